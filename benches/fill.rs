@@ -1,4 +1,4 @@
-//! How fast content is made and checked in a cache-hot buffer, per implementation, beside memcpy.
+//! Speed of making and checking content in a cache-hot buffer, per implementation, beside memcpy.
 //!
 //! `cargo bench -p ringfall-engine --bench fill`; `cargo test --benches` runs it once, small.
 
@@ -8,7 +8,7 @@ use ringfall_engine::clock::{Nanos, monotonic_now};
 use ringfall_engine::fill::{ContentName, Implementation, VerifyMode, fill_with, verify_with};
 use ringfall_engine::key::EntryKey;
 
-/// What one I/O moves: fits in L2.
+/// Bytes of one I/O: they fit in L2.
 const BUFFER_BYTES: usize = 1 << 20;
 const NAME: ContentName = ContentName { seed: 1, key: EntryKey(2), version: 3 };
 
@@ -71,7 +71,7 @@ fn print_ratios(rounds: usize) {
     }
 }
 
-/// What it costs to check a read as a run does unless told otherwise: a sample of its blocks.
+/// Prints the cost of checking a read in the default mode: a sample of its blocks.
 fn print_sample(rounds: usize) {
     let path = Implementation::best();
     let mut checked = vec![0u8; BUFFER_BYTES];

@@ -1,4 +1,4 @@
-//! What recording one latency costs, and merging two shards' histograms.
+//! Cost of recording one latency, and of merging two shards' histograms.
 //!
 //! `cargo bench -p ringfall-engine --bench histogram`; `cargo test --benches` runs it once, small.
 

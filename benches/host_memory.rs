@@ -95,7 +95,7 @@ struct Tier {
 }
 
 impl Tier {
-    /// Of `cpu_bytes`; a round writes or reads `round_bytes`.
+    /// Opens a tier of `cpu_bytes`; a round writes or reads `round_bytes`.
     fn new(cpu_bytes: u64, round_bytes: u64) -> Tier {
         let cpu = CpuPool::new(cpu_bytes).unwrap();
         cpu.populate(0, 1).unwrap();

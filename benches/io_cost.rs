@@ -1,4 +1,4 @@
-//! What an I/O costs in our own code: I/Os a second and a core, and of each I/O its memory
+//! Cost of an I/O in our own code: I/Os a second and a core, and of each I/O its memory
 //! allocations, looks at the clock and system calls. Over the null device, which moves no byte, and
 //! over a ring and a file. Fails when an I/O of the steady state allocates.
 //!
@@ -112,7 +112,7 @@ impl Case {
     }
 }
 
-/// What it took.
+/// Counters of one case, and the seconds it took.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     ios: u64,

@@ -22,7 +22,7 @@ mod s3;
 
 use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET};
 
-/// What is moved.
+/// Size, number and concurrency of the objects moved.
 #[derive(Clone, Copy)]
 struct Load {
     object_bytes: usize,
@@ -152,7 +152,7 @@ fn plain(server: &S3Server, checksum: Checksum, load: Load, is_put: bool) {
     });
 }
 
-/// What protects a body, as a header.
+/// Header with the checksum that protects a body.
 fn mark(checksum: Checksum, body: &[u8]) -> String {
     match checksum {
         Checksum::None => String::new(),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How the program ends.
+/// Exit status of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// It did what was asked: 0.

@@ -18,8 +18,8 @@ use crate::{escape, outlet, stderr};
 /// of a job, and a wrapper (`timeout`, `mpirun`) passes on what it was told. Far longer than that
 /// takes, and shorter than somebody takes who has seen that the first was not enough.
 const SAME_WITHIN: Duration = Duration::from_millis(250);
-/// How long the second signal waits for files to be deleted, and again for what is said to be
-/// written: a device or a terminal may not answer.
+/// Longest wait of the second signal for files to be deleted, and again for messages to be written:
+/// a device or a terminal may not answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Set by the first signal.
@@ -132,7 +132,8 @@ fn told(left: &[PathBuf]) -> String {
     )
 }
 
-/// What comes of it on a thread of its own, for which nobody needs to wait.
+/// Runs `work` on a thread of its own, for which nobody needs to wait, and returns its result
+/// through a channel.
 fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
     let (sender, receiver) = channel();
     let work = move || {

@@ -1,5 +1,5 @@
-//! What the kernel counted, as `iostat` printed it beside a run: text or JSON, with or without `-x`
-//! and `-t`. What it means for a result is said where results are read.
+//! Reader of the kernel's counters as `iostat` printed them beside a run: text or JSON, with or
+//! without `-x` and `-t`. The code that reads results decides what they mean for one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ const REPORTS_MAX: usize = 1 << 20;
 /// Devices that are told apart, and the length of a name.
 const DEVICES_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
-/// What a device may move, in any unit: a million times what any does.
+/// Rates that a device may have, in any unit: a million times what any does.
 const RATES: std::ops::RangeInclusive<f64> = 0.0..=1e15;
 
 /// Bytes a second that are read and written.
@@ -36,7 +36,7 @@ pub struct Report {
     pub bytes_per_s: BytesPerS,
 }
 
-/// What one device did over all reports.
+/// Sums of one device over all reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceSum {
     /// The first report's rates: where there are several, the means since the machine's start.
@@ -45,12 +45,12 @@ pub struct DeviceSum {
     pub sum: BytesPerS,
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// All reports of the file, in their order.
     pub reports: Vec<Report>,
-    /// What each device did over all reports, by its name.
+    /// Sums of each device over all reports, by its name.
     pub devices: BTreeMap<String, DeviceSum>,
 }
 

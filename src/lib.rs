@@ -113,7 +113,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// What `--config` names, or why it can't be read. A pipe can be read but once.
+/// Content of the file that `--config` names, or why it can't be read. A pipe can be read but once.
 type GivenFile = Result<Option<ConfigFile>, InputError>;
 
 fn file_of(args: &cli::RunArgs) -> GivenFile {

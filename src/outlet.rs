@@ -28,7 +28,7 @@ const CHUNK_BYTES: usize = 4096;
 const NOTICE_BYTES_MAX: usize = 1 << 20;
 /// All that waits to be written, bytes.
 const PAGE_BYTES_MAX: usize = 2 << 20;
-/// How often somebody who waits looks around.
+/// Interval at which a waiting caller checks the queue.
 const LOOK: Duration = Duration::from_millis(50);
 /// Patience with a terminal, or anything after a signal: long enough to write a screen over a slow
 /// line, short enough for somebody who waits for the prompt.
@@ -54,13 +54,13 @@ pub struct Outlet {
     partial: Vec<u8>,
 }
 
-/// What a command was asked for, to standard output or, beside JSON, to standard error.
+/// Opens an outlet for a command's output: standard output or, beside JSON, standard error.
 #[must_use]
 pub fn page(stream: Stream) -> Outlet {
     Outlet { stream, is_page: true, partial: Vec::new() }
 }
 
-/// What is told while work goes on, which it must not delay.
+/// Opens an outlet for messages during work, which they must not delay.
 #[must_use]
 pub fn notices(stream: Stream) -> Outlet {
     Outlet { stream, is_page: false, partial: Vec::new() }
@@ -78,7 +78,7 @@ pub fn write_page(stream: Stream, text: &str) -> Result<()> {
 /// Waits until all that was said is written.
 ///
 /// # Errors
-/// What the system says of that stream; [`ErrorKind::TimedOut`] when nobody has read for as long as
+/// The system's error for that stream; [`ErrorKind::TimedOut`] when nobody has read for as long as
 /// we are patient.
 pub fn written(stream: Stream) -> Result<()> {
     QUEUE.written(stream, patience).map_err(|error| told(stream, error))
@@ -96,7 +96,7 @@ pub fn settle() {
 /// patiently as a page is written. The file's own writes must not wait (`O_NONBLOCK`).
 ///
 /// # Errors
-/// What the system says; [`ErrorKind::TimedOut`] as in [`written`].
+/// The system's error; [`ErrorKind::TimedOut`] as in [`written`].
 pub fn write_beside(file: &File, bytes: &[u8]) -> Result<()> {
     let is_terminal = rustix::termios::isatty(file);
     write_all_to(file, bytes, &|| patience_with(is_terminal))
@@ -153,7 +153,7 @@ static QUEUE: LazyLock<Arc<Queue>> = LazyLock::new(|| {
     queue
 });
 
-/// How long nothing may move before somebody who waits gives up; none: a signal still ends the
+/// Longest time without progress before a waiting caller gives up; none: a signal still ends the
 /// process, as it would any other that waits for its reader.
 fn patience(stream: Stream) -> Option<Duration> {
     patience_with(is_terminal(stream))
@@ -269,7 +269,7 @@ impl Drop for Outlet {
     }
 }
 
-/// What waits to be written.
+/// Queue of output to be written.
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
@@ -284,7 +284,7 @@ struct State {
     waiting_bytes: usize,
     /// Bytes written to each stream: as long as it grows, somebody reads.
     written_bytes: [u64; 2],
-    /// How much that was when somebody gave up.
+    /// Value of `written_bytes` when a caller gave up.
     given_up_at: [Option<u64>; 2],
     /// Notices that found no room, since that was told last.
     left_out: u64,
@@ -296,7 +296,7 @@ struct State {
     is_unserved: bool,
 }
 
-/// What a piece is a part of.
+/// Kind of output that a piece belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Page,
@@ -382,7 +382,7 @@ impl State {
         Some((piece.stream, piece.bytes[piece.done..end].to_vec()))
     }
 
-    /// What became of them.
+    /// Records the outcome of a write.
     fn conclude(&mut self, stream: Stream, written: Result<usize>) {
         match written {
             Ok(count) => {

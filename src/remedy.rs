@@ -53,7 +53,7 @@ fn told_object_io(error: &IoError) -> String {
     format!("{operation} of {bytes} bytes in {} failed: {why}; {remedy}", error.file)
 }
 
-/// What kept the engine from starting and what to do about it.
+/// Describes the error that kept the engine from starting, and the remedy.
 #[must_use]
 pub fn told_setup(error: &SetupError) -> String {
     format!("{}: {}", error.what(), setup_remedy(error))

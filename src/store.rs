@@ -25,7 +25,7 @@ use crate::objects::{
 };
 use found::{Made, capacity, divide, find_device, find_directory, share_file_systems};
 
-/// How often it is looked whether deleting is still to be waited for.
+/// Interval between checks whether to go on waiting for deletions.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Why there is no store.
@@ -60,13 +60,13 @@ impl From<TierError> for StoreError {
     }
 }
 
-/// What a store refuses for good.
+/// Converts a permanent refusal of the object store.
 #[cfg(feature = "objects")]
 fn refused(error: &ObjectError) -> SetupError {
     SetupError::new(error.what(), error.cause.to_string())
 }
 
-/// What is asked of the store.
+/// Parameters of the store.
 #[derive(Clone, Debug)]
 pub struct StoreRequest {
     /// `--cache-dir`, a directory or device on each drive; none: a fresh directory under the
@@ -74,17 +74,17 @@ pub struct StoreRequest {
     pub places: Vec<PathBuf>,
     /// Whether a raw device may be written over.
     pub destroy_device_contents: bool,
-    /// What it may come to hold; 0: 95 % of what is free, or the whole raw devices.
+    /// Capacity, bytes; 0: 95 % of the free space, or the whole raw devices.
     pub capacity_bytes: u64,
-    /// The flag that asks for it.
+    /// Flag that sets the capacity.
     pub capacity_flag: &'static str,
     /// Whether less than asked for is refused, where a file that grows would do with it.
     pub is_strict: bool,
     /// At most this part of the free space, percent; for a run that was not asked for a size.
     pub free_percent_max: Option<u64>,
-    /// How many shards will share it.
+    /// Number of shards that share the store.
     pub shards: u16,
-    /// How the data file gets its space.
+    /// Allocation of the data file's space.
     pub preallocate: Preallocate,
     /// Whether each place is an NVMe namespace that takes commands in place of reads and writes;
     /// one that takes none is found out before anything else is written.
@@ -128,7 +128,7 @@ pub struct StoreDrive {
     pub place: Place,
     /// Shared by all shards.
     pub file: Arc<DataFile>,
-    /// What it may come to hold, blocks.
+    /// Capacity, blocks.
     pub capacity_blocks: u64,
 }
 
@@ -145,7 +145,7 @@ impl StoreDrive {
         }
     }
 
-    /// What it may come to hold, bytes.
+    /// Capacity, bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_blocks * BLOCK_BYTES
@@ -264,7 +264,7 @@ impl Store {
         None
     }
 
-    /// What the object store was asked, where there is one.
+    /// Counts of requests to the object store, where there is one.
     #[must_use]
     pub fn object_counts(&self) -> Option<ObjectCounts> {
         #[cfg(feature = "objects")]
@@ -301,16 +301,16 @@ impl Store {
         self.drives.iter().map(|drive| Arc::clone(&drive.file)).collect()
     }
 
-    /// What each drive may come to hold, bytes.
+    /// Capacity of each drive, bytes.
     #[must_use]
     pub fn sizes_bytes(&self) -> Vec<u64> {
         self.drives.iter().map(StoreDrive::capacity_bytes).collect()
     }
 
-    /// Deletes what it made.
+    /// Deletes the files or objects that the store made.
     ///
     /// # Errors
-    /// What could not be deleted, first of all; the rest is deleted nevertheless.
+    /// Returns the first failure to delete; the rest is deleted nevertheless.
     pub fn remove(self) -> Result<(), SetupError> {
         let removed = self.drives.into_iter().map(|drive| match drive.place {
             Place::Directory(directory) => directory.remove(),
@@ -333,7 +333,7 @@ impl Store {
     /// object store has bounds of its own.
     ///
     /// # Errors
-    /// What could not be deleted, or is not deleted yet.
+    /// Fails if something could not be deleted, or is not deleted yet.
     pub fn remove_within(self, patience: &dyn Fn() -> Duration) -> Result<(), SetupError> {
         if !self.is_in_files() {
             return self.remove();
@@ -373,7 +373,7 @@ impl Store {
     }
 }
 
-/// What a run makes that is not told where; its name is known again when the run has died.
+/// Prefix of a directory made without `--cache-dir`; identifies leftovers of runs that died.
 const FRESH_PREFIX: &str = "ringfall-";
 
 /// Others may write to the system's temporary directory too: nobody can have made it before.

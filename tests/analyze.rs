@@ -17,7 +17,7 @@ fn analyze(fast: &Path, slow: &Path, more: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What the run of `users` on a system `speed` times as fast would leave behind.
+/// Result that the run of `users` on a system `speed` times as fast would leave behind.
 fn result(speed: f64) -> String {
     json!({ "summary": {
         "total_tokens": 1000, "total_storage_io_time": 10.0 / speed,

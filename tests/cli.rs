@@ -1,4 +1,4 @@
-//! What people mistype.
+//! Mistyped command lines.
 
 use std::process::Command;
 

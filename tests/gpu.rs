@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, assert_fails, output, skipped, text};
 
-/// Of the names under which the library is looked for the first, so that a real one is not found.
+/// First of the names under which the library is looked for, so that a real one is not found.
 const LIBRARY: &str = "libcuda.so";
 
 /// A directory with a library of that name, made of a source by the host's C compiler.

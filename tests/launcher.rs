@@ -12,7 +12,7 @@ use crate::support::Scratch;
 /// Variables by which a launcher is known.
 const LAUNCHERS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 
-/// What a run writes to a terminal.
+/// Output of a run on a terminal.
 fn on_a_terminal(scratch: &Scratch, variables: &[(&str, &str)]) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();

@@ -25,7 +25,7 @@ fn read(path: &PathBuf) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// What holds of every search, cut short or not, on a device of any speed.
+/// Checks what holds of every search, cut short or not, on a device of any speed.
 fn assert_sound(found: &Value) {
     assert_valid_as("limits", found);
     for limit in found["limits"].as_array().unwrap() {

@@ -14,7 +14,7 @@ use crate::support::{
 
 const IMAGE_BYTES: u64 = 768 << 20;
 
-/// What a command printed, or why it could not.
+/// Output of a command, or why it could not run.
 fn tool(program: &str, args: &[&str]) -> Result<String, String> {
     let told = |what: String| format!("{program} {}: {what}", args.join(" "));
     let output =

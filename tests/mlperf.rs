@@ -50,7 +50,7 @@ const SMALL: [&str; 16] = [
     "--config",
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml"),
 ];
-/// What only a run takes.
+/// Flags that only a run takes.
 const MORE: [&str; 4] = ["--storage-capacity-gb", "0.5", "--arrival", "closed"];
 
 #[test]

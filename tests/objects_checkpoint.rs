@@ -124,7 +124,7 @@ fn an_interrupted_write_goes_on_with_the_files_that_were_complete() {
     assert_eq!(done(&scratch, &read)["restores"][0]["blocks_bad"], 0);
 }
 
-/// How often a part of a file was sent.
+/// Number of times that a part of a file was sent.
 fn puts(server: &S3Server, file: &str, part: &str) -> usize {
     let requests = server.requests();
     requests.iter().filter(|line| line.contains(file) && line.contains(part)).count()

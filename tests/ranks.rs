@@ -49,7 +49,7 @@ pub fn result_of(scratch: &Scratch, rank: u32) -> Value {
     json(&scratch.file(&format!("rank_{rank}/result.json")))
 }
 
-/// What a rank says of itself where the ranks meet; none where it says nothing yet.
+/// Card of a rank where the ranks meet; none if it has shown none yet.
 fn card(scratch: &Scratch, rank: u32) -> Option<Value> {
     shown(scratch, &format!("rank_{rank}.card"))
 }
@@ -103,7 +103,7 @@ fn ranks_begin_together_each_with_its_own_share() {
     the_results_merge_to_one(&scratch);
 }
 
-/// What `ringfall merge` makes of the ranks' own files.
+/// Result of `ringfall merge` on the ranks' own files: its output and its JSON.
 pub fn merge(scratch: &Scratch) -> (String, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["merge", ".", "--output", "all.json"]).current_dir(&scratch.path);

@@ -17,7 +17,7 @@ fn the_two_commands_are_there_and_ci_runs_the_tests_command() {
     assert!(ci.contains("cargo test --workspace"));
 }
 
-/// What `clap` says to a command of the README, as it would to one that is typed.
+/// Error of `clap` for a command of the README, as if it were typed; none if it is accepted.
 fn refusal(command: &str) -> Option<clap::Error> {
     Cli::command().try_get_matches_from(command.split_whitespace()).err()
 }

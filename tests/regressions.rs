@@ -21,7 +21,7 @@ fn result_of_model(scratch: &Scratch, model: &str) {
     std::fs::write(scratch.file("r.json"), result.to_string()).unwrap();
 }
 
-/// What `ringfall report` makes of it.
+/// Page that `ringfall report` makes of the result.
 fn report(scratch: &Scratch, output: &str) -> String {
     let ended = ringfall(&scratch.path, &["report", "r.json", "--output", output]);
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));

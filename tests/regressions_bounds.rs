@@ -1,4 +1,4 @@
-//! What once took all of a machine's memory, or time without end: each is refused, or ends.
+//! Inputs that once took all of a machine's memory, or time without end: each is refused, or ends.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

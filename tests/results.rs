@@ -1,4 +1,4 @@
-//! What results are written as besides JSON, and what is made of results read back.
+//! Results in formats other than JSON, and reports from results that are read back.
 
 use std::process::Command;
 
@@ -65,7 +65,7 @@ fn a_merged_result_has_a_page_too() {
     assert!(page.ends_with("</html>\n") && page.contains("<svg"), "a whole page with charts");
 }
 
-/// What a clone without Git LFS has in the place of a large file.
+/// Content that a clone without Git LFS has in the place of a large file.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
 
 #[test]

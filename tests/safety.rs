@@ -1,4 +1,4 @@
-//! What a store refuses, and that nothing of anybody else's is touched.
+//! Refusals of a store, and checks that nothing of anybody else's is touched.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -57,8 +57,8 @@ fn a_storage_tier_that_may_be_smaller_is_and_says_so() {
     assert!(ours["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "tier_lowered"));
 }
 
-/// What a step needs and the file system refuses, here by a limit of file sizes, lowers the limit
-/// of the tier; entries are evicted inside it, and nothing fails.
+/// A step that needs space and is refused by the file system, here by a limit of file sizes, lowers
+/// the limit of the tier; entries are evicted inside it, and nothing fails.
 #[test]
 fn a_step_that_is_refused_while_the_run_goes_on_lowers_the_tier() {
     let scratch = Scratch::new("lowered");

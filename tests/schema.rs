@@ -1,5 +1,5 @@
-//! What the published schema says of the reference benchmark's keys: of each whether its definition
-//! is the reference's, or how it differs.
+//! Statements of the published schema on the reference benchmark's keys: for each, its definition
+//! is the reference's, or the difference is given.
 
 use boon::{Compiler, Schemas};
 use ringfall::config::{ConfigFile, SETTINGS, defaults_page};
@@ -153,7 +153,7 @@ fn of_settings() -> Value {
     schema.pointer("/$defs/ConfigReport/properties/settings").unwrap().clone()
 }
 
-/// What is wrong with a value; nothing when it is of the schema.
+/// Validates a value against a schema; the error says what is wrong with it.
 fn held_against(schema: &Value, value: &Value) -> Result<(), String> {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
     compiler.add_resource("settings.json", schema.clone()).unwrap();

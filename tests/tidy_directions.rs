@@ -223,7 +223,7 @@ pub(super) fn first_word(path: &str) -> String {
     path[..end.unwrap_or(path.len())].to_owned()
 }
 
-/// What a path leads to: one name, or those of a group in braces, whatever groups are inside it.
+/// Names that a path leads to: one, or those of a group in braces, whatever groups are inside it.
 fn heads(path: &str) -> Vec<String> {
     let Some(group) = path.strip_prefix('{') else { return vec![first_word(path)] };
     let (mut heads, mut depth, mut is_new) = (Vec::new(), 0, true);
@@ -259,7 +259,7 @@ fn imports(code: &str, depth: usize) -> BTreeSet<String> {
     found
 }
 
-/// What each folder imports, by the name of the folder or of the file beside them.
+/// Imports of each folder, by the name of the folder or of the file beside them.
 fn imports_by_folder(root: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, text) in sources(root) {

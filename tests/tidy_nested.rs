@@ -101,7 +101,7 @@ fn named(module: &Module, code: &str, modules: &Modules) -> Vec<Module> {
     found
 }
 
-/// What a module hands on with `pub use`, and its code without that.
+/// Names that a module hands on with `pub use`, and its code without those statements.
 fn handed_on(module: &Module, code: &str, modules: &Modules) -> (HandedOn, String) {
     let (mut names, mut rest) = (HandedOn::new(), String::new());
     for statement in code.split_inclusive(';') {
@@ -153,7 +153,7 @@ fn arrows(modules: &Modules) -> BTreeMap<Module, BTreeSet<Module>> {
     parts.iter().map(of).collect()
 }
 
-/// What stands below a folder on the way to a module; the folder's own `mod.rs` for itself.
+/// Component below a folder on the way to a module; the folder's own `mod.rs` for itself.
 fn below(folder: usize, module: &Module) -> String {
     module.get(folder).cloned().unwrap_or_else(|| "mod.rs".to_owned())
 }

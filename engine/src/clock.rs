@@ -134,7 +134,7 @@ impl Nanos {
         }
     }
 
-    /// How many `steps` cover it: the quotient, rounded up.
+    /// Number of steps of this length that cover it: the quotient, rounded up.
     #[inline]
     #[must_use]
     pub const fn div_ceil(self, step: Nanos) -> u64 {
@@ -202,7 +202,7 @@ impl Div<u64> for Nanos {
     }
 }
 
-/// How many of the other fit in it.
+/// Number of times that the other fits in it, rounded down.
 impl Div for Nanos {
     type Output = u64;
 
@@ -212,7 +212,7 @@ impl Div for Nanos {
     }
 }
 
-/// What is left after as many of the other as fit.
+/// Remainder of that division.
 impl Rem for Nanos {
     type Output = Nanos;
 

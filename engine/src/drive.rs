@@ -69,7 +69,7 @@ impl DriveSet {
         self.0 |= 1 << drive.index();
     }
 
-    /// How many there are.
+    /// Number of drives.
     #[must_use]
     pub fn len(self) -> u64 {
         u64::from(self.0.count_ones())

@@ -44,7 +44,7 @@ pub enum Tier {
     Storage,
 }
 
-/// How many tiers there are.
+/// Number of tiers.
 pub const TIER_COUNT: usize = 3;
 
 impl Tier {

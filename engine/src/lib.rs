@@ -1,7 +1,7 @@
 //! The storage engine of ringfall: keys → tiers → bytes, on io_uring, one thread a core.
 //!
-//! What lives here: shards, placement and eviction, the tiers, the io_uring data path, content
-//! generation and verification, the measuring. What must not: users, models, tokens, flags.
+//! It contains shards, placement and eviction, the tiers, the io_uring data path, content
+//! generation and verification, and measuring. It knows nothing of users, models, tokens or flags.
 //!
 //! Start from [`engine::Engine`].
 

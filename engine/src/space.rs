@@ -18,7 +18,7 @@ const SHARE: u64 = 8;
 /// side by side on a small file system.
 const SMALL_SHARE: u64 = 16;
 
-/// How large the steps of a tier are.
+/// Sizes of the steps in which a tier grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Steps {
     least_bytes: u64,
@@ -42,7 +42,7 @@ impl Steps {
     }
 }
 
-/// What a tier takes its space of.
+/// Source of a tier's space.
 pub trait Space: Send + Sync + Debug {
     /// Bytes that may be taken now without taking what is to be left to others; none: nothing says.
     fn left_bytes(&self) -> Option<u64>;
@@ -61,7 +61,7 @@ pub struct SpaceStep {
     pub have_bytes: u64,
     /// Bytes that there should be after the step, counted from the same start as `have_bytes`.
     pub want_bytes: u64,
-    /// What is taken is a multiple of this, unless it is all that is wanted; ≥ 1.
+    /// Unit of what is taken, bytes, ≥ 1: a multiple of it, unless it is all that is wanted.
     pub unit_bytes: u64,
 }
 

@@ -1,5 +1,6 @@
-//! What no sentence of this library may say: it knows nothing of the program around it. Which of
-//! its folders may know which is held beside those of the program, by `tests/tidy_directions.rs`.
+//! Test that no sentence of this library names a flag: it knows nothing of the program around it.
+//! The directions between its folders are held beside those of the program, by
+//! `tests/tidy_directions.rs`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -479,7 +479,7 @@ fn a_drain_waits_for_no_memory_that_is_still_to_be_copied_or_to_come() {
     }
 }
 
-/// How often a shard looks at its clock, over a device that takes no time.
+/// Counts a shard's looks at its clock, over a device that takes no time.
 struct Looks {
     engine: LocalEngine,
     ticks: Rc<Cell<Nanos>>,

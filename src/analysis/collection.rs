@@ -13,15 +13,15 @@ use crate::results::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS, Metric};
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";
-/// What cells of figures that were not measured hold, in lower case.
+/// Cell contents, in lower case, that stand for a figure that was not measured.
 const ABSENT: [&str; 6] = ["", "n/a", "na", "nan", "none", "null"];
 
 /// One complete run of a system, with its configuration.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What it was asked to do; none where nothing says so. Such runs are one group.
+    /// Configuration of the run; `None` where nothing states it. Such runs are one group.
     pub configuration: Option<Configuration>,
-    /// What it measured, in the order of [`METRICS`]; finite.
+    /// Measured values, in the order of [`METRICS`]; finite.
     pub values: Vec<Option<f64>>,
 }
 
@@ -296,7 +296,7 @@ fn table(
     Ok(runs)
 }
 
-/// What a metric is called in spreadsheets.
+/// Title of a metric in spreadsheets.
 fn title_of(metric: &Metric) -> &'static str {
     metric.columns.first().copied().unwrap_or(metric.key)
 }
@@ -317,7 +317,7 @@ fn said_in_row<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Option<Configurati
     })
 }
 
-/// What a metric can be; all count or measure something.
+/// Range of a metric's values; all count or measure something.
 const VALUES: std::ops::RangeInclusive<f64> = 0.0..=1e18;
 
 fn number(text: &str) -> Result<Option<f64>, ()> {

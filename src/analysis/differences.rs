@@ -1,4 +1,4 @@
-//! What two results were not run alike in.
+//! Settings and facts of the machine in which two results differ.
 
 use std::collections::BTreeMap;
 

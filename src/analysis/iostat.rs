@@ -1,5 +1,5 @@
-//! What `iostat` counted beside a run of a collection: which file belongs to which result, and the
-//! rates of the drive.
+//! Counters that `iostat` took beside a run of a collection: which file belongs to which result,
+//! and the rates of the drive.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! What results say together: statistics, collections of runs, merging, comparing. Reads files and
-//! computes; what must not be here: measuring anything, or writing to the terminal.
+//! Analysis of several results: statistics, collections of runs, merging, comparing. Reads files
+//! and computes. Not here: measuring anything, or writing to the terminal.
 
 pub mod best;
 pub mod collection;

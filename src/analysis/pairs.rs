@@ -50,7 +50,7 @@ impl Dimension {
         }
     }
 
-    /// What orders and tells groups apart: numbers as numbers, what is not said last.
+    /// Key that orders and distinguishes groups: numbers as numbers, unknown values last.
     fn sort_key(self, configuration: Option<&Configuration>) -> (bool, u64, String) {
         let Some(configuration) = configuration else { return (true, 0, String::new()) };
         let (number, name) = match self {
@@ -98,7 +98,7 @@ impl Order {
 /// A configuration that both have run; each side's values are means over its trials.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What was run; none: nothing says so, on either side.
+    /// Configuration of the runs; `None`: neither side states it.
     pub configuration: Option<Configuration>,
     fast: Side,
     slow: Side,
@@ -126,7 +126,7 @@ struct Side {
 pub struct Row {
     /// Key of the metric, as in [`Metric::key`].
     pub metric: &'static str,
-    /// What counts as a win.
+    /// Direction that counts as a win.
     pub better: Better,
     /// Configurations with a value on both sides.
     pub pairs: usize,

@@ -1,4 +1,4 @@
-//! How far the results of one configuration lie apart.
+//! Spread of the results of one configuration.
 
 use super::stats;
 use crate::results::Document;
@@ -40,7 +40,7 @@ pub struct TooWide {
     pub needed: u64,
 }
 
-/// Of the given metrics the one that needs the most trials, when those that there are don't do.
+/// Finds the given metric that needs the most trials, if the trials made are too few for it.
 #[must_use]
 pub fn widest(spreads: &[Spread], metrics: &[&str]) -> Option<TooWide> {
     let of = |spread: &Spread| {

@@ -143,7 +143,7 @@ fn text_of(value: &DataRef<'_>) -> Option<String> {
     })
 }
 
-/// What was kept of a sheet.
+/// Part of a sheet that was kept.
 #[derive(Default)]
 struct Kept {
     rows: BTreeMap<u64, Row>,

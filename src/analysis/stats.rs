@@ -104,7 +104,7 @@ pub fn quantile_draws(count: u64, quantile: f64, seed: u64) -> Option<Vec<f64>> 
 /// One row of a series: how much, in how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
-    /// What was counted in the row, such as bytes or requests.
+    /// Amount counted in the row, such as bytes or requests.
     pub amount: f64,
     /// Length of the row's time, s.
     pub seconds: f64,

@@ -36,7 +36,7 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// How far a number is from the table's, as a share of the larger one; 1 where a word differs
+    /// Distance of a number from the table's, as a share of the larger one; 1 where a word differs
     /// or one of the two is not there.
     pub(super) fn distance(&self) -> f64 {
         let number = |text: Option<&str>| {
@@ -67,7 +67,7 @@ pub(super) struct Recorded {
     pub(super) users: Option<String>,
 }
 
-/// What a run's metadata records.
+/// Commands and settings recorded in a run's metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Metadata {
     /// The file, as it is shown.

@@ -16,7 +16,7 @@ use super::span::{FromLog, START_DELAY_S};
 use super::summary::read_summary;
 use super::walk::{Name, Tree, name_of, rank_of, trial_of, walk};
 
-/// What is skipped and named.
+/// Maximum number of skipped paths that are named.
 const SKIPPED_MAX: usize = 1000;
 /// Files of one directory that are looked at for logs and the like.
 const DIRECTORY_MAX: usize = 10_000;
@@ -70,7 +70,7 @@ struct Files {
     loose: BTreeSet<PathBuf>,
 }
 
-/// What is beside the results in a run's directory, and in those of its trials.
+/// Files beside the results in a run's directory, and in those of its trials.
 #[derive(Debug, Default)]
 struct Beside {
     summary: Option<PathBuf>,
@@ -265,7 +265,7 @@ impl Finder {
         }
     }
 
-    /// What lies in a directory beside results.
+    /// Finds the files in a directory that are no results.
     fn beside(&mut self, directory: &Path) -> Beside {
         let mut beside = Beside::default();
         // A directory that can't be listed was named when the tree was walked.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::rank::Figure;
 use super::report::path_as_text;
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -38,7 +38,7 @@ pub enum Kind {
     FsyncTooFast,
     /// More bytes than the kernel counted.
     MoreThanTheKernelCounted,
-    /// What the kernel's counters come to over the time in which they moved.
+    /// Rate by the kernel's counters over the time in which they moved.
     RateByTheKernel,
     /// More than the drive's given specification.
     AboveTheDrive,
@@ -154,26 +154,26 @@ impl Input {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What it is about.
+    /// Subject of the finding.
     pub kind: Kind,
     /// Whether a figure is in question.
     pub level: Level,
     /// Share of the headline (or of what the finding is about) that is in question; 0 for none.
     pub weight: f64,
-    /// What the weight is a share of.
+    /// Quantity of which the weight is a share.
     pub weight_is: &'static str,
     /// The directory of the run that the finding is about.
     #[serde(serialize_with = "path_as_text")]
     pub run: PathBuf,
     /// The option, or the file of a single result; none: of the whole run.
     pub group: Option<String>,
-    /// What was found, as one or more full sentences.
+    /// Finding, as one or more full sentences.
     pub sentence: String,
-    /// How it was computed.
+    /// Formula of the result.
     pub formula: String,
-    /// What it was computed from.
+    /// Inputs of the formula.
     pub inputs: Vec<Input>,
-    /// What the formula gives.
+    /// Result of the formula.
     pub result: Option<f64>,
     /// Its lower bound, where it is one of two.
     pub at_least: Option<f64>,

@@ -58,7 +58,7 @@ fn pointers(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// What may stand where something else belongs.
+/// Values of wrong kinds and extreme sizes, to stand where something else belongs.
 fn strange() -> impl Strategy<Value = Value> {
     let numbers = [0.0, -1.0, 1e308, -1e308, 1e-300, 5e-324, 1e15, 300.0, f64::MAX];
     prop_oneof![

@@ -1,5 +1,5 @@
-//! What the kernel counted, as `iostat` printed it beside a run, held against a result. All devices
-//! that it lists are added up, the reading most generous to the result.
+//! Kernel counters, as `iostat` printed them beside a run, compared with a result. All devices that
+//! it lists are added up, the reading most generous to the result.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::iostat::{Reading, Report};
 const ACTIVE_SHARE: f64 = 0.05;
 const DAY_S: i64 = 86_400;
 
-/// What a file of reports comes to. Pairs are reads and writes.
+/// Figures from a file of reports. Pairs are reads and writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Iostat {
     pub(super) file: PathBuf,
@@ -20,11 +20,11 @@ pub(super) struct Iostat {
     pub(super) reports: usize,
     /// The highest rate of one report.
     pub(super) peak_bytes_per_s: [f64; 2],
-    /// What reports with a time add up to.
+    /// Sum of the reports that have a time.
     pub(super) counted: Option<CountedByKernel>,
 }
 
-/// What reports with a time add up to.
+/// Sum of the reports that have a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CountedByKernel {
     pub(super) bytes: [f64; 2],

@@ -41,7 +41,7 @@ fn figure(number: f64) -> f64 {
     number.clamp(-SIZES.end(), *SIZES.end())
 }
 
-/// What is kept of an array's numbers.
+/// Count and extremes of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Numbers {
     pub(super) count: u64,
@@ -49,7 +49,7 @@ pub(super) struct Numbers {
     pub(super) most: f64,
 }
 
-/// What a file holds, by path: names and places in arrays with dots between them.
+/// Values of a file, by path: names and places in arrays with dots between them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flat {
     scalars: BTreeMap<String, Scalar>,
@@ -58,7 +58,7 @@ pub(super) struct Flat {
     names: BTreeMap<String, Shape>,
 }
 
-/// What stands at a path.
+/// Kind of container at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Object,
@@ -91,7 +91,7 @@ impl Flat {
         }
     }
 
-    /// How many numbers an array holds, and their extremes; none if it holds no number.
+    /// Count and extremes of the numbers in an array; `None` if it holds no number.
     pub(super) fn numbers(&self, path: &str) -> Option<Numbers> {
         self.numbers.get(path).copied()
     }

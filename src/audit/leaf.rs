@@ -60,13 +60,13 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    /// What was recorded of a trial.
+    /// Recorded command of a trial.
     pub(super) fn command(&self, option: Option<u32>, trial: u32) -> Option<&Recorded> {
         let commands = &self.metadata.as_ref()?.commands;
         commands.iter().find(|command| Some(command.option) == option && command.trial == trial)
     }
 
-    /// What was recorded of any trial of an option.
+    /// Recorded command of any trial of an option.
     pub(super) fn any_command(&self, option: Option<u32>) -> Option<&Recorded> {
         let commands = &self.metadata.as_ref()?.commands;
         commands.iter().find(|command| Some(command.option) == option)

@@ -20,7 +20,7 @@ const SAVED: &str = "Results saved to ";
 /// Places of `2026-07-12 18:21:12`.
 const STAMP_LENGTH: usize = 19;
 
-/// What a log tells; times in seconds of the clock that wrote it.
+/// Facts read from a log; times in seconds of the clock that wrote it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Log {
     pub(super) file: PathBuf,
@@ -35,7 +35,7 @@ impl Log {
     /// Reads a log.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the error of the file system.
     pub(super) fn read(path: &Path) -> std::io::Result<Log> {
         let log = Log::parse(BufReader::new(File::open(path)?.take(LOG_BYTES_MAX)))?;
         Ok(Log { file: path.to_owned(), ..log })

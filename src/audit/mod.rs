@@ -1,9 +1,10 @@
-//! Results that others published, read file by file, and what their figures come to over the time
-//! that really passed. Every finding names its inputs (file and JSON key), its formula and bounds.
+//! Audit of results that others published: reads them file by file, and computes their rates over
+//! the time that really passed. Every finding names its inputs (file and JSON key), its formula and
+//! bounds.
 //!
-//! What lives here: reading a tree of results whatever is in it, arithmetic, findings as values.
-//! What must not: running anything, deciding whether our own runs are trustworthy (`results`), or
-//! writing to the terminal (`show`).
+//! Here: reading a tree of results whatever is in it, arithmetic, findings as values. Not here:
+//! running anything, deciding whether our own runs are trustworthy (`results`), or writing to the
+//! terminal (`show`).
 //!
 //! Files are not read with the reader of documents (`results::document::read`), on purpose: that
 //! one reads a result of ours, or the figures that the reference's have in common with it, in the

@@ -1,6 +1,6 @@
 //! Libraries that the recorded command puts before all others, and what they change.
 
-/// What a preloaded library does to a result, as far as its name says it.
+/// Effect of a preloaded library on a result, as far as its name tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// fsync returns without having done anything.

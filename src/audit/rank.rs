@@ -8,7 +8,7 @@ use crate::results::document::{Contradiction, ResultFile, contradictions};
 
 /// The quality-of-service classes of a result.
 pub(super) const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];
-/// What is read of a rank file.
+/// Keys that are read from a rank file.
 const WANTED: &[&str] = &[
     "summary.total_requests",
     "summary.elapsed_time",
@@ -59,7 +59,7 @@ pub(super) struct Odd {
     pub(super) value: String,
 }
 
-/// What a class of requests came to.
+/// Compliance of a class of requests with its target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Qos {
     pub(super) requests: f64,

@@ -1,4 +1,4 @@
-//! What an audit comes to: a documented, versioned shape, the same for every output.
+//! Report of an audit: a documented, versioned shape, the same for every output.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub struct Audit {
     pub runs: Vec<LeafReport>,
 }
 
-/// How many files of each kind were read.
+/// Number of files read, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Read {
@@ -100,7 +100,7 @@ impl std::fmt::Display for PassedOver {
     }
 }
 
-/// What the audit computed for one run.
+/// Audit of one run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeafReport {
@@ -141,7 +141,7 @@ pub struct GroupReport {
     pub ranks: Vec<RankRow>,
 }
 
-/// How a class of requests met its target.
+/// Compliance of a class of requests with its target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlaRow {

@@ -1,10 +1,10 @@
-//! What an audit is told beside the paths.
+//! Settings of an audit, beside the paths.
 
-/// What an audit is told beside the paths.
+/// Settings of an audit, beside the paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AuditSettings {
-    /// What the storage of one host is specified to read, MB/s (10^6 B/s).
+    /// Specified read bandwidth of one host's storage, MB/s (10^6 B/s).
     pub drive_read_mb_per_s: Option<f64>,
-    /// What it is specified to write, MB/s.
+    /// Specified write bandwidth of one host's storage, MB/s.
     pub drive_write_mb_per_s: Option<f64>,
 }

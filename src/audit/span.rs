@@ -1,4 +1,4 @@
-//! How long a rank's bytes were really counted: bounds from its slowest request and from its log.
+//! Time in which a rank's bytes were really counted: bounds from its slowest request and its log.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub(super) const START_DELAY_S: f64 = 90.0;
 /// A log's times are whole seconds: a difference of n is less than n + 1.
 const LOG_STEP_S: f64 = 1.0;
 
-/// How the beginning was found.
+/// Source of the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
     /// The log's line of the only rank.
@@ -32,7 +32,7 @@ impl Begun {
     }
 }
 
-/// What a trial's log says of one rank.
+/// Times of one rank in a trial's log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FromLog {
     pub(super) file: PathBuf,
@@ -42,7 +42,7 @@ pub(super) struct FromLog {
 }
 
 impl FromLog {
-    /// What the log says of the rank whose results are in `file`.
+    /// Extracts the times of the rank whose results are in `file`.
     pub(super) fn of(log: &Log, file: &Path, start_delay_s: f64) -> Option<FromLog> {
         let saved = log.saved_at(file)?;
         let by_name = time_of_name(file).map(|time| time as f64 + start_delay_s);

@@ -16,7 +16,7 @@ pub(super) const DEVICE_READ_P95_MS: &str = "aggregated_device_read_p95_ms";
 pub(super) const DEVICE_WRITE_P95_MS: &str = "aggregated_device_write_p95_ms";
 pub(super) const STORAGE_READ_P95_MS: &str = "aggregated_storage_read_p95_ms";
 
-/// What was published of one option.
+/// Published figures of one option.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PublishedOption {
     /// Numbers by their key within the option.

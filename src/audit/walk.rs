@@ -13,7 +13,7 @@ pub(super) const ENTRIES_MAX: usize = 1_000_000;
 /// JSON files that are opened: rank files of three options, three trials, and some thousand ranks.
 const JSON_FILES_MAX: usize = 100_000;
 
-/// What a tree holds, sorted by path.
+/// Contents of a tree, sorted by path.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     /// Files that end in `.json`, other than those that are known to be something else.
@@ -24,7 +24,7 @@ pub(super) struct Tree {
     pub(super) leaves: BTreeSet<PathBuf>,
     /// Logs of the reference outside runs.
     pub(super) logs: Vec<PathBuf>,
-    /// What was not followed or not read.
+    /// Entries that were not followed or not read.
     pub(super) skipped: Vec<Skipped>,
     /// Files that are no part of a run, by how their names end: the first, and how many.
     pub(super) passed_over: BTreeMap<String, (PathBuf, u64)>,
@@ -32,7 +32,7 @@ pub(super) struct Tree {
     pub(super) entries: usize,
 }
 
-/// What a file's name says.
+/// Kind of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     /// The harness's summary of a run.
@@ -51,7 +51,7 @@ pub(super) enum Name {
     Unknown,
 }
 
-/// What the name says.
+/// Classifies a file by its name.
 pub(super) fn name_of(path: &Path) -> Name {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let is_summary = name == "summary.json"

@@ -18,9 +18,9 @@ use crate::files;
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";
-/// How long a job is waited for that was told to end because the batch ends by an error.
+/// Longest wait for a job that was told to end because the batch ends by an error.
 const END_PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether it has.
+/// Interval of the checks whether it has ended.
 const END_LOOK: Duration = Duration::from_millis(20);
 /// The end of a log, in which the reason of a failure is looked for.
 const LOG_END_BYTES: u64 = 4096;
@@ -62,7 +62,7 @@ pub(super) struct Running {
     lateness: Lateness,
 }
 
-/// How a job's process ended.
+/// End of a job's process.
 pub(super) enum End {
     /// By itself.
     Of(Outcome),
@@ -116,7 +116,7 @@ impl Running {
         Ok(Running { place, child, began: Instant::now(), output, log, lateness })
     }
 
-    /// What it has taken so far, seconds.
+    /// Time since it began, seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
@@ -151,7 +151,7 @@ impl Running {
         }
     }
 
-    /// How it ended, once it has.
+    /// End of the process, once it has ended.
     ///
     /// # Errors
     /// The kernel does not know the process.
@@ -206,7 +206,7 @@ impl Drop for Running {
 /// stands still uses is a hundredth at the most.
 const BYTES_A_CPU_SECOND: f64 = (1 << 20) as f64 / 30.0;
 
-/// What the process has read from storage and written to it so far, bytes, with its time on
+/// Bytes that the process has read from storage and written to it so far, with its time on
 /// processors as bytes: a simulated run moves none. None where the kernel does not count it.
 fn moved_bytes(id: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{id}/io")).ok()?;

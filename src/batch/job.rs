@@ -12,7 +12,7 @@ pub struct Job {
     pub name: String,
     /// The arguments, beginning with the subcommand, without `--output`.
     pub arguments: Vec<String>,
-    /// How long it will probably take, seconds.
+    /// Expected duration, seconds.
     pub expected_s: f64,
 }
 
@@ -28,20 +28,20 @@ impl Job {
     }
 }
 
-/// How a job ended that was not interrupted.
+/// Outcome of a job that was not interrupted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// With status 0 and a result.
     Done {
-        /// What it took, seconds.
+        /// Duration of the job, seconds.
         seconds: f64,
     },
     /// In any other way.
     Failed {
-        /// What it took, seconds.
+        /// Duration of the job, seconds.
         seconds: f64,
-        /// What it said, or how it ended.
+        /// Error message of the job, or the way in which it ended.
         why: String,
     },
 }
@@ -53,7 +53,7 @@ impl Outcome {
         matches!(self, Outcome::Done { .. })
     }
 
-    /// What the job took, seconds.
+    /// Duration of the job, seconds.
     #[must_use]
     pub const fn seconds(&self) -> f64 {
         match self {

@@ -42,7 +42,7 @@ impl Plan {
         }
     }
 
-    /// What is not as in the plan that was begun, a sentence each.
+    /// Differences from the plan that was begun, a sentence each.
     fn differences(&self, begun: &Plan) -> Vec<String> {
         let mut found = Vec::new();
         if self.what != begun.what {
@@ -81,7 +81,7 @@ impl Plan {
     }
 }
 
-/// What of the arguments is another: ``had `--duration=1`, and now has `--duration=2` ``.
+/// Difference between two lists of arguments: ``had `--duration=1`, and now has `--duration=2` ``.
 fn change(old: &[String], new: &[String]) -> String {
     let only = |these: &[String], those: &[String]| {
         let only = these.iter().filter(|one| !those.contains(one)).map(String::as_str);

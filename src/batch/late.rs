@@ -1,12 +1,12 @@
 //! When a job has taken so long that it will not end by itself.
 //!
-//! What was expected of it is the time of its load: writing a large drive beforehand may take hours
-//! more. So one that is late is borne as long as it reads, writes or computes, and ended when it
-//! does not.
+//! The expected time covers only the load: writing a large drive beforehand may take hours more. So
+//! a job that is late is left alone as long as it reads, writes or computes, and ended when it does
+//! not.
 
 use super::duration_text;
 
-/// How late a job may be.
+/// Limits of a job's lateness.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Limits {
     /// It is late after so many times what was expected...
@@ -30,7 +30,7 @@ impl Default for Limits {
 /// Fewer bytes between two looks are nothing: the lines of a log come to less.
 const LIFE_BYTES: u64 = 1 << 20;
 
-/// What is to be done about a job.
+/// Action to take about a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deed {
     /// Nothing.
@@ -41,7 +41,7 @@ pub(super) enum Deed {
     Kill,
 }
 
-/// How late one job is.
+/// Lateness of one job.
 #[derive(Debug)]
 pub(super) struct Lateness {
     limits: Limits,
@@ -58,8 +58,8 @@ impl Lateness {
         Lateness { limits, expected_s, alive: None, told_s: None, is_killed: false }
     }
 
-    /// What is to be done about it after so many seconds. `moved_bytes`: what it has read and
-    /// written since its beginning, with what it has computed; none where nobody knows.
+    /// Decides what to do about it after so many seconds. `moved_bytes`: bytes that it has read and
+    /// written since its beginning, with its computing time as bytes; none where nobody knows.
     pub(super) fn judge(
         &mut self,
         seconds: f64,

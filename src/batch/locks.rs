@@ -10,7 +10,7 @@ use ringfall_engine::held::HeldDirectory;
 
 use crate::config::InputError;
 
-/// How long the jobs of a killed batch may take to end: they drain what is in flight and remove
+/// Longest wait for the jobs of a killed batch to end: they drain their I/Os in flight and remove
 /// their data.
 const ORPHANS_END_WITHIN: Duration = Duration::from_secs(120);
 const PERIOD: Duration = Duration::from_millis(50);

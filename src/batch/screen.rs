@@ -1,4 +1,4 @@
-//! What a person sees of a batch: what it will take, one line for the whole that is rewritten on a
+//! Display of a batch: its expected duration, one line for the whole that is rewritten on a
 //! terminal, and the rows of the caller's table.
 
 use std::io::Write;
@@ -8,9 +8,9 @@ use crate::escape::{terminal, terminal_page};
 use crate::host::{is_watched, live_line};
 use crate::outlet::{Stream, notices};
 
-/// How often the line changes on a terminal.
+/// Interval at which the line changes on a terminal.
 const LIVE_PERIOD: Duration = Duration::from_millis(500);
-/// How often a line is written elsewhere.
+/// Interval between lines elsewhere.
 const PLAIN_PERIOD: Duration = Duration::from_secs(60);
 /// Names of running jobs on the line.
 const NAMES_SHOWN: usize = 2;
@@ -20,13 +20,13 @@ const NAMES_SHOWN: usize = 2;
 pub(super) struct Standing {
     /// Jobs in all.
     pub(super) jobs: usize,
-    /// Of these, those that are done, now or before.
+    /// Number of jobs that are done, in this run or before.
     pub(super) done: usize,
     /// Those that failed in this run.
     pub(super) failed: usize,
     /// Those that run: name, and seconds so far.
     pub(super) running: Vec<(String, f64)>,
-    /// What the rest will probably take, seconds.
+    /// Expected duration of the rest, seconds.
     pub(super) left_s: f64,
     /// Whether it has been told to end.
     pub(super) is_ending: bool,

@@ -17,7 +17,7 @@ use crate::config::InputError;
 
 /// This executable, also when its file has been replaced since it was started.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-/// How often it is looked whether a job has ended.
+/// Interval of the checks whether a job has ended.
 const PERIOD: Duration = Duration::from_millis(20);
 /// Jobs of a batch: more than a person has time for.
 const JOBS_MAX: usize = 100_000;
@@ -32,18 +32,20 @@ pub struct Batch {
     pub directory: PathBuf,
     /// The jobs in the order in which they begin.
     pub jobs: Vec<Job>,
-    /// How many may run at the same time, at least 1. Jobs on a real drive disturb each other.
+    /// Largest number of jobs that run at the same time, at least 1. Jobs on a real drive disturb
+    /// each other.
     pub at_once: usize,
-    /// What is run: this program.
+    /// Executable that is run: this program.
     pub(super) program: PathBuf,
     /// When a job counts as one that hangs.
     pub(super) limits: Limits,
 }
 
-/// How a batch ended.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub struct Report {
-    /// How each job ended, in the order of the jobs; none where it did not run, or was interrupted.
+    /// Outcome of each job, in the order of the jobs; none where it did not run, or was
+    /// interrupted.
     pub outcomes: Vec<Option<Outcome>>,
     /// Whether it was told to end before all jobs had.
     pub is_interrupted: bool,
@@ -72,7 +74,7 @@ impl Batch {
         Batch { what, directory, jobs, at_once: 1, program, limits }
     }
 
-    /// What all jobs together will probably take, seconds.
+    /// Expected duration of all jobs together, seconds.
     #[must_use]
     pub fn expected_s(&self) -> f64 {
         self.jobs.iter().map(|job| job.expected_s).sum::<f64>() / self.at_once.max(1) as f64
@@ -109,7 +111,7 @@ impl Batch {
         Ok(Report { is_interrupted: was_told?, outcomes: work.state.outcomes })
     }
 
-    /// What the caller must see to.
+    /// Checks the number of jobs and their names, which are the caller's duty.
     fn check(&self) -> Result<()> {
         if self.jobs.len() > JOBS_MAX {
             let what = format!("{} jobs, and at most {JOBS_MAX} are run", self.jobs.len());
@@ -137,13 +139,13 @@ fn sync(result: &Path) -> Result<()> {
     synced.with_context(|| format!("the result {} can't be kept", result.display()))
 }
 
-/// What is known of the jobs.
+/// State of the jobs.
 struct State {
     /// By place; none: it has not run, or has to run again.
     outcomes: Vec<Option<Outcome>>,
     /// Places of jobs that have yet to begin, the last first.
     waiting: Vec<usize>,
-    /// What the jobs that ended in this run were expected to take, and took: seconds.
+    /// Expected and actual duration of the jobs that ended in this run, seconds.
     expected_s: f64,
     taken_s: f64,
 }
@@ -186,8 +188,8 @@ impl Work<'_> {
         screen.tell(&format!("{all} runs{before}: {time}; results in {directory}"));
     }
 
-    /// What is left will probably take this long, seconds: as expected, times what the others took
-    /// of what was expected of them.
+    /// Expected duration of the rest, seconds, scaled by how long the finished jobs took against
+    /// what was expected of them.
     fn left_s(&self) -> f64 {
         let State { waiting, expected_s, taken_s, .. } = &self.state;
         let factor = if *expected_s > 0.0 { taken_s / expected_s } else { 1.0 };

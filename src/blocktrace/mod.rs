@@ -1,8 +1,8 @@
-//! What the block layer did during a run, seen by the kernel itself: bpftrace counts in the kernel,
-//! a thread samples the device's queue, and neither is asked anything while the run measures.
+//! Trace of the kernel's block layer during a run: bpftrace counts in the kernel, a thread samples
+//! the device's queue, and neither is asked anything while the run measures.
 //!
-//! What lives here: starting and ending the trace, and reading what it printed. What must not: what
-//! the engine counted, how anything is shown.
+//! Here: starting and ending the trace, and parsing its output. Not here: the engine's own
+//! counters, or displaying anything.
 
 mod parse;
 mod script;
@@ -25,7 +25,7 @@ const VERSION_MIN: (u32, u32) = (0, 10);
 const ATTACH_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest wait for what it prints at the end.
 const END_PATIENCE: Duration = Duration::from_secs(10);
-/// How often the queue is looked at: ten thousand samples in 100 s, at no cost worth naming.
+/// Period of sampling the queue: ten thousand samples in 100 s, at negligible cost.
 const QUEUE_PERIOD: Duration = Duration::from_millis(10);
 /// Most that is read of the output.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
@@ -168,7 +168,7 @@ impl BlockTrace {
     /// Ends the trace, if that has not been done, and reads what it counted.
     ///
     /// # Errors
-    /// What it printed is not what it should be.
+    /// Returns a message if bpftrace printed anything but the expected figures.
     pub fn finish(mut self) -> Result<BlockTraceFigures, String> {
         self.end();
         let deadline = Instant::now() + END_PATIENCE;
@@ -275,7 +275,7 @@ fn check_version() -> Result<(), String> {
     }
 }
 
-/// Of `bpftrace v0.17.0`.
+/// Parses a version such as `bpftrace v0.17.0`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let number = text.split_whitespace().find_map(|word| word.strip_prefix('v'))?;
     let mut parts = number.split('.').map(|part| part.parse().ok());

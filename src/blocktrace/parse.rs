@@ -1,4 +1,4 @@
-//! What bpftrace printed, as figures. One JSON object a line; lines of other kinds are passed over.
+//! Parser of bpftrace's output. One JSON object a line; lines of other kinds are skipped.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ const UNFINISHED: &str = "checkpoint-unfinished.json";
 /// Longest manifest, bytes: that of 65,536 ranks has a tenth of it.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 
-/// What to do with what is there.
+/// Handling of a checkpoint that already exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begin {
     /// Nothing may be there.
@@ -47,17 +47,17 @@ pub struct Commit<'a, T: Target> {
 /// A checkpoint that was written.
 #[derive(Clone, Debug, Default)]
 pub struct Committed {
-    /// What was stored now.
+    /// Outcome of this save.
     pub saved: Saved,
     /// Bytes that an earlier save had stored.
     pub found_bytes: u64,
 }
 
 impl<T: Target> Commit<'_, T> {
-    /// Writes it.
+    /// Writes the checkpoint.
     ///
     /// # Errors
-    /// What is there forbids it, there is no room, or the target failed.
+    /// Fails if an existing checkpoint forbids it, there is no room, or the target failed.
     pub fn write(&self, begin: Begin) -> Result<Committed, StreamError> {
         let layout = Layout::new(self.manifest, self.prefix);
         layout.files.iter().try_for_each(|file| self.target.check(&file.plan))?;
@@ -86,7 +86,7 @@ impl<T: Target> Commit<'_, T> {
         self.target.put(&self.name(name), &text)
     }
 
-    /// What is to be stored; none when all is there.
+    /// Prepares the save: returns the files and chunks to store; `None` when all are there.
     fn prepare(&self, layout: &Layout, begin: Begin) -> Result<Option<Vec<FileWork>>, StreamError> {
         let there = |name| read(self.target, self.prefix, name);
         // Before anything is removed or gone on with, it must be ours.

@@ -17,13 +17,13 @@ use rustix::io::Errno;
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
 use crate::files;
 
-/// What a draft's name ends in.
+/// Suffix of a draft's file name.
 const DRAFT_ENDING: &str = ".part";
 /// A chunk is moved in pieces of this size: larger ones gain nothing (fio, 1 to 32 MiB), and
 /// smaller ones keep fewer bytes in the queue.
 const PIECE_BYTES: usize = 8 * MIB as usize;
 
-/// How files are opened.
+/// Mode in which files are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Io {
     /// Past the page cache (O_DIRECT).
@@ -401,7 +401,7 @@ impl Target for FileTarget {
 }
 
 impl FileTarget {
-    /// What could not be reserved; a draft that is new is removed again.
+    /// Error for space that could not be reserved; a new draft is removed again.
     fn no_space(
         &self,
         draft: &FileDraft,

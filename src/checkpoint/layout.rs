@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::target::FilePlan;
 
-/// What a checkpoint is, and what is stored of that beside it, as `checkpoint.json`: everything
-/// else follows.
+/// Description of a checkpoint, stored beside it as `checkpoint.json`; determines its whole layout
+/// and content.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Tells such a file from others; always [`FORMAT`].
     pub format: String,
-    /// Of the format; 1.
+    /// Version of the format; 1.
     pub version: u32,
     /// Random seed of the content.
     pub seed: u64,
@@ -36,7 +36,7 @@ pub struct Manifest {
     pub compress_ratio: f64,
 }
 
-/// What `checkpoint.json` says that it is.
+/// Value of [`Manifest::format`], which identifies a `checkpoint.json`.
 pub const FORMAT: &str = "ringfall-checkpoint";
 /// The value of [`Manifest::version`] in the layout that this program writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -46,10 +46,10 @@ pub const RANKS_MAX: u32 = 65_536;
 pub const BYTES_MAX: u64 = 1 << 60;
 
 impl Manifest {
-    /// What is wrong with values that somebody else may have written.
+    /// Checks values that others may have written.
     ///
     /// # Errors
-    /// A sentence without its end.
+    /// Returns the first problem, as a sentence without a full stop.
     pub fn check(&self) -> Result<(), String> {
         let total = self.shard_bytes.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes));
         let block = |bytes: u64| bytes.is_multiple_of(BLOCK_BYTES);
@@ -75,7 +75,7 @@ impl Manifest {
         }
     }
 
-    /// How the content can be reduced.
+    /// Data reduction that the content allows.
     #[must_use]
     pub fn shape(&self) -> Shape {
         Shape { dedupe_ratio: self.dedupe_ratio, compress_ratio: self.compress_ratio }
@@ -130,7 +130,7 @@ pub struct BadBlock {
     pub block: u64,
 }
 
-/// What a verification of a part of a file found.
+/// Outcome of verifying a part of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
     /// Number of 4 KiB blocks compared with what was written.
@@ -142,7 +142,8 @@ pub struct Verified {
 }
 
 impl Layout {
-    /// Of a manifest that is in order; names are below `prefix`, which is empty or ends in `/`.
+    /// Lays out the checkpoint of a valid manifest; names are below `prefix`, which is empty or
+    /// ends in `/`.
     #[must_use]
     pub fn new(manifest: &Manifest, prefix: &str) -> Layout {
         let ranks = manifest.shard_bytes.len();
@@ -266,7 +267,7 @@ pub struct Schedule {
 type FileChunks = (usize, VecDeque<Range<u64>>);
 
 impl Schedule {
-    /// Of each file those chunks, `at_once` files at a time (≥ 1).
+    /// Schedules the given chunks of each file, `at_once` files at a time (≥ 1).
     #[must_use]
     pub fn new(
         files: impl IntoIterator<Item = (usize, Vec<Range<u64>>)>,

@@ -1,4 +1,4 @@
-//! How far a save or a restore is, for whoever watches: counted by the threads that move chunks.
+//! Progress of a save or a restore, for display: counted by the threads that move chunks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
-/// What is being done.
+/// Current activity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doing {
     /// Nothing yet.
@@ -25,7 +25,7 @@ pub enum Doing {
 /// One look at a [`Meter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// What is being done.
+    /// Current activity.
     pub doing: Doing,
     /// Step of the training job.
     pub step: u32,
@@ -121,7 +121,7 @@ impl Meter {
         self.state().seconds.clone()
     }
 
-    /// How far it is.
+    /// Returns the progress so far.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let state = self.state();

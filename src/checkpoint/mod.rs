@@ -1,10 +1,10 @@
 //! Checkpoints of a training job: made, stored, restored and verified, as a stream of chunks whose
 //! memory stays the same however large the checkpoint is.
 //!
-//! What lives here: how large a checkpoint is and how it is cut (`sizes`, `layout`), where it is
-//! kept (`target`, `file`), how it gets there and back (`save`, `restore`, counted by `meter`),
-//! when it counts (`commit`), and a training job that does all that in turn (`train`). What must
-//! not: flags, and how results are shown.
+//! Here: the sizes and cutting of a checkpoint (`sizes`, `layout`), its place (`target`, `file`),
+//! writing and reading it (`save`, `restore`, counted by `meter`), the point from which it counts
+//! (`commit`), and a training job that does all that in turn (`train`). Not here: flags, and
+//! displaying results.
 
 mod commit;
 mod file;

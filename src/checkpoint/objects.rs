@@ -22,12 +22,12 @@ use crate::objects::{
     PARTS_MAX, Upload, UploadRecord,
 };
 
-/// What the name of an upload's record ends in, after that of its file.
+/// Suffix of an upload record's name, after the name of its file.
 const RECORD_ENDING: &str = ".upload.json";
 /// Longest record, bytes: one of 10,000 parts has a fifth of it.
 const RECORD_BYTES_MAX: u64 = 8 << 20;
-/// How old the record of an upload may grow while parts are stored: some requests in a thousand are
-/// for it then, and a kill costs some seconds of work.
+/// Maximum age of an upload's record while parts are stored: a few requests in a thousand are spent
+/// on it, and a kill costs a few seconds of work.
 const RECORD_AGE_MAX: Nanos = Nanos::from_secs(5);
 
 /// A prefix in a bucket.
@@ -96,11 +96,11 @@ pub struct ObjectMover {
 struct Flight {
     began: Nanos,
     cancel: Cancel,
-    /// Of a write, what it is a part of.
+    /// Upload that the chunk is a part of; `None` for a read.
     draft: Option<Arc<ObjectDraft>>,
 }
 
-/// What the store's threads say of a chunk.
+/// Message of the store's threads about a chunk.
 struct Told {
     tag: u64,
     outcome: Result<Option<Chunk>, ObjectError>,
@@ -137,7 +137,7 @@ impl ObjectTarget {
     /// Opens it and sees whether it answers; `awaited` hears for how long it has not.
     ///
     /// # Errors
-    /// What was asked for can't be meant, or the store refuses or can't be reached.
+    /// Fails if the options are invalid, or the store refuses or can't be reached.
     pub fn open(
         url: &ObjectUrl,
         options: &ObjectOptions,
@@ -163,13 +163,13 @@ impl ObjectTarget {
         }
     }
 
-    /// What it was asked so far.
+    /// The client of the store, which also counts requests.
     #[must_use]
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
 
-    /// What an earlier save has recorded of the upload of a file.
+    /// Reads the record that an earlier save left of the upload of a file.
     fn record_of(&self, name: &str) -> Result<Option<UploadRecord>, TargetError> {
         let record_name = record_name(name);
         let Some(text) = self.get(&record_name, RECORD_BYTES_MAX)? else { return Ok(None) };

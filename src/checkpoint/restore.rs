@@ -19,12 +19,12 @@ use super::target::{ChunkPlace, Mover, Presence, Target, TargetError, Version};
 /// Bad blocks that are named; all are counted.
 const NAMED_MAX: usize = 16;
 
-/// What a restore did and found.
+/// Outcome of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
     /// Number of bytes read from the checkpoint.
     pub bytes: u64,
-    /// How long that took.
+    /// Duration of the restore.
     pub elapsed: Nanos,
     /// Blocks of 4 KiB compared.
     pub blocks_checked: u64,
@@ -32,7 +32,7 @@ pub struct Restored {
     pub blocks_bad: u64,
     /// The first bad block of each chunk, of the first 16 chunks that have one.
     pub bad: Vec<BadBlock>,
-    /// Of each chunk, from when it was asked for until it was there.
+    /// Latency of each chunk, from the request until it was there.
     pub chunk_latency: Histogram,
     /// Bytes read in each second.
     pub seconds: Vec<u64>,
@@ -97,9 +97,10 @@ fn check_length<T: Target>(target: &T, name: &str, wanted: u64) -> Result<(), Ta
     }
 }
 
-/// What an unfinished checkpoint still lacks: published files are taken as they are, the drafts of
-/// others are read and compared, and chunks with any bad block are missing. Parts of a draft that
-/// can't be read are taken as they are where they have the length of their chunk.
+/// Finds the chunks that an unfinished checkpoint still lacks: published files are taken as they
+/// are, the drafts of others are read and compared, and chunks with any bad block are missing.
+/// Parts of a draft that can't be read are taken as they are where they have the length of their
+/// chunk.
 ///
 /// # Errors
 /// A published file has another length, or a draft can't be read.

@@ -86,7 +86,7 @@ impl StreamSettings {
     }
 }
 
-/// What of a file is to be stored.
+/// Chunks of a file that are to be stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileWork {
     /// Number of the file in the layout.
@@ -114,7 +114,7 @@ impl FileWork {
     }
 }
 
-/// How a save is made.
+/// Settings of a save.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SaveSettings {
     /// Threads that make and move chunks, and the memory for them.
@@ -127,7 +127,7 @@ pub struct SaveSettings {
     pub way: Way,
 }
 
-/// What a save did.
+/// Outcome of a save.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
     /// Number of bytes stored at the target.
@@ -137,7 +137,7 @@ pub struct Saved {
     pub stall: Nanos,
     /// From the first moment until every file had its final name, durable where that was asked for.
     pub stored: Nanos,
-    /// Of each chunk, from when it was given to the target until it was stored.
+    /// Latency of each chunk, from being given to the target until it was stored.
     pub chunk_latency: Histogram,
     /// Bytes stored in each second.
     pub seconds: Vec<u64>,

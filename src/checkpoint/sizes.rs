@@ -1,4 +1,4 @@
-//! How large a checkpoint is, and what each rank writes of it.
+//! Size of a checkpoint, and the part of it that each rank writes.
 //!
 //! *Bytes a parameter.* In mixed precision with Adam a parameter has 2 bytes of weights and, as
 //! optimizer state, 4 of a master copy, 4 of momentum and 4 of variance: 14 in all (Rajbhandari et
@@ -54,7 +54,7 @@ pub enum Precision {
     Single,
 }
 
-/// What is saved besides the weights.
+/// Optimizer state that is saved besides the weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Optimizer {
     /// Adam's momentum and variance, and the master copy where the weights have 16 bits.
@@ -70,7 +70,7 @@ pub struct Job {
     pub parameters: u64,
     /// Format of the weights.
     pub precision: Precision,
-    /// What is saved besides.
+    /// Optimizer state that is saved.
     pub optimizer: Optimizer,
     /// Ranks in all, ≥ 1.
     pub ranks: u32,

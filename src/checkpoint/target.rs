@@ -12,11 +12,11 @@
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 use ringfall_engine::clock::Nanos;
 
-/// What went wrong: a sentence, and what to do about it.
+/// Error of a target: a sentence, and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}: {remedy}")]
 pub struct TargetError {
-    /// What was tried, on what, and what was said; it ends without a full stop.
+    /// Operation, its object and the reported error; ends without a full stop.
     pub what: String,
     /// The next step, an imperative.
     pub remedy: String,
@@ -31,7 +31,7 @@ impl TargetError {
         TargetError { what: what.into(), remedy: remedy.into(), is_input: false }
     }
 
-    /// What was asked for can't be meant.
+    /// Creates an error for a request that is invalid.
     #[must_use]
     pub fn input(what: impl Into<String>, remedy: impl Into<String>) -> TargetError {
         TargetError { is_input: true, ..TargetError::new(what, remedy) }
@@ -50,7 +50,7 @@ pub struct FilePlan {
     pub chunk_bytes: u64,
 }
 
-/// What is there under a name.
+/// State of the file under a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// Nothing.
@@ -77,9 +77,9 @@ pub enum Presence {
 /// Which of the two is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// What is being written, or was when its writer ended.
+    /// The file being written, or left unfinished by its writer.
     Draft,
-    /// What was published.
+    /// The published file.
     Published,
 }
 
@@ -88,13 +88,13 @@ pub enum Version {
 pub struct ChunkPlace {
     /// Where in the file, bytes; a multiple of the file's chunk.
     pub offset_bytes: u64,
-    /// How much, from the chunk's beginning, bytes; less than a whole chunk at the file's end.
+    /// Length from the chunk's beginning, bytes; less than a whole chunk at the file's end.
     pub length_bytes: usize,
     /// Comes back with the outcome.
     pub tag: u64,
 }
 
-/// What became of a chunk that was moved.
+/// Outcome of moving a chunk.
 #[derive(Debug)]
 pub struct Moved {
     /// As it was given.
@@ -112,9 +112,9 @@ pub struct Moved {
 /// order. What is in flight when it is dropped is waited for or cancelled: nothing touches its
 /// chunks afterwards.
 pub trait Mover {
-    /// What [`Target::create`] gave.
+    /// Type returned by [`Target::create`].
     type Draft;
-    /// What [`Target::open`] gave.
+    /// Type returned by [`Target::open`].
     type Stored;
 
     /// Begins to write a chunk. Never waits for the storage.
@@ -133,7 +133,7 @@ pub trait Mover {
     fn in_flight(&self) -> usize;
 }
 
-/// What a target has counted since it was opened, where it counts at all.
+/// Counters of a target since it was opened; zeros where it counts nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TargetCounters {
     /// Requests sent over a network.
@@ -174,10 +174,10 @@ pub trait Target: Send + Sync {
     /// It lacks something, such as a ring or a connection.
     fn mover(&self, pool: &ChunkPool) -> Result<Self::Mover, TargetError>;
 
-    /// What there is under a large file's name.
+    /// Returns the state of the large file under a name.
     ///
     /// # Errors
-    /// It can't be told.
+    /// Fails if the state can't be determined.
     fn presence(&self, name: &str) -> Result<Presence, TargetError>;
 
     /// Whether it can store such a file at all; asked before anything is written.
@@ -254,7 +254,7 @@ pub trait Target: Send + Sync {
         Ok(())
     }
 
-    /// What it has counted.
+    /// Returns the target's counters.
     fn counters(&self) -> TargetCounters {
         TargetCounters::default()
     }

@@ -15,7 +15,7 @@ use super::restore::{Restored, restore};
 use super::save::{SaveSettings, StreamError};
 use super::target::{Target, TargetError};
 
-/// How long one look at whether to end is away from the next.
+/// Interval between two checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// For how much of a save training stands still.
@@ -39,7 +39,7 @@ impl SaveMode {
     }
 }
 
-/// What the job does.
+/// Settings of the training job.
 #[derive(Clone, Debug)]
 pub struct Training {
     /// Computing between two saves.
@@ -52,9 +52,9 @@ pub struct Training {
     pub restore_every: u32,
     /// Checkpoints that are kept while the job goes on, ≥ 1.
     pub keep: u32,
-    /// How much of a restored checkpoint is compared.
+    /// Extent of the comparison of a restored checkpoint.
     pub verify: VerifyMode,
-    /// What is there may be removed.
+    /// Whether an existing checkpoint may be removed.
     pub overwrite: bool,
     /// The last checkpoint stays when the job ends.
     pub leave_last: bool,
@@ -69,7 +69,7 @@ pub struct TrainingSave {
     pub began: Nanos,
     /// For how long training stood still because of it.
     pub stall: Nanos,
-    /// What the save wrote, and in what time.
+    /// Bytes and time of the save.
     pub committed: Committed,
 }
 
@@ -80,11 +80,11 @@ pub struct TrainingRestore {
     pub step: u32,
     /// When it began, since the job began.
     pub began: Nanos,
-    /// What the restore read and verified, and in what time.
+    /// Bytes, verification and time of the restore.
     pub restored: Restored,
 }
 
-/// What a job did.
+/// Outcome of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Trained {
     /// All saves of the job, in order.
@@ -146,8 +146,8 @@ struct Job<'a, T: Target> {
     meter: &'a Meter,
     stop: &'a (dyn Fn() -> bool + Sync),
     began: Nanos,
-    /// What is stored below each prefix, or was begun there: one more than is kept, so that the
-    /// next is whole before the oldest goes.
+    /// Checkpoint stored or begun below each prefix: one more than is kept, so that the next is
+    /// whole before the oldest goes.
     slots: Vec<Option<Manifest>>,
     trained: Trained,
 }

@@ -1,5 +1,5 @@
-//! What can still be read of a command line that is wrong: where the other ranks of its launch
-//! wait, so that they can be told.
+//! Reads from an invalid command line where the other ranks of its launch wait, so that they can be
+//! told.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
@@ -13,7 +13,8 @@ use crate::config::{Options, Ranks};
 /// Shortest beginning of a flag that is taken for it, with its dashes.
 const BEGINNING_MIN: usize = 5;
 
-/// Of a command that ranks carry out together, what decides where they meet; none of another.
+/// Settings that decide where ranks meet, for a command that they carry out together; none for
+/// another.
 #[must_use]
 pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
     let words: Vec<&str> = typed.iter().skip(1).map(String::as_str).collect();
@@ -41,7 +42,7 @@ pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
     })
 }
 
-/// What is wrong with a command line in one line, without the help that follows.
+/// Error of a command line in one line, without the help that follows.
 #[must_use]
 pub fn gist(wrong: &str) -> String {
     let help = ["\n\nUsage:", "\n\nFor more information"];

@@ -15,7 +15,7 @@ pub struct CheckpointArgs {
     pub command: CheckpointCommand,
 }
 
-/// What `checkpoint` can do.
+/// Subcommands of `checkpoint`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CheckpointCommand {
     /// Write a checkpoint as a stream, in an amount of memory that does not grow with its size
@@ -43,7 +43,7 @@ pub struct StreamArgs {
     /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX
     #[arg(value_name = "TARGET")]
     pub target: PathBuf,
-    /// How an object store is reached.
+    /// Connection to an object store.
     #[command(flatten)]
     pub objects: ObjectArgs,
     /// Size of a chunk in MiB, 1 to 1024; when not given, 32, or less where little memory is left
@@ -58,8 +58,8 @@ pub struct StreamArgs {
     /// there are fewer cores or --buffers
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=256))]
     pub threads: Option<u32>,
-    /// How files are opened: bypassing the page cache (O_DIRECT), or through it; it has no effect
-    /// on an object store
+    /// Mode in which files are opened: bypassing the page cache (O_DIRECT), or through it; it has
+    /// no effect on an object store
     #[arg(long, value_name = "HOW", default_value = "direct")]
     pub io: IoArg,
     /// Write the result to this file as JSON
@@ -73,7 +73,7 @@ pub struct StreamArgs {
     pub quiet: bool,
 }
 
-/// How files are opened.
+/// Mode in which files are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum IoArg {
     /// Bypassing the page cache (O_DIRECT)
@@ -82,7 +82,7 @@ pub enum IoArg {
     Buffered,
 }
 
-/// What a checkpoint holds.
+/// Content of a checkpoint.
 #[derive(Clone, Debug, Args)]
 pub struct JobArgs {
     /// Size of the whole checkpoint, in GiB, divided evenly among the ranks; 1 when neither this
@@ -116,8 +116,8 @@ pub struct JobArgs {
     /// Format of the weights: 2 bytes per parameter, or 4
     #[arg(long, value_name = "FORMAT", default_value = "bf16")]
     pub precision: PrecisionArg,
-    /// What is saved besides the weights: Adam's state, 12 bytes per parameter (8 with fp32
-    /// weights), or nothing
+    /// State that is saved besides the weights: Adam's, 12 bytes per parameter (8 with fp32
+    /// weights), or none
     #[arg(long, value_name = "NAME", default_value = "adam")]
     pub optimizer: OptimizerArg,
     /// Put the shards of all ranks in one file instead of one file for each rank
@@ -133,7 +133,7 @@ pub struct JobArgs {
     /// Random seed of the content
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
-    /// What the content is like.
+    /// Reducibility of the content.
     #[command(flatten)]
     pub content: ContentArgs,
 }
@@ -149,7 +149,7 @@ pub enum PrecisionArg {
     Fp32,
 }
 
-/// What is saved besides the weights.
+/// State that is saved besides the weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum OptimizerArg {
     /// Momentum, variance, and the master copy of 16-bit weights
@@ -167,7 +167,7 @@ pub enum WayArg {
     GenerateFirst,
 }
 
-/// For how much of a save training stands still.
+/// Length of the pause in training for each save.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SaveModeArg {
     /// Until the checkpoint is durable
@@ -177,7 +177,7 @@ pub enum SaveModeArg {
     Async,
 }
 
-/// How much of what is read is compared.
+/// Share of the data read that is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum VerifyArg {
     /// Every byte
@@ -215,7 +215,7 @@ pub struct CheckpointReadArgs {
     /// Where the checkpoint is, and by how many threads and how much memory it is read.
     #[command(flatten)]
     pub stream: StreamArgs,
-    /// How much of what is read is compared with what was written
+    /// Share of the data read that is compared with what was written
     #[arg(long, value_name = "HOW", default_value = "full")]
     pub verify: VerifyArg,
 }
@@ -236,7 +236,7 @@ pub struct CheckpointRunArgs {
     /// Number of seconds to compute between two saves, 0 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub interval: f64,
-    /// How long training stands still for a save
+    /// Length of the pause in training for each save
     #[arg(long, value_name = "HOW", default_value = "sync")]
     pub save_mode: SaveModeArg,
     /// When content is generated; with --save-mode async, generate-first holds a copy of the whole
@@ -250,7 +250,7 @@ pub struct CheckpointRunArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
     pub keep: u32,
-    /// How much of a restored checkpoint is compared with what was saved
+    /// Share of a restored checkpoint that is compared with what was saved
     #[arg(long, value_name = "HOW", default_value = "full")]
     pub verify: VerifyArg,
     /// Leave the last checkpoint when the job ends

@@ -17,7 +17,7 @@ pub struct DatagenArgs {
     pub command: DatagenCommand,
 }
 
-/// What `datagen` can do.
+/// Subcommands of `datagen`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DatagenCommand {
     /// Measure how fast content is generated, beside memcpy, a reused buffer and numpy's generator
@@ -34,7 +34,7 @@ pub enum DatagenCommand {
     Verify(DatagenFileArgs),
 }
 
-/// What content is like.
+/// Shape of content.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ShapeArgs {
     /// Random seed of the content
@@ -85,7 +85,7 @@ pub struct DatagenAnalyzeArgs {
     /// fly and stored nowhere
     #[arg(long, value_name = "GIB", conflicts_with = "paths", value_parser = size_gib)]
     pub generated_gib: Option<f64>,
-    /// What generated content is like.
+    /// Shape of generated content.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Block sizes at which duplicates are counted, separated by commas: powers of two from 512
@@ -126,7 +126,7 @@ pub struct DatagenFileArgs {
     /// Size of the file in GiB, rounded up to a multiple of 4 KiB
     #[arg(long, value_name = "GIB", default_value_t = 1.0, value_parser = size_gib)]
     pub size_gib: f64,
-    /// What its content is like.
+    /// Shape of its content.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Let `write` replace a file that already exists

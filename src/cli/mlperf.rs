@@ -19,7 +19,7 @@ pub struct MlperfArgs {
     pub command: MlperfCommand,
 }
 
-/// What `mlperf` can do.
+/// Subcommands of `mlperf`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum MlperfCommand {
     /// Write a directory that makes the MLPerf Storage harness (mlpstorage) start ringfall in place
@@ -61,7 +61,7 @@ pub struct ShimArgs {
 /// Longest delay: a day.
 const DELAY_MAX_S: u64 = 86_400;
 
-/// How long a rank waits around a trial.
+/// Waits of a rank around a trial.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TrialDelays {
     /// Seconds to wait before each trial

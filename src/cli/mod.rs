@@ -129,7 +129,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// What the command line says: the flags, and below them the preset.
+    /// Settings from the command line: the flags, and below them the preset.
     ///
     /// # Errors
     /// There is no such preset.
@@ -196,7 +196,7 @@ pub struct ReportArgs {
 pub enum Stop {
     /// Help or version was asked for; its text.
     Said(clap::Error),
-    /// What was typed can't be meant; the text says what to do.
+    /// Command line is invalid; the text says what to do.
     Wrong(String),
 }
 

@@ -10,7 +10,7 @@ use crate::config::values::Size;
 use crate::config::{GpuBackend, Places, Ranks};
 use crate::objects::ObjectOptions;
 
-/// What `saturate` finds the limits of.
+/// Kind of target that `saturate` measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum SaturateTarget {
     /// A drive, several drives or an object store.
@@ -40,7 +40,7 @@ pub struct SaturateArgs {
     /// gs://BUCKET/PREFIX, with nothing below the prefix; file:///DIR is a directory on a drive
     #[arg(value_name = "URL")]
     pub target: Option<String>,
-    /// What to measure
+    /// Kind of target to measure
     ///
     /// vram: copies between host and GPU memory alone; reads from a drive into GPU memory and
     /// writes from there, through page-locked buffers and, where a trial shows that it works, past
@@ -121,7 +121,7 @@ pub struct SaturateArgs {
     /// File for a description of the drive in YAML, as `ringfall simulate --device` reads it
     #[arg(long, value_name = "FILE")]
     pub device_output: Option<PathBuf>,
-    /// What to do when a launcher (mpirun, srun) has started several processes
+    /// Behavior when a launcher (mpirun, srun) has started several processes
     ///
     /// auto: all of them load the storage with the same point at the same time, each in a directory
     /// rank_N of its own below --cache-dir, and rank 0 adds up what they reach. They meet in the
@@ -136,15 +136,15 @@ pub struct SaturateArgs {
     /// Print no progress and no table
     #[arg(long)]
     pub quiet: bool,
-    /// What is measured of an object store: last, as whatever follows stands under its heading.
+    /// Sweep of an object store: last, as whatever follows stands under its heading.
     #[command(flatten)]
     pub sweep: ObjectSweepArgs,
-    /// How it is reached.
+    /// Connection to the object store.
     #[command(flatten)]
     pub objects: ObjectArgs,
 }
 
-/// What is measured of an object store.
+/// Sweep of an object store.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Object stores")]
 pub struct ObjectSweepArgs {
@@ -196,7 +196,7 @@ impl SaturateArgs {
         given.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
     }
 
-    /// How the object store is reached: with a place for each of so many requests in flight.
+    /// Connection options of the object store, with a place for each of so many requests in flight.
     #[must_use]
     pub fn object_options(&self, in_flight: u32) -> ObjectOptions {
         ObjectOptions { concurrency: in_flight, ..self.objects.options.clone() }

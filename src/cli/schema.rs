@@ -5,12 +5,12 @@ use clap::{Args, ValueEnum};
 /// Arguments of the command `schema`.
 #[derive(Clone, Debug, Args)]
 pub struct SchemaArgs {
-    /// What the schema describes
+    /// Document that the schema describes
     #[arg(value_name = "NAME", value_enum, default_value_t = SchemaName::Results)]
     pub name: SchemaName,
 }
 
-/// What the program writes as JSON for others to read.
+/// JSON documents that the program writes for others to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SchemaName {
     /// Results of runs, also merged ones

@@ -6,10 +6,10 @@ use ringfall_engine::fill::Shape;
 use crate::config::{Shared, Taken};
 use crate::objects::ObjectOptions;
 
-/// How an object store is reached.
+/// Connection to an object store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectArgs {
-    /// What they come to. [`ObjectOptions::check`] says whether it can be meant.
+    /// Options that the flags make. [`ObjectOptions::check`] validates them.
     pub options: ObjectOptions,
     given: Vec<&'static str>,
 }
@@ -28,10 +28,10 @@ impl ObjectArgs {
     }
 }
 
-/// What content is like.
+/// Reducibility of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ContentArgs {
-    /// To which degree storage can reduce it.
+    /// Degree to which storage can reduce it.
     pub shape: Shape,
 }
 

@@ -123,7 +123,7 @@ fn seconds() -> RangedU64ValueParser<u32> {
 }
 
 impl SuiteArgs {
-    /// What is asked of the workloads.
+    /// Settings asked of the workloads.
     #[must_use]
     pub fn asked(&self) -> Asked {
         Asked {

@@ -122,7 +122,7 @@ fn page(
     page
 }
 
-/// What a collection is, and what had to be assumed of it.
+/// Writes the heading of a collection: its size, omitted runs and assumptions.
 fn heading(page: &mut String, name: &str, side: &Collection) {
     let _infallible = writeln!(
         page,

@@ -28,13 +28,13 @@ use crate::results::write_json;
 
 /// Smallest and largest block among which duplicates are counted, bytes.
 const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
-/// How often the line of progress changes.
+/// Interval at which the progress line changes.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Does what was asked for.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// What was asked for can't be meant or done.
+/// Invalid arguments, or a failure to generate or analyze the data.
 pub fn run(args: &DatagenArgs) -> Result<Exit> {
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let done = match &args.command {
@@ -183,7 +183,7 @@ struct AnalysisResult {
     format: &'static str,
     format_version: u32,
     ringfall_version: &'static str,
-    /// What was analyzed.
+    /// Paths that were analyzed.
     source: Vec<String>,
     elapsed_s: f64,
     #[serde(flatten)]

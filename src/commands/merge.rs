@@ -73,14 +73,14 @@ fn merge_trials(
     Ok(Merged { document, page })
 }
 
-/// Of every merged result.
+/// Sentence about percentiles that every merged result's page carries.
 const EXACT: &str = " Percentiles of the merged one are exact: from merged histograms.\n\n";
 
 /// Several results as one.
 pub(super) struct Merged {
     /// All of them together.
     pub document: Document,
-    /// What people read of it.
+    /// Text of the page for the terminal.
     pub page: String,
 }
 
@@ -200,7 +200,7 @@ pub(super) fn sorted(document: &Document) -> Result<serde_json::Value> {
     serde_json::to_value(document).context("the result can't be written as JSON")
 }
 
-/// What was not alike; differing settings are refused unless `allowed`.
+/// Lists the differences between the inputs; differing settings are refused unless `allowed`.
 fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference>> {
     let Some((first, rest)) = inputs.split_first() else { return Ok(Vec::new()) };
     let documents: Vec<&Document> = inputs.iter().map(|input| &input.document).collect();

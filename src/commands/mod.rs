@@ -74,8 +74,8 @@ fn has_reader_left(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
-/// What of this machine decides the flags of workloads; the data goes to `cache_dir`, if one is
-/// given. Where a GPU could have a tier, its driver is asked how much memory is free.
+/// Facts about this machine that decide the flags of workloads; the data goes to `cache_dir`, if
+/// one is given. Where a GPU could have a tier, its driver is asked how much memory is free.
 fn machine_of(survey: &Survey, cache_dir: Option<&Path>) -> Machine {
     let mut machine = Machine::of(survey, cache_dir);
     if survey.gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia")) {

@@ -103,7 +103,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     Ok(exit_of(&result, &interrupt))
 }
 
-/// What is found wanting before anything is opened, and what is read.
+/// Checks everything that can be checked before anything is opened, then reads the inputs.
 fn prepare(plan: &Plan) -> Result<Sources> {
     check_outputs(plan)?;
     check_device_may_be_destroyed(plan)?;
@@ -129,7 +129,7 @@ fn heed_cleaning(result: &RunResult, cleaned: Result<()>, interrupt: &Interrupt)
     }
 }
 
-/// What was measured, and what is to be deleted once that is kept.
+/// Result of the run, and the data to delete once the result is saved.
 struct Measured {
     result: RunResult,
     cleanup: Option<Cleanup>,
@@ -155,7 +155,7 @@ fn is_out_of_space(error: &anyhow::Error) -> bool {
     causes.any(|cause| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
-/// How a measurement is begun, beside its plan.
+/// Arguments of a measurement besides its plan.
 struct Begin<'a> {
     command_line: Vec<String>,
     interrupt: &'a Interrupt,
@@ -171,7 +171,7 @@ fn tell_advice(plan: &Plan) {
     super::tell(&config::advice(plan));
 }
 
-/// What a run reads before it begins.
+/// Inputs that a run reads before it begins.
 struct Sources {
     opened: OpenSource,
     validation: Option<ValidationTrace>,

@@ -51,7 +51,7 @@ const TIME_LIMIT_S_MAX: u32 = 86_400;
 /// Finds the limits, and writes and shows them.
 ///
 /// # Errors
-/// What was asked for can't be meant or done; an I/O failed.
+/// Invalid arguments, or a failed I/O.
 pub fn run(args: &SaturateArgs) -> Result<Exit> {
     if args.what == SaturateTarget::Vram {
         return vram::run(args);
@@ -106,7 +106,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What is found wanting before anything is opened.
+/// Checks everything that can be checked before anything is opened.
 fn check_all(args: &SaturateArgs, rank: Option<&Rank>, output: &Path) -> Result<()> {
     let read_percents = check(args)?;
     check_outputs(args, output)?;
@@ -306,7 +306,7 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What to measure: percent of the I/Os that read.
+/// Validates the arguments; returns the mixes to measure, in percent of I/Os that are reads.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let mut wrong = Vec::new();
     let mut places = args.cache_dir.iter().flat_map(|places| &places.0);
@@ -436,7 +436,7 @@ struct Teller {
     is_passthrough: bool,
     /// When the time that the user gave is over.
     until: Option<Instant>,
-    /// What was shown last, without the time left.
+    /// Text shown last, without the time left.
     shown: String,
 }
 
@@ -489,7 +489,7 @@ impl Teller {
         self.live_line("");
     }
 
-    /// How far it is, with the time left where there is a limit.
+    /// Shows the progress, with the time left where there is a limit.
     fn progress(&mut self, text: String) {
         self.shown = text;
         self.waiting();
@@ -533,7 +533,7 @@ fn out(args: &SaturateArgs) -> Box<dyn Write> {
     Box::new(outlet::notices(stream(args)))
 }
 
-/// What people read goes to standard output, unless the JSON does.
+/// Stream of the text for people: standard output, unless the JSON goes there.
 fn stream(args: &SaturateArgs) -> Stream {
     if args.json { Stream::Err } else { Stream::Out }
 }

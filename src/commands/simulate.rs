@@ -121,7 +121,7 @@ fn as_typed(mut error: InputError, args: &SimulateArgs) -> InputError {
     error
 }
 
-/// What the descriptions say against their own numbers.
+/// Collects the doubts that the device descriptions raise about their own numbers.
 fn doubts(devices: &[DeviceFile]) -> Vec<String> {
     let told = |device: &DeviceFile| Some(format!("{}: {}", device.name, device.doubt.as_ref()?));
     devices.iter().filter_map(told).collect()
@@ -177,7 +177,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     Ok(exit)
 }
 
-/// What a table has no place for.
+/// Refuses settings that a table of several simulations can't show.
 fn refuse(plan: &Plan) -> Result<(), InputError> {
     simulated::refuse_what_needs_a_drive(plan)?;
     let one_only = [
@@ -267,7 +267,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
     page
 }
 
-/// How many users each size of the GPU tier is worth, a line each.
+/// Writes one line for each size of the GPU tier: the number of users that it is worth.
 fn gpu_memory_lines(page: &mut String, what_if: &WhatIf) {
     for worth in what_if.gpu_memory.iter().flatten() {
         let text = format!("{}, {}: {}", terminal(&worth.model), worth.device, worth.told());

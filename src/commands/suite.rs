@@ -25,7 +25,7 @@ use crate::show::{
 };
 use crate::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
 
-/// What a run takes besides its measurement, s: opening, draining, writing results.
+/// Time that a run takes besides its measurement, s: opening, draining, writing results.
 const BESIDES_S: f64 = 6.0;
 
 /// Runs the workloads that are not done, and makes the tables.
@@ -127,7 +127,7 @@ impl Baseline {
     }
 }
 
-/// What is asked for, or the suite that was begun there with the same.
+/// Returns the requested suite, or the saved one if it was begun there with the same settings.
 fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let workloads = args.chosen().map_err(InputError::new)?;
     let mut asked = args.asked();
@@ -183,7 +183,7 @@ fn in_run(name: &str, error: InputError) -> InputError {
     InputError { sentences: sentences.map(|one| format!("{name}: {one}")).collect() }
 }
 
-/// What a run with these arguments would be.
+/// Resolves the plan of a run with these arguments.
 fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
     let (args, file) = run_args(arguments)?;
     resolve(&args.typed()?, file.as_ref(), &Facts::look())
@@ -210,7 +210,7 @@ fn run_args(arguments: &[String]) -> Result<(RunArgs, Option<ConfigFile>), Input
     Ok((args, file))
 }
 
-/// What will be run, before it begins.
+/// Describes the planned runs before the first begins.
 fn outlook(suite: &SavedSuite, directory: &Path) -> String {
     let data = suite.invocations.iter().flat_map(|one| &one.flags);
     let data = data

@@ -60,7 +60,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     })
 }
 
-/// What can be told before anything is read.
+/// Refuses settings that can be judged before anything is read.
 fn refuse(args: &SweepArgs) -> Result<(), InputError> {
     if Launcher::look().is_some() {
         return Err(InputError::new(
@@ -107,7 +107,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// What is said at the end: how many ended how, and what reads the results.
+/// Returns the closing summary: how many jobs ended how, and the command that reads the results.
 fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> String {
     let mut page = String::new();
     let (all, done) = (batch.jobs.len(), report.done());

@@ -1,5 +1,5 @@
-//! What a setting that is `auto` comes to. Each function sees all layers merged, in which the
-//! settings declared before its own are worked out; values out of bounds are still among them.
+//! Values of settings that are `auto`. Each function sees all layers merged, in which the settings
+//! declared before its own are worked out; values out of bounds are still among them.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! What a plan would take of the machine, held against what the machine has, before anything is
-//! opened: memory, threads, open files, and preparation that serves no purpose.
+//! Checks of a plan's demands against the machine before anything is opened: memory, threads, open
+//! files, and preparation that serves no purpose.
 
 use ringfall_engine::units::GIB;
 
@@ -43,9 +43,9 @@ struct Part {
     /// The setting, as the user knows it.
     name: String,
     bytes: u64,
-    /// What takes it.
+    /// Purpose of the memory.
     what: String,
-    /// What to do.
+    /// Advice to the user.
     remedy: String,
 }
 
@@ -69,9 +69,9 @@ impl SmallerCpuTier {
     }
 }
 
-/// What the rest of the run, and others, leave a CPU tier of the machine's memory; none where that
-/// is as much as was asked for. When there is not even enough for the rest of the run, that is what
-/// is wrong, and not the tier.
+/// Reduces a CPU tier to the memory that the rest of the run and other processes leave; none if the
+/// requested size fits. If not even the rest of the run fits, that is the error, and the tier is
+/// left as it is.
 pub(super) fn smaller_cpu_tier(
     names: &Names<'_>,
     plan: &Plan,
@@ -116,7 +116,7 @@ pub(super) fn smaller_cpu_tier(
 }
 
 impl Names<'_> {
-    /// What takes memory.
+    /// Lists the parts of the run that take memory.
     fn parts(&self, plan: &Plan, facts: &Facts) -> Vec<Part> {
         let shards = u64::from(plan.shards);
         let part = |name: String, bytes: u64, what: &str, remedy: &str| Part {
@@ -206,7 +206,7 @@ impl Names<'_> {
 }
 
 impl Check<'_> {
-    /// What `plan` would take and the machine does not have.
+    /// Checks that the machine can provide what `plan` takes.
     pub(super) fn fits(&mut self, plan: &Plan, facts: &Facts) {
         self.memory_fits(plan, facts);
         self.preconditioning_fits(plan, facts);
@@ -324,7 +324,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is written before the measurement only to be evicted again.
+    /// Checks that the population is not mostly evicted again before the measurement.
     fn population_is_of_use(&mut self, plan: &Plan) {
         let Some((bytes, tiers_bytes)) = written_and_held(plan) else { return };
         if bytes / REWRITES_MAX <= tiers_bytes {
@@ -384,7 +384,8 @@ fn is_mostly_documents(estimate: &PopulationEstimate) -> bool {
     estimate.documents_bytes > estimate.bytes / 2
 }
 
-/// What the tiers hold together, bytes; none where the storage tier takes what the file system has.
+/// Capacity of all tiers together, bytes; none where the storage tier takes what the file system
+/// has.
 fn tiers_bytes(plan: &Plan) -> Option<u64> {
     if plan.is_without_storage {
         return Some(plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes));

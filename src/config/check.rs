@@ -1,5 +1,5 @@
-//! What can't be meant, or is something else than it seems: every sentence about settings that
-//! forbid each other, none of which changes anything.
+//! Checks of the settings: one sentence for each combination that is forbidden or is not what it
+//! seems. No check changes a setting.
 
 use std::path::PathBuf;
 
@@ -255,8 +255,8 @@ impl<'a> Check<'a> {
         );
     }
 
-    /// What was given and has no effect as the rest stands. A configuration that was printed names
-    /// every setting: of a file's, those that are not the default are told.
+    /// Reports given settings that have no effect as the rest stands. A printed configuration names
+    /// every setting, so only those of a file that differ from the default are reported.
     fn idle(&mut self, settings: &Settings, typed: &Options, facts: &Facts) {
         for setting in SETTINGS {
             let is_asked = match self.names.origins.get(setting.key) {
@@ -271,7 +271,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What is asked of storage that is left out, or is no drive.
+    /// Refuses settings that need storage, or a drive, where there is none.
     fn needs(&mut self, settings: &Settings, typed: &Options) {
         for setting in SETTINGS {
             let Some(lack) = (setting.needs)(settings) else { continue };
@@ -315,7 +315,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What is measured or traced of one drive only.
+    /// Refuses measurements and traces that work with one drive only.
     fn drives(&mut self, settings: &Settings) {
         let count = settings.cache_dirs.len();
         if count < 2 {

@@ -1,4 +1,4 @@
-//! What `--queue-depth` may be: a number, what is usual, or what the warm-up finds.
+//! Values of `--queue-depth`: a number, the usual depth, or the one that the warm-up finds.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ const SEARCH_MAX: i64 = 512;
 pub const SEARCH_WARMUP_S: u64 = 20;
 
 impl Depth {
-    /// What `standard` is with so many shards ≥ 1.
+    /// Depth of `standard` with so many shards ≥ 1.
     pub(super) fn standard(shards: i64) -> i64 {
         STANDARD.min(ALL_MAX / shards).max(1)
     }
@@ -47,7 +47,7 @@ impl Depth {
         fitting.clamp(STANDARD, SEARCH_MAX).min(ALL_MAX / shards).max(1)
     }
 
-    /// What rings and buffers are made for.
+    /// Depth that rings and buffers are made for.
     pub(super) fn built_for(self, shards: i64, io_size_bytes: u64) -> i64 {
         match self {
             Depth::Standard => Depth::standard(shards),

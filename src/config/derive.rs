@@ -1,5 +1,5 @@
-//! What follows from the settings together: a plan, without a word about what is wrong with it.
-//! Every function is pure; [`super::check`] says what can't be meant.
+//! Plan that follows from the settings together, without complaints about them. Every function is
+//! pure; [`super::check`] reports invalid settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -15,20 +15,20 @@ use super::yaml::explain;
 
 /// MB here are 10⁶ bytes, as on data sheets.
 const MB: f64 = 1e6;
-/// What one core copies when the file doesn't say: about the speed of one core of a current server
-/// copying between buffers that are in no cache.
+/// Copy speed of one core when the file doesn't say: about the speed of one core of a current
+/// server copying between buffers that are in no cache.
 const MEMORY_MB_PER_S_DEFAULT: f64 = 8_000.0;
-/// What an operation on host memory takes besides the copying.
+/// Latency of an operation on host memory besides the copying.
 pub const MEMORY_LATENCY: Nanos = Nanos::from_us(1);
 
-/// What a GPU's link moves when the file doesn't say: 85 % of what PCIe 5.0 x16 carries in one
+/// Bandwidth of a GPU's link when the file doesn't say: 85 % of what PCIe 5.0 x16 carries in one
 /// direction, 64 GB/s by its specification.
 const GPU_LINK_MB_PER_S_DEFAULT: f64 = 55_000.0;
-/// What a GPU's own memory moves when the file doesn't say: an H100's is given as 2,000 to 3,350
+/// Bandwidth of a GPU's own memory when the file doesn't say: an H100's is given as 2,000 to 3,350
 /// GB/s in its data sheet.
 const GPU_MEMORY_MB_PER_S_DEFAULT: f64 = 2_000_000.0;
-/// What a job on a GPU takes besides when the file doesn't say: a launch and its completion take
-/// some microseconds each.
+/// Fixed latency of a job on a GPU when the file doesn't say: a launch and its completion take some
+/// microseconds each.
 const GPU_LATENCY_US_DEFAULT: f64 = 10.0;
 
 /// A described GPU. All GPUs of a run are alike, and share one link.
@@ -40,7 +40,7 @@ pub struct GpuModel {
     pub link_bytes_per_s: f64,
     /// Bytes a second that it makes or checks in its own memory.
     pub memory_bytes_per_s: f64,
-    /// What an operation takes besides; > 0.
+    /// Fixed latency of an operation; > 0.
     pub latency: Nanos,
 }
 
@@ -53,9 +53,9 @@ pub struct DeviceFile {
     pub source: String,
     /// Why its numbers are not to be relied on, as a sentence; none: nothing is known against them.
     pub doubt: Option<String>,
-    /// How long the drive takes for each I/O: latency, bandwidth, parallelism and cache.
+    /// Performance model of the drive: latency, bandwidth, parallelism and cache.
     pub model: DeviceModel,
-    /// How many such drives there are.
+    /// Number of such drives.
     pub drives: u16,
     /// Bytes that one core copies a second.
     pub memory_bytes_per_s: f64,

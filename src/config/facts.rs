@@ -1,4 +1,4 @@
-//! What a configuration needs to know of the world, so that working it out stays pure.
+//! Facts about the world that a configuration depends on, so that working it out stays pure.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ pub struct Facts {
     pub cores: u32,
     /// Memory available for a run's tiers, bytes.
     pub memory_available_bytes: Option<u64>,
-    /// What this machine has to give, which no run may ask more of.
+    /// Resources of this machine, which no run may exceed.
     pub room: Room,
     /// Whether the run is simulated: then tiers take no memory, and shards no threads.
     pub is_simulated: bool,

@@ -1,4 +1,4 @@
-//! How much of the GPUs' memory the GPU tier may take. Numbers of a file; none has a flag.
+//! Limits of the GPU memory that the GPU tier may take. Numbers of a file; none has a flag.
 
 use serde::{Deserialize, Serialize};
 

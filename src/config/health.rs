@@ -1,4 +1,4 @@
-//! What the storage is asked to do before a run passes (`storage_health`). Numbers of a file; none
+//! Targets that the storage must meet for a run to pass (`storage_health`). Numbers of a file; none
 //! has a flag.
 
 use serde::{Deserialize, Serialize};

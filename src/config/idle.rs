@@ -31,13 +31,14 @@ pub(super) fn gpu(settings: &Settings, facts: &Facts) -> Option<&'static str> {
         .then_some("without a GPU tier: give --gpu-mem-gb")
 }
 
-/// Of how data gets there. It does no harm: a suite has it for all of its runs, and a file for all
-/// that read it, those without storage among them.
+/// Reason for settings of the storage path, which are harmless without storage: a suite gives them
+/// to all of its runs, and a file to all that read it.
 pub(super) fn storage(settings: &Settings, _: &Facts) -> Option<&'static str> {
     settings.is_without_storage.then_some("with --disable-storage")
 }
 
-/// Of its size, threads and end; the reference takes the first two without it too.
+/// Reason for the size, threads and end of preconditioning; the reference takes the first two
+/// without it too.
 pub(super) fn precondition(settings: &Settings, _: &Facts) -> Option<&'static str> {
     (!settings.is_preconditioned).then_some("without --precondition")
 }

@@ -2,7 +2,7 @@
 
 use crate::escape::terminal;
 
-/// What was typed can't be run: each sentence says what is wrong, the value, and what to do.
+/// Error in the user's input: each sentence says what is wrong, the value, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// Sentences for the user, at least one, each with the value and what to do.

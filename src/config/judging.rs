@@ -1,6 +1,5 @@
-//! What a run is judged and bounded by: the targets of the QoS classes and of the storage tier, the
-//! autoscaler's steps, and limits of one's own on what may be asked. Numbers of a file; none has a
-//! flag.
+//! Targets and bounds of a run: the targets of the QoS classes and of the storage tier, the
+//! autoscaler's steps, and the user's own limits on settings. Numbers of a file; none has a flag.
 
 use ringfall_engine::clock::{MILLISECOND, Nanos};
 use ringfall_workloads::autoscale::StorageTargets;
@@ -66,7 +65,7 @@ impl QosTargets {
     }
 }
 
-/// What the autoscaler holds the storage tier against in mode `qos`: a value at its target is a
+/// Targets of the storage tier for the autoscaler in mode `qos`: a value at its target is a
 /// saturation of 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -116,7 +115,7 @@ impl SaturationTargets {
     }
 }
 
-/// How the autoscaler goes from one number of users to the next.
+/// Steps of the autoscaler from one number of users to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AutoscalerSteps {
@@ -190,7 +189,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What of the settings is beyond a limit: the setting's key, its value, and the limit by name.
+    /// Settings beyond a limit: the setting's key, its value, and the limit by name.
     pub(super) fn passed(&self, settings: &Settings) -> Vec<(&'static str, String)> {
         let gib = ringfall_engine::units::gib;
         let rows = [
@@ -218,7 +217,7 @@ impl Limits {
 }
 
 impl WorkloadSection {
-    /// What makes no sense among the targets and the steps.
+    /// Describes what makes no sense among the targets and the steps.
     pub(super) fn judging_is_wrong(&self) -> Option<String> {
         let targets = self.qos_targets_ms.wrong().or_else(|| self.saturation_targets.wrong());
         let judged = targets.or_else(|| self.autoscaler.wrong());

@@ -29,7 +29,7 @@ pub trait Kind {
     type Typed: Clone + Send + Sync + 'static;
     /// As the run uses it.
     type Checked;
-    /// What a declaration says after `in`.
+    /// Bounds that a declaration gives after `in`.
     type Bounds;
 
     /// Has the command line read it.
@@ -45,7 +45,7 @@ pub trait Kind {
     fn choices() -> Vec<(String, String)> {
         Vec::new()
     }
-    /// What it is in JSON, as a schema has it: its type and bounds.
+    /// JSON schema of the value: its type and bounds.
     fn schema(_: &Self::Bounds) -> Value;
     /// Whether the program is to work the value out.
     fn is_auto(_: &Self::Typed) -> bool {
@@ -255,7 +255,7 @@ macro_rules! number_kinds {
 }
 
 number_kinds! {
-    /// What gaps are divided by; 0: there are none.
+    /// Divisor of gaps; 0: there are none.
     Factor: |value| value == 0.0 || FACTORS.contains(&value), "0, or 0.000001 to 1000000000",
         0 to FACTORS.end();
     /// A part of a whole.

@@ -1,5 +1,5 @@
 //! From what was typed to a validated [`Plan`]: defaults, file and command line, in that order.
-//! What must not be here: doing anything with it.
+//! This folder only works out the plan; it does nothing with it.
 
 mod auto;
 mod bounds;

@@ -1,4 +1,4 @@
-//! How the user knows each setting, and where its value came from.
+//! Names by which the user knows each setting, and where its value came from.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Names<'_> {
         self.origin(key).is_some_and(|origin| origin >= Origin::File)
     }
 
-    /// How the user knows a setting: as a flag, or by file and line.
+    /// Name by which the user knows a setting: its flag, or its file and line.
     pub(super) fn name_of(&self, key: &str) -> String {
         match (self.origins.get(key), self.file) {
             (Some(Origin::File), Some(file)) => match file.line_of(key) {

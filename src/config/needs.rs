@@ -1,9 +1,9 @@
-//! What settings ask of storage, and what of it is not there as the others stand.
+//! Needs that settings have of storage, and those that the other settings leave unmet.
 
 use super::{Depth, RooflineFrom, Settings};
 use crate::objects::ObjectUrl;
 
-/// What is asked for and not there.
+/// Unmet need of a setting.
 pub(super) enum Lack {
     /// There is no storage tier.
     Storage,
@@ -11,7 +11,7 @@ pub(super) enum Lack {
     Drive(ObjectUrl),
 }
 
-/// What a setting asks for in vain when it differs from its default; none where it has it.
+/// Need that is unmet when the setting differs from its default; none if it is met.
 pub(super) type Needs = fn(&Settings) -> Option<Lack>;
 
 pub(super) fn storage(settings: &Settings) -> Option<Lack> {

@@ -8,7 +8,7 @@ use super::check::Check;
 use super::{Origin, Settings, Shared};
 use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 
-/// What is typed for a text, unless it is left to others.
+/// Value that was typed for a text, unless it is `auto`.
 fn given(typed: &str) -> Option<String> {
     (typed != "auto").then(|| typed.to_owned())
 }
@@ -29,7 +29,7 @@ impl Settings {
         Shape { dedupe_ratio: self.dedupe_ratio, compress_ratio: self.compress_ratio }
     }
 
-    /// How it is reached.
+    /// Connection options of the object store.
     #[must_use]
     pub fn object_options(&self) -> ObjectOptions {
         let endpoints = given(&self.object_endpoint).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Settings {
 }
 
 impl Check<'_> {
-    /// What does not go with an object store, or means nothing without one.
+    /// Refuses settings that don't go with an object store, or mean nothing without one.
     pub(super) fn objects(&mut self, settings: &Settings) {
         let Some(url) = settings.object_url() else {
             // A configuration that was printed names every setting, so one of a file may be idle.

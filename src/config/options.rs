@@ -139,7 +139,7 @@ settings! {
         trace_classes: bool = "false", "BOOL", idle idle::trace;
         /// Number of conversations to use from the dataset; 0 uses all of them
         max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX), idle idle::dataset;
-        /// How the tokens of a dataset are counted
+        /// Tokenizer that counts the tokens of a dataset
         tokenizer: Tokenizer = "cl100k", "NAME", idle idle::dataset;
         /// Compare the hit rate with a recorded one; the file is CSV, JSONL or a JSON array with a
         /// cache_hit column
@@ -153,7 +153,7 @@ settings! {
         /// The search begins with --num-users, or with two users per shard when that is not given.
         /// It ends when the answer is found or the time is up.
         enable_autoscaling: bool = "false", "BOOL";
-        /// What the autoscaler looks for
+        /// Goal of the autoscaler's search
         autoscaler_mode: AutoscalerMode = "qos", "MODE", idle idle::autoscaler;
         /// Largest saturation that modes qos and slo allow when they search for the number of users
         ///
@@ -192,7 +192,7 @@ settings! {
         /// auto: the first ones, in the order of the driver.
         gpu_devices: String = "auto", "LIST",
             real_only "a simulated run has no GPUs to choose from", idle idle::real_gpus;
-        /// How bytes move between GPU memory and storage
+        /// Path of bytes between GPU memory and storage
         gpu_transfer: GpuTransfer = "auto", "WAY",
             real_only "a simulated run moves no bytes", idle idle::gpu;
         /// Directory for the data files, or a block device; several, separated by commas, are used
@@ -206,10 +206,10 @@ settings! {
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
         cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo,
             real_only "the file that describes the drive says how many there are", measures nothing;
-        /// How an entry is laid out on several drives
+        /// Layout of an entry on several drives
         placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo,
             idle idle::several_drives;
-        /// What to do when one of several drives fails during the run
+        /// Action when one of several drives fails during the run
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
             real_only "no device is used", idle idle::several_drives;
         /// Allow a block device given as --cache-dir to be overwritten
@@ -246,7 +246,7 @@ settings! {
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
         precondition_until: Until = "size", "END", keeps demo, idle idle::precondition;
-        /// What a hit below the fastest tier does to the entry
+        /// Effect of a hit below the fastest tier on the entry
         promotion: Promotion = "none", "MODE", idle idle::upper_tier;
     }
 
@@ -345,7 +345,7 @@ settings! {
             auto auto::io_buffer_mb, keeps demo;
         /// When a write to the storage tier counts as complete
         durability: Durability = "flush", "MODE", keeps demo, idle idle::storage;
-        /// How much of the data that is read is compared with what was written
+        /// Share of the data read that is compared with what was written
         verify: VerifyMode = "sample", "MODE", keeps demo;
         /// Generate content that deduplicates N to 1; 1 generates no duplicates
         ///
@@ -358,7 +358,7 @@ settings! {
         /// incompressible content
         compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo,
             real_only "no content is made", shared Content, needs needs::storage;
-        /// How the data files get their space
+        /// Method by which the data files get their space
         ///
         /// A storage tier without a given capacity is limited to 95 % of the space that was free
         /// when the run began. With grow, space that others take in the meantime lowers that limit;
@@ -432,7 +432,7 @@ settings! {
     }
 
     section "Ranks" {
-        /// What to do when a launcher (mpirun, srun) has started several processes
+        /// Behavior when a launcher (mpirun, srun) has started several processes
         ///
         /// auto: each rank takes its share of its machine's cores, memory and free space, adds its
         /// number to the seed, keeps its data and results in directories rank_N, and waits for the

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # the values in effect. \"auto\" is worked out when the run begins. GB means GiB, as in the
 # reference benchmark.
 ";
-/// What has no flag.
+/// Settings without a flag.
 const WITHOUT_FLAG: &str = include_str!("without_flag.yaml");
 
 /// The page of all defaults: every setting with its comment, its bounds and its default.

@@ -30,7 +30,7 @@ impl Places {
     /// The paths, if nothing is wrong with them.
     ///
     /// # Errors
-    /// What comes after the name of the flag.
+    /// The rest of the message, after the name of the flag.
     pub fn checked(&self) -> Result<Vec<PathBuf>, String> {
         let mut told = Ok(());
         let paths = Places::check(self, &(), &mut |what| told = Err(what));

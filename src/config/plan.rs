@@ -67,7 +67,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// What `storage_health` judges.
+    /// Goal that `storage_health` judges a run by.
     PerformanceProfile {
         /// Whether latencies are within their targets, and the cache's hit rate high enough.
         Latency = "latency",
@@ -77,11 +77,11 @@ choice! {
 }
 
 choice! {
-    /// What becomes of a run when one of several drives fails.
+    /// Behavior of a run when one of several drives fails.
     OnDeviceFailure {
         /// The run ends as failed, with what was measured so far.
         Stop = "stop",
-        /// What was on the drive is lost, and the run goes on with the others.
+        /// The run loses the data on the drive, and goes on with the others.
         Continue = "continue",
     }
 }
@@ -102,7 +102,7 @@ choice! {
 }
 
 choice! {
-    /// How bytes go between GPU memory and storage.
+    /// Path of bytes between GPU memory and storage.
     GpuTransfer {
         /// Past host memory where a trial write and read show that it works; otherwise as `pinned`.
         Auto = "auto",
@@ -115,7 +115,7 @@ choice! {
 }
 
 choice! {
-    /// What a hit below the fastest tier does to the entry.
+    /// Effect of a hit below the fastest tier on the entry.
     Promotion {
         /// The entry stays where it is.
         None = "none",
@@ -124,7 +124,7 @@ choice! {
     }
 }
 
-/// What is written before the run.
+/// Preconditioning before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreconditionAsked {
     /// Bytes; 0: twice the capacity.
@@ -145,7 +145,7 @@ pub enum RooflineFrom {
 }
 
 choice! {
-    /// What the processes that a launcher started make of each other.
+    /// Relation between the processes that a launcher started.
     Ranks {
         /// Each process is a rank: it takes its share of the machine, and all of them measure at
         /// the same time. They meet by MPI if the program was built with it, and otherwise in a
@@ -183,7 +183,7 @@ choice! {
 }
 
 choice! {
-    /// What is said on standard error about the program's own workings.
+    /// Level of the program's own log on standard error.
     LogLevel {
         /// Only failures; `critical` means the same.
         Error = "error" | "critical" | "ERROR" | "CRITICAL",
@@ -251,18 +251,18 @@ pub enum Traffic {
         path: PathBuf,
         /// Conversations taken; 0: all.
         conversations_max: u32,
-        /// How its tokens are counted.
+        /// Tokenizer that counts its tokens.
         tokenizer: Tokenizer,
     },
     /// A trace with times.
     Trace {
-        /// Of which kind.
+        /// Format of the trace.
         kind: TraceKind,
         /// File, directory or pattern.
         path: PathBuf,
         /// Gaps are divided by this; 0: none.
         speedup: f64,
-        /// How often; 0: until the time is over.
+        /// Number of times to replay the trace; 0 repeats it until the run ends.
         cycles: u32,
     },
 }
@@ -292,10 +292,10 @@ pub enum TraceKind {
     Io(ReplayedRows),
 }
 
-/// How users are added and removed.
+/// Settings by which users are added and removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AutoscalerPlan {
-    /// What is looked for.
+    /// Goal of the search.
     pub mode: AutoscalerMode,
     /// Users to begin with.
     pub initial_users: u32,
@@ -334,7 +334,7 @@ pub struct Plan {
     pub autoscaler: Option<AutoscalerPlan>,
     /// Whether the seed was drawn at random because none was given.
     pub seed_drawn: bool,
-    /// What is written before the run, if anything.
+    /// Preconditioning before the run, if any.
     pub precondition: Option<PreconditionAsked>,
     /// Whether this is the small run that a bare `ringfall run` makes.
     pub demo: bool,
@@ -370,8 +370,7 @@ impl std::ops::DerefMut for Plan {
 }
 
 impl Plan {
-    /// What was asked for that needs a real drive: the flags, and why each has no effect without
-    /// one.
+    /// Settings given that need a real drive: the flags, and why each has no effect without one.
     #[must_use]
     pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
         let is_asked = |setting: &Setting| {

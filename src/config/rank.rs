@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Facts, InputError, MergeRanks, Ranks, Settings};
 use crate::host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
 
-/// What a rank's share is decided by.
+/// Facts that decide a rank's share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankFacts {
     /// The launcher, as it describes this process.
@@ -40,7 +40,7 @@ pub enum Cores {
     /// All that it may use: no other rank is here, or nothing says how many are, or the launcher
     /// has bound each to its own.
     All,
-    /// Of the cores that all ranks here may use, a part that no other rank uses.
+    /// Part of the cores that all ranks here may use, which no other rank uses.
     Slice(Vec<usize>),
     /// There are fewer cores than ranks: one shard, not pinned.
     Crowded,
@@ -195,8 +195,8 @@ impl Rank {
         }
     }
 
-    /// Of a command that has no settings of its own: what `ranks` says of how ranks meet, and the
-    /// directory that holds the results of all. None where it is the only process.
+    /// Rank of a command that has no settings of its own: `ranks` says how ranks meet, and `output`
+    /// where the results of all go. None where it is the only process.
     ///
     /// # Errors
     /// MPI was asked for, and this program was built without it.
@@ -233,7 +233,7 @@ impl Rank {
         }
     }
 
-    /// What is wrong with a device for the data of several ranks of one machine, if anything.
+    /// Reason why several ranks of one machine can't keep their data on this device, if any.
     #[must_use]
     pub fn can_t_share(&self, path: &Path) -> Option<String> {
         let here = self.ranks_here();
@@ -246,7 +246,7 @@ impl Rank {
         })
     }
 
-    /// What is wrong with where the data of several ranks would go, if anything.
+    /// Reason why several ranks can't keep their data in the directories given, if any.
     pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
         settings.cache_dirs.iter().find_map(|path| self.can_t_share(path))
     }
@@ -278,7 +278,7 @@ impl std::fmt::Display for Rank {
     }
 }
 
-/// What is said where there is no MPI, after the name of the setting.
+/// Message for a program without MPI, after the name of the setting.
 pub(super) const NO_MPI: &str = "mpi: this program was built without MPI: build it with `cargo \
                                  build --release --features mpi`, or give directory";
 
@@ -324,7 +324,7 @@ fn cores_of(facts: &RankFacts, here: u32) -> Cores {
     Cores::Slice(allowed[edge(place)..edge(place + 1)].to_vec())
 }
 
-/// What stands before the component `own` of a path; none where it has no such component.
+/// Part of a path before its component `own`; none where it has no such component.
 fn base_of(path: &Path, own: &str) -> Option<PathBuf> {
     let parts: Vec<Component<'_>> = path.components().collect();
     let at = parts.iter().rposition(|part| part.as_os_str() == own)?;

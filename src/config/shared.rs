@@ -7,7 +7,7 @@ use super::options::SETTINGS;
 use super::table::Shared;
 use super::{ConfigFile, Facts, Options, Setting, Settings, defaults_page};
 
-/// What the command line says of a group.
+/// Settings of a group as the command line gives them.
 pub struct Taken {
     /// The settings of the group, checked; what was not given has its default. All others are as
     /// they happen to be.

@@ -1,5 +1,5 @@
-//! What a declaration of a setting makes: its flag, its key in a file, its check, and its entry in
-//! the list of all settings.
+//! Record generated from each setting's declaration: its flag, its key in a file, its check, and
+//! its entry in the list of all settings.
 
 use clap::Arg;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use super::{Facts, Options, Settings};
 /// A group of settings of a run that other commands take too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shared {
-    /// How an object store is reached: `checkpoint` and `saturate` take them.
+    /// Settings for reaching an object store, which `checkpoint` and `saturate` take too.
     Objects,
-    /// What content is like: `checkpoint` and `datagen` take them.
+    /// Settings of the content, which `checkpoint` and `datagen` take too.
     Content,
 }
 
@@ -27,7 +27,7 @@ pub struct Setting {
     pub section: &'static str,
     /// The declaration's comment.
     pub(super) comment: &'static str,
-    /// What stands for the value in the help.
+    /// Placeholder for the value in the help.
     pub value_name: &'static str,
     /// Its default, in YAML.
     pub default: &'static str,
@@ -45,9 +45,9 @@ pub struct Setting {
     pub measures: bool,
     /// The group that other commands take it with, if they do.
     pub shared: Option<Shared>,
-    /// What a sweep may do with it.
+    /// Use that a sweep may make of it.
     pub in_sweep: InSweep,
-    /// What it asks of storage; none where it asks nothing.
+    /// Need that it has of storage, if it has one and the other settings leave it unmet.
     pub(super) needs: Needs,
     pub(super) schema: fn() -> Value,
     pub(super) range: fn() -> Option<String>,
@@ -55,7 +55,7 @@ pub struct Setting {
     pub(super) arg: fn(Arg) -> Arg,
 }
 
-/// What a sweep may do with a setting.
+/// Use that a sweep may make of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InSweep {
     /// Give it, or vary it.
@@ -82,14 +82,14 @@ impl Setting {
         text == self.default || number(&text).is_some_and(|n| number(self.default) == Some(n))
     }
 
-    /// What it is, in one sentence without a full stop, without bounds and default. Other settings
+    /// First sentence of the description, without a full stop, bounds or default. Other settings
     /// are named by their flags, here and in the details, as the help shows them.
     #[must_use]
     pub fn summary(&self) -> String {
         self.paragraphs().next().unwrap_or_default()
     }
 
-    /// What else is to be known, in sentences.
+    /// Rest of the description, in sentences.
     #[must_use]
     pub fn details(&self) -> Vec<String> {
         self.paragraphs().skip(1).collect()
@@ -139,7 +139,7 @@ impl Setting {
         self.comment.split("\n\n").map(joined).filter(|text| !text.is_empty())
     }
 
-    /// What ends the help, as clap's own remarks do.
+    /// End of the help text, in the form of clap's own remarks.
     fn remarks(&self) -> String {
         let range = self.range().map(|range| format!(" [range: {range}]")).unwrap_or_default();
         match self.default {
@@ -305,7 +305,7 @@ macro_rules! settings {
                 names
             }
 
-            /// What the command line says of those that it `takes`, by their keys.
+            /// Reads from the command line the settings that it `takes`, by their keys.
             pub(super) fn of_matches(
                 matches: &mut ArgMatches,
                 takes: &dyn Fn(&str) -> bool,

@@ -499,7 +499,7 @@ fn nonsense_in_the_workload_section_is_named() {
     assert!(error.contains("prefix_probability is 2"), "{error}");
 }
 
-/// What a plan comes to, whatever it came from.
+/// Formats a plan without the origins of its values, for comparison.
 fn values(plan: &Plan) -> String {
     let origins = std::collections::BTreeMap::new();
     let (typed, effective) = (Options::default(), Options::default());

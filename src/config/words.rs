@@ -33,7 +33,7 @@ pub trait Named: Copy + PartialEq + Send + Sync + 'static {
     #[must_use]
     fn name(self) -> &'static str;
 
-    /// What it means, in a sentence or two.
+    /// Meaning of the name, in a sentence or two.
     #[must_use]
     fn meaning(self) -> &'static str;
 }

@@ -50,7 +50,7 @@ pub struct WorkloadSection {
     pub saturation_targets: SaturationTargets,
 }
 
-/// What a ShareGPT dataset's turns are cut to.
+/// Limits to which the turns of a ShareGPT dataset are cut.
 const DATASET_CONTEXT_TOKENS_MAX: u32 = 8_192;
 const DATASET_GENERATE_TOKENS_MAX: u32 = 2_048;
 
@@ -95,7 +95,7 @@ impl Default for WorkloadSection {
 }
 
 impl Plan {
-    /// What the workload is told: the section and the flags together.
+    /// Settings of the workload: the section and the flags together.
     #[must_use]
     pub fn workload_config(&self) -> WorkloadConfig {
         let section = self.workload.clone();

@@ -1,4 +1,4 @@
-//! What is wrong with a text in YAML, with the line and the key.
+//! Errors in a YAML text, with the line and the key.
 
 use super::nearest::nearest;
 

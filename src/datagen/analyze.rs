@@ -1,4 +1,4 @@
-//! What data looks like to storage that reduces it: duplicate blocks, compressibility, entropy.
+//! Reducibility of data, as storage would find it: duplicate blocks, compressibility, entropy.
 //!
 //! Blocks of each size are counted from the beginning of each file; a rest that fills no block is
 //! left out. Compression is that of units on their own, as storage does it: a copy elsewhere in
@@ -23,7 +23,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// Values of a byte.
 const BYTE_VALUES: usize = 256;
 
-/// What is looked for, and with what.
+/// Settings of an analysis.
 #[derive(Clone, Debug)]
 pub struct AnalyzeSettings {
     /// Sizes of blocks, bytes: powers of two from 512 to 16 MiB, smallest first.
@@ -59,7 +59,7 @@ pub struct DuplicateFigures {
     pub distinct_error_percent: f64,
 }
 
-/// How far the sampled part of the data can be compressed, unit by unit, and its entropy.
+/// Compressibility of the sampled part of the data, unit by unit, and its entropy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PackedFigures {
     /// Unit that was compressed by itself, bytes.
@@ -74,7 +74,7 @@ pub struct PackedFigures {
     pub entropy_bits: Option<f64>,
 }
 
-/// What an analysis found in all files together.
+/// Results of an analysis, all files together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
     /// Files, or streams of content.
@@ -83,13 +83,13 @@ pub struct Analysis {
     pub bytes: u64,
     /// Times that everything was read.
     pub passes: u64,
-    /// Of each size of block, smallest first.
+    /// Duplicates by block size, smallest first.
     pub duplicates: Vec<DuplicateFigures>,
-    /// How far a sample of the data can be compressed, and its entropy.
+    /// Compressibility of a sample of the data, and its entropy.
     pub packed: PackedFigures,
 }
 
-/// What one thread has counted.
+/// Counters of one thread.
 struct Counts {
     zeros: Vec<u64>,
     blocks: Vec<u64>,

@@ -1,4 +1,4 @@
-//! How fast content is made, beside what memory itself can do: copies of the same size, and a
+//! Benchmark of making content, beside the limits of memory itself: copies of the same size, and a
 //! buffer that is made once and handed out again and again.
 
 use std::sync::Barrier;
@@ -20,7 +20,7 @@ const CACHED_BYTES: usize = MIB as usize;
 /// The buffer that is made once, bytes: the reference benchmark's, whose entries all come from it.
 const REUSED_BYTES: usize = 256 * MIB as usize;
 
-/// What `datagen bench` measures, and for how long.
+/// Measurements of `datagen bench`, and their length.
 #[derive(Clone, Debug)]
 pub struct BenchSettings {
     /// Length of a chunk, bytes, a multiple of 4 KiB.
@@ -49,7 +49,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Of trials, at least one.
+    /// Summarises trials, at least one.
     pub(super) fn of(what: &'static str, threads: u32, mut trials: Vec<f64>) -> Rate {
         trials.sort_by(f64::total_cmp);
         let last = trials.len() - 1;
@@ -63,7 +63,7 @@ impl Rate {
     }
 }
 
-/// What a thread does again and again.
+/// Operation that a thread repeats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Task {
     Fill,

@@ -1,4 +1,4 @@
-//! How many blocks differ, in bounded memory: all digests while they fit, and then a sample of
+//! Count of distinct blocks in bounded memory: all digests while they fit, and then a sample of
 //! them that is halved whenever it grows too large.
 //!
 //! The sample is chosen by the digests themselves: of sampling bits 0, 1, 2 … only digests whose
@@ -25,7 +25,7 @@ pub(super) struct Digests {
     parts: Vec<Mutex<Part>>,
 }
 
-/// What was counted.
+/// Counts of blocks, or estimates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Counted {
     /// Blocks, or an estimate.
@@ -76,7 +76,7 @@ impl Digests {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(super) fn counted(&self) -> Counted {
         let mut all = Counted::default();
         for part in &self.parts {

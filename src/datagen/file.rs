@@ -14,7 +14,7 @@ use crate::files::Spot;
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;
 
-/// What a comparison found.
+/// Outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// Blocks of 4 KiB compared.

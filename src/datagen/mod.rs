@@ -1,9 +1,9 @@
-//! Content as data: how fast it is made, what it looks like to storage that removes duplicates or
-//! compresses, and files of it.
+//! Content as data: the rate at which it is made, its reducibility by storage that removes
+//! duplicates or compresses, and files of it.
 //!
-//! What lives here: the analysis of any data (`source`, `digests`, `analyze`), the rates at which
-//! content can be made (`bench`, `numpy`), files of content (`file`). What must not: the content
-//! itself (`content`), flags, and how results are shown.
+//! Here: the analysis of any data (`source`, `digests`, `analyze`), the rates at which content can
+//! be made (`bench`, `numpy`), files of content (`file`). Not here: the content itself (`content`),
+//! flags, and displaying results.
 
 mod analyze;
 mod bench;
@@ -24,9 +24,9 @@ pub enum DatagenError {
     /// A file could not be read or written: what was tried, and why it failed.
     #[error("{what}: {error}; {remedy}")]
     File {
-        /// What was tried, on which file.
+        /// Operation that was tried, and its file.
         what: String,
-        /// What the system said.
+        /// Error of the operating system.
         error: std::io::Error,
         /// The next step.
         remedy: &'static str,

@@ -1,4 +1,4 @@
-//! What is analyzed: files, below directories too, and content that is made on the spot.
+//! Inputs of an analysis: files, below directories too, and content that is made on the spot.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};

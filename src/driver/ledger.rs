@@ -1,5 +1,5 @@
-//! What a driver owes its requests, kept in numbers that are checked as they change: each request
-//! that is being served has one step under way, and each step is answered once.
+//! Ledger of the steps that a driver owes its requests, checked at every change: each request that
+//! is being served has one step under way, and each step is answered once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ pub(super) struct Ledger {
     serving: Cell<u32>,
     /// Operations of the engine running for the driver.
     operations: Cell<u32>,
-    /// Of these, writes of documents, which no request waits for.
+    /// Number of them that write documents, which no request waits for.
     ingesting: Cell<u32>,
     /// Requests that ended so far, in the window or not, well or not.
     ended: Cell<u64>,
@@ -112,7 +112,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// What is done to a ledger that serves one request and ingests one document.
+    /// Action on a ledger that serves one request and ingests one document.
     type Act = fn(&Ledger);
 
     #[test]

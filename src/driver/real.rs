@@ -1,4 +1,4 @@
-//! What crosses between the run's thread and the shards' threads of a real run.
+//! Messages between the run's thread and the shards' threads of a real run.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use ringfall_workloads::WorkloadStats;
 use super::{Interval, Totals};
 use ringfall_engine::clock::Nanos;
 
-/// What the run tells the driver of a shard.
+/// Commands of the run to the driver of a shard.
 #[derive(Clone, Copy, Debug)]
 pub enum ShardCommand {
     /// Write what must be there before measuring; answer [`Notice::Populated`].
@@ -47,8 +47,8 @@ pub enum ShardCommand {
     Exit,
 }
 
-/// What a shard's inbox holds. Other shards send at most one message for each operation they have
-/// in flight, so the number of requests being served bounds it.
+/// Messages in a shard's inbox. Other shards send at most one for each operation they have in
+/// flight, so the number of requests being served bounds it.
 #[derive(Debug)]
 pub enum Inbound {
     /// From the run.
@@ -109,21 +109,21 @@ impl ShardStatus {
 pub struct ShardOutcome {
     /// The engine's counters over the window.
     pub metrics: Box<Metrics>,
-    /// What the requests of this shard added up to over the window.
+    /// Totals of this shard's requests over the window.
     pub totals: Box<Totals>,
-    /// What the shard's workload counted over the window.
+    /// Counters of the shard's workload over the window.
     pub workload: WorkloadStats,
     /// Seconds not sent before.
     pub seconds: Vec<Second>,
     /// Failures since the start, the first hundred.
     pub errors: Vec<IoError>,
-    /// What is in each tier at the end.
+    /// Contents of each tier at the end.
     pub tiers: [TierCounts; TIER_COUNT],
     /// The storage space at the end.
     pub space: SpaceFigures,
 }
 
-/// What the driver of a shard tells the run.
+/// Messages of a shard's driver to the run.
 #[derive(Debug)]
 pub enum Notice {
     /// Open, or why not.
@@ -134,15 +134,16 @@ pub enum Notice {
     Tick(ShardId, ShardStatus, Vec<Second>, Vec<Interval>),
     /// The I/Os of the interval that was asked for.
     Interval(ShardId, Box<IoInterval>),
-    /// What it had measured when it was asked with this number; its seconds are not sent again.
+    /// Partial results from when they were requested with this number; its seconds are not sent
+    /// again.
     Kept(ShardId, u32, Box<ShardOutcome>),
     /// Stopped, nothing in flight.
     Drained(ShardId, Box<ShardOutcome>),
 }
 
-/// What a shard's thread is given.
+/// Inputs of a shard's thread.
 pub struct ShardPlan {
-    /// What the engine needs to open the shard.
+    /// Description from which the engine opens the shard.
     pub spec: ringfall_engine::shard::ShardSpec,
     /// Users, or part of a trace, whose requests this shard serves.
     pub workload: ringfall_workloads::Workload,

@@ -1,4 +1,4 @@
-//! What the requests of a shard add up to inside the measurement window, and by second of it.
+//! Totals of a shard's requests inside the measurement window, and by second of it.
 
 use std::cell::RefCell;
 
@@ -10,12 +10,12 @@ use ringfall_workloads::contract::{Nanos as SinceStart, RequestRecord};
 use super::Driver;
 use crate::facts::{CacheStats, RequestStats};
 
-/// What the requests of a shard added up to inside the measurement window.
+/// Totals of a shard's requests inside the measurement window.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Times and tokens of the requests that finished in the window, and how many did not.
     pub requests: RequestStats,
-    /// What they found in the cache.
+    /// Cache hits and misses of the requests.
     pub cache: CacheStats,
     /// Waiting for an allocation permit.
     pub allocation_wait: Histogram,
@@ -76,7 +76,7 @@ impl Totals {
 const TICK_LAG: Nanos = Nanos::from_ms(2);
 
 impl Driver {
-    /// What the finished requests added up to.
+    /// Totals of the finished requests.
     #[must_use]
     pub fn totals(&self) -> Box<Totals> {
         self.totals.borrow().clone()
@@ -128,7 +128,7 @@ impl Driver {
         });
     }
 
-    /// What the autoscaler has not seen yet of the seconds before this one.
+    /// Intervals before this second that the autoscaler has not seen yet.
     pub fn take_intervals(&self) -> Vec<Interval> {
         self.intervals.as_ref().map(RefCell::take).unwrap_or_default()
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// What stands between the quotes of a string, `printf`'s format too: letters, digits and
-/// punctuation without a meaning stay, any other byte is an octal escape; a percent sign is
+/// Escapes text for a quoted string of bpftrace, including `printf` formats: letters, digits and
+/// punctuation without a meaning stay, any other byte becomes an octal escape; a percent sign is
 /// doubled.
 #[must_use]
 pub fn bpftrace(text: &str) -> String {

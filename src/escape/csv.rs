@@ -2,9 +2,9 @@
 
 use super::hidden::{is_hidden, visible};
 
-/// What a spreadsheet begins a formula with, also in the full width that some input methods type.
+/// Characters that begin a formula in spreadsheets, also in the full width of some input methods.
 const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
-/// What may end a cell in some spreadsheet's settings, so that the next character begins one.
+/// Characters that end a cell under some spreadsheets' settings, so that the next begins one.
 const SEPARATORS: [char; 5] = [';', '\t', '\r', '\n', '|'];
 
 /// The text of a cell that no spreadsheet takes for a formula and no terminal obeys: where a

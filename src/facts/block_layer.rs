@@ -1,16 +1,16 @@
-//! What the kernel's block layer did with the requests to a device, as counted by the kernel.
+//! Activity of the kernel's block layer for a device, as counted by the kernel.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel's block layer did with the requests to the device.
+/// Activity of the kernel's block layer for the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockTraceFigures {
     /// Name of the disk under `/sys/block`.
     pub device: String,
-    /// How long the trace ran, s: from before the shards began until the end of the window.
+    /// Duration of the trace, s: from before the shards began until the end of the window.
     pub seconds: f64,
     /// Read requests that the block layer handled while the trace ran.
     pub read: BlockDirection,

@@ -1,10 +1,10 @@
-//! What the workload found in the cache, and what it wrote there.
+//! Counters of the workload's reads from and writes to the cache.
 
 use ringfall_workloads::contract::{Outcome, Purpose};
 
 use super::quotient;
 
-/// What the workload found in the cache. Plain counts, so shards' values add up.
+/// Counters of the workload's accesses to the cache. Plain counts, so shards' values add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Reads that found their entry, all purposes but populating.

@@ -1,8 +1,8 @@
-//! What the search for a queue depth tried, and what it chose.
+//! Steps and outcome of the search for a queue depth.
 
 use serde::{Deserialize, Serialize};
 
-/// What the storage tier did over an interval at one depth, all shards and drives together.
+/// Activity of the storage tier over an interval at one depth, all shards and drives together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DepthStep {
     /// I/Os that might be in flight, each shard on each drive.
@@ -68,7 +68,7 @@ impl DepthReason {
     }
 }
 
-/// What the search came to.
+/// Outcome of the search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DepthFigures {
     /// The depth of the measurement, each shard on each drive.
@@ -83,9 +83,9 @@ pub struct DepthFigures {
     pub ranks: Option<u32>,
     /// Why this depth was chosen, or why none could be.
     pub reason: DepthReason,
-    /// What was tried, in that order.
+    /// Steps of the search, in order.
     pub steps: Vec<DepthStep>,
-    /// How long it took, s.
+    /// Duration of the search, s.
     pub seconds: f64,
 }
 

@@ -1,18 +1,18 @@
-//! What became of one drive of the storage tier, beside what the engine counted on it.
+//! State of one drive of the storage tier, beside the engine's own counters.
 
 use ringfall_engine::metrics::{DriveMetrics, Metrics};
 use ringfall_engine::tier::Tier;
 
 use crate::host::{BlockDelta, DeviceFacts};
 
-/// What one drive of the storage tier was, and what the kernel counted for it in the window.
+/// Description of one drive of the storage tier, and its kernel counters in the window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriveOutcome {
     /// Its directory or device, as the user would name it.
     pub path: String,
     /// The disk, as far as known.
     pub device: Option<DeviceFacts>,
-    /// What it could come to hold when the run began, bytes.
+    /// Capacity when the run began, bytes.
     pub capacity_bytes: u64,
     /// The kernel's counters of the disk over the window.
     pub kernel: Option<BlockDelta>,
@@ -26,7 +26,7 @@ pub struct DriveOutcome {
 /// A drive counts as slow when a byte is so many times as long on its way as on the typical one.
 const SLOW_TIMES: f64 = 2.0;
 
-/// What the engine counted on each of so many drives: of one alone, all there is.
+/// Counters of the engine on each drive; for a single drive, the totals.
 #[must_use]
 pub fn metrics_by_drive(engine: &Metrics, drives: usize) -> Vec<DriveMetrics> {
     if drives == 1 {

@@ -1,4 +1,4 @@
-//! What became of the GPU tier that was asked for.
+//! Outcome of a request for a GPU tier.
 
 use ringfall_engine::tier::gpu::{DriverUse, GpuDevice, GpuFacts, GpuKind};
 
@@ -28,7 +28,7 @@ impl GpuBacking {
     }
 }
 
-/// How bytes go between GPU memory and storage.
+/// Path of bytes between GPU memory and storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuTransferOutcome {
     /// Whether they go past host memory, by GPUDirect Storage; else through I/O buffers.
@@ -50,9 +50,9 @@ impl GpuTransferOutcome {
 /// A GPU tier that was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuOutcome {
-    /// What was asked for, all GPUs together, bytes.
+    /// Capacity asked for, all GPUs together, bytes.
     pub asked_bytes: u64,
-    /// What the tier could hold, bytes.
+    /// Capacity of the tier, bytes.
     pub given_bytes: u64,
     /// Backend of the tier; none where there was no tier.
     pub backing: Option<GpuBacking>,
@@ -63,12 +63,12 @@ pub struct GpuOutcome {
     /// Why there was no tier, or a smaller one, and what would help: a sentence without its full
     /// stop.
     pub why_not: Option<String>,
-    /// How bytes go between the tier and storage; none where there is no tier with bytes, or no
+    /// Path of bytes between the tier and storage; `None` where there is no tier with bytes, or no
     /// drive.
     pub transfer: Option<GpuTransferOutcome>,
     /// Memory that was taken on each device, bytes.
     pub taken_bytes: u64,
-    /// What the driver said was in use on each device at the end; empty where it says nothing.
+    /// Memory in use on each device at the end, by the driver; empty where it reports none.
     pub driver_use: Vec<Option<DriverUse>>,
 }
 

@@ -9,7 +9,7 @@ use crate::host::Machine;
 pub const ROOFLINE_VERSION: u32 = 1;
 /// Bytes a second that a device can have: a block an hour to a petabyte.
 const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
-/// What was measured until steady and what shorter probes saw may lie so far apart.
+/// Largest ratio between a short probe and the steady measurement that counts as a repetition.
 const REPEATS_WITHIN: f64 = 1.1;
 
 /// The limits of a device.
@@ -36,9 +36,9 @@ pub struct Roofline {
     pub nvme_passthrough: bool,
     /// When a point counted as steady.
     pub steady_rule: String,
-    /// How long the whole search took, s, including the time to write the range.
+    /// Duration of the whole search, s, including the time to write the range.
     pub seconds: f64,
-    /// How long it was allowed to take, s; null for as long as it needs.
+    /// Time limit of the search, s; null for as long as it needs.
     #[serde(default)]
     pub time_limit_s: Option<u32>,
     /// Bytes of the range asked for that the time limit left unwritten, and so unused; they are not
@@ -47,7 +47,8 @@ pub struct Roofline {
     pub range_left_bytes: u64,
     /// Limits of reads, of writes and of mixes; for several drives, those of all at the same time.
     pub limits: Vec<Limit>,
-    /// What several drives do at the same time, beside what each does alone; empty for one drive.
+    /// Bandwidth of several drives at the same time, beside that of each alone; empty for one
+    /// drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<Together>,
     /// The limits of each of several drives alone; empty for one drive.
@@ -102,7 +103,7 @@ fn yes() -> bool {
     true
 }
 
-/// What several drives do at the same time.
+/// Bandwidth of several drives at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Together {
@@ -119,7 +120,7 @@ pub struct Together {
     pub times_one: f64,
     /// Share of the time of the cores in use that the measuring threads took, from 0 to 1.
     pub cpu_share: f64,
-    /// What limits the drives when they work at the same time.
+    /// Bottleneck of the drives when they work at the same time.
     pub bound_by: String,
 }
 
@@ -132,7 +133,7 @@ impl Together {
     }
 }
 
-/// What one load reached when it was measured.
+/// Measurement of one load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
@@ -144,15 +145,15 @@ pub struct Measured {
     pub bytes_per_s: f64,
     /// Rate of I/Os, I/Os per second.
     pub iops: f64,
-    /// Latency of an I/O, µs.
+    /// Median latency of an I/O, µs.
     pub latency_p50_us: f64,
-    /// Latency of an I/O, µs.
+    /// 99th percentile of the latency of an I/O, µs.
     pub latency_p99_us: f64,
     /// CPU time for each GiB moved, s; a polling kernel thread's is not among it.
     pub cpu_s_per_gib: f64,
     /// Whether it was steady before its time was over.
     pub steady: bool,
-    /// How long it was measured, s.
+    /// Length of the measurement, s.
     pub seconds: f64,
     /// Bytes a second of each rank, by number; empty where one process measured alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -160,9 +161,8 @@ pub struct Measured {
 }
 
 impl Best {
-    /// What a short probe reached, if it was much more than the best point then had until steady:
-    /// the device does not do the same again, as one with credits for bursts, or one that others
-    /// use.
+    /// Fastest short probe, if it was much faster than the best point then was until steady: the
+    /// device does not repeat it, like one with credits for bursts, or one that others use.
     #[must_use]
     pub fn outrun(&self) -> Option<&Measured> {
         let fastest = self.probes.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
@@ -201,7 +201,8 @@ impl Roofline {
         Some(limit.bandwidth.best.bytes_per_s).filter(|bandwidth| *bandwidth > 0.0)
     }
 
-    /// What the time limit left undone, a sentence each; nothing where the search came to its end.
+    /// Parts of the search that the time limit left undone, a sentence each; empty where the search
+    /// came to its end.
     #[must_use]
     pub fn left_undone(&self) -> Vec<String> {
         let mut left = Vec::new();
@@ -231,8 +232,8 @@ impl Roofline {
         left
     }
 
-    /// How much of the device a run used, if it read and wrote so many bytes a second: the time the
-    /// device would need at its limits for what it did in a second. Above 1 where reads and writes
+    /// Share of the device that a run used, if it read and wrote so many bytes a second: the time
+    /// that the device would need at its limits for a second's work. Above 1 where reads and writes
     /// don't share a limit.
     #[must_use]
     pub fn share(&self, read_bytes_per_s: f64, write_bytes_per_s: f64) -> Option<f64> {

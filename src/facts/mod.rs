@@ -1,8 +1,8 @@
-//! What was counted, timed and found, as plain values: by the second, by the request, by the
+//! Facts that were counted, timed and found, as plain values: by the second, by the request, by the
 //! cache, by the watchdog, by the kernel; a device's limits. A driver fills those that add up, a
 //! run merges them, results are made of all.
 //!
-//! What must not be here: how they are measured, what they mean, how they are written.
+//! Not here: how facts are measured, interpreted or written.
 
 mod block_layer;
 mod cache;

@@ -1,4 +1,4 @@
-//! What writing a device full before a run came to.
+//! Outcome of writing a device full before a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct PreconditionReport {
     /// Bytes that were written; no other figure counts them.
     pub bytes: u64,
-    /// How long the writing took, s.
+    /// Duration of the writing, s.
     pub seconds: f64,
     /// Write bandwidth of each round, in order, bytes/s; empty where several drives were written at
     /// the same time.

@@ -1,6 +1,6 @@
-//! What a simulated drive and its memory were kept busy with.
+//! Busy times of a simulated drive and its memory.
 
-/// What a simulation knows besides.
+/// Figures that only a simulation has.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SimulationFigures {
     /// Share of the window in which the drive was occupied.

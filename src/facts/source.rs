@@ -1,8 +1,8 @@
-//! What was found where requests come from, and what reading them came to.
+//! Facts about the source of requests, and counters of reading it.
 
 use ringfall_workloads::source::Skipped;
 
-/// What was found where requests come from.
+/// Facts about the source of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceFacts {
     /// Files, in the order read.
@@ -15,11 +15,11 @@ pub struct SourceFacts {
     pub operations: Option<u64>,
     /// Entries that it reads before it writes them, and their bytes: they were written before.
     pub populated: Option<(u64, u64)>,
-    /// What of a dataset was skipped.
+    /// Parts of a dataset that were skipped.
     pub skipped: Skipped,
 }
 
-/// What the reading came to so far.
+/// Counters of the reading so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FeedFigures {
     /// Requests given to the shards.

@@ -6,7 +6,7 @@
 
 use ringfall_engine::metrics::Histogram;
 
-/// What is known of one quantile of the latencies of all requests, ns.
+/// Estimate and bounds of one quantile of the latencies of all requests, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
     /// The Kaplan–Meier estimate; none where it does not reach, as too many had not ended.
@@ -17,7 +17,7 @@ pub struct Quantile {
     pub at_most_ns: Option<u64>,
 }
 
-/// What is known of the share of all requests that took no longer than a limit, each from 0 to 1.
+/// Estimate and bounds of the share of all requests within a limit, each from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareWithin {
     /// The Kaplan–Meier estimate, which errs as that of a quantile does.
@@ -28,9 +28,9 @@ pub struct ShareWithin {
     pub at_most: f64,
 }
 
-/// How many requests were in the system longer than a time: the product-limit estimate of E. L.
-/// Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", Journal of the
-/// American Statistical Association 53 (1958), and the bounds that hold whatever the unfinished
+/// Share of the requests that were in the system longer than a time: the product-limit estimate of
+/// E. L. Kaplan and P. Meier, "Nonparametric Estimation from Incomplete Observations", Journal of
+/// the American Statistical Association 53 (1958), and the bounds that hold whatever the unfinished
 /// requests do (A. V. Peterson, PNAS 73 (1976)).
 ///
 /// The estimate takes unfinished requests to be like those that waited as long and finished. In a
@@ -55,7 +55,8 @@ struct Survivors {
 }
 
 impl Survival {
-    /// Of the latencies of those that finished and the ages of those that did not.
+    /// Computes the estimate from the latencies of the finished requests and the ages of the
+    /// others.
     #[must_use]
     pub fn of(finished: &Histogram, unfinished: &Histogram) -> Survival {
         let all = finished.count() + unfinished.count();

@@ -27,18 +27,18 @@ pub struct TimelineTier {
     pub write: TimelineDirection,
 }
 
-/// What happened in one second of the window (the last may be shorter).
+/// Activity in one second of the window (the last may be shorter).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimelineSecond {
     /// Its end, s since the window's start.
     pub end_s: f64,
     /// Length of the second, s: 1 but for the last, which may be shorter.
     pub seconds: f64,
-    /// What each tier did, by `Tier::index`.
+    /// Activity of each tier, by `Tier::index`.
     pub tiers: [TimelineTier; TIER_COUNT],
     /// Latencies of single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
-    /// How things stood at its end, all shards.
+    /// Gauges at the end of the second, all shards.
     pub gauges: Gauges,
     /// Number of users that were simulated at its end.
     pub users: u32,

@@ -2,14 +2,14 @@
 
 use crate::host::BlockDelta;
 
-/// What the kernel counted between two readings.
+/// Kernel counters between two readings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSecond {
     /// Its end, s since the window's start.
     pub end_s: f64,
     /// Time between the two readings, s.
     pub seconds: f64,
-    /// What the kernel's counters of the disk rose by in between.
+    /// Increase of the disk's kernel counters between the readings.
     pub delta: BlockDelta,
     /// Requests in flight at its end.
     pub in_flight: u64,
@@ -39,7 +39,7 @@ pub struct TierState {
     pub capacity_bytes: u64,
 }
 
-/// What the watchdog saw.
+/// Observations of the watchdog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchdogReport {
     /// Times that a shard was overdue for a second or more.

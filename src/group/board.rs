@@ -1,4 +1,4 @@
-//! What carries words between ranks: a board on which each rank shows what it has to say.
+//! Carrier of words between ranks: a board on which each rank shows what it has to say.
 //!
 //! There is one for a directory that all ranks see, and one over MPI. All that ranks do together is
 //! made of these few functions, so that it is the same over both.
@@ -16,7 +16,7 @@ pub trait Board: Send {
     /// They can't be shown.
     fn put(&mut self, name: &str, bytes: &[u8]) -> Result<()>;
 
-    /// What a rank shows under `name` now; none where it shows nothing.
+    /// Reads what a rank shows under `name` now; none where it shows nothing.
     ///
     /// # Errors
     /// It can't be read now.
@@ -48,13 +48,13 @@ pub trait Board: Send {
     /// Largest word that it carries, bytes; 0 where all ranks see the same files.
     fn word_bytes_max(&self) -> usize;
 
-    /// How often to look at it.
+    /// Interval at which to look at it.
     fn period(&self, pace: BoardPace) -> Duration;
 
     /// From the first rank's word to the begin: time for it to reach all others.
     fn lead(&self) -> Nanos;
 
-    /// How long it may take until a word that is said is heard by all who wait for it.
+    /// Longest time from when a word is said until it is heard by all who wait for it.
     fn word_lead(&self) -> Duration;
 
     /// Whether what is shown is seen within moments, so that time can be counted from there; else
@@ -62,7 +62,7 @@ pub trait Board: Send {
     fn is_prompt(&self) -> bool;
 }
 
-/// What the ranks are doing.
+/// Activity of the ranks, which decides how often the board is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardPace {
     /// They wait to begin.

@@ -1,4 +1,4 @@
-//! What ranks show each other to begin and end together: a card each, and the first one's messages.
+//! Files by which ranks begin and end together: a card each, and the first one's messages.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{Error, ErrorKind, Result};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::board::Board;
 
-/// What a rank is doing.
+/// State of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -24,7 +24,7 @@ pub enum State {
     Failed,
 }
 
-/// What makes a process's number comparable with ours: the same boot, the same numbering.
+/// Scope in which a process's number is comparable with ours: the same boot, the same numbering.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     boot: String,
@@ -49,7 +49,7 @@ impl Machine {
     }
 }
 
-/// What a rank says of itself.
+/// Description that a rank gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// Number of the rank, from 0.
@@ -58,7 +58,7 @@ pub struct Card {
     pub nonce: u64,
     /// Counts up as long as it lives.
     pub beat: u64,
-    /// What it is doing.
+    /// State of the rank.
     pub state: State,
     /// Why it ended early, in a sentence that names the rank that is the cause.
     pub why: String,
@@ -74,7 +74,7 @@ pub struct Card {
 }
 
 impl Card {
-    /// Of a rank that begins.
+    /// Creates the card of a rank that begins.
     pub fn new(rank: u32, host: &str, now_unix_ns: u64) -> Card {
         // Seeded by the kernel's random numbers.
         let mut hasher = RandomState::new().build_hasher();
@@ -112,7 +112,7 @@ fn is_alive(pid: u32) -> bool {
     }
 }
 
-/// What the first rank says to the others.
+/// Message of the first rank to the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// To whom, by the nonces of their cards.

@@ -27,7 +27,7 @@ const PERIOD_TALKING: Duration = Duration::from_millis(100);
 /// Longest file that is read: a word has a histogram or two, and a result travels as its path.
 const WORD_BYTES_MAX: u64 = 64 << 20;
 
-/// What the name of such a directory begins with.
+/// Prefix of the name of such a directory.
 const PREFIX: &str = ".ringfall-ranks-";
 /// Nobody comes to a launch any more whose ranks that came have all ended, so long after.
 const ENDED_FOR: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Of a launch of `size` ranks, below a directory that all of them see.
+    /// Creates the directory of a launch of `size` ranks, below one that all of them see.
     pub fn new(common: &Path, launch: Option<&str>, rank: u32, size: u32) -> Directory {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
         let plain = |name: &str| -> String {
@@ -186,7 +186,8 @@ impl Board for Directory {
         if all.iter().all(&mut has_ended) { self.clear(&all) } else { Ok(()) }
     }
 
-    /// What can't be looked at or removed is somebody else's, or goes the next time.
+    /// Removes abandoned directories. Those that can't be read or removed are somebody else's, or
+    /// go the next time.
     fn reclaim(&mut self) {
         let Ok(entries) = std::fs::read_dir(&self.common) else { return };
         let here = Machine::this();

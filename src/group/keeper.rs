@@ -9,12 +9,12 @@ use super::card::{Card, Machine, Message, Posts as _, State};
 use super::members::{Members, Sighting};
 use super::{Board, BoardPace, Leaving, Own, Party, Shared, Topic, View, Word};
 
-/// How often a card is renewed until the begin, and then.
+/// Intervals at which a card is renewed: until the begin, and after it.
 const BEAT_WAITING: Nanos = Nanos::from_ms(250);
 const BEAT_RUNNING: Nanos = SECOND;
 /// Longest wait, once this rank is ready, for one of which nothing was ever seen.
 const MISSING_MAX: Nanos = Nanos::from_secs(600);
-/// What stands before each word: who said it, and which of its words it is.
+/// Size of the header of each word: who said it, and which of its words it is.
 const ENVELOPE_BYTES: usize = 16;
 
 /// See the module.
@@ -111,7 +111,7 @@ impl Keeper {
         }
     }
 
-    /// What has become of this rank, on its card.
+    /// Updates this rank's card to its state.
     fn show(&mut self, own: &Own) {
         let state = match own {
             Own::Preparing => return,
@@ -361,7 +361,7 @@ impl Keeper {
     }
 }
 
-/// How quickly words are to be heard.
+/// Pace at which words must be heard.
 fn pace(view: &View) -> BoardPace {
     match (view.inbox.is_empty(), view.begins) {
         (false, _) => BoardPace::Talking,
@@ -370,7 +370,7 @@ fn pace(view: &View) -> BoardPace {
     }
 }
 
-/// What a look around has come to.
+/// Changes found by a look at the board.
 #[derive(Default)]
 struct News {
     begins: Option<Nanos>,

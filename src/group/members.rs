@@ -1,4 +1,4 @@
-//! What a rank knows of those that it watches. Pure: it is shown what was seen, and when.
+//! View that a rank has of those that it watches. Pure: it is given the cards seen, and the time.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ const SILENCE_MAX: Nanos = Nanos::from_secs(20);
 /// The ranks of a launch begin within so long of each other: the card of one that failed at once
 /// was written so long before another looks at it, at the most.
 const START_SPREAD: Nanos = Nanos::from_secs(60);
-/// How long a rank has, in a launch that begins, to put its card in the place of one that failed in
-/// the launch before.
+/// Time that a rank has, in a launch that begins, to put its card in the place of one that failed
+/// in the launch before.
 const FAILURE_SETTLES: Nanos = Nanos::from_secs(5);
 
-/// What a look at a rank's card has shown.
+/// Result of a look at a rank's card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sighting {
     /// There is none.
@@ -35,7 +35,7 @@ pub enum Sighting {
 }
 
 impl Sighting {
-    /// Of a card, seen by a rank of `here` that began then.
+    /// Classifies a card, seen by a rank of `here` that began then.
     pub fn of(card: Option<Card>, here: &Machine, joined_unix_ns: u64) -> Sighting {
         match card {
             None => Sighting::Nothing,
@@ -127,8 +127,8 @@ impl Members {
         self.members.iter().filter(|one| one.is_lost).map(|one| one.rank).collect()
     }
 
-    /// What tells the words of a rank that takes part from those of an earlier run; none where it
-    /// does not take part.
+    /// Nonce that tells the words of a rank that takes part from those of an earlier run; none
+    /// where it does not take part.
     pub fn nonce_of(&self, rank: u32) -> Option<u64> {
         let member = self.members.iter().find(|one| one.rank == rank && one.is_alive)?;
         member.seen.as_ref().map(|(card, _)| card.nonce)

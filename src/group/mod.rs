@@ -6,8 +6,8 @@
 //! dead launch has left is never taken for alive: a card counts when it changes while somebody
 //! looks, and a word only from a card that does.
 //!
-//! What carries all of this is a [`Board`]: files in a directory that all ranks see, or MPI. One
-//! thread of each rank keeps it; nobody else waits for a file system or a network.
+//! Messages travel over a [`Board`]: files in a directory that all ranks see, or MPI. One thread of
+//! each rank keeps it; nobody else waits for a file system or a network.
 
 mod board;
 mod card;
@@ -39,22 +39,22 @@ pub use session::{Meeting, Session};
 pub struct Party {
     /// This process's number, from 0.
     pub rank: u32,
-    /// How many there are; more than `rank`.
+    /// Number of ranks; more than `rank`.
     pub size: u32,
     /// Name of this machine, for the others' messages.
     pub host: String,
 }
 
-/// What words are about. Of each topic a rank's newest word counts; older ones are gone.
+/// Subject of a word. In each topic a rank's newest word counts; older ones are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Topic(pub &'static str);
 
-/// What a rank said.
+/// Message of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The rank that said it.
     pub rank: u32,
-    /// What the rank said, as it encoded it.
+    /// Content, as the rank encoded it.
     pub bytes: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What this rank says, and what it has learnt.
+/// State of this rank, and its knowledge of the others.
 #[derive(Debug, Default)]
 struct View {
     own: Own,
@@ -99,7 +99,7 @@ struct View {
     awaits: String,
     /// Words still to be shown.
     outbox: BTreeMap<Topic, Vec<u8>>,
-    /// What is listened for, and what was heard and not yet taken.
+    /// Topics that are listened for, with the words heard and not yet taken.
     inbox: BTreeMap<Topic, Vec<Word>>,
     /// Ranks that are there and may still say something.
     present: Vec<u32>,
@@ -118,7 +118,7 @@ enum Own {
     Failed(String),
 }
 
-/// How a rank leaves.
+/// Way in which a rank leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
     /// All that are there know what became of it.
@@ -193,7 +193,7 @@ impl Group {
         Moment { unix: now + ahead, ahead }
     }
 
-    /// How far ahead a moment lies of which this rank has just heard.
+    /// Time until a moment of which this rank has just heard.
     #[must_use]
     pub fn until(&self, moment: &Moment) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -253,8 +253,8 @@ impl Group {
         self.shared.changed.notify_all();
     }
 
-    /// What was said of a topic since the last call, a word from each rank at most: to rank 0 by
-    /// all others, to the others by rank 0.
+    /// Takes the words on a topic since the last call, one from each rank at most: for rank 0 those
+    /// of all others, for the others those of rank 0.
     pub fn heard(&self, topic: Topic) -> Vec<Word> {
         std::mem::take(self.shared.view().inbox.entry(topic).or_default())
     }
@@ -264,7 +264,7 @@ impl Group {
         self.shared.view().inbox.remove(&topic);
     }
 
-    /// How long it may take until a word that is said is heard by all who wait for it.
+    /// Longest time from when a word is said until it is heard by all who wait for it.
     #[must_use]
     pub fn word_lead(&self) -> Duration {
         self.word_lead

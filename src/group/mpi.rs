@@ -29,11 +29,11 @@ const WORD_LEAD: Duration = Duration::from_millis(50);
 const PERIOD_WAITING: Duration = Duration::from_millis(2);
 const PERIOD_RUNNING: Duration = Duration::from_millis(20);
 
-/// What a message is.
+/// Kinds of message.
 const PUT: u8 = 0;
 const CLEAR: u8 = 1;
 
-/// What each rank shows, as far as it has arrived here.
+/// Words that each rank shows, as far as they have arrived here.
 type Mailbox = Arc<Mutex<BTreeMap<u32, BTreeMap<String, Vec<u8>>>>>;
 
 /// The MPI library, initialized, which a process can begin and end only once.

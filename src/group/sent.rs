@@ -27,7 +27,7 @@ impl SentHistogram {
     /// As it was sent.
     ///
     /// # Errors
-    /// What of it is damaged.
+    /// Description of the damaged part.
     pub fn histogram(&self) -> Result<Histogram, String> {
         let sum_ns = self.sum_ns.parse().map_err(|_| format!("{:?} is no sum", self.sum_ns))?;
         let mut histogram =

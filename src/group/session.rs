@@ -1,4 +1,4 @@
-//! What a process keeps as long as it lives to meet other ranks: nothing for a directory, the
+//! State that a process keeps as long as it lives to meet other ranks: nothing for a directory, the
 //! library's state for MPI, which can be begun and ended only once.
 
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ pub enum Meeting {
     Directory {
         /// The directory.
         common: PathBuf,
-        /// What tells this launch from others, if the launcher says it.
+        /// Name that tells this launch from others, if the launcher gives one.
         launch: Option<String>,
     },
     /// MPI.
     Mpi,
 }
 
-/// What a process keeps for as long as it meets other ranks: for MPI, the library's state.
+/// State that a process keeps for as long as it meets other ranks: for MPI, the library's.
 #[derive(Debug)]
 pub struct Session {
     meeting: Meeting,

@@ -27,7 +27,7 @@ pub struct BlockCounters {
     pub flushes: Option<u64>,
 }
 
-/// What the kernel counted for a device between two readings.
+/// Differences of the kernel's counters for a device between two readings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BlockDelta {
@@ -116,7 +116,7 @@ impl BlockCounters {
 }
 
 impl BlockDelta {
-    /// What happened from `before` to `after` on the disk of this name.
+    /// Subtracts `before` from `after` for the disk of this name.
     #[must_use]
     pub fn between(device: &str, before: BlockCounters, after: BlockCounters) -> BlockDelta {
         let flushes = before.flushes.zip(after.flushes);

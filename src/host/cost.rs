@@ -1,4 +1,4 @@
-//! What the run cost this process: CPU time, memory, context switches.
+//! Cost of the run for this process: CPU time, memory, context switches.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub struct Cost {
     pub peak_rss_bytes: Option<u64>,
 }
 
-/// What this process has used since it began.
+/// Resources that this process has used since it began.
 #[derive(Clone, Copy, Debug)]
 pub struct CostSnapshot {
     user_s: f64,
@@ -44,7 +44,7 @@ impl CostSnapshot {
         Some(CostSnapshot { user_s, system_s, voluntary, involuntary })
     }
 
-    /// What was used from `self` to `later`.
+    /// Resources used from `self` to `later`.
     #[must_use]
     pub fn until(&self, later: &CostSnapshot) -> Cost {
         Cost {

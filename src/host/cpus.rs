@@ -21,7 +21,7 @@ pub fn unbound_cpu_count() -> Option<usize> {
     count(&list).filter(|&count| count > 0)
 }
 
-/// How many numbers a list such as `0-3,8` has.
+/// Number of entries of a list such as `0-3,8`.
 fn count(list: &str) -> Option<usize> {
     let parts = list.trim().split(',').filter(|part| !part.is_empty());
     let length = |part: &str| {

@@ -19,7 +19,7 @@ pub struct DeviceFacts {
     pub model: Option<String>,
     /// Revision of the disk's firmware.
     pub firmware: Option<String>,
-    /// How an NVMe disk is attached: `pcie`, `tcp` …
+    /// Transport of an NVMe disk: `pcie`, `tcp` …
     pub transport: Option<String>,
     /// Number of the NVMe namespace.
     pub namespace: Option<u64>,

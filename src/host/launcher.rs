@@ -7,18 +7,18 @@ use std::io::IsTerminal;
 pub struct Launcher {
     /// Its number among all of them, from 0.
     pub rank: u32,
-    /// How many there are; none when the launcher does not say.
+    /// Number of processes; none when the launcher does not say.
     pub size: Option<u32>,
     /// Its number among those on this machine, from 0; none when the launcher does not say.
     pub local_rank: Option<u32>,
-    /// How many are on this machine; none when the launcher does not say.
+    /// Number of processes on this machine; none when the launcher does not say.
     pub local_size: Option<u32>,
-    /// What tells this launch from others, the same for all of its processes; none when the
+    /// Name that tells this launch from others, the same for all of its processes; none when the
     /// launcher does not say.
     pub launch: Option<String>,
 }
 
-/// What a figure is called, by launcher: Open MPI, MPICH and its kin (Hydra), PMIx, Slurm.
+/// Variables that hold a figure, by launcher: Open MPI, MPICH and its kin (Hydra), PMIx, Slurm.
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 const SIZE: [&str; 4] =
     ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
@@ -35,8 +35,8 @@ impl Launcher {
         Launcher::of(|name| std::env::var(name).ok())
     }
 
-    /// Of an environment. A Slurm step of one process is none: an interactive shell is such a step,
-    /// and so is a batch script.
+    /// Reads the launcher from an environment. A Slurm step of one process counts as none: an
+    /// interactive shell is such a step, and so is a batch script.
     fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
         let number = |name: &&str| variable(name)?.trim().parse::<u32>().ok();
         let first = |names: &[&str]| names.iter().find_map(number);
@@ -67,7 +67,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// How many tasks of a Slurm step are on this node: `2(x3),1` says it of each node, in order.
+/// Number of tasks of a Slurm step on this node: `2(x3),1` gives it for each node, in order.
 fn slurm_local_size(variable: &impl Fn(&str) -> Option<String>) -> Option<u32> {
     let node: u32 = variable("SLURM_NODEID")?.trim().parse().ok()?;
     let list = variable("SLURM_STEP_TASKS_PER_NODE")?;

@@ -48,7 +48,7 @@ pub struct MountFacts {
 }
 
 impl Machine {
-    /// What this machine says of itself, for a run that keeps no data on any storage.
+    /// Reads the facts about this machine, for a run that keeps no data on any storage.
     #[must_use]
     pub fn look_without_store() -> Machine {
         Machine {
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    /// What this machine says of itself, and of what is below `path`, which exists.
+    /// Reads the facts about this machine, and about the storage below `path`, which exists.
     #[must_use]
     pub fn look(path: &Path) -> Machine {
         let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the machine says about itself. Every figure that can't be read is `None`, never 0.
+//! Facts that the machine reports about itself. Every figure that can't be read is `None`, never 0.
 
 mod blockstat;
 mod cost;

@@ -13,7 +13,7 @@ pub struct Topology {
     nodes: Vec<(u32, Vec<usize>)>,
 }
 
-/// What one shard moved, and where it ran.
+/// Bytes that one shard moved, and the core where it ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardBytes {
     /// The core that the shard was pinned to; none where it was not pinned.
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Of how many of the first `shards` cores each of the two nodes is.
+    /// Number of the first `shards` cores on each of the two nodes.
     fn split(topology: &Topology, order: &[usize], shards: usize) -> [usize; 2] {
         let on = |node| {
             let nodes = order[..shards].iter().map(|core| topology.node_of(*core));

@@ -17,8 +17,8 @@ use crate::files::Spot;
 /// Patience with a writer of a pipe that has yet to begin: far more than a shell takes to start
 /// both sides of one.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
-/// How often somebody is told that one that has begun is silent: it may have to unpack, fetch or
-/// think up what comes next, and is waited for as any reader of a pipe does.
+/// Interval between messages that a pipe that has begun is silent: its writer may have to unpack,
+/// fetch or think up what comes next, and is waited for as any reader of a pipe does.
 const SILENCE_TOLD: Duration = Duration::from_secs(30);
 /// Beginning of a Git LFS pointer, by the specification of the format.
 const LFS_POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
@@ -57,7 +57,7 @@ impl std::fmt::Debug for InputFile {
 /// signal or [`InputFile::ended_when`] ends that; it is told every 30 s.
 ///
 /// # Errors
-/// What the system says, or that nobody writes to the pipe.
+/// The system's error, or nobody writes to the pipe.
 pub fn open_to_read(path: &Path) -> Result<InputFile> {
     let file = open_at_once(path, OpenOptions::new().read(true))?;
     refuse_pointer(&file)?;
@@ -74,7 +74,7 @@ pub fn open_to_read(path: &Path) -> Result<InputFile> {
 /// Opens a plain file that holds what its name says.
 ///
 /// # Errors
-/// What the system says, or that Git LFS keeps what is meant elsewhere.
+/// The system's error, or the file is a pointer of Git LFS.
 pub fn open_plain(path: &Path) -> Result<File> {
     let file = File::open(path)?;
     refuse_pointer(&file)?;
@@ -97,7 +97,7 @@ fn refuse_pointer(file: &File) -> Result<()> {
 /// All of a text file of settings, which may be a pipe.
 ///
 /// # Errors
-/// What the system says, that it is a directory or no text, or that it has more than `bytes_max`.
+/// The system's error; a directory or no text; more than `bytes_max`.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
     if path.is_dir() {
         return Err(Error::other("it is a directory: give the file that is meant"));
@@ -117,10 +117,10 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
 }
 
 impl InputFile {
-    /// What it is.
+    /// Metadata of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn metadata(&self) -> Result<Metadata> {
         self.file.metadata()
     }
@@ -177,7 +177,7 @@ impl InputFile {
     }
 }
 
-/// What is wrong with a pipe whose writer does not begin.
+/// Error of a pipe whose writer does not begin.
 fn silent(patience: Duration) -> String {
     let seconds = patience.as_secs();
     format!(
@@ -201,7 +201,7 @@ impl Read for InputFile {
 /// for 2 s where it is a terminal.
 ///
 /// # Errors
-/// What the system says; [`ErrorKind::TimedOut`] when nobody reads it.
+/// The system's error; [`ErrorKind::TimedOut`] when nobody reads it.
 pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
     let spot = Spot::make(path)?;
     match spot.is_for_file()? {
@@ -211,10 +211,10 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// Whether a file can be written there later: one of that many bytes is written, and is gone again.
-/// What is there and is no plain file (a device, a pipe) is opened alone.
+/// An existing device or pipe is only opened.
 ///
 /// # Errors
-/// What the system says, as [`write_output`] would.
+/// The system's error, as for [`write_output`].
 pub fn try_output(path: &Path, bytes: usize) -> Result<()> {
     let spot = Spot::make(path)?;
     match spot.is_for_file()? {
@@ -227,7 +227,7 @@ pub fn try_output(path: &Path, bytes: usize) -> Result<()> {
 /// wait: [`crate::outlet::write_beside`] does.
 ///
 /// # Errors
-/// What the system says; a pipe without a reader is [`ErrorKind::BrokenPipe`].
+/// The system's error; a pipe without a reader is [`ErrorKind::BrokenPipe`].
 fn open_to_write(spot: &Spot) -> Result<File> {
     spot.open_other().map_err(|error| {
         // open(2): no process has the pipe open for reading.

@@ -1,5 +1,5 @@
-//! What this machine has to give: memory, cores, open files. The one place that every bound on a
-//! count from a file or a flag is held against.
+//! Resources of this machine: memory, cores, open files. Every bound on a count from a file or a
+//! flag is checked against them, and only here.
 
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,10 @@ const LEFT_SHARE: u64 = 10;
 /// program took memory.
 const LEFT_BYTES_MIN: u64 = 2 * GIB;
 
-/// What says so where addresses are limited, and not memory.
+/// Source of the limit where addresses are limited, and not memory.
 const ADDRESS_SPACE: &str = "the limit of address space, ulimit -v";
 
-/// What there is, found when the program begins.
+/// Resources found when the program begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Memory that this process may still take, bytes; none where nothing says so.
@@ -38,7 +38,7 @@ pub struct MemoryRoom {
     /// Most of them that a CPU tier takes without being forced to, bytes: what leaves the machine,
     /// and each cgroup, its share.
     pub shared_bytes: u64,
-    /// What says so: `MemAvailable`, a cgroup's limit, `ulimit -v`.
+    /// Source of the limit: `MemAvailable`, a cgroup's limit, `ulimit -v`.
     pub source: String,
 }
 
@@ -90,7 +90,7 @@ impl MemoryRoom {
         self.source == ADDRESS_SPACE
     }
 
-    /// Of these bytes, all but what is `left` to others may be shared out to a CPU tier.
+    /// Allots a CPU tier all but `left` of these bytes.
     fn leaving(left: u64, bytes: u64, source: String) -> MemoryRoom {
         MemoryRoom { bytes, shared_bytes: bytes.saturating_sub(left), source }
     }
@@ -263,7 +263,7 @@ fn old_cgroup_room(directory: &Path) -> Option<MemoryRoom> {
     Some(MemoryRoom::leaving(limit / LEFT_SHARE, limit.saturating_sub(used), source))
 }
 
-/// What one cgroup leaves: its limit, less what is in use and can't be given back.
+/// Memory that one cgroup leaves: its limit, less what is in use and can't be given back.
 fn cgroup_room(directory: &Path) -> Option<MemoryRoom> {
     let limits = ["memory.max", "memory.high"].into_iter();
     let (name, limit) = limits

@@ -10,7 +10,7 @@ pub use writer::{FIXED_EPOCH_S, TraceWriter};
 /// Header line of a logical trace, which names its columns.
 pub const HEADER: &str = "Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase";
 
-/// What an operation was part of.
+/// Phase to which an operation belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TracePhase {
     /// Up to the end of the turn's own write.

@@ -17,7 +17,7 @@ use crate::results::Document;
 use crate::results::document::{CLASSES, FileProblem, Histograms, Kind, LatencyMsMax, ResultFile};
 use crate::results::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT};
 
-/// What of a run is added up.
+/// Options, trials and ranks of a run that are added up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Options that were asked for.
@@ -29,7 +29,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What lies in a run's directory.
+    /// Finds the options, trials and ranks in a run's directory.
     #[must_use]
     pub fn found(run: &Path) -> Shape {
         let mut shape = Shape { options: Vec::new(), trials: 0, ranks: 0 };

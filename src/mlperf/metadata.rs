@@ -12,7 +12,7 @@ use super::sequence::Sequence;
 use super::summary::{About, Summary};
 use super::tree::{log_of, metadata_of, run_name};
 
-/// What is said of a run beside its sequence.
+/// Facts about a run beside its sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// Directory that holds the results of the run.
@@ -25,7 +25,7 @@ pub struct Facts<'a> {
     pub command_line: &'a [String],
 }
 
-/// What departs from the rules, as the metadata keeps it.
+/// Departures from the rules, as the metadata keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departures {
     /// Departures that hold for every option, a sentence each.

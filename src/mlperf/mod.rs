@@ -1,7 +1,7 @@
-//! What the MLPerf Storage harness (`mlpstorage`) prescribes for its KV cache workload, and how
-//! ringfall takes part: in the place of the reference benchmark, started by the harness (`shim`,
-//! `place`), or doing the whole `sequence` of `options` and trials by itself, with the same `tree`
-//! of files and the same `summary` of what the ranks measured (`aggregate`).
+//! The KV cache workload of the MLPerf Storage harness (`mlpstorage`), and ringfall's two ways to
+//! run it: in the place of the reference benchmark, started by the harness (`shim`, `place`), or
+//! doing the whole `sequence` of `options` and trials by itself, with the same `tree` of files and
+//! the same `summary` of what the ranks measured (`aggregate`).
 //!
 //! The contract is that of the public repository mlcommons/storage, version 3.0.26:
 //! `mlpstorage_py/benchmarks/kvcache.py` and `kv_cache_benchmark/mlperf_wrapper.py`.
@@ -18,7 +18,7 @@ pub mod tree;
 
 use jiff::Timestamp;
 
-/// What is said wherever results of this kind are made or shown.
+/// Notice printed wherever results of this kind are made or shown.
 pub const NOT_CLOSED: &str = "A CLOSED submission to MLPerf Storage must run the reference \
                               benchmark's own engine; results of ringfall are for the OPEN \
                               division, where its rules allow them, and for finding out.";

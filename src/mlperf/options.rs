@@ -108,7 +108,7 @@ impl Workload {
         pairs.flat_map(|(flag, value)| [format!("--{flag}"), value.clone()])
     }
 
-    /// What is not as the rules have it: `--duration 5 instead of 300`.
+    /// Departures from the rules: `--duration 5 instead of 300`.
     #[must_use]
     pub fn departures(&self) -> Vec<String> {
         let both = FLAGS.iter().zip(self.values.iter().zip(self.rule.values));

@@ -1,4 +1,4 @@
-//! What a rank has of its own, by the contract of the harness's launcher: seed, output, directory.
+//! Resources of a single rank, by the contract of the harness's launcher: seed, output, directory.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of rank `rank`, started at `unix_s` seconds since 1970.
+    /// Derives the place of rank `rank`, started at `unix_s` seconds since 1970.
     #[must_use]
     pub fn of(
         rank: u32,

@@ -1,4 +1,4 @@
-//! What others published, for a reader to hold a measurement against.
+//! Published results, to compare a measurement with.
 
 use super::options::RULES;
 use super::summary::{OptionSummary, Summary};
@@ -317,8 +317,8 @@ pub const RUNS: [PublishedRun; 22] = [
     },
 ];
 
-/// How many times as much the faster of two systems should show, by what the reference's authors
-/// published of a fast and a slow one.
+/// Expected ratio of the faster of two systems to the slower, from the results that the reference's
+/// authors published of a fast and a slow one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expectation {
     /// The option that is configured as their runs were: its memory of the CPU tier, GiB.
@@ -346,7 +346,7 @@ pub const EXPECTATIONS: [Expectation; 2] = [
 pub struct Held {
     /// Number of the option, 1 to 3.
     pub option: u32,
-    /// What is expected of a fast and a slow system there.
+    /// Published expectation of a fast and a slow system for the option.
     pub expectation: Expectation,
     /// The figure of this run and of the other; none: not measured.
     pub values: [Option<f64>; 2],

@@ -64,7 +64,7 @@ impl Sequence {
         })
     }
 
-    /// What a rank is started with for that trial of the run in `run`.
+    /// Arguments of a rank for that trial of the run in `run`.
     #[must_use]
     pub fn arguments(&self, trial: &Trial<'_>, run: &Path, cache: &Path) -> Vec<String> {
         let outputs = trial_directory(run, trial.workload.rule.number, trial.number);
@@ -87,14 +87,14 @@ impl Sequence {
         all
     }
 
-    /// How long that trial will take, s.
+    /// Expected duration of the trial, s.
     #[must_use]
     pub fn expected_s(&self, trial: &Trial<'_>) -> f64 {
         let waits_s = trial.start_delay_s.saturating_add(self.end_delay_s);
         waits_s as f64 + trial.workload.duration_s().unwrap_or(0.0) + AROUND_S
     }
 
-    /// What is not as the rules have it, of all options.
+    /// Departures from the rules that concern all options.
     #[must_use]
     pub fn departures(&self) -> Vec<String> {
         let mut found = Vec::new();

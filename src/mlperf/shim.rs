@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::NOT_CLOSED;
 use crate::host::write_output;
 
-/// What the harness starts on every rank.
+/// Script that the harness starts on every rank.
 const WRAPPER: &str = "mlperf_wrapper.py";
-/// What the harness wants named; the reference's own launcher would start it.
+/// Script whose path the harness asks for; the reference's own launcher would start it.
 pub const PROGRAM: &str = "kv-cache.py";
-/// What the harness passes on as --config.
+/// File that the harness passes on as --config.
 const CONFIG: &str = "config.yaml";
 /// A line that tells scripts of this kind from those of others.
 const MARK: &str = "# Written by `ringfall mlperf shim`.";
@@ -40,15 +40,15 @@ pub enum ShimError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the file system says.
+        /// Error of the file system.
         source: std::io::Error,
     },
 }
 
-/// What was written as the shim, and what the harness must be told of it.
+/// Files written as the shim, for the instructions to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// What `--kvcache-bin-path` should name.
+    /// Path for `--kvcache-bin-path`.
     pub program: PathBuf,
     /// Whether a configuration file was there already, and was left as it is.
     pub config_kept: bool,

@@ -35,18 +35,18 @@ pub struct Summary {
     pub partial_failure: bool,
     /// Why trials failed, by option and trial; empty where none did.
     pub trial_failures: BTreeMap<String, String>,
-    /// What the harness does not say.
+    /// Additions of ringfall.
     pub ringfall: About,
 }
 
-/// What the harness does not say of a run.
+/// Additions of ringfall to the harness's summary of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// Version of ringfall that made the summary.
     pub version: String,
     /// That this is no CLOSED submission.
     pub division: String,
-    /// What is not as the rules have it, of all options; null where that is not recorded.
+    /// Departures from the rules that concern all options; null where they are not recorded.
     pub departures: Option<Vec<String>>,
 }
 
@@ -82,18 +82,18 @@ pub struct OptionSummary {
     pub missing_files: Vec<String>,
     /// Results of ranks that held no entry on storage at their end.
     pub cpu_tier_ranks: Vec<String>,
-    /// What the harness does not say.
+    /// Additions of ringfall.
     pub ringfall: OptionDetails,
 }
 
-/// What the harness does not say of an option.
+/// Additions of ringfall to the harness's summary of an option.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OptionDetails {
     /// Model, as the results have it; null where they differ or there is none.
     pub model: Option<String>,
     /// Users of each rank.
     pub users: Option<u32>,
-    /// What is not as the rules have it; null where that is not recorded.
+    /// Departures from the rules; null where they are not recorded.
     pub departures: Option<Vec<String>>,
     /// All ranks and trials as one; null where a result is not ringfall's, or none is there.
     pub merged: Option<Merged>,
@@ -101,7 +101,7 @@ pub struct OptionDetails {
     pub trials: Vec<TrialRow>,
     /// Coefficient of variation of the trials' tokens/s; null with fewer than two, or of zeros.
     pub trials_cv: Option<f64>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 

@@ -9,12 +9,12 @@ use super::stamp;
 pub const SUMMARY: &str = "summary.json";
 /// The page of a run.
 pub const PAGE: &str = "ringfall.html";
-/// What ringfall keeps to continue a run.
+/// Directory in which ringfall keeps the state to continue a run.
 const STATE: &str = ".ringfall";
 /// Runs that may begin in the same second.
 const ATTEMPTS: u64 = 60;
 
-/// What names a run's place.
+/// Names that determine a run's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The directory of all results.
@@ -39,7 +39,7 @@ impl Owner {
         path
     }
 
-    /// What can't be a directory's name, if anything: the flag, and its value.
+    /// Finds the first name that can't be a directory's: its flag, and its value.
     #[must_use]
     pub fn misnamed(&self) -> Option<(&'static str, &str)> {
         let is_plain = |name: &str| {
@@ -64,7 +64,7 @@ impl Owner {
 /// Makes the directory of a new run, named by the time.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn new_run(runs: &Path, unix_s: u64) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(runs)?;
     let mut attempt = 0;
@@ -85,7 +85,7 @@ pub fn new_run(runs: &Path, unix_s: u64) -> std::io::Result<PathBuf> {
 /// The newest run that has been begun and has no summary yet.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn unfinished_run(runs: &Path) -> std::io::Result<Option<PathBuf>> {
     let entries = match std::fs::read_dir(runs) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -126,7 +126,7 @@ pub fn merged_of(run: &Path, option: u32) -> PathBuf {
     run.join(format!("ringfall_option_{option}.json"))
 }
 
-/// What a run was, by the harness's name for it.
+/// Path of a run's metadata, by the harness's naming.
 #[must_use]
 pub fn metadata_of(run: &Path) -> PathBuf {
     run.join(format!("kv_cache_{}_metadata.json", run_name(run)))

@@ -26,10 +26,10 @@ pub(super) struct Backend {
     pub(super) store: Arc<dyn Store>,
 }
 
-/// A client for each endpoint.
+/// Opens a client for each endpoint.
 ///
 /// # Errors
-/// What was asked for can't be meant, or the credentials can't be read.
+/// Fails if the options are invalid, or the credentials can't be read.
 pub(super) fn open(
     url: &ObjectUrl,
     options: &ObjectOptions,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What went wrong. Codes are the servers' own words for it.
+/// Cause of a failed request. Codes are the servers' own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Cause {
@@ -48,7 +48,7 @@ pub enum Cause {
     Other { status: u16, code: String, message: String },
 }
 
-/// What a server answered, or what became of the connection.
+/// Answer of a server, or the failure of the connection.
 #[cfg(any(test, feature = "objects"))]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
@@ -71,7 +71,7 @@ pub(super) enum Answer {
 
 #[cfg(any(test, feature = "objects"))]
 impl Answer {
-    /// What it means.
+    /// Determines the cause that the answer stands for.
     pub(super) fn cause(self) -> Cause {
         match self {
             Answer::Broken(cause) => cause,
@@ -302,18 +302,18 @@ impl Cause {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}: {cause}", self.what())]
 pub struct ObjectError {
-    /// What was to be done, as a verb with what follows: `writing`.
+    /// Operation that failed, a verb that the place completes: `writing`.
     pub operation: &'static str,
     /// The object or bucket, as a URL.
     pub place: String,
     /// Why the request failed, the last time that it was tried.
     pub cause: Cause,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
 impl ObjectError {
-    /// What failed, without why.
+    /// Text of the operation that failed, without the cause.
     #[must_use]
     pub fn what(&self) -> String {
         let ObjectError { operation, place, attempts, .. } = self;
@@ -338,7 +338,7 @@ pub(super) fn told(text: &str) -> String {
     }
 }
 
-/// What stands between the first `<name>` and `</name>` of an XML text, not decoded.
+/// Text between the first `<name>` and `</name>` of an XML text, not decoded.
 #[cfg(any(test, feature = "objects"))]
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let begin = text.find(&format!("<{name}>"))? + name.len() + 2;

@@ -25,7 +25,7 @@ const THREADS: usize = 2;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// The longest such wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// How often who waits for the first answer is asked whether to go on.
+/// Interval at which a caller that waits for the first answer is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 /// Repetitions of the very first request: an address that is wrong should be told soon.
 const RETRIES_AT_FIRST: u32 = 2;
@@ -33,18 +33,18 @@ const RETRIES_AT_FIRST: u32 = 2;
 /// Why a store can't be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// What was asked for can't be meant.
+    /// The options are invalid.
     #[error("{0}")]
     Options(String),
     /// It does not answer, or not as it should.
     #[error(transparent)]
     Refused(#[from] ObjectError),
-    /// Whoever waited for its first answer waits no more.
+    /// The caller gave up waiting for the first answer.
     #[error("{place} had not answered within {seconds} s when its opening was interrupted")]
     Interrupted {
         /// The store, as a URL.
         place: String,
-        /// How long it was waited for.
+        /// Time waited, s.
         seconds: u64,
     },
     /// This machine lacks something.
@@ -60,7 +60,7 @@ struct Endpoint {
     requests: AtomicUsize,
 }
 
-/// What requests share.
+/// State that requests share.
 pub(super) struct Inner {
     pub(super) url: ObjectUrl,
     options: ObjectOptions,
@@ -193,13 +193,13 @@ impl Objects {
         &self.inner.url
     }
 
-    /// How it is used.
+    /// Options of the client.
     #[must_use]
     pub fn options(&self) -> &ObjectOptions {
         &self.inner.options
     }
 
-    /// What it was asked so far.
+    /// Counts of the requests so far.
     #[must_use]
     pub fn counts(&self) -> ObjectCounts {
         let endpoints = self.inner.endpoints.iter().map(|endpoint| EndpointCounts {
@@ -315,7 +315,7 @@ impl Inner {
     }
 }
 
-/// What the server said counts; the crate's own words where it said nothing.
+/// Determines the cause: the server's answer counts; without one, the crate's own words.
 fn cause_of(trouble: Trouble, answer: Option<Answer>) -> Cause {
     let error = match trouble {
         Trouble::Cause(cause) => return cause,
@@ -340,7 +340,7 @@ fn without_queries(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// How long to wait after so many attempts.
+/// Random wait after so many attempts.
 fn backoff(attempts: u32) -> Duration {
     let whole = BACKOFF_MIN.saturating_mul(1 << (attempts - 1).min(16)).min(BACKOFF_MAX);
     // Keyed at random each time.

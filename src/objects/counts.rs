@@ -1,4 +1,4 @@
-//! What was asked of a store, and how often it had to be asked again.
+//! Counts of requests to a store, and of their repetitions.
 
 #[cfg(feature = "objects")]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ pub struct RetryCounts {
 }
 
 impl ObjectCounts {
-    /// What was asked, in a line; what was repeated or failed, where anything was.
+    /// Line with the counts; repetitions and failures only where there were any.
     #[must_use]
     pub fn sentence(&self) -> String {
         let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
@@ -69,7 +69,7 @@ impl ObjectCounts {
 }
 
 impl ObjectCounts {
-    /// What both were asked, endpoint by endpoint.
+    /// Sum of the counts, endpoint by endpoint.
     #[must_use]
     pub fn plus(mut self, other: &ObjectCounts) -> ObjectCounts {
         for other in &other.endpoints {

@@ -1,8 +1,8 @@
 //! Object stores as places for bytes: S3, Azure Blob Storage and Google Cloud Storage.
 //!
-//! What lives here: what a URL names, how requests are signed, sent, spread over several endpoints,
-//! retried and counted, and what an error of a store means. What must not: what is stored and why,
-//! and how fast it should go.
+//! Here: parsing URLs, signing and sending requests, spreading them over several endpoints,
+//! retrying and counting them, and interpreting the errors of a store. Not here: the contents and
+//! purpose of objects, and the rate of requests.
 //!
 //! Requests run on a few threads of their own ([`Objects`]): a thread that uses a store waits for
 //! an answer or is called back, and never runs asynchronous code itself. What is in flight
@@ -67,6 +67,6 @@ pub use url::{ObjectUrl, Place, Scheme};
 #[cfg(feature = "objects")]
 pub use wire::meaning;
 
-/// What a build without the feature `objects` answers to a URL of an object store.
+/// Error of a build without the feature `objects` for the URL of an object store.
 pub const LEFT_OUT: &str = "this ringfall was built without object stores: build it with the \
                             feature `objects`, which is on by default";

@@ -1,4 +1,4 @@
-//! How a store is used: endpoints, retries, timeouts, checksums.
+//! Options of a store: endpoints, retries, timeouts, checksums.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub enum PathStyle {
     Off,
 }
 
-/// What protects the bytes on their way to the store.
+/// Checksum of the bytes on their way to the store.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Checksum {
     /// No checksum; only the connection protects the data.
@@ -52,12 +52,12 @@ pub enum Checksum {
     Crc64nvme,
 }
 
-/// How a store is used.
+/// Options of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectOptions {
     /// `http://` or `https://` and a host; empty: the store's own, or what the environment says.
     pub endpoints: Vec<String>,
-    /// How they share the requests.
+    /// Distribution of the requests over the endpoints.
     pub balance: Balance,
     /// The bucket's region; none: what the environment or the profile says, else us-east-1.
     pub region: Option<String>,
@@ -77,7 +77,7 @@ pub struct ObjectOptions {
     pub timeout: Duration,
     /// Longest that a connection may take to be made.
     pub connect_timeout: Duration,
-    /// What protects the bytes.
+    /// Checksum of the bytes.
     pub checksum: Checksum,
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::host::read_text;
 
-/// What a profile says.
+/// Settings of a profile.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Access key, secret, and the token of temporary credentials.

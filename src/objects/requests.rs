@@ -1,4 +1,4 @@
-//! What can be asked of a store: objects whole and in ranges, and lists of them.
+//! Requests to a store: objects whole and in ranges, and lists of them.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -76,7 +76,7 @@ impl TierObjects {
         &self.path
     }
 
-    /// What the store was asked so far.
+    /// Counts of the requests so far.
     #[must_use]
     pub fn counts(&self) -> ObjectCounts {
         self.objects.counts()

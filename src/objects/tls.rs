@@ -20,7 +20,7 @@ impl Trust {
         Trust { ca_file, config: OnceLock::new() }
     }
 
-    /// What a connection is made with.
+    /// TLS configuration of a connection.
     ///
     /// # Errors
     /// The file holds no certificate, or there is none at all.

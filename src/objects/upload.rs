@@ -15,11 +15,11 @@ use super::counts::add;
 use super::options::PARTS_MAX;
 use super::requests::{Cancel, path_of};
 
-/// What is done at the end of an upload, for messages.
+/// Name of the last step of an upload, for messages.
 const COMPLETING: &str = "completing the upload of";
 
-/// What the store has of an object that is not complete: enough to continue its upload, also in
-/// another process. It holds no credentials, and is of no use without them.
+/// Parts that the store has of an incomplete object: enough to continue its upload, also in another
+/// process. It holds no credentials, and is of no use without them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UploadRecord {
@@ -53,10 +53,10 @@ impl UploadRecord {
         Ok(record)
     }
 
-    /// What is wrong with values that somebody else may have written.
+    /// Checks values that others may have written.
     ///
     /// # Errors
-    /// A clause that says it.
+    /// Returns the first problem, as a clause.
     pub fn check(&self) -> Result<(), String> {
         let mut least = 0;
         for part in &self.parts {
@@ -75,7 +75,7 @@ pub struct Upload {
     objects: Objects,
     key: String,
     id: Arc<str>,
-    /// What the store calls each part, and its size in bytes.
+    /// Name that the store gave each part, and its size in bytes.
     parts: Mutex<Vec<Option<(PartId, u64)>>>,
     /// Whether the store has let go of it or of one of its parts.
     is_lost: AtomicBool,
@@ -120,7 +120,7 @@ impl Upload {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the store has acknowledged so far.
+    /// Records the parts that the store has acknowledged so far.
     #[must_use]
     pub fn record(&self) -> UploadRecord {
         let parts = self.parts();

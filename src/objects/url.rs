@@ -1,4 +1,4 @@
-//! What a URL names: a bucket and a prefix in it, or a directory.
+//! Target of a URL: a bucket and a prefix in it, or a directory.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct ObjectUrl {
     pub scheme: Scheme,
     /// Name of the bucket, or of the container in Azure's words.
     pub bucket: String,
-    /// What names begin with, without a slash at either end; may be empty.
+    /// Prefix of all names, without a slash at either end; may be empty.
     pub prefix: String,
 }
 
@@ -56,7 +56,7 @@ impl Place {
     /// Reads it.
     ///
     /// # Errors
-    /// What is wrong with it, and what to type. The text itself is not repeated where it may hold a
+    /// Returns the problem, and what to type. The text itself is not repeated where it may hold a
     /// password.
     pub fn parse(text: &str) -> Result<Place, String> {
         let Some((scheme, rest)) = text.split_once("://") else {

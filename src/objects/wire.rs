@@ -32,8 +32,8 @@ use super::counts::{Counters, add};
 use super::tls::Trust;
 
 tokio::task_local! {
-    /// What went wrong with the last request of this attempt. The crate `object_store` makes text
-    /// of it, with everything that the server said, credentials among it.
+    /// Error answer of the last request of this attempt. The crate `object_store` makes text of it,
+    /// with everything that the server said, credentials among it.
     static ANSWER: RefCell<Option<Answer>>;
 }
 
@@ -54,7 +54,7 @@ fn note(answer: Answer) {
 /// Where the instance metadata of the clouds is, which is asked when nothing else has credentials:
 /// no good answer there means that there are none.
 const METADATA_HOSTS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
-/// What is asked there, also where `AWS_METADATA_ENDPOINT` names another host.
+/// Paths requested there, also where `AWS_METADATA_ENDPOINT` names another host.
 const METADATA_PATHS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/"];
 /// Longest wait for it: it is on the same machine, or nowhere.
 const METADATA_PATIENCE: Duration = Duration::from_secs(1);
@@ -186,14 +186,14 @@ async fn collected(mut body: Receiving) -> Result<Bytes, HttpError> {
     Ok(Bytes::from(text))
 }
 
-/// What a server means that refuses a request with that status and that body.
+/// Cause of a refusal with that status and that body.
 #[must_use]
 pub fn meaning(status: u16, body: &[u8]) -> Cause {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     refused(status, &HeaderMap::new(), body).cause()
 }
 
-/// What a refusal says, without what it repeats of the request.
+/// Parses a refusal, without the parts that repeat the request.
 fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(body);
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
@@ -217,7 +217,7 @@ fn ahead_s(date: &HeaderValue) -> Option<i64> {
     i64::try_from(ours).ok()?.checked_sub(theirs)
 }
 
-/// What became of a connection, for those who ask and for `object_store`.
+/// Error of a broken connection; also noted for the attempt's caller.
 fn broken(kind: HttpErrorKind, cause: Cause) -> HttpError {
     let error = std::io::Error::other(cause.to_string());
     note(Answer::Broken(cause));

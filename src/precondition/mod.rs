@@ -18,14 +18,14 @@ const IO_BYTES: u32 = 1 << 20;
 const DEPTH_A_THREAD: u32 = 16;
 /// Buffers of a thread, bytes.
 pub const THREAD_BYTES: u64 = IO_BYTES as u64 * DEPTH_A_THREAD as u64;
-/// How often progress is told and rounds are looked at.
+/// Interval at which progress is reported and rounds are checked.
 const LOOK: Duration = Duration::from_millis(100);
 /// A round, when the end is by measure: so much of the capacity, but no shorter than a second, so
 /// that five rounds see more than the drive's write cache.
 const ROUNDS_A_CAPACITY: u64 = 10;
 const ROUND_MIN: Duration = Duration::from_secs(1);
 
-/// What decides that preconditioning has ended.
+/// Condition that ends preconditioning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
     /// When the bytes are written.
@@ -35,14 +35,14 @@ pub enum Until {
     Steady,
 }
 
-/// What is asked for.
+/// Parameters of preconditioning.
 #[derive(Clone, Debug)]
 pub struct PreconditionPlan {
     /// Bytes to write, at most.
     pub bytes: u64,
     /// They go to the first so many bytes, in order, again and again.
     pub range_bytes: u64,
-    /// What decides that preconditioning has ended.
+    /// Condition that ends preconditioning.
     pub until: Until,
     /// A thread for each, on that core.
     pub cpus: Vec<Option<usize>>,

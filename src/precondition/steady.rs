@@ -13,7 +13,7 @@ const SLOPE_MAX: f64 = 0.10;
 pub const RULE: &str = "the last 5 rounds lie within 20 % of their mean from lowest to highest, \
                         and their fitted line rises or falls by at most 10 % of it (SNIA PTS)";
 
-/// How far rounds lie apart, and which way they go.
+/// Spread of the rounds, and their trend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundsSpread {
     /// Mean of the rounds, in their unit.

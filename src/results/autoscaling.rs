@@ -1,4 +1,4 @@
-//! What the autoscaler found: the reference's two keys, and our own with the whole curve.
+//! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
 use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
@@ -26,7 +26,7 @@ pub struct AutoscalingRow {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`. Differs from the reference, whose mode
     /// `qos` judges by other figures (`saturation_level`) and which has no mode `slo`.
     pub mode: Fact<String>,
-    /// What was done next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
+    /// Action taken next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
     /// which has no row for `hold`.
     pub action: Fact<String>,
     /// Number of users in this step. Differs from the reference, which has the number of the next
@@ -61,7 +61,7 @@ pub struct AutoscalingRow {
 }
 
 figures! {
-/// What the autoscaler found, under the reference's keys.
+/// Results of the autoscaler, under the reference's keys.
 pub struct AutoscalingSummary {
     /// Number of users at the start of the search. Same definition as the reference's.
     pub initial_users: Same<u32>,
@@ -84,9 +84,9 @@ pub struct AutoscalingSummary {
 }
 
 figures! {
-/// What the autoscaler found, with every step of its search. Of merged results, each of which made
-/// a search of its own, a finding is the one that all of them came to, and null where they differ:
-/// what several searches found does not add up.
+/// Results of the autoscaler, with every step of its search. In merged results, each of which made
+/// a search of its own, a finding is null unless all of them agree: findings of several searches do
+/// not add up.
 pub struct AutoscalerReport {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
     pub mode: Same<String>,
@@ -191,8 +191,8 @@ pub struct Broke {
     /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
     /// request ended.
     pub class: Option<String>,
-    /// What set the saturation: `storage read latency`, `storage write latency`, `storage queue`,
-    /// `request queue`, or in mode slo the class; null when no request ended.
+    /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
+    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
     pub part: Option<String>,
     /// Saturation with that number of users, as defined for `saturation_level` in
     /// `summary.autoscaling_stats`.
@@ -297,7 +297,7 @@ const fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// What was done after a step, as it stands in results.
+/// Name of an action in results.
 const fn act_name(act: Act) -> &'static str {
     match act {
         Act::ScaleUp => "scale_up",

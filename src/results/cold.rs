@@ -30,7 +30,7 @@ const REMOTE: [&str; 16] = [
     "virtiofs",
     "wekafs",
 ];
-/// What the models of disks are called that a hypervisor makes, in lower case.
+/// Model names, in lower case, of disks that hypervisors emulate.
 const VIRTUAL_MODELS: [&str; 6] =
     ["qemu", "vbox", "virtual disk", "vmware", "msft", "google persistentdisk"];
 /// The same of RAID controllers, which have a memory of their own.
@@ -47,7 +47,7 @@ const CONTROLLER_MODELS: [&str; 10] = [
     "smc3108",
 ];
 
-/// What the counters say of the reads.
+/// Verdict of the counters on the reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -83,7 +83,7 @@ pub struct ColdReads {
     /// those that the engine read; of the level of devices that counted fewest. Null where there
     /// are no counters.
     pub reached_share: Option<f64>,
-    /// What follows from that share: `reached` from 0.99 on, `shared` from 1.05 on, `cached` below
+    /// Verdict drawn from that share: `reached` from 0.99 on, `shared` from 1.05 on, `cached` below
     /// 0.99, `unseen` without counters.
     pub verdict: ColdVerdict,
     /// The verdict as a sentence, with what may lie below the counters.
@@ -106,9 +106,9 @@ impl ColdReads {
         ColdReads::of(result.engine.io_read.bytes, reached, &result.machine, are_commands)
     }
 
-    /// What can be said of reads of which the engine counted so many bytes and the kernel, if it
-    /// counts at all, so many; whether they were NVMe commands, which go past what it counts.
-    /// `None` when nothing was read.
+    /// Judges reads of `engine_bytes` by the engine's count and, where the kernel counts,
+    /// `kernel_bytes`; `are_commands`: the reads were NVMe commands, which bypass the kernel's
+    /// counters. `None` when nothing was read.
     #[must_use]
     pub fn of(
         engine_bytes: u64,

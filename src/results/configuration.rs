@@ -1,4 +1,4 @@
-//! What a run was asked to do, as far as runs of two systems are matched by it.
+//! Settings of a run by which runs of two systems are matched.
 
 use std::fmt;
 
@@ -78,7 +78,7 @@ impl Configuration {
         })
     }
 
-    /// What a result's name says: a whole configuration, or a published invocation.
+    /// Parses the name of a result: a whole configuration, or a published invocation.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Configuration> {
         Configuration::from_file_name(name).or_else(|| Configuration::from_invocation(name))

@@ -13,7 +13,7 @@ const SECONDS_MIN: usize = 5;
 const LAG_MAX_S: f64 = 2.0;
 const LAG_STEP_S: f64 = 0.1;
 
-/// How well the engine's bytes per second and the kernel's agree.
+/// Agreement between the engine's bytes per second and the kernel's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Correlation {
@@ -30,7 +30,7 @@ pub struct Correlation {
     pub pearson_r_at_lag: Option<f64>,
 }
 
-/// Of the seconds that both have; none with fewer than five.
+/// Correlates the seconds that both series have; `None` with fewer than five.
 pub(crate) fn correlate(ours: &[TimelineSecond], kernel: &[KernelSecond]) -> Option<Correlation> {
     let kernel = Cumulative::of(kernel);
     // A last second that is shorter says nothing about a whole one.

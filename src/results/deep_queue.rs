@@ -23,8 +23,8 @@ pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
     u64::from(depth) * u64::from(plan.shards) * drives
 }
 
-/// What to try where the queue was deep: a search can't be made beside the autoscaler, and one that
-/// was cut short needs more time rather than another search.
+/// Flag to try when the queue was deep: no search can run beside the autoscaler, and a search that
+/// was cut short needs more time rather than a second search.
 pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
     match result.queue_depth.as_ref().map(|found| found.reason) {
         _ if result.plan.autoscaler.is_some() => "--queue-depth",
@@ -34,8 +34,8 @@ pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
     }
 }
 
-/// What a reader should know of a queue that was always full, and deep; none where it was not, or
-/// where a search has chosen its depth.
+/// Text of the warning about a deep queue that was always full; `None` where it was not, or where a
+/// search has chosen its depth.
 pub(super) fn told(result: &RunResult) -> Option<String> {
     let found = result.queue_depth.as_ref().map(|found| found.reason);
     if matches!(found, Some(DepthReason::Knee | DepthReason::StillRises))

@@ -14,7 +14,7 @@ use crate::results::simulation::is_without_drive;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Criterion {
-    /// What is required, in the reference's words. Same definition as the reference's.
+    /// Requirement, in the reference's words. Same definition as the reference's.
     pub name: Cow<'static, str>,
     /// Limit for the measured value; for a bandwidth the string `>0`. Same definition as the
     /// reference's.

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// way of formatting, would have the compiler make the code of all its types once more.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the error of `out`.
 pub fn write_text(document: &impl Serialize, out: &mut dyn Write) -> std::io::Result<()> {
     Ok(serde_json::to_writer_pretty(out, document)?)
 }
@@ -19,7 +19,7 @@ pub fn write_text(document: &impl Serialize, out: &mut dyn Write) -> std::io::Re
 /// Writes the document to `path` as [`crate::host::write_output`] does.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_json(document: &impl Serialize, path: &Path) -> std::io::Result<()> {
     let mut text = Vec::new();
     write_text(document, &mut text)?;

@@ -26,9 +26,9 @@ pub enum Times {
     EndToEnd,
     /// The storage I/O of a request.
     StorageIo,
-    /// What the device took to read an entry.
+    /// Device time of reading an entry.
     StorageReadDevice,
-    /// What the device took to write an entry.
+    /// Device time of writing an entry.
     StorageWriteDevice,
 }
 
@@ -62,7 +62,7 @@ const STORAGE_TIME: Evidence =
 const UNRECORDED: Evidence = Evidence::None("its variation is not recorded; give trials");
 const TOKENS: Evidence = Evidence::PerSecond(|second| second.generated_tokens.known());
 const REQUESTS: Evidence = Evidence::PerSecond(|second| second.requests_completed.known());
-/// What decoding read is nearly all that was read, and not told apart by the second.
+/// Reads of all purposes: nearly all of them are decode reads, which no second counts apart.
 const ALL_READ: Evidence = Evidence::PerSecond(|second| {
     let tiers = &second.tiers;
     let memory = tiers.gpu.read.bytes.known()?.saturating_add(tiers.cpu.read.bytes.known()?);
@@ -92,11 +92,11 @@ pub struct Metric {
     pub title: &'static str,
     /// Its columns in spreadsheets: of the reference's discovery, then of its converters and ours.
     pub columns: &'static [&'static str],
-    /// What is a win.
+    /// Direction that counts as a win.
     pub better: Better,
     /// Whether it is among those that are shown without asking.
     pub headline: bool,
-    /// What in a result shows how much it varied.
+    /// Source of the metric's variation within a result.
     pub evidence: Evidence,
     value: fn(&Document) -> Option<f64>,
 }
@@ -125,7 +125,7 @@ impl Metric {
     }
 }
 
-/// What the published analysis calls them.
+/// Key of decode bytes read, as in the published analysis.
 pub const DECODE_READ: &str = "decode_bytes_read_gb";
 /// Tokens over elapsed time.
 pub const WALL_CLOCK: &str = "wall_clock_throughput_tokens_per_s";
@@ -162,8 +162,8 @@ fn storage_io(d: &Document) -> Option<&LatencyMs> {
     d.storage_io_latency()
 }
 
-/// What the kernel counted for the device over the window: bytes read, and of both directions, MB/s
-/// (of 10⁶ bytes, as data sheets and the published analysis have it).
+/// Rates from the kernel's counters of the device over the window: read, and both directions, MB/s
+/// (10⁶ bytes, as in data sheets and the published analysis).
 fn device_mb_per_s(d: &Document) -> Option<[f64; 2]> {
     let kernel = d.ringfall.device.kernel.as_ref()?;
     let seconds = d.seconds().filter(|&seconds| seconds > 0.0)?;

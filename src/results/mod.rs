@@ -1,7 +1,7 @@
-//! What a run came to: a plain value of everything that was measured, the document that is made of
-//! it and written as JSON, its warnings and its verdicts.
+//! Results of a run: a plain value of everything that was measured, the document made from it and
+//! written as JSON, its warnings and its verdicts.
 //!
-//! What must not be here: measuring (`run`, `driver`), or how anything is shown (`show`).
+//! Not here: measuring (`run`, `driver`), or displaying (`show`).
 
 pub(crate) mod autoscaling;
 mod code;

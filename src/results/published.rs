@@ -1,4 +1,4 @@
-//! What was published of a configuration, for two systems that are compared in it.
+//! Ratios published for a configuration in which two systems are compared.
 
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub fn preset_of(configuration: &Configuration) -> Option<&'static Preset> {
     })
 }
 
-/// What was published of that configuration, beside the ratios that `ratio_of` has of a metric.
+/// Published ratios of that configuration, beside the ratios that `ratio_of` gives for a metric.
 #[must_use]
 pub fn published(
     configuration: &Configuration,

@@ -24,19 +24,19 @@ use crate::results::warnings::Warning;
 /// Everything a run measured.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// What was to be run.
+    /// Plan of the run.
     pub plan: Plan,
-    /// As it was typed, the program's name first.
+    /// Command line as it was typed, the program's name first.
     pub command_line: Vec<String>,
     /// Hardware and kernel of the machine that the run was on.
     pub machine: Machine,
-    /// What started it as one of several, if anything did.
+    /// Launcher that started it as one of several processes, if any.
     pub launcher: Option<Launcher>,
     /// The measurement window; everything below counts what finished in it.
     pub window: Window,
     /// Whether a signal ended the run early.
     pub interrupted: bool,
-    /// What ended the run early, if not a signal and not its time.
+    /// Failure that ended the run early, if one did.
     pub failure: Option<String>,
     /// All shards' engine counters, merged.
     pub engine: Metrics,
@@ -44,7 +44,7 @@ pub struct RunResult {
     pub requests: RequestStats,
     /// All shards' cache counters, merged.
     pub cache: CacheStats,
-    /// What each tier held at the end, by `Tier::index`.
+    /// State of each tier at the end, by `Tier::index`.
     pub tiers: [TierState; TIER_COUNT],
     /// Tiers that got less space than they were to have.
     pub shortages: Vec<TierShortage>,
@@ -52,25 +52,25 @@ pub struct RunResult {
     pub gpu: Option<GpuOutcome>,
     /// One row a second of the window.
     pub timeline: Vec<TimelineSecond>,
-    /// What was waited for outside the engine's operations: an allocation permit.
+    /// Waits outside the engine's operations: for an allocation permit.
     pub allocation_wait: Histogram,
     /// The workload's own counters, since the start.
     pub workload: WorkloadStats,
-    /// What the autoscaler found.
+    /// Conclusion of the autoscaler.
     pub autoscale: Option<Conclusion>,
-    /// What the search for a queue depth found.
+    /// Outcome of the search for a queue depth.
     pub queue_depth: Option<DepthFigures>,
-    /// What the source of requests was, and what reading it came to.
+    /// Source of the requests, and facts found while opening it.
     pub source: SourceFacts,
-    /// What reading a trace came to.
+    /// Counters of reading a trace.
     pub feed: Option<FeedFigures>,
     /// A recorded cache's fate, to compare with.
     pub validation: Option<ValidationTrace>,
     /// The storage space at the end, one row a shard.
     pub space: Vec<SpaceFigures>,
-    /// What the shards' rings and buffers got, one row a shard.
+    /// Resources that the shards' rings and buffers got, one row a shard.
     pub facts: Vec<ShardFacts>,
-    /// What all shards together got less of than was asked for, in a sentence each.
+    /// Shortfalls of all shards together against what was asked for, a sentence each.
     pub shortfalls: Vec<String>,
     /// The first I/O errors since the start, in the window or not.
     pub errors: Vec<IoError>,
@@ -86,19 +86,19 @@ pub struct RunResult {
     pub kernel_chain: Vec<BlockDelta>,
     /// The same as `kernel`, between readings.
     pub kernel_seconds: Vec<KernelSecond>,
-    /// What the window cost this process.
+    /// CPU time, memory and context switches of this process in the window.
     pub cost: Cost,
-    /// What writing the device before the run came to.
+    /// Report of preconditioning the device before the run.
     pub precondition: Option<PreconditionReport>,
-    /// What the object store was asked, where the storage tier was in one.
+    /// Counts of object store requests, where the storage tier was in an object store.
     pub objects: Option<ObjectCounts>,
-    /// What the block layer did, if it was traced; or why it could not be.
+    /// Activity of the block layer, if it was traced; or why it could not be.
     pub block_trace: Option<Result<BlockTraceFigures, String>>,
     /// The device's limits, to hold the run against, and where they come from.
     pub roofline: Option<(String, Roofline)>,
-    /// What a simulation knows besides; none for a real run.
+    /// Figures that only a simulation has; `None` for a real run.
     pub simulation: Option<SimulationReport>,
-    /// What a reader should know before trusting the numbers.
+    /// Warnings to read before trusting the numbers.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,5 +1,5 @@
-//! What bound the number of users that the autoscaler found, in words: the part, its value, its
-//! target, and what to do about it.
+//! Explains the limit on the number of users that the autoscaler found: the component, its value,
+//! its target, and the remedy.
 
 use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResult};
 
@@ -11,9 +11,9 @@ use crate::host::counted;
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;
 
-/// What broke first, and at how many users.
+/// Target that was missed first, and the number of users.
 pub(crate) struct Bound<'a> {
-    /// The fewest users that were too many.
+    /// Smallest number of users that was too many.
     pub broke: &'a QosBreak,
     /// The step in which it broke.
     step: Option<&'a StepResult>,
@@ -46,7 +46,8 @@ fn up(value: f64) -> f64 {
 }
 
 impl<'a> Bound<'a> {
-    /// Of a run whose autoscaler looked for users within a target and found too many.
+    /// Extracts the limit from a run whose autoscaler looked for users within a target and found
+    /// too many; `None` for other runs.
     pub(crate) fn of(result: &'a RunResult) -> Option<Bound<'a>> {
         let conclusion: &Conclusion = result.autoscale.as_ref()?;
         let Answer::Qos(answer) = &conclusion.answer else { return None };
@@ -85,7 +86,7 @@ impl<'a> Bound<'a> {
         })
     }
 
-    /// What broke, with its value and its target; a whole sentence but for its full stop.
+    /// Clause that says what broke, with its value and its target, without a full stop.
     pub(crate) fn what(&self) -> String {
         let users = counted(self.broke.users.into(), "user");
         let Some(part) = self.broke.part else {
@@ -128,7 +129,7 @@ impl<'a> Bound<'a> {
         format!("with {users} {told}{saturation}")
     }
 
-    /// What would let more users be within the target; for an answer of 0.
+    /// Clause that lists ways to fit more users within the target; for an answer of 0.
     pub(crate) fn remedy(&self) -> String {
         let Some(part) = self.broke.part else {
             return "give the run a longer --duration, or the users shorter requests".to_owned();
@@ -171,7 +172,7 @@ impl<'a> Bound<'a> {
         format!("what would help: {}", ways.join("; or "))
     }
 
-    /// What else would do for a promise, by where the time went.
+    /// Suggests an alternative to a laxer QoS target, by where the time went.
     fn instead_of_slo(&self) -> Option<String> {
         Some(match self.broke.largest_part {
             "generation" => "--autoscaler-mode qos, which judges the storage alone, as most of \
@@ -192,7 +193,7 @@ fn needed(value: f64, saturation: f64, most: u64) -> Option<u64> {
     (needed > 0.0 && needed <= most as f64).then_some(needed as u64)
 }
 
-/// What is to be said of an answer of 0; none of another.
+/// Explains an answer of 0; `None` for any other.
 pub(crate) fn why_none(result: &RunResult) -> Option<String> {
     let Some(Answer::Qos(answer)) = result.autoscale.as_ref().map(|found| &found.answer) else {
         return None;

@@ -18,7 +18,7 @@ const QUEUED_SHARE: f64 = 0.1;
 /// From this share of the users' time on, what they wait for is what holds them up.
 const WAITING_SHARE: f64 = 0.5;
 
-/// What limits a run: the resource of which more would make it faster, before anything else.
+/// Bottleneck of a run: the resource of which more would make it faster, before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -67,7 +67,7 @@ impl std::fmt::Display for Binding {
 }
 
 figures! {
-/// What only a simulated run can report.
+/// Figures that only a simulated run can report.
 pub struct SimulationReport {
     /// Name of the simulated drive.
     pub device: Same<String>,
@@ -127,7 +127,7 @@ impl SimulationReport {
         self.device.as_ref().map_or("several drives", String::as_str)
     }
 
-    /// What a reader should know of the figures before anything else, as a sentence.
+    /// Sentence that warns that the figures are those of a simulation.
     #[must_use]
     pub fn told(&self) -> String {
         match self.is_without_drive() {
@@ -211,7 +211,7 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     users_binding(&drive, result)
 }
 
-/// How many I/Os were in flight, the mean (Little's law), and how many may be.
+/// Mean number of I/Os in flight (Little's law), and its limit.
 fn io_places(result: &RunResult) -> (f64, f64) {
     let engine = &result.engine;
     let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();

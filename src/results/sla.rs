@@ -1,4 +1,4 @@
-//! What each QoS class is promised, and how much of it was kept.
+//! Targets of each QoS class, and the share of requests that met them.
 
 use ringfall_engine::clock::MILLISECOND;
 use ringfall_engine::metrics::Histogram;
@@ -19,7 +19,7 @@ pub(crate) struct Sla {
 }
 
 impl Sla {
-    /// Of each class, in the order of `Class::ALL`.
+    /// Targets of each class, in the order of `Class::ALL`.
     pub fn of(targets: &QosTargets) -> [Sla; 3] {
         let targets_ms = targets.all_ms();
         targets_ms.map(|targets_ms| Sla { targets_ms })

@@ -55,7 +55,7 @@ pub struct SourceReport {
     pub queue_depth_max: Max<u64>,
     /// Number of requests that waited to be served when the run stopped.
     pub queued_at_end: Sum<u64>,
-    /// How long the oldest request in `queued_at_end` had waited, s.
+    /// Age of the oldest request in `queued_at_end`, s.
     pub queue_age_at_end_s: Max<f64>,
     /// Longest delay between the intended time of an arrival and the arrival itself, ms.
     pub timer_lag_max_ms: Max<f64>,

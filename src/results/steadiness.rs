@@ -51,9 +51,9 @@ pub struct SteadinessReport {
 }
 
 impl SteadinessReport {
-    /// What it was in a run; none where the window is too short to tell, nothing moved, the run
-    /// failed, or the load was changed on purpose. An interrupted run is judged by the seconds that
-    /// it measured.
+    /// Computes the steadiness of a run; `None` where the window is too short to tell, nothing
+    /// moved, the run failed, or the load was changed on purpose. An interrupted run is judged by
+    /// the seconds that it measured.
     #[must_use]
     pub fn of(result: &RunResult) -> Option<SteadinessReport> {
         if result.plan.autoscaler.is_some() || result.failure.is_some() {
@@ -71,8 +71,8 @@ impl SteadinessReport {
     }
 }
 
-/// What a reader should know of a run's unevenness; none where it was steady, and where the load
-/// that was asked for was uneven.
+/// Warning text about an unsteady run; `None` where it was steady, and where the requested load was
+/// uneven.
 pub(super) fn told(result: &RunResult) -> Option<String> {
     let report = SteadinessReport::of(result)?;
     let fifths = &report.fifths_gib_per_s;

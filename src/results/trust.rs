@@ -25,7 +25,7 @@ const STORAGE_SHARE_MIN: f64 = 0.05;
 /// Two windows are equally long within this share.
 const SECONDS_TOLERANCE: f64 = 0.01;
 
-/// How far a metric is to be believed; the later the less.
+/// Degree of trust in a metric, in descending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -50,17 +50,17 @@ impl Trust {
     }
 }
 
-/// What is said of one metric.
+/// Advice about one metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
     /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
-    /// How far it is to be believed.
+    /// Degree of trust in the metric.
     pub trust: Trust,
     /// Why the metric is to be believed so far and no further, as a sentence.
     pub why: String,
-    /// What the published runs showed of it in such a configuration; null: nothing was published.
+    /// Result that was published for the metric in such a configuration; null: none was published.
     pub published: Option<&'static str>,
 }
 
@@ -75,7 +75,7 @@ impl Advice {
     }
 }
 
-/// What matters of a run; `None`: the result doesn't say.
+/// Facts about a run that decide which metrics to trust; `None`: the result doesn't say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Situation {
     /// CPU tier, and GPU tier where there is one, MiB.
@@ -111,7 +111,7 @@ pub struct Situation {
 }
 
 impl Situation {
-    /// What the result says, or its file's name.
+    /// Reads the situation from the result, or from its file's name.
     #[must_use]
     pub fn of(result: &ResultFile) -> Situation {
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
@@ -119,7 +119,7 @@ impl Situation {
         Situation::of_run(&result.document, by_name)
     }
 
-    /// What the document says by itself.
+    /// Reads the situation from the document alone.
     #[must_use]
     pub fn of_document(document: &Document) -> Situation {
         Situation::of_run(document, || None)
@@ -183,7 +183,7 @@ impl Situation {
     }
 }
 
-/// What a rule says: how far to believe the metric, why, and what was published of it.
+/// Outcome of a rule: the degree of trust, the reason, and the published result.
 type Said = (Trust, &'static str, Option<&'static str>);
 
 type Rule = fn(&Situation) -> Said;
@@ -197,7 +197,7 @@ const JUDGES: [(&str, Rule); 5] = [
     ("end_to_end_p95_ms", end_to_end),
 ];
 
-/// What to go by, the most to be trusted first; nothing where a configuration is not known.
+/// Metrics to go by, the most trusted first; empty where a configuration is not known.
 #[must_use]
 pub fn advise(situations: &[Situation]) -> Vec<Advice> {
     let known = |s: &Situation| s.cpu_memory_mib.is_some() && s.generation_waits.is_some();
@@ -267,15 +267,15 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
 pub struct Headline {
     /// The metric that the value is of.
     pub metric: &'static Metric,
-    /// What the run has of it.
+    /// Value of the metric in the run.
     pub value: f64,
-    /// How far to believe it here; none where the result does not say what was run.
+    /// Advice on the metric; `None` where the result does not say what was run.
     pub advice: Option<Advice>,
 }
 
-/// What the published analysis calls primary metrics, of one run: the most to be trusted first, and
-/// after them what else is to be gone by here. A metric that was not measured is left out; where
-/// there was no drive to measure, all of them are.
+/// Primary metrics of the published analysis, of one run, and others to go by here: the most
+/// trusted first. A metric that was not measured is left out; where there was no drive to measure,
+/// all of them are.
 #[must_use]
 pub fn headlines(document: &Document) -> Vec<Headline> {
     if document.is_without_drive() || is_without_storage(document) {

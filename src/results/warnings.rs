@@ -1,4 +1,4 @@
-//! What a reader should know before trusting the numbers: as data, each with the flag to try.
+//! Warnings to read before trusting the numbers: as data, each with the flag to try.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::results::{RunResult, steadiness};
 pub struct Warning {
     /// Stable name of the warning, for scripts.
     pub code: Code,
-    /// What was seen, with its value.
+    /// Observation, with its value.
     pub text: String,
     /// Flag that may help; null when none does.
     pub flag_to_try: Option<String>,
@@ -53,7 +53,7 @@ fn warning(code: Code, text: String, flag_to_try: Option<&str>) -> Warning {
     Warning { code, text, flag_to_try: flag_to_try.map(str::to_owned) }
 }
 
-/// What the numbers of a run should be read with.
+/// Collects the warnings about a run's numbers.
 #[must_use]
 pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -75,7 +75,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     warnings
 }
 
-/// What the kernel saw otherwise, or was not seen of it.
+/// Warns where the kernel's counters disagree with the engine's or are missing.
 fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     let engine = &result.engine;
     if let Some(kernel) = &result.kernel {
@@ -245,7 +245,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// What came, came too fast, or could not be read.
+/// Warns of requests that queued up, and of rows that could not be read.
 fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     let backlog = &result.workload;
     if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
@@ -334,7 +334,7 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// What found no room.
+/// Warns of tiers that were reduced and of entries that found no room.
 fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     for shortage in &result.shortages {
         let flag = match shortage.tier {

@@ -208,7 +208,7 @@ fn a_simulated_run_says_so_first_and_names_the_description() {
     }
 }
 
-/// What raises a warning: a change of a run that had none of that name.
+/// Change to a run that raises a warning: the run had none of that name before.
 type Raise = fn(&mut RunResult);
 
 /// A change of a run for each code that its figures can raise.

@@ -1,6 +1,6 @@
-//! What a set of shards must be able to do to be led through the phases of a run. There are three:
-//! the threads of a real run, the shards on a simulated clock, and the fault simulation. What
-//! differs between them is what the trait lets them say.
+//! Trait of a set of shards that can be led through the phases of a run. It has three
+//! implementations: the threads of a real run, the shards on a simulated clock, and the fault
+//! simulation. They differ only in what the trait's methods answer.
 
 use std::convert::Infallible;
 
@@ -10,10 +10,10 @@ use super::phases::{NextStep, Order, Phase, PhaseMachine, PhasePlan, Sight};
 
 /// A set of shards that a run is made of.
 pub trait Shards {
-    /// What makes going on senseless, so that there is nothing to report either.
+    /// Error that ends the run without a report.
     type Broken;
 
-    /// How things stand.
+    /// Takes a snapshot of the shards' state.
     ///
     /// # Errors
     /// When they can't go on.
@@ -36,7 +36,7 @@ pub trait Shards {
 /// Runs the shards through the phases to the end.
 ///
 /// # Errors
-/// What breaks them.
+/// The first error that the shards return.
 pub fn conduct<S: Shards>(plan: PhasePlan, shards: &mut S) -> Result<PhaseMachine, S::Broken> {
     let mut phases = PhaseMachine::new(plan);
     loop {

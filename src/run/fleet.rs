@@ -18,9 +18,9 @@ use crate::driver::{Inbound, Notice, ShardCommand, ShardPlan, shard_main};
 use crate::interrupt::Interrupt;
 use crate::store::StoreError;
 
-/// How often somebody looks after the shards while they open.
+/// Interval at which the shards are checked while they open.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
+/// Longest wait for the threads to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
 pub(super) const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
 
@@ -33,7 +33,7 @@ pub enum FleetError {
     /// There is less room than asked for, and no less is wanted.
     #[error("{0}")]
     Short(String),
-    /// What was done with the device before the run failed.
+    /// Work on the device before the run failed.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A shard ended before it was told to.
@@ -41,7 +41,7 @@ pub enum FleetError {
     Ended {
         /// Which.
         shard: u16,
-        /// What is known.
+        /// Cause, as far as it is known.
         reason: String,
     },
     /// A shard does not answer.
@@ -51,7 +51,7 @@ pub enum FleetError {
         shard: u16,
         /// Since when, seconds.
         silent_s: u64,
-        /// What its thread does.
+        /// State of its thread.
         hold: Hold,
     },
     /// Somebody asked the run to end before it had begun.
@@ -70,7 +70,7 @@ impl From<StoreError> for FleetError {
 
 /// Seed of a shard: what is needed besides its place in the fleet.
 pub struct ShardSeed {
-    /// What the engine needs to open the shard.
+    /// Description from which the engine opens the shard.
     pub spec: ShardSpec,
     /// Users, or part of a trace, whose requests the shard serves.
     pub workload: Workload,
@@ -252,7 +252,7 @@ impl Fleet {
         self.watchdog.forget_overdue_max();
     }
 
-    /// What the watchdog has seen.
+    /// Figures of the watchdog.
     #[must_use]
     pub fn watchdog_figures(&self) -> WatchdogFigures {
         self.watchdog.figures()

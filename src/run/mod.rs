@@ -1,7 +1,7 @@
 //! Runs, on the program's own thread: opened, led through their phases, and added up.
 //!
-//! What lives here: when things happen, and what the shards' figures add up to. What must not:
-//! users' decisions (`workloads`), I/O (`engine`), how anything is shown (`show`).
+//! This folder decides when things happen, and adds up the shards' figures. It holds no decisions
+//! of users (`workloads`), no I/O (`engine`), no output (`show`).
 
 mod conduct;
 mod depth;
@@ -58,11 +58,11 @@ pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simu
 pub use waiting::SlowIos;
 pub use watchdog::WatchdogFigures;
 
-/// What a run is given. What is not asked for is as in [`RunSettings::default`].
+/// Settings of a run; the rest are as in [`RunSettings::default`].
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// What the engine is asked to be, but for what the run reads too: that is below, and the
-    /// engine is given it when it is made.
+    /// Settings of the engine, without those that the run reads too: they are below, and reach the
+    /// engine when it is made.
     pub engine: EngineBuilder,
     /// Where the data goes, and how much of it; for as many shards as the run has.
     pub store: StoreRequest,
@@ -139,7 +139,7 @@ impl Default for RunSettings {
     }
 }
 
-/// What is run: the workload's settings, and where its requests come from.
+/// Workload of a run: its settings, and the source of its requests.
 pub struct Assignment {
     /// Settings of the users and of the model that they talk to.
     pub config: Arc<WorkloadConfig>,
@@ -149,7 +149,7 @@ pub struct Assignment {
     pub rows: Option<OpenTrace>,
 }
 
-/// What the run's teller wants to hear.
+/// Callbacks during a run.
 pub trait Observer {
     /// The store's space is being written: bytes done, and all of them.
     fn giving_space(&mut self, done_bytes: u64, all_bytes: u64);
@@ -179,7 +179,7 @@ pub trait Observer {
 
 /// A run at a glance.
 pub struct Progress<'a> {
-    /// What it is doing.
+    /// Current phase.
     pub phase: Phase,
     /// Until the phase ends; `MAX` where nobody knows.
     pub left: Nanos,
@@ -191,7 +191,7 @@ pub struct Progress<'a> {
     pub timeline: &'a Timeline,
     /// Users there are now; none when requests come from a trace.
     pub users: Option<u32>,
-    /// What the run waits for before it begins, in words; empty where there is nothing to say.
+    /// Description of the wait before the run begins; empty if there is none.
     pub awaits: &'a str,
     /// I/Os of a slow drive that the run waits for.
     pub waiting: Option<SlowIos>,
@@ -199,49 +199,49 @@ pub struct Progress<'a> {
     pub is_interrupted: bool,
 }
 
-/// What a run measured, added up over the shards.
+/// Results of a run, summed over the shards.
 pub struct RunOutcome {
     /// Why the run ended.
     pub ending: Ending,
     /// Start and end of the window, `CLOCK_MONOTONIC`.
     pub window: (Nanos, Nanos),
-    /// What the engines of all shards counted in the window.
+    /// Counters of all shards' engines in the window.
     pub metrics: Box<Metrics>,
     /// Times, tokens and cache hits of the requests that finished in the window.
     pub totals: Box<Totals>,
-    /// What the workloads of all shards counted: arrivals, drops, queues.
+    /// Counters of all shards' workloads: arrivals, drops, queues.
     pub workload: WorkloadStats,
     /// The same, second by second of the window.
     pub timeline: Timeline,
     /// Failures since the start, the first of each shard.
     pub errors: Vec<IoError>,
-    /// What is in each tier at the end.
+    /// Contents of each tier at the end.
     pub tiers: [TierCounts; TIER_COUNT],
     /// Storage space at the end, by shard.
     pub space: Vec<SpaceFigures>,
-    /// What each shard moved in the window, and the core that it ran on.
+    /// Bytes that each shard moved in the window, and the core that it ran on.
     pub shard_bytes: Vec<ShardBytes>,
     /// Tiers that got less space than they were to have, while the run went on.
     pub shortages: Vec<Shortage>,
-    /// What all shards together got less of than was asked for, in a sentence each.
+    /// Resources of which all shards together got less than requested, in a sentence each.
     pub shortfalls: Vec<String>,
     /// Drives that have failed, by their places in the store, and when that was noticed.
     pub lost_drives: Vec<(usize, Nanos)>,
-    /// What the autoscaler found.
+    /// Conclusion of the autoscaler.
     pub autoscale: Option<Conclusion>,
-    /// What the search for a queue depth found.
+    /// Result of the search for a queue depth.
     pub queue_depth: Option<DepthFigures>,
     /// Users of each second, when the autoscaler changed them.
     pub users: Vec<u32>,
-    /// What reading the trace came to.
+    /// Figures of the reading of the trace.
     pub feed: Option<FeedFigures>,
-    /// What the watchdog saw of the shards.
+    /// Figures of the watchdog.
     pub watchdog: WatchdogFigures,
     /// Entries of the population that could not be written.
     pub population_failed: u64,
-    /// What is left to be deleted, once the results are kept.
+    /// Data to delete once the results are saved.
     pub cleanup: Option<Cleanup>,
-    /// What the object store was asked, where the data was in one.
+    /// Counters of the requests to the object store, where the data was in one.
     pub objects: Option<ObjectCounts>,
 }
 
@@ -282,7 +282,7 @@ impl RunSettings {
         u32::try_from(least).unwrap_or(u32::MAX).clamp(1, self.queue_depth)
     }
 
-    /// How long the phases last and what ends them, on real time.
+    /// Durations of the phases and the limits that end them early, on real time.
     #[must_use]
     pub fn phase_plan(&self) -> PhasePlan {
         PhasePlan {

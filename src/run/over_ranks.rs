@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::scaling::{Judge, LatencySet};
 use crate::group::{Group, SentHistogram, Topic, share};
 
-/// What each rank tells rank 0, and rank 0 all others.
+/// Topics of each rank's message to rank 0, and of rank 0's to all others.
 const SECONDS: Topic = Topic("seconds");
 const USERS: Topic = Topic("users");
 
@@ -48,7 +48,7 @@ struct Second {
     sample: Sample<LatencySet>,
 }
 
-/// What rank 0 tells all others.
+/// Message of rank 0 to all others.
 #[derive(Serialize, Deserialize)]
 struct Told {
     decision: u32,
@@ -102,7 +102,7 @@ impl OverRanks {
         self.has_news = true;
     }
 
-    /// What is to be done in this second of the window.
+    /// Decides about this second of the window.
     pub(super) fn decide(&mut self, second_now: u64) -> Decision {
         match self.group.rank() {
             0 => self.lead(second_now),
@@ -155,7 +155,7 @@ impl OverRanks {
         self.answer()
     }
 
-    /// What this process is to do now.
+    /// Current decision for this process.
     fn answer(&self) -> Decision {
         if self.is_over { Decision::Stop } else { Decision::Users(self.users()) }
     }
@@ -219,7 +219,7 @@ impl OverRanks {
         decision
     }
 
-    /// What came out; none where another rank decides.
+    /// Conclusion of the autoscaler; none where another rank decides.
     pub(super) fn conclude(&self) -> Option<Conclusion> {
         self.judge.as_ref().map(|judge| judge.autoscaler.conclude())
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::group::{Meeting, Party, Session};
 
 const RANKS: u32 = 3;
-/// What the modelled system can do, bytes/s, and what one user asks of it.
+/// Bandwidth limit of the modelled system, and demand of one user, bytes/s.
 const LIMIT: u64 = 900_000_000;
 const USER: u64 = 10_000_000;
 

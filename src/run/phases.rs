@@ -18,12 +18,12 @@ const SILENCE_AFTER_FAILURE_MAX: Nanos = Nanos::from_secs(10);
 /// Longest wait for what is in flight once somebody has interrupted the run, though I/Os end now
 /// and then: a drive of 0.1 MB/s takes 10 s for each of 1 MiB.
 const INTERRUPTED_DRAIN_MAX: Nanos = Nanos::from_secs(10);
-/// What one look adds to a silence at the most: a process that was stopped, or a machine that was
-/// suspended, has not been silent.
+/// Largest silence that one look adds: a process that was stopped, or a machine that was suspended,
+/// has not been silent.
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
 pub const START_DELAY: Nanos = Nanos::from_ms(20);
-/// What was measured is handed over when nothing has ended in the drain for so long.
+/// Silence in the drain after which partial results are saved.
 const KEEP_AFTER_SILENCE: Nanos = Nanos::from_secs(5);
 /// Shards are told so long before a moment that is known: a look that comes late, on a machine
 /// whose cores are busy, must not move it.
@@ -33,7 +33,7 @@ const GATHER_LEAD: Nanos = Nanos::from_ms(250);
 const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
                                 measured: shorten the warm-up, or ask for more requests";
 
-/// What a run is doing, in the order in which the phases follow each other.
+/// Phases of a run, in the order in which they follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Opening the store: directories, devices or buckets, and the space in them.
@@ -58,7 +58,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// What the run is doing, as log lines, errors and progress put it: "while populating".
+    /// Activity in the phase, as log lines, errors and progress put it: "while populating".
     #[must_use]
     pub fn doing(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// How long the phases last, and what ends them early.
+/// Durations of the phases, and limits that end them early.
 #[derive(Clone, Copy, Debug)]
 pub struct PhasePlan {
     /// From [`Order::Start`] to the workload's time 0.
@@ -111,10 +111,10 @@ pub struct PhasePlan {
     pub silence_max: Nanos,
 }
 
-/// How things stand with the shards.
+/// Snapshot of the shards' state.
 #[derive(Clone, Debug, Default)]
 pub struct Sight {
-    /// The time at which this was so, on the clock of the shards.
+    /// Time of the snapshot, on the clock of the shards.
     pub now: Nanos,
     /// Whether what the phase's order asked for is done, by every shard from which something is to
     /// be expected: the store is open, the population is written, nothing is in flight. Not asked
@@ -147,7 +147,7 @@ pub struct Sight {
     pub failure: Option<String>,
 }
 
-/// What the shards are told.
+/// Orders to the shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Open the store.
@@ -188,7 +188,7 @@ pub enum Order {
     },
 }
 
-/// What to do next.
+/// Next step of the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NextStep {
     /// Tell the shards.
@@ -216,9 +216,9 @@ pub struct PhaseMachine {
     interrupted_at: Option<Nanos>,
     /// Why the window ended, once it has.
     stopped_for: Ending,
-    /// What had ended when that number last grew in the drain, and when that was.
+    /// Number of I/Os that had ended when it last grew in the drain, and the time of that.
     progress: Option<(u64, Nanos)>,
-    /// The kind of ending as which what was measured was last handed over.
+    /// Ending under which a partial result was last saved.
     kept: Option<Ending>,
 }
 
@@ -256,7 +256,7 @@ impl PhaseMachine {
         }
     }
 
-    /// What the run is doing.
+    /// Current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.state {
@@ -284,9 +284,9 @@ impl PhaseMachine {
         self.ending.clone().unwrap_or(Ending::Complete)
     }
 
-    /// What comes next. Whatever is not a wait changes the state, and no state but the drain's,
-    /// which may have what was measured handed over three times, comes twice: the answers before
-    /// the run is over are bounded, but for waits.
+    /// Chooses the next step. Every step but a wait advances the state; only the drain's state
+    /// repeats, to save partial results at most three times, so the number of steps between waits
+    /// is bounded.
     pub fn next(&mut self, sight: &Sight) -> NextStep {
         self.listen(sight);
         match self.state {
@@ -401,10 +401,9 @@ impl PhaseMachine {
         NextStep::Tell(Order::Keep { ending })
     }
 
-    /// As which ending what was measured is to be handed over in the drain, where the wait for what
-    /// is in flight may be in vain: whoever interrupts a drain may do so again, which ends the
-    /// process at once; and a device that does not answer may hold this process, too, when its file
-    /// is deleted.
+    /// Returns the ending under which a partial result should be saved now, if any. The wait of the
+    /// drain may be in vain: a second interrupt ends the process at once, and a device that does
+    /// not answer may block this process, too, when its file is deleted.
     fn worth_keeping(&mut self, sight: &Sight) -> Option<Ending> {
         let (ended, since) = match self.progress {
             Some(known) if known.0 == sight.ended => known,

@@ -60,7 +60,7 @@ fn of_the_load(told: &[(Nanos, Order)]) -> &[(Nanos, Order)] {
     &told[3..told.len() - 1]
 }
 
-/// As which endings what was measured was handed over.
+/// Endings under which partial results were saved, and when.
 fn kept(told: &[(Nanos, Order)]) -> Vec<(Nanos, Ending)> {
     let kept = told.iter().filter_map(|(at, order)| match order {
         Order::Keep { ending } => Some((*at, ending.clone())),

@@ -47,9 +47,9 @@ impl Cleanup {
     /// Deletes it.
     ///
     /// # Errors
-    /// What could not be deleted, or is not deleted yet when the patience has ended: an hour for a
-    /// run that came to its end, 2 min for one that has failed, and 8 s once it is interrupted. Or
-    /// I/Os on it have not ended, and it is left behind.
+    /// Data that could not be deleted, or is not deleted yet when the patience has ended: an hour
+    /// for a run that came to its end, 2 min for one that has failed, and 8 s once it is
+    /// interrupted. Or I/Os on it have not ended, and it is left behind.
     pub fn carry_out(self) -> Result<(), SetupError> {
         if self.is_left && self.store.is_in_files() {
             let what = format!(
@@ -98,7 +98,7 @@ struct RealRun<'a> {
     refusal: Option<FleetError>,
 }
 
-/// How far it has come.
+/// Stage of the run.
 enum Stage<'a> {
     /// Nothing is open.
     Given(Given<'a>),
@@ -112,14 +112,14 @@ enum Stage<'a> {
     Over(Box<RunOutcome>),
 }
 
-/// What a run is given, and its threads need.
+/// Inputs of a run that its threads need.
 struct Given<'a> {
     assignment: Assignment,
     observer: &'a mut dyn Observer,
 }
 
 impl<'a> RealRun<'a> {
-    /// What it came to.
+    /// Outcome of the run.
     fn outcome(self) -> Result<RunOutcome, FleetError> {
         match (self.refusal, self.stage) {
             (Some(refusal), _) => Err(refusal),
@@ -128,8 +128,8 @@ impl<'a> RealRun<'a> {
         }
     }
 
-    /// What is to be done in this stage and the next one, or why it can't be: then nothing has
-    /// begun, and the store deletes what it has made as it is dropped.
+    /// Carries out `order`, moving to the next stage. If that fails, nothing has begun, and the
+    /// store deletes what it has made as it is dropped.
     fn advance(&mut self, order: &Order) -> Result<(), FleetError> {
         let stage = std::mem::replace(&mut self.stage, Stage::Unbegun(None));
         self.stage = match (order, stage) {

@@ -75,7 +75,7 @@ impl Judge {
 }
 
 impl Scaling {
-    /// Of a run's settings; none when its users stay.
+    /// Creates the scaling that the settings ask for; none when the number of users is fixed.
     pub(super) fn of(settings: &RunSettings) -> Option<Scaling> {
         let bounds = settings.autoscale?;
         let requests_max = settings.autoscale_requests_max;
@@ -128,7 +128,7 @@ impl Scaling {
         }
     }
 
-    /// What came out, where this process decided, and the users of each second.
+    /// Autoscaler's conclusion, where this process decided, and the users of each second.
     pub(super) fn conclude(&self) -> (Option<Conclusion>, Vec<u32>) {
         let conclusion = match &self.decider {
             Decider::Alone(judge) => Some(judge.autoscaler.conclude()),

@@ -102,7 +102,7 @@ impl Awaited {
         }
     }
 
-    /// What is waited for, in words; empty where there is nothing to say.
+    /// Description of the wait for the other ranks; empty if there is none.
     pub(super) fn awaits(&self) -> String {
         match (&self.start, self.begins) {
             (Start::Together(ranks), None) => ranks.awaits(),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use ringfall_engine::device::DataFile;
 use ringfall_engine::error::IoError;
 
-/// How often it looks.
+/// Interval of the checks.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long its end is waited for. One that asks a hanging mount ends with the process.
+/// Longest wait for its thread to end. One that asks a hanging mount ends with the process.
 const END_PATIENCE: Duration = Duration::from_millis(100);
 /// Failures that wait to be heard, a drive: each look finds the same again.
 const NEWS_A_DRIVE: usize = 1;

@@ -24,13 +24,13 @@ use crate::remedy::told_io;
 use crate::source::Feed;
 use crate::store::Store;
 
-/// How often the run looks around.
+/// Interval at which the run checks its threads.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the threads of a run that somebody has interrupted are given to end, all together.
+/// Longest wait for the threads of an interrupted run to end, all together.
 const INTERRUPTED_JOIN_PATIENCE: Nanos = Nanos::from_secs(5);
-/// How long shards are given to report when nobody waits for their I/Os any more.
+/// Longest wait for the shards' reports when nobody waits for their I/Os any more.
 const REPORT_PATIENCE: Nanos = Nanos::from_secs(5);
-/// How long shards are given to say what they have measured when the run ends early.
+/// Longest wait for the shards' partial results when the run ends early.
 const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
 
 /// See the module.
@@ -59,7 +59,7 @@ pub(super) struct Threads<'a> {
     window_began: Option<Nanos>,
     /// End of the window, once it is over.
     window_ended: Option<Nanos>,
-    /// How often what was measured was asked for: the number of the last question.
+    /// Number of times that partial results were requested, which numbers the requests.
     keeps: u32,
     /// The first shard that was lost, or what happened to the store.
     failure: Option<String>,
@@ -75,17 +75,17 @@ pub(super) struct Threads<'a> {
     wait_log: WaitLog,
 }
 
-/// What comes out of the threads when they have ended, or are not waited for any more.
+/// Result of the threads when they have ended, or are not waited for any more.
 pub(super) struct Ended {
-    /// What all of them measured.
+    /// Merged results.
     pub(super) outcome: RunOutcome,
-    /// The store, which is theirs no more.
+    /// Store, handed back by the threads.
     pub(super) store: Store,
     /// Whether all I/Os and threads have ended, so that nothing holds up who deletes the data.
     pub(super) is_at_rest: bool,
 }
 
-/// What one shard has sent.
+/// Messages received from one shard.
 #[derive(Default)]
 struct Shard {
     /// The core that it is pinned to.
@@ -94,7 +94,7 @@ struct Shard {
     /// Entries of the population that failed, once it is written.
     populated: Option<u64>,
     report: Option<Box<ShardOutcome>>,
-    /// What it had measured when the run ended early.
+    /// Partial results from when the run ended early.
     kept: Option<Box<ShardOutcome>>,
 }
 
@@ -310,7 +310,7 @@ impl<'a> Threads<'a> {
         self.observer.kept(outcome);
     }
 
-    /// What the shards measured that have said so, and what is known of the run besides.
+    /// Adds up the results of the shards that have reported, and the state of the run.
     fn snapshot(
         &mut self,
         ending: Ending,
@@ -377,7 +377,7 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// How things stand with the threads.
+    /// Takes a snapshot of the threads' state.
     pub(super) fn sight(&self, phase: Phase) -> Sight {
         let status = self.status();
         let feed_failure = || self.feed.as_ref().and_then(|feed| feed.figures().failure);

@@ -39,7 +39,7 @@ impl Observer for Nobody {
 struct Dying<'a> {
     threads: Option<Threads<'a>>,
     is_dead: bool,
-    /// What all of them measured, once they have reported.
+    /// Merged results, once all threads have reported.
     ended: Option<Ended>,
 }
 

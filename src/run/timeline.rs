@@ -39,7 +39,7 @@ pub struct SecondFigures {
     pub storage_waits_ns: u64,
     /// Single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
-    /// How things stood at its end.
+    /// Gauges at its end.
     pub gauges: Gauges,
     /// Number of I/Os that failed in this second.
     pub errors: u64,

@@ -16,7 +16,7 @@ const LOGGED_AFTER: Nanos = Nanos::from_secs(10);
 /// I/Os that a run waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowIos {
-    /// What they were submitted to: a drive, or an object store.
+    /// Kind of storage that they were submitted to: a drive, or an object store.
     pub on: &'static str,
     /// Number of I/Os in flight.
     pub ios: u32,
@@ -46,7 +46,7 @@ impl WaitLog {
         WaitLog { on, next_age: LOGGED_AFTER, told: None }
     }
 
-    /// What is waited for at `now`, if anything is, and whether that is to be logged.
+    /// I/Os that are waited for at `now`, if any, and whether to log them.
     pub(super) fn look(&mut self, now: Nanos, status: &ShardStatus) -> (Option<SlowIos>, bool) {
         let oldest = status.oldest_io.map_or(Nanos::ZERO, |at| now.saturating_sub(at));
         if status.in_flight == 0 || oldest < WAITS_AFTER {

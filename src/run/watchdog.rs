@@ -16,11 +16,11 @@ const STALLED_AFTER: Nanos = SECOND;
 const ALARM_AFTER: Nanos = Nanos::from_secs(5);
 /// A thread is looked at so often while it is stalled.
 const SAMPLE_PERIOD: Nanos = SECOND;
-/// What one look adds to a silence at the most: a process that was stopped, or a machine that was
-/// suspended, has not been silent.
+/// Largest silence that one look adds: a process that was stopped, or a machine that was suspended,
+/// has not been silent.
 const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 
-/// What keeps a thread from showing a sign of life.
+/// Reason why a thread shows no sign of life.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Hold {
     /// It uses a core and gets nowhere.
@@ -41,7 +41,7 @@ pub enum Hold {
 }
 
 impl Hold {
-    /// What two looks at a thread, `elapsed` apart, say of it.
+    /// Compares two samples of a thread, `elapsed` apart.
     fn between(before: &ThreadSample, after: &ThreadSample, elapsed: Nanos) -> Hold {
         let user = after.user.saturating_sub(before.user);
         let system = after.system.saturating_sub(before.system);
@@ -59,7 +59,7 @@ impl Hold {
         }
     }
 
-    /// How long a thread in that state is waited for.
+    /// Longest wait for a thread in that state.
     fn patience(&self) -> Nanos {
         match self {
             Hold::Spins { .. } | Hold::Sleeps(_) => 30 * SECOND,
@@ -106,7 +106,7 @@ impl std::fmt::Display for Hold {
     }
 }
 
-/// What the watchdog has seen of one shard.
+/// Last observation of one shard.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     looked: Nanos,
@@ -120,7 +120,7 @@ struct Seen {
     sample: Option<(Nanos, ThreadSample)>,
 }
 
-/// What to do about a shard.
+/// Action to take about a shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It lives.
@@ -131,14 +131,14 @@ pub enum Verdict {
     Alarm {
         /// Time without a sign of life.
         silence: Nanos,
-        /// What its thread does.
+        /// State of its thread.
         hold: Hold,
     },
     /// Give up.
     Stuck {
         /// Time without a sign of life.
         silence: Nanos,
-        /// What its thread does.
+        /// State of its thread.
         hold: Hold,
     },
 }
@@ -192,7 +192,7 @@ impl Watchdog {
         self.vitals.iter().for_each(|vitals| vitals.forget_overdue_max());
     }
 
-    /// What was seen so far.
+    /// Figures so far.
     #[must_use]
     pub fn figures(&self) -> WatchdogFigures {
         let overdue_max = self.vitals.iter().map(|vitals| vitals.overdue_max()).max();
@@ -249,7 +249,7 @@ impl Seen {
         self.told(hold)
     }
 
-    /// What is to be said and done of a shard whose thread does that.
+    /// Chooses the verdict on a shard whose thread is in that state.
     fn told(&mut self, hold: Hold) -> Verdict {
         let silence = self.silence;
         if silence >= hold.patience() {

@@ -80,9 +80,9 @@ fn iops(limit: &Limit) -> f64 {
     limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
 }
 
-/// What an I/O takes besides the time that it occupies the drive, median and 99th percentile: what
-/// was left of it at the smallest depth that was tried. The tail is no longer than the mean allows:
-/// a device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
+/// Latency of an I/O besides the time that it occupies the drive, median and 99th percentile, as
+/// left over at the smallest depth that was tried. The tail is no longer than the mean allows: a
+/// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
 fn latency_us(limit: &Limit) -> (f64, f64) {
     let probes = limit.bandwidth.probes.iter();
     let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
@@ -107,8 +107,8 @@ const MEAN_OF_MEDIAN: f64 = 0.95;
 /// through it).
 const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
 
-/// How far apart bursts begin, if the device works in such: then most I/Os at the smallest depth
-/// take much less than their share of the time, and some wait for the next burst.
+/// Interval between bursts, if the device works in such: then most I/Os at the smallest depth take
+/// much less than their share of the time, and some wait for the next burst.
 fn burst_ms(limit: &Limit) -> f64 {
     let probes = limit.bandwidth.probes.iter();
     let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));

@@ -16,7 +16,7 @@ pub(super) const PROBE: RoundPace = RoundPace {
     round: Duration::from_millis(100),
     rounds_max: 12,
 };
-/// Of the answer.
+/// Ramp-up and rounds of the final measurement of the best load.
 pub(super) const CONFIRM: RoundPace = RoundPace {
     ramp: Duration::from_millis(200),
     round: Duration::from_millis(400),
@@ -26,7 +26,7 @@ pub(super) const CONFIRM: RoundPace = RoundPace {
 /// Between two looks at what is done.
 const SAMPLING: Duration = Duration::from_millis(10);
 
-/// How long a load is measured.
+/// Duration of a measurement.
 pub(super) struct RoundPace {
     /// Before the first round.
     pub ramp: Duration,
@@ -58,8 +58,8 @@ impl Bench<'_> {
         }
     }
 
-    /// What a load of this process alone comes to, and whether it was measured for as long as it
-    /// should be.
+    /// Measures a load of this process alone; also returns whether it was measured for as long as
+    /// it should be.
     pub(super) fn measure_alone(
         &self,
         plan: &LoadPlan,

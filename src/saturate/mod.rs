@@ -1,7 +1,7 @@
 //! Finding the device's limits with nothing but I/O: plain pinned threads, the engine's rings.
 //!
-//! What lives here: which load is tried when, for how long, and what it came to. What must not: how
-//! a load is made (`engine/load`), how the answer is shown.
+//! This folder decides which load is tried when, for how long, and what the result is. It neither
+//! makes a load (`engine/load`) nor shows the answer.
 
 mod device_model;
 mod measure;
@@ -44,7 +44,7 @@ pub use vram::{
     vram_measurements,
 };
 
-/// What is looked for.
+/// Settings of the search.
 #[derive(Clone, Debug)]
 pub struct SaturateSettings {
     /// The first so many bytes are used.
@@ -57,7 +57,7 @@ pub struct SaturateSettings {
     pub buffer_bytes_max: u64,
     /// A thread for each, on that core.
     pub cpus: Vec<Option<usize>>,
-    /// How I/Os reach the kernel and come back: by system calls and interrupts, or by polling.
+    /// Submission and completion of I/Os: by system calls and interrupts, or by polling.
     pub polling: Polling,
     /// Directions and mixes: percent of the I/Os that read.
     pub read_percents: Vec<u32>,
@@ -204,7 +204,7 @@ struct Bench<'a> {
     file: &'a Arc<DataFile>,
     settings: &'a SaturateSettings,
     interrupt: &'a Interrupt,
-    /// What was written, and is used.
+    /// Size of the range that was written and is used, bytes.
     range_bytes: u64,
     /// The other ranks, where there are some.
     together: Option<ranks::Together<'a>>,

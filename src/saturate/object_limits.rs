@@ -1,4 +1,4 @@
-//! What a sweep over an object store found.
+//! Results of a sweep over an object store.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::objects::ObjectCounts;
 /// Version of the form of [`ObjectLimits`].
 pub const OBJECT_LIMITS_VERSION: u32 = 1;
 
-/// What a sweep over an object store found.
+/// Results of a sweep over an object store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObjectLimits {
@@ -19,17 +19,18 @@ pub struct ObjectLimits {
     pub unix_s: f64,
     /// Bucket and prefix, as a URL.
     pub place: String,
-    /// How long all of it took.
+    /// Duration of the whole sweep, s.
     pub seconds: f64,
-    /// What was measured, in this order.
+    /// Points measured, in this order.
     pub points: Vec<ObjectPoint>,
-    /// What was not measured, and why.
+    /// Points that were not measured, and why.
     pub left_out: Vec<String>,
-    /// What the store was asked, with what is not measured: the removal of the objects, for one.
+    /// Counters of the requests to the store, with those that are not measured: the removal of the
+    /// objects, for one.
     pub counts: ObjectCounts,
 }
 
-/// What one load on the object store reached: one operation, size and number in flight.
+/// Result of one load on the object store: one operation, size and number in flight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ObjectPoint {
@@ -39,7 +40,7 @@ pub struct ObjectPoint {
     pub object_bytes: u64,
     /// Number of requests in flight, all threads together.
     pub in_flight: u32,
-    /// How long it was measured.
+    /// Duration of its measurement, s.
     pub seconds: f64,
     /// Requests that were answered meanwhile.
     pub requests: u64,

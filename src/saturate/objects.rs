@@ -25,13 +25,13 @@ pub struct ObjectSweep {
     pub sizes: Vec<u64>,
     /// Numbers of requests in flight to try, each in turn.
     pub in_flight: Vec<u32>,
-    /// How long each point is measured.
+    /// Duration of each point's measurement.
     pub point: Duration,
     /// Points whose objects in flight take more memory than this, bytes, are left out.
     pub buffer_bytes_max: u64,
     /// Bytes of objects of one size that are kept for reading.
     pub range_bytes: u64,
-    /// Of the content and the order of reads.
+    /// Random seed of the content and of the order of reads.
     pub seed: u64,
 }
 
@@ -135,7 +135,7 @@ struct Answer {
     outcome: Result<(), ObjectError>,
 }
 
-/// What one point came to.
+/// Latencies and requests in the measurement of one point.
 #[derive(Default)]
 struct Window {
     latency: Histogram,

@@ -18,7 +18,7 @@ use crate::facts::Measured;
 use crate::group::{Group, Moment, SentHistogram, Silence, Topic, share};
 use crate::precondition::steady::{WINDOW, steady_mean};
 
-/// What rank 0 says, and what the others answer.
+/// Topics of rank 0's orders and of the others' answers.
 const ORDER: Topic = Topic("order");
 const FIGURES: Topic = Topic("figures");
 /// Rounds of a probe, and of the answer: as all ranks measure for the same time, nobody ends when
@@ -67,7 +67,7 @@ pub(super) struct Prepared {
     pub threads: u32,
 }
 
-/// What rank 0 says.
+/// Order of rank 0.
 #[derive(Serialize, Deserialize)]
 enum Order {
     /// Measure this.
@@ -91,7 +91,7 @@ struct Measure {
 /// I/Os done by the time.
 type Samples = Vec<(Instant, u64)>;
 
-/// What one rank has reached.
+/// Result of one rank.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Reached {
     number: u32,
@@ -131,7 +131,7 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// What all others have answered, in the order of the ranks.
+    /// Gathers the answers of all others, in the order of the ranks.
     fn gather<T: DeserializeOwned>(&self, group: &Group) -> Result<Vec<T>, SaturateError> {
         let words = group.gather(FIGURES, &|| self.interrupt.is_set()).map_err(told)?;
         let parsed = |word: &crate::group::Word| {
@@ -224,7 +224,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What this rank's share of a load reaches.
+    /// Measures this rank's share of a load.
     fn reach(
         &self,
         group: &Group,
@@ -295,7 +295,7 @@ impl Bench<'_> {
     }
 }
 
-/// What all ranks have reached together.
+/// Adds up the results of all ranks.
 fn sum(plan: &LoadPlan, all: &[Reached]) -> Result<Measured, SaturateError> {
     let mut latency = Histogram::new();
     for reached in all {

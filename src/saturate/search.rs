@@ -5,7 +5,7 @@
 //! until it is not. The best point is measured once more, for longer; where that is less than what
 //! another point had promised, that one is too, and the best of them is the answer.
 
-/// What a search is for.
+/// Goal of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Goal {
     /// Most bytes a second.
@@ -23,7 +23,7 @@ pub struct Bounds {
     pub depth_max: u32,
     /// Most bytes in flight: the buffers' memory.
     pub in_flight_bytes_max: u64,
-    /// What I/Os go to; it holds one for each thread.
+    /// Size of the range that I/Os go to, bytes; it holds one for each thread.
     pub range_bytes: u64,
     /// Threads that share the depth.
     pub threads: u32,
@@ -46,7 +46,7 @@ pub struct Point {
     pub depth: u32,
 }
 
-/// What to do next.
+/// Next step of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SearchStep {
     /// Try this, briefly.
@@ -107,7 +107,7 @@ impl Search {
         Search { bounds, phase, next, seen: Vec::new(), best: None, confirmed: Vec::new() }
     }
 
-    /// What to do now.
+    /// Next step.
     #[must_use]
     pub fn step(&self) -> SearchStep {
         match self.phase {

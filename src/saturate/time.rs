@@ -1,5 +1,5 @@
-//! How the time that a user gives is shared out: to writing the range, to each search, and within a
-//! search to its probes and its best load.
+//! Division of the time that a user gives: between writing the range and each search, and within a
+//! search between its probes and its best load.
 //!
 //! Pure: the clock is read by the caller.
 
@@ -18,7 +18,7 @@ const PROBING_SHARE: f64 = 0.6;
 pub struct Budget {
     /// Moment at which the first search began.
     pub began: Instant,
-    /// How long it may take; none: until the answer is found.
+    /// Longest duration; none: until the answer is found.
     pub limit: Option<Duration>,
 }
 

@@ -120,7 +120,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Of the cores that the threads are on.
+    /// Share of the time that the threads' cores were busy.
     fn cpu_share(&self, plans: &[LoadPlan]) -> f64 {
         let mut cores: Vec<Option<usize>> =
             plans.iter().flat_map(|plan| plan.cpus.clone()).collect();
@@ -213,7 +213,7 @@ fn sum(
     Sum { total, cpu_ns }
 }
 
-/// What limits drives that together reach this share of their sum alone.
+/// Names the bottleneck of drives that together reach this share of their sum alone.
 fn bound_by(share: f64, cpu_share: f64, alone: &[Roofline]) -> String {
     if share >= ALL_SHARE {
         return "the drives".to_owned();

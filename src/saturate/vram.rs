@@ -80,7 +80,7 @@ pub struct VramLimits {
     pub why_not_gds: Option<String>,
     /// Whether it was interrupted, so that ways are missing.
     pub interrupted: bool,
-    /// What ended the search, so that ways are missing; null where nothing did.
+    /// Error that ended the search, so that ways are missing; null where nothing did.
     pub failure: Option<String>,
     /// The ways, one row each.
     pub ways: Vec<VramWayLimits>,
@@ -97,12 +97,12 @@ pub struct VramWayLimits {
     pub points: Vec<VramPoint>,
 }
 
-/// What one load of a way came to.
+/// Result of one load of a way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VramPoint {
     /// Size of each I/O or copy, bytes.
     pub io_bytes: u32,
-    /// How many were in flight, all threads together.
+    /// Number of I/Os or copies in flight, all threads together.
     pub depth: u32,
     /// Bandwidth, bytes a second.
     pub bytes_per_s: f64,
@@ -165,14 +165,14 @@ fn points(settings: &VramSettings) -> Vec<(u32, u32)> {
     points
 }
 
-/// What was found of the ways.
+/// Results of the search over the ways.
 #[derive(Clone, Debug)]
 pub struct VramFound {
     /// Those that were measured to their end.
     pub ways: Vec<VramWayLimits>,
     /// Whether host memory was page-locked for the GPU in all of them.
     pub is_page_locked: bool,
-    /// What ended the search before the next one was measured; none where nothing did.
+    /// Error that ended the search before the next way was measured, if any.
     pub failure: Option<LoadError>,
 }
 

@@ -1,4 +1,4 @@
-//! What `discover` says, on an 80-column terminal.
+//! Output of `discover`, for an 80-column terminal.
 
 use std::fmt::Write as _;
 

@@ -96,7 +96,7 @@ fn ios_in_order(document: &Document, all: u64) -> u64 {
     (all / entries.max(1)).clamp(1, IN_ORDER_MAX)
 }
 
-/// What the run's entries took, at least enough for a few of the largest I/Os.
+/// Size of fio's file: the run's storage capacity, at least enough for a few of the largest I/Os.
 fn size_bytes(document: &Document) -> u64 {
     const LEAST: u64 = 256 << 20;
     let capacity = document.ringfall.config.as_ref().and_then(|c| c.storage_capacity_bytes);

@@ -1,4 +1,4 @@
-//! What the terminal says of the GPU tier: what stands behind it, or why there is none.
+//! Terminal output about the GPU tier: its backend, or why there is none.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use super::terminal::Style;
 use crate::config::Plan;
 use crate::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 
-/// What fits every terminal.
+/// Width that fits every terminal.
 const COLUMNS: usize = 80;
 /// Where the text of a line of the banner begins.
 const INDENT: usize = 12;
@@ -48,7 +48,7 @@ pub(super) fn latency_rows(text: &mut String, tier: &TierMetrics, gpu: Option<&G
     }
 }
 
-/// What is said of a tier besides, in the list of tiers.
+/// Addition to the GPU tier's name, in the list of tiers, where no GPU backs it.
 pub(super) fn backing(tier: Tier, gpu: Option<&GpuOutcome>) -> String {
     let backing = gpu.filter(|_| tier == Tier::Gpu).and_then(|gpu| gpu.backing);
     match backing.filter(|backing| !backing.is_gpu()) {

@@ -19,7 +19,7 @@ const WIDTH: usize = 80;
 pub struct MlperfRun<'a> {
     /// Directory of the run that is shown.
     pub path: &'a Path,
-    /// What it comes to.
+    /// Summary of the run.
     pub summary: &'a Summary,
     /// Another run to compare it with, its directory first; none when it stands alone.
     pub baseline: Option<(&'a Path, &'a Summary)>,
@@ -170,7 +170,7 @@ fn exact(page: &mut String, option: &OptionSummary) {
     }
 }
 
-/// What both runs measured, beside what is published of two systems.
+/// Writes the ratios of both runs, beside those published of two systems.
 fn compared(page: &mut String, path: &Path, summary: &Summary, baseline: &Summary) {
     let _infallible = writeln!(page, "\ncompared with {}", terminal_path(path));
     for held in hold(summary, baseline) {

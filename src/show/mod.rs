@@ -1,6 +1,6 @@
 //! Results in a person's hands: the terminal and its progress line, pages, workbooks, a fio job.
 //!
-//! What must not be here: deciding what a figure is or whether it can be trusted (`results`).
+//! Not here: computing figures or judging whether they can be trusted (`results`).
 
 mod audit;
 mod depth;

@@ -9,9 +9,9 @@ use ringfall_engine::units::gib;
 use crate::host::{counted, live_line};
 use crate::run::{Phase, Progress};
 
-/// How often the line changes on a terminal.
+/// Period between updates of the line on a terminal.
 const LIVE_PERIOD: Nanos = Nanos::from_ms(500);
-/// How often a line is written elsewhere.
+/// Period between lines elsewhere.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
 /// Shows how far a run has come: in place on a terminal, line by line elsewhere.
@@ -31,7 +31,7 @@ impl<W: Write> ProgressLine<W> {
     /// Shows where the run is, if it is time to.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Returns the error of the writer.
     pub fn show(&mut self, now: Nanos, progress: &Progress<'_>) -> std::io::Result<()> {
         if self.next == Nanos::ZERO && !self.live {
             self.next = now + PLAIN_PERIOD;
@@ -53,7 +53,7 @@ impl<W: Write> ProgressLine<W> {
     /// Takes the live line away.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Returns the error of the writer.
     pub fn finish(&mut self) -> std::io::Result<()> {
         if std::mem::take(&mut self.shown) {
             write!(self.out, "{}", live_line(""))?;
@@ -63,7 +63,7 @@ impl<W: Write> ProgressLine<W> {
     }
 }
 
-/// How far the population is, and how long the rest takes at the pace so far.
+/// Text of the population's progress, and the time left at the pace so far.
 fn populating(progress: &Progress<'_>) -> String {
     let (done, all) = (progress.status.populated, progress.status.population);
     if all == 0 {
@@ -77,7 +77,7 @@ fn populating(progress: &Progress<'_>) -> String {
     line
 }
 
-/// What the run waits for before its load begins.
+/// Text of the wait before the load begins.
 fn gathering(progress: &Progress<'_>) -> String {
     match (progress.awaits, progress.left) {
         ("", Nanos::MAX) => "ready, and waiting for the others".to_owned(),

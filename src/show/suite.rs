@@ -61,7 +61,7 @@ fn shown(key: &str, value: Option<f64>) -> String {
     }
 }
 
-/// What will be run, with the flags, before it begins.
+/// Page of the invocations to come, with their flags.
 #[must_use]
 pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> String {
     let mut page = String::new();
@@ -90,8 +90,8 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
     page
 }
 
-/// What follows the rows of the runs that were made: rows of the others, what is to be said about
-/// each, and how many passed.
+/// Page that follows the rows of the runs that were made: rows of the others, remarks on each, and
+/// the number that passed.
 #[must_use]
 pub fn suite_page(table: &Table) -> String {
     let mut page = String::new();
@@ -127,7 +127,7 @@ fn notes(page: &mut String, row: &Row) {
     }
 }
 
-/// What is to be said about a run, each with a word before it.
+/// Remarks on a run, each with its label.
 pub(super) fn remarks(row: &Row) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let head = match row.verdict {

@@ -1,4 +1,4 @@
-//! What a person reads: the banner before, the summary after. One screen, 80 columns.
+//! Text for the terminal: the banner before a run, the summary after it. One screen, 80 columns.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::results::sla::COMPLIANCE;
 use crate::results::source::ValidationTraceStats;
 use crate::results::{Code, Document, RunResult, Warning, autoscaling, is_without_drive};
 
-/// What fits every terminal.
+/// Width that fits every terminal.
 pub(super) const COLUMNS: usize = 80;
 
 /// Whether to colour. Colour never carries meaning alone.
@@ -58,13 +58,13 @@ impl Style {
     }
 }
 
-/// What will run, where, and what it will use.
+/// Facts for the banner: the workload, its place, and the resources it will use.
 pub struct Banner<'a> {
     /// Plan of the run that begins.
     pub plan: &'a Plan,
     /// Directory of the data.
     pub directory: String,
-    /// What is below it: file system and device, as far as known.
+    /// File system and device below it, as far as known.
     pub below: String,
     /// Size of the storage tier.
     pub storage_bytes: u64,
@@ -103,7 +103,7 @@ fn print_engine(out: &mut dyn Write, banner: &Banner<'_>) -> std::io::Result<()>
     )
 }
 
-/// What storage can make of the content, where that is not as usual.
+/// Writes how far storage can reduce the content, where that is not as usual.
 fn print_content(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let (dedupe, compress) = (plan.dedupe_ratio, plan.compress_ratio);
     if dedupe > 1.0 || compress > 1.0 {
@@ -115,7 +115,7 @@ fn print_content(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
 /// Writes the banner.
 ///
 /// # Errors
-/// What the writer says.
+/// Returns the error of the writer.
 pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> std::io::Result<()> {
     let plan = banner.plan;
     let title = format!("ringfall {}", env!("CARGO_PKG_VERSION"));
@@ -175,7 +175,7 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
 /// Writes the summary.
 ///
 /// # Errors
-/// What the writer says.
+/// Returns the error of the writer.
 pub fn print_summary(
     out: &mut dyn Write,
     style: Style,
@@ -210,7 +210,7 @@ fn percent(share: Option<f64>, decimals: usize) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.decimals$} %", share * 100.0))
 }
 
-/// What was counted, and what `results` has worked out of it: nothing is worked out here.
+/// Writes the counts, and the figures that `results` computed from them; nothing is computed here.
 fn headline(
     text: &mut String,
     style: Style,
@@ -257,8 +257,8 @@ fn headline(
     )
 }
 
-/// What storage moved, and what of it was simulated. Without a drive nothing moved, and nothing of
-/// it can have held anything up.
+/// Writes the bytes that storage moved, and the simulated part of them. Without a drive nothing
+/// moved, so storage can't have held anything up.
 fn storage(
     text: &mut String,
     style: Style,
@@ -301,7 +301,7 @@ fn storage(
     Ok(())
 }
 
-/// How the hit rate compares with a recorded one.
+/// Writes the comparison of the hit rate with a recorded one.
 fn recorded(text: &mut String, document: &Document) -> std::fmt::Result {
     if let Some(validation) = document.ringfall.validation.as_ref() {
         let recorded = format!("recorded hit rate {:.1} %", validation.recorded_hit_rate * 100.0);
@@ -320,7 +320,7 @@ fn recorded(text: &mut String, document: &Document) -> std::fmt::Result {
     Ok(())
 }
 
-/// What a recording says besides its hit rate, as far as it has it.
+/// Text of a recording's other figures, as far as it has them.
 fn recording(stats: &ValidationTraceStats) -> String {
     let of = |value: Option<f64>, what: &str| value.map(|value| format!("{value:.1} {what}"));
     let means = [
@@ -442,7 +442,7 @@ fn footing(
     Ok(())
 }
 
-/// What each of several drives did.
+/// Writes the table of several drives.
 fn drives(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
     if drives.len() < 2 {
         return Ok(());
@@ -467,7 +467,7 @@ fn drives(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
     Ok(())
 }
 
-/// How much went from one NUMA node to another, by drive; nothing where that is not known.
+/// Writes the share of bytes that crossed NUMA nodes, by drive; nothing where it is unknown.
 fn remote(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
     let told = |drive: &DriveReport| {
         let (node, share) = (drive.numa_node?, drive.remote_share()?);
@@ -482,7 +482,7 @@ fn remote(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
     verdict::labelled(text, "NUMA", &sentence)
 }
 
-/// What the kernel saw of it.
+/// Writes the kernel's counters beside the engine's.
 fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fmt::Result {
     let ours = &document.ringfall;
     drives(text, &ours.drives)?;

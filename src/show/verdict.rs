@@ -1,5 +1,5 @@
-//! What a run came to, for the terminal: the metrics to go by, where the time went, and what the
-//! profile asked of the storage.
+//! Terminal text of a run's outcome: the metrics to go by, where the time went, and the
+//! requirements of the profile on storage.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ pub(super) fn labelled(text: &mut String, label: &str, sentence: &str) -> std::f
     wrapped(text, Style { colour: false }, &format!("  {label:<12} "), LABEL, sentence)
 }
 
-/// What the requests added up to, and where their time went.
+/// Writes the sums over all requests, and where their time went.
 pub(super) fn served(text: &mut String, document: &Document) -> std::fmt::Result {
     let served = &document.ringfall.served;
     let mean = |tokens: Option<f64>| tokens.map_or("-".to_owned(), |mean| format!("{mean:.0}"));
@@ -59,7 +59,7 @@ pub(super) fn metrics(text: &mut String, document: &Document) -> std::fmt::Resul
     published(text, document)
 }
 
-/// What was published of two drives in this configuration, if anything was.
+/// Writes the ratios published of two drives in this configuration, if there are any.
 fn published(text: &mut String, document: &Document) -> std::fmt::Result {
     let is_measured = !headlines(document).is_empty();
     let configuration = Configuration::from_result(document).filter(|_| is_measured);
@@ -107,7 +107,7 @@ fn line(text: &mut String, word: &str, criterion: &Criterion) -> std::fmt::Resul
     wrapped(text, Style { colour }, &before, before.len(), &sentence)
 }
 
-/// What was measured of a criterion, with its unit, and of how many samples; a ratio as a
+/// Text of a criterion's measured value, with its unit and number of samples; a ratio as a
 /// percentage, like its name.
 pub(super) fn measured(criterion: &Criterion) -> String {
     let actual = match (&criterion.actual, &*criterion.unit) {

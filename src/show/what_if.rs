@@ -12,7 +12,7 @@ use crate::results::{Binding, RunResult};
 /// Layout of the file.
 const WHAT_IF_VERSION: u32 = 1;
 
-/// What simulated runs with several drives, models or numbers of users came to.
+/// Outcome of simulated runs with several drives, models or numbers of users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
@@ -24,7 +24,7 @@ pub struct WhatIf {
     pub seed: u64,
     /// Length of each run in simulated time, s.
     pub seconds: u64,
-    /// Of the CPU tier.
+    /// Capacity of the CPU tier, GiB.
     pub cpu_memory_gib: f64,
     /// Why the numbers of drives are not to be relied on, as their descriptions say.
     pub doubts: Vec<String>,
@@ -57,7 +57,7 @@ pub struct GpuMemoryWorth {
     pub users_per_gib: Option<f64>,
 }
 
-/// What one simulated run came to.
+/// Outcome of one simulated run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIfRow {
@@ -73,9 +73,9 @@ pub struct WhatIfRow {
     /// met it, and at most 5 % of all of them, unfinished ones included, had already exceeded it as
     /// the window closed. False where no request finished, or none of a class that had some.
     pub is_in_time: bool,
-    /// What the drive read.
+    /// Read bandwidth of the drive, GiB/s.
     pub read_gib_per_s: f64,
-    /// What the drive wrote.
+    /// Write bandwidth of the drive, GiB/s.
     pub write_gib_per_s: f64,
     /// Bandwidth of reads and writes together, GiB/s.
     pub storage_gib_per_s: f64,
@@ -89,9 +89,9 @@ pub struct WhatIfRow {
     pub read_p95_s: Option<f64>,
     /// Share of the time in which the drive was busy.
     pub drive_busy_share: f64,
-    /// What the run was bound by.
+    /// Bottleneck of the run.
     pub binds: Binding,
-    /// Why that is thought to be so.
+    /// Reason for naming that bottleneck.
     pub because: String,
 }
 
@@ -181,7 +181,7 @@ impl WhatIf {
 }
 
 impl GpuMemoryWorth {
-    /// Of the rows with one size, drive and model; none without rows.
+    /// Computes the worth from the rows with one size, drive and model; `None` without rows.
     fn of<'a>(rows: impl Iterator<Item = &'a WhatIfRow>, size: f64) -> Option<GpuMemoryWorth> {
         let mut rows: Vec<&WhatIfRow> = rows.collect();
         rows.sort_by_key(|row| row.users);

@@ -35,7 +35,7 @@ impl Feed {
         Ok((Feed { figures }, receivers))
     }
 
-    /// What the reading came to so far.
+    /// Figures of the reading so far.
     #[must_use]
     pub fn figures(&self) -> FeedFigures {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -66,7 +66,7 @@ impl RowReader {
         RowReader { first: Some(first), stream, operations, figures: Arc::default() }
     }
 
-    /// What the reading came to so far.
+    /// Figures of the reading so far.
     #[must_use]
     pub fn figures(&self) -> FeedFigures {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()

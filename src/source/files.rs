@@ -15,7 +15,7 @@ const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
 /// Opens a file for reading, through its compression.
 ///
 /// # Errors
-/// What the system says, in words.
+/// The system's error, in words.
 pub(super) fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
     let file = open_to_read(path).map_err(|error| explain(&error))?;
     let file = file.unbounded_when(reading.beside()).ended_when(reading.wish());

@@ -26,11 +26,11 @@ use crate::host::Room;
 
 /// Where a run's requests come from, ready to go.
 pub struct OpenSource {
-    /// What the shards' workloads are told.
+    /// Source that the shards' workloads draw from.
     pub workload: Source,
     /// The rows of a trace.
     pub rows: Option<OpenTrace>,
-    /// What was found in the trace's or dataset's files, for the report.
+    /// Facts about the trace's or dataset's files, for the report.
     pub facts: SourceFacts,
 }
 

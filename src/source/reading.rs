@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringfall_engine::units::gib;
 
-/// How often a long reading is told.
+/// Interval at which a long reading is reported.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Who may end a reading, and whether anybody is told of it.

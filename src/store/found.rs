@@ -20,11 +20,11 @@ const AUTO_CAPACITY_PERCENT: u64 = 95;
 /// Space left for the file system's own metadata: extents, journal.
 const METADATA_SLACK_BYTES: u64 = 16 * MIB;
 
-/// What the store may come to hold.
+/// Capacity available to the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Capacity {
     pub(super) bytes: u64,
-    /// What was asked for, where there is less.
+    /// Capacity asked for, where less is available.
     pub(super) wanted_bytes: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Found {
     /// As the user would name it.
     name: String,
     usable_bytes: u64,
-    /// What of it is taken when no size is given.
+    /// Bytes taken when no size is given.
     auto_bytes: u64,
     /// The file system, which others of these places may be on too.
     file_system: Option<u64>,
@@ -106,7 +106,7 @@ pub(super) fn divide(blocks: u64, found: &[Found], is_auto: bool) -> Vec<u64> {
 pub(super) struct Made {
     place: Place,
     file: DataFile,
-    /// What it may come to hold, blocks.
+    /// Capacity, blocks.
     capacity_blocks: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What of this machine would be better set otherwise before anything is measured, and how.
+//! Advice on the settings of this machine to change before anything is measured, and how.
 
 use ringfall_engine::units::MIB;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::escape;
 use crate::host::human;
 use crate::host::survey::{Disk, FileSystem, Survey};
 
-/// How much depends on it.
+/// Importance of the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
@@ -35,9 +35,9 @@ impl Weight {
 /// Something that should be configured differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// How much depends on it.
+    /// Importance of the advice.
     pub weight: Weight,
-    /// What is so, and why it should not be: one sentence or two.
+    /// Setting found, and why it should change: one sentence or two.
     pub what: String,
     /// The command that changes it; null where there is none. Most of them need root, and last
     /// until the next start of the machine.

@@ -1,4 +1,4 @@
-//! What of a machine decides the flags: memory, a GPU, and the place for the data.
+//! Facts of a machine that decide the flags: memory, a GPU, and the place for the data.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const DIRECTORY: &str = "ringfall-kv";
 pub struct Machine {
     /// Size of main memory, GiB.
     pub memory_gib: f64,
-    /// What a process can have of it now, GiB.
+    /// Memory that a process can have now, GiB.
     pub memory_room_gib: f64,
     /// Memory of the GPU that a GPU tier can have, GiB; or why there can be no GPU tier.
     pub gpu_gib: Result<f64, String>,
@@ -29,7 +29,7 @@ pub struct Machine {
     pub place: Place,
 }
 
-/// What a run on this machine is made with when nothing else is said.
+/// Default engine settings of a run on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Engine {
     /// Number of shards, a thread each.
@@ -58,7 +58,7 @@ pub struct Place {
 }
 
 impl Machine {
-    /// What matters of `survey`; the data goes to `given`, or where this machine does best.
+    /// Extracts the facts from `survey`; the data goes to `given`, or where this machine does best.
     #[must_use]
     pub fn of(survey: &Survey, given: Option<&Path>) -> Machine {
         let gib_of = |bytes: Option<u64>| bytes.map_or(0.0, gib);
@@ -87,7 +87,8 @@ pub(super) fn half_gib(gib: f64) -> f64 {
     (gib * 2.0).floor() / 2.0
 }
 
-/// What a GPU tier could have, or why there is none.
+/// Reason why the survey alone knows of no memory for a GPU tier; always an error, which callers
+/// that ask the driver replace.
 fn gpu_gib(survey: &Survey) -> Result<f64, String> {
     let gpu = survey.gpus.iter().find(|gpu| gpu.computes());
     match gpu {

@@ -1,7 +1,7 @@
 //! Named workloads for this machine: which there are, with which flags, and why; what would be
 //! better set otherwise before they run.
 //!
-//! What must not be here: reading the machine (`host::survey`), running anything.
+//! Not here: reading the machine (`host::survey`), running anything.
 
 mod advice;
 mod machine;

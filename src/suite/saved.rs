@@ -21,7 +21,7 @@ pub struct SavedSuite {
     pub ringfall_suite: u32,
     /// Name of the machine.
     pub host: Option<String>,
-    /// What was asked of the workloads.
+    /// Parameters of the workloads.
     pub asked: Asked,
     /// The workloads that were asked for, in their order.
     pub workloads: Vec<Workload>,
@@ -74,8 +74,8 @@ impl SavedSuite {
         }
     }
 
-    /// What differs between two suites that were asked for, in the words of the flags; empty when
-    /// one can go on with the other.
+    /// Differences between the requests for two suites, in the words of the flags; empty when one
+    /// can go on with the other.
     #[must_use]
     pub fn differences(&self, other: &SavedSuite) -> Vec<String> {
         let (own, theirs) = (&self.asked, &other.asked);

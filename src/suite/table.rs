@@ -11,7 +11,7 @@ use crate::results::metrics::{Metric, WALL_CLOCK};
 use crate::results::published::{Published, published};
 use crate::results::trust::{Trust, headlines};
 
-/// How a run came out.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -70,7 +70,7 @@ pub struct Table {
     pub ringfall_suite_table: u32,
     /// Name of the machine.
     pub host: Option<String>,
-    /// What the rows are held against: the directory of another suite; null when nothing is.
+    /// Directory of the suite with which the rows are compared; null when there is none.
     pub baseline: Option<PathBuf>,
     /// The runs of the suite, a row each, in their order.
     pub rows: Vec<Row>,
@@ -84,7 +84,7 @@ pub struct Row {
     pub name: String,
     /// Name of its workload.
     pub workload: &'static str,
-    /// What it is, in a few words.
+    /// Description of the run, in a few words.
     pub title: String,
     /// Whether the run met the criteria of its profile.
     pub verdict: Verdict,
@@ -92,17 +92,17 @@ pub struct Row {
     pub criteria: Option<(usize, usize)>,
     /// Sentences: criteria that were not met, what failed, what this machine lacks.
     pub why: Vec<String>,
-    /// What of the workload was left out: a sentence.
+    /// Part of the workload that was left out: a sentence.
     pub left_out: Option<String>,
     /// Figures, in the order of [`FIGURES`]; null where nothing was measured.
     pub figures: Vec<Option<f64>>,
     /// Entries that found no place and were dropped.
     pub dropped_entries: Option<u64>,
-    /// What the autoscaler found: a sentence.
+    /// Finding of the autoscaler: a sentence.
     pub found: Option<String>,
     /// Metrics to go by, and the result of the baseline where there is one.
     pub go_by: Vec<GoBy>,
-    /// What was published for two systems that run this.
+    /// Ratios published for two systems that run this.
     pub published: Vec<Published>,
 }
 
@@ -120,7 +120,7 @@ pub struct GoBy {
     pub ratio: Option<f64>,
 }
 
-/// How an invocation ended.
+/// End of an invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// With a result that says all.
@@ -215,7 +215,7 @@ impl Row {
     }
 }
 
-/// What the autoscaler found.
+/// Finding of the autoscaler, in a clause.
 fn found(document: &Document) -> Option<String> {
     let summary = document.summary.autoscaling_summary.as_ref()?;
     let scaler = document.ringfall.autoscaler.as_ref()?;

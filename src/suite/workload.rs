@@ -103,7 +103,7 @@ impl Workload {
         WORKLOADS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
-    /// What it is, in a few words.
+    /// Description of the workload, in a few words.
     #[must_use]
     pub fn summary(self) -> &'static str {
         WORKLOADS.iter().find(|row| row.0 == self).map_or("", |row| row.3)
@@ -127,7 +127,7 @@ impl Workload {
     }
 }
 
-/// What is asked of the workloads.
+/// Parameters of the workloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// The model whose cache is simulated.
@@ -184,13 +184,13 @@ pub struct Invocation {
     pub name: String,
     /// Name of the workload.
     pub workload: Workload,
-    /// What it is, in a few words.
+    /// Description of the run, in a few words.
     pub title: String,
     /// Flags of `ringfall run`.
     pub flags: Vec<Flag>,
     /// Length of its measurement, s.
     pub duration_s: u32,
-    /// What of the workload this machine leaves out, and why: a sentence.
+    /// Part of the workload that this machine leaves out, and why: a sentence.
     pub left_out: Option<String>,
     /// Why it can't be run here at all: a sentence. Its flags are then empty.
     pub impossible: Option<String>,
@@ -377,7 +377,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What all of one length and model begin with.
+    /// Flags with which all runs of one length and model begin.
     fn base(duration_s: u32, model: &str, why: &str) -> Vec<Flag> {
         vec![flag("--model", model, why), flag("--duration", duration_s, "seconds of measurement")]
     }

@@ -17,7 +17,7 @@ const KEPT_MAX: usize = 4_096;
 /// Longest input that is kept.
 const KEPT_BYTES_MAX: usize = 1 << 18;
 
-/// What an input did to its reader.
+/// Defect that an input exposed in its reader.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Defect {
     /// It panicked: the message.
@@ -29,7 +29,7 @@ pub enum Defect {
     Hang,
 }
 
-/// How long to go on, and from which seed.
+/// Duration and seed of the fuzzing.
 pub struct Plan {
     seconds: Duration,
     seed: u64,
@@ -73,7 +73,7 @@ impl Reading {
         Reading { child, socket, patience, said, _scratch: scratch }
     }
 
-    /// What the reader says of this input.
+    /// Passes this input to the reader; returns its answer.
     fn read(&mut self, input: &[u8]) -> Result<String, Defect> {
         self.exchange(input).map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => Defect::Hang,
@@ -124,8 +124,8 @@ impl Reading {
         Ok(())
     }
 
-    /// How long the child's threads stood in line for a core, all together; nothing where the
-    /// kernel does not tell (`/proc/PID/task/TID/schedstat`: time on a core, time in line, turns).
+    /// Time that the child's threads stood in line for a core, all together; zero where the kernel
+    /// does not tell (`/proc/PID/task/TID/schedstat`: time on a core, time in line, turns).
     fn waited_for_a_core(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         let of_task = |task: std::fs::DirEntry| -> Option<u64> {
@@ -151,7 +151,7 @@ impl Drop for Reading {
     }
 }
 
-/// What a fresh process says of one input.
+/// Answer of a fresh process to one input.
 pub fn probe(name: &str, input: &[u8], patience: Duration) -> Result<String, Defect> {
     let mut reading = Reading::start(name, patience);
     let outcome = reading.read(input);
@@ -225,7 +225,7 @@ fn report(name: &str, seed: u64, count: u64, input: &[u8], defect: &Defect) -> !
 /// Letters of an outcome that tell it from others; further on stands more of the input.
 const SIGNATURE_CHARS: usize = 60;
 
-/// How what was said began, without the numbers and the quoted words that come from the input.
+/// Beginning of an outcome, without the numbers and the quoted words that come from the input.
 fn signature(outcome: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;

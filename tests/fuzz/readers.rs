@@ -1,4 +1,5 @@
-//! What is read: each reader of files by the path that the program takes, and what follows it.
+//! Readers under test: each reader of files by the path that the program takes, and what follows
+//! it.
 
 use std::path::Path;
 
@@ -40,7 +41,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// What it says of this input.
+    /// Reads this input; returns the outcome or the error as text.
     pub fn read(&self, directory: &Path, input: &[u8]) -> String {
         let path = directory.join(self.file);
         std::fs::write(&path, input).unwrap();
@@ -361,7 +362,7 @@ fn audited(path: &Path) -> Result<String, String> {
     Ok(format!("{:?} {kinds:?} {}", found.read, !json.is_empty()))
 }
 
-/// What a run keeps of its departures from MLPerf's rules.
+/// Reads a run's record of its departures from MLPerf's rules.
 fn metadata(path: &Path) -> Result<String, String> {
     let error = |error: std::io::Error| error.to_string();
     let run = path.with_file_name("run");
@@ -380,7 +381,7 @@ fn profile(path: &Path) -> Result<String, String> {
     Ok(format!("{} {}", default?, lab?))
 }
 
-/// What an object store says when it refuses.
+/// Reads the refusal of an object store.
 #[cfg(feature = "objects")]
 fn answer(path: &Path) -> Result<String, String> {
     let body = std::fs::read(path).map_err(|error| error.to_string())?;
@@ -389,7 +390,7 @@ fn answer(path: &Path) -> Result<String, String> {
     Ok(told.join(" ").chars().take(200).collect())
 }
 
-/// What a save has left of an upload that did not end.
+/// Reads a save's record of an upload that did not end.
 #[cfg(feature = "objects")]
 fn upload(path: &Path) -> Result<String, String> {
     let text = std::fs::read(path).map_err(|error| error.to_string())?;

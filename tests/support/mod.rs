@@ -75,7 +75,7 @@ impl Scratch {
         spawn(self.run_command(more))
     }
 
-    /// What is left in the directory besides the results.
+    /// Names of the files left in the directory besides the results.
     pub fn leftovers(&self) -> Vec<String> {
         let names = std::fs::read_dir(&self.path)
             .unwrap()

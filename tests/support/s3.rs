@@ -21,7 +21,7 @@ pub const SECRET: &str = "wJalrXUtnFEMIsecretEXAMPLEKEY";
 /// The session token that an error of it repeats.
 pub const TOKEN: &str = "FwoGZXIvYXdzEBYaDSESSIONTOKEN";
 
-/// What it does wrong.
+/// Fault of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// Answers 503, as it does when it wants fewer requests.
@@ -67,7 +67,7 @@ pub struct Fault {
     pub after: u32,
     /// Then it happens so often.
     pub times: u32,
-    /// What happens.
+    /// Fault that occurs.
     pub wrong: Wrong,
 }
 
@@ -228,7 +228,7 @@ impl S3Server {
         self.shared.state.lock().unwrap().is_open_to_all = true;
     }
 
-    /// What protected the objects that were put: headers with a digest of the body.
+    /// Digest headers that protected the bodies of the objects put.
     pub fn marks(&self) -> BTreeSet<&'static str> {
         self.shared.state.lock().unwrap().marks.clone()
     }
@@ -421,7 +421,7 @@ fn with_query(request: &Request) -> String {
 }
 
 impl State {
-    /// What goes wrong with this request.
+    /// Fault for this request, if any.
     fn strike(&mut self, line: &str) -> Option<Wrong> {
         self.requests.push(line.to_owned());
         let (method, path) = line.split_once(' ').unwrap();

@@ -22,7 +22,7 @@ pub enum Arrival {
     Poisson,
 }
 
-/// How the chunks of a document are picked.
+/// Distribution from which the chunks of a document are picked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RagDistribution {
@@ -53,7 +53,7 @@ pub struct RagConfig {
     pub probability: f64,
     /// Chunks that it reads.
     pub top_k: u32,
-    /// How they are picked.
+    /// Distribution from which they are picked.
     pub distribution: RagDistribution,
     /// Tokens of a chunk; fewer when one would pass `chunk_bytes_max`.
     pub chunk_tokens: u32,
@@ -82,7 +82,7 @@ impl Default for RagConfig {
     }
 }
 
-/// How long generating a token takes.
+/// Model of the time that generating a token takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GenerationMode {
@@ -138,7 +138,7 @@ pub struct WorkloadConfig {
     pub responsive_share: f64,
     /// A think time is multiplied by a draw from this range.
     pub think_jitter: [f64; 2],
-    /// What decides when a user sends its next request.
+    /// Arrival process: decides when a user sends its next request.
     pub arrival: Arrival,
     /// Arrivals a second of all users together, for [`Arrival::Poisson`].
     pub request_rate_per_s: f64,
@@ -161,7 +161,7 @@ pub struct WorkloadConfig {
     pub prefix_caching: bool,
     /// Probability that one does.
     pub prefix_probability: f64,
-    /// How many system prompts there are.
+    /// Number of system prompts.
     pub system_prompts: u32,
     /// Tokens of a system prompt, both ends included.
     pub system_prompt_tokens: [u32; 2],
@@ -172,13 +172,13 @@ pub struct WorkloadConfig {
     pub rag_documents: u32,
     /// When they are ingested.
     pub rag_ingestion: RagIngestion,
-    /// How they are read.
+    /// Settings of reading documents.
     pub rag: RagConfig,
     /// Contexts of this many tokens or more have no decode phase.
     pub prefill_only_context_tokens: u32,
     /// Tokens generated for each read of the turn's entry.
     pub decode_batch_tokens: u32,
-    /// How long generation takes.
+    /// Model of the generation time.
     pub generation_mode: GenerationMode,
     /// A token in mode fast, ms.
     pub generation_fast_ms: f64,
@@ -329,7 +329,7 @@ impl WorkloadConfig {
         self.validate_retrieval()
     }
 
-    /// What there must be one of at least.
+    /// Checks the counts that must be at least one.
     fn validate_counts(&self) -> Result<(), Error> {
         let at_least_one = |name: &str, value: u64| match value {
             0 => Err(Error::new(format!("{name} is 0, at least 1 is needed"))),

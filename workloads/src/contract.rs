@@ -35,7 +35,7 @@ impl Class {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct RequestId(pub u32);
 
-/// What a read or write is for: it decides which counters it lands in.
+/// Purpose of a read or write: it decides which counters it lands in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Purpose {
     /// A shared system prompt.
@@ -56,7 +56,7 @@ pub enum Purpose {
     Populate,
 }
 
-/// What the driver must do next.
+/// Task for the driver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
     /// Read the whole entry `times` times, one after the other; answer with one
@@ -64,13 +64,13 @@ pub enum Action {
     Read {
         /// Whose step this is.
         request: RequestId,
-        /// What to read.
+        /// Key of the entry to read.
         key: Key,
         /// Where it lives.
         scope: Scope,
         /// Urgency.
         class: Class,
-        /// What for.
+        /// Purpose of the read.
         purpose: Purpose,
         /// Consecutive reads, ≥ 1. A miss on any of them ends the step.
         times: u32,
@@ -79,14 +79,14 @@ pub enum Action {
     Write {
         /// Whose step this is.
         request: RequestId,
-        /// What to write.
+        /// Key of the entry to write.
         key: Key,
         /// Where it lives.
         scope: Scope,
         /// Urgency.
         class: Class,
-        /// What for. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the engine when
-        /// the entry is there already (two requests may miss at once).
+        /// Purpose of the write. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the
+        /// engine when the entry is there already (two requests may miss at once).
         purpose: Purpose,
         /// Size, > 0.
         bytes: u64,
@@ -94,7 +94,7 @@ pub enum Action {
     /// Write a document's chunk, which belongs to no request and to no user; answer with
     /// [`Event::Ingested`].
     Ingest {
-        /// What to write.
+        /// Key of the entry to write.
         key: Key,
         /// Size, > 0.
         bytes: u64,
@@ -115,12 +115,12 @@ pub enum Action {
     Done {
         /// Which.
         request: RequestId,
-        /// What is to be recorded of it.
+        /// Record of the request.
         record: RequestRecord,
     },
 }
 
-/// How a step ended.
+/// Result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// All reads found the entry (from a tier the workload need not know).
@@ -140,7 +140,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// What the driver tells the machine: time has passed, or a step has ended.
+/// Notification from the driver to the machine: time has passed, or a step has ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
     /// Time has reached [`crate::contract::Nanos`] given by the machine's `next_wake`.
@@ -149,14 +149,14 @@ pub enum Event {
     SlotGranted,
     /// An [`Action::Ingest`] ended.
     Ingested {
-        /// How.
+        /// Result of the write.
         outcome: Outcome,
     },
     /// A step ended.
     StepDone {
         /// Whose.
         request: RequestId,
-        /// How.
+        /// Result of the step.
         outcome: Outcome,
         /// Time this step spent in storage I/O (what `storage_io_latency` sums), ns.
         io_ns: u64,
@@ -192,7 +192,7 @@ pub struct RequestRecord {
     pub end: RequestEnd,
 }
 
-/// How a request ended.
+/// Ending of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestEnd {
     /// All its steps succeeded; the only end that counts as throughput or latency.

@@ -1,7 +1,8 @@
-//! What is remembered of conversations: which requests of a user were its earlier turns.
+//! Memory of conversations: which requests of a user were its earlier turns.
 //!
-//! At most so many are remembered at once; past that the least recently used one is forgotten:
-//! its turns are no longer read back. The user's draws and turn numbers do not depend on that.
+//! The number remembered at once is bounded: past it the least recently used conversation is
+//! forgotten, and its turns are no longer read back. The user's draws and turn numbers do not
+//! depend on that.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a workload's settings or sources.
+//! Errors in a workload's settings or sources.
 
 /// A sentence that says what was wrong, with the value.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! What a configuration comes to before anything of it is made: entries written before measuring,
-//! memory for lists, requests that arrive in a time. All sums stop at the largest number.
+//! Estimates for a configuration before anything of it is made: entries written before measuring,
+//! memory for lists, requests that arrive in a time. All sums saturate.
 
 use crate::config::{Arrival, PhaseMode, WorkloadConfig, quarter_to};
 use crate::rag;
@@ -8,22 +8,22 @@ use crate::workload::PopulationItem;
 /// A list that grows as it is filled has room for up to twice what is in it.
 const LIST_GROWTH: u64 = 2;
 
-/// What is written before measuring.
+/// Entries and bytes written before measuring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PopulationEstimate {
     /// Number of entries that are written.
     pub entries: u64,
     /// Sum of the sizes of these entries, bytes.
     pub bytes: u64,
-    /// Of these, bytes of documents.
+    /// Bytes of documents among these.
     pub documents_bytes: u64,
     /// Memory of the list that names them, bytes, over all shards.
     pub list_bytes: u64,
 }
 
 impl WorkloadConfig {
-    /// What is written before measuring: exact for the entries of a decode-only run, the mean over
-    /// all draws for documents.
+    /// Estimates the population that is written before measuring: exact for the entries of a
+    /// decode-only run, the mean over all draws for documents.
     ///
     /// # Panics
     /// When the config was not validated.

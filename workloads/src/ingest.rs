@@ -27,7 +27,7 @@ impl Library {
     }
 }
 
-/// What a step of ingestion came to.
+/// Result of a step of ingestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ingested {
     /// A document is whole.

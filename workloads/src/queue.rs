@@ -9,9 +9,9 @@ use crate::user::Demand;
 /// A request that waits to be served: at most 100 bytes, however far a run falls behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Queued {
-    /// What it is reported under.
+    /// Class that it is reported under.
     pub(crate) class: Class,
-    /// What it is served as.
+    /// Class that it is served as.
     pub(crate) urgency: Class,
     pub(crate) arrived: Nanos,
     pub(crate) user: u64,

@@ -34,8 +34,8 @@ pub(crate) fn chunks(config: &WorkloadConfig, seed: u64, document: u32) -> Vec<u
     chunks
 }
 
-/// What retrieval number `retrieval` reads of these `documents`, at least one: a document, and its
-/// chunks in the order read.
+/// Picks what retrieval number `retrieval` reads of these `documents`, at least one: a document,
+/// and its chunks in the order read.
 pub(crate) fn retrieve(
     config: &WorkloadConfig,
     seed: u64,

@@ -52,9 +52,9 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) user: u64,
-    /// What it is reported under.
+    /// Class that it is reported under.
     pub(crate) class: Class,
-    /// What its steps are carried out as.
+    /// Class that its steps are carried out as.
     pub(crate) urgency: Class,
     pub(crate) arrived: Nanos,
     pub(crate) started: Nanos,
@@ -70,7 +70,7 @@ pub(crate) struct Request {
     end: RequestEnd,
 }
 
-/// What a request finds when it begins to be served.
+/// State that a request finds when it begins to be served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
     /// Earlier turns of its conversation, oldest first; after them, where the workload looks for
@@ -82,7 +82,7 @@ pub(crate) struct Past {
     pub(crate) owner: u64,
     /// A trace's prefix blocks, and the cycle that they belong to.
     pub(crate) blocks: Option<(u32, Box<[u64]>)>,
-    /// Of the run; documents follow from it.
+    /// Random seed of the run; documents follow from it.
     pub(crate) seed: u64,
     /// Documents that can be retrieved.
     pub(crate) documents: Range<u32>,

@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// A stream of random numbers, seeded for one user and one purpose.
 pub type Stream = Xoshiro256PlusPlus;
 
-/// What a stream is for; streams of different purposes are independent.
+/// Purpose of a random stream; streams of different purposes are independent.
 #[derive(Clone, Copy, Debug)]
 pub enum StreamPurpose {
     /// Persona, class, ranges: drawn once.

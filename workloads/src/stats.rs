@@ -1,4 +1,4 @@
-//! What a shard's workload counted since its start; merging is addition. Hits and misses are the
+//! Counters of a shard's workload since its start; merging is addition. Hits and misses are the
 //! driver's to count: it knows the measurement window.
 
 /// Counters of one shard's workload since its start, or of several shards added up.
@@ -32,7 +32,7 @@ pub struct WorkloadStats {
     pub queue_depth_max: u64,
     /// Requests waiting to be served when the run stopped.
     pub queued_at_end: u64,
-    /// How long the oldest of them had been waiting, ns.
+    /// Time that the oldest of them had been waiting, ns.
     pub queue_age_at_end_ns: u64,
     /// Largest lag of a wake-up behind its time, ns.
     pub timer_lag_max_ns: u64,

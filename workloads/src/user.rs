@@ -48,7 +48,7 @@ impl Profile {
     }
 }
 
-/// What a user asks for, all of it drawn when it arrives.
+/// Demand of a user's request, all of it drawn when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// Number of the request among this user's, from 0.
@@ -69,7 +69,7 @@ pub struct Demand {
     pub operation: Option<Operation>,
 }
 
-/// What all users' requests follow from.
+/// Inputs that determine all users' requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits<'a> {
     pub(crate) config: &'a WorkloadConfig,
@@ -161,7 +161,7 @@ impl Cursor {
     }
 }
 
-/// What a request draws besides its lengths.
+/// Draws of a request besides its lengths.
 pub(crate) struct Extras {
     pub(crate) prompt: Option<u32>,
     pub(crate) retrieval: Option<u64>,
@@ -270,9 +270,9 @@ impl User {
         })
     }
 
-    /// How many of its requests go on with the conversation of the one that was served before
-    /// `next`, which is in the queue: `next` and those behind it, up to the first turn of another
-    /// conversation. O(turns of a conversation).
+    /// Number of its queued requests that go on with the conversation of the one that was served
+    /// before `next`: `next` and those behind it, up to the first turn of another conversation.
+    /// O(turns of a conversation).
     pub(crate) fn turns_queued(&self, habits: Habits<'_>, next: &Demand) -> u64 {
         let goes_on = |demand: &Demand| matches!(demand.turn, Turn::Number(1..));
         let mut behind = self.behind.clone();
@@ -292,8 +292,8 @@ impl User {
     }
 }
 
-/// How many requests user `user` may issue: an equal share of `max_requests`, the first users one
-/// more, so that which requests run does not depend on timing or shards.
+/// Number of requests that user `user` may issue: an equal share of `max_requests`, one more for
+/// the first users, so that which requests run does not depend on timing or shards.
 fn allowance(config: &WorkloadConfig, user: u32) -> u64 {
     match config.max_requests {
         0 => u64::MAX,

@@ -57,7 +57,7 @@ pub struct Workload {
     users_in_all: u32,
     /// Intended arrivals, soonest first.
     arrivals: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// Of each user at most one request: those behind it are counted, not kept.
+    /// At most one request of each user: those behind it are counted, not kept.
     queue: Queue,
     /// Requests that have arrived and are not being served.
     queued: u64,
@@ -69,7 +69,7 @@ pub struct Workload {
     stats: WorkloadStats,
     /// Documents that can be retrieved, when they are ingested beside the load.
     library: Arc<Library>,
-    /// What ingests them: one for all shards, the first's.
+    /// Ingestion of these documents: one for all shards, on the first.
     ingest: Option<Ingest>,
     stopped: bool,
 }
@@ -273,13 +273,13 @@ impl Workload {
         }
     }
 
-    /// What was counted so far.
+    /// Counters so far.
     #[must_use]
     pub fn stats(&self) -> WorkloadStats {
         WorkloadStats { conversations_forgotten: self.conversations.forgotten, ..self.stats }
     }
 
-    /// What must be written before measuring: this shard's part.
+    /// Entries of this shard that must be written before measuring.
     pub fn population(&self) -> impl Iterator<Item = PopulationItem> + '_ {
         let (config, seed) = (&*self.config, self.seed);
         let of_users = match config.phases {
@@ -426,8 +426,9 @@ impl Workload {
         }
     }
 
-    /// What a trace's row is reported under, and what it is served as. A trace has no classes: they
-    /// are drawn, and only served by when asked for, as they would change the trace's order.
+    /// Classes of a trace's row: the one it is reported under and the one it is served as. A trace
+    /// has no classes: they are drawn, and served by only when asked for, as they would change the
+    /// trace's order.
     fn classes_of_row(&self, user: u64, is_operation: bool) -> (Class, Class) {
         if is_operation {
             return (Class::Interactive, Class::Interactive);
@@ -482,8 +483,8 @@ impl Workload {
         RequestId(slot)
     }
 
-    /// The user's request in the queue is being served: the one behind it takes its place there.
-    /// How many turns of the served one's conversation are queued now, if that is asked for.
+    /// Queues the user's next request in place of the one that is now served. Returns the number of
+    /// queued turns of that one's conversation; 0 unless the history counts them.
     fn queue_next_of(&mut self, number: u32, class: Class) -> u64 {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let habits = habits(&config, &source, self.users_in_all);

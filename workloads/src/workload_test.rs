@@ -7,7 +7,7 @@ use crate::contract::Purpose;
 use crate::dataset::{Dataset, TurnTokens};
 use crate::source::{BurstGpt, Mooncake, Open, Pace, Stream, StreamSettings};
 
-/// What a user's request looked like from outside.
+/// A user's request as seen from outside.
 type Seen = (Class, Vec<(Purpose, Key, u64)>);
 
 /// The user that ingestion is seen as; a chunk of 0 bytes was let go.

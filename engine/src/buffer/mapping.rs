@@ -16,7 +16,7 @@ pub const SMALL_PAGES: &str = "I/O buffers lie in pages of 4 KiB, since the kern
                                rate: free memory, or reserve huge pages \
                                (`sysctl vm.nr_hugepages=64`)";
 
-/// What backs a mapping.
+/// Kind of pages that back a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageKind {
     /// Reserved huge pages (`vm.nr_hugepages`).
@@ -193,7 +193,7 @@ impl Drop for Mapping {
     }
 }
 
-/// How memory is mapped that may be used at once.
+/// Protection of memory that may be used at once.
 const OPEN: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
 fn map(bytes: usize, protection: i32, extra_flags: i32) -> Result<NonNull<u8>, i32> {

@@ -15,8 +15,7 @@ pub struct MemoryPlace {
     pub region_offset: Option<usize>,
 }
 
-/// What an I/O in flight owns: the memory that it moves stays where it is for as long as this
-/// lives.
+/// Memory owned by an I/O in flight: it stays where it is for as long as this lives.
 pub trait IoMemory {
     /// Where `length` bytes from `offset` on are.
     ///
@@ -54,7 +53,7 @@ pub(super) struct Lent {
 impl Lent {
     /// The range, if its bytes lie side by side from the beginning of a page.
     pub(super) fn of(from: Rc<dyn Lender>, offset: usize, length: usize) -> Option<Lent> {
-        /// What O_DIRECT asks of the address of a write, on every device that there is.
+        /// Alignment that O_DIRECT asks of the address of a write, on every device that there is.
         const ALIGNMENT: usize = 4096;
         let mut fits = false;
         from.show(offset, length, &mut |bytes| {

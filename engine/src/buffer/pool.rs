@@ -67,7 +67,7 @@ impl BufferPool {
         self.inner.buffer_bytes
     }
 
-    /// What backs the region.
+    /// Kind of pages that back the region.
     #[must_use]
     pub fn page_kind(&self) -> PageKind {
         self.inner.mapping.page_kind()

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use super::memory::Lent;
 use super::{Buffer, BufferPool, IoMemory, Lender, MemoryPlace};
 
-/// How many urgency classes there are.
+/// Number of urgency classes.
 pub const URGENCY_LEVELS: usize = 3;
 
 /// Urgency of an operation: 0 is served first. Values past the last level count as the last.
@@ -40,7 +40,7 @@ struct State {
     /// Tickets that may be out at once now, 1 to all places.
     limit: u32,
     queues: [VecDeque<u32>; URGENCY_LEVELS],
-    /// How many are in all of them.
+    /// Number of waiters in all of them.
     queued: u32,
     waiters: Vec<Waiter>,
     waiters_free: Vec<u32>,
@@ -157,7 +157,7 @@ impl Tickets {
 pub struct Ticket {
     /// Taken only while being dropped.
     buffer: Option<Buffer>,
-    /// What a write takes its bytes from, if not the buffer.
+    /// Memory that a write takes its bytes from, if not the buffer.
     lent: Option<Lent>,
     tickets: Rc<Tickets>,
 }

@@ -1,8 +1,8 @@
 //! A device that fails on purpose: wraps any other.
 //!
-//! What the engine must survive: every errno, a short transfer (resumed), a transfer of nothing
-//! (typed), silent corruption and a misdirected read (both seen by verification). What it must
-//! not be asked to survive: a completion that never comes.
+//! The engine must survive every errno, a short transfer (resumed), a transfer of nothing (typed),
+//! silent corruption and a misdirected read (both seen by verification). It need not survive a
+//! completion that never comes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
 
-/// What happens to one I/O.
+/// Fault of one I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// Fails with this positive errno; nothing is transferred.

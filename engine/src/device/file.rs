@@ -21,7 +21,7 @@ use crate::ring::{
 use crate::space::{Space, Steps};
 use crate::units::{BLOCK_BYTES, MIB};
 
-/// How space is had.
+/// Way in which a file gets its space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preallocate {
     /// Reserved in steps, each before it is needed, so that what is not used stays free for others.
@@ -376,7 +376,7 @@ impl DataFile {
         Ok(())
     }
 
-    /// How NVMe commands reach it, for as long as this lives; none before
+    /// Target of NVMe commands to it, valid for as long as this lives; none before
     /// [`DataFile::open_namespace`].
     #[must_use]
     pub fn command_target(&self) -> Option<CommandTarget> {
@@ -450,7 +450,7 @@ impl Space for DataFile {
     }
 }
 
-/// What stays the same as long as it is the same file or device.
+/// Numbers that stay the same as long as it is the same file or device.
 fn identity(metadata: &std::fs::Metadata) -> (u64, u64) {
     match metadata.file_type().is_block_device() {
         true => (metadata.rdev(), 0),

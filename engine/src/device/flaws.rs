@@ -1,9 +1,9 @@
-//! What a simulated drive may do wrong, drawn from a seed; and what it keeps, so that what it did
-//! wrong can be told from what the engine did wrong.
+//! Flaws of a simulated drive, drawn from a seed, and its content without them, so that its errors
+//! can be told from the engine's.
 //!
-//! What must be survived: failing, short, empty, late and reordered I/Os, a drive that stands still
-//! for seconds, blocks that were damaged on the way and blocks that went elsewhere. Data moves when
-//! an I/O ends, so that whoever touches a buffer or an extent before that is found out.
+//! The engine must survive failing, short, empty, late and reordered I/Os, a drive that stalls for
+//! seconds, blocks that were damaged on the way and blocks that went elsewhere. Data moves when an
+//! I/O ends, so that access to a buffer or an extent before that is found out.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,7 +12,7 @@ use crate::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use crate::ring::{IoKind, IoRequest};
 use crate::units::BLOCK_BYTES;
 
-/// How often an I/O suffers each flaw, of a thousand.
+/// Rates of the flaws, I/Os in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlawRates {
     /// Fails with an errno that means it.
@@ -35,7 +35,7 @@ pub struct FlawRates {
     pub is_reordering: bool,
 }
 
-/// What happens to one I/O.
+/// Flaw of one I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     None,
@@ -49,7 +49,7 @@ pub(super) enum Flaw {
     Misdirected(u64),
 }
 
-/// What the drive did, of I/Os that somebody still waited for.
+/// Flaws that the drive had, of I/Os that somebody still waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlawCounts {
     /// I/Os that failed for good, by what they were and errno.
@@ -115,9 +115,9 @@ const WRITE_ERRNOS: [i32; 3] = [libc::EIO, libc::ENOSPC, libc::EREMOTEIO];
 /// The medium, and its flaws.
 pub(super) struct FlawedMedium {
     content: Vec<u8>,
-    /// What a drive without flaws would hold. Damage is a difference from it: a write that went
-    /// elsewhere may by chance have left, or found, the very bytes that belong there, and no
-    /// reader could tell.
+    /// Content of a drive without flaws. Damage is a difference from it: a write that went
+    /// elsewhere may by chance have left, or found, the very bytes that belong there, and no reader
+    /// could tell.
     right: Vec<u8>,
     rates: FlawRates,
     is_dead: bool,
@@ -154,7 +154,7 @@ impl FlawedMedium {
         Nanos::from_ns(self.rng.random_range(from.as_ns()..to.as_ns()))
     }
 
-    /// How much longer an I/O takes, and for how long the whole drive stands still before it.
+    /// Draws the extra time of an I/O, and the time for which the whole drive stalls before it.
     pub(super) fn delays(&mut self) -> (Nanos, Nanos) {
         let rates = self.rates;
         let mut late = match rates.is_reordering {
@@ -183,7 +183,7 @@ impl FlawedMedium {
         self.is_dead = true;
     }
 
-    /// What happens to an I/O.
+    /// Draws the flaw of an I/O.
     pub(super) fn draw(&mut self, request: IoRequest) -> Flaw {
         if self.is_dead {
             return Flaw::Errno(libc::EIO);

@@ -1,5 +1,5 @@
-//! What an NVMe drive says of itself and of a namespace: the two Identify commands, and their
-//! answers as far as I/O depends on them.
+//! The two Identify commands, of an NVMe drive and of a namespace, and their answers as far as I/O
+//! depends on them.
 
 #![allow(unsafe_code, reason = "ioctls of the NVMe driver, which no crate has")]
 
@@ -21,7 +21,7 @@ const NAME: &str = "Identify";
 const IDENTIFY: u8 = 6;
 /// Bytes of its answer.
 const IDENTIFY_BYTES: usize = 4096;
-/// What it is to tell of (CNS): the namespace, or its controller.
+/// Structure that it returns (CNS): the namespace's, or its controller's.
 const OF_NAMESPACE: u32 = 0;
 const OF_CONTROLLER: u32 = 1;
 
@@ -60,7 +60,7 @@ pub(super) fn namespace_number(file: &File) -> Result<u32, PassthroughFault> {
         .map_err(|_negative| PassthroughFault::of_errno("asking for its number", failed()))
 }
 
-/// What Identify answers of an open namespace and of its controller.
+/// Identifies an open namespace and its controller.
 pub(super) fn identify(file: &File, namespace: u32) -> Result<Identity, PassthroughFault> {
     let of_namespace = ask(file, namespace, OF_NAMESPACE)?;
     // No namespace is named where the controller is asked for.
@@ -89,7 +89,7 @@ fn ask(file: &File, namespace: u32, what: u32) -> Result<[u8; IDENTIFY_BYTES], P
     }
 }
 
-/// What I/O on a namespace depends on.
+/// Properties of a namespace that I/O depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     /// Blocks of the namespace.

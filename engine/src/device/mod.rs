@@ -65,10 +65,10 @@ pub trait Device {
         None
     }
 
-    /// What a person calls it; of several drives, the first.
+    /// Name for messages; of several drives, the first's.
     fn name(&self) -> &str;
 
-    /// What a person calls the drive of an address, and the offset there.
+    /// Name for messages of the drive that holds an address, and the offset there.
     fn place(&self, offset_bytes: u64) -> (&str, u64) {
         (self.name(), offset_bytes)
     }

@@ -22,9 +22,9 @@ pub struct DirectionModel {
     pub bytes_per_s: f64,
     /// Most I/Os a second, however small.
     pub ios_per_s: f64,
-    /// What an I/O takes besides its share of the two above: half of them more, half less.
+    /// Median time of an I/O besides its share of the two above.
     pub latency: Nanos,
-    /// ... and what 1 in 100 takes at least; the same as `latency`: all take that.
+    /// 99th percentile of that time; when equal to `latency`, all I/Os take that.
     pub latency_p99: Nanos,
 }
 
@@ -51,10 +51,10 @@ impl DirectionModel {
 /// Writes that a drive takes before they are on its flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteCacheModel {
-    /// How many bytes it holds; 0: none.
+    /// Capacity, bytes; 0: no cache.
     pub bytes: u64,
-    /// How fast it takes them, bytes a second, and no more of them a second than the writes' own
-    /// limit. It drains at the writes' own bandwidth, unless reads share their limit: then while no
+    /// Bandwidth at which it takes writes, bytes a second; their own limit of I/Os a second holds
+    /// too. It drains at the writes' own bandwidth, unless reads share their limit: then while no
     /// read occupies the drive. When it is full, writes wait.
     pub bytes_per_s: f64,
     /// Whether it forgets without power: then a flush waits until all of it is on the flash.
@@ -68,23 +68,23 @@ pub struct DeviceModel {
     pub read: DirectionModel,
     /// Latency and bandwidth of writes.
     pub write: DirectionModel,
-    /// What a flush takes after the writes before it.
+    /// Time of a flush after the writes before it.
     pub flush: Nanos,
     /// I/Os that it works on at once; more wait. 0: any number.
     pub parallel_ios: u32,
-    /// How much longer an I/O occupies the drive when the one before it went the other way: 0.1 is
-    /// a tenth.
+    /// Share by which an I/O occupies the drive longer when the one before it went the other way:
+    /// 0.1 is a tenth.
     pub mixed_penalty: f64,
     /// Whether reads and writes have a shared part each, and so a limit each.
     pub is_duplex: bool,
-    /// It works in bursts that begin so far apart: what it would do until the next one begins,
-    /// it does at once. So do the limiters of clouds and of the kernel. Zero: evenly.
+    /// Time between the beginnings of bursts, in which the drive does at once all that it would do
+    /// until the next one. So do the limiters of clouds and of the kernel. Zero: no bursts.
     pub burst_period: Nanos,
     /// Size and speed of the cache that takes writes before they are on the flash.
     pub write_cache: WriteCacheModel,
 }
 
-/// What a drive is doing.
+/// State of a drive.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceState {
     /// When the shared part is free again; of reads and of writes, if each has one.
@@ -146,7 +146,7 @@ impl DeviceModel {
         model
     }
 
-    /// What is wrong with the numbers, if anything is.
+    /// Checks the numbers.
     ///
     /// # Errors
     /// A sentence: which number, and what it may be.
@@ -179,7 +179,7 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// How long an I/O occupies the shared part, ns, when bytes move that fast.
+    /// Time that an I/O occupies the shared part, ns, when bytes move at `bytes_per_s`.
     fn occupies_ns(direction: &DirectionModel, bytes_per_s: f64, bytes: u64) -> f64 {
         (bytes as f64 / bytes_per_s).max(1.0 / direction.ios_per_s) * SECOND.as_ns_f64()
     }
@@ -257,7 +257,7 @@ impl DeviceModel {
         }
     }
 
-    /// What the cache holds at a time that is not before the last write, bytes.
+    /// Bytes in the cache at a time that is not before the last write.
     fn cached_bytes(&self, state: &DeviceState, at: Nanos) -> f64 {
         let passed = at.saturating_sub(state.cache_at);
         let reads = if self.is_duplex { Nanos::ZERO } else { state.reads - state.reads_at };
@@ -265,7 +265,7 @@ impl DeviceModel {
         (state.cached_bytes - drains_s * self.write.bytes_per_s).max(0.0)
     }
 
-    /// How long after `start` the cache has room for a write, which it then holds.
+    /// Puts a write into the cache; returns the time after `start` until there is room for it, ns.
     fn wait_for_cache_ns(&self, state: &mut DeviceState, start: Nanos, bytes: u64) -> f64 {
         let held = self.cached_bytes(state, start);
         let capacity = self.write_cache.bytes as f64;
@@ -295,13 +295,13 @@ impl DeviceState {
         }
     }
 
-    /// How long the shared part was occupied until `now`; where there are two, the busier one.
+    /// Time that the shared part was occupied until `now`; where there are two, the busier one's.
     #[must_use]
     pub fn busy(&self, now: Nanos) -> Nanos {
         self.occupied[0].until(now).max(self.occupied[1].until(now))
     }
 
-    /// How long I/Os waited for one of the parallel places until `now`.
+    /// Time that I/Os waited for one of the parallel places until `now`.
     #[must_use]
     pub fn crowded(&self, now: Nanos) -> Nanos {
         self.crowded.until(now)
@@ -314,7 +314,7 @@ mod tests {
     use crate::clock::{MICROSECOND, MILLISECOND};
     use crate::units::MIB;
 
-    /// Of a read of `with_bandwidth`.
+    /// Latency of a read of `with_bandwidth`.
     const LATENCY: Nanos = Nanos::from_us(80);
 
     /// Bytes a second of `depth` I/Os in a closed loop.

@@ -54,7 +54,7 @@ impl Namespace {
             .map_err(|fault| SetupError::Passthrough { path: path.to_path_buf(), fault })
     }
 
-    /// How commands reach it, as long as this lives.
+    /// Target of commands to it, valid as long as this lives.
     #[must_use]
     pub fn target(&self) -> CommandTarget {
         self.target
@@ -130,7 +130,7 @@ fn command_bytes_max(limit_bytes: u64) -> u32 {
     1 << most.ilog2()
 }
 
-/// What sysfs has of a namespace's block device and of the character device beside it.
+/// Attributes in sysfs of a namespace's block device and of the character device beside it.
 #[derive(PartialEq, Eq, Debug)]
 struct Sibling {
     /// The character device's, below /dev.

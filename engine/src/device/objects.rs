@@ -38,9 +38,9 @@ pub struct ObjectName {
     pub generation: u64,
 }
 
-/// What becomes of a request: its buffer, or an errno > 0 that says best why not.
+/// Result of a request: its buffer, or an errno > 0 that says best why not.
 pub type ObjectOutcome = Result<Vec<u8>, i32>;
-/// Told, on any thread and once, what became of a request.
+/// Callback with the result of a request, called once and on any thread.
 pub type ObjectDone = Box<dyn FnOnce(ObjectOutcome) + Send>;
 
 /// A store of objects, as a program that knows one makes it. Its functions are called on the
@@ -56,7 +56,7 @@ pub trait ObjectIo: Send + Sync + Debug {
     /// whoever has the store.
     fn remove(&self, name: ObjectName);
 
-    /// What a person calls the store.
+    /// Name of the store for messages.
     fn name(&self) -> &str;
 }
 
@@ -125,10 +125,10 @@ impl ObjectSpace {
     }
 }
 
-/// What became of a request.
+/// Result of a request, by its token.
 struct Answer {
     token: SlotToken,
-    /// Of a write, what is there now.
+    /// For a write, the object and its size in blocks.
     written: Option<(ObjectName, u64)>,
     /// Where in its buffer a read begins.
     buffer_offset: usize,

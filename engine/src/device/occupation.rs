@@ -1,4 +1,4 @@
-//! How long something that is booked ahead was busy, up to any moment.
+//! Busy time, up to any moment, of something that is booked ahead.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::clock::Nanos;
 /// ended; one that begins where the last ends becomes a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct Occupation {
-    /// Of the periods that are over.
+    /// Busy time of the periods that are over.
     over: Nanos,
     ahead: VecDeque<(Nanos, Nanos)>,
 }
@@ -29,7 +29,7 @@ impl Occupation {
         }
     }
 
-    /// How long it was busy until `now`, which is not before that of the last [`Occupation::add`].
+    /// Busy time until `now`, which is not before that of the last [`Occupation::add`].
     #[must_use]
     pub fn until(&self, now: Nanos) -> Nanos {
         let ahead = self.ahead.iter();

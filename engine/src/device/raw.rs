@@ -1,7 +1,7 @@
 //! A raw block device as the store: every way it could hurt somebody is looked for first.
 //!
-//! What is refused: a device that is mounted or swapped on, a partition of which is, that another
-//! device (dm, md, loop) sits on, that another process has claimed, that is read-only. The claim
+//! It refuses a device that is mounted or swapped on, that has such a partition, that another
+//! device (dm, md, loop) sits on, that another process has claimed, or that is read-only. The claim
 //! (`O_EXCL`) is the kernel's own and covers what other mount namespaces hold; the checks before it
 //! are there to say why.
 
@@ -17,7 +17,7 @@ use super::nvme_block_device;
 use crate::error::SetupError;
 use crate::units::BLOCK_BYTES;
 
-/// How long a device may go on being claimed by what has just ended.
+/// Longest wait until the claim of a process that has just ended is gone.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(1);
 const CLAIM_STEP: Duration = Duration::from_millis(50);
 

@@ -180,7 +180,7 @@ impl SimDrive {
         }
     }
 
-    /// What went wrong so far, if it has a medium.
+    /// Flaws so far, if it has a medium.
     #[must_use]
     pub fn flaws(&self) -> Option<FlawCounts> {
         self.medium.as_ref().map(|medium| medium.borrow().counts())
@@ -248,13 +248,13 @@ impl SimDrive {
         slots.complete(token, result, due.at.0);
     }
 
-    /// How long the drive was occupied so far.
+    /// Time that the drive was occupied so far.
     #[must_use]
     pub fn busy(&self) -> Nanos {
         self.state.borrow().busy(self.clock.now())
     }
 
-    /// How long I/Os waited for one of its parallel places so far.
+    /// Time that I/Os waited for one of its parallel places so far.
     #[must_use]
     pub fn crowded(&self) -> Nanos {
         self.state.borrow().crowded(self.clock.now())

@@ -1,4 +1,4 @@
-//! What an engine is asked to be, checked before anything is opened.
+//! Settings of an engine, checked before anything is opened.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl EngineBuilder {
         self
     }
 
-    /// How an entry lies on several drives; by default a part of it on each.
+    /// Layout of an entry on several drives; by default a part of it on each.
     #[must_use]
     pub fn layout(mut self, layout: EntryLayout) -> Self {
         self.layout = layout;
@@ -165,8 +165,8 @@ impl EngineBuilder {
         self
     }
 
-    /// How a file that the engine makes gets its space; by default it is reserved when the engine
-    /// starts.
+    /// Preallocation of a file that the engine makes; by default its space is reserved when the
+    /// engine starts.
     #[must_use]
     pub fn preallocate(mut self, preallocate: Preallocate) -> Self {
         self.preallocate = preallocate;
@@ -306,7 +306,7 @@ impl EngineBuilder {
         self
     }
 
-    /// How much of what is read is checked; by default the head of each block.
+    /// Share of the data read that is checked; by default the head of each block.
     #[must_use]
     pub fn verify(mut self, verify: VerifyMode) -> Self {
         self.verify = verify;
@@ -366,13 +366,13 @@ impl EngineBuilder {
         Ok(LocalEngine::new(&blueprint, parts)?)
     }
 
-    /// What each shard is opened with by [`crate::shard::open_shard`], for callers that run the
-    /// shards' threads themselves: a program whose users live on the shards' own threads. `files`
-    /// are those of the drives, in the order of their sizes.
+    /// Specifications from which [`crate::shard::open_shard`] opens each shard, for callers that
+    /// run the shards' threads themselves: a program whose users live on the shards' own threads.
+    /// `files` are those of the drives, in the order of their sizes.
     ///
     /// # Errors
-    /// A setting that no engine can have, no address space for the CPU tier, or a drive that can't
-    /// be polled, or takes no NVMe commands, and is to.
+    /// A setting that no engine can have, no address space for the CPU tier, or a drive on which
+    /// polling or NVMe commands were asked for and are not possible.
     pub fn specs(&self, files: &[Arc<DataFile>]) -> Result<Vec<ShardSpec>, EngineError> {
         let sizes = self.drive_sizes();
         if sizes.len() != files.len() || self.objects.is_some() && files.len() != 1 {
@@ -431,8 +431,8 @@ impl EngineBuilder {
         }
     }
 
-    /// What the shards have in common, with the memory of the CPU tier; what the tiers have of
-    /// their space, and where host memory and each drive take the rest.
+    /// Assembles the shards' common part, with the memory of the CPU tier, the space that the tiers
+    /// have already, and the grounds where host memory and each drive take the rest.
     fn blueprint(
         &self,
         cpu: Arc<CpuPool>,
@@ -492,7 +492,7 @@ impl EngineBuilder {
         })
     }
 
-    /// What `assert`s further in take for granted.
+    /// Checks the conditions that `assert`s further in take for granted.
     pub(super) fn check(&self) -> Result<(), SettingsError> {
         let is_blocks = |bytes: u64| bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES);
         if self.shards == 0 {

@@ -22,47 +22,47 @@ pub enum SettingsError {
          {IO_BYTES_MAX}"
     )]
     IoBytes {
-        /// What was asked for.
+        /// Requested size, bytes.
         bytes: u64,
     },
     /// Storage does not hold a block.
     #[error("storage of {bytes} bytes holds nothing: choose at least {BLOCK_BYTES}")]
     StorageBytes {
-        /// What was asked for.
+        /// Requested size, bytes.
         bytes: u64,
     },
     /// A drive is larger than its range of addresses.
     #[error("a drive of {bytes} bytes is not possible: choose at most {DRIVE_BYTES_MAX}")]
     DriveBytes {
-        /// What was asked for.
+        /// Requested size, bytes.
         bytes: u64,
     },
     /// More drives than an engine stores on.
     #[error("{drives} drives are not possible: choose at most {DRIVES_MAX}")]
     TooManyDrives {
-        /// What was asked for.
+        /// Requested number of drives.
         drives: usize,
     },
     /// Not every drive has a size.
     #[error("sizes were given for {sizes} drives, and there are {drives}: give one for each")]
     Drives {
-        /// How many sizes there are.
+        /// Number of sizes given.
         sizes: usize,
-        /// How many drives there are.
+        /// Number of drives.
         drives: usize,
     },
     /// The device is smaller than the storage asked for.
     #[error("storage of {bytes} bytes does not fit the device, which has {device_bytes}")]
     StorageBeyondDevice {
-        /// What was asked for.
+        /// Requested size, bytes.
         bytes: u64,
-        /// What the device has.
+        /// Size of the device, bytes.
         device_bytes: u64,
     },
     /// The step of leasing is no positive multiple of a block.
     #[error("a segment of {bytes} bytes is not possible: choose a multiple of {BLOCK_BYTES}")]
     SegmentBytes {
-        /// What was asked for.
+        /// Requested size, bytes.
         bytes: u64,
     },
     /// A bound that would let nothing happen, ever.
@@ -112,12 +112,12 @@ pub enum EngineError {
         /// Which shard.
         shard: ShardId,
     },
-    /// A shard's thread panicked.
+    /// A shard's thread panicked, or did not open or end in time.
     #[error("shard {} ended early: {reason}", shard.0)]
     Ended {
         /// Which shard.
         shard: ShardId,
-        /// What is known.
+        /// Cause, as far as it is known.
         reason: String,
     },
 }

@@ -101,7 +101,7 @@ impl LocalEngine {
         &self.shards
     }
 
-    /// What the shards share.
+    /// State that the shards share.
     #[must_use]
     pub fn shared(&self) -> &Arc<EngineShared> {
         &self.shared

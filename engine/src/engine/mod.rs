@@ -1,8 +1,8 @@
 //! Shards put together: the engine that others build on.
 //!
-//! What lives here: the settings and their checks, shards on threads with a way to ask them
-//! ([`Engine`]), shards on the calling thread ([`LocalEngine`]). What must not: how an entry is
-//! read or written (`shard`), who asks for it.
+//! It contains the settings and their checks, shards on threads with a way to ask them
+//! ([`Engine`]), and shards on the calling thread ([`LocalEngine`]). It does not contain how an
+//! entry is read or written (`shard`), or who asks for it.
 //!
 //! Every shard is made by one function, [`crate::shard::Blueprint::join`]. Three ways lead to it,
 //! which differ in who runs the thread: [`Engine`] itself; a simulation or test, step by step

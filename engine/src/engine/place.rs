@@ -28,7 +28,7 @@ pub(super) struct Drive {
     pub(super) bytes: Option<u64>,
 }
 
-/// What is held as long as the engine runs.
+/// Guard that is held as long as the engine runs.
 enum Held {
     Directory(CacheDir),
     Device { _claim: RawDevice },

@@ -1,4 +1,4 @@
-//! How a shard's I/Os reach the drives, and whether they can.
+//! Ways in which a shard's I/Os reach the drives, and checks that they can.
 
 use std::sync::Arc;
 

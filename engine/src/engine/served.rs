@@ -21,8 +21,8 @@ use crate::shard::{
 /// Between two looks at whether everything has ended: nothing rings a bell for the last of it.
 const LOOK: Nanos = MILLISECOND;
 
-/// What a shard's inbox holds. Each asker waits for its answer, and other shards send at most one
-/// message for each operation they have in flight: that bounds it.
+/// Entry of a shard's inbox. Each asker waits for its answer, and other shards send at most one
+/// message for each operation they have in flight: that bounds the inbox.
 pub(super) enum Inbound {
     /// From another shard.
     Message(Message),
@@ -32,7 +32,7 @@ pub(super) enum Inbound {
     End,
 }
 
-/// What the outside asks.
+/// Request from outside.
 pub(super) enum Request {
     Write {
         key: EntryKey,

@@ -19,10 +19,10 @@ use crate::shard::executor::Executor;
 
 /// Longest wait for a shard to open. It touches its part of the CPU tier: minutes for a terabyte.
 const OPEN_PATIENCE: Nanos = Nanos::from_secs(3600);
-/// How long operations under way are given to end when the engine stops, all together: the kernel
-/// gives an NVMe command 30 s, and tries again after a reset.
+/// Longest wait for operations under way when the engine stops, all together: the kernel gives an
+/// NVMe command 30 s, and tries again after a reset.
 const DRAIN_PATIENCE: Nanos = Nanos::from_secs(120);
-/// How long the threads are given to end, all together: a ring that ends waits up to 30 s for a
+/// Longest wait for the threads to end, all together: a ring that ends waits up to 30 s for a
 /// device that is silent.
 const JOIN_PATIENCE: Nanos = Nanos::from_secs(40);
 
@@ -59,12 +59,12 @@ pub struct Engine {
     opened: Option<Vec<Opened>>,
 }
 
-/// What an engine counted since it started, and what it holds.
+/// Counters of an engine since it started, and the content of its tiers.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// Counters and latencies of all shards.
     pub metrics: Box<Metrics>,
-    /// What is in each tier, by [`crate::key::Tier::index`].
+    /// Content of each tier, by [`crate::key::Tier::index`].
     pub tiers: [TierCounts; TIER_COUNT],
     /// The storage space of each shard.
     pub space: Vec<SpaceFigures>,
@@ -145,14 +145,14 @@ impl Engine {
         self.entries.clone()
     }
 
-    /// What each shard got when it opened: ring features, buffers, and what was less than asked
+    /// Facts about each shard when it opened: ring features, buffers, and what was less than asked
     /// for.
     #[must_use]
     pub fn facts(&self) -> &[ShardFacts] {
         &self.facts
     }
 
-    /// What it counted since it started, and what it holds now.
+    /// Counters since the engine started, and the present content of its tiers.
     ///
     /// # Errors
     /// A shard that has ended.

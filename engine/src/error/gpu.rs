@@ -1,4 +1,4 @@
-//! What a GPU can fail at.
+//! Errors of a GPU.
 
 use super::ErrorKind;
 
@@ -10,6 +10,6 @@ pub struct GpuFault {
     pub kind: ErrorKind,
     /// Name of the device on which the job failed.
     pub device: String,
-    /// What the driver said.
+    /// Message of the driver.
     pub what: String,
 }

@@ -1,11 +1,11 @@
-//! What can go wrong with an I/O, as facts a caller can branch on and a person can act on.
+//! I/O errors, as facts a caller can branch on and a person can act on.
 
 use std::fmt;
 
 use super::NvmeStatus;
 use crate::key::Tier;
 
-/// What was being done when an error arose.
+/// Operation during which an error arose.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Operation {
     /// An O_DIRECT read.
@@ -53,7 +53,7 @@ pub enum ErrorKind {
     /// A read met the end of the file, or a write made no progress: the file is shorter than it
     /// was.
     Truncated,
-    /// What was read is not what was written.
+    /// The bytes read differ from those written.
     Corrupt,
     /// The shard that owns the key no longer answers.
     ShardGone,
@@ -105,8 +105,8 @@ impl ErrorKind {
         }
     }
 
-    /// What a person can do about it, in the engine's words: it knows no flags. A program that has
-    /// some names them instead.
+    /// Remedy for a person, in the engine's words: it knows no flags. A program that has some names
+    /// them instead.
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
@@ -144,7 +144,7 @@ impl ErrorKind {
 pub struct IoError {
     /// Class of the failure, by which errors are counted.
     pub kind: ErrorKind,
-    /// What was being done.
+    /// Operation that failed.
     pub operation: Operation,
     /// The tier it happened in.
     pub tier: Tier,
@@ -160,7 +160,7 @@ pub struct IoError {
 }
 
 impl IoError {
-    /// What a person can do about it, in the engine's words.
+    /// Remedy for a person, in the engine's words.
     #[must_use]
     pub const fn remedy(&self) -> &'static str {
         match (self.tier, self.kind) {
@@ -173,7 +173,7 @@ impl IoError {
         }
     }
 
-    /// What happened and where, without a remedy.
+    /// Says what happened and where, without a remedy.
     #[must_use]
     pub fn what(&self) -> String {
         let (operation, bytes) = (self.operation.name(), self.length_bytes);

@@ -1,5 +1,5 @@
-//! What can go wrong: with an I/O, and before any work starts. Facts as fields, for callers to
-//! branch on; as text, a sentence with a remedy that names no flag of any program.
+//! Errors of an I/O, and those found before any work starts. Facts as fields, for callers to branch
+//! on; as text, a sentence with a remedy that names no flag of any program.
 
 mod gpu;
 mod io;

@@ -1,10 +1,10 @@
-//! What an NVMe drive answers to a command that it was handed as it is, where no block layer made
-//! an errno of the answer.
+//! Status of an NVMe command that was passed to the drive as it is, where no block layer turns the
+//! status into an errno.
 
 use super::ErrorKind;
 
-/// What is added to a status where an errno is expected. No errno is this large (`MAX_ERRNO` is
-/// 4095), and both fit a completion's result.
+/// Added to a status where an errno is expected. No errno is this large (`MAX_ERRNO` is 4095), and
+/// both fit a completion's result.
 const ERRNO_BASE: i32 = 1 << 16;
 /// Status code and its type; above them are the bits "more" and "do not retry" and a retry delay.
 const STATUS_MASK: i32 = 0x7ff;
@@ -42,7 +42,7 @@ impl NvmeStatus {
         ERRNO_BASE + self.0 as i32
     }
 
-    /// What the specification calls it; the type of the status where it has no name there.
+    /// Name of the status in the specification, or of its type where it has no name there.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.meaning().0
@@ -99,7 +99,8 @@ impl NvmeStatus {
         }
     }
 
-    /// What is known of a status without a name: its type (Base Specification, figure 93).
+    /// Name and kind of a status without a name of its own, by its type (Base Specification, figure
+    /// 93).
     const fn of_type(status_type: u16) -> (&'static str, ErrorKind) {
         match status_type {
             0 => ("generic command status", ErrorKind::Other),

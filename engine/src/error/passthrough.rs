@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::NvmeStatus;
 use crate::units::BLOCK_BYTES;
 
-/// What stands against NVMe passthrough on a path.
+/// Reason why a path can't be used with NVMe passthrough.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PassthroughFault {
     /// A directory, a file or a device of another kind.
@@ -21,7 +21,7 @@ pub enum PassthroughFault {
     },
     /// This process may not open the character device, or may not send commands.
     Forbidden {
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
     /// This kernel's io_uring has no such commands.
@@ -31,7 +31,7 @@ pub enum PassthroughFault {
     },
     /// Each block has bytes of metadata beside it.
     Metadata {
-        /// How many, bytes a block.
+        /// Metadata per block, bytes.
         bytes: u16,
     },
     /// The namespace is zoned: a zone is written in order only.
@@ -41,7 +41,7 @@ pub enum PassthroughFault {
         /// Size of a block as a power of two.
         log2_bytes: u8,
     },
-    /// What one of the two devices wrote the other did not read.
+    /// The bytes that one of the two devices wrote are not those that the other read.
     Differs {
         /// Where, bytes from the namespace's beginning.
         offset_bytes: u64,
@@ -50,7 +50,7 @@ pub enum PassthroughFault {
     Command {
         /// Its name.
         name: &'static str,
-        /// What the system or the drive said.
+        /// Message of the system or of the drive.
         reason: String,
     },
 }
@@ -69,7 +69,7 @@ impl PassthroughFault {
         }
     }
 
-    /// What was wrong, as the rest of a sentence that names the path.
+    /// Says what was wrong, as the rest of a sentence that names the path.
     #[must_use]
     pub fn what(&self) -> String {
         match self {
@@ -102,7 +102,7 @@ impl PassthroughFault {
         }
     }
 
-    /// What would help, beside doing without it; none where nothing would.
+    /// Remedy, besides doing without passthrough; none where nothing helps.
     #[must_use]
     pub fn remedy(&self) -> Option<Cow<'static, str>> {
         let remedy = match self {

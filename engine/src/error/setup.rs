@@ -70,13 +70,13 @@ pub enum SetupError {
     },
     /// A system call on the directory, or on a file of ours in it, failed.
     Directory {
-        /// What was tried: a verb that goes before the path.
+        /// Attempted action: a verb that goes before the path.
         doing: &'static str,
         /// The directory or file.
         path: PathBuf,
         /// The positive errno; 0 when there was none.
         errno: i32,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
     /// The path is not a block device.
@@ -117,7 +117,7 @@ pub enum SetupError {
     DeviceForbidden {
         /// The device.
         path: PathBuf,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
     /// The device refuses O_DIRECT.
@@ -129,7 +129,7 @@ pub enum SetupError {
     DeviceUnopened {
         /// The device.
         path: PathBuf,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
     /// The kernel refuses to make an io_uring.
@@ -143,7 +143,7 @@ pub enum SetupError {
     Polling {
         /// Its name: `SQPOLL` (submissions) or `IOPOLL` (completions).
         name: &'static str,
-        /// What happened instead.
+        /// Observed behaviour.
         reason: String,
     },
     /// I/Os of this size can't be polled for: the drive takes them in pieces.
@@ -157,28 +157,28 @@ pub enum SetupError {
     },
     /// A drive can't be handed NVMe commands.
     Passthrough {
-        /// What was given.
+        /// Path that was given.
         path: PathBuf,
-        /// What stands against it.
+        /// Reason why it can't be used.
         fault: PassthroughFault,
     },
     /// A shard's thread or its rings can't be made.
     Executor {
         /// Name of the thread.
         name: String,
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
     /// No thread can be started.
     NoThread {
-        /// What the system said.
+        /// Message of the system.
         reason: String,
     },
     /// Anything else: two sentences, no facts to branch on.
     Other {
-        /// What was wrong, with the value.
+        /// Problem, with the value.
         what: String,
-        /// What to do.
+        /// Remedy.
         remedy: String,
     },
 }
@@ -189,7 +189,7 @@ impl SetupError {
         SetupError::Other { what: what.into(), remedy: remedy.into() }
     }
 
-    /// What was wrong, with the value and without a remedy.
+    /// Says what was wrong, with the value and without a remedy.
     #[must_use]
     pub fn what(&self) -> String {
         let shown = |path: &Path| path.display().to_string();
@@ -262,7 +262,7 @@ impl SetupError {
         }
     }
 
-    /// What to do about it, in the engine's words.
+    /// Remedy, in the engine's words.
     #[must_use]
     pub fn remedy(&self) -> Cow<'_, str> {
         let remedy = match self {
@@ -349,7 +349,7 @@ fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
     )
 }
 
-/// What a failed `io_uring_setup` means, and what to do.
+/// Cause of a failed `io_uring_setup`, and its remedy.
 fn ring_failure(errno: i32, release: &str) -> (String, &'static str) {
     match errno {
         libc::ENOSYS => (

@@ -38,14 +38,14 @@ type Block = [u8; BLOCK_LENGTH];
 /// Blocks of an entry are numbered below this (2^61: 8 EiB of blocks), so that `8 b + l` fits.
 pub const BLOCKS_MAX: u64 = 1 << 61;
 
-/// What an entry's content depends on, apart from the block number.
+/// Inputs that determine an entry's content, apart from the block number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ContentName {
     /// Random seed of the run; another seed gives other content.
     pub seed: u64,
     /// Key of the entry that the content belongs to.
     pub key: EntryKey,
-    /// How often the entry has been rewritten.
+    /// Number of times that the entry has been rewritten.
     pub version: u32,
 }
 

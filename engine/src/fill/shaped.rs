@@ -27,7 +27,7 @@ pub const DEDUPE_RATIO_MAX: f64 = 1000.0;
 /// Highest compression ratio that may be asked for: a sector keeps at least 16 random bytes.
 pub const COMPRESS_RATIO_MAX: f64 = 16.0;
 
-/// How content can be reduced. The default can't be.
+/// Reducibility of content by deduplication and compression. By default it can't be reduced.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shape {
     /// Bytes per byte that differs from all others, 1 to [`DEDUPE_RATIO_MAX`].

@@ -22,7 +22,7 @@ mod x86 {
     const SHIFT_2: u32 = MIX_SHIFTS[1];
     const SHIFT_3: u32 = MIX_SHIFTS[2];
 
-    /// How far each lane stands from lane 0 in the `splitmix64` sequences of a block.
+    /// Distance of each lane from lane 0 in the `splitmix64` sequences of a block.
     const LANE_OFFSETS: [i64; 8] = {
         let mut offsets = [0; 8];
         let mut lane = 0;

@@ -3,7 +3,7 @@
 use super::xoshiro::{self, HEAD_BYTES, NameHash};
 use super::{BLOCK_LENGTH, Block, ContentName, Implementation, assert_range, simd};
 
-/// How much of what is read is compared with what was written.
+/// Share of the data read that is compared with the data written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum VerifyMode {
     /// Nothing.
@@ -16,7 +16,7 @@ pub enum VerifyMode {
     Full,
 }
 
-/// What a verification found.
+/// Counters of a verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VerifyReport {
     /// Number of 4 KiB blocks that were compared with what was written.

@@ -106,7 +106,7 @@ pub struct VerifyMetrics {
 pub struct ErrorRecord {
     /// Class of the failure.
     pub kind: ErrorKind,
-    /// What was being done.
+    /// Operation that failed.
     pub operation: Operation,
     /// Positive errno, or 0.
     pub errno: i32,
@@ -116,7 +116,7 @@ pub struct ErrorRecord {
     pub first: IoError,
 }
 
-/// What one of several drives did.
+/// I/Os of one of several drives.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DriveMetrics {
     /// Single reads from it.
@@ -211,13 +211,13 @@ pub struct Metrics {
     pub gpu_moves: GpuMoves,
     /// Time that operations waited for room, buffers and places in the device queue.
     pub waits: WaitMetrics,
-    /// What verification of the data that was read compared and found.
+    /// Counters of verification: data compared after reading, and differences found.
     pub verify: VerifyMetrics,
     /// Bytes written to storage blocks that had been preallocated but never written before.
     pub first_touch_bytes: u64,
     /// Entries refused because they were larger than the last tier.
     pub refused_entries: u64,
-    /// What else was counted.
+    /// All other counters.
     pub counts: Counts,
     /// Short transfers that were resumed.
     pub short_transfers: u64,
@@ -310,7 +310,7 @@ impl Metrics {
         self.evictions[from.index()].bytes + past
     }
 
-    /// What hits moved up to the tier.
+    /// Promotions to the tier by hits.
     #[must_use]
     pub fn promoted_to(&self, tier: Tier) -> PromotionMetrics {
         let rows = self.promotions.iter().map(|row| row[tier.index()]);

@@ -6,7 +6,7 @@ pub trait Counters: Default {
     /// Their names, and what each counts, in a sentence.
     const NAMES: &'static [(&'static str, &'static str)];
 
-    /// What was counted, in that order.
+    /// Values of the counters, in that order.
     #[must_use]
     fn values(&self) -> Vec<u64>;
 }
@@ -50,7 +50,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// What a shard counts in a measurement window besides reads, writes, moves and their times.
+    /// Counters of a shard in a measurement window besides reads, writes, moves and their times.
     pub struct Counts {
         /// Number of times that an entry was not kept in a tier that had promised it room, because
         /// none of the free pieces was one that its shard could use.

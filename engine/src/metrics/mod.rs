@@ -1,4 +1,4 @@
-//! What a shard measured: plain values; merging is addition.
+//! Measurements of a shard: plain values; merging is addition.
 
 mod counters;
 mod counts;

@@ -10,8 +10,8 @@ use super::watermark::below;
 use crate::key::Tier;
 use crate::units::{BLOCK_BYTES, blocks_for};
 
-/// How often an entry's place is sought anew because another shard took some of it: each time one
-/// of them has got on.
+/// Most times that an entry's place is sought anew because another shard took some of it: each time
+/// one of them has got on.
 const DIVISIONS_MAX: u32 = 8;
 
 impl<D> Placement<D> {
@@ -131,7 +131,7 @@ impl<D> Placement<D> {
         }
     }
 
-    /// What the pools must have for an entry of `blocks` to find its place, at most.
+    /// Blocks that the pools must have for an entry of `blocks` to find its place, at most.
     fn lack_blocks(&self, blocks: u64) -> u64 {
         let shared = &self.shared;
         // Which drive will have room for all of it is not known yet.
@@ -304,8 +304,8 @@ impl<D> Placement<D> {
         Some(Victim { id, key, bytes, version, from: tier, to })
     }
 
-    /// What an asked shard does, after a look whether the need still stands. Storage: it deletes
-    /// its oldest entries until a segment is free or another shard's tail is older.
+    /// Carries out another shard's request, after a look whether the need still stands. Storage: it
+    /// deletes its oldest entries until a segment is free or another shard's tail is older.
     pub fn evict_for_other(&mut self, ask: Ask) -> ForOther {
         if ask.tier != Tier::Storage {
             if self.shared.at_target(ask.tier, ask.need_bytes) {

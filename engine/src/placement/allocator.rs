@@ -39,7 +39,7 @@ pub struct SpaceFigures {
     pub live_extents: u64,
     /// Number of segments that the shard has leased from the engine's space.
     pub leased_segments: u64,
-    /// Of them, wholly free.
+    /// Wholly free segments among them.
     pub free_segments: u64,
 }
 
@@ -58,7 +58,7 @@ impl Linked for Node {
 /// Segments of a page: a shard's segments lie together, far from the first.
 const PAGE: usize = 256;
 
-/// What is known of each segment number, in pages that exist where a segment was leased.
+/// Records of the segments by number, in pages that exist where a segment was leased.
 #[derive(Default)]
 struct Segments(Vec<Option<Box<[Segment; PAGE]>>>);
 
@@ -79,7 +79,7 @@ impl Segments {
     }
 }
 
-/// What is known of a segment number. `blocks` 0: not leased.
+/// Record of a segment. `blocks` 0: not leased.
 #[derive(Clone, Copy, Default)]
 struct Segment {
     blocks: u64,

@@ -25,7 +25,7 @@ pub enum EntryState {
     Dead,
 }
 
-/// What there is to know of an entry.
+/// View of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryView {
     /// Place of the entry in its shard's slab; valid while the entry is resident or pinned.
@@ -38,7 +38,7 @@ pub struct EntryView {
     pub bytes: u64,
     /// Which write of this shard made it: no two entries of one key have the same.
     pub version: u32,
-    /// How far the entry has come: being written, resident, being moved, or removed.
+    /// State of the entry: being written, resident, being moved, or removed.
     pub state: EntryState,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Slot<D> {
     pub(super) state: EntryState,
 }
 
-/// What one entry costs besides its data handle: the slot, its share of the index (a u32 and a
-/// control byte at a load of at least 7/16), and the free extent it may leave behind (a node and
-/// two index shares). At most 200 bytes.
+/// Memory that one entry takes besides its data handle, bytes: the slot, its share of the index (a
+/// u32 and a control byte at a load of at least 7/16), and the free extent it may leave behind (a
+/// node and two index shares). At most 200 bytes.
 const METADATA_BYTES: usize = {
     let index_share = (size_of::<u32>() + 1) * 16 / 7;
     let free_extent =
@@ -77,8 +77,8 @@ impl<D> Slot<D> {
 /// Slab and index. A free slot has no data, is Dead, unpinned, and in `spare`.
 pub(super) struct Table<D> {
     pub(super) slots: Vec<Slot<D>>,
-    /// Of each slot. Beside them: a use of an entry touches those of its neighbours, eight of which
-    /// share a cache line, and not the neighbours themselves.
+    /// Links of each slot, beside the slots: a use of an entry touches the links of its neighbours,
+    /// eight of which share a cache line, and not the neighbours themselves.
     pub(super) links: Vec<Neighbours>,
     spare: Vec<u32>,
     index: HashTable<u32>,

@@ -20,7 +20,7 @@ impl Extent {
     }
 }
 
-/// How many extents a list holds without a heap allocation.
+/// Number of extents that a list holds without a heap allocation.
 const INLINE: usize = 2;
 
 const UNUSED: Extent = Extent { start_block: 0, blocks: 0 };

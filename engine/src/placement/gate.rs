@@ -11,7 +11,7 @@ use crate::key::ShardId;
 /// The word of a shard where nobody waits.
 pub const NOBODY: u64 = u64::MAX;
 
-/// What became of a published wait.
+/// Result of publishing a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Published {

@@ -17,7 +17,7 @@ use crate::key::Tier;
 use crate::space::{SpaceStep, Steps};
 use crate::units::BLOCK_BYTES;
 
-/// What is taken of host memory is a multiple of a huge page.
+/// Unit in which host memory is taken: a huge page.
 const MEMORY_UNIT_BYTES: u64 = 2 << 20;
 /// A tier that was refused a step is tried again after so long. Space that somebody else held for
 /// a while, as a copy of files does, is missed for a few seconds at the most; and a refused step
@@ -26,12 +26,12 @@ const RETRY_AFTER: Nanos = Nanos::from_secs(5);
 /// A time that does not come, ns.
 const NEVER: u64 = u64::MAX;
 
-/// What the tiers have of their space at first. By default all of it.
+/// Space that the tiers have at first. By default all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grown {
-    /// Of the CPU tier, bytes.
+    /// Space of the CPU tier, bytes.
     pub cpu_bytes: u64,
-    /// Of storage on one drive, blocks; rounded down to whole segments.
+    /// Space of storage on one drive, blocks; rounded down to whole segments.
     pub storage_blocks: u64,
 }
 
@@ -47,9 +47,9 @@ impl Default for Grown {
 pub struct Growth {
     /// The tier that is to get more space.
     pub tier: Tier,
-    /// Of storage, which drive; of another tier, the first.
+    /// Drive that is to get it, for storage; the first drive, for another tier.
     pub drive: DriveId,
-    /// How much space there is, and how much more to take.
+    /// Space there is, and space to take.
     pub step: SpaceStep,
 }
 
@@ -58,9 +58,9 @@ pub struct Growth {
 pub struct Shortage {
     /// The tier that is too small.
     pub tier: Tier,
-    /// What it might have come to hold, bytes.
+    /// Capacity that the tier might have reached, bytes.
     pub wanted_bytes: u64,
-    /// What it could hold when it was last refused a step, bytes.
+    /// Capacity when the tier was last refused a step, bytes.
     pub given_bytes: u64,
     /// Since when: the first refusal.
     pub at: Nanos,
@@ -70,7 +70,8 @@ pub struct Shortage {
     pub why: String,
 }
 
-/// What one tier or drive lacks of its space. Changed by whoever has the right to take its steps.
+/// Shortage of space of one tier or drive. Changed only by the holder of the right to take its
+/// steps.
 #[derive(Debug)]
 pub(super) struct Lack {
     first: OnceLock<Shortage>,
@@ -128,7 +129,7 @@ impl Lack {
     }
 }
 
-/// What grows: a tier above storage, or a drive of storage.
+/// Taker of space: a tier above storage, or a drive of storage.
 #[derive(Clone, Copy)]
 enum Grower<'a> {
     Tier(Tier, &'a Ledger),
@@ -184,7 +185,7 @@ impl Grower<'_> {
         }
     }
 
-    /// What it has is all it may have.
+    /// Makes the present space all that it may have.
     fn stop_growing(self) {
         match self {
             Grower::Tier(_, ledger) => ledger.capacity.store(ledger.grown.load(SeqCst), SeqCst),

@@ -15,7 +15,7 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of a node that is on no list.
+    /// Creates the links of a node that is on no list.
     pub(super) const fn detached() -> Self {
         Neighbours { prev: DETACHED, next: NIL }
     }

@@ -2,9 +2,9 @@
 //! the same; what other shards have done meanwhile is seen through the atomics of `shared` and
 //! `gate`.
 //!
-//! What lives here: the budgets of the tiers, the waterfall, pins, LRU order, the free extents of
-//! storage. What must not: I/O, waiting, messages, a clock. Every step is O(1) in entries; a look
-//! at the other shards is O(shards).
+//! It contains the budgets of the tiers, the waterfall, pins, LRU order, and the free extents of
+//! storage. It contains no I/O, no waiting, no messages, no clock. Every step is O(1) in entries; a
+//! look at the other shards is O(shards).
 //!
 //! A write, as a shard runs it: `admit` until granted (holding the tier's baton while it evicts),
 //! `enter` until its space is free, `insert_writing`, the bytes, `write_done`. A victim goes down

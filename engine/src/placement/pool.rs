@@ -19,7 +19,7 @@ pub struct SegmentLease {
     pub blocks: u64,
 }
 
-/// How many segments a lease is for.
+/// Number of full and of short segments in a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lot {
     pub(super) full: u64,
@@ -41,9 +41,9 @@ pub(super) struct StoragePool {
     /// shard at a time (`SharedBudgets::begin_growth`).
     grown_blocks: AtomicU64,
     segment_blocks: u64,
-    /// Of the limit at first.
+    /// Whole segments in the limit at first.
     full_segments: u64,
-    /// Likewise.
+    /// Blocks of the limit at first beyond these: the short segment.
     short_blocks: u64,
     available: AtomicU64,
     bitmap: Box<[AtomicU64]>,

@@ -1,5 +1,4 @@
-//! What belongs to the whole engine and not to a shard: budgets, storage space, turns. Atomics
-//! only.
+//! State of the whole engine rather than of a shard: budgets, storage space, turns. Atomics only.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -19,7 +18,7 @@ pub(super) const NO_TAIL: Nanos = Nanos::MAX;
 /// In a waiter word: nobody.
 const NO_WAITER: u64 = u64::MAX;
 
-/// What an engine is given.
+/// Budgets of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct BudgetConfig {
     /// Shards, at least one.
@@ -48,16 +47,16 @@ pub struct DriveBudget {
 /// The two ledgers of a tier above storage, in bytes.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// What may be committed: what is there, while no more memory can be had.
+    /// Bytes that may be committed: those there are, while no more memory can be had.
     pub(super) capacity: AtomicU64,
     /// The capacity that the tier was to have.
     pub(super) wanted: u64,
-    /// What may be used: memory that is there already. Changed by one shard at a time
+    /// Bytes that may be used: memory that is there already. Changed by one shard at a time
     /// (`begin_growth`).
     pub(super) grown: AtomicU64,
-    /// What will be in the tier once all moves begun and all writes granted are complete.
+    /// Bytes in the tier once all moves begun and all writes granted are complete.
     committed: AtomicU64,
-    /// What takes its space now.
+    /// Bytes that take space in the tier now.
     pub(super) used: AtomicU64,
 }
 
@@ -77,7 +76,7 @@ impl Ledger {
     }
 }
 
-/// What a shard shows to the others, on a cache line of its own.
+/// Notes of a shard for the others, on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Board {
@@ -93,7 +92,7 @@ pub struct SharedBudgets {
     shards: u16,
     watermarks: Watermarks,
     pub(super) ledgers: [Ledger; UPPER_COUNT],
-    /// How many drives are lost.
+    /// Number of lost drives.
     losses: AtomicU64,
     /// One a drive, at least one.
     pub(super) pools: Box<[StoragePool]>,
@@ -171,7 +170,7 @@ impl SharedBudgets {
         })
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     #[must_use]
     pub fn shards(&self) -> u16 {
         self.shards
@@ -221,7 +220,7 @@ impl SharedBudgets {
         self.pools[0].segment_blocks()
     }
 
-    /// How many drives there are, lost ones too.
+    /// Number of drives, lost ones included.
     #[must_use]
     pub fn drives(&self) -> usize {
         self.pools.len()
@@ -242,7 +241,7 @@ impl SharedBudgets {
         is_news
     }
 
-    /// How many drives are lost.
+    /// Number of lost drives.
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.losses.load(SeqCst)

@@ -54,10 +54,10 @@ enum Message {
     Grow(usize, Growth),
 }
 
-/// What becomes of a step for a tier.
+/// Answers a step of growth: bytes had, or why there are none.
 pub(super) type Supply = Box<dyn FnMut(Growth) -> Result<u64, String>>;
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     In(Tier),

@@ -11,8 +11,8 @@
 //! drives' sizes for ever. There each drive's part goes by its size, as far as it has room: what
 //! lies idle takes up the difference, and an entry that lies right leaves room for one that does.
 //!
-//! What lies on one drive, whole entries and those smaller than
-//! a part, goes where least is held and waits, for the size of the drive.
+//! Whole entries on one drive, and entries smaller than a part, go where least is held and waits,
+//! relative to the size of the drive.
 //!
 //! An entry is read and written whole, by all of its drives at once: so each one's part is in one
 //! piece, where it can be, and not interleaved.
@@ -20,7 +20,7 @@
 /// A tier with room for fewer entries of a kind is full for it: what is free is what others left.
 const ROOMY_ENTRIES: u128 = 4;
 
-/// How an entry lies on several drives.
+/// Layout of an entry on several drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EntryLayout {
     /// A part on each drive, of one I/O at least: one entry moves at the speed of all of them.
@@ -31,7 +31,7 @@ pub enum EntryLayout {
     Whole,
 }
 
-/// What a drive has, as one shard sees it. In blocks.
+/// Room of a drive, as one shard sees it. In blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Room {
     /// It may ever hold.
@@ -45,13 +45,13 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// What it can still take.
+    /// Blocks that it can still take.
     fn space(&self) -> u64 {
         self.free + self.to_come
     }
 }
 
-/// How an entry is to lie.
+/// Rules by which entries are divided among the drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spread {
     pub(super) layout: EntryLayout,
@@ -65,7 +65,7 @@ impl Spread {
         self.layout == EntryLayout::Whole && blocks <= largest_blocks
     }
 
-    /// What each drive gives of `blocks` ≥ 1, into `parts`; false when they do not have it.
+    /// Divides `blocks` ≥ 1 among the drives, into `parts`; false when they do not have the room.
     /// O(drives²).
     pub(super) fn divide(self, blocks: u64, rooms: &[Room], parts: &mut Vec<u64>) -> bool {
         parts.clear();
@@ -127,7 +127,8 @@ impl Spread {
     }
 }
 
-/// What a drive holds and what waits for it, over its size: a fraction, compared without rounding.
+/// Fill level of a drive: what it holds and what waits for it, over its size; a fraction, compared
+/// without rounding.
 #[derive(Clone, Copy)]
 struct Level {
     filled: u128,

@@ -16,7 +16,7 @@ use crate::drive::DriveId;
 use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 use crate::units::BLOCK_BYTES;
 
-/// What one shard holds in one tier, and what left it.
+/// Entries of one shard in one tier, and those that left it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TierCounts {
     /// Entries that a lookup finds here, those being written or moved away included.
@@ -27,7 +27,8 @@ pub struct TierCounts {
     pub evicted_entries: u64,
     /// Sum of the sizes of the evicted entries, bytes.
     pub evicted_bytes: u64,
-    /// Of them, entries lost because the move down failed or the tier below can never hold them.
+    /// Evicted entries that were lost because the move down failed or the tier below can never hold
+    /// them.
     pub lost_entries: u64,
     /// Entries that were found here when somebody asked for their removal.
     pub removed_entries: u64,
@@ -165,7 +166,7 @@ impl<D> Placement<D> {
         self.table[id].data.as_ref().expect("an entry has data until its slot is freed")
     }
 
-    /// How many entries a lookup can find.
+    /// Number of entries that a lookup can find.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
@@ -177,7 +178,7 @@ impl<D> Placement<D> {
         self.len() == 0
     }
 
-    /// What it holds in `tier`.
+    /// Counters of the shard's entries in `tier`.
     #[must_use]
     pub fn counts(&self, tier: Tier) -> TierCounts {
         self.counts[tier.index()]

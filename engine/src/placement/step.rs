@@ -8,7 +8,7 @@ use super::pool::SegmentLease;
 use super::watermark::below;
 use crate::key::{EntryKey, ShardId, Tier};
 
-/// How far the admission of one write or one move has come.
+/// Progress of the admission of one write or one move.
 #[derive(Debug)]
 pub struct AdmitState {
     pub(super) bytes: u64,
@@ -77,7 +77,7 @@ impl AdmitState {
     }
 }
 
-/// What an admission needs next.
+/// Next step of an admission.
 #[must_use]
 #[derive(Debug)]
 pub enum Admission {
@@ -90,7 +90,7 @@ pub enum Admission {
     AskShard {
         /// Whom to ask.
         shard: ShardId,
-        /// What for.
+        /// Request to send.
         ask: Ask,
     },
     /// Get this tier's baton, say `baton_acquired`, call again.
@@ -158,16 +158,16 @@ pub struct Victim {
     pub to: Option<Tier>,
 }
 
-/// What one shard asks of another.
+/// Request of one shard to another for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// Where room is needed.
     pub tier: Tier,
-    /// How much: above storage the size of the entry, on storage what the asker lacks.
+    /// Room needed, bytes: above storage the size of the entry, on storage what the asker lacks.
     pub need_bytes: u64,
 }
 
-/// What the asked shard did.
+/// Answer of the asked shard's placement.
 #[derive(Debug)]
 #[must_use]
 pub enum ForOther {
@@ -178,7 +178,7 @@ pub enum ForOther {
     /// Storage: entries deleted, and segments taken out of the shard's use: `return_segments`, then
     /// answer.
     Freed {
-        /// How many entries were deleted.
+        /// Number of entries deleted.
         deleted_entries: u64,
         /// The segments to return; may be empty.
         segments: Vec<SegmentLease>,

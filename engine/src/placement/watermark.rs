@@ -27,7 +27,7 @@ impl Watermarks {
         capacity_bytes == 0 || bytes > permille_of(capacity_bytes, self.skip_permille)
     }
 
-    /// What a tier may hold after an eviction that makes room for `bytes`, those included.
+    /// Bytes that a tier may hold after an eviction that makes room for `bytes`, those included.
     pub(super) fn target(self, capacity_bytes: u64, bytes: u64) -> u64 {
         permille_of(capacity_bytes, self.evict_target_permille).max(bytes)
     }

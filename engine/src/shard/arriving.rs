@@ -32,7 +32,7 @@ impl ArrivingKeys {
         found.expect("a key that arrives was noted").remove();
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.keys.borrow().len()
     }

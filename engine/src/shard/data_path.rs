@@ -62,7 +62,7 @@ pub enum Content {
     Hollow(Hollow),
 }
 
-/// What a data path is made of.
+/// Parts of a data path.
 pub(super) struct DataPathConfig {
     /// The storage device.
     pub(super) device: Rc<dyn Device>,
@@ -79,7 +79,7 @@ pub(super) struct DataPathConfig {
     pub(super) clock: Clock,
     /// The shard's measuring.
     pub(super) measure: Rc<Measure>,
-    /// How much of what is read is checked.
+    /// Share of the data read that is checked.
     pub(super) verify: VerifyMode,
     /// Whether writes are flushed.
     pub(super) durability: Durability,
@@ -109,7 +109,7 @@ pub(super) struct DataPath {
 /// Writes in flight that nobody waits for, to be waited for before their blocks are used again.
 pub(super) struct Orphans(pub(super) Vec<DeviceFuture>);
 
-/// What a transfer took.
+/// Times of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferDone {
     /// First submit to last completion, and the flush.
@@ -120,7 +120,7 @@ pub(super) struct TransferDone {
     pub ended: Option<Nanos>,
 }
 
-/// What a transfer moves.
+/// Description of a transfer.
 pub(super) struct TransferSpec<'a> {
     pub direction: Direction,
     pub content: NamedContent,
@@ -139,7 +139,7 @@ pub(super) struct Begun {
     /// Number of the request's first block in the entry.
     pub(super) first_block: u64,
     first_touch_bytes: u64,
-    /// How long it waited for its ticket.
+    /// Time that it waited for its ticket.
     wait: Nanos,
 }
 
@@ -150,9 +150,9 @@ pub(super) struct InFlight {
     /// When the first attempt was submitted.
     submitted: Option<Nanos>,
     attempts: u32,
-    /// How long it waited for its ticket; none when that was counted.
+    /// Time that it waited for its ticket; none once that was counted.
     wait: Option<Nanos>,
-    /// Of a write, bytes of blocks that had never been written before; they count when it is done,
+    /// Bytes of a write in blocks that had never been written before; they count when it is done,
     /// as its other bytes do.
     first_touch_bytes: u64,
     future: DeviceFuture,
@@ -205,7 +205,7 @@ impl DataPath {
         self.config.device.close();
     }
 
-    /// What the transfer dropped just before this call left in flight.
+    /// Takes the writes that the transfer dropped just before this call left in flight.
     pub(super) fn take_orphans(&self) -> Orphans {
         Orphans(std::mem::take(&mut *self.orphans.borrow_mut()))
     }
@@ -553,7 +553,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// How much of `bytes` from `first_block` on is the entry's: its last block may be padded.
+    /// Bytes of the entry among the `bytes` from `first_block` on: its last block may be padded.
     fn entry_bytes(&self, first_block: u64, bytes: u64) -> u64 {
         bytes.min(self.spec.bytes.saturating_sub(first_block * BLOCK_BYTES))
     }

@@ -1,4 +1,5 @@
-//! What a shard knows of each drive: flushes under way, bytes that wait for it, failures in a row.
+//! State of each drive as a shard sees it: flushes under way, bytes that wait for it, failures in a
+//! row.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -16,7 +17,7 @@ use crate::ring::{IoKind, IoRequest};
 /// sets aside, and few enough that a run does not hammer a dead device.
 const FAILURES_MAX: u32 = 32;
 
-/// What is known of one drive.
+/// State of one drive.
 pub(super) struct DriveState {
     id: DriveId,
     flush_running: Cell<bool>,

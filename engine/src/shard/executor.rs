@@ -28,7 +28,7 @@ use super::notify::{Notify, yield_now};
 use super::thread::ThreadSample;
 use super::timers::Timers;
 
-/// How often [`Executor::join_until`] looks whether a thread has ended.
+/// Time between two looks of [`Executor::join_until`] whether a thread has ended.
 const JOIN_LOOK: Duration = Duration::from_millis(1);
 
 /// Time after which glommio would look at its own rings, on which nothing ever happens: never
@@ -88,7 +88,7 @@ impl Vitals {
         self.overdue_max_ns.store(0, Ordering::Relaxed);
     }
 
-    /// What the kernel says of the thread; none before it has begun.
+    /// Sample of the thread's state from the kernel; none before it has begun.
     #[must_use]
     pub fn thread_sample(&self) -> Option<ThreadSample> {
         let thread = self.thread.load(Ordering::Relaxed);
@@ -390,7 +390,7 @@ pub fn spawn_listener(mut look: impl FnMut() -> bool + 'static) {
     });
 }
 
-/// What rings this executor's doorbell, from any thread.
+/// Doorbell of this executor, which any thread may ring.
 #[must_use]
 pub fn doorbell() -> Arc<Doorbell> {
     Arc::clone(&ThreadState::current().doorbell)

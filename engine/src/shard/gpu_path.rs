@@ -27,7 +27,7 @@ const JOB_BYTES: u64 = MIB;
 /// Jobs of one operation in flight: enough to keep a device busy while the host prepares the next.
 const JOBS_AT_ONCE: usize = 32;
 
-/// What the jobs of an operation came to.
+/// Sum over the jobs of an operation.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     device: Nanos,
@@ -239,11 +239,11 @@ struct Copies {
     landing: Vec<(Landing, GpuJob)>,
 }
 
-/// What was read, in GPU memory.
+/// Bytes that were read, in GPU memory.
 pub(super) struct Landing {
-    /// Of its entry, or of the memory for what no entry wants.
+    /// Range of their entry, or of the memory for what no entry wants.
     pub(super) range: Range,
-    /// What is compared; none for a copy.
+    /// I/O whose bytes are compared; none for a copy.
     pub(super) compared: Option<Compared>,
 }
 
@@ -269,7 +269,7 @@ impl GpuTransfer {
         self.copies().landing.push((landing, job));
     }
 
-    /// Of the bytes on their way to a buffer, where they will be written.
+    /// Writes whose bytes are still on their way to a buffer.
     pub(super) fn fetched_requests(&self) -> impl Iterator<Item = IoRequest> {
         let fetching = self.0.iter().flat_map(|copies| &copies.fetching);
         fetching.map(|(begun, _)| begun.request)

@@ -11,18 +11,18 @@ use crate::device::Occupation;
 pub struct Hollow {
     /// Host memory, which its thread copies.
     pub host: HollowMemory,
-    /// What is between host memory and the GPUs', all shards' together.
+    /// Link between host memory and the GPUs', shared by all shards.
     pub gpu_link: Rc<HollowMemory>,
-    /// What the GPUs make and check in their own memory, all shards' together.
+    /// GPU memory, in which the GPUs make and check content; shared by all shards.
     pub gpu_memory: Rc<HollowMemory>,
 }
 
-/// What one shard's thread can copy. It copies one piece after the other, as a thread does.
+/// Memory that copies one piece after the other, as a thread does.
 pub struct HollowMemory {
     time: Timers,
     bytes_per_s: f64,
-    /// What an operation takes besides: without it a run of nothing but hits would never
-    /// reach its end.
+    /// Time of an operation besides its bytes' share: without it a run of nothing but hits would
+    /// never reach its end.
     latency: Nanos,
     free_at: Cell<Nanos>,
     busy: Rc<RefCell<Occupation>>,

@@ -9,7 +9,7 @@ use crate::metrics::Histogram;
 pub struct IoInterval {
     /// Moment at which the interval began, by the shard's clock.
     pub began: Nanos,
-    /// How long it lasted.
+    /// Length of the interval.
     pub length: Nanos,
     /// Bytes that they moved.
     pub bytes: u64,

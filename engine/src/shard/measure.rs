@@ -1,4 +1,4 @@
-//! What a shard counts, and when it counts: only what finishes inside the measurement window.
+//! Counters of a shard, and when they count: only what finishes inside the measurement window.
 
 use std::cell::RefCell;
 
@@ -57,7 +57,7 @@ pub struct Second {
     pub storage_waits_ns: u64,
     /// Single I/Os: read, write.
     pub io: [CoarseLatencies; 2],
-    /// How things stood at its end.
+    /// Gauges at its end.
     pub gauges: Gauges,
     /// Number of I/Os that failed in this second.
     pub errors: u64,
@@ -76,7 +76,7 @@ impl Second {
     }
 }
 
-/// How things stand at a moment.
+/// State of a shard at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gauges {
     /// Number of I/Os submitted and not yet completed.

@@ -1,4 +1,4 @@
-//! What is counted, by a clock that is set.
+//! Counting by a clock that is set.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What shards ask of each other: plain values, so that a simulation can carry them too.
+//! Messages between shards: plain values, so that a simulation can carry them too.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -12,15 +12,15 @@ use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::Ask;
 
-/// How long an operation took, and when it ended.
+/// Duration of an operation, and when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OperationTimes {
     /// From its beginning to `ended`.
     pub total: Nanos,
     /// First submit to last completion (CPU tier: making the bytes in its memory, or reading them).
     pub device: Nanos,
-    /// Of a write, the part of `total` before its tier had room for it; of a read, before a
-    /// faster tier had, where hits move up.
+    /// Part of `total` before a write's tier had room for it, or before a faster tier had room for
+    /// a read, where hits move up.
     pub room: Nanos,
     /// When it ended, on the clock of the shard that asked: when its last completion was seen, if
     /// nothing was left to do with what that brought. Who goes on at once need not look at the
@@ -36,7 +36,7 @@ impl OperationTimes {
     }
 }
 
-/// How a read ended.
+/// Result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
     /// The whole entry was read.
@@ -45,7 +45,7 @@ pub enum ReadOutcome {
         tier: Tier,
         /// Its size.
         bytes: u64,
-        /// How long it took.
+        /// Times of the read.
         times: OperationTimes,
     },
     /// There is no such entry.
@@ -54,14 +54,14 @@ pub enum ReadOutcome {
     Failed(IoError),
 }
 
-/// How a write ended.
+/// Result of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WriteOutcome {
     /// The whole entry was written.
     Written {
         /// Where it went.
         tier: Tier,
-        /// How long it took.
+        /// Times of the write.
         times: OperationTimes,
     },
     /// [`WriteMode::IfAbsent`], and it was there.
@@ -78,7 +78,7 @@ pub enum WriteOutcome {
     Failed(IoError),
 }
 
-/// What to do when the key is there.
+/// Action of a write when the key is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteMode {
     /// Replace the entry with a new version.
@@ -100,9 +100,9 @@ pub enum Message {
         ask: AskId,
         /// Who asks.
         from: ShardId,
-        /// What.
+        /// Key of the entry.
         key: EntryKey,
-        /// How urgent.
+        /// Urgency of the read.
         urgency: Urgency,
     },
     /// Write an entry that is yours by name.
@@ -111,13 +111,13 @@ pub enum Message {
         ask: AskId,
         /// Who asks.
         from: ShardId,
-        /// What.
+        /// Key of the entry.
         key: EntryKey,
         /// Its size.
         bytes: u64,
-        /// How urgent.
+        /// Urgency of the write.
         urgency: Urgency,
-        /// If it is there.
+        /// Action when it is there.
         mode: WriteMode,
     },
     /// Forget an entry of yours; nobody waits for an answer.
@@ -177,7 +177,7 @@ pub trait Links {
     fn send(&self, to: ShardId, message: Message) -> bool;
 }
 
-/// What a shard knows of a question of its own.
+/// Operation behind a question of a shard's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AskOrigin {
     /// When the operation began for which it is asked.
@@ -232,7 +232,7 @@ impl Asks {
         inner.slots.len() - inner.free.len()
     }
 
-    /// What is known of a question without an answer.
+    /// Operation behind a question without an answer.
     #[must_use]
     pub fn asked(&self, id: AskId) -> AskOrigin {
         let inner = &mut *self.inner.borrow_mut();

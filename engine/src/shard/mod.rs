@@ -1,8 +1,9 @@
 //! A shard: the keys that hash to it, their index, their tiers, their ring. One thread, no locks.
 //!
-//! What lives here: the asynchronous code that does what `placement` decides. It decides by itself
-//! only what no plan of a tier can know: that a lost drive's entries are dropped (`losses`), which
-//! reads and writes wait for an earlier write of their key (`arriving`), and that a hit moves up.
+//! It contains the asynchronous code that carries out the decisions of `placement`. It decides by
+//! itself only what no plan of a tier can know: that a lost drive's entries are dropped (`losses`),
+//! which reads and writes wait for an earlier write of their key (`arriving`), and that a hit moves
+//! up.
 
 mod arriving;
 mod data_path;
@@ -64,7 +65,7 @@ use arriving::ArrivingKeys;
 use data_path::{DataPath, DataPathConfig};
 use turns::Turns;
 
-/// What all shards of an engine share: atomics only.
+/// State that all shards of an engine share: atomics only.
 #[derive(Debug)]
 pub struct EngineShared {
     /// Budgets of the tiers.
@@ -84,8 +85,8 @@ pub struct EngineShared {
 }
 
 impl EngineShared {
-    /// What all shards together have got less of by now than was asked for, in a sentence each: the
-    /// CPU tier takes memory while it is used, so that the list may grow.
+    /// Shortfalls of all shards together so far, a sentence each: the CPU tier takes memory while
+    /// it is used, so that the list may grow.
     #[must_use]
     pub fn shortfalls(&self) -> Vec<String> {
         let unlocked = self.cpu.why_unlocked().map(|why| {
@@ -118,7 +119,7 @@ pub(crate) enum EntryData {
     Gpu(Rc<GpuEntry>),
 }
 
-/// Whoever wants to hear of entries that change their tier.
+/// Callback for entries that change their tier.
 pub type TransitionWatcher = Box<dyn Fn(Transition)>;
 
 /// A task for the shard's own thread.
@@ -157,15 +158,15 @@ pub struct Shard {
     on_transition: RefCell<Option<TransitionWatcher>>,
 }
 
-/// What a shard is made of.
+/// Parts of a shard.
 struct ShardParts {
-    /// Which one it is.
+    /// Number of the shard.
     id: ShardId,
-    /// Of how many.
+    /// Number of shards in the engine.
     shards: u16,
-    /// Of the run; content is named by it.
+    /// Random seed of the run; content is named by it.
     seed: u64,
-    /// How that content can be reduced.
+    /// Reducibility of that content.
     shape: Shape,
     /// Its clock.
     clock: Clock,
@@ -224,13 +225,13 @@ impl Shard {
         self.id
     }
 
-    /// How many there are.
+    /// Number of shards in the engine.
     #[must_use]
     pub fn shards(&self) -> u16 {
         self.shards
     }
 
-    /// What it shares with the others.
+    /// State shared with the other shards.
     #[must_use]
     pub fn shared(&self) -> &Arc<EngineShared> {
         &self.shared

@@ -32,14 +32,14 @@ use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 /// as many places.
 const RING_ENTRIES_MAX: u32 = 16_384;
 
-/// What all shards of one engine have in common.
+/// Settings and state that all shards of one engine have in common.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
-    /// How many shards there are.
+    /// Number of shards.
     pub shards: u16,
     /// Names the content of entries.
     pub seed: u64,
-    /// How that content can be reduced.
+    /// Reducibility of that content.
     pub shape: Shape,
     /// Budgets, memory and gates that they share.
     pub shared: Arc<EngineShared>,
@@ -55,7 +55,7 @@ pub struct Blueprint {
     pub passthrough: bool,
     /// Memory for buffers, all shards together, bytes.
     pub buffer_bytes: u64,
-    /// How much of what is read is checked.
+    /// Share of the data read that is checked.
     pub verify: VerifyMode,
     /// Whether writes are flushed.
     pub durability: Durability,
@@ -66,9 +66,9 @@ pub struct Blueprint {
     pub gives_drives_up: bool,
 }
 
-/// What is each shard's own: the world around it, and how it reaches the others.
+/// Parts that are each shard's own: the world around it, and its way to the others.
 pub struct Seat {
-    /// Which one it is.
+    /// Number of the shard.
     pub id: ShardId,
     /// Storage device that the shard submits its I/Os to.
     pub device: Rc<dyn Device>,
@@ -197,19 +197,19 @@ struct Joined {
     without_direct: Option<String>,
 }
 
-/// What a shard on a thread of its own is opened with. Goes to that thread.
+/// Specification of a shard on a thread of its own. Goes to that thread.
 pub struct ShardSpec {
-    /// Which one it is.
+    /// Number of the shard.
     pub id: ShardId,
     /// The data files that all shards share, one a drive.
     pub files: Arc<[Arc<DataFile>]>,
     /// Objects in place of the one drive, whose file then holds nothing.
     pub objects: Option<Arc<ObjectSpace>>,
-    /// What all shards have in common.
+    /// Settings and state that all shards have in common.
     pub blueprint: Arc<Blueprint>,
 }
 
-/// What the shard got, for the report.
+/// Facts about an opened shard, for the report.
 #[derive(Clone, Debug)]
 pub struct ShardFacts {
     /// Features of io_uring that the kernel granted to the shard's ring.
@@ -220,7 +220,7 @@ pub struct ShardFacts {
     pub buffer_bytes: u64,
     /// Whether GPUs reach the buffers without a copy between; none where there is no GPU.
     pub gpu_reaches_buffers: Option<bool>,
-    /// What was less than asked for, in a sentence each.
+    /// Shortfalls, a sentence each.
     pub shortfalls: Vec<String>,
 }
 
@@ -390,7 +390,7 @@ fn open_objects(space: Arc<ObjectSpace>, ring: Rc<Ring<Ticket>>) -> Rc<dyn Devic
 /// Between two looks at jobs whose bell did not ring, as when the device was lost.
 const GPU_LOOK: Nanos = Nanos::from_ms(5);
 
-/// What a shard asks of its GPUs, for as long as the shard is there.
+/// Lanes of a shard to its GPUs, for as long as the shard is there.
 struct Lanes {
     jobs: Weak<GpuLane>,
     direct: Weak<DirectLane>,

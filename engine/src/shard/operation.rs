@@ -19,7 +19,7 @@ use crate::placement::{AdmitState, EntryId, EntryState, EntryView};
 use crate::tier::cpu::CpuEntry;
 use crate::units::{BLOCK_BYTES, round_up_to_block};
 
-/// What moving an entry's bytes took.
+/// Device time of moving an entry's bytes, and when it ended.
 #[derive(Clone, Copy)]
 pub(super) struct Moved {
     device: Nanos,
@@ -246,7 +246,7 @@ impl Shard {
         Ok(moved)
     }
 
-    /// What is read goes to the model's GPU, where there is one.
+    /// Moves the bytes read to the model's GPU, where there is one.
     async fn land_hollow(&self, view: &EntryView) {
         if let Content::Hollow(hollow) = &self.path.config.content
             && self.shared.budgets.capacity_bytes(Tier::Gpu) > 0
@@ -474,7 +474,7 @@ impl Shard {
         ContentName { seed: self.seed, key, version }
     }
 
-    /// What an entry of so many bytes holds.
+    /// Content of an entry of `bytes`.
     #[inline]
     pub(super) fn named_content(&self, key: EntryKey, version: u32, bytes: u64) -> NamedContent {
         NamedContent::new(self.content_name(key, version), bytes, &self.shape)

@@ -1,9 +1,9 @@
-//! What the kernel says of a thread: whether it runs, sleeps or waits for a device, and what it has
-//! used. Two samples tell a spin from a sleep.
+//! Samples of a thread from the kernel: whether it runs, sleeps or waits for a device, and what it
+//! has used. Two samples tell a spin from a sleep.
 
 use crate::clock::{Nanos, SECOND};
 
-/// What a thread does, as `/proc/PID/task/TID/stat` puts it (proc_pid_stat(5)).
+/// State of a thread, as `/proc/PID/task/TID/stat` puts it (proc_pid_stat(5)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadState {
     /// It runs, or waits for a core (`R`).

@@ -57,7 +57,7 @@ pub struct CpuPool {
     next_chunk: AtomicU32,
     free: ArrayQueue<u32>,
     gauge: Option<MemoryGauge>,
-    /// Of the threads that have the memory.
+    /// NUMA nodes of the threads that have the memory.
     nodes: NumaNodes,
     /// Set when what comes in steps was told to come from these nodes.
     is_spread: OnceLock<()>,

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use crate::error::GpuFault;
 
-/// Whoever has to have host memory page-locked to reach it directly.
+/// Locks pages of host memory, for devices that reach it directly.
 pub trait PageLocker: Send + Sync + Debug {
     /// Has the devices reach host memory without a copy between, until the answer is dropped.
     ///

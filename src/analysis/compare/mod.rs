@@ -20,16 +20,16 @@ use crate::results::{Code, Document};
 /// two sides' draws are independent.
 const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
 
-/// What an interval rests on.
+/// Source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// How trials differ from one another.
+    /// Variation between trials.
     Trials,
-    /// How many events there were, taken as independent of each other.
+    /// Number of events, taken as independent of each other.
     Events,
-    /// How the seconds of a run differ.
+    /// Variation between the seconds of a run.
     Seconds,
 }
 
@@ -45,7 +45,7 @@ impl Basis {
     }
 }
 
-/// What can be said.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -82,21 +82,21 @@ impl Verdict {
 pub struct Row {
     /// Key of the metric, as in `Metric::key`.
     pub metric: &'static str,
-    /// What is a win.
+    /// Direction that counts as a win.
     pub better: Better,
-    /// Of trials their geometric mean.
+    /// Value of the baseline; for trials, their geometric mean.
     pub baseline: f64,
-    /// The same of the candidate.
+    /// Value of the candidate, likewise.
     pub candidate: f64,
     /// Candidate over baseline; `None` when that is 0.
     pub ratio: Option<f64>,
-    /// Of the ratio, with a confidence of 95 %.
+    /// Confidence interval of the ratio, at 95 %.
     pub interval: Option<Interval>,
-    /// What it rests on.
+    /// Basis of the interval.
     pub basis: Option<Basis>,
-    /// Why there is none.
+    /// Reason why there is no interval.
     pub no_interval: Option<&'static str>,
-    /// What can be said.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
@@ -112,7 +112,7 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Which of them to go by, and why.
     pub trust: Vec<Advice>,
-    /// What was published of the configuration that both sides ran, if anything was.
+    /// Ratios published for the configuration that both sides ran, if any.
     pub published: Vec<Published>,
     /// Settings that are not the same.
     pub configuration_differences: Vec<Difference>,
@@ -120,7 +120,7 @@ pub struct Comparison {
     pub machine_differences: Vec<Difference>,
     /// Whether what each of them read came from its device; without those that don't say.
     pub cold_reads: Vec<ColdSide>,
-    /// What else to know.
+    /// Further notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ pub struct Comparison {
 pub struct ColdSide {
     /// Which side it is, `baseline` or `candidate`.
     pub side: &'static str,
-    /// What its counters say.
+    /// Verdict of the side's counters on its reads.
     pub reads: ColdReads,
 }
 

@@ -3,8 +3,9 @@
 //! reaches from the first start to the last end. Other runs are taken to have followed one another:
 //! times add up too, so a rate is that of all runs together over all their time.
 //!
-//! How each figure merges is said by its type, in `results::document`. What can't be merged is
-//! null: what a tier held at the end, the health's verdict. The runs' own files keep it.
+//! The type of each figure determines how it merges, in `results::document`. Figures that can't be
+//! merged are null: the contents of a tier at the end, the health's verdict. The runs' own files
+//! keep them.
 
 mod ranks;
 mod told;

@@ -120,7 +120,7 @@ pub fn hosts(documents: &[&Document]) -> Vec<HostRow> {
     rows.into_values().collect()
 }
 
-/// What the ranks are together.
+/// Combines the ranks of one launch.
 #[must_use]
 pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
     let first = documents.iter().find_map(|one| one.ringfall.rank.as_ref());
@@ -145,7 +145,7 @@ pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
     }
 }
 
-/// What a reader should know of them.
+/// Warnings about the launch.
 #[must_use]
 pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     let mut warnings = Vec::new();

@@ -101,7 +101,7 @@ fn merged(ranks: &[RunResult]) -> Value {
     serde_json::to_value(merged).unwrap()
 }
 
-/// What files say of themselves may be anything: neither memory nor a sum follows it without end.
+/// Tests that implausible claims in files cost neither unbounded memory nor an endless sum.
 #[test]
 fn ranks_that_claim_more_than_can_be_are_merged_all_the_same() {
     let mut ranks = [rank(0, 0..500, 0.0), rank(1, 500..1_000, 0.0)];

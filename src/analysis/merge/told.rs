@@ -4,8 +4,8 @@
 use crate::results::document::Union;
 use crate::results::{Code, Document, Warning};
 
-/// What all results warn of, each kind in the words of the first that does, with how many there
-/// are of it. Ranks are called by their numbers, other results by their order.
+/// Merges the warnings of all results: each kind in the words of the first result that has it, with
+/// the number of results. Ranks are named by their numbers, other results by their order.
 #[must_use]
 pub fn together(documents: &[&Document], is_launch: bool) -> Union<Warning> {
     let mut told: Vec<(&Code, Vec<Warning>)> = Vec::new();

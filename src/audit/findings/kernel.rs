@@ -137,7 +137,7 @@ impl Held<'_> {
         self.ranks.iter().filter_map(|rank| value(direction.gib(rank))).sum()
     }
 
-    /// What all files with times count of a direction, GiB.
+    /// Bytes of a direction counted by all files, GiB; `None` where a file has no times.
     fn counted_gib(&self, all: &[Iostat], direction: Direction) -> Option<f64> {
         let bytes = all.iter().map(|file| Some(file.counted?.bytes[direction.index()]));
         Some(bytes.sum::<Option<f64>>()? / GIB)

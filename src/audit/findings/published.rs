@@ -12,7 +12,7 @@ use super::{about, percent, shown};
 /// Relative difference that rounding can't make.
 const ROUNDING: f64 = 1e-6;
 
-/// How the harness makes one figure of those of the ranks.
+/// Rule by which the harness combines the figures of the ranks into one.
 enum How {
     /// Summed over ranks, averaged over trials.
     MeanOfSums,

@@ -169,7 +169,7 @@ fn without_storage_tier(leaf: &Leaf, group: &Group, ranks: &[&Rank]) -> Finding 
     finding
 }
 
-/// How far the trials lie apart in one direction, as a share of their mean, and the rate of each.
+/// Spread of the trials in one direction, as a share of their mean, and the rate of each.
 type Spread = (f64, Direction, Vec<(u32, f64)>);
 
 /// Trials of one option that differ.

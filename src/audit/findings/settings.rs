@@ -62,7 +62,7 @@ pub(super) fn fsync_too_fast(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
-/// How large an entry was that was made stable so fast.
+/// Clause with the mean size of the entries that were made stable so fast.
 fn mean_entry(fast: &[&Rank]) -> String {
     let gib: f64 = fast.iter().filter_map(|rank| value(rank.write_gib)).sum();
     let writes: f64 = fast.iter().filter_map(|rank| value(rank.prefill_writes)).sum();

@@ -23,7 +23,7 @@ fn slowest_input(rank: &Rank) -> Option<Input> {
     Some(Input::number(&rank.file, key, slowest.value * factor, unit))
 }
 
-/// What the span of a rank is bounded by.
+/// Inputs that bound the span of a rank.
 fn span_inputs(rank: &Rank) -> Vec<Input> {
     let elapsed = rank.elapsed_s.map(|figure| Input::of(&rank.file, figure, "s"));
     let log = rank.from_log.as_ref().map(|log| {

@@ -35,10 +35,10 @@ use screen::watched;
 
 use super::run::check_output_writable;
 
-/// Does what was asked for.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// What was asked for can't be meant or done.
+/// Invalid arguments, or a failure of the work itself.
 pub fn run(args: &CheckpointArgs) -> Result<Exit> {
     match &args.command {
         CheckpointCommand::Write(args) => write(args),
@@ -113,7 +113,7 @@ fn write_to<T: Target>(
     finish(&args.stream, &result)
 }
 
-/// What an interrupted save says.
+/// Reports an interrupted save.
 fn interrupted_write(session: &Session) -> Exit {
     let moved = human(session.meter.progress().moved_bytes);
     crate::stderr::tell(format_args!(

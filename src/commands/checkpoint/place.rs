@@ -35,7 +35,7 @@ macro_rules! with_target {
 }
 pub(super) use with_target;
 
-/// What was typed means.
+/// Parses a path or URL.
 fn place(typed: &Path) -> Result<Place> {
     Ok(match typed.to_str() {
         // A path may be any bytes, a URL may not.
@@ -121,7 +121,7 @@ fn check_flags(stream: &StreamArgs, places: &[Place]) -> Result<()> {
 fn open_objects(stream: &StreamArgs, url: &crate::objects::ObjectUrl) -> Result<AnyTarget> {
     use std::time::Duration;
 
-    /// How long the store may take to answer before it is told that it is waited for.
+    /// Longest wait for the store's answer before a line says that it is waited for.
     const AWAITED_MIN: Duration = Duration::from_secs(2);
     let mut is_told = stream.quiet;
     let mut awaited = |waited| {

@@ -52,7 +52,7 @@ pub(super) fn models_page() -> String {
     page
 }
 
-/// What is to be written.
+/// Manifest of the checkpoint to write.
 ///
 /// # Errors
 /// No such model, or ranks that can't be divided so.
@@ -120,7 +120,7 @@ fn shards_of(job: &JobArgs, parameters: u64) -> Result<Vec<u64>, InputError> {
 /// take more than half of the memory that is left.
 ///
 /// # Errors
-/// What was given does not fit in memory.
+/// The chunks do not fit in memory.
 pub(super) fn stream_settings(stream: &StreamArgs) -> Result<StreamSettings> {
     let room = Room::look();
     let memory = room.memory.as_ref().map_or(u64::MAX, |memory| memory.bytes / MEMORY_PART);

@@ -1,4 +1,4 @@
-//! What a command did, as it is written in JSON.
+//! Result of a checkpoint command, as it is written in JSON.
 
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::metrics::Histogram;
@@ -14,7 +14,7 @@ use crate::host::peak_rss_bytes;
 /// Version of this document.
 const FORMAT_VERSION: u32 = 1;
 
-/// What a command did.
+/// Result of a checkpoint command.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::commands) struct CheckpointResult {
@@ -33,7 +33,7 @@ pub(in crate::commands) struct CheckpointResult {
     /// Whether content went through the page cache (`--io buffered`): memory may have taken what
     /// was written and served what was read, so that no rate is the storage's own.
     pub through_page_cache: bool,
-    /// Of a comparison, the other place that was written to.
+    /// Second target, in a comparison.
     pub beside: Option<String>,
     /// Bytes of all shards.
     pub total_bytes: u64,
@@ -79,7 +79,7 @@ pub(in crate::commands) struct TrainingFigures {
     pub interval_s: f64,
     /// From the beginning to the end of the last save or restore, s.
     pub elapsed_s: f64,
-    /// Of that, computing, s.
+    /// Part of the elapsed time that was spent computing, s.
     pub computed_s: f64,
     /// Whether it was interrupted.
     pub interrupted: bool,
@@ -89,9 +89,9 @@ pub(in crate::commands) struct TrainingFigures {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::commands) struct Save {
-    /// Of the training job; of a comparison the trial.
+    /// Step of the training job; in a comparison, number of the trial.
     pub step: u32,
-    /// How the save was made, `stream` or `generate-first`.
+    /// Method of the save: `stream` or `generate-first`.
     pub way: &'static str,
     /// The directory or object store that it went to.
     pub target: String,
@@ -110,7 +110,7 @@ pub(in crate::commands) struct Save {
     pub bytes_per_s: f64,
     /// Highest resident memory of the process until then, bytes.
     pub peak_rss_bytes: Option<u64>,
-    /// Of a chunk, from when it was given to the target until it was stored, ms.
+    /// Latency of a chunk, from when it was given to the target until it was stored, ms.
     pub chunk_latency_ms: Latency,
     /// Bytes stored in each second.
     pub bytes_by_second: Vec<u64>,
@@ -120,13 +120,13 @@ pub(in crate::commands) struct Save {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::commands) struct Restore {
-    /// Of the training job.
+    /// Step of the training job.
     pub step: u32,
     /// When it began, since the job began, s.
     pub began_s: f64,
     /// Number of bytes that this restore read.
     pub bytes: u64,
-    /// How long it took, s.
+    /// Duration of the restore, s.
     pub elapsed_s: f64,
     /// Bytes read over that time.
     pub bytes_per_s: f64,
@@ -136,7 +136,7 @@ pub(in crate::commands) struct Restore {
     pub blocks_bad: u64,
     /// The first of each chunk, of 16 chunks at most.
     pub bad_blocks: Vec<BadBlock>,
-    /// Of a chunk, from when it was asked for until it was there, ms.
+    /// Latency of a chunk, from when it was requested until it was there, ms.
     pub chunk_latency_ms: Latency,
     /// Bytes read in each second.
     pub bytes_by_second: Vec<u64>,
@@ -170,7 +170,7 @@ fn rate(bytes: u64, time: Nanos) -> f64 {
 }
 
 impl CheckpointResult {
-    /// Of a command that has ended, without what it did.
+    /// Creates the result of a command that has ended, without its saves and restores.
     pub(super) fn of<T: Target>(
         command: &'static str,
         target: &T,
@@ -238,7 +238,7 @@ impl CheckpointResult {
 }
 
 impl Save {
-    /// Of a save that has just ended.
+    /// Creates the record of a save that has just ended.
     pub(super) fn of(
         target: String,
         step: u32,
@@ -270,7 +270,7 @@ impl Save {
 }
 
 impl Restore {
-    /// Of a restore that has ended.
+    /// Creates the record of a restore that has ended.
     pub(super) fn of(step: u32, began: Nanos, restored: &Restored) -> Restore {
         Restore {
             step,

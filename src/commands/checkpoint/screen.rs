@@ -1,5 +1,5 @@
-//! What a person sees while chunks move: one line that is rewritten on a terminal, a line every
-//! 10 s elsewhere, always on standard error.
+//! Progress display while chunks move, always on standard error: one line that is rewritten on a
+//! terminal, a line every 10 s elsewhere.
 
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,7 +13,7 @@ use crate::host::{is_watched, live_line};
 use crate::interrupt::Interrupt;
 use crate::outlet::{Stream, notices};
 
-/// How often the line changes on a terminal, and elsewhere.
+/// Intervals at which the line changes, on a terminal and elsewhere.
 const PERIODS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 
 /// Does something, and shows how far it is meanwhile.

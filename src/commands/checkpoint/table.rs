@@ -1,4 +1,4 @@
-//! What a command did, as text on a terminal.
+//! Result of a checkpoint command, as text on a terminal.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ pub(super) fn page(result: &CheckpointResult) -> String {
     page
 }
 
-/// What stood between the figures and the storage.
+/// Writes which caches and syncs stood between the figures and the storage.
 fn cached(page: &mut String, result: &CheckpointResult) {
     let written = match result.durable {
         true => "writes count until fsync",

@@ -17,7 +17,7 @@ const CAPACITY: &str = "storage_capacity_bytes";
 const COMPUTED: &str = "computed";
 const DEPTH: &str = "queue_depth";
 
-/// What is to be merged.
+/// Inputs of a merge.
 pub(super) enum Expanded {
     /// Results of runs, or of ranks of one launch.
     Results(Vec<PathBuf>),
@@ -150,7 +150,7 @@ pub(super) fn is_worked_out(first: &Document, second: &Document, key: &str) -> b
     is_computed(first) && is_computed(second)
 }
 
-/// What was merged, in a sentence.
+/// Describes in a sentence the ranks that were merged.
 pub(super) fn page(report: &MergedReport, launch: &Launch, seconds: f64) -> String {
     let count = report.ranks.len();
     let of = match launch.size {
@@ -197,8 +197,7 @@ pub(super) fn table(page: &mut String, report: &MergedReport) {
     }
 }
 
-/// What a reader should know of the ranks: the depth that they found, their share of the limits,
-/// what went wrong.
+/// Writes warnings about the ranks: the depth that they found, their share of the limits, failures.
 pub(super) fn warned(page: &mut String, merged: &Document) {
     let found = merged.ringfall.queue_depth.as_ref();
     if let Some((chosen, text)) = found.and_then(|it| it.chosen.known().zip(it.text.as_ref())) {
@@ -213,8 +212,8 @@ pub(super) fn warned(page: &mut String, merged: &Document) {
     }
 }
 
-/// How much the ranks used of what the storage can do for all of them; none where that is not
-/// known.
+/// Line that says how much of the storage's limits the ranks used together; none where the limits
+/// are unknown.
 fn limits_line(merged: &Document) -> Option<String> {
     let limits = merged.ringfall.roofline.as_ref()?;
     let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{rate:.3} GiB/s"));

@@ -11,10 +11,10 @@ use anyhow::Result;
 use crate::cli::{MlperfArgs, MlperfCommand};
 use crate::exit::Exit;
 
-/// Does what is asked for.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// What was typed can't be meant, or could not be done.
+/// Invalid arguments, or a failure of the work itself.
 pub fn run(args: &MlperfArgs, command_line: Vec<String>) -> Result<Exit> {
     match &args.command {
         MlperfCommand::Shim(args) => shim::run(args),

@@ -17,7 +17,7 @@ use crate::mlperf::place::{Place, results_in};
 use crate::results::Code;
 use crate::results::document::ResultFile;
 
-/// How often a wait looks for an interrupt.
+/// Interval at which a wait checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 /// Added to the name of a result that a later one replaces; the harness does not read it then.
 const SUPERSEDED: &str = ".superseded";
@@ -72,7 +72,7 @@ fn tell_others(own: &RunArgs, error: &anyhow::Error, delay_s: u64, interrupt: &I
     }
 }
 
-/// What the rank runs, and where.
+/// Arguments and place of this rank's own run.
 pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place) {
     let (outputs, caches) = (&args.rank_output_base, &args.rank_cache_base);
     let place = Place::of(rank, outputs, caches, args.seed_base, unix_s);

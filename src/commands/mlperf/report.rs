@@ -30,7 +30,7 @@ pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Ex
     }
 }
 
-/// What is shown of a run and the one that it is compared with.
+/// View of a run and, if there is one, of its baseline.
 pub(super) fn shown<'a>(
     run: &'a Path,
     added: &'a Added,

@@ -32,7 +32,7 @@ use crate::show::{mlperf_text, write_mlperf_html};
 /// Runs the sequence, adds it up, and shows it.
 ///
 /// # Errors
-/// What was typed can't be run, or files can't be written. A trial that fails is none.
+/// Arguments that can't be run, or files that can't be written. A failed trial is no error.
 pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit> {
     let prepared = prepare(args, command_line);
     if args.dry_run {
@@ -70,7 +70,7 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// What a sequence needs before the first trial.
+/// State that a sequence needs before the first trial.
 struct Prepared {
     sequence: Sequence,
     cache: PathBuf,
@@ -158,7 +158,7 @@ fn owner_of(args: &MlperfRunArgs, sequence: &Sequence) -> Result<Owner> {
     }
 }
 
-/// What a trial would refuse is refused before the first.
+/// Refuses, before the first trial, arguments that a trial would refuse.
 fn check(sequence: &Sequence, cache: &Path) -> Result<()> {
     for trial in sequence.all().filter(|trial| trial.number == 0) {
         let arguments = sequence.arguments(&trial, Path::new("/run"), cache);
@@ -196,7 +196,7 @@ fn outlook(sequence: &Sequence, run: &Path, cache: &Path) -> String {
     page
 }
 
-/// What is not as the rules have it.
+/// Lists the departures from the benchmark's rules.
 fn told(sequence: &Sequence) -> Vec<String> {
     let mut sentences = vec![NOT_CLOSED.to_owned()];
     let departures = sequence.departures();
@@ -304,7 +304,7 @@ impl Finished<'_> {
         Ok(added)
     }
 
-    /// What all ranks printed in each trial, one after the other, where the harness has it.
+    /// Concatenates the output of all ranks, one log per trial, where the harness has it.
     fn gather_logs(&self, batch: &Batch, ranks: u32) -> Result<()> {
         for job in &batch.jobs {
             let path = log_of(self.run, &job.name);

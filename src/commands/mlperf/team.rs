@@ -122,7 +122,7 @@ impl Team {
         self.interrupt.is_set() || self.failure().is_some()
     }
 
-    /// What became of another rank that is gone.
+    /// Reason why another rank is gone, if one is.
     pub(super) fn failure(&self) -> Option<String> {
         self.group.as_ref()?.failure()
     }

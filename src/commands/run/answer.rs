@@ -16,9 +16,9 @@ use crate::outlet;
 /// A run that is interrupted ends within this: 10 s for what is in flight, 5 s each for reports and
 /// for threads, 8 s for deleting its data, and what is left for writing the results.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
-/// How often it is looked whether a signal came.
+/// Interval of the checks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a terminal or a disk is waited for that is to take the last line.
+/// Longest wait for a terminal or disk to take the last line.
 const LAST_LINE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// See the module. Signals are answered until it is dropped.
@@ -46,13 +46,13 @@ impl Answer {
         Answer { _ends: ends, is_written }
     }
 
-    /// What was measured so far is in the file for the results.
+    /// Notes that the partial results are in the results file.
     pub(super) fn note_written(&self) {
         self.is_written.store(true, Ordering::SeqCst);
     }
 }
 
-/// What is known of a run that does not come to its end.
+/// Facts for the message about a run that does not end.
 struct LastWords {
     places: Vec<PathBuf>,
     output: PathBuf,

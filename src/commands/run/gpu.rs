@@ -20,14 +20,14 @@ const TRIED_BYTES: u64 = 64 << 20;
 /// Longest trial of GPUDirect Storage: opening its driver takes seconds on machines with many GPUs.
 const DIRECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// What a run is given of the tier that its plan asks for.
+/// GPU tier that was opened for a run.
 #[derive(Default)]
 pub(super) struct OpenGpu {
     /// Its memory; none where there is no tier, or where entries have no bytes.
     pub memory: Option<Arc<dyn GpuMemory>>,
     /// Opens its way to the data files past host memory, where that is to be tried.
     pub direct: Option<DirectOpener>,
-    /// What became of what was asked for; none where nothing was.
+    /// Report on the requested tier; none where none was requested.
     pub outcome: Option<GpuOutcome>,
 }
 
@@ -90,7 +90,7 @@ impl Opened {
         }
     }
 
-    /// What opens the way past host memory, where that is to be tried.
+    /// Opener of the path past host memory, where that is to be tried.
     fn direct(&self, plan: &Plan) -> Option<DirectOpener> {
         if !tries_direct(plan) {
             return None;
@@ -123,7 +123,7 @@ fn tries_direct(plan: &Plan) -> bool {
         }
 }
 
-/// How bytes go where the way past host memory is not tried, or was not opened yet.
+/// Transfer report where the path past host memory is not tried, or was not opened yet.
 fn way_without_files(plan: &Plan) -> GpuTransferOutcome {
     let why = match plan.gpu_transfer {
         GpuTransfer::Pinned => None,
@@ -138,7 +138,7 @@ fn way_without_files(plan: &Plan) -> GpuTransferOutcome {
     }
 }
 
-/// How bytes go when it was tried.
+/// Transfer report after the path past host memory was tried.
 pub(super) fn way_with_files(plan: &Plan, opened: Result<(), String>) -> GpuTransferOutcome {
     GpuTransferOutcome {
         is_direct: opened.is_ok(),

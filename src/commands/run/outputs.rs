@@ -93,7 +93,7 @@ pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> Re
     Ok(write_output(path, job.as_bytes())?)
 }
 
-/// What a results file of a few minutes takes: there must be room for it before the run begins.
+/// Size of the results of a few minutes: there must be room for them before the run begins.
 const RESULT_BYTES: usize = 256 << 10;
 
 /// Whether a file can be written there when the run is over.

@@ -1,4 +1,4 @@
-//! What is done with an open store before the run: preconditioning, a fresh roofline.
+//! Work on an open store before the run: preconditioning, a fresh roofline.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,14 +26,14 @@ use crate::store::Store;
 const FRESH_RANGE_BYTES: u64 = 4 * GIB;
 /// Memory of its buffers.
 const FRESH_BUFFER_BYTES: u64 = 256 * MIB;
-/// What measuring it may take, seconds. A drive of 100 MB/s writes its range in 45 s.
+/// Time limit of the fresh roofline, seconds. A drive of 100 MB/s writes its range in 45 s.
 const FRESH_TIME_LIMIT_S: u32 = 300;
 /// Capacities written by default: the second pass finds the drive as the first left it.
 const CAPACITIES: u64 = 2;
-/// How often it is looked how far preconditioning is.
+/// Interval of the checks on preconditioning's progress.
 const PRECONDITION_LOOK: Duration = Duration::from_millis(100);
 
-/// How often progress is told where no terminal is.
+/// Interval between progress lines where there is no terminal.
 const PLAIN_PERIOD: Duration = Duration::from_secs(10);
 
 /// Where it is told.
@@ -78,7 +78,7 @@ impl Told {
     }
 }
 
-/// How far the preallocation is, and how long the rest takes at the pace so far.
+/// Describes the progress of preallocation, and the time left at the pace so far.
 pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> String {
     let mut text = format!("preallocating: {} of {}", human(done_bytes), human(all_bytes));
     if done_bytes > 0 {
@@ -89,7 +89,7 @@ pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> St
     text
 }
 
-/// What was done.
+/// Results of the preparation.
 #[derive(Default)]
 pub(super) struct Prepared {
     pub precondition: Option<PreconditionReport>,
@@ -229,7 +229,8 @@ fn precondition_all(
     })
 }
 
-/// What is written next, and what of it the tiers hold: a size of 0 is known only now.
+/// Announces the population to be written, and how much of it the tiers hold: a size of 0 is known
+/// only now.
 fn tell_population(plan: &Plan, store: &Store, told: &mut Told) {
     let estimate = plan.workload_config().population_estimate();
     if estimate.entries == 0 {

@@ -50,7 +50,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// Of ranks, rank 0 shows what all of them are together.
+/// Shows the merged result of all ranks; called on rank 0.
 pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
     if plan.json {
         crate::commands::print_json(&sorted(&merged.document)?)?;
@@ -73,12 +73,12 @@ pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
     Ok(())
 }
 
-/// What is told while the run goes on.
+/// Stream of the messages during the run.
 pub(super) fn output(plan: &Plan) -> Box<dyn Write> {
     Box::new(notices(stream(plan)))
 }
 
-/// What people read goes to standard output, unless the JSON does.
+/// Stream of the text for people: standard output, unless the JSON goes there.
 pub(super) fn stream(plan: &Plan) -> Stream {
     if plan.json { Stream::Err } else { Stream::Out }
 }

@@ -45,7 +45,7 @@ pub fn of(plan: &Plan) -> RunSettings {
     }
 }
 
-/// What only the engine is asked: a setting that it knows is handed to it here, and nowhere else.
+/// Settings of the engine itself: they are handed to it here, and nowhere else.
 fn engine(plan: &Plan) -> EngineBuilder {
     Engine::builder()
         .layout(plan.layout)

@@ -1,4 +1,4 @@
-//! What the tiers came to hold, and where that is less than they were to.
+//! Capacities that the tiers reached, and shortfalls against the requested ones.
 
 use ringfall_engine::clock::Nanos;
 use ringfall_engine::tier::{TIER_COUNT, Tier};
@@ -8,7 +8,7 @@ use crate::facts::{TierShortage, TierState};
 use crate::run::RunOutcome;
 use crate::store::Store;
 
-/// What the machine had less of when the run began.
+/// Shortages known when the run began.
 pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
     let cpu = plan.cpu_memory_wanted.as_ref().map(|(wanted_bytes, why)| TierShortage {
         tier: Tier::Cpu,
@@ -45,7 +45,7 @@ pub(super) fn of(at_first: &[TierShortage], outcome: &RunOutcome) -> Vec<TierSho
     at_first.iter().cloned().chain(later).collect()
 }
 
-/// What each tier holds at the end, with the capacity that it then has.
+/// Contents of each tier at the end, with the capacity that it then has.
 pub(super) fn tiers(
     plan: &Plan,
     storage_bytes: u64,

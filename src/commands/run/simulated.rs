@@ -33,8 +33,8 @@ use crate::run::{self, Assignment, BEGIN, VirtualGpus, VirtualSystem};
 use crate::show::who;
 use crate::source::Reading;
 
-/// What an I/O takes when no drive is simulated: something, or users without pauses would do
-/// infinitely much in no time.
+/// Duration of an I/O when no drive is simulated: it is above zero, or users without pauses would
+/// do infinitely much in no time.
 const IDEAL: Nanos = MICROSECOND;
 const LOGICAL_IO_BYTES: u32 = 64 << 20;
 const LOGICAL_DEPTH: u32 = 16;

@@ -1,5 +1,5 @@
-//! What is told and sampled while a run goes on: the banner, the progress line, the machine's
-//! counters at the edges of the window.
+//! Messages and samples during a run: the banner, the progress line, the machine's counters at the
+//! edges of the window.
 
 use std::io::Write;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::show::progress::ProgressLine;
 use crate::show::{Banner, print_banner};
 use crate::store::{Place, Store};
 
-/// How long a store may take to answer before somebody is told that it is waited for.
+/// Longest wait for a store's answer before a line says that it is waited for.
 const AWAITED_MIN: Duration = Duration::from_secs(2);
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
@@ -70,7 +70,7 @@ pub(super) struct Teller<'a> {
     pub(super) giving_space: Option<(Told, Nanos)>,
     pub(super) prepared: Prepared,
     trace: Option<Result<BlockTrace, String>>,
-    /// What the trace came to.
+    /// Figures of the block trace.
     pub(super) block_trace: Option<Result<BlockTraceFigures, String>>,
     pub(super) machine: Machine,
     pub(super) drives: Vec<Drive>,
@@ -146,7 +146,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What the kernel counted between each two readings.
+    /// Differences between successive readings of the kernel's counters.
     pub(super) fn kernel_seconds(&self) -> Vec<KernelSecond> {
         let Some((begin, _)) = self.series.first().copied() else { return Vec::new() };
         let seconds = Nanos::as_secs_f64;
@@ -170,7 +170,7 @@ impl<'a> Teller<'a> {
         links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
     }
 
-    /// What the kernel counted in the window, for every device below the store.
+    /// Kernel counters over the window, for every device below the store.
     pub(super) fn chain_deltas(&self) -> Vec<BlockDelta> {
         let [before, after] = &self.chain;
         let pairs = before.iter().zip(after).zip(&self.machine.device_chain);
@@ -226,7 +226,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What became of each drive.
+    /// Outcome of each drive.
     pub(super) fn drive_outcomes(&self, outcome: &RunOutcome) -> Vec<DriveOutcome> {
         let topology = Topology::of_machine();
         let drives = self.drives.iter().enumerate().map(|(index, drive)| {

@@ -1,5 +1,5 @@
-//! What ranks of one launch do together beside the run itself: they meet, and when they have ended,
-//! rank 0 merges what all of them have measured.
+//! Work of the ranks of one launch besides the run itself: they meet, and when they have ended,
+//! rank 0 merges their results.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::results::document::read_bytes;
 use crate::results::write_json;
 use crate::show::{Named, write_html, write_sheet};
 
-/// What each rank hands to rank 0, and what rank 0 says when it has merged all of them.
+/// Topic of each rank's result, and topic by which rank 0 says that all are merged.
 const RESULT: Topic = Topic("result");
 const DONE: Topic = Topic("done");
 /// Said with it where every rank was there to the end.
@@ -42,7 +42,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Of a rank that waits for the others; none for one that does not.
+    /// Joins the other ranks, if the plan waits for them.
     ///
     /// # Errors
     /// MPI was asked for, and can't begin.
@@ -50,7 +50,7 @@ impl Launch {
         awaited(plan).map_or(Ok(None), Launch::of)
     }
 
-    /// Of a rank, if it can meet the others.
+    /// Joins the other ranks, if this one can meet them.
     ///
     /// # Errors
     /// MPI was asked for, and can't begin.
@@ -140,7 +140,7 @@ pub fn tell_ranks_that_wait(args: &RunArgs, file: Option<&ConfigFile>, why: &str
     }
 }
 
-/// What became of the group when its run was over.
+/// Outcome of the group's run.
 #[derive(Default)]
 pub(super) struct Together {
     /// On rank 0: all results as one; none where they are not merged.
@@ -230,8 +230,8 @@ pub(super) fn write_merged(merged: &Merged, outputs: &MergedOutputs) -> Result<(
     Ok(())
 }
 
-/// What a rank hands over: where its result is, and the result itself where rank 0 may not see the
-/// same files.
+/// Result that a rank hands over: its path, and its content where rank 0 may not see the same
+/// files.
 #[derive(Serialize, Deserialize)]
 struct HandOver {
     file: PathBuf,

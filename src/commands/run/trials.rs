@@ -71,7 +71,7 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// What is found wanting before anything is opened, and what is read.
+/// Checks everything that can be checked before anything is opened, then reads the inputs.
 fn prepare(plan: &Plan) -> Result<Sources> {
     check_outputs(plan)?;
     check_device_may_be_destroyed(plan)?;
@@ -90,7 +90,7 @@ struct Complete {
     together: Vec<ResultFile>,
 }
 
-/// What all trials have in common.
+/// State shared by all trials.
 struct Trials<'a> {
     plan: &'a Plan,
     command_line: &'a [String],
@@ -182,7 +182,7 @@ impl Trials<'_> {
         Ok(exit)
     }
 
-    /// What the trials are together: of this process, and of all ranks.
+    /// Writes the summary of the trials: of this process, and of all ranks.
     fn sum_up(&self, complete: &Complete) -> Result<()> {
         let plan = self.plan;
         if !complete.own.is_empty() {

@@ -4,7 +4,7 @@ use crate::cli::SaturateArgs;
 use crate::config::InputError;
 use crate::objects::Place;
 
-/// What is to be measured; none where it is a drive, by `--cache-dir` or by default.
+/// Object store to measure; none if the target is a drive, by `--cache-dir` or by default.
 pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
     let typed = args.target.clone().or_else(|| {
         let places = args.cache_dir.as_ref()?;

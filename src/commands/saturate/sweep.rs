@@ -33,7 +33,7 @@ const POINT_S: f64 = 3.0;
 const POINT_S_BOUNDS: (f64, f64) = (0.1, 3_600.0);
 /// Largest object that is sent as one, bytes: S3's limit is 5 GiB.
 const OBJECT_BYTES_MAX: u64 = GIB;
-/// How long the store may take to answer before it is told that it is waited for.
+/// Longest wait for the store's answer before a line says that it is waited for.
 const AWAITED_MIN: Duration = Duration::from_secs(2);
 /// Part of the time of a point that comes before it is measured: see `saturate/objects.rs`.
 const WITH_RAMP: f64 = 1.2;
@@ -41,7 +41,7 @@ const WITH_RAMP: f64 = 1.2;
 /// Measures it, and writes and shows what was found.
 ///
 /// # Errors
-/// What was asked for can't be meant, the store refuses, a file can't be written.
+/// Invalid arguments, a refusal by the store, or a file that can't be written.
 pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let plan = plan(args)?;
     let facts = Facts::look();
@@ -92,7 +92,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What is to be measured.
+/// Plan of the sweep.
 fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     let mut wrong = Vec::new();
     let given = args.sweep.object_sizes.as_ref();
@@ -215,7 +215,7 @@ fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path) -> Result<()>
     }
 }
 
-/// What was found as text, 80 columns.
+/// Formats the results as text, 80 columns.
 fn table(limits: &ObjectLimits) -> String {
     let mut page = format!(
         "{:<6}{:>9} {:>9} {:>9} {:>11} {:>10} {:>10} {:>8}\n",

@@ -1,4 +1,4 @@
-//! What was found, as text on a terminal.
+//! Limits as text on a terminal.
 
 use ringfall_engine::units::GIB;
 
@@ -68,7 +68,7 @@ pub(super) fn table(roofline: &Roofline) -> String {
     page
 }
 
-/// Of ranks, what each did of the best bandwidth.
+/// Writes each rank's share of the best bandwidth, if there are ranks.
 fn ranks_line(roofline: &Roofline, page: &mut String) {
     for Limit { read_percent, bandwidth, .. } in &roofline.limits {
         let rates = &bandwidth.best.ranks_bytes_per_s;
@@ -86,7 +86,7 @@ fn ranks_line(roofline: &Roofline, page: &mut String) {
     }
 }
 
-/// What each of several drives does alone and beside the others, and what all of them come to.
+/// Writes the bandwidth of each of several drives alone and beside the others, and of all together.
 fn drive_rows(page: &mut String, roofline: &Roofline) {
     for row in &roofline.together {
         let name = direction(row.read_percent);
@@ -105,7 +105,7 @@ fn drive_rows(page: &mut String, roofline: &Roofline) {
     }
 }
 
-/// What a limit is of, in a word or two.
+/// Name of a mix of reads and writes, in a word or two.
 pub(super) fn direction(read_percent: u32) -> String {
     match read_percent {
         100 => "read".to_owned(),

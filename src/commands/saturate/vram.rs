@@ -51,7 +51,7 @@ struct Gpu {
 /// Measures, and writes and shows what was found.
 ///
 /// # Errors
-/// What was asked for can't be meant or done; an I/O or a copy failed.
+/// Invalid arguments, or a failed I/O or copy.
 pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let facts = Facts::look();
     let output = args.output.clone().unwrap_or_else(|| {
@@ -120,7 +120,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What to try, with neither the range nor the length of a measurement that is found later.
+/// Settings to try, without the range and the length of a measurement, which are found later.
 fn settings(args: &SaturateArgs) -> VramSettings {
     VramSettings {
         range_bytes: 0,

@@ -19,28 +19,28 @@ use crate::config::{
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.
 pub(super) const SEED_DEFAULT: u64 = 42;
-/// What `analyze` tells runs of one collection apart by.
+/// Settings by which `analyze` tells the runs of one collection apart.
 const OF_A_CONFIGURATION: [&str; 5] =
     ["model", "cpu_mem_gb", "num_users", "max_concurrent_allocs", "generation_mode"];
 /// Sentences about wrong combinations that are told.
 const WRONG_SHOWN: usize = 8;
-/// What a run takes besides its time: to begin, and to remove its data, seconds.
+/// Time that a run takes besides its load, seconds: to begin, and to remove its data.
 const REAL_START_S: f64 = 2.0;
-/// What a simulated run takes to begin, and what each of its I/Os takes, seconds: about three times
-/// an I/O of `ringfall simulate` on an idle core.
+/// Time that a simulated run takes to begin, and time of each of its I/Os, seconds: about three
+/// times an I/O of `ringfall simulate` on an idle core.
 const SIMULATED_START_S: f64 = 0.1;
 const SIMULATED_IO_S: f64 = 3e-6;
 
 /// One run of the sweep.
 #[derive(Clone, Debug)]
 pub(super) struct SweepRun {
-    /// What is varied, and what it is here.
+    /// Varied settings with their values in this run.
     pub(super) point: Point,
     /// Its place among the described drives, if there are any.
     pub(super) device: Option<usize>,
     /// From 1.
     pub(super) trial: u32,
-    /// What is run.
+    /// Job that runs it.
     pub(super) job: Job,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct SweepRun {
 pub(super) struct Described {
     /// The file, as typed.
     pub(super) path: PathBuf,
-    /// What it says.
+    /// Content of the file.
     pub(super) file: DeviceFile,
     /// A name that no other has, fit for a directory.
     pub(super) label: String,
@@ -128,7 +128,7 @@ pub(super) fn runs(
     Ok(runs)
 }
 
-/// What is asked for besides the combinations.
+/// Settings of the sweep besides the combinations.
 struct Asked {
     /// Settings that are the same in all runs, as flags.
     base: Vec<String>,
@@ -192,8 +192,8 @@ impl Asked {
     /// The plan of a combination, and its settings as typed.
     ///
     /// # Errors
-    /// What is wrong with it; a value that is out of bounds by itself is said without the
-    /// combination.
+    /// Describes an invalid combination; a value that is out of bounds by itself is reported
+    /// without the combination.
     fn plan(
         &self,
         point: &Point,
@@ -274,10 +274,10 @@ fn flags(options: &Options) -> Result<Vec<String>, InputError> {
     Ok(options.given().into_iter().map(flag).collect())
 }
 
-/// What flags of `ringfall run` mean.
+/// Parses flags of `ringfall run`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Message of the parser.
 fn parsed(flags: &[String]) -> Result<RunArgs, String> {
     let typed = ["ringfall", "run"].into_iter().map(str::to_owned).chain(flags.iter().cloned());
     match cli::parse(typed.map(Into::into)) {
@@ -321,8 +321,8 @@ fn plain(text: &str) -> String {
     if plain.is_empty() { "_".to_owned() } else { plain.to_owned() }
 }
 
-/// What a run will probably take, seconds. A simulated one is as long as it has I/Os, and has at
-/// most as many as the drive can do.
+/// Expected duration of a run, seconds. A simulated one takes as long as its I/Os, of which it has
+/// at most as many as the drive can do.
 fn expected_s(plan: &Plan, device: Option<&Described>) -> f64 {
     let load_s = (plan.duration_s + plan.warmup_s) as f64;
     match device {

@@ -1,4 +1,4 @@
-//! What is varied: settings and their values, and all combinations of them.
+//! Varied settings, their values and all combinations of them.
 
 use crate::cli::SweepSpace;
 use crate::config::nearest::nearest;

@@ -14,7 +14,7 @@ const FIGURES: [(&str, &str); 4] = [
     ("storage_write_bandwidth_gib_per_s", "write GiB/s"),
     ("storage_read_device_p95_ms", "read P95 ms"),
 ];
-/// What a column of figures takes.
+/// Width of a column of figures.
 const FIGURE_COLUMNS: usize = 11;
 /// The part of a failure's reason that a row has room for.
 const WHY_CHARS: usize = 60;

@@ -51,7 +51,7 @@ fn parted(text: &str) -> (String, String) {
     (theirs, ours)
 }
 
-/// What stands in one, over what stands in the other: key by key where both have keys.
+/// Merges two values, `upper` over `lower`, key by key where both have keys.
 fn laid_over(upper: Value, lower: Value) -> Value {
     match (upper, lower) {
         (Value::Object(upper), Value::Object(mut lower)) => {
@@ -226,7 +226,8 @@ fn promise(targets: &mut [u64; 4], profile: &QosProfile) {
     }
 }
 
-/// What was read and decides nothing, by section where it is a whole one, otherwise by key.
+/// Settings that were read and decide nothing, by section where it is a whole one, otherwise by
+/// key.
 fn without_effect(sections: &Sections) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut name = |is_given: bool, what: &str| {

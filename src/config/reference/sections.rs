@@ -144,7 +144,7 @@ sections! {
     }
 }
 
-/// How a model's attention keeps keys and values; only the last is a matter of its own.
+/// Layout of keys and values in a model's attention; only the last needs a rule of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Attention {
@@ -153,7 +153,7 @@ pub(super) enum Attention {
     Mla,
 }
 
-/// How chunks are picked.
+/// Distribution by which chunks are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Retrieval {

@@ -20,7 +20,7 @@ pub struct Disk {
     pub model: Option<String>,
     /// Revision of the firmware.
     pub firmware: Option<String>,
-    /// How an NVMe drive is attached: `pcie`, `tcp`, `rdma` …
+    /// Transport of an NVMe drive: `pcie`, `tcp`, `rdma` …
     pub transport: Option<String>,
     /// Controllers of an NVMe drive; several when it has several ways to it.
     pub controllers: Vec<String>,
@@ -188,7 +188,7 @@ fn is_controller(name: &str) -> bool {
     super::root::numbered(name, "nvme").is_some()
 }
 
-/// What else is on the same drive.
+/// Other disks on the same drive.
 fn siblings(root: &Root, controllers: &[String], name: &str) -> Vec<String> {
     let Some(controller) = controllers.first() else { return Vec::new() };
     let Some(directory) = root.resolved(format!("/sys/class/nvme/{controller}")) else {

@@ -10,7 +10,7 @@ use super::root::Root;
 pub struct Limits {
     /// Files that this process may have open (`ulimit -n`); null: any number.
     pub open_files: Option<u64>,
-    /// What that may be raised to without root; null: any number.
+    /// Limit to which that may be raised without root; null: any number.
     pub open_files_hard: Option<u64>,
     /// Memory that this process may lock, bytes (`ulimit -l`); null: any amount.
     pub locked_memory_bytes: Option<u64>,
@@ -28,14 +28,14 @@ pub struct Limits {
     pub throttles: Vec<Throttle>,
 }
 
-/// What a cgroup lets a device move.
+/// Limit of a cgroup on the I/O of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Throttle {
     /// Device numbers, as `major:minor`.
     pub numbers: String,
     /// The file that says so.
     pub file: String,
-    /// What it says: `rbps=104857600`.
+    /// Text of the limit: `rbps=104857600`.
     pub limit: String,
 }
 
@@ -72,7 +72,7 @@ fn limit(page: &str, name: &str, column: usize) -> Option<u64> {
     row.split_ascii_whitespace().nth(column)?.parse().ok()
 }
 
-/// What the cgroups of this process, from its own up to the root, say of devices.
+/// Limits that the cgroups of this process, from its own up to the root, set on devices.
 fn throttles(root: &Root) -> Vec<Throttle> {
     let own = root.page("/proc/self/cgroup").unwrap_or_default();
     let mounts = root.page("/proc/self/mountinfo").unwrap_or_default();

@@ -1,7 +1,7 @@
-//! What a machine says about itself, all of it: processors, memory, GPUs, drives and the way to
-//! them, file systems, limits. It is read from a tree that may be another than this machine's.
+//! Survey of a machine: processors, memory, GPUs, drives and the way to them, file systems, limits.
+//! It is read from a tree that may be another than this machine's.
 //!
-//! What must not be here: what to think of it. That is `suite`'s business.
+//! Judging it is `suite`'s business, not this folder's.
 
 mod disk;
 mod file_system;

@@ -33,7 +33,7 @@ pub struct PciLink {
 pub struct PciPath {
     /// All devices on the way, the root port first and the device itself last.
     pub links: Vec<PciLink>,
-    /// What the narrowest link on the way carries in each direction, bytes/s: lanes × transfer
+    /// Bandwidth of the narrowest link on the way in each direction, bytes/s: lanes × transfer
     /// rate, less the line code, before packet headers. Null when no link says what it is.
     pub bandwidth_bytes_per_s: Option<u64>,
     /// Address of the device with the narrowest link.
@@ -98,13 +98,13 @@ impl PciLink {
         }
     }
 
-    /// What the link carries in each direction now, bytes/s.
+    /// Bandwidth of the link in each direction now, bytes/s.
     #[must_use]
     pub fn bandwidth_bytes_per_s(&self) -> Option<u64> {
         bandwidth_bytes_per_s(self.speed_gt_per_s?, self.lanes?)
     }
 
-    /// What it would carry at the best of the device, bytes/s.
+    /// Bandwidth at the best of the device, bytes/s.
     #[must_use]
     pub fn bandwidth_max_bytes_per_s(&self) -> Option<u64> {
         bandwidth_bytes_per_s(self.speed_max_gt_per_s?, self.lanes_max?)

@@ -68,12 +68,12 @@ pub struct NumaNode {
 pub struct Memory {
     /// Size of it, bytes.
     pub total_bytes: Option<u64>,
-    /// What the kernel thinks that programs can still have, bytes.
+    /// Memory that programs can still have by the kernel's estimate, bytes.
     pub available_bytes: Option<u64>,
-    /// What this process can still have, bytes: the limits of its cgroups and of its addresses are
-    /// counted.
+    /// Memory that this process can still have, bytes: the limits of its cgroups and of its
+    /// addresses are counted.
     pub room_bytes: Option<u64>,
-    /// What sets that limit.
+    /// Source of that limit.
     pub room_source: Option<String>,
     /// Size of all swap space, bytes.
     pub swap_bytes: Option<u64>,

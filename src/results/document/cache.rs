@@ -7,7 +7,7 @@ use super::merge::figures;
 use crate::results::RunResult;
 
 figures! {
-/// What the cache did in the window, by stricter definitions than those of the reference's keys.
+/// Cache activity in the window, by stricter definitions than those of the reference's keys.
 pub struct CacheReport {
     /// Share of the reads that found their entry, 0 to 1; null without reads, where
     /// `summary.cache_stats.cache_hit_rate` is 0 as in the reference.

@@ -292,7 +292,7 @@ impl TierLatencies {
         self.0.keys().map(String::as_str)
     }
 
-    /// Of the histograms that there are.
+    /// Computes the latencies from the histograms that exist.
     pub(super) fn of(histograms: &Histograms) -> TierLatencies {
         let measured = latency_keys::all().filter_map(|key| {
             let ns = histograms.get(&key.histogram())?.quantile_ns(key.quantile)?;

@@ -10,7 +10,8 @@ use crate::config::typed_places;
 use crate::config::{Named as _, Origin};
 use crate::results::RunResult;
 
-/// What was run. A setting is null when it was not used, or when merged results differ in it.
+/// Configuration of the run. A setting is null when it was not used, or when merged results differ
+/// in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(transform = super::schema_test::described))]
@@ -97,8 +98,8 @@ pub struct ConfigReport {
 const RECORDED: [&str; 5] = ["args", "arguments", "parameters", "run_parameters", "config"];
 
 impl ConfigReport {
-    /// What a result of the reference benchmark says of its own run, in the reference's names for
-    /// it; none where it does not say what runs are told apart by.
+    /// Reads the configuration that a result of the reference benchmark records of its own run,
+    /// under the reference's names; `None` where it lacks the settings that tell runs apart.
     pub(super) fn recorded(object: &Map<String, Value>) -> Option<ConfigReport> {
         let args = RECORDED.iter().find_map(|key| object.get(*key)?.as_object())?;
         let number = |keys: [&str; 2]| keys.iter().find_map(|key| args.get(*key)?.as_f64());

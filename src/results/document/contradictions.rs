@@ -76,7 +76,7 @@ impl fmt::Display for Contradiction {
     }
 }
 
-/// What a reader should know of a result that contradicts itself; none of one that does not.
+/// Warning text for a result that contradicts itself; `None` without contradictions.
 #[must_use]
 pub fn told(all: &[Contradiction]) -> Option<String> {
     let first = all.first()?;
@@ -134,7 +134,7 @@ fn are_alike(one: f64, other: f64, tolerance: f64) -> bool {
     (one - other).abs() <= tolerance * one.abs().max(other.abs())
 }
 
-/// What all rows have of a count together; none without rows, or where one does not say.
+/// Sum of a count over all rows; `None` without rows, or where a row lacks the count.
 fn sum<T>(rows: &[T], count: impl Fn(&T) -> Option<u64>) -> Option<f64> {
     let all: Option<f64> = rows.iter().map(|row| Some(count(row)? as f64)).sum();
     all.filter(|_| !rows.is_empty())
@@ -392,7 +392,7 @@ fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// What was run, which is said once in words of its own and once as it would be typed.
+/// Compares the settings that a result holds twice: as figures and as they would be typed.
 fn of_the_settings(document: &Document, pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
     let Some(config) = ours.config.as_ref() else { return };

@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read, in all ways in which a part may be wrong.
+    /// Type to read, with every kind of part that may be damaged.
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "only read")]
     struct Sample {

@@ -9,8 +9,8 @@ use super::merge::figures;
 use crate::facts::{DepthFigures, DepthStep};
 
 figures! {
-/// What the search for a queue depth tried during the warm-up, and what it chose. In merged
-/// results a figure is null where the results differ in it, unless it says otherwise.
+/// Steps and outcome of the search for a queue depth during the warm-up. In merged results a figure
+/// is null where the results differ in it, unless it says otherwise.
 pub struct QueueDepthReport {
     /// Queue depth used for the measurement: largest number of I/Os that each shard keeps in flight
     /// on each drive.
@@ -38,7 +38,7 @@ pub struct QueueDepthReport {
 }
 }
 
-/// What the storage tier did over an interval at one depth, all shards and drives together.
+/// Activity of the storage tier over an interval at one depth, all shards and drives together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DepthStepReport {

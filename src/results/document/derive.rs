@@ -1,6 +1,6 @@
-//! What is worked out from other figures: percentiles from the histograms, rates and shares from
-//! the counters. The only place where that is done, for a run and for merged results alike; a
-//! figure whose parts are unknown is unknown.
+//! Figures computed from other figures: percentiles from the histograms, rates and shares from the
+//! counters. The only place where that is done, for a run and for merged results alike; a figure
+//! whose parts are unknown is unknown.
 
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::GIB;
@@ -119,8 +119,8 @@ impl Document {
 }
 
 impl Document {
-    /// What the run promised each class; none where that is not known, or merged results differ in
-    /// it: there is no target then that the requests of all of them were to keep.
+    /// Targets of each QoS class; `None` where they are unknown, or merged results differ in them:
+    /// no single target then applies to the requests of all runs.
     fn slas(&self) -> Option<[Sla; 3]> {
         let config = self.ringfall.config.as_ref()?;
         let targets = config.settings.get("workload")?.get("qos_targets_ms")?;
@@ -291,7 +291,7 @@ fn of_evictions(evictions: &mut EvictionsReport, histograms: &Histograms) {
     set(&mut evictions.storage_to_none, "storage_to_none");
 }
 
-/// Of merged results the machine is what they agree in.
+/// Judges the cold reads; in merged results the machine is the part on which they agree.
 fn cold_reads(
     device: &DeviceReport,
     machine: &Machine,

@@ -75,7 +75,7 @@ pub struct DriveDirection {
 }
 
 figures! {
-/// What the kernel counted for a disk over the window.
+/// Kernel counters of a disk over the window.
 pub struct DiskCounters {
     /// Name of the disk (not the partition) under `/sys/block`.
     pub device: Same<String>,

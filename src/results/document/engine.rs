@@ -189,11 +189,10 @@ impl EvictionsReport {
 figures! {
 /// The kernel's counters for the storage device beside the engine's own.
 pub struct DeviceReport {
-    /// What the kernel counted for the device over the window; null where it has no counters.
+    /// Kernel counters of the device over the window; null where it has none.
     pub kernel: Option<KernelCounters>,
-    /// What the kernel counted over the window for every device below the data files, the topmost
-    /// first; of merged results the counts add up by device, and ranks have none when they used
-    /// several.
+    /// Kernel counters over the window for every device below the data files, the topmost first; in
+    /// merged results the counts add up by device, and ranks have none when they used several.
     pub chain: ByName<DiskCounters>,
     /// Bytes that the engine read from the device in the window.
     pub engine_read_bytes: Sum<u64>,
@@ -209,13 +208,13 @@ pub struct DeviceReport {
     /// The kernel's counters over the window, one row per quarter of a second, or per second in
     /// runs longer than 10 minutes.
     pub series: Timeline<KernelSecondReport>,
-    /// How well `series` and the engine's own timeline agree; null when the window was too short to
-    /// tell, and in merged results, whose windows were each compared by themselves.
+    /// Agreement between `series` and the engine's own timeline; null when the window was too short
+    /// to tell, and in merged results, whose windows were each compared by themselves.
     pub correlation: OfRun<Correlation>,
 }
 }
 
-/// What the kernel counted for the device between two readings.
+/// Kernel counters of the device between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KernelSecondReport {
@@ -285,7 +284,7 @@ pub struct Agreement {
 }
 
 figures! {
-/// What the kernel counted for the storage device over the window.
+/// Kernel counters of the storage device over the window.
 pub struct KernelCounters {
     /// Name of the disk (not the partition) under `/sys/block`.
     pub device: Same<String>,
@@ -357,7 +356,7 @@ impl DeviceReport {
 }
 
 figures! {
-/// What the engine got from the kernel, and how its space on storage is divided.
+/// Resources that the engine got from the kernel, and the division of its space on storage.
 pub struct EngineReport {
     /// Implementation that generates the content of entries: `avx512`, `avx2` or `portable`; null:
     /// merged results differ in it.

@@ -11,11 +11,11 @@ use super::{Document, EncodedHistograms, Histograms, Timeline};
 pub struct Fold {
     sum: Option<Sum>,
     histograms: Option<Histograms>,
-    /// Of ranks, which measured at the same time.
+    /// State for ranks, which measured at the same time.
     together: Option<Together>,
 }
 
-/// What the documents so far have come to.
+/// Sum of the documents so far.
 #[derive(Debug)]
 struct Sum {
     document: Document,
@@ -24,14 +24,14 @@ struct Sum {
 }
 
 impl Fold {
-    /// Of runs that followed one another: their times add up too.
+    /// Starts a fold of runs that followed one another: their times add up too.
     #[must_use]
     pub fn one_after_the_other() -> Fold {
         Fold::default()
     }
 
-    /// Of ranks: rates are over their common window, from the first start to the last end, in s
-    /// since 1970, and what each rank saw whole of a device that several of them used is taken
+    /// Starts a fold of ranks: rates are over their common window, from the first start to the last
+    /// end, in s since 1970, and counts that every rank took of a whole shared device are counted
     /// once.
     #[must_use]
     pub fn side_by_side(window: Option<(f64, f64)>) -> Fold {
@@ -85,8 +85,8 @@ impl Fold {
 }
 
 impl Document {
-    /// What of it does not grow with its requests and its length: all but samples, histograms and
-    /// rows of time.
+    /// Drops the parts that grow with the number of requests and the length of the run: samples,
+    /// histograms and rows of time.
     #[must_use]
     pub fn outline(mut self) -> Document {
         for samples in [

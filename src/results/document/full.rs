@@ -68,7 +68,7 @@ pub(super) fn full() -> RunResult {
     result
 }
 
-/// Of each kind of wait and transfer one, of a millisecond.
+/// Records one latency of 1 ms for each kind of wait and transfer.
 fn record_latencies(result: &mut RunResult) {
     let engine = &mut result.engine;
     for tier in Tier::ALL {

@@ -59,9 +59,9 @@ pub struct GpuReport {
     /// Whether I/O buffers are page-locked for the GPUs, so that nothing is copied between the
     /// drive's reads and writes and the copies to and from the GPUs; null when there was no GPU.
     pub buffers_page_locked: Same<bool>,
-    /// How bytes moved between GPU memory and storage: `gds` (GPUDirect Storage, which bypasses
-    /// host memory; an emulation of it where `is_gpu` is false) or `pinned` (through I/O buffers in
-    /// host memory); null without a tier or without storage.
+    /// Path of bytes between GPU memory and storage: `gds` (GPUDirect Storage, which bypasses host
+    /// memory; an emulation of it where `is_gpu` is false) or `pinned` (through I/O buffers in host
+    /// memory); null without a tier or without storage.
     pub transfer: Same<String>,
     /// Why GPUDirect Storage was not used; null where it was, or where it was not wanted.
     pub why_not_gds: Same<String>,

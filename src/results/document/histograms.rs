@@ -43,7 +43,7 @@ pub struct EncodedHistogram {
 }
 
 impl EncodedHistogram {
-    /// Of a histogram; none when it is empty.
+    /// Encodes a histogram; `None` when it is empty.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<EncodedHistogram> {
         (histogram.count() > 0).then(|| EncodedHistogram {
@@ -54,10 +54,10 @@ impl EncodedHistogram {
         })
     }
 
-    /// The histogram again.
+    /// Decodes the histogram.
     ///
     /// # Errors
-    /// What of it is damaged.
+    /// Returns a message that says which part is damaged.
     pub fn decode(&self) -> Result<Histogram, String> {
         let sum: u128 = self
             .sum_ns

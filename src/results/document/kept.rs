@@ -59,7 +59,7 @@ impl<T: Serialize + DeserializeOwned> Merge for Agreed<T> {
     }
 }
 
-/// What is the same in all; objects part by part.
+/// Values that all results share; objects are compared part by part.
 fn agreed(all: &[&Value]) -> Value {
     let objects: Option<Vec<&Map<String, Value>>> =
         all.iter().map(|value| value.as_object()).collect();

@@ -50,7 +50,7 @@ impl LatencyMs {
         })
     }
 
-    /// Of a histogram; none when it is empty.
+    /// Summarises a histogram; `None` when it is empty.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencyMs> {
         let at = |quantile| Derived::maybe(histogram.quantile_ns(quantile).map(ms));
@@ -79,7 +79,7 @@ pub struct LatencyMsMax {
 }
 
 impl LatencyMsMax {
-    /// Of a histogram; none when it is empty.
+    /// Summarises a histogram; `None` when it is empty.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencyMsMax> {
         Some(LatencyMsMax {

@@ -18,7 +18,7 @@ pub(super) struct LatencyKey {
     pub quantile: f64,
 }
 
-/// What of an operation's time.
+/// Part of an operation's time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// All of it.
@@ -74,7 +74,7 @@ impl LatencyKey {
 
 #[cfg(test)]
 impl LatencyKey {
-    /// What the schema says of it.
+    /// Description of the key in the schema.
     pub(super) fn description(self) -> String {
         let tier = match self.tier {
             Tier::Gpu => "the GPU tier",
@@ -102,7 +102,7 @@ impl LatencyKey {
         )
     }
 
-    /// What the part is, and whether it is that in the reference benchmark.
+    /// Defines the part, and says whether the reference benchmark defines it alike.
     fn statement(self, is_write: bool) -> &'static str {
         match (self.tier, self.part, is_write) {
             (Tier::Storage, Part::Total, _) => {

@@ -17,7 +17,7 @@ pub struct MergedReport {
     pub inputs: Vec<InputFacts>,
     /// Settings and facts of the machine in which the merged results differ.
     pub differences: Vec<Difference>,
-    /// How far apart the merged results lie in each metric.
+    /// Spread of the merged results in each metric.
     pub spread: Vec<Spread>,
     /// Number of trials that `--trials` asked for; absent when the results were merged in another
     /// way.
@@ -57,7 +57,7 @@ pub struct Launch {
     pub stragglers: Vec<u32>,
 }
 
-/// What one rank measured.
+/// Measurements of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RankRow {
@@ -93,7 +93,7 @@ pub struct RankRow {
     pub failure: Option<String>,
 }
 
-/// What the ranks of one machine moved on one device.
+/// Bytes that the ranks of one machine moved on one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostRow {
@@ -115,7 +115,7 @@ pub struct HostRow {
     pub kernel_write_bytes: u64,
 }
 
-/// What was merged before is not told again: the new document says what it is made of itself.
+/// Drops the record of an earlier merge: the new document lists its own inputs.
 impl Merge for MergedReport {
     fn merged(_: &[&Self], _: &Inputs) -> Self {
         MergedReport::default()
@@ -144,7 +144,7 @@ pub struct InputFacts {
 }
 
 impl InputFacts {
-    /// Of a document and the name of its file.
+    /// Takes the facts from a document and the name of its file.
     #[must_use]
     pub fn of(file: String, document: &Document) -> InputFacts {
         InputFacts {
@@ -165,8 +165,8 @@ impl InputFacts {
         }
     }
 
-    /// What no two runs have in common, as far as it is known: when the window began, to a part of
-    /// a microsecond, the seed, and how many requests finished.
+    /// Values that tell runs apart, as far as they are known: start of the window, to a part of a
+    /// microsecond, seed, and number of requests that finished.
     #[must_use]
     pub fn identity(&self) -> Option<(u64, Option<u64>, Option<u64>)> {
         Some((self.start_unix_s?.to_bits(), self.seed, self.requests_completed))

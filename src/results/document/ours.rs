@@ -82,7 +82,7 @@ pub struct Ours {
     pub requests: Derived<Option<RequestsReport>>,
     /// Size of the requests that finished, and where their time went.
     pub served: Part<ServedReport>,
-    /// What the cache did, by stricter definitions than those of the reference's keys.
+    /// Cache activity, by stricter definitions than those of the reference's keys.
     pub cache: Part<CacheReport>,
     /// Keys under `summary` that hold zeros, as in the reference, because nothing was measured.
     pub not_measured: Derived<Vec<String>>,
@@ -106,7 +106,7 @@ pub struct Ours {
     /// The drives of the storage tier, one row each; of merged results, those of each.
     #[serde(default)]
     pub drives: Rows<DriveReport>,
-    /// What the search for a queue depth tried, and what it chose; null without --queue-depth auto.
+    /// Steps and outcome of the search for a queue depth; null without --queue-depth auto.
     pub queue_depth: Option<QueueDepthReport>,
     /// CPU time, memory and context switches of this process in the window.
     pub cost: Part<CostReport>,
@@ -125,20 +125,20 @@ pub struct Ours {
     /// in which case there are no counters of a device.
     #[serde(default)]
     pub objects: Added<ObjectCounts>,
-    /// What the kernel's block layer did; null when it was not traced. Of merged results the counts
-    /// add up; null when they were not all traced on a device of the same name, and for ranks that
-    /// used several devices.
+    /// Activity of the kernel's block layer; null when it was not traced. In merged results the
+    /// counts add up; null when they were not all traced on a device of the same name, and for
+    /// ranks that used several devices.
     pub block_trace: Added<BlockTraceFigures>,
-    /// What a simulated run was bound by; null for a real run.
+    /// Bottleneck of a simulated run; null for a real run.
     pub simulation: Option<SimulationReport>,
     /// I/O errors and requests that were not served.
     pub errors: Part<ErrorsReport>,
-    /// How much of the data read was compared with what had been written, and with what result.
+    /// Verification of the data read against what had been written.
     pub verify: Part<VerifyReport>,
-    /// How many of the requests the latency arrays at the top level hold.
+    /// Number of requests whose latencies the arrays at the top level hold.
     pub samples: Derived<SamplesReport>,
-    /// What the autoscaler found; null without an autoscaler. Of merged results, what all of them
-    /// found; of ranks whose users it changed together, what it found for all.
+    /// Results of the autoscaler; null without an autoscaler. In merged results, the findings on
+    /// which all of them agree; for ranks whose users it changed together, its findings for all.
     pub autoscaler: Option<AutoscalerReport>,
     /// Where requests came from, and how they arrived.
     pub source: Part<SourceReport>,
@@ -148,12 +148,12 @@ pub struct Ours {
     pub validation: OfRun<ValidationReport>,
     /// Shards that were overdue, and for how long.
     pub watchdog: Part<OverdueReport>,
-    /// What the engine got from the kernel, and how its space on storage is divided.
+    /// Resources that the engine got from the kernel, and the division of its space on storage.
     pub engine: Part<EngineReport>,
-    /// What the engine counted in the window that no other part holds.
+    /// Counters of the engine in the window that no other part holds.
     #[serde(default)]
     pub counters: Counted<Counts>,
-    /// What the workload counted from the start of the run, warm-up included.
+    /// Counters of the workload from the start of the run, warm-up included.
     pub workload: Part<WorkloadReport>,
     /// Tiers that got less space than they were meant to have.
     #[serde(default)]
@@ -161,9 +161,9 @@ pub struct Ours {
     /// Which of several processes of a launcher this run was; null when it was alone, and in merged
     /// results, which have a row for each in `merged.ranks`.
     pub rank: OfRun<RankReport>,
-    /// What to know before trusting the numbers.
+    /// Warnings to read before trusting the numbers.
     pub warnings: Union<Warning>,
-    /// What a merged result is made of; absent in the result of a single run.
+    /// Inputs of a merged result; absent in the result of a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedReport>,
 }
@@ -182,7 +182,7 @@ pub struct WindowReport {
     pub drain_seconds: Sum<f64>,
     /// Whether a signal ended the run early.
     pub interrupted: Any<bool>,
-    /// What ended the run early, if it was not a signal; otherwise null.
+    /// Failure that ended the run early; null when there was none or a signal ended it.
     pub failure: First<String>,
 }
 }
@@ -351,9 +351,9 @@ impl Merge for ByKind<ErrorRow> {
 }
 
 figures! {
-/// How much of the data read was compared with what had been written, and with what result.
+/// Verification of the data read against what had been written.
 pub struct VerifyReport {
-    /// How much is compared: `off`, `sample` (the first 16 bytes of each block) or `full`.
+    /// Mode of verification: `off`, `sample` (the first 16 bytes of each block) or `full`.
     pub mode: Same<String>,
     /// Number of 4 KiB blocks that were compared.
     pub blocks_checked: Sum<u64>,
@@ -362,7 +362,7 @@ pub struct VerifyReport {
 }
 }
 
-/// How many of the requests the latency arrays at the top level hold.
+/// Number of requests whose latencies the arrays at the top level hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SamplesReport {
@@ -377,7 +377,7 @@ pub struct SamplesReport {
 }
 
 figures! {
-/// What the workload counted from the start of the run, warm-up included.
+/// Counters of the workload from the start of the run, warm-up included.
 pub struct WorkloadReport {
     /// Number of decode steps that found their entry evicted.
     pub decode_misses: Sum<u64>,

@@ -54,9 +54,9 @@ fn says_nothing(value: &Value) -> bool {
 /// Without these there is no result, or it is another's.
 const WHOLE: [&str; 3] = ["/summary", "/ringfall", "/ringfall/schema_version"];
 
-/// What must be whole: the key of a row, without which the row says nothing of anything; a trace,
-/// of which a part would mislead; a verdict, which is worked out anew when results are merged; and
-/// the settings, without which it is not known what was run.
+/// Parts that must be whole: the key of a row, without which the row means nothing; a trace, of
+/// which a part would mislead; a verdict, which is worked out anew when results are merged; and the
+/// settings, without which it is not known what was run.
 const STRICT: [&str; 13] = [
     "/throughput_timeline/0/timestamp",
     "/summary/autoscaling_stats/0/timestamp",
@@ -107,7 +107,7 @@ fn a_figure_that_an_older_result_lacks_is_unknown_in_it() {
     assert_eq!(strict.len(), STRICT.len(), "no longer refused: {strict:?} is all that is");
 }
 
-/// What becomes of the parts that describe a whole run, in merged results.
+/// Tests that merging adds up parts that describe a whole run, or keeps them where all agree.
 #[test]
 fn parts_of_a_run_are_added_up_or_kept_where_all_agree() {
     let (mut one, mut other) = (full(), full());

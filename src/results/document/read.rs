@@ -20,7 +20,7 @@ use crate::results::figures::figure::Part;
 pub struct FileProblem {
     /// Path of the file, as it was given or found.
     pub path: PathBuf,
-    /// What is wrong with it, and what to do.
+    /// Problem with the file, and the remedy.
     pub what: String,
 }
 
@@ -196,7 +196,7 @@ fn reference(mut object: Map<String, Value>) -> Document {
     document
 }
 
-/// What of the object fits the type, each of its figures by itself.
+/// Keeps the figures of the object that fit the type, each judged by itself.
 fn fitting<T: Default + DeserializeOwned>(
     object: Map<String, Value>,
     is_known: impl Fn(&str) -> bool,

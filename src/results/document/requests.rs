@@ -63,7 +63,7 @@ pub struct RequestsOfClass {
     pub share_within_target_at_most: Option<f64>,
 }
 
-/// What is known of one percentile of all requests, finished or not.
+/// Estimate and bounds of one percentile of all requests, finished or not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QuantileMs {
@@ -114,7 +114,7 @@ impl QuantileMs {
 }
 
 impl RequestsOfClass {
-    /// Of the latencies of those that finished and the ages of those that did not.
+    /// Computes the figures from the latencies of the finished requests and the ages of the others.
     #[must_use]
     pub(crate) fn of(
         finished: &Histogram,
@@ -149,7 +149,7 @@ impl RequestsOfClass {
 }
 
 impl RequestsReport {
-    /// Of the histograms; none when one is missing.
+    /// Computes the report from the histograms; `None` when one is missing.
     pub(super) fn of(histograms: &Histograms, slas: Option<&[Sla; 3]>) -> Option<RequestsReport> {
         let class = |at: usize| -> Option<RequestsOfClass> {
             let (ended, lost) = (histograms.get(CLASSES[at])?, histograms.get(UNFINISHED[at])?);

@@ -49,9 +49,9 @@ impl ServedReport {
 }
 
 impl TimeReport {
-    /// Of the histograms of whole requests, of their waits to be served, of their storage I/O and
-    /// of their generation. The steps of a request follow one another, so what is left of the
-    /// whole is what nobody measured by itself.
+    /// Computes the shares from the histograms of whole requests, of their waits to be served, of
+    /// their storage I/O and of their generation. The steps of a request follow one another, so the
+    /// rest of the total is time that no histogram covers.
     pub(super) fn of(parts: Option<[&Histogram; 4]>) -> TimeReport {
         let Some(sums) = parts.map(|parts| parts.map(|part| part.sum_ns() as f64 / 1e9)) else {
             return TimeReport::default();

@@ -18,20 +18,20 @@ use crate::results::autoscaling::{AutoscalerReport, AutoscalingRow, AutoscalingS
 /// The machine that a rank ran on and the device below its data, as the results name them.
 pub type Place = (String, String);
 
-/// What ranks are together beyond what adds up field by field: taken in one document at a time.
+/// Combined state of ranks beyond what adds up field by field, built one document at a time.
 #[derive(Debug)]
 pub(super) struct Together {
     window: Option<(f64, f64)>,
     warmup_seconds: Sum<f64>,
     drain_seconds: Sum<f64>,
     seconds: BTreeMap<u64, SecondReport>,
-    /// Of each device of each machine what the rank counted that saw most of it.
+    /// For each device of each machine, the counts of the rank that saw most of it.
     devices: BTreeMap<Place, Seen>,
-    /// Of ranks whose device the kernel did not count for.
+    /// Counts of ranks whose device has no kernel counters.
     unknown: Vec<Seen>,
-    /// What the rank found that decided for all, under our key and the reference's two.
+    /// Findings of the rank that decided for all, under our key and the reference's two.
     autoscaling: Option<Autoscaling>,
-    /// What the search found that was one for all ranks.
+    /// Findings of a search that was made for all ranks together.
     queue_depth: Option<QueueDepthReport>,
     /// The limits that all ranks know that know any; none where they differ.
     limits: Option<Option<RooflineReport>>,
@@ -39,7 +39,7 @@ pub(super) struct Together {
 
 type Autoscaling = (Option<AutoscalerReport>, Rows<AutoscalingRow>, Option<AutoscalingSummary>);
 
-/// What a rank saw of a device.
+/// A rank's view of a device.
 #[derive(Debug)]
 struct Seen {
     bytes: u64,
@@ -50,8 +50,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// What both saw of one device: the counts of the one that saw more of it, since each saw what
-    /// all of them did, and a trace of either.
+    /// Combines two views of one device: the counts of the rank that saw more of it, since each saw
+    /// what all of them did, and the trace of either.
     fn or(self, other: Seen) -> Seen {
         let (most, least) = if self.bytes >= other.bytes { (self, other) } else { (other, self) };
         let trace = if most.trace.is_unknown() { least.trace } else { most.trace };
@@ -60,8 +60,8 @@ impl Seen {
 }
 
 impl Together {
-    /// Of ranks that measured from `window.0` to `window.1`, s since 1970; none where none
-    /// measured.
+    /// Starts with ranks that measured from `window.0` to `window.1`, s since 1970; `None` where no
+    /// rank measured.
     pub(super) fn new(window: Option<(f64, f64)>) -> Together {
         Together {
             window,

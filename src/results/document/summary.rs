@@ -100,7 +100,7 @@ pub struct Summary {
     /// search after the other. Differs from the reference, which has no row for a step that changed
     /// nothing.
     pub autoscaling_stats: Rows<AutoscalingRow>,
-    /// What the autoscaler found; null without an autoscaler, as in the reference. Each key says
+    /// Results of the autoscaler; null without an autoscaler, as in the reference. Each key says
     /// whether its definition is the reference's; in merged results a key is null where they differ
     /// in it.
     pub autoscaling_summary: Option<AutoscalingSummary>,
@@ -240,8 +240,8 @@ impl QosClass {
 }
 
 impl QosMetrics {
-    /// Of the classes' latencies and targets, most urgent first; without targets where they are not
-    /// the same for all requests.
+    /// Computes the metrics from the classes' latencies and targets, most urgent first; without
+    /// targets where they are not the same for all requests.
     pub(super) fn of(classes: [&Histogram; 3], slas: Option<&[Sla; 3]>) -> QosMetrics {
         let of = |class: usize| QosClass::of(slas.map(|slas| &slas[class]), classes[class]);
         let [interactive, responsive, batch] = std::array::from_fn(of);

@@ -19,7 +19,7 @@ fn rules() -> Vec<(String, &'static str)> {
     rules
 }
 
-/// What a schema refers to, beside null.
+/// Follows the reference of a schema that may also be null.
 fn resolved<'a>(schema: &'a Value, all: &'a Value) -> &'a Value {
     let reference = |schema: &'a Value| schema["$ref"].as_str()?.strip_prefix('#');
     let options = schema["anyOf"].as_array().into_iter().flatten();

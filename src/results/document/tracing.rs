@@ -49,7 +49,7 @@ pub struct TracedBucket {
 shapes!(DeviceLatencyTracing);
 
 impl DeviceLatencyTracing {
-    /// Of a trace, on a device of `device_bytes`, if that is known.
+    /// Converts a trace of a device of `device_bytes`, if that is known.
     pub(super) fn of(trace: &BlockTraceFigures, device_bytes: Option<u64>) -> Self {
         let mut all = BTreeMap::new();
         for (name, of) in [("read", &trace.read), ("write", &trace.write)] {

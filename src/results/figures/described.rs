@@ -1,13 +1,13 @@
 //! Which types a schema can be made of. One is made in the tests alone: the program prints the page
 //! that came of it.
 
-/// What a schema can be made of.
+/// Types from which a schema can be made.
 #[cfg(test)]
 pub trait Described: schemars::JsonSchema {}
 #[cfg(test)]
 impl<T: schemars::JsonSchema> Described for T {}
 
-/// What a schema can be made of: anything, where none is made.
+/// Any type: no schema is made outside the tests.
 #[cfg(not(test))]
 pub trait Described {}
 #[cfg(not(test))]

@@ -1,12 +1,12 @@
-//! What a figure of the document is made of: a value that may be unknown, in a type that says what
-//! becomes of it when results are merged.
+//! Types of the document's figures: values that may be unknown, each in a type that determines how
+//! they merge.
 //!
 //! In JSON each of them is its bare value, and null (or not there at all) where it is unknown: a
 //! figure that a result lacks is never taken for zero. The parameter says what the schema promises
 //! of a run: `Sum<u64>` is always a number there, `Sum<Option<u64>>` may be null. `Same`, `First`,
 //! `Added` and `OfRun` may be null in any document, since merging may make them so.
 //!
-//! A [`Fact`] is what a row of a list holds, or a part that is kept or dropped as a whole. It has
+//! A [`Fact`] is a value in a row of a list, or a part that is kept or dropped as a whole. It has
 //! no rule, and a struct of `figures!` can't have one as a field.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::described::Described;
 use super::merge::{Inputs, Merge};
 
-/// What a figure holds, and whether a run may leave it null.
+/// Value of a figure; determines whether a run may leave it null.
 pub trait Shape: Described {
     /// The value, when there is one.
     type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described;
@@ -220,12 +220,12 @@ figure!(
     First, Option<T::Value>
 );
 figure!(
-    /// What all results agree in; null where they differ. Nothing that is measured is one: two
-    /// results that both counted 5 have counted 10.
+    /// A value on which all results agree; null where they differ. Never a measurement: two results
+    /// that both counted 5 have counted 10.
     Same, Option<T::Value>
 );
 figure!(
-    /// What only a single run has: null in merged results.
+    /// A value of a single run: null in merged results.
     OfRun, Option<T::Value>
 );
 figure!(
@@ -234,7 +234,7 @@ figure!(
     Derived, T
 );
 figure!(
-    /// What a row of a list says, or a part that is not merged figure by figure.
+    /// A value in a row of a list, or in a part that is not merged figure by figure.
     Fact, T
 );
 
@@ -355,7 +355,7 @@ impl<T: Shape> Merge for Same<T> {
     }
 }
 
-/// What all of them are.
+/// The common value; `None` where they differ or there are none.
 pub(crate) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a T>) -> Option<T> {
     let mut all = all;
     let first = all.next()?;

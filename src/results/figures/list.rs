@@ -136,7 +136,7 @@ pub trait Timed {
 
 /// A row of [`ByName`].
 pub trait Named {
-    /// What it is called; none where that is unknown: such a row is not merged with any other.
+    /// Name of the row; `None` where it is unknown: such a row is not merged with any other.
     fn name(&self) -> Option<String>;
 }
 

@@ -1,9 +1,9 @@
-//! How documents become one: each field by its type. The runs are taken to have followed one
-//! another: times add up too.
+//! Merging of documents, each field by the rule of its type. The runs are taken to have followed
+//! one another: times add up too.
 
 use std::collections::BTreeMap;
 
-/// What merging a field may need to know of the documents it comes from, one item each.
+/// Facts about the merged documents that a field's rule may need, one item each.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// Length of the window, s; 0 where it is unknown.
@@ -12,7 +12,7 @@ pub struct Inputs {
     pub completed: Vec<u64>,
 }
 
-/// What several of it are together.
+/// Values that can be merged.
 pub trait Merge: Sized {
     /// All as one, in the order of `inputs`.
     #[must_use]

@@ -1,7 +1,7 @@
-//! What the document's figures are made of: values that may be unknown, and lists, each in a type
-//! that says what becomes of it when results are merged.
+//! Types of the document's figures: values that may be unknown, and lists, each in a type that
+//! determines how it merges.
 //!
-//! What must not be here: any figure. They are the document's, and that of the reports in it.
+//! Not here: any figure. They belong to the document and its reports.
 
 pub(crate) mod described;
 pub mod figure;

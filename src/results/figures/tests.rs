@@ -1,4 +1,4 @@
-//! What each type of figure and list makes of several results.
+//! Tests of the merging rule of each type of figure and list.
 
 use std::collections::BTreeMap;
 

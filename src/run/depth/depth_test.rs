@@ -9,7 +9,7 @@ use ringfall_engine::shard::IoInterval;
 use super::{Tuner, TunerOrder};
 use crate::facts::{DepthFigures, DepthReason};
 
-/// What is behind the queues.
+/// Model of the drive behind the queues.
 #[derive(Clone, Copy)]
 struct Drive {
     per_s_max: f64,
@@ -18,7 +18,7 @@ struct Drive {
     /// I/Os that the load would have in flight, were there places for them.
     offered: f64,
     queues: u32,
-    /// Of each queue.
+    /// Places in each queue.
     buffers: u32,
 }
 

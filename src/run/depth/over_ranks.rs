@@ -14,7 +14,7 @@ use super::{Tuner, TunerOrder};
 use crate::facts::{DepthFigures, DepthReason};
 use crate::group::{Group, SentHistogram, Topic};
 
-/// What rank 0 tells all others, and what they answer.
+/// Topics of rank 0's message to all others, and of their answers.
 const DEPTH: Topic = Topic("depth");
 const INTERVAL: Topic = Topic("depth-interval");
 
@@ -37,18 +37,18 @@ enum Stage {
     Collect,
 }
 
-/// What rank 0 tells.
+/// Message of rank 0.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Told {
     /// Counts up with each depth that is tried.
     step: u32,
     depth: u32,
     stage: Stage,
-    /// What came of the search, once it is over.
+    /// Result of the search, once it is over.
     figures: Option<DepthFigures>,
 }
 
-/// What the others answer: what their shards did in the interval of a step.
+/// Answer of another rank: the I/Os of its shards in the interval of a step.
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     step: u32,
@@ -86,11 +86,11 @@ struct Follow {
     began: Nanos,
     window: Nanos,
     depth: u32,
-    /// What was heard last, and what of it was done.
+    /// Last message heard, and the part of it that was carried out.
     told: Option<Told>,
     step: u32,
     done: Option<Stage>,
-    /// What its shards have answered, and how many of them; none while nothing is collected.
+    /// Sum of its shards' answers, and their number; none while nothing is collected.
     sum: Option<(IoInterval, usize)>,
     figures: Option<DepthFigures>,
 }
@@ -141,7 +141,7 @@ impl Tuning {
         })
     }
 
-    /// What came of it, once it is over.
+    /// Result of the search, once it is over.
     #[must_use]
     pub fn figures(&self) -> Option<&DepthFigures> {
         match &self.0 {
@@ -176,7 +176,7 @@ impl Tuning {
         }
     }
 
-    /// What to tell the shards of this process now, of which `shards` are alive.
+    /// Next order to the shards of this process, of which `shards` are alive.
     pub fn next(&mut self, now: Nanos, shards: usize) -> Option<TunerOrder> {
         match &mut self.0 {
             Part::Alone(tuner) => tuner.next(now, shards),

@@ -34,7 +34,7 @@ fn tuning(group: &Arc<Group>) -> Tuning {
     Tuning::with_ranks(tuner, Arc::clone(group), QUEUES, WARMUP)
 }
 
-/// What one rank did in `length` when all had that depth.
+/// I/Os of one rank in `length` when all had that depth.
 fn interval(depth: u32, length: Nanos) -> IoInterval {
     let in_flight = f64::from(depth * QUEUES * RANKS);
     let per_s = (in_flight * 1e6 / LATENCY_US).min(PER_S_MAX);

@@ -20,7 +20,7 @@ const PAIRS_MAX: u32 = 3;
 /// Fewer I/Os in the first interval say nothing about a drive.
 const IOS_MIN: u64 = 20;
 
-/// What to do next.
+/// Next step of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
     /// Measure at that depth.
@@ -82,7 +82,7 @@ impl Trial {
 #[derive(Debug)]
 pub(super) struct Search {
     ladder: Vec<u32>,
-    /// What is taken when there is nothing to judge by.
+    /// Depth to use when there is nothing to judge by.
     standard: u32,
     stage: Stage,
     steps: Vec<DepthStep>,
@@ -106,7 +106,7 @@ impl Search {
         self.ladder[0]
     }
 
-    /// What was measured, without the intervals in which nothing happened.
+    /// Depths measured so far, without the intervals in which nothing happened.
     pub(super) fn steps(&self) -> &[DepthStep] {
         &self.steps
     }

@@ -22,7 +22,7 @@ const LEAD: Nanos = Nanos::from_ms(500);
 /// A shard that is alive answers long before: it does whenever it is polled.
 const ANSWER_MAX: Nanos = SECOND;
 
-/// What the shards are told.
+/// Orders to the shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunerOrder {
     /// Keep so many I/Os in flight on each drive, and forget the interval under way, if there is
@@ -57,7 +57,7 @@ pub struct Tuner {
     state: State,
     /// The depth that is tried.
     depth: u32,
-    /// What the queues were built for.
+    /// Largest depth that the queues were built for.
     built: u32,
     queues: u32,
     began: Nanos,
@@ -65,7 +65,7 @@ pub struct Tuner {
     interval: Nanos,
     /// Time for an order to reach all shards.
     lag: Nanos,
-    /// What the shards have answered, and how many of them.
+    /// Sum of the shards' answers, and their number.
     sum: IoInterval,
     answers: usize,
     figures: Option<DepthFigures>,
@@ -114,7 +114,7 @@ impl Tuner {
         self.search.deepest()
     }
 
-    /// What came of it, once it is over.
+    /// Result of the search, once it is over.
     #[must_use]
     pub fn figures(&self) -> Option<&DepthFigures> {
         self.figures.as_ref()
@@ -140,7 +140,7 @@ impl Tuner {
         }
     }
 
-    /// What to tell the shards now, of which `shards` are alive; none: nothing until
+    /// Next order to the shards, of which `shards` are alive; none if there is nothing to do until
     /// [`Tuner::due`].
     pub fn next(&mut self, now: Nanos, shards: usize) -> Option<TunerOrder> {
         if self.state != State::Over && now >= self.deadline {

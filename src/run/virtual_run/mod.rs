@@ -40,13 +40,13 @@ const LOOK_STEPS: u32 = 1 << 16;
 /// The system that is simulated.
 #[derive(Clone, Debug)]
 pub struct VirtualSystem {
-    /// What each of its drives can do.
+    /// Performance model of each of its drives.
     pub model: DeviceModel,
-    /// How many such drives there are, ≥ 1.
+    /// Number of such drives, ≥ 1.
     pub drives: u16,
     /// Bytes that a core copies a second.
     pub memory_bytes_per_s: f64,
-    /// What an operation on host memory takes besides; > 0.
+    /// Fixed latency of an operation on host memory; > 0.
     pub memory_latency: Nanos,
     /// Its GPUs, if it has a GPU tier.
     pub gpu: VirtualGpus,
@@ -59,7 +59,7 @@ pub struct VirtualGpus {
     pub link_bytes_per_s: f64,
     /// Bytes a second that they make or check in their own memory.
     pub memory_bytes_per_s: f64,
-    /// What an operation takes besides; > 0.
+    /// Fixed latency of an operation; > 0.
     pub latency: Nanos,
 }
 
@@ -162,11 +162,11 @@ struct Simulation<'a> {
     population_failed: Rc<Cell<u64>>,
     /// At the window's beginning and end.
     busy: [Busy; 2],
-    /// What it came to, once it is over.
+    /// Results of the run, once it is over.
     report: Option<(RunOutcome, SimulationFigures)>,
 }
 
-/// What was come across while time passed.
+/// Events found while time passed.
 #[derive(Default)]
 struct Found {
     /// Why the run can't go on.

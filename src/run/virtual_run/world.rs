@@ -1,5 +1,5 @@
-//! What a simulated run is made of: drivers on one thread, a clock that stands still while anything
-//! can happen, drives that all share, messages that arrive at once, in the order they were sent.
+//! Parts of a simulated run: drivers on one thread, a clock that stands still while anything can
+//! happen, drives that all share, messages that arrive at once, in the order they were sent.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const BEGIN: Nanos = SECOND;
 /// So many things happen at one instant only in a run that goes round in circles.
 const STEPS_AT_ONCE_MAX: u64 = 100_000_000;
 
-/// What differs between simulations.
+/// Parts in which simulations differ.
 pub struct WorldParts {
     /// The simulated clock that everything in it reads.
     pub time: Timers,
@@ -36,7 +36,7 @@ pub struct WorldParts {
     pub cpu: Arc<CpuPool>,
     /// Whether entries have bytes; asked for each shard.
     pub content: Box<dyn Fn() -> Content>,
-    /// How much of what is read is checked.
+    /// Share of the reads that is verified.
     pub verify: VerifyMode,
 }
 
@@ -50,7 +50,7 @@ pub struct World {
     pub drives: Vec<Rc<SimDrive>>,
     /// The driver of each shard, by the number of the shard.
     pub drivers: Vec<Rc<Driver>>,
-    /// What the shards share.
+    /// State shared by the shards.
     pub shared: Arc<EngineShared>,
     engine: LocalEngine,
     /// Shards that are stuck for now, by index.

@@ -14,7 +14,7 @@ const INPUTS_SHOWN: usize = 400;
 /// Writes the page.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_audit_html(audit: &Audit, path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page(audit).as_bytes())
 }

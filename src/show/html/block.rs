@@ -1,4 +1,4 @@
-//! What the block layer did, as charts: latencies, depths, places.
+//! Charts of the block layer: latencies, depths, places.
 
 use super::Named;
 use super::axis::Axis;

@@ -33,7 +33,7 @@ pub(super) struct Line {
 pub(super) struct Chart<'a> {
     /// Heading above the chart.
     pub title: &'a str,
-    /// What it shows, in a sentence, for those who can't see it.
+    /// Description of the chart, a sentence, for screen readers.
     pub about: &'a str,
     /// Label and axis along the bottom.
     pub x: (&'a str, Axis),

@@ -17,7 +17,7 @@ use crate::show::mlperf::{LATENCIES, counted, figure, percentiles, title};
 /// Writes the page.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_mlperf_html(run: &MlperfRun<'_>, path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page(run).as_bytes())
 }
@@ -255,7 +255,7 @@ fn own_row(html: &mut String, option: &OptionSummary, summary: &Summary, a_rank:
     row(html, "this run", &cells, true);
 }
 
-/// How far two systems should lie apart, and how far two runs do.
+/// Writes the published ratio of two systems, and that of this run and the baseline.
 fn expected(html: &mut String, run: &MlperfRun<'_>) {
     let _infallible = writeln!(
         html,

@@ -33,7 +33,7 @@ const STYLE: &str = include_str!("style.css");
 /// Writes the report of these results.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page::page(results).as_bytes())
 }

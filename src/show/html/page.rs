@@ -158,7 +158,7 @@ fn head(html: &mut String, named: &Named, several: bool) {
     notes(html, named);
 }
 
-/// What the bandwidths are called: those of a storage that changed its speed are marked.
+/// Labels of the bandwidths, marked where the storage changed its speed.
 fn bandwidth_labels(ours: &Ours) -> [&'static str; 2] {
     match ours.warnings.iter().any(|warning| warning.code == Code::NotSteady) {
         true => ["storage read, GiB/s (unsteady)", "storage write, GiB/s (unsteady)"],
@@ -166,7 +166,7 @@ fn bandwidth_labels(ours: &Ours) -> [&'static str; 2] {
     }
 }
 
-/// How many users there were; of ranks, how many each of them had.
+/// Text of the number of users; for ranks, the number of each.
 fn load_of(ours: &Ours) -> String {
     let users = match ours.config.as_ref().and_then(|config| config.num_users) {
         Some(1) => "1 user".to_owned(),
@@ -375,7 +375,7 @@ fn device(html: &mut String, results: &[Named]) {
     drives(html, results);
 }
 
-/// What each of several drives did.
+/// Writes the table of several drives.
 fn drives(html: &mut String, results: &[Named]) {
     let rows_of = |named: &Named| named.document.ringfall.drives.len();
     let most = results.iter().map(rows_of).max().unwrap_or(0);
@@ -460,7 +460,7 @@ fn configuration(html: &mut String, results: &[Named]) {
     table(html, results, "", &rows);
 }
 
-/// What of a machine is shown, by name.
+/// Fact about a machine: its label, and the text shown.
 type MachineRow = (&'static str, fn(&Machine) -> Option<String>);
 
 /// The rows of the table of machines.

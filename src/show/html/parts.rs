@@ -99,7 +99,7 @@ pub(super) fn latencies(results: &[Named]) -> String {
     .concat()
 }
 
-/// What a line shows of a second; none: nothing was measured in it.
+/// Value that a line shows of a second; `None`: nothing was measured in it.
 type Pick = fn(&SecondReport) -> Option<f64>;
 
 /// Units of what only a drive, or memory, can do.
@@ -246,7 +246,7 @@ pub(super) fn heat_maps(results: &[Named]) -> String {
     html
 }
 
-/// What the autoscaler saw: throughput by users, and the fit.
+/// Chart of the autoscaler's steps: throughput by users, and the fit.
 pub(super) fn scaling(results: &[Named]) -> String {
     let mut lines = Vec::new();
     for (colour, named) in results.iter().enumerate() {

@@ -14,7 +14,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// Writes the page.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_roofline_html(roofline: &Roofline, path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page(roofline).as_bytes())
 }
@@ -149,7 +149,7 @@ fn chart(
         .html()
 }
 
-/// What more bandwidth costs: latency over bandwidth.
+/// Chart of latency over bandwidth.
 fn latency(roofline: &Roofline) -> String {
     let line = |(colour, limit): (usize, &crate::facts::Limit)| {
         let point = |m: &Measured| (m.bytes_per_s / GIB, m.latency_p99_us);

@@ -14,7 +14,7 @@ const ONE_LINE: &str = " style=\"white-space: nowrap\"";
 /// Writes the page.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_suite_html(table: &Table, path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page(table).as_bytes())
 }

@@ -53,7 +53,7 @@ pub(super) fn metrics(html: &mut String, results: &[Named]) {
     section(html, "What to go by", text, results, &by_name(results.iter().map(of).collect()));
 }
 
-/// What the requests that finished were like, and where their time went.
+/// Writes the sizes of the requests that finished, and where their time went.
 pub(super) fn served(html: &mut String, results: &[Named]) {
     let of = |named: &Named| {
         let (summary, served) = (&named.document.summary, &named.document.ringfall.served);

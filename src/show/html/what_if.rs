@@ -12,7 +12,7 @@ use crate::show::{WhatIf, WhatIfRow};
 /// Writes the page.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_what_if_html(what_if: &WhatIf, path: &Path) -> std::io::Result<()> {
     crate::host::write_output(path, page(what_if).as_bytes())
 }

@@ -42,7 +42,7 @@ const HEADER: [&str; 29] = [
 /// Writes the table.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_audit_csv(audit: &Audit, path: &Path) -> std::io::Result<()> {
     let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     table.write_record(HEADER)?;

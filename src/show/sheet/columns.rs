@@ -77,18 +77,18 @@ const SEED_MAX: u64 = 1 << 53;
 /// One result as a row.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    /// What was run, under the reference's names.
+    /// Settings of the run, under the reference's names.
     pub parameters: Vec<Row>,
-    /// What was measured, under the reference's names.
+    /// Measurements, under the reference's names.
     pub metrics: Vec<Row>,
-    /// What was run besides.
+    /// Further settings of the run.
     pub our_parameters: Vec<Row>,
-    /// What was measured besides.
+    /// Further measurements.
     pub our_metrics: Vec<Row>,
 }
 
 impl Columns {
-    /// Of a document; every document has the same columns.
+    /// Builds the columns of a document; every document has the same ones.
     #[must_use]
     pub fn of(document: &Document) -> Columns {
         let (parameters, our_parameters) = parameters(document);
@@ -114,7 +114,7 @@ fn timestamp(document: &Document) -> Option<String> {
     Some(format!("{year}-{month}-{day} {hour}:{minute}:{second}"))
 }
 
-/// What was run: under the reference's names, in its order, and besides.
+/// Settings of the run: under the reference's names, in its order, and the others.
 fn parameters(document: &Document) -> (Vec<Row>, Vec<Row>) {
     let config = document.ringfall.config.as_ref();
     let settings = config.map(|config| &config.settings);
@@ -179,8 +179,8 @@ fn parameters(document: &Document) -> (Vec<Row>, Vec<Row>) {
     (theirs, ours)
 }
 
-/// What stood behind the GPU tier, of whose figures the reference's columns say nothing: none where
-/// merged results had different ones.
+/// Backend of the GPU tier, which the reference's columns lack: `None` where merged results had
+/// different ones.
 fn gpu_backend(gpu: &GpuReport) -> Option<String> {
     match (gpu.backend.as_ref(), gpu.is_gpu.known()) {
         (None, _) if gpu.capacity_bytes.known() == Some(0) => Some("none".to_owned()),
@@ -214,7 +214,7 @@ fn metric(document: &Document, key: &str) -> Option<f64> {
     Metric::by_key(key)?.of(document)
 }
 
-/// What was measured, under the reference's names and in its order; at the end what only its
+/// Measurements under the reference's names and in its order; at the end those that only its
 /// converter of whole directories has.
 fn metrics(document: &Document) -> Vec<Row> {
     let (summary, stats) = (&document.summary, &document.summary.cache_stats);
@@ -259,8 +259,8 @@ fn metrics(document: &Document) -> Vec<Row> {
     rows
 }
 
-/// What was measured besides. The first two have the names of the reference's sheets of January
-/// 2026, which its newer ones lack.
+/// Further measurements. The first two have the names of the reference's sheets of January 2026,
+/// which its newer ones lack.
 fn our_metrics(document: &Document) -> Vec<Row> {
     let (stats, ours) = (&document.summary.cache_stats, &document.ringfall);
     let health = stats.storage_health.as_ref();

@@ -41,7 +41,7 @@ impl Rows {
 /// result with all its sheets, of several with the Summary alone.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_sheet(results: &[Named], path: &Path) -> std::io::Result<()> {
     let is_csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
     match is_csv {

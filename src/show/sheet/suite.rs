@@ -31,7 +31,7 @@ const LAST: [(&str, f64); 7] = [
 /// Writes the workbook.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns the error of the file system.
 pub fn write_suite_sheet(table: &Table, path: &Path) -> std::io::Result<()> {
     let bytes = workbook(table).map_err(std::io::Error::other)?;
     crate::host::write_output(path, &bytes)

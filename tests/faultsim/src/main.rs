@@ -133,7 +133,7 @@ fn main() -> Result<ExitCode> {
     Ok(if sums.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is told at the end.
+/// Returns the summary that is printed at the end.
 fn page_of(sums: &Sums, seconds: f64) -> String {
     let mut page = String::new();
     let _infallible = writeln!(

@@ -15,7 +15,7 @@ const KNEE_TOLERANCE: f64 = 0.08;
 /// A summit between two counts is looked for until they are this close.
 const SUMMIT_TOLERANCE: f64 = 0.2;
 
-/// What capacity mode found.
+/// Result of capacity mode.
 #[derive(Clone, Debug)]
 pub struct CapacityAnswer {
     /// Highest throughput that holds: the mean over all steps that reach 99 % of the best one

@@ -4,7 +4,7 @@ use super::super::Mode;
 use super::super::tests::{settings, step_at};
 use super::*;
 
-/// What is wished for after each of these steps: users and bytes/s.
+/// Wishes of the search after each of these steps, given as users and bytes/s.
 fn wishes(steps: &[(u32, f64)]) -> (Capacity, Vec<Wish>) {
     let mut search = Capacity::new(settings(Mode::Capacity, 1));
     let wishes = steps.iter().map(|&(users, rate)| search.after(&step_at(users, rate))).collect();

@@ -22,7 +22,7 @@ use slo::Slo;
 use step::UserStep;
 use storage::Storage;
 
-/// What is looked for.
+/// Goal of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -39,13 +39,13 @@ pub enum Mode {
 pub trait Latencies: Clone + Default {
     /// Adds another one's.
     fn add(&mut self, other: &Self);
-    /// How many there are.
+    /// Number of values.
     fn count(&self) -> u64;
     /// The value that a share `q` of them does not exceed, ns; none without values.
     fn quantile_ns(&self, q: f64) -> Option<u64>;
 }
 
-/// What happened in one interval (about a second), over all shards.
+/// Measurements of one interval (about a second), over all shards.
 #[derive(Clone, Debug, Default)]
 pub struct Sample<H> {
     /// Length of the interval, ns.
@@ -77,7 +77,7 @@ pub struct Sample<H> {
 /// Bounds of the search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
-    /// What is looked for.
+    /// Goal of the search.
     pub mode: Mode,
     /// Users to begin with, ≥ 1.
     pub initial_users: u32,
@@ -97,7 +97,7 @@ pub struct Settings {
     pub storage: StorageTargets,
 }
 
-/// What the storage tier is held against.
+/// Targets of the storage tier.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StorageTargets {
     /// Target P95 of an entry read from the device, ns.
@@ -108,7 +108,7 @@ pub struct StorageTargets {
     pub queue_depth: u64,
 }
 
-/// What a saturation was the largest of.
+/// Component with the largest saturation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub enum Part {
     /// Slo: the latency of requests of a class, by index.
@@ -123,7 +123,7 @@ pub enum Part {
     RequestQueue,
 }
 
-/// What to do until the next sample.
+/// Instruction for the time until the next sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
     /// Nothing.
@@ -134,7 +134,7 @@ pub enum Decision {
     Stop,
 }
 
-/// What was done after a step, for the record.
+/// Action taken after a step, for the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
@@ -151,16 +151,16 @@ pub enum Act {
 /// One step and what followed.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What was measured at one number of users.
+    /// Measurements at one number of users.
     pub result: StepResult,
-    /// What was done next.
+    /// Action taken after the step.
     pub act: Act,
 }
 
-/// What the autoscaler found, and every step on the way.
+/// Result of the autoscaler, and every step on the way.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    /// What was looked for.
+    /// Goal of the search.
     pub mode: Mode,
     /// Users at the start.
     pub initial_users: u32,
@@ -177,20 +177,20 @@ pub struct Conclusion {
 /// The answer of a mode.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Of [`Mode::Capacity`]; none when no step was finished.
+    /// Answer of [`Mode::Capacity`]; none when no step was finished.
     Capacity(Option<CapacityAnswer>),
-    /// Of [`Mode::Qos`] and [`Mode::Slo`].
+    /// Answer of [`Mode::Qos`] and [`Mode::Slo`].
     Qos(QosAnswer),
 }
 
-/// What qos and slo mode found.
+/// Result of qos and slo mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct QosAnswer {
     /// Most users within the target; 0: not even the fewest.
     pub users: u32,
     /// Whether a longer window at that count confirmed it.
     pub confirmed: bool,
-    /// What broke first beyond it, if anything did.
+    /// First target broken beyond it, if any.
     pub broke: Option<QosBreak>,
 }
 
@@ -199,7 +199,7 @@ pub struct QosAnswer {
 pub struct QosBreak {
     /// Number of users at that step.
     pub users: u32,
-    /// What was furthest from its target; none when nothing was answered.
+    /// Component furthest from its target; none when nothing was answered.
     pub part: Option<Part>,
     /// Saturation at that step, 1 being the target's limit; none when nothing was answered.
     pub saturation: Option<f64>,
@@ -222,7 +222,7 @@ impl QosBreak {
     }
 }
 
-/// What a search wants after a step.
+/// Request of a search after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     /// Another step; `patient`: over a longer window.
@@ -306,7 +306,7 @@ impl<H: Latencies> Autoscaler<H> {
         &self.entries
     }
 
-    /// What came out, also when the run had to end before the search did.
+    /// Result of the search, also when the run had to end before the search did.
     #[must_use]
     pub fn conclude(&self) -> Conclusion {
         let mut entries = self.entries.clone();

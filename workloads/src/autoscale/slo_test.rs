@@ -4,7 +4,8 @@ use super::super::Mode;
 use super::super::tests::{settings, step_at};
 use super::*;
 
-/// What is wished for after each of these steps: users and saturation, at a target of 0.5.
+/// Wishes of the search after each of these steps, given as users and saturation, at a target of
+/// 0.5.
 fn wishes(users_min: u32, steps: &[(u32, Option<f64>)]) -> (Slo, Vec<Wish>) {
     let mut search = Slo::new(Settings { users_min, users_max: 80, ..target() });
     let wishes = results(steps).iter().map(|result| search.after(result)).collect();

@@ -57,7 +57,7 @@ impl TimeShares {
     }
 }
 
-/// What a user count asked of the storage tier, and how that did.
+/// Load that one user count put on the storage tier, with the latencies and queues it caused.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct StorageLoad {
     /// Bytes a second, both directions.
@@ -72,7 +72,7 @@ pub struct StorageLoad {
     pub requests_waiting: f64,
 }
 
-/// What was measured with one user count.
+/// Measurements at one user count.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepResult {
     /// Number of users that the step was measured with.
@@ -97,12 +97,12 @@ pub struct StepResult {
     pub write_ns: Option<[u64; 3]>,
     /// P95 of the requests of each class, ns.
     pub class_p95_ns: [Option<u64>; 3],
-    /// What the storage tier was asked for.
+    /// Load on the storage tier.
     pub storage: StorageLoad,
     /// Slo: largest of the classes' P95 over target; none when no request ended. Otherwise that of
     /// the storage tier, which only all steps show.
     pub saturation: Option<f64>,
-    /// What it is the saturation of.
+    /// Component that has this saturation.
     pub worst: Option<Part>,
     /// Where the requests' time went.
     pub time: TimeShares,
@@ -125,7 +125,7 @@ pub(super) struct UserStep<H> {
 }
 
 impl<H: Latencies> UserStep<H> {
-    /// Of so many users; before the window `settle_requests` must end, in qos mode.
+    /// Begins a step with `users` users; in qos mode `settle_requests` must end before its window.
     pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
         let factor = if patient { PATIENCE } else { 1 };
         UserStep {

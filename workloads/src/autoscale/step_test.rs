@@ -1,4 +1,4 @@
-//! What a step passes over, when it ends, and each of its figures, of samples made by hand.
+//! Settling, end and figures of a step, with samples made by hand.
 
 use super::super::tests::{List, settings};
 use super::*;

@@ -8,8 +8,8 @@
 //! - `queue`: entries that waited for the device on average, or requests that waited to be served,
 //!   whichever are more, over the target for both.
 //!
-//! What more users find in use is at least what fewer did: a drive that does less beyond its peak
-//! is not less saturated.
+//! The `use` of a step is at least that of any step with fewer users: a drive that does less beyond
+//! its peak is not less saturated.
 
 use super::step::{StepResult, StorageLoad};
 use super::{Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity};

@@ -21,7 +21,7 @@ fn result(users: u32, storage: StorageLoad) -> StepResult {
     StepResult { storage, ..step_at(users, storage.bytes_per_s) }
 }
 
-/// What is wished for after each of these steps: users, P95 over its target, bytes/s.
+/// Wishes of the search after each of these steps, given as users, P95 over its target, bytes/s.
 fn wishes(settings: Settings, steps: &[(u32, f64, f64)]) -> (Storage, Vec<Wish>) {
     let mut search = Storage::new(settings);
     let after = |&(users, latency, rate): &_| search.after(&result(users, load(latency, rate)));

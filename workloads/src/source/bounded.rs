@@ -11,7 +11,7 @@ pub(super) struct Bounded<R> {
     pub reader: R,
     pub since_last: Rc<Cell<u64>>,
     pub bytes_max: u64,
-    /// What an element is.
+    /// Name of an element, for the error message.
     pub what: &'static str,
 }
 

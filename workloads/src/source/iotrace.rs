@@ -23,7 +23,8 @@ const BYTES_MAX: u64 = 1 << 40;
 pub enum ReplayedRows {
     /// Those that reached storage (`Tier-2`), evictions to it included.
     Storage,
-    /// What was asked for, in whichever tier it was found; evictions are the engine's own.
+    /// Those that were asked for, in whichever tier they were found; evictions are the engine's
+    /// own.
     Asked,
 }
 

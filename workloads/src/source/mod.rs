@@ -73,7 +73,7 @@ pub trait Rows: Send {
     /// The file can't be read on, or isn't of this kind.
     fn next_row(&mut self) -> Result<Option<Row>, Error>;
 
-    /// What was skipped so far.
+    /// Rows skipped so far.
     fn skipped(&self) -> &Skipped;
 }
 
@@ -134,8 +134,8 @@ fn seconds_as_ns(name: &str, value: f64) -> Result<u64, String> {
     }
 }
 
-/// What is wrong with a text of JSON that is one line of a file: the parser's own number of the
-/// line, which is always 1, is left out.
+/// Describes an error in the JSON of one line of a file, without the parser's own line number,
+/// which is always 1.
 fn json_problem(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }

@@ -15,18 +15,18 @@ use super::tokenizer::Tokenizer;
 use crate::dataset::{Dataset, TurnTokens};
 use crate::error::Error;
 
-/// What is taken of the file.
+/// Limits on what is read from the file.
 #[derive(Clone, Copy, Debug)]
 pub struct ShareGptLimits {
     /// Largest number of conversations to take; 0 takes all of them.
     pub conversations_max: u32,
-    /// How tokens are counted.
+    /// Tokenizer that counts the tokens.
     pub tokenizer: Tokenizer,
     /// Longest context, tokens: longer ones are cut.
     pub context_tokens_max: u32,
     /// Longest answer, tokens; longer ones are cut.
     pub generate_tokens_max: u32,
-    /// What remembering all turns may take, bytes.
+    /// Largest memory that remembering all turns may take, bytes.
     pub memory_bytes_max: u64,
 }
 

@@ -28,18 +28,18 @@ pub enum Pace {
     },
 }
 
-/// How a trace is replayed.
+/// Settings of a trace's replay.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StreamSettings {
-    /// What decides when each request arrives: the trace's own times, a rate, or nothing.
+    /// Source of the arrival times: the trace's own times, a rate, or nothing.
     pub pace: Pace,
-    /// How often the whole trace; 0: until nobody asks any more.
+    /// Number of times to replay the whole trace; 0 repeats it until nobody asks any more.
     pub cycles: u32,
     /// Requests in all; 0: no limit.
     pub requests_max: u64,
     /// Users that requests without a session belong to.
     pub users: u32,
-    /// What is not in the trace follows from it.
+    /// Random seed; everything that is not in the trace follows from it.
     pub seed: u64,
 }
 
@@ -79,7 +79,7 @@ pub struct Stream {
     cycle: u32,
     sequence: u64,
     rows_of_cycle: u64,
-    /// Of the row before, in the same file.
+    /// Timestamp of the row before, in the same file.
     last_timestamp_ns: Option<u64>,
     /// Time of the stream, ns. A float: divided gaps must not lose their fractions.
     now_ns: f64,

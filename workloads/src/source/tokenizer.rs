@@ -1,4 +1,4 @@
-//! How many tokens a text has.
+//! Number of tokens in a text.
 
 use serde::{Deserialize, Serialize};
 

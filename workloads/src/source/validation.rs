@@ -13,7 +13,7 @@ use super::lines::{LINE_BYTES_MAX, Line, Lines, Unusable, too_long, unread};
 use super::{Skipped, json_problem, shown};
 use crate::error::Error;
 
-/// What a validation trace says.
+/// Summary of a validation trace.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ValidationTrace {
     /// Requests that found their data in the cache.
@@ -36,7 +36,7 @@ pub struct ValidationTrace {
     pub skipped: Skipped,
 }
 
-/// What the rows of a trace have in one column, which a trace need not have.
+/// Number and sum of the values in one column, which a trace need not have.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Recorded {
     /// Rows that have a number there.
@@ -138,7 +138,7 @@ impl Record {
 }
 
 impl Row {
-    /// Of what stands in its columns; nothing stands in one that it has not.
+    /// Parses the columns of a row; absent columns are none.
     fn of(hit: &str, figures: [Option<String>; FIGURES.len()]) -> Result<Row, String> {
         let mut row = Row { hit: verdict(hit)?, figures: [None; FIGURES.len()] };
         for ((place, text), name) in row.figures.iter_mut().zip(figures).zip(FIGURES) {
@@ -149,8 +149,8 @@ impl Row {
     }
 }
 
-/// How tables write a value that is not there. That a row lacks a latency takes nothing from its
-/// hit.
+/// Whether a cell holds one of the usual signs for a missing value. A row without a latency still
+/// counts as a hit or a miss.
 fn is_missing(text: &str) -> bool {
     ["", "nan", "none", "null", "n/a"].iter().any(|none| text.trim().eq_ignore_ascii_case(none))
 }
@@ -168,7 +168,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Of the header; none where it has no `cache_hit`.
+    /// Parses the header; none where it has no `cache_hit`.
     fn of(header: &[u8]) -> Option<Columns> {
         let names: Vec<&[u8]> =
             header.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();

@@ -1,8 +1,8 @@
 //! I/Os between GPU memory and drives that wait until somebody ends them: for simulations, whose
 //! drives and time are on one thread.
 //!
-//! What must be survived: an I/O that ends late, never, or with any answer of a drive; whatever is
-//! dropped meanwhile.
+//! The engine must survive an I/O that ends late, never, or with any answer of a drive, and
+//! whatever is dropped meanwhile.
 
 #![allow(unsafe_code, reason = "slices over pieces that belong to an I/O until it has ended")]
 
@@ -53,7 +53,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a queue and its I/Os share.
+/// State that a queue and its I/Os share.
 #[derive(Debug, Default)]
 struct State {
     /// Those whose memory is still theirs.

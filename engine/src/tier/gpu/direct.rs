@@ -1,8 +1,8 @@
 //! I/O between GPU memory and the data files with no host memory between: what can do it
 //! ([`DirectStorage`], [`DirectQueue`]), and the thread on which it is done.
 //!
-//! What lives here: I/Os cut into parts, each of which lies in one piece of GPU memory, and what
-//! their parts came to. What must not: which I/O goes this way (`shard`).
+//! It contains I/Os cut into parts, each of which lies in one piece of GPU memory, and the results
+//! of their parts. It does not contain the choice of I/Os that go this way (`shard`).
 //!
 //! *Why a thread of its own for each shard.* Libraries for this have no descriptor that tells of
 //! completions, some of their calls take long, and while one does, the shard goes on. One that
@@ -87,7 +87,7 @@ pub(super) struct Part {
     pub(super) memory: Piece,
 }
 
-/// What became of a part, by its number: bytes moved, or a negative errno.
+/// Number of a part that has ended, and its result: bytes moved, or a negative errno.
 pub(super) type PartEnded = (u64, i64);
 
 /// Moves parts. Belongs to one thread, on which it is made.
@@ -251,7 +251,7 @@ impl Drop for ThreadQueue {
     }
 }
 
-/// What is under way on the thread.
+/// Parts under way on the thread.
 #[derive(Default)]
 struct Jobs {
     next: u64,
@@ -292,7 +292,7 @@ impl Jobs {
     }
 }
 
-/// What an I/O came to: the bytes that were moved from its beginning on without a gap; the errno of
+/// Result of an I/O: the bytes that were moved from its beginning on without a gap; the errno of
 /// the first part that failed, when that is none.
 fn outcome(parts: &[(u64, Option<i64>)]) -> i32 {
     let mut bytes: i64 = 0;

@@ -1,7 +1,8 @@
 //! GPU memory that goes wrong as planned, around another's: jobs that are refused, that fail, that
 //! find wrong bytes, that end late, devices that are lost. For tests.
 //!
-//! What must be survived: any of these, of any job, at any time, and whatever is dropped meanwhile.
+//! The engine must survive any of these, of any job, at any time, and whatever is dropped
+//! meanwhile.
 
 #![allow(unsafe_code, reason = "passing a job on to the memory around which this is")]
 
@@ -18,7 +19,7 @@ use crate::key::mix64;
 use crate::tier::pages::PageLocker;
 use crate::units::BLOCK_BYTES;
 
-/// What goes wrong with a job.
+/// Flaw of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GpuFlaw {
     /// It does not begin.
@@ -87,7 +88,7 @@ impl GpuFlawPlan {
     }
 }
 
-/// How often what went wrong.
+/// Counters of the flaws.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GpuFlawCounts {
     /// Jobs begun or refused.
@@ -124,12 +125,12 @@ impl FaultyMemory {
         Arc::new(FaultyMemory { inner, plan: Arc::new(Mutex::new(plan)), shared: Arc::default() })
     }
 
-    /// What goes wrong from now on.
+    /// Sets the flaws from now on.
     pub fn set_plan(&self, plan: GpuFlawPlan) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// What went wrong so far.
+    /// Flaws so far.
     #[must_use]
     pub fn counts(&self) -> GpuFlawCounts {
         GpuFlawCounts {

@@ -269,7 +269,7 @@ impl Drop for GpuLane {
 
 enum JobState {
     Running(JobId),
-    /// What it came to, until somebody takes it.
+    /// Result, until somebody takes it.
     Ended(Option<(Result<WorkDone, GpuFault>, Holding)>),
 }
 

@@ -1,8 +1,8 @@
 //! The GPU tier: entries in GPU memory, whose content is made and checked by the GPU itself.
 //!
-//! What lives here: what GPU memory can do ([`GpuMemory`], [`GpuQueue`]) and who does it; its
-//! space, taken once and handed out in pieces ([`space`]); a shard's jobs in flight ([`lane`]).
-//! What must not: which entry goes where.
+//! It contains the abilities of GPU memory ([`GpuMemory`], [`GpuQueue`]) and who provides them; its
+//! space, taken once and handed out in pieces ([`space`]); and a shard's jobs in flight ([`lane`]).
+//! It does not decide which entry goes where.
 //!
 //! | | memory | for |
 //! |---|---|---|
@@ -68,11 +68,11 @@ pub struct GpuDevice {
     pub name: String,
     /// Total memory of the device, bytes.
     pub memory_bytes: u64,
-    /// What of it was free before the tier took its part, bytes.
+    /// Part of it that was free before the tier took its own, bytes.
     pub free_bytes: u64,
 }
 
-/// What a GPU tier is made of, for reports.
+/// Kind and devices of a GPU tier, for reports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GpuFacts {
     /// Who does the work.
@@ -85,7 +85,7 @@ pub struct GpuFacts {
 
 /// Memory of one or more GPUs, taken once: addresses `0..bytes()`, in equal parts on each device.
 pub trait GpuMemory: PageLocker {
-    /// What it is.
+    /// Kind and devices, for reports.
     fn facts(&self) -> &GpuFacts;
 
     /// Its size, bytes: whole chunks on each device.
@@ -98,7 +98,8 @@ pub trait GpuMemory: PageLocker {
     /// When the driver gives none.
     fn open_queue(&self, clock: Clock, bell: Bell) -> Result<Box<dyn GpuQueue>, SetupError>;
 
-    /// What the driver says is in use on each device, in their order; empty where nobody says.
+    /// Memory in use on each device according to the driver, in their order; empty where nobody
+    /// says.
     fn driver_use(&self) -> Vec<Option<DriverUse>> {
         Vec::new()
     }
@@ -109,7 +110,7 @@ pub trait GpuMemory: PageLocker {
 pub struct DriverUse {
     /// In use by all processes and by the driver itself, bytes.
     pub used_bytes: u64,
-    /// Of that, in use by this process, bytes; none where the driver does not tell processes apart.
+    /// Part in use by this process, bytes; none where the driver does not tell processes apart.
     pub own_bytes: Option<u64>,
 }
 
@@ -161,7 +162,7 @@ pub enum GpuWork {
         name: ContentName,
         /// Number of the range's first block in the entry.
         first_block: u64,
-        /// How much of each block is compared.
+        /// Share of each block that is compared.
         mode: VerifyMode,
     },
     /// Copy from host memory.
@@ -176,10 +177,10 @@ pub enum GpuWork {
     },
 }
 
-/// What a job came to.
+/// Result of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkDone {
-    /// What it took by the device's own clock.
+    /// Time by the device's own clock.
     pub device: Nanos,
     /// Number of 4 KiB blocks that the job compared with what was written.
     pub blocks_checked: u64,

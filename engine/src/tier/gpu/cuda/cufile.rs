@@ -18,10 +18,10 @@ use libloading::Library;
 /// Names under which the library is looked for: as a toolkit installs it, and as it calls itself.
 const NAMES: [&str; 3] = ["libcufile.so", "libcufile.so.0", "libcufile.so.1"];
 
-/// What cuFile calls its handles.
+/// Handle of cuFile.
 pub(super) type Handle = *mut c_void;
 
-/// What a function of cuFile returns: its own code, 0 for success, and the CUDA driver's.
+/// Return value of cuFile's functions: its own code, 0 for success, and the CUDA driver's.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Status {
@@ -32,7 +32,7 @@ pub(super) struct Status {
 /// `CU_FILE_CUDA_DRIVER_ERROR`: the second code says which.
 const CUDA_DRIVER_ERROR: c_int = 5011;
 
-/// What a file is registered with. Of the kinds of handles only descriptors are used.
+/// Parameters with which a file is registered. The only handles used are descriptors.
 #[repr(C)]
 pub(super) struct Description {
     kind: c_int,
@@ -76,7 +76,7 @@ pub(super) struct Transfer {
     pub(super) cookie: usize,
 }
 
-/// What became of a transfer.
+/// Result of a transfer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct Event {
@@ -86,7 +86,7 @@ pub(super) struct Event {
     pub(super) result: isize,
 }
 
-/// What the library and the kernel module offer.
+/// Properties of the library and the kernel module.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Properties {

@@ -12,9 +12,9 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use crate::error::ErrorKind;
 use crate::tier::gpu::GpuFault;
 
-/// What the driver calls its handles.
+/// Handle of the driver.
 pub(super) type Handle = *mut c_void;
-/// What a function of the driver returns; 0 is success.
+/// Return code of the driver's functions; 0 is success.
 pub(super) type Code = c_int;
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
@@ -204,8 +204,8 @@ fn dotted(version: c_int) -> String {
     format!("{}.{}", version / 1_000, version % 1_000 / 10)
 }
 
-/// What an error means to whoever goes on. From illegal addresses (700) to failed launches (719),
-/// and for what is unknown (999), the driver gives the device up for this process.
+/// Kind of an error. From illegal addresses (700) to failed launches (719), and for what is unknown
+/// (999), the driver gives the device up for this process.
 fn kind_of(code: Code) -> ErrorKind {
     match code {
         OUT_OF_MEMORY | 701 => ErrorKind::Resources,

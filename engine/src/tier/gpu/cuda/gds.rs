@@ -42,7 +42,7 @@ const BATCHES: usize = 8;
 const TRANSFER_BYTES_MAX: u64 = 16 * MIB;
 /// Written and read by the probe of each file, at most.
 const PROBE_BYTES: u64 = MIB;
-/// How long a look waits for something to end.
+/// Time that a look waits for something to end.
 const LOOK: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
 /// Longest wait for transfers of which cuFile does not tell any more: what the kernel gives an NVMe
 /// command by default (`nvme_core.io_timeout`).
@@ -339,7 +339,7 @@ struct Batch {
     /// Numbers of the parts under way, by their cookie; none where one has ended.
     parts: Vec<Option<u64>>,
     left: usize,
-    /// What cuFile may look at until the batch is over.
+    /// Transfers that cuFile may look at until the batch is over.
     transfers: Vec<Transfer>,
 }
 
@@ -422,7 +422,7 @@ impl<G: std::ops::Deref<Target = Opened>> Batches<G> {
         ended.extend(batch.parts.drain(..).flatten().map(|number| (number, errno)));
     }
 
-    /// What one batch has to tell; waits for something when told to.
+    /// Collects what has ended of one batch; waits for something when told to.
     fn look(&mut self, index: usize, waits: bool, ended: &mut Vec<PartEnded>) {
         let (device, left) = (self.batches[index].device, self.batches[index].left);
         let _entered = self.enter(device);

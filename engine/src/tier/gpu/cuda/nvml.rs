@@ -1,5 +1,5 @@
-//! What NVIDIA's management library says of a GPU's memory: how much is in use, and by whom. Loaded
-//! at run time; where it is not there, nothing is said.
+//! Use of a GPU's memory according to NVIDIA's management library: how much is in use, and by whom.
+//! Loaded at run time; where it is not there, nothing is said.
 
 #![allow(unsafe_code, reason = "functions of a library that is loaded at run time")]
 
@@ -90,7 +90,7 @@ impl Nvml {
         (code == 0).then_some(device)
     }
 
-    /// What is in use on the GPU at this address.
+    /// Memory in use on the GPU at this address.
     pub(super) fn in_use(&self, address: &CStr) -> Option<DriverUse> {
         let device = self.device(address)?;
         let mut memory = Memory::default();

@@ -32,7 +32,8 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`.
 const MAPPED: u32 = PORTABLE | 2;
 
-/// What a comparison found, where device and host both see it: blocks that differ, and the first.
+/// Result of a comparison, where device and host both see it: number of blocks that differ, and the
+/// first.
 type ResultWords = [u64; 2];
 const NOTHING_FOUND: ResultWords = [0, u64::MAX];
 
@@ -339,7 +340,7 @@ impl CudaQueue {
         }
     }
 
-    /// What a comparison found; its place is free again.
+    /// Takes the result of a comparison; its place is free again.
     fn take_result(&self, place: usize) -> ResultWords {
         let results = &mut *self.results.borrow_mut();
         results.free.push(place);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How far a trial has come, for the one who waits for it.
+/// Progress of a trial, for the thread that waits for it.
 #[derive(Default)]
 pub(super) struct Trial(AtomicU8);
 
