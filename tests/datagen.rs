@@ -132,24 +132,6 @@ fn content_of_given_ratios_measures_as_such_and_is_verified() {
 }
 
 #[test]
-fn a_bench_measures_each_task_with_each_number_of_threads() {
-    let scratch = Scratch::new("bench");
-    let more = ["bench", "--seconds", "0.01", "--trials", "2", "--chunk-mib", "1"];
-    let found = json(&scratch, &[&more[..], &["--threads", "1,2", "--python", "/no/py"]].concat());
-    let rates = found["rates"].as_array().unwrap();
-    assert_eq!(rates.len(), 10, "{found}");
-    for rate in rates {
-        let of = |name: &str| rate[name].as_f64().unwrap();
-        assert!(of("bytes_per_s_min") > 0.0 && of("bytes_per_s") <= of("bytes_per_s_max"));
-    }
-    assert!(found["numpy_missing"].as_str().unwrap().contains("/no/py can't be started"));
-    let page = text(&datagen(&scratch, &[&more[..], &["--python", "/no/py"]].concat()));
-    for word in ["memcpy in memory", "copies of a reused buffer", "numpy was not measured"] {
-        assert!(page.contains(word), "{page}");
-    }
-}
-
-#[test]
 fn what_cannot_be_analyzed_is_told() {
     let scratch = Scratch::new("unreadable");
     std::fs::write(scratch.file("x"), "x").unwrap();
@@ -162,7 +144,6 @@ fn what_cannot_be_analyzed_is_told() {
         (&["analyze", "x", "--output", "x"], 2, &["would overwrite the input x"]),
         (&["write", "/no/such/x"], 1, &["can't write /no/such/x", "check the path"]),
         (&["write", "."], 2, &["already exists, and is not a file"]),
-        (&["bench", "--chunk-mib", "1024", "--threads", "1024"], 2, &["the measurement needs"]),
     ];
     for (args, status, words) in cases {
         assert_fails(&datagen(&scratch, args), *status, words);

@@ -20,9 +20,6 @@ pub struct DatagenArgs {
 /// Subcommands of `datagen`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DatagenCommand {
-    /// Measure how fast content is generated, beside memcpy, a reused buffer and numpy's generator
-    #[command(args_override_self = true)]
-    Bench(DatagenBenchArgs),
     /// Analyze how far storage could reduce data: duplicate blocks, compressibility, entropy
     #[command(args_override_self = true)]
     Analyze(DatagenAnalyzeArgs),
@@ -43,36 +40,6 @@ pub struct ShapeArgs {
     /// To which degree storage can reduce it.
     #[command(flatten)]
     pub content: ContentArgs,
-}
-
-/// Arguments of `datagen bench`.
-#[derive(Clone, Debug, Args)]
-pub struct DatagenBenchArgs {
-    /// Size of a chunk in MiB, 1 to 1024
-    #[arg(long, value_name = "MIB", default_value_t = 32)]
-    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
-    pub chunk_mib: u64,
-    /// Numbers of threads to measure, separated by commas, each 1 to 1024; when not given, 1, 2, 4
-    /// and so on up to the number of cores
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
-    pub threads: Vec<u32>,
-    /// Length of a trial, in seconds, 0.001 to 3600
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = trial_seconds)]
-    pub seconds: f64,
-    /// Number of trials of each measurement, 1 to 1000; the median is shown
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
-    pub trials: u32,
-    /// Python interpreter whose numpy is measured too, if it has numpy
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    pub python: PathBuf,
-    /// Write the result to this file as JSON
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Print the result as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Arguments of `datagen analyze`.
@@ -132,11 +99,4 @@ pub struct DatagenFileArgs {
     /// Let `write` replace a file that already exists
     #[arg(long)]
     pub overwrite: bool,
-}
-
-fn trial_seconds(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if (0.001..=3600.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is not the length of a trial; give 0.001 to 3600 seconds")),
-    }
 }

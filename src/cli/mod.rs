@@ -28,9 +28,7 @@ pub use checkpoint::{
     CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, OptimizerArg, PrecisionArg,
     SaveModeArg, StreamArgs, VerifyArg, WayArg,
 };
-pub use datagen::{
-    DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,
-};
+pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
@@ -106,8 +104,7 @@ pub enum Command {
     Audit(AuditArgs),
     /// Write and read checkpoints of a training job as streams that use constant memory
     Checkpoint(CheckpointArgs),
-    /// Measure how fast content is generated, analyze how far storage could reduce data, and write
-    /// files of content
+    /// Analyze how far storage could reduce data, and write files of content
     Datagen(DatagenArgs),
     /// Run MLPerf Storage's KV cache workload, started by its harness or directly
     Mlperf(MlperfArgs),

@@ -1,4 +1,4 @@
-//! `ringfall datagen`: content measured, analyzed, written and compared.
+//! `ringfall datagen`: content analyzed, written and compared.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,23 +6,20 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfall_engine::fill::{ContentName, NamedContent, implementation};
+use ringfall_engine::fill::{ContentName, NamedContent};
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::units::{GIB, MIB, gib, round_up_to_block};
 use serde::Serialize;
 
 use super::run::check_output_writable;
-use crate::cli::{
-    DatagenAnalyzeArgs, DatagenArgs, DatagenBenchArgs, DatagenCommand, DatagenFileArgs, ShapeArgs,
-};
+use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 use crate::config::InputError;
 use crate::datagen::{
-    Analysis, AnalyzeSettings, BenchSettings, DatagenError, Item, NUMPY_FLOAT16, Rate, analyze,
-    bench, items_of, measure_numpy, verify_file, write_file,
+    Analysis, AnalyzeSettings, DatagenError, Item, analyze, items_of, verify_file, write_file,
 };
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::host::{Machine, Room, counted, human, is_watched, live_line};
+use crate::host::{Room, counted, human, is_watched, live_line};
 use crate::interrupt::Interrupt;
 use crate::results::write_json;
 
@@ -38,7 +35,6 @@ const PERIOD: Duration = Duration::from_millis(500);
 pub fn run(args: &DatagenArgs) -> Result<Exit> {
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let done = match &args.command {
-        DatagenCommand::Bench(args) => measure(args, &interrupt),
         DatagenCommand::Analyze(args) => look(args, &interrupt),
         DatagenCommand::Write(args) => write(args, &interrupt),
         DatagenCommand::Verify(args) => verify(args, &interrupt),
@@ -51,130 +47,6 @@ pub fn run(args: &DatagenArgs) -> Result<Exit> {
         Some(DatagenError::Lacks(what)) => Err(InputError::new(what.clone()).into()),
         _ => Err(error),
     })
-}
-
-/// A bench's result.
-#[derive(Serialize)]
-struct BenchResult {
-    format: &'static str,
-    format_version: u32,
-    ringfall_version: &'static str,
-    cpu_model: Option<String>,
-    implementation: &'static str,
-    chunk_bytes: u64,
-    trials: u32,
-    trial_s: f64,
-    rates: Vec<Rate>,
-    numpy_version: Option<String>,
-    /// Why numpy was not measured.
-    numpy_missing: Option<String>,
-}
-
-fn measure(args: &DatagenBenchArgs, interrupt: &Interrupt) -> Result<Exit> {
-    if let Some(output) = &args.output {
-        check_output_writable("--output", output)?;
-    }
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-    let doubles = || {
-        let mut all: Vec<u32> = std::iter::successors(Some(1_u32), |n| n.checked_mul(2))
-            .take_while(|n| *n < cores)
-            .collect();
-        all.push(cores);
-        all
-    };
-    let threads = if args.threads.is_empty() { doubles() } else { args.threads.clone() };
-    let most = threads.iter().copied().max().unwrap_or(1);
-    let needed = u64::from(most) * 2 * args.chunk_mib * MIB + 256 * MIB;
-    if let Some(memory) = Room::look().lacks(needed) {
-        return Err(InputError::new(format!(
-            "the measurement needs {}, and {} are left ({}): lower --chunk-mib or --threads",
-            human(needed),
-            human(memory.bytes),
-            memory.source
-        ))
-        .into());
-    }
-    let settings = BenchSettings {
-        chunk_bytes: (args.chunk_mib * MIB) as usize,
-        threads,
-        duration: Duration::from_secs_f64(args.seconds),
-        trials: args.trials,
-    };
-    let line = Line::new(args.json);
-    let goes_on = |what: &'static str| {
-        line.show(|| format!("measuring {what}"));
-        !interrupt.is_set()
-    };
-    let mut rates = bench(&settings, &goes_on)?;
-    let numpy = measure_numpy(&args.python, &settings, &goes_on);
-    line.end();
-    if interrupt.is_set() {
-        return Err(DatagenError::Interrupted.into());
-    }
-    let (numpy_version, numpy_missing) = match numpy {
-        Ok(numpy) => {
-            rates.extend(numpy.rates);
-            (Some(numpy.version), None)
-        }
-        Err(why) => (None, Some(why)),
-    };
-    let result = BenchResult {
-        format: "ringfall-datagen-bench",
-        format_version: 1,
-        ringfall_version: env!("CARGO_PKG_VERSION"),
-        cpu_model: Machine::look_without_store().cpu_model,
-        implementation: implementation(),
-        chunk_bytes: settings.chunk_bytes as u64,
-        trials: args.trials,
-        trial_s: args.seconds,
-        rates,
-        numpy_version,
-        numpy_missing,
-    };
-    finish(&result, args.output.as_deref(), args.json, || bench_page(&result))
-}
-
-fn bench_page(result: &BenchResult) -> String {
-    let mut page = format!(
-        "content of {}, made by {} on {}\n  {:<28} {:>7} {:>8} {:>8} {:>8}\n",
-        human(result.chunk_bytes),
-        result.implementation,
-        result.cpu_model.as_deref().unwrap_or("this processor"),
-        "GiB/s",
-        "threads",
-        "median",
-        "min",
-        "max"
-    );
-    let gib = |rate: f64| rate / GIB as f64;
-    for rate in &result.rates {
-        let _infallible = writeln!(
-            page,
-            "  {:<28} {:>7} {:>8.2} {:>8.2} {:>8.2}",
-            rate.what,
-            rate.threads,
-            gib(rate.bytes_per_s),
-            gib(rate.bytes_per_s_min),
-            gib(rate.bytes_per_s_max)
-        );
-    }
-    let one = |what: &str| {
-        let rate = result.rates.iter().find(|rate| rate.what == what && rate.threads == 1)?;
-        Some(rate.bytes_per_s)
-    };
-    let first = result.rates.first().filter(|rate| rate.threads == 1);
-    if let (Some(ours), Some(numpy)) = (first, one(NUMPY_FLOAT16)) {
-        let _infallible = writeln!(
-            page,
-            "  on one thread fresh content is made {:.0} times as fast as numpy {} makes float16",
-            ours.bytes_per_s / numpy,
-            result.numpy_version.as_deref().unwrap_or_default()
-        );
-    }
-    if let Some(why) = &result.numpy_missing {
-        super::wrapped(&mut page, "  numpy was not measured: ", why);
-    }
-    page
 }
 
 /// An analysis's result.

@@ -1,21 +1,16 @@
-//! Content as data: the rate at which it is made, its reducibility by storage that removes
-//! duplicates or compresses, and files of it.
+//! Content as data: its reducibility by storage that removes duplicates or compresses, and files of
+//! it.
 //!
-//! Here: the analysis of any data (`source`, `digests`, `analyze`), the rates at which content can
-//! be made (`bench`, `numpy`), files of content (`file`). Not here: the content itself (`content`),
-//! flags, and displaying results.
+//! Here: the analysis of any data (`source`, `digests`, `analyze`), files of content (`file`). Not
+//! here: the content itself (`ringfall_engine::fill`), flags, and displaying results.
 
 mod analyze;
-mod bench;
 mod digests;
 mod file;
-mod numpy;
 mod source;
 
 pub use analyze::{Analysis, AnalyzeSettings, DuplicateFigures, PackedFigures, analyze};
-pub use bench::{BenchSettings, Rate, bench};
 pub use file::{Checked, verify_file, write_file};
-pub use numpy::{NUMPY_FLOAT16, NumpyRates, measure_numpy};
 pub use source::{Item, items_of};
 
 /// Why there is no figure.

@@ -1,4 +1,4 @@
-//! What must hold after a run, whatever the drive did.
+//! Checks that must hold after a run, whatever the drive did.
 
 use ringfall_engine::device::FlawCounts;
 use ringfall_engine::error::{ErrorKind, Operation};
@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 use ringfall::driver::Driver;
 use ringfall::run::World;
 
-/// How things stood with the shards when they were stopped.
+/// State of the shards when they were stopped.
 #[derive(Default)]
 pub(super) struct AtStop {
     serving: u32,
@@ -179,7 +179,7 @@ fn requests(world: &World, at_stop: &AtStop) -> Result<(), String> {
     same("requests that ended, were dropped or being served", known, stats.arrived)
 }
 
-/// What the engine counted is what the drive did.
+/// Checks that the engine counted exactly what the drive did.
 pub(super) fn report_tells_what_happened(
     world: &World,
     scenario: &Scenario,
@@ -234,7 +234,7 @@ pub(super) fn report_tells_what_happened(
     Ok(())
 }
 
-/// What the engine counted of failed GPU jobs is what its devices did: all of it, but for jobs of
+/// Checks that the engine counted the GPU jobs that its devices failed: all of them, except those of
 /// operations that were dropped.
 fn gpu_tells_what_happened(
     metrics: &Metrics,

@@ -1,4 +1,4 @@
-//! What happens to a run from outside, drawn: how long its phases before and after the load take,
+//! Incidents that happen to a run from outside, drawn: how long its phases before and after the load take,
 //! whether it has a warm-up and an end of its requests, and incidents in any of its phases: people
 //! who interrupt it, once or twice, drives that die or fall silent, shards that get stuck.
 
@@ -26,7 +26,7 @@ const PHASES: [Phase; 8] = [
     Phase::Report,
 ];
 
-/// What happens.
+/// Kind of an incident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     /// Somebody interrupts the run, and perhaps again so much later.
@@ -52,8 +52,7 @@ pub(super) struct Incident {
 
 /// See the module.
 pub(super) struct Fate {
-    /// How long each of the phases takes in which no shard works: open, precondition, assemble,
-    /// report.
+    /// Durations of the phases in which no shard works: open, precondition, assemble, report.
     takes: [Nanos; 4],
     pub(super) warmup: Nanos,
     pub(super) ends_when_exhausted: bool,
@@ -98,7 +97,7 @@ impl Fate {
         fate
     }
 
-    /// How long a phase takes in which no shard works.
+    /// Duration of a phase in which no shard works.
     pub(super) fn takes(&self, phase: Phase) -> Nanos {
         match phase {
             Phase::Open => self.takes[0],

@@ -1,4 +1,4 @@
-//! What the phases promise, whatever happens: orders come in their order, the end is reached and
+//! Promises that the phases keep, whatever happens: orders come in their order, the end is reached and
 //! says the truth, and what was measured is handed over before it can be lost.
 
 use ringfall_engine::clock::Nanos;
@@ -6,7 +6,7 @@ use ringfall_engine::clock::Nanos;
 use crate::fate::{Fate, What};
 use ringfall::run::{Ending, Order, Phase};
 
-/// What was ordered and what happened, with its time, as far as the phases are judged by it.
+/// Orders and incidents with their times, as far as the phases are judged by them.
 #[derive(Default)]
 pub(super) struct Diary {
     orders: Vec<(Nanos, Order)>,
@@ -14,7 +14,7 @@ pub(super) struct Diary {
     interruptions: Vec<(Nanos, Phase)>,
     /// Incidents, by the phase that they came in.
     incidents: Vec<(Phase, What)>,
-    /// What the run was told that it can't go on with.
+    /// Failures that the run was told of and cannot survive.
     failures: Vec<(Nanos, String)>,
     /// Looks at the shards since the first interruption.
     looks: u64,
@@ -55,7 +55,7 @@ impl Diary {
         self.looks += u64::from(!self.interruptions.is_empty());
     }
 
-    /// What was measured so far is handed over.
+    /// Records that the results so far are handed over.
     pub(super) fn keep(&mut self, requests_ended: Vec<u64>) {
         self.kept = Some(requests_ended);
     }

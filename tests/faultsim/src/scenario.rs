@@ -28,23 +28,23 @@ const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");
 /// Tells the draws of a GPU tier's way to the drives, and of its loss, from all others of a seed.
 const WAY_STREAM: u64 = u64::from_be_bytes(*b"gpu way-");
 
-/// What is run.
+/// System to run, as drawn from the seed.
 pub(super) struct Scenario {
     pub(super) settings: RunSettings,
-    /// What the CPU tier holds, bytes; 0: there is none.
+    /// Capacity of the CPU tier, bytes; 0: there is none.
     pub(super) cpu_bytes: u64,
-    /// What the GPU tier holds, bytes; 0: there is none.
+    /// Capacity of the GPU tier, bytes; 0: there is none.
     pub(super) gpu_bytes: u64,
     /// Requests served at once.
     pub(super) requests_max: u32,
     pub(super) assignment: Assignment,
     pub(super) model: DeviceModel,
     pub(super) rates: FlawRates,
-    /// What goes wrong with the GPU tier, if there is one.
+    /// Flaws of the GPU tier, if there is one.
     pub(super) gpu_flaws: GpuFlawPlan,
     /// Whether what moves between its GPU memory and the drives goes past host memory.
     pub(super) is_direct: bool,
-    /// How long, on the simulated clock, before its GPU is lost; none where it is not.
+    /// Simulated time before its GPU is lost; none where it is not.
     pub(super) gpu_lost_after: Option<Nanos>,
     /// Sizes of the drives, bytes: whole blocks.
     pub(super) drives_bytes: Vec<u64>,
@@ -52,11 +52,11 @@ pub(super) struct Scenario {
     pub(super) dies: Option<(usize, Nanos)>,
     /// Whether operations are dropped half-way.
     pub(super) cancels: bool,
-    /// How long, on the simulated clock, before it is stopped.
+    /// Simulated time before it is stopped.
     pub(super) runs_for: Nanos,
-    /// What happens to it from outside.
+    /// Incidents that happen to it from outside.
     pub(super) fate: Fate,
-    /// What has begun may end before the engine is stopped.
+    /// Whether operations that have begun may end before the engine is stopped.
     pub(super) ends_gently: bool,
 }
 
@@ -174,7 +174,7 @@ fn landing_bytes(settings: &RunSettings, drives: usize, is_direct: bool) -> u64 
     GpuSpace::landing_bytes(io_bytes) + if is_direct { buffers * io_bytes } else { 0 }
 }
 
-/// What goes wrong with the drive.
+/// Draws the rates of the drive's flaws.
 fn rates(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> FlawRates {
     let rates = FlawRates {
         failing: rate(rng, 20),
@@ -211,7 +211,7 @@ fn gpu_memory_bytes(capacity_bytes: u64, landing_bytes: u64, settings: &RunSetti
     }
 }
 
-/// What goes wrong with a GPU tier: nothing where nothing goes wrong at all.
+/// Draws the flaws of a GPU tier; none where the whole system is flawless.
 fn gpu_flaws(rng: &mut Xoshiro256PlusPlus, is_flawless: bool) -> GpuFlawPlan {
     let mut permille = |most| u16::try_from(rate(rng, most)).unwrap_or(u16::MAX);
     let (refused, failed, wrong, late) = (permille(10), permille(10), permille(20), permille(300));
@@ -244,10 +244,10 @@ fn scale(rng: &mut Xoshiro256PlusPlus) -> u64 {
     if rng.random_range(0..8) == 0 { 6 } else { 1 }
 }
 
-/// What a system is given, but for its drives and its GPU tier.
+/// Settings of a system without its drives and its GPU tier.
 struct Drawn {
     settings: RunSettings,
-    /// How much larger its tiers are than usual.
+    /// Factor by which its tiers are larger than usual.
     scale: u64,
     cpu_bytes: u64,
     requests_max: u32,

@@ -92,7 +92,7 @@ impl Strangers {
         self.cancelled
     }
 
-    /// What one of them saw that can't be.
+    /// Returns the first impossible observation of a stranger, if there was one.
     pub(super) fn check(&self) -> Result<(), String> {
         self.wrong.borrow().clone().map_or(Ok(()), Err)
     }
@@ -103,7 +103,7 @@ struct Stranger {
     time: Timers,
     home: ShardId,
     first_key: u128,
-    /// Of its entries, if they are there: only it writes them, only evictions remove them.
+    /// Sizes of its entries that exist: only it writes them, only evictions remove them.
     sizes: [Option<u64>; KEYS as usize],
     rng: Xoshiro256PlusPlus,
     largest_bytes: u64,

@@ -39,12 +39,12 @@ const STEPS_MAX: u64 = 5_000_000;
 /// Longest pause between two interferences.
 const PAUSE_MAX: Nanos = Nanos::from_ms(100);
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct FaultRun {
-    /// What the drive did wrong.
+    /// Flaws that the drives showed.
     pub flaws: FlawCounts,
-    /// What the GPU tier did wrong.
+    /// Flaws that the GPU tier showed.
     pub gpu_flaws: GpuFlawCounts,
     /// Whether its GPU was lost.
     pub is_gpu_lost: bool,
@@ -70,7 +70,7 @@ pub struct FaultRun {
 /// Runs the system of that seed.
 ///
 /// # Errors
-/// What did not hold, in a sentence.
+/// Describes the promise that did not hold, in a sentence.
 pub fn run(seed: u64) -> Result<FaultRun, String> {
     match catch_unwind(AssertUnwindSafe(|| one(seed))) {
         Ok(result) => result,
@@ -155,7 +155,7 @@ struct Faulty<'a> {
     steps: u64,
     /// The phase, and when it began.
     phase: (Phase, Nanos),
-    /// What follows from incidents, and when.
+    /// Sequels of incidents, and when they come.
     to_come: Vec<(Nanos, Sequel)>,
     /// Why the run can't go on.
     failure: Option<String>,
@@ -169,7 +169,7 @@ struct Faulty<'a> {
     at_stop: AtStop,
 }
 
-/// What follows from an incident, later.
+/// Later consequence of an incident.
 #[derive(Clone, Copy, Debug)]
 enum Sequel {
     /// Another interruption.
@@ -445,7 +445,7 @@ impl Faulty<'_> {
         })
     }
 
-    /// What people and programs do to a running system.
+    /// Interferes as people and programs do with a running system.
     fn interfere(&mut self) {
         match self.rng.random_range(0..4) {
             0 => self.strangers.come(&self.world, self.scenario),
