@@ -16,7 +16,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The exit status that the process ends with, as the README lists them.
+    /// The exit status that the process ends with, as `src/run/README.md` lists them.
     #[must_use]
     pub const fn status(self) -> u8 {
         match self {

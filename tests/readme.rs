@@ -1,10 +1,57 @@
-//! The README's promises that a test can hold.
+//! The promises of the README, and of the pages that it points to, that a test can hold.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 use ringfall::cli::Cli;
+
+use super::tidy::root;
+
+/// Pages for people: the README first, then those of every folder, each with its path.
+fn pages() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join("README.md")];
+    let folders = ["src", "engine", "workloads", "config", "tools", "benches", "tests"];
+    open.extend(folders.map(|folder| root().join(folder)));
+    while let Some(path) = open.pop() {
+        if path.is_dir() && !path.ends_with("target") {
+            let entries = std::fs::read_dir(&path).unwrap();
+            open.extend(entries.map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            let name = path.strip_prefix(root()).unwrap().display().to_string();
+            found.push((name, std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What stands in single backquotes outside the fenced blocks of a page.
+fn quoted(page: &str) -> impl Iterator<Item = &str> {
+    page.split("```").step_by(2).flat_map(|part| part.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn the_readme_is_a_front_page() {
+    let lines = include_str!("../README.md").lines().count();
+    assert!(lines <= 250, "{lines} lines: what is not for the first minutes goes to a room's page");
+}
+
+#[test]
+fn every_link_of_a_page_leads_to_a_file() {
+    let mut followed = 0;
+    for (name, page) in pages() {
+        let folder = root().join(&name).parent().map(Path::to_owned).unwrap();
+        let ends = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in ends.filter(|link| !link.contains("://")) {
+            followed += 1;
+            assert!(folder.join(link).exists(), "{name} links to {link}, which is not there");
+        }
+    }
+    assert!(followed >= 40, "only {followed} links");
+}
 
 #[test]
 fn the_two_commands_are_there_and_ci_runs_the_tests_command() {
@@ -30,16 +77,18 @@ fn is_command(line: &str) -> bool {
 }
 
 /// The commands of this program in the fenced blocks, each from its name on: without a path or a
-/// launcher before it, without a remark behind it, without `...` for flags that are left out.
-fn fenced_commands(readme: &str) -> Vec<String> {
+/// launcher before it, without a remark or a redirection behind it, and without `...`, which stands
+/// for flags that are left out.
+fn fenced_commands(page: &str) -> Vec<String> {
     let is_subcommand =
         |word: &str| Cli::command().get_subcommands().any(|one| one.get_name() == word);
-    let blocks = readme.split("```").skip(1).step_by(2);
+    let blocks = page.split("```").skip(1).step_by(2);
     let mut found = Vec::new();
     for line in blocks
         .flat_map(|block| block.replace("\\\n", " ").lines().map(str::to_owned).collect::<Vec<_>>())
     {
-        let line = line.split(" # ").next().unwrap_or_default().trim();
+        let line = line.split(" # ").next().unwrap_or_default();
+        let line = line.split(" > ").next().unwrap_or_default().trim();
         let line = line.strip_prefix("target/release/").unwrap_or(line);
         let command = if is_command(line) {
             Some(line)
@@ -57,16 +106,19 @@ fn fenced_commands(readme: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_in_a_block_of_the_readme_is_understood() {
-    let commands = fenced_commands(include_str!("../README.md"));
-    for command in &commands {
-        if let Some(error) = refusal(command) {
-            panic!("{command}\n{error}");
+fn every_command_in_a_block_of_a_page_is_understood() {
+    let mut tried = 0;
+    for (name, page) in pages() {
+        for command in fenced_commands(&page) {
+            tried += 1;
+            if let Some(error) = refusal(&command) {
+                panic!("{name}: {command}\n{error}");
+            }
         }
     }
-    // One that is not found is not tried: there are this many, so that a change of the README's
-    // form can't silence this test.
-    assert!(commands.len() >= 28, "only {} commands: {commands:#?}", commands.len());
+    // One that is not found is not tried: there are this many, so that a change of the pages' form
+    // can't silence this test.
+    assert!(tried >= 45, "only {tried} commands");
 }
 
 #[test]
@@ -85,12 +137,14 @@ fn a_wrong_flag_in_a_block_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn every_command_quoted_in_the_text_of_the_readme_is_understood() {
-    let readme = include_str!("../README.md");
-    let text = readme.split("```").step_by(2);
-    let quoted = text.flat_map(|part| part.split('`').skip(1).step_by(2));
+fn every_command_quoted_in_the_text_of_a_page_is_understood() {
+    let pages = pages();
+    let commands = pages
+        .iter()
+        .flat_map(|(name, page)| quoted(page).map(move |quoted| (name, quoted)))
+        .filter(|(_, quoted)| is_command(quoted));
     let mut tried = 0;
-    for command in quoted.filter(|quoted| is_command(quoted)) {
+    for (name, command) in commands {
         tried += 1;
         let command = command.trim_end_matches("...");
         // A sentence about a flag leaves out the rest of the command.
@@ -103,10 +157,10 @@ fn every_command_quoted_in_the_text_of_the_readme_is_understood() {
             )
         };
         if let Some(error) = refusal(command).filter(|error| !is_left_out(error)) {
-            panic!("{command}\n{error}");
+            panic!("{name}: {command}\n{error}");
         }
     }
-    assert!(tried >= 30, "only {tried} commands are quoted");
+    assert!(tried >= 80, "only {tried} commands are quoted");
 }
 
 /// Long flags of a command and of those below it, other names included.
@@ -122,44 +176,88 @@ fn flags_of(command: &clap::Command, flags: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_flag_of_the_readme_is_a_flag_of_a_command() {
-    let readme = include_str!("../README.md");
-    // Of cargo, fio, mpirun, srun and MLPerf Storage's harness.
+fn every_flag_of_a_page_is_a_flag_of_a_command() {
+    // Of cargo and its tests, fio, mpirun, srun, MLPerf Storage's harness and the fault simulation.
     let of_others = [
+        "--bench",
+        "--benches",
         "--cpus-per-task",
         "--direct-io",
+        "--example",
         "--exclusive",
         "--features",
         "--hosts",
         "--iomem_align",
         "--kill-on-bad-exit",
         "--kvcache-bin-path",
+        "--lib",
         "--mca",
         "--no-default-features",
+        "--nocapture",
         "--nodes",
         "--ntasks-per-node",
         "--num-processes",
         "--release",
+        "--seeds",
         "--systemname",
+        "--tests",
         "--time",
         "--workspace",
     ];
-    // Of the scripts in `tools`, whose commands stand in the table of comparisons.
-    let of_tools = ["--blocks", "--depths", "--dir", "--mb-per-s", "--ops", "--pairs"];
+    // Of the scripts in `tools`; the next test holds those of each command against its script.
+    let of_tools = [
+        "--check",
+        "--dir",
+        "--mb-per-s",
+        "--of",
+        "--ops",
+        "--page",
+        "--pairs",
+        "--part",
+        "--rounds",
+        "--runs",
+        "--shard",
+    ];
     let mut flags: BTreeSet<String> = ["--help".to_owned()].into();
     flags_of(&Cli::command(), &mut flags);
-    let words = readme.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
     let is_flag = |word: &&str| {
         let name = word.strip_prefix("--");
         name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
     };
     let mut named = 0;
-    for flag in words.filter(is_flag) {
-        named += 1;
-        let is_known = of_others.contains(&flag) || of_tools.contains(&flag);
-        assert!(is_known || flags.contains(flag), "{flag} is a flag of no command");
+    let mut unknown = BTreeSet::new();
+    for (name, page) in pages() {
+        let words = page.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+        for flag in words.filter(is_flag) {
+            named += 1;
+            let is_known = of_others.contains(&flag) || of_tools.contains(&flag);
+            if !is_known && !flags.contains(flag) {
+                unknown.insert(format!("{name}: {flag}"));
+            }
+        }
     }
-    assert!(named > 100, "only {named} flags are named");
+    assert!(unknown.is_empty(), "flags of no command: {unknown:#?}");
+    assert!(named > 500, "only {named} flags are named");
+}
+
+#[test]
+fn every_tool_of_a_page_is_there_and_knows_its_flags() {
+    let mut tried = 0;
+    for (name, page) in pages() {
+        let commands = quoted(&page).flat_map(|quoted| quoted.split(" -- "));
+        let of_tools = commands.filter(|one| one.starts_with("tools/") && *one != "tools/");
+        for command in of_tools {
+            tried += 1;
+            let words = command.split([' ', '[', ']', '=']);
+            let tool = words.clone().next().unwrap();
+            let script = std::fs::read_to_string(root().join(tool))
+                .unwrap_or_else(|error| panic!("{name}: {tool}: {error}"));
+            for flag in words.filter(|word| word.starts_with("--")) {
+                assert!(script.contains(flag), "{name}: {flag} is no flag of {tool}");
+            }
+        }
+    }
+    assert!(tried >= 30, "only {tried} commands of tools");
 }
 
 #[test]
