@@ -251,8 +251,8 @@ fn run(case: &Case, clock: Clock) -> Figures {
             let file = Arc::new(file);
             let mut setup =
                 RingSetup::new(RingConfig { entries: 64, ..RingConfig::default() }).unwrap();
-            setup.register_file(file.raw_fd()).unwrap();
-            let ring = Rc::new(Ring::new(setup, file.raw_fd(), clock.clone()));
+            setup.register_files(&[file.raw_fd()]).unwrap();
+            let ring = Rc::new(Ring::over(setup, &[file.raw_fd()], clock.clone()));
             let files = [Arc::clone(&file)];
             let device: Rc<dyn Device> = Rc::new(FileDevice::new(Rc::clone(&ring), &files));
             let figures = drive(case, clock, &device, Some(ring));

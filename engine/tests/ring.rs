@@ -39,8 +39,8 @@ impl Bed {
         let (start, bytes) = pool.region();
         // SAFETY: the pool is a field declared after the ring, hence dropped after it.
         unsafe { setup.register_buffers(start, bytes, 4096).unwrap() };
-        setup.register_file(file.as_raw_fd()).unwrap();
-        let ring = Ring::new(setup, file.as_raw_fd(), Clock::Os);
+        setup.register_files(&[file.as_raw_fd()]).unwrap();
+        let ring = Ring::over(setup, &[file.as_raw_fd()], Clock::Os);
         Bed { ring: Some(ring), pool, file, path }
     }
 
@@ -191,7 +191,7 @@ impl Lender for Library {
 fn a_write_takes_its_bytes_from_where_they_were_lent_and_keeps_them_until_it_ends() {
     let bed = Bed::new("lent", 8, 1);
     let setup = RingSetup::new(RingConfig { entries: 8, ..RingConfig::default() }).unwrap();
-    let ring: Ring<Ticket> = Ring::new(setup, bed.file.as_raw_fd(), Clock::Os);
+    let ring: Ring<Ticket> = Ring::over(setup, &[bed.file.as_raw_fd()], Clock::Os);
     let tickets = Tickets::new(BufferPool::new(8192, 1).unwrap(), 1);
     let cx = &mut Context::from_waker(Waker::noop());
     let Poll::Ready(mut ticket) = Pin::new(&mut tickets.acquire(Urgency(0))).poll(cx) else {

@@ -38,7 +38,6 @@ impl PolledDevice {
 
 impl Parker for PolledDevice {
     fn poll(&self) {
-        self.polled.turn();
         self.polled.poll_drives();
         self.flushes.poll();
     }

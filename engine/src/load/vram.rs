@@ -257,7 +257,7 @@ impl<'a> Worker<'a> {
         }
         let (mut ended, mut heard) = (Vec::new(), monotonic_now());
         while self.ring.in_flight() > 0 || !self.jobs.is_empty() || self.directs > 0 {
-            self.collect(&mut ended)?;
+            self.collect(&mut ended);
             let now = monotonic_now();
             if ended.is_empty() {
                 self.expect_an_end(now - heard, is_over)?;
@@ -296,7 +296,10 @@ impl<'a> Worker<'a> {
         let offset_bytes = place * u64::from(self.plan.io_bytes);
         self.lanes[lane as usize] = (offset_bytes, monotonic_now());
         match self.plan.way {
-            VramWay::ReadBuffered => self.push(lane, IoKind::Read),
+            VramWay::ReadBuffered => {
+                self.push(lane, IoKind::Read);
+                Ok(())
+            }
             VramWay::HostToVram => self.copy(lane, true),
             VramWay::VramToHost | VramWay::WriteBuffered => self.copy(lane, false),
             VramWay::ReadDirect | VramWay::WriteDirect => {
@@ -338,10 +341,10 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn push(&mut self, lane: u32, kind: IoKind) -> Result<(), LoadError> {
+    fn push(&mut self, lane: u32, kind: IoKind) {
         let (offset_bytes, length_bytes) = (self.lanes[lane as usize].0, self.plan.io_bytes);
         let io = LaneIo { lane, kind, offset_bytes, length_bytes };
-        self.ring.push(io).map_err(|error| self.failed(kind, lane, -errno(&error)))
+        self.ring.push(io);
     }
 
     /// What its I/Os do to the drive.
@@ -353,9 +356,9 @@ impl<'a> Worker<'a> {
     }
 
     /// What has ended since the last look.
-    fn collect(&mut self, ended: &mut Vec<Ended>) -> Result<(), LoadError> {
+    fn collect(&mut self, ended: &mut Vec<Ended>) {
         if self.ring.in_flight() > 0 {
-            self.ring.look().map_err(|error| self.failed(self.kind(), 0, -errno(&error)))?;
+            self.ring.look();
             while let Some((lane, result)) = self.ring.next_completion() {
                 ended.push(Ended::Io(lane, result));
             }
@@ -369,7 +372,6 @@ impl<'a> Worker<'a> {
         if let Some(direct) = &self.direct {
             direct.reap(&mut |lane, result| ended.push(Ended::Direct(lane as u32, result)));
         }
-        Ok(())
     }
 
     /// Gives the load up when a GPU, or the way to its memory, has ended nothing for too long.
@@ -432,7 +434,8 @@ impl<'a> Worker<'a> {
                 Err(LoadError::Gpu { what })
             }
             (Ended::Job(lane, Ok(_)), VramWay::WriteBuffered) => {
-                self.push(lane, IoKind::Write).map(|()| None)
+                self.push(lane, IoKind::Write);
+                Ok(None)
             }
             (Ended::Job(lane, Ok(_)), _) => Ok(Some(lane)),
             (Ended::Direct(lane, result), _) => {

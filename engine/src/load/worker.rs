@@ -122,7 +122,7 @@ impl Worker {
             return Ok(figures);
         }
         for lane in 0..self.lanes {
-            self.next(&mut ring, lane, &mut lanes, monotonic_now())?;
+            self.next(&mut ring, lane, &mut lanes, monotonic_now());
         }
         let mut cpu_at_start = None;
         while ring.in_flight() > 0 {
@@ -152,7 +152,7 @@ impl Worker {
                     };
                     count(direction, self.io_bytes, (now - submitted).as_ns());
                 }
-                self.next(&mut ring, lane, &mut lanes, now)?;
+                self.next(&mut ring, lane, &mut lanes, now);
             }
             self.shared.ios.fetch_add(ios, Ordering::Relaxed);
             self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -167,9 +167,9 @@ impl Worker {
         lane: u32,
         lanes: &mut [(IoKind, u64, Nanos)],
         now: Nanos,
-    ) -> Result<(), LoadError> {
+    ) {
         if self.shared.stop.load(Ordering::Relaxed) || !self.take_bytes() {
-            return Ok(());
+            return;
         }
         let (kind, offset_bytes) = self.draw();
         if kind == IoKind::Write {
@@ -182,8 +182,7 @@ impl Worker {
             }
         }
         lanes[lane as usize] = (kind, offset_bytes, now);
-        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.io_bytes })
-            .map_err(|error| self.failure(kind, offset_bytes, &error))
+        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.io_bytes });
     }
 
     fn take_bytes(&self) -> bool {

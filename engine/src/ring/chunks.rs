@@ -3,21 +3,22 @@
 
 #![allow(unsafe_code, reason = "pushing entries whose chunks the ring owns until they complete")]
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use io_uring::{IoUring, opcode, squeue, types};
-
-use super::op::IoKind;
-use super::patience::Patience;
+use super::dialect::{Files, NamedFile, file_entry};
+use super::op::{IoKind, IoRequest};
+use super::patience::WAIT_MAX;
+use super::raw::RawRing;
 use super::setup::{RingConfig, RingSetup};
-use crate::buffer::{Chunk, ChunkPool};
+use crate::buffer::{Chunk, ChunkPool, MemoryPlace};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 use crate::units::BLOCK_BYTES;
 
-/// Submission queue entries: pieces that the kernel takes at a time. More wait in the ring.
+/// Submission queue entries: pieces that the kernel takes at a time.
 const ENTRIES: u32 = 64;
 
 /// One chunk's way to or from a file.
@@ -54,32 +55,21 @@ struct Flight {
     file: Arc<File>,
     io: ChunkIo,
     pushed: Nanos,
-    /// Pieces not completed, those that wait for a place in the queue too.
+    /// Pieces not completed.
     pieces: u32,
     failed: Option<i32>,
 }
 
-/// A part of a chunk that is one I/O.
-#[derive(Clone, Copy)]
-struct Piece {
-    flight: u32,
-    start: usize,
-    length: usize,
-}
-
-/// The ring. All I/O is done when it is dropped.
+/// The ring. All I/O is done when it is dropped. Each piece of a chunk is one I/O, named by the
+/// chunk's flight and the block of the chunk that it begins with.
 pub struct ChunkRing {
-    ring: IoUring,
+    raw: RawRing<Files>,
     pool: ChunkPool,
     piece_bytes: usize,
     /// Bytes that a registered piece of the region holds; none where it is not registered.
     registered_span: Option<usize>,
     flights: Vec<Option<Flight>>,
-    /// Pieces in the kernel's hands or in its queue, by the number that names them to it.
-    pieces: Vec<Option<Piece>>,
-    waiting: std::collections::VecDeque<Piece>,
-    done: std::collections::VecDeque<ChunkDone>,
-    patience: Patience,
+    done: VecDeque<ChunkDone>,
 }
 
 impl ChunkRing {
@@ -101,15 +91,12 @@ impl ChunkRing {
         // Without it each I/O pins its pages: slower, not wrong.
         let registered_span = registered.is_ok().then_some(setup.registered_span_bytes);
         Ok(ChunkRing {
-            ring: setup.ring,
+            raw: RawRing::new(setup.ring),
             pool: pool.clone(),
             piece_bytes,
             registered_span,
             flights: Vec::new(),
-            pieces: vec![None; ENTRIES as usize],
-            waiting: std::collections::VecDeque::new(),
-            done: std::collections::VecDeque::new(),
-            patience: Patience::default(),
+            done: VecDeque::new(),
         })
     }
 
@@ -137,73 +124,52 @@ impl ChunkRing {
             self.flights.push(None);
             self.flights.len() - 1
         });
-        let starts = (0..io.length_bytes).step_by(self.piece_bytes);
-        self.waiting.extend(starts.map(|start| Piece {
-            flight: index as u32,
-            start,
-            length: self.piece_bytes.min(io.length_bytes - start),
-        }));
         let pieces = io.length_bytes.div_ceil(self.piece_bytes) as u32;
         let (file, pushed) = (Arc::clone(file), monotonic_now());
         self.flights[index] = Some(Flight { chunk, file, io, pushed, pieces, failed: None });
-        self.queue_waiting();
-        // What the kernel does not take now it takes at the next wait, which says why.
-        let _later = self.ring.submit();
+        (0..io.length_bytes).step_by(self.piece_bytes).for_each(|start| self.ask(index, start));
+        self.raw.hand_over(|_| {});
     }
 
-    /// Moves pieces into the submission queue as far as there are places.
-    fn queue_waiting(&mut self) {
-        while let Some(&piece) = self.waiting.front() {
-            let Some(number) = self.pieces.iter().position(Option::is_none) else { return };
-            let entry = self.encode(piece).user_data(number as u64);
-            // SAFETY: the chunk and the file belong to the flight, which stays in the table until
-            // its last piece has completed; `Drop` waits for that.
-            if unsafe { self.ring.submission().push(&entry) }.is_err() {
-                return;
-            }
-            self.pieces[number] = Some(piece);
-            self.waiting.pop_front();
-        }
+    /// Number of bytes from `start` to the end of the piece that it is in.
+    fn piece_length(&self, io: &ChunkIo, start: usize) -> usize {
+        (self.piece_bytes - start % self.piece_bytes).min(io.length_bytes - start)
     }
 
-    fn encode(&self, piece: Piece) -> squeue::Entry {
-        let flight = self.flights[piece.flight as usize].as_ref();
-        let flight = flight.expect("a piece's chunk is in flight");
-        let file = types::Fd(flight.file.as_raw_fd());
-        let pointer = flight.chunk.as_ptr().wrapping_add(piece.start);
-        let offset = flight.io.offset_bytes + piece.start as u64;
-        let length = u32::try_from(piece.length).expect("a piece is far below 4 GiB");
-        let write = flight.io.kind == IoKind::Write;
-        match self.registered_span {
-            Some(span) => {
-                let index = (flight.chunk.region_offset() / span) as u16;
-                match write {
-                    true => {
-                        opcode::WriteFixed::new(file, pointer, length, index).offset(offset).build()
-                    }
-                    false => {
-                        opcode::ReadFixed::new(file, pointer, length, index).offset(offset).build()
-                    }
-                }
-            }
-            None if write => opcode::Write::new(file, pointer, length).offset(offset).build(),
-            None => opcode::Read::new(file, pointer, length).offset(offset).build(),
-        }
+    /// Queues what is left of a piece from `start` on.
+    fn ask(&mut self, index: usize, start: usize) {
+        let flight = self.flights[index].as_ref().expect("a piece's chunk is in flight");
+        let length = self.piece_length(&flight.io, start);
+        let request = IoRequest {
+            kind: flight.io.kind,
+            offset_bytes: flight.io.offset_bytes + start as u64,
+            length_bytes: u32::try_from(length).expect("a piece is far below 4 GiB"),
+            buffer_offset: 0,
+        };
+        let place = MemoryPlace {
+            pointer: flight.chunk.as_ptr().wrapping_add(start),
+            region_offset: Some(flight.chunk.region_offset() + start),
+        };
+        let file = NamedFile::Descriptor(flight.file.as_raw_fd());
+        let entry = file_entry(&file, request, Some(&place), self.registered_span);
+        let token = (index as u64) << 32 | start as u64 / BLOCK_BYTES;
+        // SAFETY: the chunk and the file belong to the flight, which stays in the table until its
+        // last piece has completed; `Drop` waits for that.
+        unsafe { self.raw.push(token, entry, |_| {}) };
     }
 
     /// Hands over what waits, and waits until some piece has completed, a second at the most.
     ///
     /// # Errors
-    /// What `io_uring_enter` says, other than "again"; `ETIMEDOUT` when nothing has completed for
-    /// [`SILENCE_MAX`](super::SILENCE_MAX) although I/Os are in flight.
+    /// `ETIMEDOUT` when nothing has completed for [`SILENCE_MAX`](super::SILENCE_MAX) although I/Os
+    /// are in flight.
     pub fn wait(&mut self) -> std::io::Result<()> {
-        self.queue_waiting();
-        if !self.done.is_empty() || self.pieces.iter().all(Option::is_none) {
+        if !self.done.is_empty() {
             return Ok(());
         }
-        let entered = self.patience.enter(&self.ring, 1);
+        let waited = self.raw.wait(Some(WAIT_MAX), |_| {});
         self.reap();
-        entered
+        waited
     }
 
     /// A chunk that has been moved, or could not be.
@@ -213,27 +179,22 @@ impl ChunkRing {
     }
 
     fn reap(&mut self) {
-        loop {
-            // Not held across `complete`, which may queue the rest of a short piece.
-            let Some(entry) = self.ring.completion().next() else { return };
-            self.patience.heard();
-            let piece = self.pieces[entry.user_data() as usize].take();
-            self.complete(piece.expect("a completion comes once"), entry.result());
+        while let Some((token, result)) = self.raw.reap() {
+            let start = (token & 0xffff_ffff) * BLOCK_BYTES;
+            self.complete((token >> 32) as usize, start as usize, result);
         }
     }
 
-    fn complete(&mut self, piece: Piece, result: i32) {
-        let index = piece.flight as usize;
-        let flight = self.flights[index].as_mut().expect("a piece's chunk is in flight");
+    fn complete(&mut self, index: usize, start: usize, result: i32) {
+        let flight = self.flights[index].as_ref().expect("a piece's chunk is in flight");
+        let length = self.piece_length(&flight.io, start);
         let moved = usize::try_from(result).unwrap_or(0);
-        if moved > 0 && moved < piece.length && moved.is_multiple_of(BLOCK_BYTES as usize) {
+        if moved > 0 && moved < length && moved.is_multiple_of(BLOCK_BYTES as usize) {
             // The kernel may stop half-way, as at a signal: the rest is asked for again.
-            let rest = Piece { start: piece.start + moved, length: piece.length - moved, ..piece };
-            self.waiting.push_front(rest);
-            self.queue_waiting();
-            return;
+            return self.ask(index, start + moved);
         }
-        if moved != piece.length {
+        let flight = self.flights[index].as_mut().expect("it was there");
+        if moved != length {
             // A device that takes nothing more, or a file that ends, reports no error of its own.
             flight.failed.get_or_insert(result.min(0).saturating_neg());
         }
@@ -254,20 +215,11 @@ impl ChunkRing {
 
 impl Drop for ChunkRing {
     fn drop(&mut self) {
-        // What the kernel has not been given is not done any more.
-        self.waiting.clear();
-        while self.pieces.iter().any(Option::is_some) {
-            let waited = self.wait();
-            self.done.clear();
-            // The rest of a short piece is not asked for.
-            self.waiting.clear();
-            if let Err(error) = waited {
-                // Reusing chunks under a device that still writes could corrupt memory; leaking
-                // them can't.
-                tracing::error!(%error, "io_uring did not drain; its chunks are leaked");
-                std::mem::forget(std::mem::take(&mut self.flights));
-                return;
-            }
+        // The rest of a short piece is not asked for.
+        if !self.raw.drain(|_| {}, |_, _| {}) {
+            // Reusing chunks under a device that still writes could corrupt memory; leaking them
+            // can't.
+            std::mem::forget(std::mem::take(&mut self.flights));
         }
     }
 }

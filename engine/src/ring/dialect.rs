@@ -38,11 +38,58 @@ pub trait Dialect: 'static {
     fn answered(&self, token: SlotToken, result: i32) -> Option<i32>;
 }
 
+/// A file of a ring, as the kernel is told which.
+pub(super) enum NamedFile {
+    /// By the number under which it is registered.
+    Number(u32),
+    Descriptor(RawFd),
+}
+
+/// The entry for an I/O. Memory of a region that is registered in pieces of `span_bytes` is named
+/// by its piece; the pages of any other are pinned for this I/O.
+#[inline]
+pub(super) fn file_entry(
+    file: &NamedFile,
+    request: IoRequest,
+    place: Option<&MemoryPlace>,
+    span_bytes: Option<usize>,
+) -> squeue::Entry {
+    let (offset, length) = (request.offset_bytes, request.length_bytes);
+    macro_rules! build {
+        ($fd:expr) => {{
+            let Some(place) = place.filter(|_| request.kind != IoKind::Flush) else {
+                return opcode::Fsync::new($fd).flags(types::FsyncFlags::DATASYNC).build();
+            };
+            let (pointer, write) = (place.pointer, request.kind == IoKind::Write);
+            match span_bytes.zip(place.region_offset) {
+                Some((span, start)) => {
+                    let index = (start / span) as u16;
+                    match write {
+                        true => opcode::WriteFixed::new($fd, pointer, length, index)
+                            .offset(offset)
+                            .build(),
+                        false => opcode::ReadFixed::new($fd, pointer, length, index)
+                            .offset(offset)
+                            .build(),
+                    }
+                }
+                None if write => opcode::Write::new($fd, pointer, length).offset(offset).build(),
+                None => opcode::Read::new($fd, pointer, length).offset(offset).build(),
+            }
+        }};
+    }
+    match *file {
+        NamedFile::Number(number) => build!(types::Fixed(number)),
+        NamedFile::Descriptor(descriptor) => build!(types::Fd(descriptor)),
+    }
+}
+
 /// Reads and writes of files: an entry an I/O.
 pub struct Files {
     descriptors: Box<[RawFd]>,
-    features: RingFeatures,
-    registered_span_bytes: usize,
+    has_registered_files: bool,
+    /// Bytes of memory that one registered buffer spans; none where none is registered.
+    registered_span_bytes: Option<usize>,
 }
 
 impl Files {
@@ -53,7 +100,11 @@ impl Files {
         features: RingFeatures,
         registered_span_bytes: usize,
     ) -> Files {
-        Files { descriptors: descriptors.into(), features, registered_span_bytes }
+        Files {
+            descriptors: descriptors.into(),
+            has_registered_files: features.registered_file,
+            registered_span_bytes: features.registered_buffers.then_some(registered_span_bytes),
+        }
     }
 }
 
@@ -64,37 +115,12 @@ impl Dialect for Files {
     #[inline]
     fn encode(&self, asked: &AskedIo, _token: SlotToken, mut push: impl FnMut(squeue::Entry)) {
         let AskedIo { file, request, place } = asked;
-        let (fd, number) = (types::Fd(self.descriptors[*file]), types::Fixed(*file as u32));
-        if request.kind == IoKind::Flush {
-            return push(if self.features.registered_file {
-                opcode::Fsync::new(number).flags(types::FsyncFlags::DATASYNC).build()
-            } else {
-                opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
-            });
-        }
-        let (offset, length) = (request.offset_bytes, request.length_bytes);
-        let place = place.as_ref().expect("a read or write has memory");
-        let pointer = place.pointer;
-        // Memory that is not the pool's is not registered: its pages are pinned for this I/O.
-        let registered = place.region_offset.filter(|_| self.features.registered_buffers);
-        let write = request.kind == IoKind::Write;
-        macro_rules! build {
-            ($fd:expr) => {
-                if let Some(region_offset) = registered {
-                    let index = (region_offset / self.registered_span_bytes) as u16;
-                    if write {
-                        opcode::WriteFixed::new($fd, pointer, length, index).offset(offset).build()
-                    } else {
-                        opcode::ReadFixed::new($fd, pointer, length, index).offset(offset).build()
-                    }
-                } else if write {
-                    opcode::Write::new($fd, pointer, length).offset(offset).build()
-                } else {
-                    opcode::Read::new($fd, pointer, length).offset(offset).build()
-                }
-            };
-        }
-        push(if self.features.registered_file { build!(number) } else { build!(fd) });
+        assert!(place.is_some() || request.kind == IoKind::Flush, "it moves some memory");
+        let file = match self.has_registered_files {
+            true => NamedFile::Number(*file as u32),
+            false => NamedFile::Descriptor(self.descriptors[*file]),
+        };
+        push(file_entry(&file, *request, place.as_ref(), self.registered_span_bytes));
     }
 
     #[inline]

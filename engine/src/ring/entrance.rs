@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, squeue, types};
 
-/// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): have the kernel run what waits for this thread.
-const GETEVENTS: u32 = 1 << 0;
+/// `IORING_ENTER_GETEVENTS` of io_uring_enter(2): have the kernel run what waits for this thread,
+/// and look for completions.
+pub(super) const GETEVENTS: u32 = 1 << 0;
+/// `IORING_ENTER_SQ_WAKEUP`: the kernel's submission thread sleeps once it had nothing to take.
+pub(super) const SQ_WAKEUP: u32 = 1 << 1;
 /// `IORING_ENTER_EXT_ARG`: the argument is a [`Longest`].
 const EXT_ARG: u32 = 1 << 3;
 /// `IORING_ENTER_REGISTERED_RING`: the descriptor is a number that the thread has registered.
@@ -73,64 +76,37 @@ impl Entrance {
         self.number.is_some()
     }
 
-    /// Hands over what is queued; how much of it the kernel took.
-    pub(super) fn submit<S, C>(&self, ring: &mut IoUring<S, C>) -> io::Result<usize>
-    where
-        S: squeue::EntryMarker,
-        C: cqueue::EntryMarker,
-    {
-        let Some(number) = self.number else { return ring.submit() };
-        let queue = ring.submission();
-        let (queued, owes) = (queue.len() as u32, queue.taskrun() || queue.cq_overflow());
-        drop(queue);
-        // Deferred work is only run by an enter that asks for completions.
-        enter(number, queued, 0, if owes { GETEVENTS } else { 0 }, None)
-    }
-
-    /// Hands over what is queued and waits for one completion, so long at the most.
-    pub(super) fn submit_and_wait<S, C>(
+    /// Hands over the oldest `queued` entries and waits for `wanted` completions, for `longest` at
+    /// the most; the number of entries that the kernel took.
+    pub(super) fn enter(
         &self,
-        ring: &mut IoUring<S, C>,
+        queued: u32,
+        wanted: u32,
+        flags: u32,
         longest: Option<Duration>,
-    ) -> io::Result<usize>
-    where
-        S: squeue::EntryMarker,
-        C: cqueue::EntryMarker,
-    {
+    ) -> io::Result<usize> {
         let time = longest.map(types::Timespec::from);
-        match (self.number, &time) {
-            (None, None) => ring.submit_and_wait(1),
-            (None, Some(time)) => {
-                ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(time))
-            }
-            (Some(number), None) => {
-                enter(number, ring.submission().len() as u32, 1, GETEVENTS, None)
-            }
-            (Some(number), Some(time)) => {
-                let queued = ring.submission().len() as u32;
-                let time = (&raw const *time) as u64;
-                let longest = Longest { sigmask: 0, sigmask_bytes: 0, reserved: 0, time };
-                enter(number, queued, 1, GETEVENTS | EXT_ARG, Some(&longest))
-            }
-        }
-    }
-
-    /// Has the kernel run what waits for this thread and look for completions once; hands nothing
-    /// over.
-    pub(super) fn look<S, C>(&self, ring: &IoUring<S, C>) -> io::Result<()>
-    where
-        S: squeue::EntryMarker,
-        C: cqueue::EntryMarker,
-    {
-        match self.number {
-            Some(number) => enter(number, 0, 0, GETEVENTS, None).map(drop),
-            None => {
-                // SAFETY: nothing is handed over and no argument is given.
-                let entered =
-                    unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, GETEVENTS, None) };
-                entered.map(drop)
-            }
-        }
+        let longest = time.as_ref().map(|time| Longest {
+            sigmask: 0,
+            sigmask_bytes: 0,
+            reserved: 0,
+            time: (&raw const *time) as u64,
+        });
+        let (argument, bytes, extended) = match &longest {
+            Some(longest) => (&raw const *longest, size_of::<Longest>(), EXT_ARG),
+            None => (std::ptr::null(), 0, 0),
+        };
+        let (ring, by_number) = match self.number {
+            Some(number) => (number, REGISTERED_RING),
+            None => (self.ring as u32, 0),
+        };
+        let flags = flags | extended | by_number;
+        // SAFETY: the owner of the ring keeps what the queued entries refer to until they complete;
+        // the argument and the time that it points to outlive the call.
+        let taken = unsafe {
+            libc::syscall(libc::SYS_io_uring_enter, ring, queued, wanted, flags, argument, bytes)
+        };
+        usize::try_from(taken).map_err(|_negative| io::Error::last_os_error())
     }
 }
 
@@ -150,26 +126,6 @@ fn register(ring: RawFd, what: u32, update: &mut RingUpdate) -> bool {
     let taken =
         unsafe { libc::syscall(libc::SYS_io_uring_register, ring, what, &raw mut *update, 1) };
     taken == 1
-}
-
-fn enter(
-    number: u32,
-    queued: u32,
-    wanted: u32,
-    flags: u32,
-    longest: Option<&Longest>,
-) -> io::Result<usize> {
-    let (argument, bytes) = match longest {
-        Some(longest) => (&raw const *longest, size_of::<Longest>()),
-        None => (std::ptr::null(), 0),
-    };
-    let flags = flags | REGISTERED_RING;
-    // SAFETY: what the queued entries refer to belongs to the ring's table until they complete; the
-    // argument and the time that it points to outlive the call.
-    let taken = unsafe {
-        libc::syscall(libc::SYS_io_uring_enter, number, queued, wanted, flags, argument, bytes)
-    };
-    usize::try_from(taken).map_err(|_negative| io::Error::last_os_error())
 }
 
 #[cfg(test)]
@@ -207,13 +163,13 @@ mod tests {
         let nothing = || opcode::Nop::new().build().user_data(7);
         // SAFETY: the entries refer to no memory.
         unsafe { ring.submission().push(&nothing()) }.unwrap();
-        assert_eq!(entrance.submit(ring).unwrap(), 1);
+        assert_eq!(entrance.enter(1, 0, 0, None).unwrap(), 1);
         // SAFETY: as above.
         unsafe { ring.submission().push(&nothing()) }.unwrap();
-        assert_eq!(entrance.submit_and_wait(ring, None).unwrap(), 1);
-        entrance.look(ring).unwrap();
+        assert_eq!(entrance.enter(1, 1, GETEVENTS, None).unwrap(), 1);
+        assert_eq!(entrance.enter(0, 0, GETEVENTS, None).unwrap(), 0);
         assert_eq!(ring.completion().map(|entry| entry.user_data()).collect::<Vec<_>>(), [7, 7]);
-        let silence = entrance.submit_and_wait(ring, Some(Duration::from_millis(1)));
+        let silence = entrance.enter(0, 1, GETEVENTS, Some(Duration::from_millis(1)));
         assert_eq!(silence.unwrap_err().raw_os_error(), Some(libc::ETIME));
     }
 }

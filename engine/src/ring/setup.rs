@@ -13,22 +13,44 @@ use crate::units::GIB;
 /// Most bytes the kernel registers as one buffer (`io_buffer_validate`, SZ_1G).
 const REGISTERED_BUFFER_MAX_BYTES: u64 = GIB;
 
+/// Who looks for work and for completions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Polling {
+    /// System calls and interrupts.
+    #[default]
+    None,
+    /// A kernel thread takes submissions without system calls (`IORING_SETUP_SQPOLL`); it spins
+    /// while there are any, which costs a core.
+    Submission,
+    /// Completions are polled for on the drive (`IORING_SETUP_IOPOLL`): nothing but reads and
+    /// writes of O_DIRECT files, and nobody rings for them. Needs poll queues (`nvme.poll_queues`)
+    /// and costs this thread's core.
+    Completion,
+}
+
+impl Polling {
+    /// The kernel's word for it; none where nobody polls.
+    pub(super) fn name(self) -> Option<&'static str> {
+        match self {
+            Polling::None => None,
+            Polling::Submission => Some("SQPOLL"),
+            Polling::Completion => Some("IOPOLL"),
+        }
+    }
+}
+
 /// What a ring is made for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RingConfig {
     /// Submission queue entries; rounded up to a power of two by the kernel. The completion queue
     /// has twice as many.
     pub entries: u32,
-    /// Whether a kernel thread takes submissions (`IORING_SETUP_SQPOLL`). It spins while there are
-    /// any, which costs a core.
-    pub submission_thread: bool,
-    /// Whether completions are polled for on the drive (`IORING_SETUP_IOPOLL`): nothing but reads
-    /// and writes of O_DIRECT files, and nobody rings for them. Excludes `submission_thread`.
-    pub polled: bool,
+    /// Who looks for work and for completions.
+    pub polling: Polling,
 }
 
 /// How long the kernel's submission thread spins before it sleeps, ms.
-pub(super) const SQ_THREAD_IDLE_MS: u32 = 100;
+const SQ_THREAD_IDLE_MS: u32 = 100;
 
 /// A ring fresh from the kernel, before it moves into the reactor. Its entries are of the usual
 /// size, or larger.
@@ -69,78 +91,39 @@ impl CommandSetup {
     /// # Errors
     /// As [`RingSetup::new`], and when this kernel has no such entries.
     pub fn commands(config: RingConfig) -> Result<CommandSetup, SetupError> {
-        let mut setup = RingSetup::sized(config)?;
-        setup.features.passthrough = true;
-        Ok(setup)
+        RingSetup::sized(config)
     }
 }
 
 impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
     /// As [`RingSetup::new`], with entries of any size.
     pub(super) fn sized(config: RingConfig) -> Result<RingSetup<S, C>, SetupError> {
-        if config.submission_thread {
-            return RingSetup::with_submission_thread(config.entries);
-        }
-        if config.polled {
-            return RingSetup::polled(config.entries);
-        }
-        let mut features = RingFeatures { defer_taskrun: true, ..RingFeatures::default() };
-        let best = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_submit_all()
-            .setup_cqsize(config.entries.next_power_of_two() * 2)
-            .build(config.entries);
-        let ring = match best {
-            Ok(ring) => ring,
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                features = RingFeatures { coop_taskrun: true, ..RingFeatures::default() };
-                IoUring::builder()
-                    .setup_coop_taskrun()
-                    .setup_taskrun_flag()
-                    .setup_submit_all()
-                    .build(config.entries)
-                    .or_else(|_| {
-                        features = RingFeatures::default();
-                        IoUring::builder().build(config.entries)
-                    })
-                    .map_err(|e| setup_failure(e.raw_os_error().unwrap_or(0)))?
-            }
-            Err(error) => return Err(setup_failure(error.raw_os_error().unwrap_or(0))),
+        let plain = RingFeatures { passthrough: S::BUILD_FLAGS != 0, ..RingFeatures::default() };
+        // SQPOLL and IOPOLL exclude DEFER_TASKRUN: completions are posted as they come, or by the
+        // look that finds them.
+        let ways = match config.polling {
+            Polling::None => &[
+                RingFeatures { defer_taskrun: true, ..plain },
+                RingFeatures { coop_taskrun: true, ..plain },
+                plain,
+            ][..],
+            Polling::Submission => &[RingFeatures { submission_thread: true, ..plain }],
+            Polling::Completion => &[RingFeatures { polled: true, ..plain }],
         };
+        let mut features = ways[0];
+        let mut ring = build(features, config.entries);
+        for &older in &ways[1..] {
+            // What the kernel does not know of is done without.
+            if matches!(&ring, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
+                features = older;
+                ring = build(features, config.entries);
+            }
+        }
+        let ring = ring.map_err(|error: std::io::Error| match config.polling.name() {
+            Some(name) => SetupError::Polling { name, reason: error.to_string() },
+            None => setup_failure(error.raw_os_error().unwrap_or(0)),
+        })?;
         Ok(RingSetup { ring, features, registered_span_bytes: 0 })
-    }
-
-    /// One whose submissions a kernel thread takes. That excludes `DEFER_TASKRUN`: completions are
-    /// posted as they come, and the bell rings for them.
-    fn with_submission_thread(entries: u32) -> Result<RingSetup<S, C>, SetupError> {
-        let ring = IoUring::builder()
-            .setup_sqpoll(SQ_THREAD_IDLE_MS)
-            .setup_submit_all()
-            .setup_cqsize(entries.next_power_of_two() * 2)
-            .build(entries)
-            .map_err(|error| SetupError::Polling { name: "SQPOLL", reason: error.to_string() })?;
-        let features = RingFeatures { submission_thread: true, ..RingFeatures::default() };
-        Ok(RingSetup { ring, features, registered_span_bytes: 0 })
-    }
-
-    /// One that finds completions when [`super::Ring::poll`] looks for them. Without
-    /// `DEFER_TASKRUN`: the look itself posts them, so there is no work to put off.
-    fn polled(entries: u32) -> Result<RingSetup<S, C>, SetupError> {
-        let ring = IoUring::builder()
-            .setup_iopoll()
-            .setup_submit_all()
-            .setup_cqsize(entries.next_power_of_two() * 2)
-            .build(entries)
-            .map_err(|error| SetupError::Polling { name: "IOPOLL", reason: error.to_string() })?;
-        let features = RingFeatures { polled: true, ..RingFeatures::default() };
-        Ok(RingSetup { ring, features, registered_span_bytes: 0 })
-    }
-
-    /// Takes a ring as it is.
-    pub(super) fn plain(ring: IoUring<S, C>) -> RingSetup<S, C> {
-        RingSetup { ring, features: RingFeatures::default(), registered_span_bytes: 0 }
     }
 
     /// Registers the buffer region, in pieces that no buffer straddles.
@@ -157,9 +140,8 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
         bytes: usize,
         buffer_bytes: usize,
     ) -> std::io::Result<()> {
-        let buffers_per_span = (REGISTERED_BUFFER_MAX_BYTES as usize / buffer_bytes).max(1);
         // SAFETY: what the caller promises.
-        unsafe { self.register_spans(start, bytes, buffers_per_span * buffer_bytes) }
+        unsafe { self.register_spans(start, bytes, span_bytes(buffer_bytes)) }
     }
 
     /// Registers the buffer region in pieces of `span` bytes each, the last of what is left.
@@ -175,15 +157,11 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
         bytes: usize,
         span: usize,
     ) -> std::io::Result<()> {
-        let mut vectors = Vec::new();
-        let mut offset = 0;
-        while offset < bytes {
-            let length = span.min(bytes - offset);
-            // SAFETY: `offset` < `bytes`, the length of the caller's region.
-            let base = unsafe { start.add(offset) };
-            vectors.push(libc::iovec { iov_base: base.cast(), iov_len: length });
-            offset += length;
-        }
+        let piece = |offset| libc::iovec {
+            iov_base: start.wrapping_add(offset).cast(),
+            iov_len: span.min(bytes - offset),
+        };
+        let vectors: Vec<_> = (0..bytes).step_by(span).map(piece).collect();
         // SAFETY: the caller keeps the region mapped for the ring's life.
         unsafe { self.ring.submitter().register_buffers(&vectors)? };
         self.registered_span_bytes = span;
@@ -191,15 +169,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
         Ok(())
     }
 
-    /// Registers the data file as number 0.
-    ///
-    /// # Errors
-    /// What the kernel says; the ring then has no file.
-    pub fn register_file(&mut self, file: RawFd) -> std::io::Result<()> {
-        self.register_files(&[file])
-    }
-
-    /// Registers the data files of several drives, numbered from 0.
+    /// Registers the data files of all drives, numbered from 0.
     ///
     /// # Errors
     /// What the kernel says; the ring then has no file.
@@ -214,4 +184,33 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
     pub fn features(&self) -> RingFeatures {
         self.features
     }
+}
+
+/// Bytes of a registered piece such that no buffer straddles two.
+pub(super) fn span_bytes(buffer_bytes: usize) -> usize {
+    (REGISTERED_BUFFER_MAX_BYTES as usize / buffer_bytes).max(1) * buffer_bytes
+}
+
+/// A ring with the flags of these features, all of which came after `SUBMIT_ALL` (5.18).
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    features: RingFeatures,
+    entries: u32,
+) -> std::io::Result<IoUring<S, C>> {
+    let mut builder = IoUring::builder();
+    if features.defer_taskrun {
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+    }
+    if features.coop_taskrun {
+        builder.setup_coop_taskrun().setup_taskrun_flag();
+    }
+    if features.submission_thread {
+        builder.setup_sqpoll(SQ_THREAD_IDLE_MS);
+    }
+    if features.polled {
+        builder.setup_iopoll();
+    }
+    if features != (RingFeatures { passthrough: features.passthrough, ..Default::default() }) {
+        builder.setup_submit_all();
+    }
+    builder.build(entries)
 }

@@ -4,7 +4,10 @@
 
 use io_uring::opcode;
 
+use super::dialect::Files;
+use super::patience::SILENCE_MAX;
 use super::probe::{RingFeatures, setup_failure};
+use super::raw::RawRing;
 use super::setup::{RingConfig, RingSetup};
 use crate::buffer::{Mapping, PageKind};
 use crate::error::SetupError;
@@ -33,29 +36,22 @@ impl RingTrial {
         let memory = Mapping::new(bytes, true)?;
         let config = RingConfig { entries: entries.max(1), ..RingConfig::default() };
         let mut setup = RingSetup::new(config)?;
-        // SAFETY: `memory` outlives `setup`, which is declared after it and so dropped before it;
+        // SAFETY: `memory` outlives the ring, which is declared after it and so dropped before it;
         // and the kernel holds registered pages whatever is unmapped.
         let registered =
             unsafe { setup.register_buffers(memory.as_ptr(), memory.len(), MIB as usize) };
-        let nothing = opcode::Nop::new().build();
+        let features = setup.features();
+        let mut ring: RawRing<Files> = RawRing::new(setup.ring);
         // SAFETY: the entry refers to no memory.
-        let pushed = unsafe { setup.ring.submission().push(&nothing) };
-        let full = || {
-            SetupError::new(
-                "a new io_uring has no room for one entry".to_owned(),
-                "try \
-            again, and report it if that is no accident",
-            )
-        };
-        pushed.map_err(|_| full())?;
-        let done = setup.ring.submit_and_wait(1);
-        done.map_err(|error| setup_failure(error.raw_os_error().unwrap_or(0)))?;
-        let completed = setup.ring.completion().next().map(|completion| completion.result());
-        if let Some(result @ ..0) = completed {
-            return Err(setup_failure(-result));
+        unsafe { ring.push(0, opcode::Nop::new().build(), |_| {}) };
+        let _silent = ring.wait(Some(SILENCE_MAX), |_| {});
+        // It does nothing: what has not completed by now the kernel had no memory for.
+        match ring.reap().map_or(-libc::EAGAIN, |(_, result)| result) {
+            0.. => {}
+            errno => return Err(setup_failure(-errno)),
         }
         Ok(RingTrial {
-            features: setup.features(),
+            features,
             buffers_errno: registered.err().map(|error| error.raw_os_error().unwrap_or(0)),
             pages: memory.page_kind(),
         })

@@ -23,7 +23,8 @@ use crate::error::SetupError;
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
 use crate::ring::{
-    CommandSetup, CommandTarget, Ring, RingConfig, RingFeatures, RingSetup, command_span_bytes,
+    CommandSetup, CommandTarget, Polling, Ring, RingConfig, RingFeatures, RingSetup,
+    command_span_bytes,
 };
 use crate::tier::gpu::{Bell, GpuFault, GpuKind, GpuLane, GpuSpace, ShardSpace};
 
@@ -237,9 +238,12 @@ pub fn open_shard(
     let mut shortfalls = Vec::new();
     // One more place a drive for the flush that runs beside its reads and writes.
     let entries = (blueprint.drives() * (blueprint.queue_depth + 1)).min(RING_ENTRIES_MAX);
-    let polled = blueprint.polled && objects.is_none();
-    let submission_thread = blueprint.submission_thread;
-    let config = RingConfig { entries, submission_thread, polled };
+    let polling = match *blueprint {
+        Blueprint { polled: true, .. } if objects.is_none() => Polling::Completion,
+        Blueprint { submission_thread: true, .. } => Polling::Submission,
+        _ => Polling::None,
+    };
+    let config = RingConfig { entries, polling };
     let Opened { device, pool, features } = match blueprint.passthrough && objects.is_none() {
         true => open_commands(&blueprint, config, &files, &mut shortfalls)?,
         false => open_files(&blueprint, config, (&files, objects), &mut shortfalls)?,
@@ -310,7 +314,7 @@ fn open_files(
     let features = ring.features();
     let device: Rc<dyn Device> = match objects {
         Some(space) => open_objects(space, ring),
-        None if config.polled => open_polled(ring, files)?,
+        None if config.polling == Polling::Completion => open_polled(ring, files)?,
         None => {
             executor::sleep_in(Rc::clone(&ring) as _);
             Rc::new(FileDevice::new(ring, files))
