@@ -28,7 +28,7 @@ fn pages() -> Vec<(String, String)> {
     found
 }
 
-/// What stands in single backquotes outside the fenced blocks of a page.
+/// Texts in single backquotes outside the fenced blocks of a page.
 fn quoted(page: &str) -> impl Iterator<Item = &str> {
     page.split("```").step_by(2).flat_map(|part| part.split('`').skip(1).step_by(2))
 }

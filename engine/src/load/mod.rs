@@ -2,7 +2,7 @@
 //! when nothing but I/O is asked of it. Saturation and preconditioning use it. Beside it a load
 //! between GPU memory, host memory and a file ([`measure_vram`]).
 //!
-//! What lives here: keeping so many I/Os of one kind in flight, and counting. What must not: which
+//! Lives here: keeping a number of I/Os of one kind in flight, and counting them. Must not: which
 //! load is tried when (`src/saturate`), users, tiers.
 
 mod vram;
@@ -31,7 +31,7 @@ pub enum Access {
     Random,
 }
 
-/// What is asked of the device.
+/// Load that is put on the device.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
     /// Part of the I/Os that read, percent.
@@ -44,13 +44,13 @@ pub struct LoadPlan {
     pub range_bytes: u64,
     /// Order in which I/Os go through the file.
     pub access: Access,
-    /// How I/Os reach the kernel and come back: by system calls and interrupts, or by polling.
+    /// Way in which I/Os reach the kernel and come back: system calls and interrupts, or polling.
     pub polling: Polling,
     /// A thread for each, on that core.
     pub cpus: Vec<Option<usize>>,
     /// Ends by itself after so many bytes; none: when stopped.
     pub bytes_max: Option<u64>,
-    /// Of offsets and directions.
+    /// Random seed of offsets and directions.
     pub seed: u64,
 }
 
@@ -71,7 +71,7 @@ pub enum LoadError {
     },
 }
 
-/// What one direction did in the window.
+/// Figures of one direction in the window.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionFigures {
     /// Number of I/Os that completed in the window.
@@ -82,7 +82,7 @@ pub struct DirectionFigures {
     pub latency: Histogram,
 }
 
-/// What a load did in its window.
+/// Figures of a load in its window.
 #[derive(Clone, Debug, Default)]
 pub struct LoadFigures {
     /// Reads that completed in the window.

@@ -22,12 +22,12 @@ use crate::tier::gpu::{
 };
 use crate::tier::pages::HostPages;
 
-/// How long a thread waits for a bell before it looks itself.
+/// Time that a thread waits for a bell before it looks itself.
 const LOOK: Duration = Duration::from_micros(50);
-/// Of the patience with what does not end, the part that is left when the load is to end early.
+/// Divisor of the patience with I/Os that do not end, once the load is to end early.
 const PATIENCE_PART: u64 = 12;
 
-/// What the bytes of a load do.
+/// Way that the bytes of a load take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VramWay {
     /// Host memory, page-locked where that can be done, to GPU memory.
@@ -54,14 +54,14 @@ impl VramWay {
     }
 }
 
-/// What is asked of the GPU, the drive and the ways between.
+/// Load that is put on the GPU, the drive and the ways between.
 #[derive(Clone, Debug)]
 pub struct VramPlan {
-    /// What the bytes do.
+    /// Way that the bytes take.
     pub way: VramWay,
     /// Size of each I/O or copy, bytes, a multiple of 4 KiB.
     pub io_bytes: u32,
-    /// How many are in flight on each thread, at least 1.
+    /// Number of I/Os or copies in flight on each thread, at least 1.
     pub depth: u32,
     /// Number of threads, at least 1.
     pub threads: u32,
@@ -97,7 +97,7 @@ pub struct VramEnds {
     pub direct: Option<Arc<dyn DirectStorage>>,
 }
 
-/// What a load came to in its window.
+/// Figures of a load in its window.
 #[derive(Clone, Debug, Default)]
 pub struct VramFigures {
     /// Number of I/Os or copies that ended in the window.
@@ -347,7 +347,7 @@ impl<'a> Worker<'a> {
         self.ring.push(io);
     }
 
-    /// What its I/Os do to the drive.
+    /// Kind of its I/Os to the drive.
     fn kind(&self) -> IoKind {
         match self.plan.way {
             VramWay::ReadBuffered | VramWay::ReadDirect => IoKind::Read,
@@ -355,7 +355,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What has ended since the last look.
+    /// Adds the I/Os and copies that have ended since the last look.
     fn collect(&mut self, ended: &mut Vec<Ended>) {
         if self.ring.in_flight() > 0 {
             self.ring.look();

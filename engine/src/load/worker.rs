@@ -37,7 +37,7 @@ pub(super) struct Worker {
     io_bytes: u32,
     read_percent: u64,
     access: Access,
-    /// How many there are room for in the range.
+    /// Number of I/Os that the range has room for.
     ios: u64,
     drawn: u64,
     seed: u64,
@@ -257,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever waited for the load to be over waited for ever.
+    /// Regression: those who waited for the load to be over waited for ever.
     #[test]
     fn a_thread_that_panics_leaves_the_load_over() {
         let shared = Arc::new(Shared {

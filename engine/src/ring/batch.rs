@@ -1,4 +1,4 @@
-//! How much a plain thread that replaces I/Os as they complete keeps back before it hands it over.
+//! Size of the batches in which a plain thread that replaces I/Os as they complete hands them over.
 //!
 //! All that completed together at once is bad where the queue is deep: it went out 11 I/Os a system
 //! call at 32 in flight, and at 0.83 of the rate of fio, which hands over each by itself. One at a

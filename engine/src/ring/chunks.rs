@@ -28,16 +28,16 @@ pub struct ChunkIo {
     pub kind: IoKind,
     /// Where in the file, bytes; a multiple of 4 KiB for a file opened with O_DIRECT.
     pub offset_bytes: u64,
-    /// How much of the chunk from its beginning, bytes, not 0.
+    /// Bytes of the chunk from its beginning, not 0.
     pub length_bytes: usize,
     /// Comes back with the completion.
     pub tag: u64,
 }
 
-/// What became of a chunk.
+/// End of a chunk's I/O.
 #[derive(Debug)]
 pub struct ChunkDone {
-    /// What was asked for.
+    /// The I/O as it was asked for.
     pub io: ChunkIo,
     /// The chunk, given back.
     pub chunk: Chunk,

@@ -21,7 +21,7 @@ const FLUSH: u8 = 0;
 const WRITE: u8 = 1;
 const READ: u8 = 2;
 
-/// What a ring must know of a namespace that it sends commands to.
+/// Facts that a ring must know of a namespace to which it sends commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommandTarget {
     /// Its open character device, which stays open for as long as the ring.
@@ -93,13 +93,13 @@ fn command_bytes(target: &CommandTarget, kind: IoKind, address: u64, piece: Piec
     bytes
 }
 
-/// What becomes of an I/O of which commands are in flight.
+/// Progress of an I/O whose commands are in flight.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     commands: u32,
     length_bytes: u32,
     has_begun: bool,
-    /// What the first command that failed ended with, as a negative number; 0 while none has.
+    /// Result of the first command that failed, a negative number; 0 while none has.
     failure: i32,
 }
 

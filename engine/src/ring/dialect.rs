@@ -1,5 +1,5 @@
-//! How a ring says to the kernel what an I/O asks for, and what an answer means. A type of its own
-//! for each way, so that the usual one costs an I/O nothing.
+//! Encoding of an I/O for the kernel, and the meaning of its answer. Each way is a type of its own,
+//! so that the usual one costs an I/O nothing.
 
 use std::os::fd::RawFd;
 
@@ -14,7 +14,7 @@ use crate::buffer::MemoryPlace;
 pub struct AskedIo {
     /// Number of the file, which is one of the ring's.
     pub file: usize,
-    /// What to do with which bytes of the file.
+    /// Operation, and the bytes of the file that it concerns.
     pub request: IoRequest,
     /// Its memory; none for a flush.
     pub place: Option<MemoryPlace>,

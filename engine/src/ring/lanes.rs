@@ -34,7 +34,7 @@ pub struct LaneIo {
     pub kind: IoKind,
     /// Where on the device, a multiple of 4 KiB.
     pub offset_bytes: u64,
-    /// How much, a multiple of 4 KiB, at most the lane's buffer.
+    /// Bytes to move, a multiple of 4 KiB, at most the lane's buffer.
     pub length_bytes: u32,
 }
 
@@ -259,7 +259,7 @@ impl<D: Dialect> Drop for LaneRing<D> {
     }
 }
 
-/// How long a polled read may take before polling counts as not working, s.
+/// Time that a polled read may take before polling counts as not working.
 const PROBE_PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// Finds out whether a way of polling works on this file, or for NVMe commands to the namespace
@@ -304,7 +304,7 @@ fn read_once<D: Dialect>(mut ring: LaneRing<D>) -> Result<(), String> {
     Err("a read did not complete in 2 s".to_owned())
 }
 
-/// What an errno, or an NVMe status in its place, says of a read that was tried.
+/// Describes the errno, or the NVMe status in its place, of a read that was tried.
 fn reason_of(errno: i32) -> String {
     match NvmeStatus::of_errno(errno) {
         Some(status) => status.to_string(),

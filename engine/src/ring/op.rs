@@ -1,6 +1,6 @@
-//! What one I/O asks for.
+//! One I/O, as it is asked for.
 
-/// What to do on the device.
+/// Operation on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoKind {
     /// Device to buffer.

@@ -1,4 +1,4 @@
-//! How long a ring has been silent.
+//! Length of a ring's silence.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What this kernel can do, and the hint when it can't.
+//! Abilities of this kernel, and the hint where one is missing.
 
 use crate::error::SetupError;
 

@@ -88,7 +88,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         }
     }
 
-    /// What the ring got.
+    /// Features that the ring was set up with.
     #[must_use]
     pub fn features(&self) -> RingFeatures {
         self.features

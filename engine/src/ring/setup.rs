@@ -39,7 +39,7 @@ impl Polling {
     }
 }
 
-/// What a ring is made for.
+/// Purpose and size of a ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RingConfig {
     /// Submission queue entries; rounded up to a power of two by the kernel. The completion queue
@@ -49,7 +49,7 @@ pub struct RingConfig {
     pub polling: Polling,
 }
 
-/// How long the kernel's submission thread spins before it sleeps, ms.
+/// Time that the kernel's submission thread spins before it sleeps, ms.
 const SQ_THREAD_IDLE_MS: u32 = 100;
 
 /// A ring fresh from the kernel, before it moves into the reactor. Its entries are of the usual
@@ -172,14 +172,14 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
     /// Registers the data files of all drives, numbered from 0.
     ///
     /// # Errors
-    /// What the kernel says; the ring then has no file.
+    /// The kernel's refusal; the ring then has no file.
     pub fn register_files(&mut self, files: &[RawFd]) -> std::io::Result<()> {
         self.ring.submitter().register_files(files)?;
         self.features.registered_file = true;
         Ok(())
     }
 
-    /// What the ring got.
+    /// Features that the ring was set up with.
     #[must_use]
     pub fn features(&self) -> RingFeatures {
         self.features

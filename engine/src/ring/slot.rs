@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::clock::Nanos;
 
-/// How an I/O ended.
+/// End of an I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// Bytes transferred, or a negative errno, as the kernel reports it.

@@ -13,7 +13,7 @@ use crate::buffer::{Mapping, PageKind};
 use crate::error::SetupError;
 use crate::units::MIB;
 
-/// What a trial found.
+/// Findings of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingTrial {
     /// Flags that the kernel took.
@@ -21,7 +21,7 @@ pub struct RingTrial {
     /// The positive errno with which the kernel refused to register the buffers; none when it
     /// registered them. Without registration each I/O pins its pages: slower, not wrong.
     pub buffers_errno: Option<i32>,
-    /// What backs the buffers.
+    /// Pages that back the buffers.
     pub pages: PageKind,
 }
 
