@@ -60,7 +60,7 @@ impl CacheDir {
             refuse_system_directory(&resolved)?;
             let missing = resolved.ancestors().take_while(|ancestor| !ancestor.exists());
             directories.extend(missing.map(Path::to_path_buf));
-            fs::create_dir_all(path).map_err(|e| directory_error("create", path, &e))?;
+            HeldDirectory::make(path).map_err(|e| directory_error("create", path, &e))?;
         }
         let path = path.canonicalize().map_err(|e| directory_error("open", path, &e))?;
         refuse_system_directory(&path)?;
@@ -234,6 +234,7 @@ fn refuse_others_link(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Ok(()) };
     match HeldDirectory::open(path.parent().unwrap_or(Path::new(""))) {
         Ok(parent) => parent.own_link(name).map(drop),
+        Err(error) if error.get_ref().is_some() => Err(error),
         // It is missing, or something else is wrong that is found next.
         Err(_) => Ok(()),
     }
