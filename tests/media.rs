@@ -29,6 +29,9 @@ fn is_root() -> bool {
     tool("id", &["-u"]).is_ok_and(|id| id == "0")
 }
 
+/// Longest wait for a file system that is still in use.
+const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A loop device over a sparse file, detached on drop.
 struct Loop {
     device: String,
@@ -57,7 +60,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         for point in self.mounted.iter().rev() {
-            if let Err(why) = tool("umount", &[point.to_str().unwrap()]) {
+            if let Err(why) = unmount(point) {
                 eprintln!("{why}");
             }
         }
@@ -67,6 +70,42 @@ impl Drop for Loop {
             eprintln!("{why}");
         }
     }
+}
+
+/// Unmounts what a process that was just killed may hold until its last I/O has ended; of one that
+/// is held for longer the kernel keeps the file system until then.
+fn unmount(point: &Path) -> Result<(), String> {
+    let (point, began) = (point.to_str().unwrap(), Instant::now());
+    loop {
+        match tool("umount", &[point]) {
+            Err(why) if !why.contains("busy") => return Err(why),
+            Err(_) if began.elapsed() < BUSY_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(_) => return tool("umount", &["-l", point]).map(drop),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// A test that failed just after it had killed a run left both behind.
+#[test]
+fn a_mount_that_is_held_for_a_while_is_gone_and_its_loop_device_too() {
+    let scratch = Scratch::new("held-mount");
+    let (device, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a mount that is held", &why),
+    };
+    let loop_file = format!("/sys/block/{}/loop", device.device.trim_start_matches("/dev/"));
+    let held = std::fs::File::create(point.join("held")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(device));
+        std::thread::sleep(Duration::from_millis(500));
+        drop(held);
+    });
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    assert!(!mounts.contains(point.to_str().unwrap()), "{mounts}");
+    assert!(!Path::new(&loop_file).exists(), "{loop_file}");
 }
 
 /// Tells the kernel of a partition of 40 MiB; no table is written, which not every kernel reads.
