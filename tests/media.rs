@@ -3,13 +3,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, copy_program, finish, insist, output, skipped, text, wait_until,
+    Scratch, assert_fails, copy_program, finish, insist, output, skipped, spawn, text, wait_until,
 };
 
 const IMAGE_BYTES: u64 = 768 << 20;
@@ -328,6 +328,36 @@ fn memory_as_a_device_zram_and_tmpfs() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_clean(&scratch.json(), Some("tmpfs"));
     assert!(!store.exists());
+    limits_and_checkpoints_say_what_is_in_memory(&scratch, &store);
+}
+
+/// Only a run said so.
+fn limits_and_checkpoints_say_what_is_in_memory(scratch: &Scratch, store: &Path) {
+    const SENTENCE: &str = "the data was in memory (tmpfs): no drive was measured";
+    let ran = scratch.json()["ringfall"]["warnings"].to_string();
+    assert!(ran.contains(SENTENCE), "{ran}");
+    let of = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(arguments.split(' ')).current_dir(&scratch.path).stdin(Stdio::null());
+        command
+    };
+    let mut saturate = of("saturate --size-gb 0.0625 --time-limit 3 --no-iops --read-percent 100 \
+         --threads 1 --depth-max 8 --output limits.json");
+    saturate.arg("--cache-dir").arg(store);
+    let mut write = of("checkpoint write --size-gib 0.0078125 --output checkpoint.json");
+    write.arg(store);
+    let told = [(saturate, "limits.json"), (write, "checkpoint.json")].map(|(command, name)| {
+        let output = finish(spawn(command));
+        (output, std::fs::read(scratch.file(name)))
+    });
+    std::fs::remove_dir_all(store).unwrap();
+    for (output, json) in told {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let words = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(SENTENCE), "{words}");
+        let json: Value = serde_json::from_slice(&json.unwrap()).unwrap();
+        assert_eq!(json["warnings"], serde_json::json!([SENTENCE]));
+    }
 }
 
 /// The kernel frees a zram device when its last user is gone.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
 use crate::files;
+use crate::host::Machine;
 
 /// What a draft's name ends in.
 const DRAFT_ENDING: &str = ".part";
@@ -266,6 +267,10 @@ impl Target for FileTarget {
 
     fn is_cached(&self) -> bool {
         self.io == Io::Buffered
+    }
+
+    fn in_memory(&self) -> Option<String> {
+        Machine::look(self.directory.path()).in_memory()
     }
 
     fn room_bytes(&self) -> Result<Option<u64>, TargetError> {

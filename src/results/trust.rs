@@ -10,7 +10,6 @@ use serde::Serialize;
 use ringfall_engine::units::MIB;
 
 use super::Document;
-use super::cold;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
@@ -155,7 +154,7 @@ impl Situation {
             served: summary.total_requests.known(),
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
-            memory: cold::memory(&ours.machine).map(str::to_owned),
+            memory: ours.machine.memory().map(str::to_owned),
             is_object_store: !ours.objects.is_unknown(),
             simulated: ours.simulation.as_ref().map(|run| run.device_name().to_owned()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
