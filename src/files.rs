@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use ringfall_engine::held::{HeldDirectory, LINKS_MAX, Stranger, kind};
-use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC};
 
 use crate::interrupt::{self, Leftover};
 
@@ -66,6 +66,13 @@ impl Spot {
     pub fn is_for_file(&self) -> Result<bool> {
         let found = self.directory.stat_of(&self.name)?;
         Ok(!self.is_descriptor && found.is_none_or(|stat| kind(&stat) == FileType::RegularFile))
+    }
+
+    /// Whether it is a socket, which can't be opened.
+    #[must_use]
+    pub fn is_socket(&self) -> bool {
+        let found = rustix::fs::statat(&self.directory, &self.name, AtFlags::empty());
+        found.is_ok_and(|stat| kind(&stat) == FileType::Socket)
     }
 
     /// Begins a file in its directory.

@@ -182,13 +182,16 @@ pub(super) fn conclude(
         group.leave();
         let is_orderly = done.iter().any(|word| word.bytes == ALL);
         let is_told_elsewhere = !done.is_empty() && is_complete;
-        let lack = (!is_orderly).then(|| match done.is_empty() {
-            true => {
-                "rank 0 has not answered, and may have merged nothing; merge the ranks' \
-                     results with `ringfall merge`"
+        let lack = match (is_orderly, done.is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(
+                "rank 0 has not answered, and may have merged nothing; merge the ranks' results \
+                 with `ringfall merge`",
+            ),
+            (false, false) => {
+                Some("rank 0 did not get the results of all ranks: the merged result lacks some")
             }
-            false => "rank 0 did not get the results of all ranks: the merged result lacks some",
-        });
+        };
         let lack = lack.map(str::to_owned);
         return Ok(Together { is_told_elsewhere, is_orderly, merged: None, lack });
     }
