@@ -217,7 +217,9 @@ fn line(trial: u32, trials: u32, document: &Document, path: &Path) -> String {
         let value = Metric::by_key(key).and_then(|metric| metric.of(document));
         format!("{} {unit}", value.map_or("–".to_owned(), figure))
     };
-    let values: Vec<String> = LINE.iter().map(value).collect();
+    // A replay generates no tokens.
+    let tokens = usize::from(document.ringfall.source.operations.known().is_some());
+    let values: Vec<String> = LINE[tokens..].iter().map(value).collect();
     format!("trial {trial} of {trials}  {}  {}\n", values.join("  "), terminal_path(path))
 }
 
