@@ -10,13 +10,10 @@ use std::sync::Arc;
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
-use ringfall_engine::held::{HeldDirectory, Stranger, kind};
-use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC};
+use ringfall_engine::held::{HeldDirectory, LINKS_MAX, Stranger, kind};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC};
 
 use crate::interrupt::{self, Leftover};
-
-/// Links that are followed one after the other, as many as the kernel follows (`path_resolution`).
-const LINKS_MAX: usize = 40;
 
 /// Place of a file that the user named: its directory, held open, and its name in it, which is no
 /// symbolic link.
@@ -35,7 +32,7 @@ impl Spot {
     /// As [`Spot::of`].
     pub fn make(path: &Path) -> Result<Spot> {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent)?;
+            HeldDirectory::make(parent)?;
         }
         Spot::of(path)
     }
@@ -69,6 +66,13 @@ impl Spot {
     pub fn is_for_file(&self) -> Result<bool> {
         let found = self.directory.stat_of(&self.name)?;
         Ok(!self.is_descriptor && found.is_none_or(|stat| kind(&stat) == FileType::RegularFile))
+    }
+
+    /// Whether it is a socket, which can't be opened.
+    #[must_use]
+    pub fn is_socket(&self) -> bool {
+        let found = rustix::fs::statat(&self.directory, &self.name, AtFlags::empty());
+        found.is_ok_and(|stat| kind(&stat) == FileType::Socket)
     }
 
     /// Begins a file in its directory.

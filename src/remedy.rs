@@ -274,7 +274,10 @@ mod tests {
             (SetupError::CpuTierTooLarge { bytes: 1 }, "lower --cpu-mem-gb"),
             (SetupError::NotADirectory { path: path() }, "give --cache-dir a directory"),
             (SetupError::StoreInUse { path: path() }, "give --cache-dir another directory"),
-            (SetupError::SystemDirectory { path: path() }, "--cache-dir a directory of its own"),
+            (
+                SetupError::SystemDirectory { path: path(), resolved: path() },
+                "--cache-dir a directory of its own",
+            ),
             (SetupError::ForeignDataFile { path: path() }, "power failed, or give --cache-dir"),
             (
                 SetupError::ForeignLockFile { path: path(), reason: "it is a pipe".into() },

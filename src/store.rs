@@ -18,6 +18,7 @@ use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_engine::units::gib;
 
 use crate::files::unguessable;
+use crate::host::Overdue;
 use crate::objects::ObjectCounts;
 #[cfg(feature = "objects")]
 use crate::objects::{
@@ -174,6 +175,7 @@ impl Store {
         request: &StoreRequest,
         goes_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Store, StoreError> {
+        let overdue = Overdue::new("the storage to be opened".to_owned());
         let mut reclaimed_bytes = 0;
         let paths = match &request.places[..] {
             [] => {
@@ -201,7 +203,10 @@ impl Store {
         let (all_bytes, mut before_bytes) = (capacity.bytes, 0);
         let mut drives = Vec::new();
         for place in made {
-            let mut goes_on = |done_bytes| goes_on(before_bytes + done_bytes, all_bytes);
+            let mut goes_on = |done_bytes| {
+                overdue.moves();
+                goes_on(before_bytes + done_bytes, all_bytes)
+            };
             let drive = place.prepare(request, &mut goes_on)?;
             if let Place::Directory(directory) = &drive.place {
                 reclaimed_bytes += directory.reclaimed_bytes();

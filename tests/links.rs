@@ -1,7 +1,8 @@
 //! Names that another user could have taken first, in a directory that others may write to: by a
 //! link to a file elsewhere, a pipe, or a file of their own.
 
-use std::os::unix::fs::{chown, lchown, symlink};
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -289,6 +290,68 @@ fn a_store_behind_another_users_link_is_refused() {
         std::fs::remove_file(&link).unwrap();
     }
     assert_eq!(std::fs::read_dir(scratch.file("elsewhere")).unwrap().count(), 0);
+}
+
+/// A name in `/tmp` that can be guessed, as `results`, led to wherever another user wished.
+#[test]
+fn where_everybody_may_make_names_another_users_link_leads_nowhere() {
+    if !geteuid().is_root() {
+        return skipped("another user's link as a directory", "only root can give a link away");
+    }
+    let scratch = Scratch::new("directory-link");
+    let (shared, elsewhere) = (scratch.file("shared"), scratch.file("elsewhere"));
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mode = |mode| Permissions::from_mode(mode);
+    std::fs::set_permissions(&shared, mode(0o1777)).unwrap();
+    for name in ["results", "rank_1"] {
+        symlink("../elsewhere", shared.join(name)).unwrap();
+        lchown(shared.join(name), Some(OTHER), None).unwrap();
+    }
+    let of = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(arguments.split(' ')).current_dir(&scratch.path);
+        command
+    };
+    let run = |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        scratch.run_command(&[&["--duration", "1"], &arguments[..]].concat())
+    };
+    let sweep_in = |results: &str| {
+        let mut command = sweep(&scratch);
+        command.args(["--results", results]);
+        command
+    };
+    for command in [
+        run("--output shared/results/r.json"),
+        run("--html-output shared/results/deeper/page.html"),
+        run("--cache-dir shared/results/store"),
+        rank_command(&scratch, 1, 2, &["--start-at", "0", "--output", "shared/r.json"]),
+        of("checkpoint write shared/results --size-gib 0.0078125"),
+        of("checkpoint write shared/results/ck --size-gib 0.0078125"),
+        of("mlperf shim shared/results/shim --ringfall /usr/bin/ringfall"),
+        sweep_in("shared/results"),
+        sweep_in("shared/results/r"),
+    ] {
+        let shown = format!("{command:?}");
+        let refused = output(command);
+        assert_fails(&refused, 1, &["on the way is a symbolic link of another user (uid 65534)"]);
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "{shown}");
+    }
+    // Who may put any directory there may as well put a link.
+    let written = |name: &str| {
+        let ran = output(run(&format!("--output shared/results/{name}")));
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        assert!(elsewhere.join(name).exists());
+    };
+    chown(&shared, Some(OTHER), None).unwrap();
+    written("of-the-directorys-owner.json");
+    chown(&shared, Some(1), None).unwrap();
+    std::fs::set_permissions(&shared, mode(0o777)).unwrap();
+    written("where-names-can-be-taken.json");
+    std::fs::set_permissions(&shared, mode(0o1777)).unwrap();
+    lchown(shared.join("results"), Some(0), None).unwrap();
+    written("of-this-user.json");
 }
 
 #[test]

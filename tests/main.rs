@@ -21,6 +21,7 @@ mod launcher;
 mod limits;
 mod links;
 mod media;
+mod media_failing;
 mod merge;
 mod mlperf;
 #[cfg(feature = "objects")]

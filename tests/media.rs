@@ -1,21 +1,20 @@
 //! Real devices made for the occasion: loop devices, zram, file systems on them. Needs root; where
 //! the machine does not allow one, the test says so and ends.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, copy_program, finish, insist, output, skipped, text, wait_until,
+    Scratch, assert_fails, copy_program, finish, output, skipped, spawn, text, wait_until,
 };
 
-const IMAGE_BYTES: u64 = 768 << 20;
+pub const IMAGE_BYTES: u64 = 768 << 20;
 
 /// Output of a command, or why it could not run.
-fn tool(program: &str, args: &[&str]) -> Result<String, String> {
+pub fn tool(program: &str, args: &[&str]) -> Result<String, String> {
     let told = |what: String| format!("{program} {}: {what}", args.join(" "));
     let output =
         Command::new(program).args(args).output().map_err(|error| told(error.to_string()))?;
@@ -29,14 +28,17 @@ fn is_root() -> bool {
     tool("id", &["-u"]).is_ok_and(|id| id == "0")
 }
 
+/// Longest wait for a file system that is still in use.
+const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A loop device over a sparse file, detached on drop.
-struct Loop {
-    device: String,
-    mounted: Vec<PathBuf>,
+pub struct Loop {
+    pub device: String,
+    pub mounted: Vec<PathBuf>,
 }
 
 impl Loop {
-    fn new(scratch: &Scratch, bytes: u64) -> Result<Loop, String> {
+    pub fn new(scratch: &Scratch, bytes: u64) -> Result<Loop, String> {
         if !is_root() {
             return Err("it needs root".to_owned());
         }
@@ -46,7 +48,7 @@ impl Loop {
         Ok(Loop { device, mounted: Vec::new() })
     }
 
-    fn mount(&mut self, what: &str, point: PathBuf, options: &str) -> Result<PathBuf, String> {
+    pub fn mount(&mut self, what: &str, point: PathBuf, options: &str) -> Result<PathBuf, String> {
         std::fs::create_dir_all(&point).unwrap();
         tool("mount", &["-o", options, what, point.to_str().unwrap()])?;
         self.mounted.push(point.clone());
@@ -57,7 +59,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         for point in self.mounted.iter().rev() {
-            if let Err(why) = tool("umount", &[point.to_str().unwrap()]) {
+            if let Err(why) = unmount(point) {
                 eprintln!("{why}");
             }
         }
@@ -69,12 +71,48 @@ impl Drop for Loop {
     }
 }
 
+/// Unmounts what a process that was just killed may hold until its last I/O has ended; of one that
+/// is held for longer the kernel keeps the file system until then.
+fn unmount(point: &Path) -> Result<(), String> {
+    let (point, began) = (point.to_str().unwrap(), Instant::now());
+    loop {
+        match tool("umount", &[point]) {
+            Err(why) if !why.contains("busy") => return Err(why),
+            Err(_) if began.elapsed() < BUSY_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(_) => return tool("umount", &["-l", point]).map(drop),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// A test that failed just after it had killed a run left both behind.
+#[test]
+fn a_mount_that_is_held_for_a_while_is_gone_and_its_loop_device_too() {
+    let scratch = Scratch::new("held-mount");
+    let (device, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a mount that is held", &why),
+    };
+    let loop_file = format!("/sys/block/{}/loop", device.device.trim_start_matches("/dev/"));
+    let held = std::fs::File::create(point.join("held")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(device));
+        std::thread::sleep(Duration::from_millis(500));
+        drop(held);
+    });
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    assert!(!mounts.contains(point.to_str().unwrap()), "{mounts}");
+    assert!(!Path::new(&loop_file).exists(), "{loop_file}");
+}
+
 /// Tells the kernel of a partition of 40 MiB; no table is written, which not every kernel reads.
 fn partition(device: &str) -> Result<(), String> {
     tool("addpart", &[device, "1", "2048", "81920"]).map(|_| ())
 }
 
-fn on(scratch: &Scratch, place: &Path, more: &[&str]) -> std::process::Output {
+pub fn on(scratch: &Scratch, place: &Path, more: &[&str]) -> std::process::Output {
     let mut args = vec!["--cache-dir", place.to_str().unwrap()];
     args.extend(more);
     scratch.run(&args)
@@ -289,6 +327,36 @@ fn memory_as_a_device_zram_and_tmpfs() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_clean(&scratch.json(), Some("tmpfs"));
     assert!(!store.exists());
+    limits_and_checkpoints_say_what_is_in_memory(&scratch, &store);
+}
+
+/// Only a run said so.
+fn limits_and_checkpoints_say_what_is_in_memory(scratch: &Scratch, store: &Path) {
+    const SENTENCE: &str = "the data was in memory (tmpfs): no drive was measured";
+    let ran = scratch.json()["ringfall"]["warnings"].to_string();
+    assert!(ran.contains(SENTENCE), "{ran}");
+    let of = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(arguments.split(' ')).current_dir(&scratch.path).stdin(Stdio::null());
+        command
+    };
+    let mut saturate = of("saturate --size-gb 0.0625 --time-limit 3 --no-iops --read-percent 100 \
+         --threads 1 --depth-max 8 --output limits.json");
+    saturate.arg("--cache-dir").arg(store);
+    let mut write = of("checkpoint write --size-gib 0.0078125 --output checkpoint.json");
+    write.arg(store);
+    let told = [(saturate, "limits.json"), (write, "checkpoint.json")].map(|(command, name)| {
+        let output = finish(spawn(command));
+        (output, std::fs::read(scratch.file(name)))
+    });
+    std::fs::remove_dir_all(store).unwrap();
+    for (output, json) in told {
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let words = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(SENTENCE), "{words}");
+        let json: Value = serde_json::from_slice(&json.unwrap()).unwrap();
+        assert_eq!(json["warnings"], serde_json::json!([SENTENCE]));
+    }
 }
 
 /// The kernel frees a zram device when its last user is gone.
@@ -309,7 +377,7 @@ fn remove_zram(number: &str) -> Result<(), String> {
 }
 
 /// A file system of 768 MiB on a loop device, mounted; or why there is none.
-fn small_ext4(scratch: &Scratch) -> Result<(Loop, PathBuf), String> {
+pub fn small_ext4(scratch: &Scratch) -> Result<(Loop, PathBuf), String> {
     let mut device = Loop::new(scratch, IMAGE_BYTES)?;
     let name = device.device.clone();
     tool("mkfs.ext4", &["-q", "-F", &name])?;
@@ -373,213 +441,4 @@ fn space_that_others_take_lowers_the_limit_and_the_run_goes_on() {
     let evicted = &result["ringfall"]["evictions"]["storage_to_none"];
     assert!(evicted["entries"].as_u64() > Some(0), "eviction went on inside: {evicted}");
     assert_eq!(std::fs::metadata(&file).unwrap().len().to_string(), others);
-}
-
-/// Thawed when it is over, also by a failure: what is frozen can't be unmounted.
-struct Frozen(PathBuf);
-
-impl Frozen {
-    fn new(point: &Path) -> Result<Frozen, String> {
-        tool("fsfreeze", &["-f", point.to_str().unwrap()]).map(|_| Frozen(point.to_owned()))
-    }
-}
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        if let Err(why) = tool("fsfreeze", &["-u", self.0.to_str().unwrap()]) {
-            eprintln!("{why}");
-        }
-    }
-}
-
-/// A device that stopped answering near the end of a window lost the whole result.
-#[test]
-fn what_was_measured_is_written_while_the_device_does_not_answer() {
-    let scratch = Scratch::new("frozen");
-    let (_image, point) = match small_ext4(&scratch) {
-        Ok(made) => made,
-        Err(why) => return skipped("a device that does not answer", &why),
-    };
-    let place = point.join("kv");
-    let shape = ["--cache-dir", place.to_str().unwrap(), "--duration", "8", "--prefill-only"];
-    let run = scratch.start(&shape);
-    // The file grows by steps of which each is due when half of the one before has been written.
-    wait_until("entries are written", || crate::support::data_bytes(&place) > 100 << 20);
-    let frozen = match Frozen::new(&point) {
-        Ok(frozen) => frozen,
-        Err(why) => {
-            drop(finish(run));
-            return skipped("a device that does not answer", &why);
-        }
-    };
-    let result = scratch.file("result.json");
-    let began = Instant::now();
-    while !result.exists() && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let kept = result.exists().then(|| scratch.json());
-    drop(frozen);
-    let ended = finish(run);
-    let kept = kept.expect("it was written before the device answered again");
-    let told = kept["ringfall"]["window"]["failure"].to_string();
-    assert!(told.contains("nothing has ended for 5 s"), "{told}");
-    assert!(kept["ringfall"]["cache"]["writes"].as_u64() > Some(0), "{kept}");
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
-    let whole = &scratch.json()["ringfall"]["window"]["failure"];
-    assert!(whole.is_null(), "{whole}");
-}
-
-/// A group whose processes read and write that device at so many bytes a second; lifted on drop.
-struct Throttled {
-    group: PathBuf,
-    numbers: String,
-}
-
-impl Throttled {
-    const FILES: [&str; 2] = ["blkio.throttle.write_bps_device", "blkio.throttle.read_bps_device"];
-
-    fn new(scratch: &Scratch, device: &str, bytes_per_s: u64) -> Result<Throttled, String> {
-        let name = Path::new(device).file_name().unwrap().to_string_lossy();
-        let numbers = std::fs::read_to_string(format!("/sys/block/{name}/dev"));
-        let numbers = numbers.map_err(|error| error.to_string())?.trim().to_owned();
-        let unique = scratch.file("").file_name().unwrap().to_string_lossy().into_owned();
-        let group = Path::new("/sys/fs/cgroup/blkio").join(unique);
-        std::fs::create_dir(&group).map_err(|error| format!("no group for blkio: {error}"))?;
-        let throttled = Throttled { group, numbers };
-        throttled.limit(bytes_per_s).map_err(|error| format!("no limit for blkio: {error}"))?;
-        Ok(throttled)
-    }
-
-    /// 0: none.
-    fn limit(&self, bytes_per_s: u64) -> std::io::Result<()> {
-        Self::FILES.iter().try_for_each(|file| {
-            std::fs::write(self.group.join(file), format!("{} {bytes_per_s}", self.numbers))
-        })
-    }
-}
-
-impl Drop for Throttled {
-    fn drop(&mut self) {
-        let _lifted = self.limit(0);
-        if let Err(why) = std::fs::remove_dir(&self.group) {
-            eprintln!("{}: {why}", self.group.display());
-        }
-    }
-}
-
-/// Nothing was said for 36 s; a signal then changed nothing, and the status was 0 in the end.
-#[test]
-fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_it_ends() {
-    let scratch = Scratch::new("slow-drive");
-    let (mut image, point) = match small_ext4(&scratch) {
-        Ok(made) => made,
-        Err(why) => return skipped("a slow drive", &why),
-    };
-    let throttled = match Throttled::new(&scratch, &image.device, 100_000) {
-        Ok(throttled) => throttled,
-        Err(why) => return skipped("a slow drive", &why),
-    };
-    let place = point.join("kv");
-    let shape = ["--cache-dir", place.to_str().unwrap(), "--duration", "2", "--prefill-only"];
-    let command = scratch.run_command(&shape);
-    let mut slow = Command::new("sh");
-    slow.args(["-c", "echo $$ >$0/cgroup.procs; exec \"$@\""]).arg(&throttled.group);
-    slow.arg(command.get_program()).args(command.get_args());
-    let log = scratch.file("log");
-    let file = std::fs::File::create(&log).unwrap();
-    slow.current_dir(scratch.file("")).stdout(file.try_clone().unwrap()).stderr(file);
-    let mut child = slow.spawn().unwrap();
-    let has = |words: &str| std::fs::read_to_string(&log).unwrap().contains(words);
-    wait_until("the drive is said to be slow", || has("waiting for the drive: "));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    wait_until("the signal is answered", || has("interrupted: ending the run within 30 s"));
-    wait_until("what was measured is shown", || has("(interrupted)"));
-    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
-    // The kernel keeps a process whose I/Os have not ended.
-    throttled.limit(0).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    // The I/Os end behind the process, and hold the file system until then.
-    let unmounts = || tool("umount", &[point.to_str().unwrap()]).is_ok();
-    wait_until("the kernel lets the file system go", unmounts);
-    image.mounted.clear();
-}
-
-/// Its thread waited for the device, and the process ended without a word of what it left.
-#[test]
-fn a_second_signal_names_what_a_device_that_does_not_answer_keeps() {
-    let scratch = Scratch::new("frozen-insisting");
-    let (_image, point) = match small_ext4(&scratch) {
-        Ok(made) => made,
-        Err(why) => return skipped("a second signal while a device does not answer", &why),
-    };
-    let place = point.join("kv");
-    let mut run = scratch.start(&["--cache-dir", place.to_str().unwrap(), "--duration", "100"]);
-    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
-    let frozen = match Frozen::new(&point) {
-        Ok(frozen) => frozen,
-        Err(why) => {
-            run.kill().unwrap();
-            drop(finish(run));
-            return skipped("a second signal while a device does not answer", &why);
-        }
-    };
-    let insisting = insist(&run);
-    // It can't end before the file system is thawed, but says so at once.
-    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
-    let mut told = String::new();
-    while !told.contains("could not be deleted in time") {
-        told = lines.next().expect("it says what it leaves").unwrap();
-    }
-    drop(frozen);
-    let ended = finish(run);
-    insisting.join().unwrap();
-    for word in ["a second signal ended", "kv/ringfall.kv", "kv/ringfall.lock", "next run"] {
-        assert!(told.contains(word), "{word}: {told}");
-    }
-    assert_eq!(ended.status.code(), Some(130));
-    let next = on(&scratch, &place, &[]);
-    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
-    assert!(!place.join("ringfall.kv").exists() && !place.join("ringfall.lock").exists());
-}
-
-/// The lock file, which says that the data file is ours, was never synced: it came back empty.
-#[test]
-fn what_a_power_failure_leaves_is_reclaimed() {
-    for file_system in ["ext4", "xfs"] {
-        let scratch = Scratch::new("power");
-        if let Err(why) = lose_power(&scratch, file_system) {
-            skipped(&format!("a power failure on {file_system}"), &why);
-        }
-    }
-}
-
-fn lose_power(scratch: &Scratch, file_system: &str) -> Result<(), String> {
-    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
-    let name = device.device.clone();
-    let force = if file_system == "xfs" { "-f" } else { "-F" };
-    tool(&format!("mkfs.{file_system}"), &["-q", force, &name])?;
-    let point = device.mount(&name, scratch.file("mounted"), "rw")?;
-    let place = point.join("kv");
-    let more = ["--cache-dir", place.to_str().unwrap(), "--duration", "100"];
-    let mut run = scratch.start(&more);
-    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
-    // Its journal is written, as it would be after some seconds: the names are there for good.
-    let beside = std::fs::File::create(point.join("beside")).unwrap();
-    beside.sync_all().unwrap();
-    drop(beside);
-    let lost = tool("xfs_io", &["-x", "-c", "shutdown", point.to_str().unwrap()]);
-    run.kill().unwrap();
-    drop(finish(run));
-    lost?;
-    // What the run had in flight is given up a moment after it has ended.
-    wait_until("nothing uses it", || tool("umount", &[point.to_str().unwrap()]).is_ok());
-    device.mounted.clear();
-    device.mount(&name, point.clone(), "rw")?;
-    assert!(place.join("ringfall.kv").exists(), "the power failure left the data file");
-    let next = on(scratch, &place, &[]);
-    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
-    assert!(text(&next).contains("reclaimed"), "{}", text(&next));
-    assert!(!place.join("ringfall.kv").exists());
-    Ok(())
 }

@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringfall::results::document::{Histograms, LatencyMsMax, ResultFile};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{Scratch, assert_fails, assert_valid, finish, spawn, text, wait_until};
@@ -192,15 +193,19 @@ fn a_rank_whose_command_line_is_wrong_ends_the_others_with_its_sentence() {
     }
 }
 
+fn wait_until_they_measure(scratch: &Scratch) {
+    wait_until("the ranks measure", || {
+        let start =
+            shown(scratch, "rank_0.start").and_then(|start| start["start_unix_ns"].as_u64());
+        start.is_some_and(|start| now_unix_ns() > start + 1_500_000_000)
+    });
+}
+
 #[test]
 fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured() {
     let scratch = Scratch::new("ranks-after");
     let mut ranks = launch(&scratch, 3, &["--duration", "80"]);
-    wait_until("the ranks measure", || {
-        let start =
-            shown(&scratch, "rank_0.start").and_then(|start| start["start_unix_ns"].as_u64());
-        start.is_some_and(|start| now_unix_ns() > start + 1_500_000_000)
-    });
+    wait_until_they_measure(&scratch);
     let mut killed = ranks.remove(1);
     killed.kill().unwrap();
     for (rank, child) in [0, 2].into_iter().zip(ranks) {
@@ -220,6 +225,26 @@ fn a_rank_that_is_killed_in_the_window_ends_the_others_with_what_they_measured()
         assert_eq!((&launch["partial"], &launch["missing"]), (&true.into(), &vec![1].into()));
     }
     assert!(!scratch.file(MEETING).exists(), "nothing is left of the meeting");
+}
+
+/// It was merged without that rank, with status 0.
+#[test]
+fn a_rank_that_is_stopped_and_hands_nothing_over_fails_the_launch() {
+    let scratch = Scratch::new("ranks-stopped");
+    let mut ranks = launch(&scratch, 3, &["--duration", "4"]);
+    wait_until_they_measure(&scratch);
+    let mut stopped = ranks.remove(1);
+    kill_process(Pid::from_child(&stopped), Signal::STOP).unwrap();
+    let [first, last] = [0, 2].map(|_| finish(ranks.remove(0)));
+    stopped.kill().unwrap();
+    stopped.wait().unwrap();
+    assert_fails(&first, 1, &["1 of 3 ranks handed over no result (1)", "stopped"]);
+    assert_fails(&last, 1, &["rank 0 did not get the results of all ranks"]);
+    let merged = scratch.json();
+    let of_launch = &merged["ringfall"]["merged"]["launch"];
+    assert_eq!((&of_launch["partial"], &of_launch["missing"]), (&true.into(), &vec![1].into()));
+    let warnings = merged["ringfall"]["warnings"].as_array().unwrap();
+    assert!(warnings.iter().any(|warning| warning["code"] == "ranks_missing"), "{warnings:?}");
 }
 
 #[test]

@@ -276,6 +276,20 @@ fn a_full_standard_error_costs_no_results() {
     assert_eq!(status.code(), Some(2));
 }
 
+/// "standard output: standard output: No space left on device".
+#[test]
+fn a_full_standard_output_is_named_once() {
+    let scratch = Scratch::new("full-stdout");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command =
+        scratch.run_command(&["--json", "--quiet", "--max-requests", "2", "--duration", "60"]);
+    let ended = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = ended.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(told.contains("error: standard output: No space left"), "{told}");
+}
+
 /// `ringfall run 2>&1 | head` was a panic at the first log line after `head` had left.
 #[test]
 fn a_log_line_that_nobody_reads_costs_no_results() {

@@ -37,6 +37,11 @@ fn a_trace_of_ours_is_replayed_operation_by_operation() {
     for shards in ["1", "2"] {
         let ended = replay(&scratch, "t.csv.zst", &format!("--trace-speedup 0 --shards {shards}"));
         assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+        let page = text(&ended).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(page.contains(" operations/s "), "{page}");
+        for word in ["tokens/s", "generated tokens", "generation realistic"] {
+            assert!(!page.contains(word), "{word}: {page}");
+        }
         let result = scratch.json();
         let source = &result["ringfall"]["source"];
         assert_eq!(source["kind"], "io_trace");

@@ -197,6 +197,18 @@ fn the_engine_knows_no_users_and_the_workloads_know_no_world() {
     }
 }
 
+/// Only [`HeldDirectory`](ringfall_engine::held::HeldDirectory) looks at the links on the way.
+#[test]
+fn directories_are_made_by_the_one_who_looks_at_links() {
+    for directory in ["src", "engine/src"] {
+        for (name, text) in sources(directory) {
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+            let is_test = name.ends_with("_test.rs") || name.ends_with("/tests.rs");
+            assert!(is_test || !code.contains("create_dir_all("), "{name}: HeldDirectory::make");
+        }
+    }
+}
+
 /// The names of the public types that a source declares outside of its tests.
 fn public_types(text: &str) -> Vec<&str> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);

@@ -1,17 +1,18 @@
 //! A directory held open. Files in it are made, opened, renamed and removed by its descriptor, so
 //! that another directory which takes its place is never meant; and none of them is reached through
 //! a link. Whoever may write to a directory could put a link there, to have a file elsewhere
-//! written over.
+//! written over. On the way to a directory that the user named, the links of those are followed who
+//! could have led there anyhow ([`HeldDirectory::open`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Error, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
 use rustix::io::Errno;
 
 /// Mode of a new file, less what the umask takes.
@@ -20,6 +21,10 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o777);
 /// Flags of a directory that only leads to what is in it: it need not be readable.
 const LEADS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Mode of a directory in which everybody may make names and nobody may take another's, `/tmp`'s.
+const FOR_EVERYBODY: Mode = Mode::SVTX.union(Mode::WOTH);
+/// Links that are followed on one way, as many as the kernel follows (`path_resolution(7)`).
+pub const LINKS_MAX: u32 = 40;
 
 /// Something under the name of a file of ours that is none. As text: "it is …".
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -56,9 +61,29 @@ pub enum Stranger {
     },
 }
 
+/// Another user's link on the way to a directory, made where everybody may make one.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{} on the way is a symbolic link of another user (uid {uid}), in a directory where everybody \
+     may make one",
+    name.display()
+)]
+pub struct OthersLink {
+    /// Name of the link in its directory.
+    pub name: OsString,
+    /// Number of the user who made the link.
+    pub uid: u32,
+}
+
 impl From<Stranger> for Error {
     fn from(stranger: Stranger) -> Error {
         Error::other(stranger)
+    }
+}
+
+impl From<OthersLink> for Error {
+    fn from(link: OthersLink) -> Error {
+        Error::other(link)
     }
 }
 
@@ -70,14 +95,29 @@ pub struct HeldDirectory {
 }
 
 impl HeldDirectory {
-    /// Opens a directory that the user named: links on the way are followed. An empty path is the
-    /// current directory.
+    /// Opens a directory that the user named. An empty path is the current directory. Links on the
+    /// way are followed as the kernel does under `fs.protected_symlinks`, which may be off: where
+    /// everybody may make names, only those that this user, root or the directory's owner made.
     ///
     /// # Errors
-    /// Errors of the system.
+    /// Errors of the system; [`OthersLink`].
     pub fn open(path: &Path) -> io::Result<HeldDirectory> {
+        HeldDirectory::named(path, false)
+    }
+
+    /// Opens a directory as [`HeldDirectory::open`] does, and makes what of it is missing.
+    ///
+    /// # Errors
+    /// As [`HeldDirectory::open`].
+    pub fn make(path: &Path) -> io::Result<HeldDirectory> {
+        HeldDirectory::named(path, true)
+    }
+
+    fn named(path: &Path, makes: bool) -> io::Result<HeldDirectory> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let fd = rustix::fs::open(path, LEADS, Mode::empty())?;
+        let start = if path.is_absolute() { "/" } else { "." };
+        let start = rustix::fs::open(start, LEADS, Mode::empty())?;
+        let fd = go(start, path, makes, &mut Links::Left(LINKS_MAX))?;
         Ok(HeldDirectory { fd, path: path.to_path_buf() })
     }
 
@@ -96,27 +136,14 @@ impl HeldDirectory {
     /// # Errors
     /// Errors of the system; [`Stranger::Link`] when a part of it is one.
     pub fn below(&self, name: &Path, makes: bool) -> io::Result<HeldDirectory> {
-        let mut fd = rustix::fs::openat(&self.fd, ".", LEADS, Mode::empty())?;
-        let mut path = self.path.clone();
-        for part in name.components() {
-            let part = match part {
-                Component::Normal(part) => part,
-                Component::CurDir => continue,
-                _ => return Err(ErrorKind::InvalidInput.into()),
-            };
-            if makes {
-                match rustix::fs::mkdirat(&fd, part, DIRECTORY_MODE) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(errno.into()),
-                }
-            }
-            let next = rustix::fs::openat(&fd, part, LEADS | OFlags::NOFOLLOW, Mode::empty());
-            fd = next.map_err(|errno| match stat_at(&fd, part) {
-                Ok(Some(stat)) if kind(&stat) == FileType::Symlink => Stranger::Link.into(),
-                _ => Error::from(errno),
-            })?;
-            path.push(part);
+        let is_below = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !name.components().all(is_below) {
+            return Err(ErrorKind::InvalidInput.into());
         }
+        let here = rustix::fs::openat(&self.fd, ".", LEADS, Mode::empty())?;
+        let fd = go(here, name, makes, &mut Links::Refused)?;
+        let mut path = self.path.clone();
+        path.extend(name.components().filter(|part| *part != Component::CurDir));
         Ok(HeldDirectory { fd, path })
     }
 
@@ -322,6 +349,64 @@ impl AsFd for HeldDirectory {
     }
 }
 
+/// Links on a way from one directory to another.
+enum Links {
+    /// None is followed.
+    Refused,
+    /// So many more are, if they may be trusted.
+    Left(u32),
+}
+
+/// Goes name by name, and makes the directories that are missing if that is wished, but none where
+/// a link leads.
+fn go(from: OwnedFd, path: &Path, makes: bool, links: &mut Links) -> io::Result<OwnedFd> {
+    let mut fd = from;
+    for part in path.components() {
+        let name = part.as_os_str();
+        let open = |more| rustix::fs::openat(&fd, name, LEADS | more, Mode::empty());
+        let next = match part {
+            Component::CurDir => continue,
+            // An absolute path, whatever it is taken from.
+            Component::RootDir => open(OFlags::empty()),
+            _ => open(OFlags::NOFOLLOW),
+        };
+        fd = match next {
+            Ok(next) => next,
+            Err(Errno::NOENT) if makes => match rustix::fs::mkdirat(&fd, name, DIRECTORY_MODE) {
+                Ok(()) | Err(Errno::EXIST) => open(OFlags::NOFOLLOW)?,
+                Err(errno) => return Err(errno.into()),
+            },
+            Err(errno) => match stat_at(&fd, name)? {
+                Some(stat) if kind(&stat) == FileType::Symlink => follow(&fd, name, &stat, links)?,
+                _ => return Err(errno.into()),
+            },
+        };
+    }
+    Ok(fd)
+}
+
+/// Goes where a link leads.
+fn follow(at: &OwnedFd, name: &OsStr, link: &Stat, links: &mut Links) -> io::Result<OwnedFd> {
+    *links = match links {
+        Links::Refused => return Err(Stranger::Link.into()),
+        Links::Left(0) => return Err(Errno::LOOP.into()),
+        Links::Left(left) => Links::Left(*left - 1),
+    };
+    let directory = rustix::fs::fstat(at)?;
+    let is_for_everybody = Mode::from_raw_mode(directory.st_mode).contains(FOR_EVERYBODY);
+    let trusted = [0, rustix::process::geteuid().as_raw(), directory.st_uid];
+    if is_for_everybody && !trusted.contains(&link.st_uid) {
+        return Err(OthersLink { name: name.to_os_string(), uid: link.st_uid }.into());
+    }
+    // The kernel's own links lead to what is open, which the text of a link may not name.
+    if rustix::fs::fstatfs(at)?.f_type == PROC_SUPER_MAGIC {
+        return Ok(rustix::fs::openat(at, name, LEADS, Mode::empty())?);
+    }
+    let to = rustix::fs::readlinkat(at, name, Vec::new())?;
+    let here = rustix::fs::openat(at, ".", LEADS, Mode::empty())?;
+    go(here, Path::new(OsStr::from_bytes(to.as_bytes())), false, links)
+}
+
 fn stat_at(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -432,6 +517,39 @@ mod tests {
         std::fs::write(place.join("renamed"), b"theirs").unwrap();
         held.remove("renamed").unwrap();
         assert!(!moved.join("renamed").exists() && place.join("renamed").exists());
+    }
+
+    #[test]
+    fn links_that_the_user_made_lead_to_what_is_there() {
+        let scratch = Scratch::new("own-links");
+        let there = scratch.file("a/there");
+        HeldDirectory::make(&there).unwrap();
+        symlink("a", scratch.file("relative")).unwrap();
+        symlink(scratch.file("relative/../relative"), scratch.file("absolute")).unwrap();
+        symlink("nowhere", scratch.file("dangling")).unwrap();
+        symlink("round", scratch.file("round")).unwrap();
+        std::fs::write(scratch.file("file"), b"").unwrap();
+        let opened = HeldDirectory::open(&scratch.file("absolute/./there/../there")).unwrap();
+        assert_eq!(opened.stat().unwrap().st_ino, std::fs::metadata(&there).unwrap().ino());
+        HeldDirectory::make(&scratch.file("absolute/new/one")).unwrap();
+        assert!(scratch.file("a/new/one").is_dir());
+        for (name, errno) in [
+            ("dangling", Errno::NOENT),
+            ("dangling/x", Errno::NOENT),
+            ("round", Errno::LOOP),
+            ("file", Errno::NOTDIR),
+            ("file/x", Errno::NOTDIR),
+        ] {
+            let error = HeldDirectory::make(&scratch.file(name)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{name}");
+        }
+        assert!(!scratch.file("nowhere").exists());
+        let process = HeldDirectory::open(Path::new("/proc/self/fd")).unwrap();
+        let held = format!("/proc/self/fd/{}", opened.fd.as_raw_fd());
+        assert!(process.stat_of(held.rsplit('/').next().unwrap()).unwrap().is_some());
+        std::fs::remove_dir(&there).unwrap();
+        let gone = HeldDirectory::open(Path::new(&held)).unwrap();
+        assert_eq!(gone.stat().unwrap().st_ino, opened.stat().unwrap().st_ino);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use ringfall_engine::held::HeldDirectory;
 
 use super::child::{End, Running, log_of, output_of};
 use super::job::{Ended, Job, Outcome};
@@ -94,7 +95,7 @@ impl Batch {
         rows: &mut dyn FnMut(&Ended<'_>) -> Vec<String>,
     ) -> Result<Report> {
         self.check()?;
-        std::fs::create_dir_all(&self.directory)
+        HeldDirectory::make(&self.directory)
             .with_context(|| format!("cannot create {}", self.directory.display()))?;
         let locks = Locks::take(&self.directory, is_interrupted, &mut || {
             screen.tell("waiting until the jobs of the batch that was killed here have ended…");

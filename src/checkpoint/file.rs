@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_engine::buffer::{Chunk, ChunkPool};
-use ringfall_engine::held::{HeldDirectory, Stranger};
+use ringfall_engine::held::HeldDirectory;
 use ringfall_engine::ring::{ChunkIo, ChunkRing, IoKind};
 use ringfall_engine::units::{MIB, gib};
 use rustix::fs::{Advice, FallocateFlags, OFlags};
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
 use crate::files;
+use crate::host::Machine;
 
 /// Suffix of a draft's file name.
 const DRAFT_ENDING: &str = ".part";
@@ -72,9 +73,9 @@ impl FileTarget {
     /// # Errors
     /// It can't be made or used, or another process uses it for checkpoints.
     pub fn open(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
-        std::fs::create_dir_all(path)
+        let directory = HeldDirectory::make(path)
             .map_err(|error| failed("can't make the directory", path, &error))?;
-        FileTarget::lock(path, io)
+        FileTarget::lock(directory, io)
     }
 
     /// The same for a directory that must be there.
@@ -83,7 +84,11 @@ impl FileTarget {
     /// As [`FileTarget::open`], and it is not there.
     pub fn open_existing(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
         match path.is_dir() {
-            true => FileTarget::lock(path, io),
+            true => {
+                let directory = HeldDirectory::open(path)
+                    .map_err(|error| failed("can't open the directory", path, &error))?;
+                FileTarget::lock(directory, io)
+            }
             false => Err(TargetError::input(
                 format!("{} is not a directory", path.display()),
                 "give the directory to which `ringfall checkpoint write` has written",
@@ -91,10 +96,11 @@ impl FileTarget {
         }
     }
 
-    fn lock(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
-        let open = |error| failed("can't open the directory", path, &error);
-        let directory = HeldDirectory::open(path).map_err(open)?;
-        let lock = directory.to_read().map_err(open)?;
+    fn lock(directory: HeldDirectory, io: Io) -> Result<FileTarget, TargetError> {
+        let path = directory.path();
+        let lock = directory
+            .to_read()
+            .map_err(|error| failed("can't open the directory", path, &error))?;
         match lock.try_lock() {
             Ok(()) => {}
             // A network file system without locks: nothing is protected there, and nothing lost.
@@ -158,7 +164,7 @@ fn unopened(path: &Path, error: &std::io::Error) -> TargetError {
 
 /// A failed call on a file or directory, and what to do.
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> TargetError {
-    if error.get_ref().is_some_and(|inner| inner.is::<Stranger>()) {
+    if error.get_ref().is_some() {
         let what = format!("{doing} {}: {error}", path.display());
         return TargetError::new(what, "move it away, as ringfall did not make it");
     }
@@ -261,6 +267,10 @@ impl Target for FileTarget {
 
     fn is_cached(&self) -> bool {
         self.io == Io::Buffered
+    }
+
+    fn in_memory(&self) -> Option<String> {
+        Machine::look(self.directory.path()).in_memory()
     }
 
     fn room_bytes(&self) -> Result<Option<u64>, TargetError> {

@@ -162,6 +162,11 @@ pub trait Target: Send + Sync {
         false
     }
 
+    /// What a reader of figures must know where memory is in the place of a drive.
+    fn in_memory(&self) -> Option<String> {
+        None
+    }
+
     /// Bytes that can still be stored there; none where nothing says so.
     ///
     /// # Errors

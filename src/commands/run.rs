@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_workloads::source::ValidationTrace;
 
@@ -99,8 +99,11 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     unless_reader_left(told)?;
     written?;
     heed_cleaning(&result, cleaned, &interrupt)?;
-    together?;
-    Ok(exit_of(&result, &interrupt))
+    let exit = exit_of(&result, &interrupt);
+    match together?.lack {
+        Some(lack) if exit == Exit::Done => Err(anyhow!(lack)),
+        _ => Ok(exit),
+    }
 }
 
 /// Checks everything that can be checked before anything is opened, then reads the inputs.

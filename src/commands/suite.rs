@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use ringfall_engine::held::HeldDirectory;
 
 use super::{machine_of, print, print_json};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
@@ -65,7 +66,7 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     };
     let baseline = baseline.as_ref();
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
-    std::fs::create_dir_all(&directory)
+    HeldDirectory::make(&directory)
         .with_context(|| format!("cannot create {}", directory.display()))?;
     write_json(&suite, &SavedSuite::path(&directory))
         .with_context(|| format!("the plan can't be written to {}", directory.display()))?;
@@ -286,7 +287,7 @@ fn write_tables(table: &Table, directory: &Path) -> Result<()> {
     let path = directory.join("table.xlsx");
     write_suite_sheet(table, &path).with_context(|| told(&path))?;
     let tables = directory.join("table");
-    std::fs::create_dir_all(&tables).with_context(|| told(&tables))?;
+    HeldDirectory::make(&tables).with_context(|| told(&tables))?;
     // Not beside the results, where `analyze` and `report` would take it for one.
     let path = tables.join("table.json");
     write_json(table, &path).with_context(|| told(&path))

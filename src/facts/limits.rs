@@ -45,6 +45,9 @@ pub struct Roofline {
     /// in `range_bytes`.
     #[serde(default)]
     pub range_left_bytes: u64,
+    /// What a reader of the limits must know, a sentence each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// Limits of reads, of writes and of mixes; for several drives, those of all at the same time.
     pub limits: Vec<Limit>,
     /// Bandwidth of several drives at the same time, beside that of each alone; empty for one
@@ -268,6 +271,7 @@ pub(crate) mod tests {
             seconds: 1.0,
             time_limit_s: None,
             range_left_bytes: 0,
+            warnings: Vec::new(),
             ranks: Vec::new(),
             limits: vec![limit(100, read), limit(0, write)],
             together: Vec::new(),
@@ -303,7 +307,7 @@ pub(crate) mod tests {
         for limit in old["limits"].as_array_mut().unwrap() {
             limit["bandwidth"].as_object_mut().unwrap().remove("settled").unwrap();
         }
-        for key in ["time_limit_s", "range_left_bytes", "nvme_passthrough"] {
+        for key in ["time_limit_s", "range_left_bytes", "nvme_passthrough", "warnings"] {
             old.as_object_mut().unwrap().remove(key).unwrap();
         }
         let read: Roofline = serde_json::from_value(old).unwrap();

@@ -61,11 +61,9 @@ impl Directory {
     /// Opens the directory of the launch, which must be of this user. A file made there is this
     /// user's, by whatever number the file system knows the user.
     fn held(&self, makes: bool) -> Result<HeldDirectory> {
-        if makes {
-            std::fs::create_dir_all(&self.common)?;
-        }
+        let open = if makes { HeldDirectory::make } else { HeldDirectory::open };
         let name = self.path.file_name().unwrap_or_default();
-        HeldDirectory::open(&self.common)?.below(Path::new(name), makes)
+        open(&self.common)?.below(Path::new(name), makes)
     }
 }
 

@@ -48,6 +48,36 @@ pub struct MountFacts {
 }
 
 impl Machine {
+    /// The memory of this machine that held the data in place of a drive: a file system in memory,
+    /// or the block device of that kind that all others stand on; none where there is a drive.
+    #[must_use]
+    pub fn memory(&self) -> Option<&str> {
+        let file_system = self.mount.as_ref().map_or("", |mount| mount.file_system.as_str());
+        if matches!(file_system, "tmpfs" | "ramfs" | "devtmpfs") {
+            return Some(file_system);
+        }
+        let links = &self.device_chain;
+        let is_lowest =
+            |link: &&ChainLink| links.iter().all(|other| other.above.as_ref() != Some(&link.name));
+        let is_memory = |link: &ChainLink| link.kind == "memory" || is_memory_name(&link.name);
+        let mut lowest = links.iter().filter(is_lowest);
+        let first = lowest.next();
+        match (first, &self.device) {
+            (Some(link), _) => {
+                (is_memory(link) && lowest.all(is_memory)).then_some(link.name.as_str())
+            }
+            (None, Some(device)) => is_memory_name(&device.name).then_some(device.name.as_str()),
+            (None, None) => None,
+        }
+    }
+
+    /// Sentence for a reader of figures, where memory held the data.
+    #[must_use]
+    pub fn in_memory(&self) -> Option<String> {
+        let memory = self.memory()?;
+        Some(format!("the data was in memory ({memory}): no drive was measured"))
+    }
+
     /// Reads the facts about this machine, for a run that keeps no data on any storage.
     #[must_use]
     pub fn look_without_store() -> Machine {
@@ -82,6 +112,13 @@ impl Machine {
             device_chain: numbers.as_deref().map(chain).unwrap_or_default(),
         }
     }
+}
+
+/// Whether the kernel gives such a name to a block device that is memory: `zram0`, `ram0` (brd),
+/// `nullb0`.
+fn is_memory_name(name: &str) -> bool {
+    let rests = ["nullb", "ram", "zram"].iter().filter_map(|start| name.strip_prefix(start));
+    rests.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn read(path: &str) -> Option<String> {

@@ -230,10 +230,12 @@ pub fn try_output(path: &Path, bytes: usize) -> Result<()> {
 /// The system's error; a pipe without a reader is [`ErrorKind::BrokenPipe`].
 fn open_to_write(spot: &Spot) -> Result<File> {
     spot.open_other().map_err(|error| {
-        // open(2): no process has the pipe open for reading.
-        match error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) {
-            true => Error::new(ErrorKind::BrokenPipe, "it is a pipe that nobody reads"),
-            false => error,
+        let is_none_there = error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+        match (is_none_there, spot.is_socket()) {
+            (true, true) => Error::other("it is a socket, which can't be opened as a file"),
+            // open(2): no process has the pipe open for reading.
+            (true, false) => Error::new(ErrorKind::BrokenPipe, "it is a pipe that nobody reads"),
+            (false, _) => error,
         }
     })
 }
@@ -279,6 +281,19 @@ mod tests {
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
         path
+    }
+
+    #[test]
+    fn a_socket_is_told_from_a_pipe_without_a_reader() {
+        let (pipe, socket) = (pipe("unread"), pipe("was-a-pipe").with_extension("socket"));
+        let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for (path, told) in [(&pipe, "it is a pipe that nobody reads"), (&socket, "it is a socket")]
+        {
+            let error = write_output(path, b"text").unwrap_err().to_string();
+            assert!(error.starts_with(told), "{error}");
+            std::fs::remove_file(path).unwrap();
+        }
+        std::fs::remove_file(socket.with_extension("")).unwrap();
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_engine::held::HeldDirectory;
+
 use super::NOT_CLOSED;
 use crate::host::write_output;
 
@@ -75,7 +77,7 @@ pub fn write(directory: &Path, ringfall: &Path, flags: &[String]) -> Result<Writ
         (WRAPPER, script(WRAPPER_ABOUT, program, &rank)),
         (PROGRAM, script(PROGRAM_ABOUT, program, &["run"])),
     ];
-    std::fs::create_dir_all(directory).map_err(io(directory))?;
+    HeldDirectory::make(directory).map_err(io(directory))?;
     for (name, _) in &scripts {
         let path = directory.join(name);
         match std::fs::read(&path) {

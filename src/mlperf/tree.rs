@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_engine::held::HeldDirectory;
+
 use super::stamp;
 
 /// The harness's summary of a run.
@@ -66,7 +68,7 @@ impl Owner {
 /// # Errors
 /// Returns the error of the file system.
 pub fn new_run(runs: &Path, unix_s: u64) -> std::io::Result<PathBuf> {
-    std::fs::create_dir_all(runs)?;
+    HeldDirectory::make(runs)?;
     let mut attempt = 0;
     loop {
         let run = runs.join(stamp(unix_s.saturating_add(attempt)));

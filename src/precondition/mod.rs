@@ -10,6 +10,7 @@ use ringfall_engine::load::{Access, Load, LoadError, LoadPlan};
 use ringfall_engine::ring::Polling;
 
 use crate::facts::PreconditionReport;
+use crate::host::Overdue;
 use steady::steady_mean;
 
 /// Size of the writes: a drive's full speed, whole erase units soon.
@@ -79,7 +80,8 @@ pub fn precondition(
             seed: plan.seed,
         },
     )?;
-    let began = Instant::now();
+    let overdue = Overdue::new(format!("the drive of {} to write", file.path().display()));
+    let (began, mut seen) = (Instant::now(), 0);
     let round_bytes = (plan.range_bytes / ROUNDS_A_CAPACITY).max(1);
     let mut report = PreconditionReport::default();
     let mut mark = (began, 0);
@@ -87,6 +89,9 @@ pub fn precondition(
         std::thread::sleep(LOOK);
         let done = load.progress().1;
         progress(done, bytes);
+        if std::mem::replace(&mut seen, done) != done {
+            overdue.moves();
+        }
         report.interrupted = interrupted();
         let elapsed = mark.0.elapsed();
         if elapsed >= ROUND_MIN && done - mark.1 >= round_bytes {

@@ -120,7 +120,7 @@ impl ColdReads {
             return None;
         }
         // What the kernel counts of memory that looks like a drive is no read of a drive.
-        let kernel_bytes = kernel_bytes.filter(|_| memory(machine).is_none());
+        let kernel_bytes = kernel_bytes.filter(|_| machine.memory().is_none());
         let share = kernel_bytes.map(|bytes| bytes as f64 / engine_bytes as f64);
         let verdict = match share {
             None => ColdVerdict::Unseen,
@@ -221,37 +221,9 @@ fn cached(machine: &Machine) -> String {
     }
 }
 
-/// The memory of this machine that held the data in place of a drive: a file system in memory, or
-/// the block device of that kind that all others stand on; none where there is a drive.
-#[must_use]
-pub(crate) fn memory(machine: &Machine) -> Option<&str> {
-    let file_system = machine.mount.as_ref().map_or("", |mount| mount.file_system.as_str());
-    if matches!(file_system, "tmpfs" | "ramfs" | "devtmpfs") {
-        return Some(file_system);
-    }
-    let links = &machine.device_chain;
-    let is_lowest =
-        |link: &&ChainLink| links.iter().all(|other| other.above.as_ref() != Some(&link.name));
-    let is_memory = |link: &ChainLink| link.kind == "memory" || is_memory_name(&link.name);
-    let mut lowest = links.iter().filter(is_lowest);
-    let first = lowest.next();
-    match (first, &machine.device) {
-        (Some(link), _) => (is_memory(link) && lowest.all(is_memory)).then_some(link.name.as_str()),
-        (None, Some(device)) => is_memory_name(&device.name).then_some(device.name.as_str()),
-        (None, None) => None,
-    }
-}
-
-/// Whether the kernel gives such a name to a block device that is memory: `zram0`, `ram0` (brd),
-/// `nullb0`.
-fn is_memory_name(name: &str) -> bool {
-    let rests = ["nullb", "ram", "zram"].iter().filter_map(|start| name.strip_prefix(start));
-    rests.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-}
-
 /// Why nothing was counted.
 fn unseen(machine: &Machine) -> String {
-    if let Some(memory) = memory(machine) {
+    if let Some(memory) = machine.memory() {
         return format!("the data was in memory ({memory}): nothing was read from a drive");
     }
     let file_system = machine.mount.as_ref().map_or("", |mount| mount.file_system.as_str());
@@ -434,19 +406,19 @@ mod tests {
             assert_eq!((cold.verdict, cold.reached_share), (ColdVerdict::Unseen, None), "{name}");
             let told = format!("the data was in memory ({name}): nothing was read from a drive");
             assert_eq!(cold.told, told);
-            assert_eq!(memory(&machine), Some(name));
+            assert_eq!(machine.memory(), Some(name));
         }
         // A loop device over tmpfs; one of two members; and what only sounds like it.
         let mut chain = machine("loop0", "ext4");
         chain.device_chain.push(link("tmpfs", "memory", Some("loop0")));
-        assert_eq!(memory(&chain), Some("tmpfs"));
+        assert_eq!(chain.memory(), Some("tmpfs"));
         let mut raid = machine("md0", "xfs");
         raid.device_chain.push(link("ram0", "disk", Some("md0")));
-        assert_eq!(memory(&raid), Some("ram0"));
+        assert_eq!(raid.memory(), Some("ram0"));
         raid.device_chain.push(link("sda", "disk", Some("md0")));
-        assert_eq!(memory(&raid), None);
+        assert_eq!(raid.memory(), None);
         for name in ["ramdisk", "nvme0n1", "loop0", ""] {
-            assert_eq!(memory(&machine(name, "ext4")), None, "{name}");
+            assert_eq!(machine(name, "ext4").memory(), None, "{name}");
         }
     }
 }

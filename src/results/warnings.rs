@@ -13,7 +13,7 @@ use crate::config::{Arrival, Preallocate, Traffic};
 use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::host::Machine;
 use crate::results::code::Code;
-use crate::results::cold::{ColdReads, ColdVerdict, memory};
+use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::deep_queue;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
@@ -145,7 +145,7 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
             warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
         }
         // That the data is in memory has a warning of its own; and a command goes to the drive.
-        ColdVerdict::Unseen if memory(&result.machine).is_none() && !is_of_commands(result) => {
+        ColdVerdict::Unseen if result.machine.memory().is_none() && !is_of_commands(result) => {
             warnings.push(warning(Code::ReadsUnseen, cold.told, None));
         }
         ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
@@ -438,8 +438,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     for text in shortfalls {
         warnings.push(warning(Code::Engine, text.clone(), None));
     }
-    if let Some(memory) = memory(&result.machine) {
-        let text = format!("the storage tier was in memory ({memory}): no drive was measured");
+    if let Some(text) = result.machine.in_memory() {
         warnings.push(warning(Code::MemoryBacked, text, Some("--cache-dir")));
     }
 }

@@ -285,13 +285,9 @@ fn open_store(
             })
         }
         // Without the feature such a place is refused with the other settings.
-        (true, _) => {
-            let overdue = Overdue::new("the storage to be opened".to_owned());
-            Store::open(&request, &mut |done_bytes, all_bytes| {
-                overdue.moves();
-                observer.giving_space(done_bytes, all_bytes);
-                !interrupt.is_set()
-            })
-        }
+        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
+            observer.giving_space(done_bytes, all_bytes);
+            !interrupt.is_set()
+        }),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringfall_engine::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_engine::drive::DriveId;
+use ringfall_engine::key::Tier;
 use ringfall_engine::shard::EngineShared;
 use ringfall_workloads::autoscale::Decision;
 
@@ -367,6 +368,13 @@ impl<'a> Threads<'a> {
         Ended { outcome, store: self.store, is_at_rest }
     }
 
+    /// Bytes of all tiers that have space, while a step is being taken.
+    fn space_awaited(&self) -> Option<u64> {
+        let budgets = &self.shared.budgets;
+        let grown = || Tier::ALL.into_iter().map(|tier| budgets.grown_bytes(tier)).sum();
+        budgets.is_taking_space().then(grown)
+    }
+
     /// Whether every shard from which something is to be expected has done what the phase asks for.
     fn is_done(&self, phase: Phase) -> bool {
         match phase {
@@ -468,7 +476,7 @@ impl<'a> Threads<'a> {
         // A shard that is not heard does not say what has ended since: the watchdog sees to it.
         let waiting = match self.fleet.is_unheard() {
             true => None,
-            false => self.wait_log.tell(monotonic_now(), phase, &status),
+            false => self.wait_log.tell(monotonic_now(), phase, &status, self.space_awaited()),
         };
         self.observer.progress(&Progress {
             phase,

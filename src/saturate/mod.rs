@@ -170,6 +170,7 @@ fn search_all(
         ringfall_roofline: ROOFLINE_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         unix_s,
+        warnings: machine.in_memory().into_iter().collect(),
         machine,
         range_bytes: prepared.iter().map(|one| one.range_bytes).sum(),
         threads: prepared.iter().map(|one| one.threads).sum(),

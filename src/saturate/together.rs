@@ -1,6 +1,7 @@
 //! Several drives at once, each with the load that was best for it alone: what they come to, and
 //! what holds them back where that is less than their sum.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -73,6 +74,7 @@ pub fn together(
             Best { best: total.clone(), knee: total, probes: Vec::new(), settled: true };
         limits.push(Limit { read_percent, bandwidth, iops: None });
     }
+    let warnings: BTreeSet<&String> = alone.iter().flat_map(|drive| &drive.warnings).collect();
     let first = alone.first().cloned().unwrap_or_else(|| unreachable!("there are several drives"));
     Ok(Roofline {
         range_bytes: alone.iter().map(|drive| drive.range_bytes).sum(),
@@ -80,6 +82,7 @@ pub fn together(
         seconds: alone.iter().map(|drive| drive.seconds).sum::<f64>()
             + began.elapsed().as_secs_f64(),
         time_limit_s: settings.time_limit_s,
+        warnings: warnings.into_iter().cloned().collect(),
         limits,
         together: rows,
         drives: alone,

@@ -122,10 +122,14 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     writeln!(out, "{}  seed {}", style.heading(&title), plan.seed)?;
     writeln!(
         out,
-        "  workload  {}, {}, generation {}, {} s{}",
+        "  workload  {}, {}{}, {} s{}",
         escape::terminal(&plan.model),
         escape::terminal(&who(plan)),
-        plan.generation_mode.name(),
+        // A replay generates nothing.
+        match plan.replay_trace {
+            Some(_) => String::new(),
+            None => format!(", generation {}", plan.generation_mode.name()),
+        },
         plan.duration_s,
         if plan.warmup_s > 0 { format!(" after {} s", plan.warmup_s) } else { String::new() },
     )?;
@@ -247,11 +251,15 @@ fn headline(
     }
     recorded(text, document)?;
     let summary = &document.summary;
+    let per_second = number(summary.requests_per_second.known(), 2);
+    let tokens = || number(summary.avg_throughput_tokens_per_sec.known(), 1);
+    let rates = match result.source.operations {
+        Some(_) => format!("{per_second} operations/s"),
+        None => format!("{} tokens/s   {per_second} requests/s", tokens()),
+    };
     writeln!(
         text,
-        "  service      {} tokens/s   {} requests/s   {} served   hit rate {}",
-        number(summary.avg_throughput_tokens_per_sec.known(), 1),
-        number(summary.requests_per_second.known(), 2),
+        "  service      {rates}   {} served   hit rate {}",
         result.requests.completed(),
         percent(document.hit_rate(), 1),
     )

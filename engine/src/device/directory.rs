@@ -57,13 +57,13 @@ impl CacheDir {
         refuse_others_link(path).map_err(|e| directory_error("open", path, &e))?;
         if !path.exists() {
             let resolved = resolve_missing(path);
-            refuse_system_directory(&resolved)?;
+            refuse_system_directory(path, &resolved)?;
             let missing = resolved.ancestors().take_while(|ancestor| !ancestor.exists());
             directories.extend(missing.map(Path::to_path_buf));
-            fs::create_dir_all(path).map_err(|e| directory_error("create", path, &e))?;
+            HeldDirectory::make(path).map_err(|e| directory_error("create", path, &e))?;
         }
         let path = path.canonicalize().map_err(|e| directory_error("open", path, &e))?;
-        refuse_system_directory(&path)?;
+        refuse_system_directory(&given, &path)?;
         if !path.is_dir() {
             return Err(SetupError::NotADirectory { path: given });
         }
@@ -234,6 +234,7 @@ fn refuse_others_link(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Ok(()) };
     match HeldDirectory::open(path.parent().unwrap_or(Path::new(""))) {
         Ok(parent) => parent.own_link(name).map(drop),
+        Err(error) if error.get_ref().is_some() => Err(error),
         // It is missing, or something else is wrong that is found next.
         Err(_) => Ok(()),
     }
@@ -347,12 +348,13 @@ fn resolve_missing(path: &Path) -> PathBuf {
     absolute
 }
 
-fn refuse_system_directory(path: &Path) -> Result<(), SetupError> {
-    let refused = path == Path::new("/")
-        || SYSTEM_TREES.iter().any(|tree| path.starts_with(tree))
-        || (path.starts_with("/dev") && !is_below(path, "/dev/shm"));
+fn refuse_system_directory(given: &Path, resolved: &Path) -> Result<(), SetupError> {
+    let refused = resolved == Path::new("/")
+        || SYSTEM_TREES.iter().any(|tree| resolved.starts_with(tree))
+        || (resolved.starts_with("/dev") && !is_below(resolved, "/dev/shm"));
     if refused {
-        return Err(SetupError::SystemDirectory { path: path.to_path_buf() });
+        let (path, resolved) = (given.to_path_buf(), resolved.to_path_buf());
+        return Err(SetupError::SystemDirectory { path, resolved });
     }
     Ok(())
 }
@@ -397,6 +399,17 @@ mod tests {
             let error = CacheDir::open(Path::new(path)).expect_err(path);
             assert!(matches!(error, SetupError::SystemDirectory { .. }), "{path}: {error}");
         }
+    }
+
+    /// Only where it leads was named, which nobody had typed.
+    #[test]
+    fn a_link_to_a_system_directory_is_named_as_it_was_given() {
+        let link = scratch("to-system");
+        std::os::unix::fs::symlink("/proc/version", &link).unwrap();
+        let error = CacheDir::open(&link).unwrap_err().to_string();
+        fs::remove_file(&link).unwrap();
+        let told = format!("{} is /proc/version, which belongs to the system", link.display());
+        assert!(error.starts_with(&told), "{error}");
     }
 
     #[test]

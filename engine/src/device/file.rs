@@ -397,10 +397,14 @@ impl DataFile {
     ///
     /// # Errors
     /// [`ErrorKind::Gone`] when it was deleted or replaced, [`ErrorKind::Truncated`] when it is
-    /// shorter than it was made.
+    /// shorter than it was made; another kind when the system doesn't say.
     pub fn check(&self) -> Result<(), IoError> {
         let gone = || IoError { kind: ErrorKind::Gone, ..self.error(0, 0, libc::ENOENT) };
-        let metadata = std::fs::metadata(&self.path).map_err(|_| gone())?;
+        let metadata = std::fs::metadata(&self.path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => gone(),
+            // A file system that has shut down has all names still.
+            _ => self.error(0, 0, error.raw_os_error().unwrap_or(libc::EIO)),
+        })?;
         if identity(&metadata) != self.identity {
             return Err(gone());
         }

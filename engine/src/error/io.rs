@@ -202,6 +202,9 @@ impl IoError {
                 None => std::io::Error::from_raw_os_error(errno).to_string(),
             },
         };
+        if is_look && bytes == 0 {
+            return format!("{file} can't be looked at: {why}");
+        }
         format!("{operation} of {bytes} bytes at offset {offset} of {file} failed: {why}")
     }
 }
@@ -231,6 +234,9 @@ mod tests {
         assert_eq!(gone, "/d/f is no longer there, or another file has its name");
         let short = found(ErrorKind::Truncated, 0).what();
         assert_eq!(short, "/d/f was cut short at 4096 bytes: 8192 bytes are missing");
+        let shut_down = found(ErrorKind::of_errno(libc::EIO), libc::EIO);
+        let shut_down = IoError { offset_bytes: 0, length_bytes: 0, ..shut_down }.what();
+        assert_eq!(shut_down, "/d/f can't be looked at: Input/output error (os error 5)");
         let full = found(ErrorKind::NoSpace, libc::ENOSPC).what();
         assert!(
             full.starts_with("preallocate of 8192 bytes at offset 4096 of /d/f failed"),

@@ -48,8 +48,10 @@ pub enum SetupError {
     },
     /// The directory belongs to the system.
     SystemDirectory {
-        /// The directory.
+        /// The directory, as it was given.
         path: PathBuf,
+        /// Where that leads.
+        resolved: PathBuf,
     },
     /// The data file exists, and no engine made it.
     ForeignDataFile {
@@ -183,6 +185,16 @@ pub enum SetupError {
     },
 }
 
+/// A directory that is refused, and where it leads if that is elsewhere.
+fn of_system(path: &Path, resolved: &Path) -> String {
+    match path == resolved {
+        true => format!("{} belongs to the system", path.display()),
+        false => {
+            format!("{} is {}, which belongs to the system", path.display(), resolved.display())
+        }
+    }
+}
+
 impl SetupError {
     /// A set-up error that is only text.
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -208,9 +220,7 @@ impl SetupError {
             SetupError::StoreInUse { path } => {
                 format!("{} is in use by another run of ringfall", shown(path))
             }
-            SetupError::SystemDirectory { path } => {
-                format!("{} belongs to the system", shown(path))
-            }
+            SetupError::SystemDirectory { path, resolved } => of_system(path, resolved),
             SetupError::ForeignDataFile { path } => {
                 format!("{} exists, and no record says that ringfall made it", shown(path))
             }

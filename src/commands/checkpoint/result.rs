@@ -33,6 +33,8 @@ pub(in crate::commands) struct CheckpointResult {
     /// Whether content went through the page cache (`--io buffered`): memory may have taken what
     /// was written and served what was read, so that no rate is the storage's own.
     pub through_page_cache: bool,
+    /// Sentences that a reader of the figures must know.
+    pub warnings: Vec<String>,
     /// Second target, in a comparison.
     pub beside: Option<String>,
     /// Bytes of all shards.
@@ -185,6 +187,7 @@ impl CheckpointResult {
             target: target.name(),
             target_kind: target.kind(),
             through_page_cache: target.is_cached(),
+            warnings: Vec::new(),
             beside: None,
             total_bytes: manifest.total_bytes(),
             ranks: manifest.shard_bytes.len(),
@@ -208,11 +211,13 @@ impl CheckpointResult {
         result
     }
 
-    /// Adds what a target has counted by now.
+    /// Adds what a target has counted by now, and a warning where it is in memory.
     pub(super) fn count<T: Target>(&mut self, target: &T) {
         let TargetCounters { requests, retries } = target.counters();
         self.requests += requests;
         self.retries += retries;
+        let warning = target.in_memory().filter(|warning| !self.warnings.contains(warning));
+        self.warnings.extend(warning);
     }
 
     /// Adds what a training job did.

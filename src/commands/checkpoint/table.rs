@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use ringfall_engine::units::{GIB, gib};
 
+use super::super::wrapped;
 use super::result::{CheckpointResult, Restore, Save};
 use crate::escape::terminal;
 use crate::host::{counted, human};
@@ -38,6 +39,9 @@ pub(super) fn page(result: &CheckpointResult) -> String {
     }
     if result.through_page_cache {
         cached(&mut page, result);
+    }
+    for warning in &result.warnings {
+        wrapped(&mut page, "  note: ", warning);
     }
     if result.retries > 0 {
         let _infallible = writeln!(page, "  retries      {}", counted(result.retries, "request"));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use ringfall_engine::held::HeldDirectory;
 
 use crate::batch::Job;
 use crate::config::InputError;
@@ -54,7 +55,7 @@ impl Team {
                 results.display()
             )
         };
-        std::fs::create_dir_all(results).with_context(told)?;
+        HeldDirectory::make(results).with_context(told)?;
         let party = Party { rank, size, host: host_name() };
         let meeting = Meeting::Directory { common: results.to_owned(), launch };
         let session = Session::open(&meeting, &party).map_err(anyhow::Error::msg)?;

@@ -16,7 +16,7 @@ use crate::config::{Plan, RooflineFrom};
 use crate::escape::terminal;
 use crate::facts::{Measured, PreconditionReport, Roofline};
 use crate::group::Group;
-use crate::host::{Machine, human, live_line};
+use crate::host::{Machine, Overdue, human, live_line};
 use crate::interrupt::Interrupt;
 use crate::precondition::{PreconditionPlan, precondition};
 use crate::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
@@ -187,7 +187,9 @@ fn precondition_all(
     let done: Vec<AtomicU64> = store.drives.iter().map(|_| AtomicU64::new(0)).collect();
     let write = |index: usize| -> Result<PreconditionReport, LoadError> {
         let drive = &store.drives[index];
+        let overdue = Overdue::new(format!("the space of {}", drive.path().display()));
         drive.file.give(drive.capacity_blocks)?;
+        drop(overdue);
         let own = PreconditionPlan {
             bytes: match store.drives.len() {
                 1 => all.bytes,

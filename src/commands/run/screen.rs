@@ -18,6 +18,8 @@ use crate::show::{Style, print_summary};
 pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
     match told {
         Err(error) if error.downcast_ref().is_some_and(crate::commands::has_reader_left) => Ok(()),
+        // It says already which stream that was.
+        Err(error) if error.is::<&str>() => Err(error),
         other => other.context("standard output"),
     }
 }

@@ -1,6 +1,7 @@
 //! Work of the ranks of one launch besides the run itself: they meet, and when they have ended,
 //! rank 0 merges their results.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ const DONE_PATIENCE: Duration = Duration::from_secs(600);
 pub(in crate::commands) const LEAVE_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait for a file that another machine has written to a directory that both see.
 const FILE_PATIENCE: Duration = Duration::from_secs(10);
+/// Ranks without a result that are named.
+const MISSING_NAMED_MAX: usize = 20;
 /// Level of the compression of results that go by MPI: the fastest.
 const COMPRESSION: i32 = 1;
 
@@ -149,6 +152,8 @@ pub(super) struct Together {
     pub is_told_elsewhere: bool,
     /// All ranks that are there have left in order, and none is lost.
     pub is_orderly: bool,
+    /// Why the launch has failed, although this rank may not have: results are missing.
+    pub lack: Option<String>,
 }
 
 /// Hands this rank's result to rank 0, which merges all of them and writes what they are together.
@@ -177,39 +182,67 @@ pub(super) fn conclude(
         group.leave();
         let is_orderly = done.iter().any(|word| word.bytes == ALL);
         let is_told_elsewhere = !done.is_empty() && is_complete;
-        return Ok(Together { is_told_elsewhere, is_orderly, merged: None });
+        let lack = match (is_orderly, done.is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(
+                "rank 0 has not answered, and may have merged nothing; merge the ranks' results \
+                 with `ringfall merge`",
+            ),
+            (false, false) => {
+                Some("rank 0 did not get the results of all ranks: the merged result lacks some")
+            }
+        };
+        let lack = lack.map(str::to_owned);
+        return Ok(Together { is_told_elsewhere, is_orderly, merged: None, lack });
     }
     let words = group.gather_from_those_left(RESULT, RESULTS_PATIENCE);
-    let files: Vec<Result<PathBuf>> =
-        words.iter().map(|word| file_of(&word.bytes, group.word_bytes_max() == 0)).collect();
-    let merged = merge_all(plan, outputs, files, command_line);
-    let has_all = words.len() + 1 == group.size() as usize;
+    let mut missing: BTreeSet<u32> = (1..group.size()).collect();
+    let mut files = vec![plan.output.clone()];
+    for word in words {
+        match file_of(&word.bytes, group.word_bytes_max() == 0) {
+            Ok(file) => {
+                missing.remove(&word.rank);
+                files.push(file);
+            }
+            // The others are merged all the same.
+            Err(error) => crate::stderr::tell(format_args!("warning: {error:#}")),
+        }
+    }
+    let merged = merge_all(&files, outputs, command_line);
+    let has_all = missing.is_empty();
     group.say(DONE, if has_all { ALL.to_vec() } else { Vec::new() });
     let have_left = group.see_off(LEAVE_PATIENCE);
     group.leave();
     let is_orderly = has_all && have_left;
-    Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly })
+    let lack = (!has_all).then(|| lack_of(&missing, group.size()));
+    Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly, lack })
+}
+
+/// What rank 0 says when it lacks results of other ranks: it has merged what came.
+fn lack_of(missing: &BTreeSet<u32>, size: u32) -> String {
+    let mut named: Vec<String> =
+        missing.iter().take(MISSING_NAMED_MAX).map(u32::to_string).collect();
+    if missing.len() > MISSING_NAMED_MAX {
+        named.push(format!("{} more", missing.len() - MISSING_NAMED_MAX));
+    }
+    format!(
+        "{} of {size} ranks handed over no result ({}): they are stopped, or can't be reached; \
+         what they measured is missing here",
+        missing.len(),
+        named.join(", ")
+    )
 }
 
 /// Merges and writes; none where there is nothing to merge with.
 fn merge_all(
-    plan: &Plan,
+    files: &[PathBuf],
     outputs: &MergedOutputs,
-    files: Vec<Result<PathBuf>>,
     command_line: &[String],
 ) -> Result<Option<Merged>> {
-    let mut all = vec![plan.output.clone()];
-    for file in files {
-        match file {
-            Ok(file) => all.push(file),
-            // The others are merged all the same, and the result says who is missing.
-            Err(error) => crate::stderr::tell(format_args!("warning: {error:#}")),
-        }
-    }
-    if all.len() < 2 {
+    if files.len() < 2 {
         return Ok(None);
     }
-    let merged = merge_files(&all, true, command_line)?;
+    let merged = merge_files(files, true, command_line)?;
     write_merged(&merged, outputs)?;
     Ok(Some(merged))
 }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::{
     Answer, Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
@@ -152,11 +152,14 @@ impl Trials<'_> {
         drop(answer);
         written?;
         tell(plan, &self::line(trial, plan.trials, &document, &path))?;
+        let mut lack = None;
         if let Some(group) = group {
             let is_complete = super::is_complete(&result);
             let together = together::conclude(&one, &group, is_complete, self.command_line)?;
+            lack = together.lack;
             let merged = one.rank.as_ref().and_then(|rank| rank.merged.as_ref());
-            if let Some((merged, outputs)) = together.merged.zip(merged) {
+            if let Some((merged, outputs)) = together.merged.zip(merged).filter(|_| lack.is_none())
+            {
                 let (path, document) = (outputs.output.clone(), merged.document.outline());
                 tell(plan, &self::line(trial, plan.trials, &document, &path))?;
                 complete.together.push(ResultFile { path, document });
@@ -169,7 +172,7 @@ impl Trials<'_> {
         // A trial whose files can't be deleted counts, and takes the room of the next.
         super::heed_cleaning(&result, cleaned, interrupt)?;
         if exit == Exit::Done {
-            return Ok(exit);
+            return lack.map_or(Ok(exit), |lack| Err(anyhow!(lack)));
         }
         let what = match exit == Exit::Interrupted {
             true => "it was interrupted".to_owned(),
@@ -214,7 +217,9 @@ fn line(trial: u32, trials: u32, document: &Document, path: &Path) -> String {
         let value = Metric::by_key(key).and_then(|metric| metric.of(document));
         format!("{} {unit}", value.map_or("–".to_owned(), figure))
     };
-    let values: Vec<String> = LINE.iter().map(value).collect();
+    // A replay generates no tokens.
+    let tokens = usize::from(document.ringfall.source.operations.known().is_some());
+    let values: Vec<String> = LINE[tokens..].iter().map(value).collect();
     format!("trial {trial} of {trials}  {}  {}\n", values.join("  "), terminal_path(path))
 }
 

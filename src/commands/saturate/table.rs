@@ -65,6 +65,9 @@ pub(super) fn table(roofline: &Roofline) -> String {
             wrapped(&mut page, "  note: ", &text);
         }
     }
+    for warning in &roofline.warnings {
+        wrapped(&mut page, "  note: ", warning);
+    }
     page
 }
 
@@ -155,6 +158,7 @@ mod tests {
             seconds: 1.0,
             time_limit_s: Some(1),
             range_left_bytes: 0,
+            warnings: Vec::new(),
             limits: vec![limit],
             together: Vec::new(),
             drives: Vec::new(),

@@ -63,6 +63,9 @@ pub(super) fn page(roofline: &Roofline) -> String {
         let sentence = escape::html(&sentence);
         let _infallible = writeln!(html, "<p>The time limit ended the search: {sentence}</p>");
     }
+    for warning in &roofline.warnings {
+        let _infallible = writeln!(html, "<p>Note: {}.</p>", escape::html(warning));
+    }
     unrepeated(&mut html, roofline);
     let charts = [
         chart(roofline, "Bandwidth by depth", "I/Os in flight", "GiB/s", bandwidth, |m| {

@@ -1,0 +1,286 @@
+//! Real devices that answer late or never again, and file systems that shut down. Needs root, as
+//! [`crate::media`] does.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::media::{IMAGE_BYTES, Loop, on, small_ext4, tool};
+use crate::support::{Scratch, assert_fails, finish, insist, skipped, spawn, text, wait_until};
+
+/// Thawed when it is over, also by a failure: what is frozen can't be unmounted.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(point: &Path) -> Result<Frozen, String> {
+        tool("fsfreeze", &["-f", point.to_str().unwrap()]).map(|_| Frozen(point.to_owned()))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        if let Err(why) = tool("fsfreeze", &["-u", self.0.to_str().unwrap()]) {
+            eprintln!("{why}");
+        }
+    }
+}
+
+/// A device that stopped answering near the end of a window lost the whole result.
+#[test]
+fn what_was_measured_is_written_while_the_device_does_not_answer() {
+    let scratch = Scratch::new("frozen");
+    let (_image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a device that does not answer", &why),
+    };
+    let place = point.join("kv");
+    let shape = ["--cache-dir", place.to_str().unwrap(), "--duration", "8", "--prefill-only"];
+    let run = scratch.start(&shape);
+    // The file grows by steps of which each is due when half of the one before has been written.
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 100 << 20);
+    let frozen = match Frozen::new(&point) {
+        Ok(frozen) => frozen,
+        Err(why) => {
+            drop(finish(run));
+            return skipped("a device that does not answer", &why);
+        }
+    };
+    let result = scratch.file("result.json");
+    let began = Instant::now();
+    while !result.exists() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let kept = result.exists().then(|| scratch.json());
+    drop(frozen);
+    let ended = finish(run);
+    let kept = kept.expect("it was written before the device answered again");
+    let told = kept["ringfall"]["window"]["failure"].to_string();
+    assert!(told.contains("nothing has ended for 5 s"), "{told}");
+    assert!(kept["ringfall"]["cache"]["writes"].as_u64() > Some(0), "{kept}");
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let whole = &scratch.json()["ringfall"]["window"]["failure"];
+    assert!(whole.is_null(), "{whole}");
+}
+
+/// A group whose processes read and write that device at so many bytes a second; lifted on drop.
+struct Throttled {
+    group: PathBuf,
+    numbers: String,
+}
+
+impl Throttled {
+    const FILES: [&str; 2] = ["blkio.throttle.write_bps_device", "blkio.throttle.read_bps_device"];
+
+    fn new(scratch: &Scratch, device: &str, bytes_per_s: u64) -> Result<Throttled, String> {
+        let name = Path::new(device).file_name().unwrap().to_string_lossy();
+        let numbers = std::fs::read_to_string(format!("/sys/block/{name}/dev"));
+        let numbers = numbers.map_err(|error| error.to_string())?.trim().to_owned();
+        let unique = scratch.file("").file_name().unwrap().to_string_lossy().into_owned();
+        let group = Path::new("/sys/fs/cgroup/blkio").join(unique);
+        std::fs::create_dir(&group).map_err(|error| format!("no group for blkio: {error}"))?;
+        let throttled = Throttled { group, numbers };
+        throttled.limit(bytes_per_s).map_err(|error| format!("no limit for blkio: {error}"))?;
+        Ok(throttled)
+    }
+
+    /// 0: none.
+    fn limit(&self, bytes_per_s: u64) -> std::io::Result<()> {
+        Self::FILES.iter().try_for_each(|file| {
+            std::fs::write(self.group.join(file), format!("{} {bytes_per_s}", self.numbers))
+        })
+    }
+}
+
+impl Drop for Throttled {
+    fn drop(&mut self) {
+        let _lifted = self.limit(0);
+        if let Err(why) = std::fs::remove_dir(&self.group) {
+            eprintln!("{}: {why}", self.group.display());
+        }
+    }
+}
+
+/// Nothing was said for 36 s; a signal then changed nothing, and the status was 0 in the end.
+#[test]
+fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_it_ends() {
+    let scratch = Scratch::new("slow-drive");
+    let (mut image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a slow drive", &why),
+    };
+    let throttled = match Throttled::new(&scratch, &image.device, 100_000) {
+        Ok(throttled) => throttled,
+        Err(why) => return skipped("a slow drive", &why),
+    };
+    let place = point.join("kv");
+    let shape = ["--cache-dir", place.to_str().unwrap(), "--duration", "2", "--prefill-only"];
+    let command = scratch.run_command(&shape);
+    let mut slow = Command::new("sh");
+    slow.args(["-c", "echo $$ >$0/cgroup.procs; exec \"$@\""]).arg(&throttled.group);
+    slow.arg(command.get_program()).args(command.get_args());
+    let log = scratch.file("log");
+    let file = std::fs::File::create(&log).unwrap();
+    slow.current_dir(scratch.file("")).stdout(file.try_clone().unwrap()).stderr(file);
+    let mut child = slow.spawn().unwrap();
+    let has = |words: &str| std::fs::read_to_string(&log).unwrap().contains(words);
+    wait_until("the drive is said to be slow", || has("waiting for the drive: "));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    wait_until("the signal is answered", || has("interrupted: ending the run within 30 s"));
+    wait_until("what was measured is shown", || has("(interrupted)"));
+    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    // The kernel keeps a process whose I/Os have not ended.
+    throttled.limit(0).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    // The I/Os end behind the process, and hold the file system until then.
+    let unmounts = || tool("umount", &[point.to_str().unwrap()]).is_ok();
+    wait_until("the kernel lets the file system go", unmounts);
+    image.mounted.clear();
+}
+
+/// Only a run's own I/Os were waited for aloud.
+#[test]
+fn a_drive_that_does_not_take_what_is_written_before_the_run_is_told() {
+    let scratch = Scratch::new("frozen-before");
+    let (_image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a device that does not answer before the run", &why),
+    };
+    let place = point.join("kv");
+    let shape = ["--cache-dir", place.to_str().unwrap(), "--duration", "1", "--precondition"];
+    let log = scratch.file("log");
+    let command = scratch.run_command(&[&shape[..], &["--precondition-size-gb", "2"]].concat());
+    let mut logged = Command::new("sh");
+    logged.args(["-c", "exec \"$0\" \"$@\" 2>log"]).arg(command.get_program());
+    let run = spawn({
+        logged.args(command.get_args()).current_dir(&scratch.path);
+        logged
+    });
+    wait_until("it is written full", || crate::support::data_bytes(&place) > 100 << 20);
+    let frozen = match Frozen::new(&point) {
+        Ok(frozen) => frozen,
+        Err(why) => {
+            drop(finish(run));
+            return skipped("a device that does not answer before the run", &why);
+        }
+    };
+    wait_until("the wait is told", || {
+        std::fs::read_to_string(&log).unwrap().contains("waiting for the")
+    });
+    drop(frozen);
+    let ended = finish(run);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let told = std::fs::read_to_string(&log).unwrap();
+    let name = place.join("ringfall.kv");
+    let of_drive = format!("waiting for the drive of {} to write, 10 s so far", name.display());
+    let of_space = format!("waiting for the space of {}, 10 s so far", place.display());
+    assert!(told.contains(&of_drive) || told.contains(&of_space), "{told}");
+}
+
+/// Its thread waited for the device, and the process ended without a word of what it left.
+#[test]
+fn a_second_signal_names_what_a_device_that_does_not_answer_keeps() {
+    let scratch = Scratch::new("frozen-insisting");
+    let (_image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("a second signal while a device does not answer", &why),
+    };
+    let place = point.join("kv");
+    let mut run = scratch.start(&["--cache-dir", place.to_str().unwrap(), "--duration", "100"]);
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
+    let frozen = match Frozen::new(&point) {
+        Ok(frozen) => frozen,
+        Err(why) => {
+            run.kill().unwrap();
+            drop(finish(run));
+            return skipped("a second signal while a device does not answer", &why);
+        }
+    };
+    let insisting = insist(&run);
+    // It can't end before the file system is thawed, but says so at once.
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let mut told = String::new();
+    while !told.contains("could not be deleted in time") {
+        told = lines.next().expect("it says what it leaves").unwrap();
+    }
+    drop(frozen);
+    let ended = finish(run);
+    insisting.join().unwrap();
+    for word in ["a second signal ended", "kv/ringfall.kv", "kv/ringfall.lock", "next run"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert_eq!(ended.status.code(), Some(130));
+    let next = on(&scratch, &place, &[]);
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    assert!(!place.join("ringfall.kv").exists() && !place.join("ringfall.lock").exists());
+}
+
+/// A file system that has shut down fails each look, and was said to hold another file.
+#[test]
+fn a_file_system_that_shuts_down_is_told_as_that() {
+    let scratch = Scratch::new("shut-down");
+    if let Err(why) = shut_down(&scratch) {
+        skipped("a file system that shuts down", &why);
+    }
+}
+
+fn shut_down(scratch: &Scratch) -> Result<(), String> {
+    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    let name = device.device.clone();
+    tool("mkfs.xfs", &["-q", "-f", &name])?;
+    let point = device.mount(&name, scratch.file("mounted"), "rw")?;
+    let place = point.join("kv");
+    let run = scratch.start(&["--cache-dir", place.to_str().unwrap(), "--duration", "100"]);
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
+    let lost = tool("xfs_io", &["-x", "-c", "shutdown", point.to_str().unwrap()]);
+    if lost.is_err() {
+        insist(&run);
+    }
+    let ended = finish(run);
+    lost?;
+    assert_fails(&ended, 1, &["Input/output error"]);
+    assert!(!text(&ended).contains("another file has its name"), "{}", text(&ended));
+    Ok(())
+}
+
+/// The lock file, which says that the data file is ours, was never synced: it came back empty.
+#[test]
+fn what_a_power_failure_leaves_is_reclaimed() {
+    for file_system in ["ext4", "xfs"] {
+        let scratch = Scratch::new("power");
+        if let Err(why) = lose_power(&scratch, file_system) {
+            skipped(&format!("a power failure on {file_system}"), &why);
+        }
+    }
+}
+
+fn lose_power(scratch: &Scratch, file_system: &str) -> Result<(), String> {
+    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    let name = device.device.clone();
+    let force = if file_system == "xfs" { "-f" } else { "-F" };
+    tool(&format!("mkfs.{file_system}"), &["-q", force, &name])?;
+    let point = device.mount(&name, scratch.file("mounted"), "rw")?;
+    let place = point.join("kv");
+    let more = ["--cache-dir", place.to_str().unwrap(), "--duration", "100"];
+    let mut run = scratch.start(&more);
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
+    // Its journal is written, as it would be after some seconds: the names are there for good.
+    let beside = std::fs::File::create(point.join("beside")).unwrap();
+    beside.sync_all().unwrap();
+    drop(beside);
+    let lost = tool("xfs_io", &["-x", "-c", "shutdown", point.to_str().unwrap()]);
+    run.kill().unwrap();
+    drop(finish(run));
+    lost?;
+    // What the run had in flight is given up a moment after it has ended.
+    wait_until("nothing uses it", || tool("umount", &[point.to_str().unwrap()]).is_ok());
+    device.mounted.clear();
+    device.mount(&name, point.clone(), "rw")?;
+    assert!(place.join("ringfall.kv").exists(), "the power failure left the data file");
+    let next = on(scratch, &place, &[]);
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    assert!(text(&next).contains("reclaimed"), "{}", text(&next));
+    assert!(!place.join("ringfall.kv").exists());
+    Ok(())
+}
