@@ -290,6 +290,25 @@ fn a_read_of_one_io_survives_what_longer_ones_do() {
     }
 }
 
+/// A further turn found nothing to start; and a thread whose tasks run twice hands over what they
+/// asked for in a system call of its own, where the one that it sleeps in would have done.
+#[test]
+fn a_transfer_yields_after_a_slice_and_not_after_its_last() {
+    let config = || BedConfig { io_blocks: 256, queue_depth: 8, ..BedConfig::default() };
+    for mib in 1..=3 {
+        let bed = Bed::new(config());
+        bed.write(0, 0, mib * MIB);
+        let shard = Rc::clone(&bed.shards[0]);
+        bed.runtime.spawn(Box::pin(async move {
+            shard.read(shard.id(), EntryKey(0), Urgency(1)).await;
+        }));
+        let turns = std::iter::from_fn(|| bed.runtime.run_one().then_some(())).count() as u64;
+        assert_eq!((turns, u64::from(bed.shards[0].in_flight())), (mib, mib), "{mib} MiB");
+        bed.settle();
+        bed.assert_at_rest();
+    }
+}
+
 #[test]
 fn reads_of_one_io_dropped_at_any_step_give_their_places_back() {
     for dropped_after in 0..40 {
