@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
 use crate::clock::Nanos;
@@ -341,6 +342,11 @@ fn the_others_see_at_once_what_a_grant_took_and_what_came_back() {
     assert_eq!(shared.richest_shard(ShardId(1)), None, "nothing is free any more");
     first.cancel(grant);
     assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
+    let grant = granted(&mut first, 8 * BLOCK_BYTES);
+    let id = first.insert_writing(EntryKey(2), grant, Rc::new(0), at(2));
+    assert_eq!(shared.richest_shard(ShardId(1)), None, "it is being written");
+    first.write_failed(id);
+    assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
 }
 
 #[test]
@@ -524,4 +530,150 @@ fn an_admission_that_passes_over_a_tier_begins_below_it() {
             _ => request.pass_over(Tier::Cpu),
         }
     }
+}
+
+#[test]
+fn a_step_of_memory_is_due_when_less_than_half_of_one_is_idle() {
+    let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
+    let grown = Grown { cpu_bytes: 64 * MIB, storage_blocks: u64::MAX };
+    let want_bytes = |used_bytes: u64| {
+        let shared = SharedBudgets::growing(&config, grown);
+        let [mut first, _] = shards(&shared);
+        let grant = granted(&mut first, used_bytes);
+        let growth = first.take_growth();
+        first.cancel(grant);
+        growth.map(|growth| growth.step.want_bytes)
+    };
+    let step_bytes = want_bytes(64 * MIB).expect("nothing is idle");
+    let half_bytes = 64 * MIB - step_bytes / 2;
+    assert_eq!((want_bytes(half_bytes), want_bytes(half_bytes + 1)), (None, Some(step_bytes)));
+}
+
+#[test]
+fn a_step_that_came_to_little_is_followed_by_the_next() {
+    let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
+    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let [mut first, _] = shards(&shared);
+    let _kept = granted(&mut first, 1_000 * BLOCK_BYTES);
+    let growth = first.take_growth().unwrap();
+    assert_eq!(first.take_growth(), None, "one at a time");
+    first.end_growth(growth, Ok(256 * BLOCK_BYTES), at(1));
+    assert!(first.take_growth().is_some(), "nobody has to ask for more first");
+}
+
+#[test]
+fn a_refused_step_is_put_off_while_another_is_looked_for_and_left_on_a_lost_drive() {
+    let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
+    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let [mut first, _] = shards(&shared);
+    let growth = shared_step(&mut first);
+    first.end_growth(growth, Err("full".to_owned()), at(1));
+    let again = at(1) + Nanos::from_secs(5);
+    shared.pools[0].is_growing.store(true, SeqCst);
+    assert_eq!(first.take_retry(again), None);
+    shared.pools[0].is_growing.store(false, SeqCst);
+    let growth = first.take_retry(again).expect("it is due still");
+    first.end_growth(growth, Err("full".to_owned()), at(2));
+    shared.lose_drive(DriveId(0));
+    assert_eq!(first.take_retry(at(2) + Nanos::from_secs(5)), None);
+}
+
+#[test]
+fn a_victim_that_arrives_on_a_lost_drive_is_gone() {
+    let drives = [DriveBudget { blocks: 8, grown_blocks: 8 }; 2];
+    let config = BudgetConfig { cpu_bytes: MIB, ..CONFIG };
+    let shared = SharedBudgets::on_drives(&config, u64::MAX, &drives, EntryLayout::Whole, 1);
+    let [mut first, _] = shards(&shared);
+    let id = write(&mut first, 1, 4 * BLOCK_BYTES, 1);
+    let victim = first.begin_evict(Tier::Cpu).unwrap();
+    let admission = first.admit(&mut AdmitState::for_victim(&victim).unwrap());
+    let Admission::Granted(grant) = admission else { panic!("storage is free") };
+    let (drive, _) = DriveId::of_block(grant.extents.as_slice()[0].start_block);
+    shared.lose_drive(drive);
+    assert_eq!(first.drop_drive(drive), (0, 0), "its mover still has it");
+    assert!(first.finish_move(id, grant, Rc::new(1), at(2)));
+    assert!(first.lookup(EntryKey(1)).is_none());
+    assert_eq!(first.counts(Tier::Storage).lost_entries, 1);
+    first.check_sums();
+}
+
+#[test]
+fn an_entry_is_lost_with_any_of_its_drives_and_once() {
+    let drives = [DriveBudget { blocks: 16, grown_blocks: 16 }; 2];
+    let shared = SharedBudgets::on_drives(&CONFIG, u64::MAX, &drives, EntryLayout::Stripe, 1);
+    let [mut first, _] = shards(&shared);
+    let ids = [1, 2].map(|key| write(&mut first, key, 8 * BLOCK_BYTES, 1));
+    // Removed already, and still read.
+    first.pin(ids[1]);
+    assert!(first.remove(EntryKey(2)));
+    shared.lose_drive(DriveId(1));
+    assert_eq!(first.drop_drive(DriveId(1)), (1, 8 * BLOCK_BYTES));
+    first.unpin(ids[1], at(2));
+    assert_eq!((first.len(), first.counts(Tier::Storage).lost_entries), (0, 1));
+    first.check_sums();
+}
+
+#[test]
+fn bytes_that_wait_for_a_drive_count_as_its_whole_blocks() {
+    let (_, mut first) = two_drives();
+    first.note_waiting(DriveId(1), 9 * BLOCK_BYTES + 1);
+    assert_eq!(first.waiting_blocks[..], [0, 9]);
+}
+
+#[test]
+fn a_segment_that_comes_free_wakes_who_waits_for_room_whatever_is_taken_next() {
+    let wakeup = Some(Wakeup { shard: ShardId(1), reason: WakeReason::Room });
+    for is_taken in [false, true] {
+        let shared = SharedBudgets::new(&CONFIG);
+        let [mut first, _] = shards(&shared);
+        write(&mut first, 1, 4 * BLOCK_BYTES, 1);
+        write(&mut first, 2, BLOCK_BYTES, 1);
+        while first.take_wakeup().is_some() {}
+        shared.wait_for_room(ShardId(1));
+        first.remove(EntryKey(1));
+        if is_taken {
+            let _grant = granted(&mut first, 4 * BLOCK_BYTES);
+        }
+        assert_eq!(first.take_wakeup(), wakeup);
+    }
+}
+
+/// Whoever found nothing to evict waits for it.
+#[test]
+fn the_first_entry_that_storage_can_evict_wakes_who_waits_for_room_and_no_later_one() {
+    let wakeup = Some(Wakeup { shard: ShardId(1), reason: WakeReason::Room });
+    let wakes = |first: &mut Placement<Rc<u8>>, begins: &dyn Fn(&mut Placement<Rc<u8>>)| {
+        while first.take_wakeup().is_some() {}
+        first.shared().wait_for_room(ShardId(1));
+        begins(first);
+        let woken = first.take_wakeup();
+        let _nobody_waits = first.shared().take_room_waiter();
+        woken
+    };
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, _] = shards(&shared);
+    let [one, other] = [1, 2].map(|key| {
+        let grant = granted(&mut first, BLOCK_BYTES);
+        first.insert_writing(EntryKey(key), grant, Rc::new(0), at(1))
+    });
+    assert_eq!(wakes(&mut first, &|first| first.write_done(one, at(2))), wakeup);
+    assert_eq!(wakes(&mut first, &|first| first.write_done(other, at(3))), None);
+    assert_eq!(wakes(&mut first, &|first| first.pin(one)), None, "another is the oldest now");
+    assert_eq!(wakes(&mut first, &|first| first.pin(other)), None, "none is left");
+    let again = |first: &mut Placement<Rc<u8>>| first.unpin(one, at(4));
+    assert_eq!(wakes(&mut first, &again), wakeup);
+    // What a wake-up is due for already is not forgotten over it.
+    first.pin(one);
+    let both = |first: &mut Placement<Rc<u8>>| {
+        assert!(first.remove(EntryKey(2)));
+        first.unpin(other, at(5));
+        first.unpin(one, at(6));
+    };
+    assert_eq!(wakes(&mut first, &both), wakeup);
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: MIB, ..CONFIG });
+    let [mut above, _] = shards(&shared);
+    let into_memory = |above: &mut Placement<Rc<u8>>| {
+        write(above, 1, BLOCK_BYTES, 1);
+    };
+    assert_eq!(wakes(&mut above, &into_memory), None, "it is of no use to storage");
 }
