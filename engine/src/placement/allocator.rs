@@ -187,6 +187,12 @@ impl ExtentAllocator {
         }
     }
 
+    /// Places for nodes, in use or spare.
+    #[cfg(test)]
+    pub(super) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// As [`Self::allocate_into`], in a list of its own. None exactly when fewer are free.
     #[cfg(test)]
     pub(super) fn allocate(&mut self, blocks: u64) -> Option<ExtentList> {
@@ -204,7 +210,8 @@ impl ExtentAllocator {
         }
         let before = list.len();
         let mut need = blocks;
-        while need >= self.segment_blocks
+        // The last segment is had from the pieces, the best of which may not be the first.
+        while need > self.segment_blocks
             && let Some(number) = self.whole.first()
         {
             need -= self.push(list, self.segment_extent(number), need);

@@ -202,6 +202,42 @@ fn an_allocation_in_pieces_takes_the_largest_first() {
     assert!(with_pieces().allocate(66).is_none());
 }
 
+/// The last segment of a drive is short, and may be the only one that is wholly free.
+#[test]
+fn a_short_segment_is_a_piece_like_others() {
+    let with_short = |blocks| {
+        let mut allocator = with_pieces();
+        allocator.add_segment(900, blocks);
+        allocator
+    };
+    for (short, expected) in [
+        (10, [(40, 700), (20, 5), (4, 300)].as_slice()),
+        (22, &[(40, 700), (22, 900), (2, 300)]),
+        (30, &[(40, 700), (24, 900)]),
+    ] {
+        assert_eq!(places(&with_short(short).allocate(64).unwrap()), expected, "{short} blocks");
+    }
+}
+
+#[test]
+fn an_entry_of_a_segment_lies_in_a_whole_one_although_a_short_one_comes_first() {
+    let mut allocator = ExtentAllocator::new(DriveId(3), 64);
+    allocator.add_segment(2, 30);
+    allocator.add_segment(7, 64);
+    assert_eq!(places(&allocator.allocate(64).unwrap()), [(64, 7)]);
+}
+
+#[test]
+fn a_free_extent_has_the_memory_of_one_before_it() {
+    let mut allocator = with_pieces();
+    let nodes = allocator.node_count();
+    for _ in 0..10 {
+        let list = allocator.allocate(4).unwrap();
+        list.as_slice().iter().for_each(|&extent| allocator.free(extent));
+    }
+    assert_eq!(allocator.node_count(), nodes);
+}
+
 #[test]
 fn extents_are_counted_and_given_back_on_any_drive() {
     let mut allocator = with_pieces();

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
 use crate::clock::Nanos;
@@ -9,7 +10,7 @@ use crate::drive::DriveId;
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::units::{BLOCK_BYTES, MIB};
 
-const CONFIG: BudgetConfig = BudgetConfig {
+pub(super) const CONFIG: BudgetConfig = BudgetConfig {
     shards: 2,
     gpu_bytes: 0,
     cpu_bytes: 0,
@@ -18,15 +19,15 @@ const CONFIG: BudgetConfig = BudgetConfig {
     watermarks: Watermarks { evict_target_permille: 800, skip_permille: 950 },
 };
 
-fn at(ns: u64) -> Nanos {
+pub(super) fn at(ns: u64) -> Nanos {
     Nanos::from_ns(ns)
 }
 
-fn shards(shared: &Arc<SharedBudgets>) -> [Placement<Rc<u8>>; 2] {
+pub(super) fn shards(shared: &Arc<SharedBudgets>) -> [Placement<Rc<u8>>; 2] {
     [0, 1].map(|shard| Placement::new(Arc::clone(shared), ShardId(shard)))
 }
 
-fn granted<D>(placement: &mut Placement<D>, bytes: u64) -> Grant {
+pub(super) fn granted<D>(placement: &mut Placement<D>, bytes: u64) -> Grant {
     let Admission::Granted(mut grant) = placement.admit(&mut AdmitState::new(bytes)) else {
         panic!("there is room");
     };
@@ -35,7 +36,7 @@ fn granted<D>(placement: &mut Placement<D>, bytes: u64) -> Grant {
 }
 
 /// An entry of that key and size, last used at `ns`.
-fn write(placement: &mut Placement<Rc<u8>>, key: u128, bytes: u64, ns: u64) -> EntryId {
+pub(super) fn write(placement: &mut Placement<Rc<u8>>, key: u128, bytes: u64, ns: u64) -> EntryId {
     let grant = granted(placement, bytes);
     let id = placement.insert_writing(EntryKey(key), grant, Rc::new(0), at(ns));
     placement.write_done(id, at(ns));
@@ -292,31 +293,6 @@ fn shared_step(placement: &mut Placement<Rc<u8>>) -> Growth {
 }
 
 #[test]
-fn a_lost_drive_has_nothing_to_give_and_is_lost_once() {
-    let drives = [(100, 50), (60, 60), (20, 20)];
-    let budget = |(blocks, grown_blocks)| DriveBudget { blocks, grown_blocks };
-    let drives = drives.map(budget);
-    let config = BudgetConfig { segment_blocks: 10, ..CONFIG };
-    let shared = |layout| SharedBudgets::on_drives(&config, u64::MAX, &drives, layout, 1);
-    let stripes = shared(EntryLayout::Stripe);
-    assert_eq!((stripes.largest_drive_blocks(), stripes.available_for(30)), (100, 130));
-    assert_eq!((stripes.losses(), stripes.is_lost(DriveId(0))), (0, false));
-    assert_eq!(stripes.pools.iter().map(|pool| pool.blocks_to_come()).sum::<u64>(), 50);
-    assert!(stripes.can_grow(Tier::Storage), "one of them can");
-    assert!(stripes.lose_drive(DriveId(0)) && !stripes.lose_drive(DriveId(0)));
-    assert_eq!((stripes.losses(), stripes.is_lost(DriveId(0))), (1, true));
-    assert!(!stripes.is_lost(DriveId(1)));
-    assert_eq!((stripes.largest_drive_blocks(), stripes.available_for(30)), (60, 80));
-    assert_eq!(stripes.capacity_bytes(Tier::Storage), 80 * BLOCK_BYTES);
-    assert!(!stripes.can_grow(Tier::Storage));
-    assert_eq!(stripes.pools[0].blocks_to_come(), 0);
-    assert!(stripes.pools[0].try_lease(1).is_none() && stripes.pools[1].try_lease(1).is_some());
-    // Whole entries have what one drive has, but those that are larger than any.
-    let whole = shared(EntryLayout::Whole);
-    assert_eq!((whole.available_for(30), whole.available_for(101)), (60, 130));
-}
-
-#[test]
 fn the_shard_with_most_free_segments_is_asked_first() {
     let shared = SharedBudgets::new(&BudgetConfig { shards: 4, ..CONFIG });
     for (shard, count) in [(0, 9), (1, 2), (2, 3)] {
@@ -340,6 +316,11 @@ fn the_others_see_at_once_what_a_grant_took_and_what_came_back() {
     let grant = granted(&mut first, 8 * BLOCK_BYTES);
     assert_eq!(shared.richest_shard(ShardId(1)), None, "nothing is free any more");
     first.cancel(grant);
+    assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
+    let grant = granted(&mut first, 8 * BLOCK_BYTES);
+    let id = first.insert_writing(EntryKey(2), grant, Rc::new(0), at(2));
+    assert_eq!(shared.richest_shard(ShardId(1)), None, "it is being written");
+    first.write_failed(id);
     assert_eq!(shared.richest_shard(ShardId(1)), Some(ShardId(0)));
 }
 
@@ -460,54 +441,6 @@ fn an_entry_is_promoted_only_from_where_it_is_and_when_nobody_else_reads_it_from
     first.unpin(id, at(5));
 }
 
-/// Whole entries of 4 blocks on two drives of 8, and which drive that of a key lies on.
-fn two_drives() -> (Arc<SharedBudgets>, Placement<Rc<u8>>) {
-    let drives = [DriveBudget { blocks: 8, grown_blocks: 8 }; 2];
-    let shared = SharedBudgets::on_drives(&CONFIG, u64::MAX, &drives, EntryLayout::Whole, 1);
-    let [first, _] = shards(&shared);
-    (shared, first)
-}
-
-fn drive_of(placement: &Placement<Rc<u8>>, id: EntryId) -> DriveId {
-    DriveId::of_block(placement.extents(id).as_slice()[0].start_block).0
-}
-
-#[test]
-fn what_lay_on_a_lost_drive_is_counted_and_whoever_waits_for_room_is_woken() {
-    let (shared, mut first) = two_drives();
-    let ids = [1, 2, 3].map(|key| write(&mut first, key, 4 * BLOCK_BYTES, key as u64));
-    let lost = drive_of(&first, ids[0]);
-    let there = ids.iter().filter(|&&id| drive_of(&first, id) == lost).count() as u64;
-    while first.take_wakeup().is_some() {}
-    shared.wait_for_room(ShardId(1));
-    shared.lose_drive(lost);
-    assert_eq!(first.drop_drive(lost), (there, there * 4 * BLOCK_BYTES));
-    assert_eq!(
-        (first.counts(Tier::Storage).lost_entries, first.len()),
-        (there, 3 - there as usize)
-    );
-    let reason = WakeReason::Room;
-    assert_eq!(first.take_wakeup(), Some(Wakeup { shard: ShardId(1), reason }));
-}
-
-#[test]
-fn what_was_being_written_to_a_lost_drive_is_gone_when_it_has_been() {
-    let (shared, mut first) = two_drives();
-    let mut begin = |key| {
-        let grant = granted(&mut first, 4 * BLOCK_BYTES);
-        first.insert_writing(EntryKey(key), grant, Rc::new(0), at(1))
-    };
-    let (one, other) = (begin(1), begin(2));
-    let lost = drive_of(&first, one);
-    assert_ne!(lost, drive_of(&first, other));
-    shared.lose_drive(lost);
-    assert_eq!(first.drop_drive(lost), (0, 0), "its writer still has it");
-    first.write_done(one, at(2));
-    first.write_done(other, at(3));
-    assert!(first.lookup(EntryKey(1)).is_none() && first.lookup(EntryKey(2)).is_some());
-    assert_eq!(first.counts(Tier::Storage).lost_entries, 1);
-}
-
 #[test]
 fn an_admission_that_passes_over_a_tier_begins_below_it() {
     let shared = SharedBudgets::new(&BudgetConfig { gpu_bytes: 1_000, cpu_bytes: 1_000, ..CONFIG });
@@ -524,4 +457,108 @@ fn an_admission_that_passes_over_a_tier_begins_below_it() {
             _ => request.pass_over(Tier::Cpu),
         }
     }
+}
+
+#[test]
+fn a_step_of_memory_is_due_when_less_than_half_of_one_is_idle() {
+    let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
+    let grown = Grown { cpu_bytes: 64 * MIB, storage_blocks: u64::MAX };
+    let want_bytes = |used_bytes: u64| {
+        let shared = SharedBudgets::growing(&config, grown);
+        let [mut first, _] = shards(&shared);
+        let grant = granted(&mut first, used_bytes);
+        let growth = first.take_growth();
+        first.cancel(grant);
+        growth.map(|growth| growth.step.want_bytes)
+    };
+    let step_bytes = want_bytes(64 * MIB).expect("nothing is idle");
+    let half_bytes = 64 * MIB - step_bytes / 2;
+    assert_eq!((want_bytes(half_bytes), want_bytes(half_bytes + 1)), (None, Some(step_bytes)));
+}
+
+#[test]
+fn a_step_that_came_to_little_is_followed_by_the_next() {
+    let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
+    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let [mut first, _] = shards(&shared);
+    let _kept = granted(&mut first, 1_000 * BLOCK_BYTES);
+    let growth = first.take_growth().unwrap();
+    assert_eq!(first.take_growth(), None, "one at a time");
+    first.end_growth(growth, Ok(256 * BLOCK_BYTES), at(1));
+    assert!(first.take_growth().is_some(), "nobody has to ask for more first");
+}
+
+#[test]
+fn a_refused_step_is_put_off_while_another_is_looked_for_and_left_on_a_lost_drive() {
+    let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
+    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let [mut first, _] = shards(&shared);
+    let growth = shared_step(&mut first);
+    first.end_growth(growth, Err("full".to_owned()), at(1));
+    let again = at(1) + Nanos::from_secs(5);
+    shared.pools[0].is_growing.store(true, SeqCst);
+    assert_eq!(first.take_retry(again), None);
+    shared.pools[0].is_growing.store(false, SeqCst);
+    let growth = first.take_retry(again).expect("it is due still");
+    first.end_growth(growth, Err("full".to_owned()), at(2));
+    shared.lose_drive(DriveId(0));
+    assert_eq!(first.take_retry(at(2) + Nanos::from_secs(5)), None);
+}
+
+#[test]
+fn a_segment_that_comes_free_wakes_who_waits_for_room_whatever_is_taken_next() {
+    let wakeup = Some(Wakeup { shard: ShardId(1), reason: WakeReason::Room });
+    for is_taken in [false, true] {
+        let shared = SharedBudgets::new(&CONFIG);
+        let [mut first, _] = shards(&shared);
+        write(&mut first, 1, 4 * BLOCK_BYTES, 1);
+        write(&mut first, 2, BLOCK_BYTES, 1);
+        while first.take_wakeup().is_some() {}
+        shared.wait_for_room(ShardId(1));
+        first.remove(EntryKey(1));
+        if is_taken {
+            let _grant = granted(&mut first, 4 * BLOCK_BYTES);
+        }
+        assert_eq!(first.take_wakeup(), wakeup);
+    }
+}
+
+/// Whoever found nothing to evict waits for it.
+#[test]
+fn the_first_entry_that_storage_can_evict_wakes_who_waits_for_room_and_no_later_one() {
+    let wakeup = Some(Wakeup { shard: ShardId(1), reason: WakeReason::Room });
+    let wakes = |first: &mut Placement<Rc<u8>>, begins: &dyn Fn(&mut Placement<Rc<u8>>)| {
+        while first.take_wakeup().is_some() {}
+        first.shared().wait_for_room(ShardId(1));
+        begins(first);
+        let woken = first.take_wakeup();
+        let _nobody_waits = first.shared().take_room_waiter();
+        woken
+    };
+    let shared = SharedBudgets::new(&CONFIG);
+    let [mut first, _] = shards(&shared);
+    let [one, other] = [1, 2].map(|key| {
+        let grant = granted(&mut first, BLOCK_BYTES);
+        first.insert_writing(EntryKey(key), grant, Rc::new(0), at(1))
+    });
+    assert_eq!(wakes(&mut first, &|first| first.write_done(one, at(2))), wakeup);
+    assert_eq!(wakes(&mut first, &|first| first.write_done(other, at(3))), None);
+    assert_eq!(wakes(&mut first, &|first| first.pin(one)), None, "another is the oldest now");
+    assert_eq!(wakes(&mut first, &|first| first.pin(other)), None, "none is left");
+    let again = |first: &mut Placement<Rc<u8>>| first.unpin(one, at(4));
+    assert_eq!(wakes(&mut first, &again), wakeup);
+    // What a wake-up is due for already is not forgotten over it.
+    first.pin(one);
+    let both = |first: &mut Placement<Rc<u8>>| {
+        assert!(first.remove(EntryKey(2)));
+        first.unpin(other, at(5));
+        first.unpin(one, at(6));
+    };
+    assert_eq!(wakes(&mut first, &both), wakeup);
+    let shared = SharedBudgets::new(&BudgetConfig { cpu_bytes: MIB, ..CONFIG });
+    let [mut above, _] = shards(&shared);
+    let into_memory = |above: &mut Placement<Rc<u8>>| {
+        write(above, 1, BLOCK_BYTES, 1);
+    };
+    assert_eq!(wakes(&mut above, &into_memory), None, "it is of no use to storage");
 }

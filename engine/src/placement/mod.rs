@@ -26,6 +26,8 @@ mod gate;
 mod growth;
 #[cfg(test)]
 mod growth_test;
+#[cfg(test)]
+mod losses_test;
 mod lru;
 #[cfg(test)]
 mod model_test;

@@ -351,8 +351,8 @@ impl<D> Placement<D> {
             self.counts[tier.index()].lost_entries += 1;
             self.kill(id);
         }
+        // It was in no list, and held no storage: the other shards see no change.
         self.drop_pin(id, Nanos::ZERO);
-        self.settle();
     }
 
     /// Says how many bytes wait for `drive` on this shard, or are on their way: what is written
@@ -451,6 +451,9 @@ impl<D> Placement<D> {
         }
         assert_eq!(sums.used_blocks, self.spaces.used_blocks(), "storage blocks");
         assert!(extents <= self.spaces.live_extents(), "extents");
+        // What the other shards see is what there is.
+        assert_eq!(self.shown_free_segments, self.spaces.free_segments(), "shown segments");
+        assert_eq!(self.shown_tails, Tier::ALL.map(|tier| self.tail(tier)), "shown tails");
         sums
     }
 
@@ -540,16 +543,22 @@ impl<D> Placement<D> {
         let shown = std::mem::replace(&mut self.shown_free_segments, free);
         if free != shown {
             self.shared.set_free_segments(self.shard, free);
+            // What came free has woken them. What was leased for a division that another shard was
+            // ahead of has not.
             self.wake_room |= free > shown;
         }
     }
 
+    /// Age of a tier's oldest entry that can be evicted.
+    fn tail(&self, tier: Tier) -> Nanos {
+        let oldest = self.lists[tier.index()].oldest();
+        oldest.map_or(NO_TAIL, |id| self.table.slots[id as usize].stamp)
+    }
+
     /// Shows them the age of a tier's oldest entry: all that changes when one is only read.
     fn show_tail(&mut self, tier: Tier) {
-        let at = tier.index();
-        let oldest = self.lists[at].oldest();
-        let tail = oldest.map_or(NO_TAIL, |id| self.table.slots[id as usize].stamp);
-        let shown = std::mem::replace(&mut self.shown_tails[at], tail);
+        let tail = self.tail(tier);
+        let shown = std::mem::replace(&mut self.shown_tails[tier.index()], tail);
         if tail != shown {
             self.shared.set_tail(self.shard, tier, tail);
             self.wake_room |= tier == Tier::Storage && shown == NO_TAIL;

@@ -22,9 +22,9 @@ impl Default for Watermarks {
 }
 
 impl Watermarks {
-    /// Whether an entry of `bytes` skips a tier of `capacity_bytes`.
+    /// Whether an entry of `bytes` ≥ 1 skips a tier of `capacity_bytes`.
     pub(super) fn skips(self, capacity_bytes: u64, bytes: u64) -> bool {
-        capacity_bytes == 0 || bytes > permille_of(capacity_bytes, self.skip_permille)
+        bytes > permille_of(capacity_bytes, self.skip_permille)
     }
 
     /// Bytes that a tier may hold after an eviction that makes room for `bytes`, those included.

@@ -152,7 +152,7 @@ impl ChunkRing {
         };
         let file = NamedFile::Descriptor(flight.file.as_raw_fd());
         let entry = file_entry(&file, request, Some(&place), self.registered_span);
-        let token = (index as u64) << 32 | start as u64 / BLOCK_BYTES;
+        let token = ((index as u64) << 32) | (start as u64 / BLOCK_BYTES);
         // SAFETY: the chunk and the file belong to the flight, which stays in the table until its
         // last piece has completed; `Drop` waits for that.
         unsafe { self.raw.push(token, entry, |_| {}) };

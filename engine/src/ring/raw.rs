@@ -3,12 +3,16 @@
 //! The front ends say who owns the memory behind a token and what its completion means. What the
 //! kernel may answer is dealt with here, in one way for all of them:
 //!
-//! | answer of an enter | meaning | consequence |
+//! | answer of an enter | what it means | what follows |
 //! |---|---|---|
-//! | a number | so many entries are the kernel's now | each of them completes |
+//! | a number | so many entries are the kernel's now | each completes |
 //! | `EINTR`, `ETIME` | a signal came, or the time is over | the caller looks around |
-//! | `EAGAIN`, `EBUSY` | no memory, or no room for completions | the next enter offers the same again; a caller that wanted to sleep has slept 1 ms |
-//! | any other errno | a refusal, for good | whatever the kernel has not taken completes with that errno, and so does whatever is pushed later; what it has taken still completes |
+//! | `EAGAIN`, `EBUSY` | no memory, or no room for completions | the next enter tries again |
+//! | any other errno | a refusal, for good | see below |
+//!
+//! Whoever wanted to sleep has slept a millisecond before the next try. After a refusal, whatever
+//! the kernel has not taken completes with that errno, and so does whatever is pushed later; what
+//! it has taken still completes as it will.
 //!
 //! A device that completes nothing is another matter. After a minute of it [`RawRing::wait`] says
 //! `ETIMEDOUT`, and can be called again; a ring that ends gives up after half a minute, and then

@@ -324,7 +324,7 @@ impl Transfer<'_> {
                     None => Ok(()),
                 });
             }
-            if started_bytes >= SLICE_BYTES {
+            if started_bytes >= SLICE_BYTES && !self.is_all_started() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
