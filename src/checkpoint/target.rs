@@ -162,7 +162,7 @@ pub trait Target: Send + Sync {
         false
     }
 
-    /// What a reader of figures must know where memory is in the place of a drive.
+    /// Sentence for a reader of figures, where memory is in the place of a drive.
     fn in_memory(&self) -> Option<String> {
         None
     }

@@ -45,7 +45,7 @@ pub struct Roofline {
     /// in `range_bytes`.
     #[serde(default)]
     pub range_left_bytes: u64,
-    /// What a reader of the limits must know, a sentence each.
+    /// Sentences that a reader of the limits must know.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// Limits of reads, of writes and of mixes; for several drives, those of all at the same time.

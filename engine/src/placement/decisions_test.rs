@@ -523,7 +523,7 @@ fn a_segment_that_comes_free_wakes_who_waits_for_room_whatever_is_taken_next() {
     }
 }
 
-/// Whoever found nothing to evict waits for it.
+/// A waiter that found nothing to evict waits for it.
 #[test]
 fn the_first_entry_that_storage_can_evict_wakes_who_waits_for_room_and_no_later_one() {
     let wakeup = Some(Wakeup { shard: ShardId(1), reason: WakeReason::Room });

@@ -10,7 +10,7 @@
 //! | `EAGAIN`, `EBUSY` | no memory, or no room for completions | the next enter tries again |
 //! | any other errno | a refusal, for good | see below |
 //!
-//! Whoever wanted to sleep has slept a millisecond before the next try. After a refusal, whatever
+//! A caller that wanted to sleep has slept a millisecond before the next try. After a refusal, whatever
 //! the kernel has not taken completes with that errno, and so does whatever is pushed later; what
 //! it has taken still completes as it will.
 //!

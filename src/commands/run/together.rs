@@ -218,7 +218,7 @@ pub(super) fn conclude(
     Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly, lack })
 }
 
-/// What rank 0 says when it lacks results of other ranks: it has merged what came.
+/// Sentence for rank 0 that lacks results of other ranks: it has merged what came.
 fn lack_of(missing: &BTreeSet<u32>, size: u32) -> String {
     let mut named: Vec<String> =
         missing.iter().take(MISSING_NAMED_MAX).map(u32::to_string).collect();
