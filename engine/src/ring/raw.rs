@@ -10,9 +10,9 @@
 //! | `EAGAIN`, `EBUSY` | no memory, or no room for completions | the next enter tries again |
 //! | any other errno | a refusal, for good | see below |
 //!
-//! A caller that wanted to sleep has slept a millisecond before the next try. After a refusal, whatever
-//! the kernel has not taken completes with that errno, and so does whatever is pushed later; what
-//! it has taken still completes as it will.
+//! A caller that wanted to sleep has slept a millisecond before the next try. After a refusal,
+//! whatever the kernel has not taken completes with that errno, and so does whatever is pushed
+//! later; what it has taken still completes as it will.
 //!
 //! A device that completes nothing is another matter. After a minute of it [`RawRing::wait`] says
 //! `ETIMEDOUT`, and can be called again; a ring that ends gives up after half a minute, and then
