@@ -148,7 +148,7 @@ def run_options(way, block_bytes, depth, seconds, mib, directory):
                "--cache-dir", os.path.join(directory, "store")]
     if way == "write":
         return [*options, "--prefill-only", "--disable-multi-turn", "--disable-prefix-caching",
-                "--storage-capacity-gb", str(max(mib, 512) / 1024), "--preallocate", "write"]
+                "--storage-capacity-gb", "1", "--preallocate", "write"]
     config = os.path.join(directory, "config.yaml")
     with open(config, "w") as file:
         file.write(ENTRIES.format(tokens=(mib << 20) // USERS // TOKEN_BYTES))
