@@ -268,11 +268,12 @@ pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<
     let mut all = made(workload, &maker);
     for invocation in &mut all {
         maker.limit_storage(invocation);
-        if machine.is_gpu_emulated
-            && invocation.flags.iter().any(|flag| flag.flag == "--gpu-mem-gb")
-        {
-            invocation.title.push_str(" (the GPU is emulated in host memory)");
-        }
+        let has_gpu = invocation.flags.iter().any(|flag| flag.flag == "--gpu-mem-gb");
+        invocation.title.push_str(match (has_gpu, machine.is_gpu_in_all) {
+            (true, _) if machine.is_gpu_emulated => " (the GPU is emulated in host memory)",
+            (false, true) => ", beside a GPU tier emulated in host memory",
+            _ => "",
+        });
     }
     all
 }
