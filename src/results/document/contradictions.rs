@@ -6,6 +6,8 @@
 //! (`worked_out`), in results of this version: another one may have defined it otherwise. A figure
 //! that is not there contradicts nothing, so the reference's own results have no contradictions.
 
+mod conclusions;
+
 use std::fmt;
 use std::path::Path;
 
@@ -154,6 +156,7 @@ fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<
     of_the_kernel(document, &mut pairs);
     of_the_verdict(document, &mut pairs);
     of_the_settings(document, &mut pairs);
+    conclusions::all(document, &mut pairs);
 }
 
 fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
