@@ -273,6 +273,7 @@ fn our_metrics(document: &Document) -> Vec<Row> {
         row("Prefill Bytes Written (GB)", stats.prefill_bytes_written_gb.known()),
         row("Decode Bytes Read (GB)", stats.decode_bytes_read_gb.known()),
         row("Go By", Some(go_by.join("; ")).filter(|names| !names.is_empty()).as_deref()),
+        row("Interrupted", ours.window.interrupted.known()),
         row("Storage Health", health.map(|health| &*health.overall_status)),
         row("Health Criteria Passed", health.map(|health| health.passed_count as u64)),
         row("Health Criteria", health.map(|health| health.total_count as u64)),
