@@ -69,7 +69,7 @@ impl Looks {
         }
     }
 
-    /// Adds other looks.
+    /// Adds the looks of another shard.
     pub fn merge(&mut self, other: Looks) {
         self.found += other.found;
         self.missed += other.missed;

@@ -100,8 +100,8 @@ pub struct AutoscalerReport {
     /// Number of ranks whose users it changed together, by what all of them measured; null when it
     /// decided for one process alone. Every number of users is then that of all ranks.
     pub ranks: Same<u32>,
-    /// Mode capacity: highest storage throughput that can be sustained, GiB/s; of the steps that were
-    /// made where `conclusive` is false, when more users might move more.
+    /// Mode capacity: highest storage throughput that can be sustained, GiB/s; where `conclusive`
+    /// is false that of the steps that were made, and more users might move more.
     pub peak_gib_per_s: Same<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32>,

@@ -7,10 +7,10 @@
 
 use serde_json::Value;
 
-use super::{BUCKETS, Pairs, ROUNDING, are_alike, is_of_this_version};
+use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike, is_of_this_version};
+use super::{Document, SecondReport};
 use crate::precondition::steady::RoundsSpread;
 use crate::results::cold::ColdVerdict;
-use crate::results::document::{Document, SecondReport};
 use crate::results::steadiness::{Moved, fifths};
 
 /// Writes of entries to storage that must have brought a flush with them: fewer might have ended
