@@ -124,7 +124,7 @@ fn the_workbook_is_one_with_all_its_sheets() {
     let one = |document| vec![named(document)];
     let two = vec![named(Document::of(&busy())), named(Document::default())];
     for (results, sheets) in
-        [(one(Document::of(&busy())), 6), (one(Document::of(&nothing())), 6), (two, 1)]
+        [(one(Document::of(&busy())), 7), (one(Document::of(&nothing())), 7), (two, 2)]
     {
         write_sheet(&results, &path).unwrap();
         let mut bytes = Vec::new();
