@@ -8,8 +8,9 @@ use crate::escape;
 use crate::host::human;
 use crate::host::survey::{Disk, FileSystem, Survey};
 
-/// How much depends on it.
+/// Importance of the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// Nothing runs, or what is measured is not the drive.
@@ -34,10 +35,11 @@ impl Weight {
 
 /// Something that should be configured differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
-    /// How much depends on it.
+    /// Importance of the advice.
     pub weight: Weight,
-    /// What is so, and why it should not be: one sentence or two.
+    /// Finding and the reason to change it, in one sentence or two.
     pub what: String,
     /// The command that changes it; null where there is none. Most of them need root, and last
     /// until the next start of the machine.

@@ -33,6 +33,7 @@ pub struct Machine {
 
 /// What a run on this machine is made with when nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Engine {
     /// Number of shards, a thread each.
     pub shards: u32,
@@ -46,6 +47,7 @@ pub struct Engine {
 
 /// A place for the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Place {
     /// The directory; it need not be there yet.
     pub directory: PathBuf,

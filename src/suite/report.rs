@@ -9,37 +9,39 @@ use super::machine::{Engine, Machine, Place};
 use super::workload::{Asked, Invocation, WORKLOADS, invocations};
 use crate::host::survey::Survey;
 
-/// What `discover` found and recommends.
+/// A machine as `discover` found it, and the flags that it recommends.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Discovery {
     /// Version of ringfall that made the report.
     pub version: &'static str,
     /// Everything that was found out about the machine.
     pub machine: Survey,
-    /// What a run here is made with when nothing else is said.
+    /// Engine of a run here when nothing else is asked for.
     pub engine: Engine,
     /// The place recommended for the data.
     pub place: Place,
     /// Whether files there take I/O past the page cache (O_DIRECT), without which nothing runs;
     /// null where that could not be tried.
     pub takes_direct_io: Option<bool>,
-    /// What came of trying to use io_uring.
+    /// Outcome of trying to use io_uring.
     pub io_uring: IoUring,
-    /// What should be configured differently, the most important first.
+    /// Advice on what to configure differently, the most important first.
     pub advice: Vec<Advice>,
     /// The invocations of each workload, with the reason for each flag.
     pub workloads: Vec<Invocation>,
 }
 
-/// What came of making a ring, registering the buffers of all shards with it, and having it
+/// Outcome of making a ring, registering the buffers of all shards with it, and having it
 /// complete a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IoUring {
     /// Whether a ring could be made and completed a request.
     pub works: bool,
-    /// Why it did not: a sentence.
+    /// Reason why io_uring does not work, a sentence; null where it does.
     pub error: Option<String>,
-    /// How completions are told: `DEFER_TASKRUN`, `COOP_TASKRUN` or `plain`.
+    /// Way in which the kernel delivers completions: `DEFER_TASKRUN`, `COOP_TASKRUN` or `plain`.
     pub completions: Option<&'static str>,
     /// Memory that was to be registered, bytes.
     pub buffer_bytes: u64,

@@ -8,6 +8,7 @@ use super::machine::{Machine, half_gib};
 
 /// A workload that a suite can run, which chooses its flags for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub enum Workload {
     /// The whole cache in GPU memory.
@@ -168,6 +169,7 @@ impl Default for Asked {
 
 /// A flag of `ringfall run`, and why it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Flag {
     /// The flag as it is typed, such as `--num-users`.
     pub flag: String,
@@ -179,6 +181,7 @@ pub struct Flag {
 
 /// One run of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Invocation {
     /// Name of the run, fit for a file.
     pub name: String,
