@@ -207,3 +207,30 @@ impl CacheStats {
         quotient(self.hits, self.hits + self.misses)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_for_what_others_left_and_a_missing_block_counts_when_it_is_written() {
+        let mut cache = CacheStats::default();
+        for purpose in [Purpose::Prefix, Purpose::History, Purpose::Rag, Purpose::Block] {
+            cache.record_look(purpose, true);
+            cache.record_look(purpose, false);
+        }
+        for purpose in [Purpose::Populate, Purpose::Prefill, Purpose::Rewrite] {
+            cache.record_look(purpose, true);
+        }
+        assert_eq!(cache.reuse, Looks { found: 4, missed: 3 });
+        cache.record_block_miss();
+        cache.record_look(Purpose::Decode, false);
+        let mut both = cache;
+        both.merge(&cache);
+        assert_eq!(
+            (both.reuse, both.own),
+            (Looks { found: 8, missed: 8 }, Looks { found: 0, missed: 2 })
+        );
+        assert_eq!((both.reuse.hit_rate(), Looks::default().hit_rate()), (Some(0.5), None));
+    }
+}
