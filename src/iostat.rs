@@ -2,7 +2,6 @@
 //! without `-x` and `-t`. The code that reads results decides what they mean for one.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::marker::PhantomData;
 use std::path::Path;
@@ -10,6 +9,8 @@ use std::path::Path;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+use crate::host::open_plain;
 
 /// Bytes of text that are read: a day of a machine with twenty drives.
 const TEXT_BYTES_MAX: u64 = 512 << 20;
@@ -65,7 +66,7 @@ impl Reading {
         if !std::fs::metadata(path).map_err(told)?.is_file() {
             return Err("it is not a plain file".to_owned());
         }
-        let mut source = BufReader::new(File::open(path).map_err(told)?);
+        let mut source = BufReader::new(open_plain(path).map_err(told)?);
         let is_json = source.fill_buf().map_err(told)?.trim_ascii_start().starts_with(b"{");
         if !is_json {
             return Reading::of_text(source.take(TEXT_BYTES_MAX)).map_err(told);
@@ -353,6 +354,16 @@ mod tests {
         let vda = DeviceSum { first: [100.0 * MB, 50.0 * MB], sum: [400.0 * MB, 200.0 * MB] };
         assert_eq!(reading.devices["vda"], vda);
         assert_eq!(reading.devices["loop0"].sum, [2.0 * MB, 0.0]);
+    }
+
+    #[test]
+    fn a_pointer_of_git_lfs_is_named() {
+        let path = std::env::temp_dir().join(format!("ringfall-lfs-{}.log", std::process::id()));
+        let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+        std::fs::write(&path, pointer).unwrap();
+        let why = Reading::of_file(&path).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(why.contains("a Git LFS pointer"), "{why}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ const PROGRAM: Table = &[
     ("objects", &["host"]),
     ("checkpoint", &["files", "host", "objects"]),
     ("datagen", &["files"]),
-    ("iostat", &[]),
+    ("iostat", &["host"]),
     ("store", &["files", "host", "interrupt", "objects", "remedy"]),
     ("config", &["escape", "host", "objects", "precondition"]),
     ("batch", &["config", "escape", "exit", "files", "host", "outlet"]),

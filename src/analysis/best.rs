@@ -12,14 +12,15 @@ use crate::results::trust::{Situation, Trust, advise};
 /// The largest ratio of a metric among the configurations of a model in which that metric is one to
 /// go by.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Best {
-    /// Where it was seen.
+    /// Configuration in which that ratio was seen.
     pub configuration: Configuration,
-    /// Key of the metric, as in [`Metric::key`].
+    /// Key of the metric.
     pub metric: &'static str,
     /// The first system's value over the second's, trials averaged first.
     pub ratio: f64,
-    /// Among so many configurations.
+    /// Number of configurations among which it is the largest.
     pub of: usize,
 }
 

@@ -46,6 +46,7 @@ pub struct Collection {
 
 /// A result that doesn't count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// The file that was left out.
     pub path: PathBuf,

@@ -15,6 +15,7 @@ use crate::results::metrics::{
 
 /// A property by which configurations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
     /// Capacity of the CPU tier.
@@ -123,12 +124,13 @@ struct Side {
 
 /// One metric over a group's pairs. What can't be computed is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
-    /// Key of the metric, as in [`Metric::key`].
+    /// Key of the metric.
     pub metric: &'static str,
-    /// Direction that counts as a win.
+    /// Whether higher or lower values win, or neither.
     pub better: Better,
-    /// Configurations with a value on both sides.
+    /// Number of configurations with a value on both sides.
     pub pairs: usize,
     /// Mean of the first system's values over the mean of the second's.
     pub ratio_of_means: Option<f64>,
@@ -140,28 +142,32 @@ pub struct Row {
     pub ratio_of_medians: Option<f64>,
     /// Share of the pairs in which the first is better; a tie is no win.
     pub win_rate: Option<f64>,
-    /// Mean of the first.
+    /// Mean of the first system's values.
     pub fast_mean: Option<f64>,
-    /// Mean of the second.
+    /// Mean of the second system's values.
     pub slow_mean: Option<f64>,
-    /// Spread of the first over the group's configurations, standard deviation over mean.
+    /// Coefficient of variation (standard deviation over mean) of the first system's values over
+    /// the group's configurations.
     pub fast_cv: Option<f64>,
-    /// The same of the second.
+    /// Coefficient of variation of the second system's values over the group's configurations.
     pub slow_cv: Option<f64>,
-    /// Spread over the trials of one configuration: mean over those with two or more.
+    /// Coefficient of variation over the first system's trials of one configuration, as a mean over
+    /// those with two or more.
     pub fast_trial_cv: Option<f64>,
-    /// The same of the second.
+    /// Coefficient of variation over the second system's trials of one configuration, as a mean
+    /// over those with two or more.
     pub slow_trial_cv: Option<f64>,
 }
 
 /// Pairs that are alike in some dimensions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Group {
-    /// Those dimensions; none: all pairs.
+    /// Dimensions in which the pairs of the group are alike; none: all pairs.
     pub by: Vec<Dimension>,
-    /// As people read it.
+    /// Name of the group, with the values of its dimensions.
     pub label: String,
-    /// One a metric that any pair has.
+    /// A row for each metric that any of the pairs has.
     pub rows: Vec<Row>,
 }
 

@@ -9,7 +9,7 @@ use super::report::path_as_text;
 
 /// Subject of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Bytes counted after the time by which they are divided.
@@ -190,4 +190,29 @@ pub(super) fn sort(findings: &mut [Finding]) {
         let place = || (&a.run, &a.group, a.kind).cmp(&(&b.run, &b.group, b.kind));
         a.level.cmp(&b.level).then(weight).then_with(place)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+
+    use super::*;
+
+    #[test]
+    fn the_page_lists_every_kind_of_finding() {
+        let schema = serde_json::Value::from(schema_for!(Kind));
+        let kinds: Vec<Kind> = schema["oneOf"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|kind| serde_json::from_value(kind["const"].clone()).unwrap())
+            .collect();
+        assert!(kinds.contains(&Kind::BlocksBad) && kinds.len() > 20, "{kinds:?}");
+        let page = include_str!("README.md");
+        let (_, list) = page.split_once("It looks for: ").unwrap();
+        let list = list.lines().next().unwrap();
+        for kind in kinds {
+            assert!(list.contains(kind.title()), "the page's list lacks {:?}", kind.title());
+        }
+    }
 }

@@ -2,9 +2,10 @@
 //! saved. Lines are read one by one; what is too long is cut.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+
+use crate::host::open_plain;
 
 /// Bytes of a log that are read: days of warnings.
 const LOG_BYTES_MAX: u64 = 256 << 20;
@@ -37,7 +38,7 @@ impl Log {
     /// # Errors
     /// Returns the error of the file system.
     pub(super) fn read(path: &Path) -> std::io::Result<Log> {
-        let log = Log::parse(BufReader::new(File::open(path)?.take(LOG_BYTES_MAX)))?;
+        let log = Log::parse(BufReader::new(open_plain(path)?.take(LOG_BYTES_MAX)))?;
         Ok(Log { file: path.to_owned(), ..log })
     }
 
@@ -173,6 +174,15 @@ mod tests {
         // The wrapper waits 90 s before it begins.
         assert_eq!(log.begun.unwrap() - time_of_name(file).unwrap(), 91);
         assert_eq!(log.saved_at(Path::new("/elsewhere/rank_1/x.json")), None);
+    }
+
+    #[test]
+    fn a_pointer_of_git_lfs_is_named() {
+        let path = std::env::temp_dir().join(format!("ringfall-audit-{}.log", std::process::id()));
+        std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid x\n").unwrap();
+        let why = Log::read(&path).err().map(|error| error.to_string());
+        std::fs::remove_file(&path).unwrap();
+        assert!(why.as_ref().is_some_and(|why| why.contains("a Git LFS pointer")), "{why:?}");
     }
 
     #[test]

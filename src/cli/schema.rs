@@ -29,4 +29,8 @@ pub enum SchemaName {
     Comparison,
     /// Published results audited, from `audit --json`
     Audit,
+    /// A machine and the flags for it, from `discover --json`
+    Discovery,
+    /// Two systems over all configurations that both have run, from `analyze --json`
+    Analysis,
 }

@@ -1,13 +1,14 @@
 //! `ringfall analyze`: what differs between two systems over all configurations both have run.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::{percent, print, print_json, wrapped};
-use crate::analysis::best::best;
-use crate::analysis::collection::Collection;
+use crate::analysis::best::{Best, best};
+use crate::analysis::collection::{Collection, LeftOut};
 use crate::analysis::pairs::{self, Dimension, Group, Order, Pair};
 use crate::cli::AnalyzeArgs;
 use crate::config::InputError;
@@ -48,7 +49,13 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
     }
     let groups = grouped(&matched, args);
     if args.json {
-        return print_json(&document(&fast, &slow, &matched, &groups));
+        return print_json(&AnalysisReport {
+            fast: System::of(fast),
+            slow: System::of(slow),
+            matched_configurations: matched.len(),
+            groups,
+            best: best(&matched),
+        });
     }
     let mut page = page(&fast, &slow, &matched, &groups, args.all_metrics);
     if args.by.is_empty() {
@@ -77,26 +84,57 @@ fn grouped(matched: &[Pair], args: &AnalyzeArgs) -> Vec<Group> {
     groups
 }
 
-fn document(fast: &Collection, slow: &Collection, matched: &[Pair], groups: &[Group]) -> Value {
-    let side = |side: &Collection| {
-        json!({
-            "path": side.path,
-            "runs": side.runs.len(),
-            "configurations": pairs::configurations(side),
-            "left_out": side.left_out,
-            "named_after_a_published_invocation": side.by_invocation,
-            "configuration_not_said": side.unnamed,
-            "with_iostat": side.with_iostat,
-            "simulated": side.simulated,
-        })
-    };
-    json!({
-        "fast": side(fast),
-        "slow": side(slow),
-        "matched_configurations": matched.len(),
-        "groups": groups,
-        "best": best(matched),
-    })
+/// Two systems over all configurations that both have run.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AnalysisReport {
+    /// The first system, whose values are divided by those of the second.
+    fast: System,
+    /// The second system, by whose values those of the first are divided.
+    slow: System,
+    /// Number of configurations that both have run.
+    matched_configurations: usize,
+    /// Ratios of every metric over groups of these configurations.
+    groups: Vec<Group>,
+    /// The configurations that tell the two systems furthest apart.
+    best: Vec<Best>,
+}
+
+/// The runs of one system that were compared.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct System {
+    /// The directory or spreadsheet that the runs were read from.
+    path: PathBuf,
+    /// Number of runs that count.
+    runs: usize,
+    /// Number of different configurations among them.
+    configurations: usize,
+    /// Results that are no complete single run, and why they were left out.
+    left_out: Vec<LeftOut>,
+    /// Number of runs whose configuration is that of the published invocation in their name.
+    named_after_a_published_invocation: usize,
+    /// Number of runs of which nothing says what was run.
+    configuration_not_said: usize,
+    /// Number of runs with a file of iostat's beside them.
+    with_iostat: usize,
+    /// Number of runs that were simulated, in which no drive moved a byte.
+    simulated: usize,
+}
+
+impl System {
+    fn of(side: Collection) -> System {
+        System {
+            configurations: pairs::configurations(&side),
+            runs: side.runs.len(),
+            path: side.path,
+            left_out: side.left_out,
+            named_after_a_published_invocation: side.by_invocation,
+            configuration_not_said: side.unnamed,
+            with_iostat: side.with_iostat,
+            simulated: side.simulated,
+        }
+    }
 }
 
 fn page(

@@ -44,6 +44,9 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     {
         let _infallible = writeln!(page, "{name:<10} {}", terminal(&files.join(" ")));
     }
+    for caution in &comparison.cautions {
+        wrapped(&mut page, "CAUTION    ", caution);
+    }
     let _infallible = writeln!(
         page,
         "\n  {:<34} {:>9} {:>9} {:>7}   95 % interval",

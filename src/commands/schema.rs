@@ -16,6 +16,8 @@ pub const fn page(name: SchemaName) -> &'static str {
         SchemaName::WhatIf => include_str!("../../config/schemas/what-if.schema.json"),
         SchemaName::Comparison => include_str!("../../config/schemas/comparison.schema.json"),
         SchemaName::Audit => include_str!("../../config/schemas/audit.schema.json"),
+        SchemaName::Discovery => include_str!("../../config/schemas/discovery.schema.json"),
+        SchemaName::Analysis => include_str!("../../config/schemas/analysis.schema.json"),
     }
 }
 
@@ -27,11 +29,12 @@ mod tests {
     use super::*;
     use crate::analysis::compare::Comparison;
     use crate::audit::Audit;
+    use crate::commands::analyze::AnalysisReport;
     use crate::commands::checkpoint::result::CheckpointResult;
     use crate::facts::Roofline;
     use crate::saturate::ObjectLimits;
     use crate::show::WhatIf;
-    use crate::suite::Table;
+    use crate::suite::{Discovery, Table};
 
     /// Schema of the types behind a name; none of the results, which have a test of their own.
     fn schema(name: SchemaName) -> Option<Schema> {
@@ -44,6 +47,8 @@ mod tests {
             SchemaName::WhatIf => Some(schema_for!(WhatIf)),
             SchemaName::Comparison => Some(schema_for!(Comparison)),
             SchemaName::Audit => Some(schema_for!(Audit)),
+            SchemaName::Discovery => Some(schema_for!(Discovery)),
+            SchemaName::Analysis => Some(schema_for!(AnalysisReport)),
         }
     }
 

@@ -37,17 +37,19 @@ impl Driver {
         let mut next = begun;
         for reads_done in 0..times {
             let read = self.shard.read_from(next, home, EntryKey(key.0), urgency(class));
+            let is_look = reads_done == 0;
             let outcome = match read.await {
                 ReadOutcome::Hit { bytes, tier, times } => {
                     room += times.room;
                     next = times.ended;
                     self.log(key, false, tier, purpose, bytes);
-                    self.count_read(purpose, Outcome::Hit, bytes, has_prompt, next);
+                    let hit = (Outcome::Hit, bytes);
+                    self.count_read((purpose, has_prompt), hit, is_look, next);
                     continue;
                 }
                 ReadOutcome::Miss => {
-                    let missed = Outcome::Miss { reads_done: 0 };
-                    self.count_read(purpose, missed, 0, has_prompt, self.clock.now());
+                    let missed = (Outcome::Miss { reads_done: 0 }, 0);
+                    self.count_read((purpose, has_prompt), missed, is_look, self.clock.now());
                     Outcome::Miss { reads_done }
                 }
                 ReadOutcome::Failed(_) => Outcome::Failed,
@@ -59,15 +61,17 @@ impl Driver {
 
     fn count_read(
         &self,
-        purpose: Purpose,
-        outcome: Outcome,
-        bytes: u64,
-        has_prompt: bool,
+        (purpose, has_prompt): (Purpose, bool),
+        (outcome, bytes): (Outcome, u64),
+        is_look: bool,
         ended: Nanos,
     ) {
         self.record(self.since_start(ended), |totals, second| {
             let before = (totals.cache.hits, totals.cache.misses);
             totals.cache.record_read(purpose, 1, outcome, bytes, has_prompt);
+            if is_look {
+                totals.cache.record_look(purpose, outcome == Outcome::Hit);
+            }
             let now = (totals.cache.hits, totals.cache.misses);
             let second = totals.second(second);
             second.hits += now.0 - before.0;

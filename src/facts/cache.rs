@@ -46,6 +46,40 @@ pub struct CacheStats {
     pub own_turn_reads: u64,
     /// Bytes read by `own_turn_reads`.
     pub own_turn_read_bytes: u64,
+    /// Looks for an entry that another request left, and those of them that found it.
+    pub reuse: Looks,
+    /// Looks for a turn's own entry, which only a decode-only run can't have written itself.
+    pub own: Looks,
+}
+
+/// Looks for an entry in the cache: of the reads of one entry in one step the first alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Looks that found the entry.
+    pub found: u64,
+    /// Looks that did not.
+    pub missed: u64,
+}
+
+impl Looks {
+    fn record(&mut self, found: bool) {
+        match found {
+            true => self.found += 1,
+            false => self.missed += 1,
+        }
+    }
+
+    /// Adds the looks of another shard.
+    pub fn merge(&mut self, other: Looks) {
+        self.found += other.found;
+        self.missed += other.missed;
+    }
+
+    /// Share of the looks that found their entry; `None` without looks.
+    #[must_use]
+    pub fn hit_rate(self) -> Option<f64> {
+        quotient(self.found, self.found + self.missed)
+    }
 }
 
 impl CacheStats {
@@ -102,6 +136,17 @@ impl CacheStats {
         self.misses += misses;
     }
 
+    /// Counts the first read of a step, which showed whether the entry was there.
+    pub fn record_look(&mut self, purpose: Purpose, found: bool) {
+        match purpose {
+            Purpose::Prefix | Purpose::History | Purpose::Rag => self.reuse.record(found),
+            // A block that is not there is counted when it is written, with those behind it.
+            Purpose::Block if found => self.reuse.record(found),
+            Purpose::Decode => self.own.record(found),
+            Purpose::Block | Purpose::Populate | Purpose::Prefill | Purpose::Rewrite => {}
+        }
+    }
+
     /// Counts one write that was carried out (not one that found its entry there already).
     pub fn record_write(&mut self, purpose: Purpose, entry_bytes: u64) {
         match purpose {
@@ -128,6 +173,7 @@ impl CacheStats {
     /// be there (without one before it, it could not be used).
     pub fn record_block_miss(&mut self) {
         self.misses += 1;
+        self.reuse.record(false);
     }
 
     /// Adds another shard's counts.
@@ -151,11 +197,40 @@ impl CacheStats {
         self.decode_read_bytes += other.decode_read_bytes;
         self.own_turn_reads += other.own_turn_reads;
         self.own_turn_read_bytes += other.own_turn_read_bytes;
+        self.reuse.merge(other.reuse);
+        self.own.merge(other.own);
     }
 
     /// Share of reads that found their entry; `None` without reads.
     #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
         quotient(self.hits, self.hits + self.misses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_for_what_others_left_and_a_missing_block_counts_when_it_is_written() {
+        let mut cache = CacheStats::default();
+        for purpose in [Purpose::Prefix, Purpose::History, Purpose::Rag, Purpose::Block] {
+            cache.record_look(purpose, true);
+            cache.record_look(purpose, false);
+        }
+        for purpose in [Purpose::Populate, Purpose::Prefill, Purpose::Rewrite] {
+            cache.record_look(purpose, true);
+        }
+        assert_eq!(cache.reuse, Looks { found: 4, missed: 3 });
+        cache.record_block_miss();
+        cache.record_look(Purpose::Decode, false);
+        let mut both = cache;
+        both.merge(&cache);
+        assert_eq!(
+            (both.reuse, both.own),
+            (Looks { found: 8, missed: 8 }, Looks { found: 0, missed: 2 })
+        );
+        assert_eq!((both.reuse.hit_rate(), Looks::default().hit_rate()), (Some(0.5), None));
     }
 }

@@ -20,7 +20,7 @@ mod timeline;
 mod window;
 
 pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
-pub use cache::CacheStats;
+pub use cache::{CacheStats, Looks};
 pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};

@@ -155,6 +155,8 @@ mod tests {
         assert_eq!(all[8], ("opt3_trial2".to_owned(), 90));
         let seconds: f64 = sequence.all().map(|trial| sequence.expected_s(&trial)).sum();
         assert_eq!(seconds, 9.0 * (300.0 + 180.0 + AROUND_S) + 180.0);
+        let told = format!("({:.0} minutes as the rules have it)", seconds / 60.0);
+        assert!(include_str!("README.md").contains(&told), "the page lacks {told}");
         assert_eq!(sequence.departures(), Vec::<String>::new());
     }
 

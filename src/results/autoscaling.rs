@@ -65,8 +65,11 @@ figures! {
 pub struct AutoscalingSummary {
     /// Number of users at the start of the search. Same definition as the reference's.
     pub initial_users: Same<u32>,
-    /// Number of users that was found; for an unfinished search, the last one tried. Differs from
-    /// the reference, whose figure is the last one tried in every case.
+    /// Number of users that the search found, which is not the number at the end of the run
+    /// (`users` in the last row of `ringfall.timeline`): in mode `capacity` `peak_user_count`, in
+    /// the others `ringfall.autoscaler.qos_users`. Of an unfinished search they are those of the
+    /// steps that it made; without a step it is `initial_users`. Differs from the reference, whose
+    /// figure is the last number tried.
     pub final_users: Same<u32>,
     /// Number of times that the number of users was changed. Differs from the reference, which also
     /// counts the row with which its search stops.
@@ -97,7 +100,8 @@ pub struct AutoscalerReport {
     /// Number of ranks whose users it changed together, by what all of them measured; null when it
     /// decided for one process alone. Every number of users is then that of all ranks.
     pub ranks: Same<u32>,
-    /// Mode capacity: highest storage throughput that can be sustained, GiB/s.
+    /// Mode capacity: highest storage throughput that can be sustained, GiB/s; where `conclusive`
+    /// is false that of the steps that were made, and more users might move more.
     pub peak_gib_per_s: Same<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32>,
@@ -407,7 +411,10 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     match (report.peak_gib_per_s.known(), report.peak_users.known(), qos_users) {
         (Some(peak), Some(users), _) => {
             let users = counted(users.into(), "user");
-            lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}")));
+            // Of a single step nobody knows whether more users would have moved more.
+            let is_confirmed = conclusion.conclusive && steps > 1;
+            let doubt = if is_confirmed { "" } else { ", not confirmed" };
+            lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}{doubt}")));
             if let Some(usl) = report.usl.as_ref()
                 && let (Some(sigma), Some(kappa), Some(r2)) =
                     (usl.sigma.known(), usl.kappa.known(), usl.r_squared.known())
@@ -442,6 +449,7 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfall_workloads::autoscale::{CapacityAnswer, Entry};
 
     #[test]
     fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
@@ -462,6 +470,38 @@ mod tests {
         let report = report(&result).unwrap();
         assert_eq!((report.qos_users.known(), report.qos_confirmed.known()), (None, None));
         assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
+    }
+
+    #[test]
+    fn a_peak_of_one_step_or_of_an_unfinished_search_is_not_confirmed() {
+        let step = |users| Entry {
+            result: StepResult { users, bytes_per_s: GIB, window_s: 5.0, ..StepResult::default() },
+            act: Act::ScaleUp,
+        };
+        let mut result = crate::results::tests::nothing();
+        for (conclusive, steps, is_confirmed) in
+            [(false, 1, false), (true, 1, false), (false, 3, false), (true, 3, true)]
+        {
+            result.autoscale = Some(ringfall_workloads::autoscale::Conclusion {
+                mode: Mode::Capacity,
+                initial_users: 4,
+                conclusive,
+                reason: String::new(),
+                answer: Answer::Capacity(Some(CapacityAnswer {
+                    peak_bytes_per_s: GIB,
+                    peak_users: 4,
+                    peak_tokens_per_s: 1.0,
+                    usl: None,
+                })),
+                entries: (1..=steps).map(|step_number| step(4 * step_number)).collect(),
+            });
+            let (label, text) = lines(&result).swap_remove(0);
+            let want = if is_confirmed { "" } else { ", not confirmed" };
+            let want = format!("1.00 GiB/s, reached with 4 users{want}");
+            assert_eq!((label, text), ("peak", want), "{conclusive} {steps}");
+            // Not that of the last step.
+            assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
+        }
     }
 
     #[test]

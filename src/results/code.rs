@@ -96,6 +96,8 @@ codes! {
         TierLowered = "tier_lowered",
         /// Requests or entries were too large for the last tier.
         Refused = "refused",
+        /// Most looks for an entry missed it, which cost no time.
+        MissesFree = "misses_free",
         /// Entries could not be written before the run.
         Population = "population",
         /// Entries that were written before the run were evicted before they were read.

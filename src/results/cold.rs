@@ -63,6 +63,17 @@ pub enum ColdVerdict {
 }
 
 impl ColdVerdict {
+    /// The verdict that follows from the share of the bytes read that reached the device.
+    #[must_use]
+    pub fn of(reached_share: Option<f64>) -> ColdVerdict {
+        match reached_share {
+            None => ColdVerdict::Unseen,
+            Some(share) if share < REACHED_SHARE => ColdVerdict::Cached,
+            Some(share) if share > OTHERS_SHARE => ColdVerdict::Shared,
+            Some(_) => ColdVerdict::Reached,
+        }
+    }
+
     /// As people read it.
     #[must_use]
     pub const fn text(self) -> &'static str {
@@ -122,12 +133,7 @@ impl ColdReads {
         // What the kernel counts of memory that looks like a drive is no read of a drive.
         let kernel_bytes = kernel_bytes.filter(|_| machine.memory().is_none());
         let share = kernel_bytes.map(|bytes| bytes as f64 / engine_bytes as f64);
-        let verdict = match share {
-            None => ColdVerdict::Unseen,
-            Some(share) if share < REACHED_SHARE => ColdVerdict::Cached,
-            Some(share) if share > OTHERS_SHARE => ColdVerdict::Shared,
-            Some(_) => ColdVerdict::Reached,
-        };
+        let verdict = ColdVerdict::of(share);
         let below = below(machine);
         let device = lowest(machine).unwrap_or("the device");
         let percent = |share: f64| format!("{:.1} %", share * 100.0);

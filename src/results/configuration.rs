@@ -16,6 +16,7 @@ const CPU_MEMORY_GIB_MAX: f64 = 131_072.0;
 
 /// The settings by which published results are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Configuration {
     /// CPU tier, MiB: an integer, so that configurations can be keys.
     pub cpu_memory_mib: u64,

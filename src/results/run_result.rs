@@ -10,11 +10,11 @@ use ringfall_workloads::WorkloadStats;
 use ringfall_workloads::autoscale::Conclusion;
 use ringfall_workloads::source::ValidationTrace;
 
-use crate::config::Plan;
+use crate::config::{PhaseMode, Plan};
 use crate::facts::{
     BlockTraceFigures, CacheStats, DepthFigures, DriveOutcome, FeedFigures, GpuOutcome,
-    KernelSecond, PreconditionReport, RequestStats, Roofline, SourceFacts, TierShortage, TierState,
-    TimelineSecond, WatchdogReport, Window,
+    KernelSecond, Looks, PreconditionReport, RequestStats, Roofline, SourceFacts, TierShortage,
+    TierState, TimelineSecond, WatchdogReport, Window,
 };
 use crate::host::{BlockDelta, Cost, Launcher, Machine};
 use crate::objects::ObjectCounts;
@@ -103,6 +103,17 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// Looks for entries that could be missed for want of room: those that other requests left, and
+    /// in a decode-only run, whose requests write nothing, those of the population.
+    #[must_use]
+    pub fn looks(&self) -> Looks {
+        let mut looks = self.cache.reuse;
+        if self.plan.phases == PhaseMode::DecodeOnly {
+            looks.merge(self.cache.own);
+        }
+        looks
+    }
+
     /// I/Os in flight at most in the window, each shard on each drive.
     #[must_use]
     pub fn depth(&self) -> u32 {

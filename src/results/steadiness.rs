@@ -5,11 +5,12 @@
 //! asked of it, and users who think and traces with bursts ask unevenly. Two kinds are told. One
 //! rises or falls from each fifth to the next, which is no chance. In the other the storage itself
 //! was slower in one fifth than in another: it was never idle in the slow one, and its queue did
-//! not shrink with its bandwidth. By Little's law (in flight = rate × time of an I/O) less load
-//! takes the queue down at least as far as the rate, and a slower drive leaves it as long as it
-//! was; with few users, who wait for one read while they have no other in flight, it shrinks too,
-//! though by far less than the rate. A simulated drive does not change, so it is never told to
-//! have become slower.
+//! not shrink with its bandwidth. A fifth in which it had nothing to do is left out of that look:
+//! it would be the slowest and hide the slow one. By Little's law (in flight = rate × time of an
+//! I/O) less load takes the queue down at least as far as the rate, and a slower drive leaves it as
+//! long as it was; with few users, who wait for one read while they have no other in flight, it
+//! shrinks too, though by far less than the rate. A simulated drive does not change, so it is never
+//! told to have become slower.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,8 @@ impl SteadinessReport {
         if result.plan.autoscaler.is_some() || result.failure.is_some() {
             return None;
         }
-        let fifths_gib_per_s = fifths(&result.timeline)?;
+        let seconds: Vec<Moved> = result.timeline.iter().map(Moved::of).collect();
+        let fifths_gib_per_s = fifths(&seconds)?;
         let spread = RoundsSpread::of(&fifths_gib_per_s)?;
         Some(SteadinessReport {
             fifths_gib_per_s,
@@ -87,39 +89,58 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
             shown()
         ));
     }
-    let may_change = result.simulation.is_none() && spread.range > RANGE_MAX;
-    (may_change && slows_down(fifths, &looks(&result.timeline))).then(|| {
-        format!(
-            "storage bandwidth was not steady in the window ({} GiB/s in its fifths): the highest \
-             and lowest fifth lie {:.0} % of the mean apart, where steady is up to {:.0} %, \
-             although in the slowest the storage was never seen idle and its queue did not shrink \
-             as with less load: the storage itself became slower or faster, and no mean describes \
-             it; look for heat, a full write cache, a limit or another user of the drive, and run \
-             again",
-            shown(),
-            spread.range * 100.0,
-            RANGE_MAX * 100.0
-        )
-    })
+    if result.simulation.is_some() {
+        return None;
+    }
+    let Slowed { slow, fast, range_share } = Slowed::of(fifths, &looks(&result.timeline))?;
+    Some(format!(
+        "storage bandwidth was not steady in the window ({} GiB/s in its fifths): fifths {} and {} \
+         lie {:.0} % of the mean apart, where steady is up to {:.0} %, although in the slower one \
+         the storage was never seen idle and its queue did not shrink as with less load: the \
+         storage itself became slower or faster, and no mean describes it; look for heat, a full \
+         write cache, a limit or another user of the drive, and run again",
+        shown(),
+        slow.min(fast) + 1,
+        slow.max(fast) + 1,
+        range_share * 100.0,
+        RANGE_MAX * 100.0
+    ))
 }
 
-/// Bandwidth of each fifth of the timeline, GiB/s; none where they would be too short. A second
-/// that lies in two fifths counts in both, in proportion.
-fn fifths(timeline: &[TimelineSecond]) -> Option<Vec<f64>> {
-    let end_s = timeline.last()?.end_s;
+/// Bytes that storage moved in a second of the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    /// End of the second, s after the start of the window.
+    pub end_s: f64,
+    /// Length of the second, s.
+    pub seconds: f64,
+    /// Bytes read and written in it.
+    pub bytes: u64,
+}
+
+impl Moved {
+    fn of(second: &TimelineSecond) -> Moved {
+        let storage = &second.tiers[Tier::Storage.index()];
+        let bytes = storage.read.bytes + storage.write.bytes;
+        Moved { end_s: second.end_s, seconds: second.seconds, bytes }
+    }
+}
+
+/// Bandwidth of each fifth of the seconds, GiB/s; none where they would be too short. A second that
+/// lies in two fifths counts in both, in proportion.
+pub(crate) fn fifths(seconds: &[Moved]) -> Option<Vec<f64>> {
+    let end_s = seconds.last()?.end_s;
     let part_s = end_s / WINDOW as f64;
     if part_s.is_nan() || part_s < PART_MIN_S {
         return None;
     }
     let mut bytes = [0.0; WINDOW];
-    for second in timeline.iter().filter(|second| second.seconds > 0.0) {
-        let storage = &second.tiers[Tier::Storage.index()];
-        let moved = (storage.read.bytes + storage.write.bytes) as f64;
+    for second in seconds.iter().filter(|second| second.seconds > 0.0) {
         let start_s = second.end_s - second.seconds;
         for (part, bytes) in bytes.iter_mut().enumerate() {
             let (from_s, to_s) = (part as f64 * part_s, (part + 1) as f64 * part_s);
             let common_s = second.end_s.min(to_s) - start_s.max(from_s);
-            *bytes += moved * (common_s.max(0.0) / second.seconds);
+            *bytes += second.bytes as f64 * (common_s.max(0.0) / second.seconds);
         }
     }
     Some(bytes.iter().map(|bytes| bytes / part_s / GIB as f64).collect())
@@ -142,30 +163,44 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Whether the storage, and not the load, made the slowest fifth slower than the fastest. The queue
-/// is as long as before where the drive slows down, and shrinks at least like bandwidth where less
-/// is asked for: the nearer of the two is believed. Where bandwidth collapsed, an I/O that took
-/// much longer is enough, as users who wait leave a shorter queue.
-fn slows_down(fifths: &[f64], looks: &[Vec<f64>; WINDOW]) -> bool {
-    let by_rate = |(_, one): &(usize, &f64), (_, other): &(usize, &f64)| one.total_cmp(other);
-    let all = || fifths.iter().enumerate();
-    let (Some((slow, lowest)), Some((fast, highest))) =
-        (all().min_by(by_rate), all().max_by(by_rate))
-    else {
-        return false;
-    };
-    let is_never_idle = |part: usize| {
-        !looks[part].is_empty() && looks[part].iter().all(|&in_flight| in_flight > 0.0)
-    };
-    let rate = lowest / highest;
-    let (before, after) = (mean(&looks[fast]), mean(&looks[slow]));
-    if is_never_idle(slow) && after >= (1.0 + rate) / 2.0 * before {
-        return true;
+/// A fifth in which the storage, and not the load, was slower than in the fastest.
+#[derive(Debug, PartialEq)]
+struct Slowed {
+    /// Index of the slow fifth.
+    slow: usize,
+    /// Index of the fastest fifth.
+    fast: usize,
+    /// Their difference as a share of the mean of all fifths in which the storage had work.
+    range_share: f64,
+}
+
+impl Slowed {
+    /// The slowest fifth, if it was the storage that made it slower than the fastest. The queue is
+    /// as long as before where the drive slows down, and shrinks at least like bandwidth where less
+    /// is asked for: the nearer of the two is believed. Where bandwidth collapsed, an I/O that took
+    /// much longer is enough, as users who wait leave a shorter queue. A fifth that was idle for
+    /// the most part is left out; one with shorter pauses shows that less was asked for.
+    fn of(fifths: &[f64], looks: &[Vec<f64>; WINDOW]) -> Option<Slowed> {
+        let idle = |part: usize| looks[part].iter().filter(|&&in_flight| in_flight <= 0.0).count();
+        let mut asked: Vec<usize> =
+            (0..fifths.len()).filter(|&part| idle(part) <= looks[part].len() / 2).collect();
+        asked.sort_by(|&one, &other| fifths[one].total_cmp(&fifths[other]));
+        let (slow, fast) = (*asked.first()?, *asked.last()?);
+        let mean_rate = mean(&asked.iter().map(|&part| fifths[part]).collect::<Vec<_>>());
+        let range_share = (fifths[fast] - fifths[slow]) / mean_rate;
+        let rate = |part: usize| fifths[part] / fifths[fast];
+        let queue = mean(&looks[slow]) / mean(&looks[fast]);
+        let mut collapsed = asked.iter().filter(|&&part| rate(part) < COLLAPSED_SHARE);
+        let is_as_long = idle(slow) == 0 && queue >= (1.0 + rate(slow)) / 2.0;
+        let is_slower = rate(slow) < COLLAPSED_SHARE
+            && collapsed.all(|&part| idle(part) == 0)
+            && queue >= SLOWED_TIMES * rate(slow);
+        (range_share > RANGE_MAX && (is_as_long || is_slower)).then_some(Slowed {
+            slow,
+            fast,
+            range_share,
+        })
     }
-    let mut collapsed = all().filter(|&(_, &one)| one < COLLAPSED_SHARE * highest);
-    rate < COLLAPSED_SHARE
-        && collapsed.all(|(part, _)| is_never_idle(part))
-        && after >= SLOWED_TIMES * rate * before
 }
 
 /// Whether each fifth is above the one before, or each below: five that are only scattered are in
@@ -288,6 +323,54 @@ mod tests {
         }
         // Even within the rule, however long the queue.
         assert_eq!(told(&loaded(&twice([1.0, 1.05, 0.95, 1.05, 1.0]), &[64; 10])), None);
+    }
+
+    #[test]
+    fn an_idle_fifth_does_not_hide_a_drive_that_collapsed() {
+        // Nothing was asked for in the last fifth or in the first: the fifth with the throttled
+        // drive is judged without it, be the queue full or that of one user.
+        let last = loaded(&twice([1.0, 0.9, 0.95, 0.01, 0.0]), &twice([60, 64, 62, 64, 0]));
+        let text = told(&last).unwrap();
+        for part in ["fifths 1 and 4 lie 138 % of the mean", "0.020, 0.000"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let first = loaded(&twice([0.0, 1.0, 0.9, 0.01, 0.95]), &twice([0, 18, 19, 5, 18]));
+        assert!(told(&first).unwrap().contains("fifths 2 and 4"));
+        // The load went on a little into the fifth in which it ended.
+        let mut gib = [1.0; 20];
+        gib[12..16].fill(0.01);
+        gib[17..].fill(0.0);
+        let mut looks = [64; 20];
+        looks[17..].fill(0);
+        gib[16] = 0.01;
+        assert!(told(&loaded(&gib, &looks)).unwrap().contains("fifths 3 and 4"));
+    }
+
+    #[test]
+    fn a_load_with_idle_fifths_is_not_told_to_be_a_change_of_the_storage() {
+        for (gib, in_flight) in [
+            // A load that ends, or pauses; one user, whose reads come one at a time.
+            ([1.0, 1.0, 1.0, 0.3, 0.0], twice([64, 64, 64, 19, 0])),
+            ([1.0, 0.0, 1.0, 0.0, 1.0], twice([64, 0, 64, 0, 64])),
+            ([0.5, 0.0, 0.45, 0.1, 0.5], vec![1, 1, 0, 0, 1, 1, 1, 0, 1, 1]),
+        ] {
+            let result = loaded(&twice(gib), &in_flight);
+            assert!(!SteadinessReport::of(&result).unwrap().steady);
+            assert_eq!(told(&result), None, "{gib:?}");
+        }
+        // Pauses in one of the fifths with little bandwidth: users asked for less there.
+        let gib = twice([1.0, 0.9, 0.1, 0.0, 0.1]);
+        assert_eq!(told(&loaded(&gib, &[18, 19, 18, 19, 6, 6, 0, 0, 6, 0])), None);
+        // Two full seconds of ten, and nothing but idleness.
+        let gib = twice([1.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(told(&loaded(&gib, &[64, 64, 0, 0, 0, 0, 0, 0, 0, 0])), None);
+    }
+
+    #[test]
+    fn an_interrupted_run_is_not_told_to_have_slowed_by_its_end() {
+        let mut ended = loaded(&twice([1.0, 1.0, 1.0, 1.0, 0.5]), &[9, 9, 9, 9, 9, 9, 9, 9, 9, 0]);
+        ended.interrupted = true;
+        assert_eq!(told(&ended), None);
     }
 
     #[test]

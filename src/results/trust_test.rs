@@ -6,6 +6,7 @@ fn run(cpu_gib: u64) -> Situation {
     Situation {
         cpu_memory_mib: Some(cpu_gib * 1024),
         max_concurrent_allocs: Some(4),
+        allocation_wait_p99_ms: None,
         generation_waits: Some(false),
         is_replay: false,
         arrivals_open: Some(false),
@@ -67,6 +68,23 @@ fn storage_throughput_misleads_without_a_cpu_tier_only_where_allocations_are_bou
     let bounded = advice(4);
     assert_eq!(bounded.trust, Trust::No);
     assert!(bounded.told().contains("1.07× with 4"), "{}", bounded.told());
+}
+
+#[test]
+fn a_bound_on_allocations_counts_only_where_writes_waited_for_it() {
+    let bounded = |p99_ms| Situation {
+        max_concurrent_allocs: Some(16),
+        allocation_wait_p99_ms: p99_ms,
+        ..run(0)
+    };
+    for (p99_ms, want) in [(Some(0.0), Trust::Secondary), (Some(2.0), Trust::No), (None, Trust::No)]
+    {
+        assert_eq!(trust(&[bounded(p99_ms)], STORAGE_THROUGHPUT), want, "{p99_ms:?}");
+    }
+    let mut result = crate::results::tests::busy();
+    (0..100).for_each(|_| result.allocation_wait.record(7_000_000));
+    let situation = Situation::of_document(&Document::of(&result));
+    assert!(situation.allocation_wait_p99_ms.is_some_and(|ms| (6.9..7.1).contains(&ms)));
 }
 
 #[test]

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Arrival, Preallocate, Traffic};
 use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
-use crate::host::Machine;
+use crate::host::{Machine, counted};
 use crate::results::code::Code;
 use crate::results::cold::{ColdReads, ColdVerdict};
 use crate::results::deep_queue;
+use crate::results::health::SAMPLES_MIN;
 use crate::results::saturation;
 use crate::results::sla::CLASS_NAMES;
 use crate::results::{RunResult, steadiness};
@@ -44,6 +45,9 @@ const ROOFLINE_SHARE_MAX: f64 = 1.05;
 /// worth a word, and share of requests that may be unfinished where that P95 has no upper bound.
 const UNFINISHED_TOLERANCE: f64 = 0.1;
 
+/// Share of looks for an entry that should find it: with fewer, most are served by misses.
+const HIT_RATE_MIN: f64 = 0.5;
+
 /// Share of the window for which a shard may stand still before the figures are not to be used.
 const STANDSTILL_SHARE: f64 = 0.05;
 /// A gap that a busy machine makes now and then is none, s.
@@ -65,6 +69,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_unfinished(result, &mut warnings);
     of_the_gpu(result, &mut warnings);
     of_the_space(result, &mut warnings);
+    of_the_misses(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     if result.requests.completed() == 0 {
         let text = "no request finished: entries may be too large to be written in the time \
@@ -120,8 +125,10 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some(Ok(trace)) = &result.block_trace
         && trace.lost_events > 0
     {
-        let text =
-            format!("the block trace lost {} events: its counts are too low", trace.lost_events);
+        let text = format!(
+            "the block trace lost {}: its counts are too low",
+            counted(trace.lost_events, "event")
+        );
         warnings.push(warning(Code::TraceLost, text, None));
     }
     if let Some(share) = crate::facts::quotient(engine.first_touch_bytes, engine.io_write.bytes)
@@ -231,10 +238,9 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
             None => String::new(),
         };
         let text = format!(
-            "{} {} requests had not finished when the window closed, and {} had: {of_those}the P95 \
-             of all {of_all}",
-            all.unfinished(),
-            CLASS_NAMES[at],
+            "{} had not finished when the window closed, and {} had: {of_those}the P95 of all \
+             {of_all}",
+            counted(all.unfinished(), &format!("{} request", CLASS_NAMES[at])),
             all.finished(),
         );
         let flag = match result.plan.arrival {
@@ -260,13 +266,15 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     let skipped = [Some(&result.source.skipped), result.feed.as_ref().map(|feed| &feed.skipped)];
     for skipped in skipped.into_iter().flatten().filter(|skipped| skipped.rows > 0) {
         let first = skipped.first.as_deref().unwrap_or_default();
-        let text = format!("{} rows could not be read and were skipped; {first}", skipped.rows);
+        let rows = counted(skipped.rows, "row");
+        let text = format!("skipped {rows} that could not be read; {first}");
         warnings.push(warning(Code::SkippedRows, text, None));
     }
     if let Some(rows) = result.feed.as_ref().map(|feed| feed.disordered).filter(|rows| *rows > 0) {
         let text = format!(
-            "{rows} rows of the trace are out of order and were given the preceding row's time; \
-             sort the trace by time to avoid this"
+            "gave {} of the trace that came out of order the preceding row's time; sort the trace \
+             by time to avoid this",
+            counted(rows, "row")
         );
         warnings.push(warning(Code::DisorderedRows, text, None));
     }
@@ -275,7 +283,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     {
         let first = skipped.first.as_deref().unwrap_or_default();
         let text =
-            format!("{} rows of the validation trace could not be used; {first}", skipped.rows);
+            format!("left out {} of the validation trace; {first}", counted(skipped.rows, "row"));
         warnings.push(warning(Code::SkippedValidationRows, text, None));
     }
     if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
@@ -326,9 +334,9 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     if result.engine.counts.passed_over_entries > 0 {
         let text = format!(
-            "{} entries were not kept in the GPU tier although it had free space: that space \
-             belonged to other shards",
-            result.engine.counts.passed_over_entries
+            "{} found no place in the GPU tier although it had free space: that space belonged to \
+             other shards",
+            counted(result.engine.counts.passed_over_entries, "entry")
         );
         warnings.push(warning(Code::GpuPassedOver, text, Some("--gpu-mem-gb")));
     }
@@ -348,27 +356,27 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let requests = &result.requests;
     if requests.refused > 0 {
         let text = format!(
-            "{} requests ({:.1} % of those that ended) could not be served: their KV entry was \
-             larger than the last tier ({:.2} GiB). They count in no throughput and no latency, so \
-             this run can't be compared with one that has room for them",
-            requests.refused,
+            "{} ({:.1} % of those that ended) could not be served for lack of room: a KV entry was \
+             larger than the last tier ({:.2} GiB). Such requests count in no throughput and no \
+             latency, so this run can't be compared with one that has room for them",
+            counted(requests.refused, "request"),
             requests.refused_share() * 100.0,
             gib(last_tier_bytes(result)),
         );
         warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
     } else if engine.refused_entries > 0 && !result.plan.is_without_storage {
         let text = format!(
-            "{} entries were larger than the last tier ({:.2} GiB) and could not be stored",
-            engine.refused_entries,
+            "{} could not be stored, being larger than the last tier ({:.2} GiB)",
+            counted(engine.refused_entries, "entry"),
             gib(last_tier_bytes(result)),
         );
         warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
     }
     if result.population_failed > 0 {
         let text = format!(
-            "{} entries could not be written before the run: they are larger than the whole \
-             storage tier, or their I/O failed",
-            result.population_failed
+            "{} could not be written before the run: larger than the whole storage tier, or the \
+             I/O failed",
+            counted(result.population_failed, "entry")
         );
         warnings.push(warning(Code::Population, text, Some("--storage-capacity-gb")));
     }
@@ -382,6 +390,31 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning(Code::PopulationEvicted, text, Some("--storage-capacity-gb")));
     }
+}
+
+/// Requests that were served by missing what they looked for.
+fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let looks = result.looks();
+    // There the reference's misses are asked for, whatever the cache holds.
+    let workload = &result.plan.workload;
+    let are_wanted = workload.history_counts_queued_turns || !workload.system_prompts_written;
+    let Some(hit_rate) = looks.hit_rate().filter(|&rate| rate < HIT_RATE_MIN) else { return };
+    if looks.found + looks.missed < SAMPLES_MIN || are_wanted {
+        return;
+    }
+    let text = format!(
+        "only {:.1} % of {} found their entry (earlier turns, shared prefixes, populated entries), \
+         and a miss costs no time here, as recomputing the entry is not modelled: the fewer \
+         entries the cache holds, the higher tokens/s and requests/s and the lower the latencies, \
+         so compare them only with results of the same hit rate (`ringfall.cache.look_hit_rate`)",
+        hit_rate * 100.0,
+        counted(looks.found + looks.missed, "look"),
+    );
+    let flag = match result.plan.is_without_storage {
+        true => "--cpu-mem-gb",
+        false => "--storage-capacity-gb",
+    };
+    warnings.push(warning(Code::MissesFree, text, Some(flag)));
 }
 
 fn last_tier_bytes(result: &RunResult) -> u64 {

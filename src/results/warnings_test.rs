@@ -6,11 +6,11 @@ use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, Part, QosAnswer, Q
 use ringfall_workloads::source::ValidationTrace;
 
 use super::*;
-use crate::config::{AutoscalerMode, AutoscalerPlan};
+use crate::config::{AutoscalerMode, AutoscalerPlan, PhaseMode};
 use crate::facts::tests::roofline;
 use crate::facts::{
-    BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, RequestStats,
-    SimulationFigures, TierShortage, TimelineSecond, class_index,
+    BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, Looks,
+    RequestStats, SimulationFigures, TierShortage, TimelineSecond, class_index,
 };
 use crate::host::{ChainLink, DeviceFacts, MountFacts};
 use crate::results::tests::{busy, nothing};
@@ -287,6 +287,11 @@ const RAISED: &[(Code, Raise)] = &[
     }),
     (Code::Refused, |run| run.requests.refused = 1),
     (Code::Refused, |run| run.engine.refused_entries = 1),
+    (Code::MissesFree, |run| run.cache.reuse = Looks { found: 9, missed: 11 }),
+    (Code::MissesFree, |run| {
+        run.plan.phases = PhaseMode::DecodeOnly;
+        run.cache.own = Looks { found: 210, missed: 790 };
+    }),
     (Code::Population, |run| run.population_failed = 1),
     (Code::PopulationEvicted, |run| run.source.populated = Some((1, u64::MAX))),
     (Code::RooflineDevice, |run| {
@@ -319,6 +324,54 @@ const RAISED: &[(Code, Raise)] = &[
     }),
     (Code::NothingCompleted, |run| run.requests = RequestStats::default()),
 ];
+
+#[test]
+fn one_request_or_entry_is_told_in_the_singular() {
+    let told = |change: Raise| {
+        let mut run = busy();
+        change(&mut run);
+        warnings_of(&run).into_iter().map(|one| one.text).collect::<Vec<_>>().join("\n")
+    };
+    for (change, words) in [
+        (
+            (|run| run.requests.record_unfinished(Class::Batch, 5_000_000_000)) as Raise,
+            "1 batch request had not finished",
+        ),
+        (|run| run.requests.refused = 1, "1 request ("),
+        (|run| run.engine.refused_entries = 1, "1 entry could not be stored"),
+        (|run| run.population_failed = 1, "1 entry could not be written"),
+        (|run| run.source.skipped.rows = 1, "skipped 1 row that"),
+    ] {
+        assert!(told(change).contains(words), "{words}: {}", told(change));
+    }
+}
+
+#[test]
+fn misses_that_cost_nothing_are_told_with_the_hit_rate() {
+    let told = |run: &RunResult| {
+        let mut all = warnings_of(run).into_iter().filter(|one| one.code == Code::MissesFree);
+        all.next().map(|one| one.text)
+    };
+    let mut run = busy();
+    run.plan.phases = PhaseMode::DecodeOnly;
+    run.cache.own = Looks { found: 210, missed: 790 };
+    let text = told(&run).unwrap();
+    for part in ["only 21.0 % of 1000 looks", "costs no time"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Its own entry, which a request has just written, is none of what can be missed.
+    run.plan.phases = PhaseMode::Both;
+    assert_eq!(told(&run), None);
+    for (found, missed) in [(500, 500), (2, 9), (1_000, 0), (0, 0)] {
+        run.cache.reuse = Looks { found, missed };
+        assert_eq!(told(&run), None, "{found} found, {missed} missed");
+    }
+    run.cache.reuse = Looks { found: 0, missed: 500 };
+    assert!(told(&run).is_some());
+    // Those that the reference counts by its definition.
+    run.plan.workload.history_counts_queued_turns = true;
+    assert_eq!(told(&run), None);
+}
 
 #[test]
 fn each_shortfall_of_the_shards_is_told_once() {

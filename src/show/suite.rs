@@ -10,6 +10,8 @@ use crate::results::metrics::Metric;
 use crate::suite::{FIGURES, GoBy, Invocation, Row, Table, Verdict};
 
 const WIDTH: usize = 80;
+/// Mark of a row whose GPU tier was none.
+const EMULATED: char = '*';
 
 /// Columns of the terminal's table, by their metrics, with titles of at most nine letters.
 const COLUMNS: [(&str, &str); 5] = [
@@ -39,7 +41,8 @@ pub fn suite_row(row: &Row) -> String {
         }
         _ => row.verdict.name().to_owned(),
     };
-    let mut line = format!("  {:<20} {verdict:<12}", terminal(&row.name));
+    let mark = if row.is_gpu_emulated { EMULATED } else { ' ' };
+    let mut line = format!("  {:<20}{mark}{verdict:<12}", terminal(&row.name));
     for (key, _) in COLUMNS {
         let _infallible = write!(line, "{:>9}", shown(key, value(row, key)));
     }
@@ -98,6 +101,9 @@ pub fn suite_page(table: &Table) -> String {
     let is_other = |row: &&Row| matches!(row.verdict, Verdict::Impossible | Verdict::NotRun);
     for row in table.rows.iter().filter(is_other) {
         let _infallible = writeln!(page, "{}", suite_row(row));
+    }
+    if table.rows.iter().any(|row| row.is_gpu_emulated) {
+        let _infallible = writeln!(page, "  {EMULATED} with a GPU tier emulated in host memory");
     }
     page.push('\n');
     for row in &table.rows {

@@ -55,6 +55,39 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
 }
 
 #[test]
+fn a_suite_s_rows_mark_an_emulated_gpu_tier_and_explain_the_mark() {
+    let flags: Vec<crate::suite::Flag> = Vec::new();
+    let invocation = crate::suite::Invocation {
+        name: "mlperf_throughput_8b".to_owned(),
+        workload: crate::suite::Workload::StorageOnly,
+        title: "on storage".to_owned(),
+        flags,
+        duration_s: 60,
+        left_out: None,
+        impossible: None,
+    };
+    let row = |codes: &[Code]| {
+        let mut result = judged();
+        let warning =
+            |code: &Code| Warning { code: code.clone(), text: String::new(), flag_to_try: None };
+        result.warnings = codes.iter().map(warning).collect();
+        let document = Document::of(&result);
+        crate::suite::Row::of(&invocation, &crate::suite::End::Done, Some(&document), None)
+    };
+    let (plain, marked) = (row(&[Code::Engine]), row(&[Code::GpuEmulated]));
+    let told = "* with a GPU tier emulated in host memory";
+    for (row, want, is_told) in [
+        (plain, "  mlperf_throughput_8b PASS", false),
+        (marked, "  mlperf_throughput_8b*PASS", true),
+    ] {
+        assert!(suite_row(&row).starts_with(want), "{}", suite_row(&row));
+        assert!(suite_row(&row).chars().count() <= 80);
+        let table = crate::suite::Table::new(None, None, vec![row]);
+        assert_eq!(suite_page(&table).contains(told), is_told);
+    }
+}
+
+#[test]
 fn the_summary_fits_a_screen_of_80_columns() {
     let mut result = judged();
     let writes = &mut result.engine.tiers[Tier::Storage.index()].write.device;
@@ -98,7 +131,7 @@ fn the_summary_fits_a_screen_of_80_columns() {
         "storage throughput 3000 tokens/s",
         "PASS, passed 3 of 3",
         "met:     Cache Hit Rate > 30%: 83.3 % of 24 samples",
-        "too few: Storage Tier Write Device P95 < 500ms: 1281.00 ms of 1\n",
+        "too few to judge: Storage Tier Write Device P95 < 500ms: 1281.00\n",
     ] {
         assert!(plain.contains(part), "{part} in\n{plain}");
     }

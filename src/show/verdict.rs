@@ -94,7 +94,7 @@ pub(super) fn health(text: &mut String, style: Style, verdict: &Health) -> std::
         line(text, word, criterion)?;
     }
     for criterion in &verdict.too_few {
-        line(text, "too few:", criterion)?;
+        line(text, "too few to judge:", criterion)?;
     }
     Ok(())
 }

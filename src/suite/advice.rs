@@ -10,6 +10,7 @@ use crate::host::survey::{Disk, FileSystem, Survey};
 
 /// Importance of the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// Nothing runs, or what is measured is not the drive.
@@ -34,6 +35,7 @@ impl Weight {
 
 /// Something that should be configured differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
     /// Importance of the advice.
     pub weight: Weight,

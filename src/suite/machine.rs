@@ -25,12 +25,15 @@ pub struct Machine {
     pub gpu_gib: Result<f64, String>,
     /// Whether host memory stands in for that GPU.
     pub is_gpu_emulated: bool,
+    /// Whether every run has a GPU tier, as `--gpu-mem-gb` is given for all.
+    pub is_gpu_in_all: bool,
     /// Where the data goes.
     pub place: Place,
 }
 
 /// Default engine settings of a run on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Engine {
     /// Number of shards, a thread each.
     pub shards: u32,
@@ -44,6 +47,7 @@ pub struct Engine {
 
 /// A place for the data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Place {
     /// The directory; it need not be there yet.
     pub directory: PathBuf,
@@ -69,16 +73,18 @@ impl Machine {
             memory_room_gib: gib_of(room),
             gpu_gib: gpu_gib(survey),
             is_gpu_emulated: false,
+            is_gpu_in_all: false,
             place: Place::of(survey, given),
         }
     }
 
     /// The same with host memory standing in for a GPU: that many GiB of it, or, when nothing is
-    /// said, an eighth of what a process can have.
+    /// said, an eighth of what a process can have. What is said is a flag that every run gets.
     #[must_use]
     pub fn with_emulated_gpu(self, gib: Option<f64>) -> Machine {
+        let is_gpu_in_all = gib.is_some_and(|gib| gib > 0.0);
         let gib = gib.unwrap_or_else(|| half_gib(self.memory_room_gib / 8.0).max(0.5));
-        Machine { gpu_gib: Ok(gib), is_gpu_emulated: true, ..self }
+        Machine { gpu_gib: Ok(gib), is_gpu_emulated: true, is_gpu_in_all, ..self }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::host::survey::Survey;
 
 /// Findings and recommendations of `discover`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Discovery {
     /// Version of ringfall that made the report.
     pub version: &'static str,
@@ -34,10 +35,11 @@ pub struct Discovery {
 /// Outcome of making a ring, registering the buffers of all shards with it, and having it complete
 /// a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IoUring {
     /// Whether a ring could be made and completed a request.
     pub works: bool,
-    /// Why it did not: a sentence.
+    /// Reason why io_uring does not work, a sentence; null where it does.
     pub error: Option<String>,
     /// Mode in which completions are delivered: `DEFER_TASKRUN`, `COOP_TASKRUN` or `plain`.
     pub completions: Option<&'static str>,

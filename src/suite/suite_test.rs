@@ -137,8 +137,11 @@ fn host_memory_stands_in_for_a_gpu_where_it_is_asked_to_and_is_named_as_such() {
         assert!(invocation.title.ends_with("(the GPU is emulated in host memory)"));
     }
     assert_eq!(one(Workload::Production, &machine).left_out, None);
-    assert!(!one(Workload::CpuOnly, &machine).title.contains("emulated"));
+    // The flag that says how much goes to every run.
+    let storage = one(Workload::StorageOnly, &machine).title;
+    assert_eq!(storage, "the whole cache on storage, beside a GPU tier emulated in host memory");
     let unsaid = Machine::of(&survey(), None).with_emulated_gpu(None);
+    assert!(!one(Workload::StorageOnly, &unsaid).title.contains("emulated"));
     assert!(flags(&one(Workload::GpuOnly, &unsaid)).contains("--gpu-mem-gb 7.5"));
 }
 
@@ -402,6 +405,7 @@ fn a_row_holds_the_verdict_of_the_result_and_what_was_published() {
     let failed = Row::of(&runs[0], &End::Failed("it broke".into()), Some(&document), None);
     assert_eq!((failed.verdict, failed.why[0].as_str()), (Verdict::Error, "it broke"));
     assert!(failed.figures.iter().any(Option::is_some), "what was measured is kept");
+    assert!(!row.is_gpu_emulated);
     let none = Row::of(&runs[0], &End::NotRun, None, None);
     assert_eq!((none.verdict, none.criteria), (Verdict::NotRun, None));
     let gpu = invocations(Workload::GpuOnly, &Asked::default(), &machine);

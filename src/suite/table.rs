@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::workload::Invocation;
-use crate::results::Document;
 use crate::results::configuration::Configuration;
 use crate::results::metrics::{Metric, WALL_CLOCK};
 use crate::results::published::{Published, published};
 use crate::results::trust::{Trust, headlines};
+use crate::results::{Code, Document};
 
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,6 +92,8 @@ pub struct Row {
     pub criteria: Option<(usize, usize)>,
     /// Sentences: criteria that were not met, what failed, what this machine lacks.
     pub why: Vec<String>,
+    /// Whether it had a GPU tier in host memory, whose figures say nothing about a GPU.
+    pub is_gpu_emulated: bool,
     /// Part of the workload that was left out: a sentence.
     pub left_out: Option<String>,
     /// Figures, in the order of [`FIGURES`]; null where nothing was measured.
@@ -156,6 +158,7 @@ impl Row {
             verdict: Verdict::NotRun,
             criteria: None,
             why: Vec::new(),
+            is_gpu_emulated: false,
             left_out: invocation.left_out.clone(),
             figures: vec![None; FIGURES.len()],
             dropped_entries: None,
@@ -195,6 +198,8 @@ impl Row {
         }
         self.dropped_entries = document.ringfall.errors.entries_refused.known();
         self.found = found(document);
+        let mut codes = document.ringfall.warnings.iter().map(|warning| &warning.code);
+        self.is_gpu_emulated = codes.any(|code| *code == Code::GpuEmulated);
         let ratio_of = |key: &str| {
             let (own, theirs) = (value(document, key)?, value(baseline?, key)?);
             (theirs != 0.0).then(|| own / theirs)
@@ -220,7 +225,7 @@ fn found(document: &Document) -> Option<String> {
     let summary = document.summary.autoscaling_summary.as_ref()?;
     let scaler = document.ringfall.autoscaler.as_ref()?;
     let is_doubtful = scaler.conclusive.known() == Some(false);
-    let so = if is_doubtful { ", not conclusive" } else { "" };
+    let so = if is_doubtful { ", not confirmed" } else { "" };
     Some(match (scaler.peak_users.known(), scaler.peak_gib_per_s.known()) {
         (Some(users), Some(rate)) => format!("peak {rate:.3} GiB/s with {users} users{so}"),
         _ => format!("{} users{so}: {}", summary.final_users, scaler.reason),

@@ -8,6 +8,7 @@ use super::machine::{Machine, half_gib};
 
 /// A workload that a suite can run, which chooses its flags for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub enum Workload {
     /// The whole cache in GPU memory.
@@ -168,6 +169,7 @@ impl Default for Asked {
 
 /// A flag of `ringfall run`, and why it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Flag {
     /// The flag as it is typed, such as `--num-users`.
     pub flag: String,
@@ -179,6 +181,7 @@ pub struct Flag {
 
 /// One run of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Invocation {
     /// Name of the run, fit for a file.
     pub name: String,
@@ -268,11 +271,12 @@ pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<
     let mut all = made(workload, &maker);
     for invocation in &mut all {
         maker.limit_storage(invocation);
-        if machine.is_gpu_emulated
-            && invocation.flags.iter().any(|flag| flag.flag == "--gpu-mem-gb")
-        {
-            invocation.title.push_str(" (the GPU is emulated in host memory)");
-        }
+        let has_gpu = invocation.flags.iter().any(|flag| flag.flag == "--gpu-mem-gb");
+        invocation.title.push_str(match (has_gpu, machine.is_gpu_in_all) {
+            (true, _) if machine.is_gpu_emulated => " (the GPU is emulated in host memory)",
+            (false, true) => ", beside a GPU tier emulated in host memory",
+            _ => "",
+        });
     }
     all
 }

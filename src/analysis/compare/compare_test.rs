@@ -6,6 +6,7 @@ use crate::analysis::merge::tests::{file, run};
 use crate::facts::{SimulationFigures, TimelineSecond};
 use crate::results::SimulationReport;
 use crate::results::document::{Agreed, Claim, ConfigReport, Contradiction};
+use crate::results::figures::figure::{Derived, Sum};
 use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::results::tests::to_json;
 use crate::results::trust::{Situation, Trust};
@@ -55,6 +56,39 @@ fn a_result_does_not_differ_from_itself() {
     assert!(row(&comparison, STORAGE_THROUGHPUT).no_interval.is_some());
     assert!(comparison.configuration_differences.is_empty());
     assert!(comparison.notes.iter().any(|note| note.contains("one run")));
+}
+
+#[test]
+fn the_same_file_on_both_sides_is_told() {
+    let (a, b) = (result("a", 0..900, 10), result("b", 0..900, 10));
+    let cautions = |one: &[&ResultFile], other: &[&ResultFile]| {
+        let all = |side: &[&ResultFile]| side.iter().map(|&file| file.clone()).collect();
+        compare(all(one), all(other)).unwrap().cautions
+    };
+    assert_eq!(cautions(&[&a], &[&b]), [] as [String; 0]);
+    let told = cautions(&[&a, &b], &[&b]);
+    assert!(told.len() == 1 && told[0].contains("the same file (b)"), "{told:?}");
+}
+
+#[test]
+fn other_hit_rates_are_told_before_the_rows() {
+    let with = |name: &str, looks: Option<(u64, u64)>| {
+        let mut file = result(name, 0..900, 10);
+        let cache = &mut file.document.ringfall.cache;
+        let (found, of) = looks.unzip();
+        (cache.looks, cache.looks_found) = (Sum::maybe(of), Sum::maybe(found));
+        cache.look_hit_rate = Derived::maybe(looks.map(|(found, of)| found as f64 / of as f64));
+        file
+    };
+    let told =
+        |one, other| compare(vec![with("a", one)], vec![with("b", other)]).unwrap().cautions.pop();
+    let text = told(Some((210, 1_000)), Some((995, 1_000))).unwrap();
+    for part in ["not of the same work", "21.0 %", "99.5 % in the candidate"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(told(Some((98, 100)), Some((96, 100))), None);
+    // A result of another version or of the reference does not say.
+    assert_eq!(told(None, Some((210, 1_000))), None);
 }
 
 #[test]

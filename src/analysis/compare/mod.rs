@@ -1,6 +1,8 @@
 //! Two results, or the trials of two: how each metric differs, how sure that is, and which metric
 //! to go by.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::differences::{self, Difference};
@@ -19,6 +21,10 @@ use crate::results::{Code, Document};
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
 /// two sides' draws are independent.
 const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
+
+/// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
+/// runs of one configuration differ by.
+const HIT_RATES_APART: f64 = 0.03;
 
 /// Source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,6 +114,8 @@ pub struct Comparison {
     pub baseline: Vec<String>,
     /// Files of the candidate.
     pub candidate: Vec<String>,
+    /// Reasons that the comparison says less than it seems to, to be read before its rows.
+    pub cautions: Vec<String>,
     /// One a metric that both have.
     pub rows: Vec<Row>,
     /// Which of them to go by, and why.
@@ -220,6 +228,7 @@ pub fn compare(
         baseline: names(&a),
         candidate: names(&b),
         trust: advise(&all).into_iter().filter(there).collect(),
+        cautions: same_files(&a, &b).into_iter().chain(other_work(&a, &b)).collect(),
         notes: notes(&a, &b, trials),
         cold_reads: [("baseline", &a), ("candidate", &b)]
             .into_iter()
@@ -232,6 +241,37 @@ pub fn compare(
         rows,
         configuration_differences: configuration,
         machine_differences: machine,
+    })
+}
+
+/// Files that stand on both sides, of which nothing can differ.
+fn same_files(a: &Side, b: &Side) -> Option<String> {
+    let real = |file: &ResultFile| std::fs::canonicalize(&file.path).unwrap_or(file.path.clone());
+    let known: Vec<PathBuf> = a.files.iter().map(real).collect();
+    let both = b.files.iter().filter(|file| known.contains(&real(file)));
+    let names: Vec<String> = both.map(ResultFile::name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "baseline and candidate are the same file ({}): a result compared with itself shows \
+             no difference",
+            names.join(", ")
+        )
+    })
+}
+
+/// Hit rates that lie apart, of what can be missed; none where one side did not count it.
+fn other_work(a: &Side, b: &Side) -> Option<String> {
+    let rate = |side: &Side| side.whole.as_ref()?.ringfall.cache.look_hit_rate.known();
+    let (one, other) = (rate(a)?, rate(b)?);
+    ((one - other).abs() > HIT_RATES_APART).then(|| {
+        format!(
+            "tokens/s, requests/s and latencies are not of the same work: {:.1} % of the looks for \
+             earlier turns, shared prefixes and populated entries found them in the baseline and \
+             {:.1} % in the candidate, and a miss costs no time, as recomputing the entry is not \
+             modelled",
+            one * 100.0,
+            other * 100.0
+        )
     })
 }
 

@@ -31,6 +31,7 @@ fn record(result: &mut RunResult, at: u64) {
     }
     result.engine.io_read.add(4096, 0, ns / 7);
     result.engine.io_write.add(8192, 0, ns / 5);
+    result.engine.io_flush.latency.record(ns / 6);
     result.engine.waits.buffer.record(ns / 2);
     result.engine.evictions[Tier::Cpu.index()].entries += 1;
     result.engine.evictions[Tier::Cpu.index()].write.record(ns);

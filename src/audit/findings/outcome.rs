@@ -61,13 +61,13 @@ pub(super) fn interrupted(leaf: &Leaf, group: &Group) -> Option<Finding> {
 
 /// Requests that ended with a failed step.
 pub(super) fn requests_failed(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let what = "requests ended in the window with a failed step";
+    let what = ("request", "ended in the window with a failed step");
     counted(leaf, group, Kind::RequestsFailed, what, |rank| rank.requests_failed)
 }
 
 /// Data that was not what had been written.
 pub(super) fn blocks_bad(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let what = "blocks differed from what had been written when they were read back";
+    let what = ("block", "differed, when read back, from what had been written");
     counted(leaf, group, Kind::BlocksBad, what, |rank| rank.blocks_bad)
 }
 
@@ -76,16 +76,17 @@ fn counted(
     leaf: &Leaf,
     group: &Group,
     kind: Kind,
-    what: &str,
+    (one, what): (&str, &str),
     count: impl Fn(&Rank) -> Known,
 ) -> Option<Finding> {
     let (those, share) = of_those(group, |rank| count(rank).is_some_and(|one| one.value > 0.0))?;
     let sum: f64 = those.iter().filter_map(|rank| Some(count(rank)?.value)).sum();
     let mut finding = about(leaf, Some(group), kind, Level::Finding);
     finding.sentence = format!(
-        "{}: {} {what}, in {} of {} rank files.",
+        "{}: {} {one}{} {what}, in {} of {} rank files.",
         group.begin(),
         shown(sum),
+        if sum == 1.0 { "" } else { "s" },
         those.len(),
         group.ranks().count()
     );

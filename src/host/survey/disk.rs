@@ -9,6 +9,7 @@ use super::root::Root;
 
 /// A whole block device: a drive, or what is built of drives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Disk {
     /// Name of the device under `/sys/block`.
     pub name: String,

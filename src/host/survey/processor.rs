@@ -8,6 +8,7 @@ use super::root::{Root, numbered};
 
 /// The processors of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Processor {
     /// Name of the model.
     pub model: Option<String>,
@@ -35,6 +36,7 @@ pub struct Processor {
 
 /// A cache of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cache {
     /// Its level, 1 the nearest.
     pub level: u32,
@@ -48,6 +50,7 @@ pub struct Cache {
 
 /// A NUMA node: cores and memory that are near each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NumaNode {
     /// Number of the node, as the kernel counts.
     pub id: u32,
@@ -65,6 +68,7 @@ pub struct NumaNode {
 
 /// Main memory and swap of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Size of it, bytes.
     pub total_bytes: Option<u64>,
@@ -85,6 +89,7 @@ pub struct Memory {
 
 /// Huge pages of one size that the administrator has set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HugePages {
     /// Size of one, bytes.
     pub page_bytes: u64,

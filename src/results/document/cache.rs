@@ -14,6 +14,16 @@ pub struct CacheReport {
     pub hit_rate: Derived<Option<f64>>,
     /// Share of the reads of earlier turns that found them, 0 to 1; null without such reads.
     pub multi_turn_hit_rate: Derived<Option<f64>>,
+    /// Number of looks for an entry that another request or the population before the run had left:
+    /// system prompts, earlier turns, retrieved chunks, blocks of a trace and, in a decode-only
+    /// run, the entry of each request. Only these can be missed for want of room; repeated reads of
+    /// one entry by a request count once.
+    pub looks: Sum<u64>,
+    /// Number of `looks` that found their entry.
+    pub looks_found: Sum<u64>,
+    /// Share of `looks` that found their entry, 0 to 1; null without any. Results in which it
+    /// differs did not do the same work, as a miss costs no time.
+    pub look_hit_rate: Derived<Option<f64>>,
     /// Number of successful reads of a turn's own entry while generating: without the earlier turns
     /// and retrieved chunks that `summary.cache_stats.decode_reads` counts too.
     pub own_turn_reads: Sum<u64>,
@@ -47,7 +57,10 @@ impl CacheReport {
     pub(super) fn of(result: &RunResult) -> CacheReport {
         let (cache, tiers) = (&result.cache, &result.engine.tiers);
         let [read, written] = moved_bytes(result);
+        let looks = result.looks();
         CacheReport {
+            looks: Sum::of(looks.found + looks.missed),
+            looks_found: Sum::of(looks.found),
             own_turn_reads: Sum::of(cache.own_turn_reads),
             own_turn_read_bytes: Sum::of(cache.own_turn_read_bytes),
             prompt_hits: Sum::of(cache.prefix_hits),

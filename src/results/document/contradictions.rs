@@ -12,6 +12,7 @@ use std::path::Path;
 use ringfall_engine::units::GIB;
 use serde_json::Value;
 
+use super::conclusions;
 use super::figure::Sum;
 use super::histograms::{CLASSES, Histograms};
 use super::list::Timeline;
@@ -22,10 +23,10 @@ use crate::results::health::Measure;
 
 /// Share by which two of the same count may part: what is left when doubles are added in another
 /// order, or written by a program that keeps fewer of their digits.
-const ROUNDING: f64 = 1e-6;
+pub(super) const ROUNDING: f64 = 1e-6;
 /// Share by which a figure may part from what it is worked out from: a histogram's buckets are
 /// 0.1 % wide, and either end of one may stand for it.
-const BUCKETS: f64 = 0.002;
+pub(super) const BUCKETS: f64 = 0.002;
 /// Factor by which bytes of decode reads may exceed those of all reads, of which they are a part:
 /// both are counted when a read ends, by the same clock, and only a read that ends at an edge of
 /// the window could be on one side of it for one count alone.
@@ -105,16 +106,16 @@ pub fn contradictions(document: &Document) -> Vec<Contradiction> {
 }
 
 /// Pairs of figures of which both are known.
-struct Pairs<'a>(&'a mut Vec<Contradiction>);
+pub(super) struct Pairs<'a>(&'a mut Vec<Contradiction>);
 
 impl Pairs<'_> {
-    fn push(&mut self, one: (&str, f64), other: (&str, f64), is_bound: bool) {
+    pub(super) fn push(&mut self, one: (&str, f64), other: (&str, f64), is_bound: bool) {
         let claim = |(place, value): (&str, f64)| Claim { place: place.to_owned(), value };
         self.0.push(Contradiction { one: claim(one), other: claim(other), is_bound });
     }
 
     /// Both are the same count.
-    fn same(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>)) {
+    pub(super) fn same(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>)) {
         let (Some(is), Some(should)) = (one.1, other.1) else { return };
         if !are_alike(is, should, ROUNDING) {
             self.push((one.0, is), (other.0, should), false);
@@ -122,7 +123,12 @@ impl Pairs<'_> {
     }
 
     /// The first is no more than the second.
-    fn at_most(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>), factor: f64) {
+    pub(super) fn at_most(
+        &mut self,
+        one: (&str, Option<f64>),
+        other: (&str, Option<f64>),
+        factor: f64,
+    ) {
         let (Some(is), Some(most)) = (one.1, other.1) else { return };
         if is > most * factor * (1.0 + ROUNDING) {
             self.push((one.0, is), (other.0, most), true);
@@ -130,7 +136,7 @@ impl Pairs<'_> {
     }
 }
 
-fn are_alike(one: f64, other: f64, tolerance: f64) -> bool {
+pub(super) fn are_alike(one: f64, other: f64, tolerance: f64) -> bool {
     (one - other).abs() <= tolerance * one.abs().max(other.abs())
 }
 
@@ -154,6 +160,7 @@ fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<
     of_the_kernel(document, &mut pairs);
     of_the_verdict(document, &mut pairs);
     of_the_settings(document, &mut pairs);
+    conclusions::all(document, &mut pairs);
 }
 
 fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
@@ -419,7 +426,7 @@ fn of_the_settings(document: &Document, pairs: &mut Pairs<'_>) {
 }
 
 /// Whether this version wrote a result, so that its figures are defined as here.
-fn is_of_this_version(document: &Document) -> bool {
+pub(super) fn is_of_this_version(document: &Document) -> bool {
     document.ringfall.version.as_ref().is_some_and(|by| by == env!("CARGO_PKG_VERSION"))
 }
 

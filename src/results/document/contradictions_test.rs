@@ -148,6 +148,101 @@ fn each_figure_that_stands_twice_is_held_against_the_other() {
     }
 }
 
+/// Contradictions in a result with another value there, of a key that has these words.
+fn told_of(result: &RunResult, place: &str, value: Value, words: &str) -> usize {
+    with(result, place, value).iter().filter(|text| text.contains(words)).count()
+}
+
+#[test]
+fn what_a_search_found_is_held_against_its_steps() {
+    let search = "/ringfall/autoscaler";
+    for (key, value, is_told) in [
+        ("peak_gib_per_s", json!(1.0), false),
+        ("peak_gib_per_s", json!(0.5), false),
+        ("peak_gib_per_s", json!(1.2), true),
+        ("peak_users", json!(9), true),
+    ] {
+        let words = format!("`ringfall.autoscaler.{key}` says");
+        let found = told_of(&full(), &format!("{search}/{key}"), value, &words);
+        assert_eq!(found > 0, is_told, "{key}");
+    }
+}
+
+#[test]
+fn the_spread_of_trials_is_held_against_their_values() {
+    let merged = |key: &str, value: f64| {
+        let mut spread = json!({ "metric": "m", "values": [1.0, 2.0, null, 3.0], "median": 2.0,
+                                 "min": 1.0, "max": 3.0, "cv": 0.5 });
+        spread[key] = json!(value);
+        let mut document = written();
+        document["ringfall"]["merged"] = json!({ "inputs": [], "spread": [spread] });
+        of(document)
+    };
+    assert_eq!(merged("cv", 0.5), [""; 0]);
+    for (key, value) in [("min", 1.9), ("max", 2.1), ("median", 3.5), ("median", 0.5), ("cv", 0.1)]
+    {
+        let found = merged(key, value);
+        let told = found.iter().any(|text| text.contains(&format!("the `{key}` of `m`")));
+        assert!(told, "{key}: {found:?}");
+    }
+}
+
+/// A run of 20 s whose storage was fast in the first half and slow in the second.
+fn uneven() -> RunResult {
+    let mut result = busy();
+    let second = result.timeline[0].clone();
+    result.timeline = (1..=20)
+        .map(|end_s| {
+            let mut row = second.clone();
+            row.end_s = f64::from(end_s);
+            row.tiers[Tier::Storage.index()].read.bytes /= if end_s > 10 { 8 } else { 1 };
+            row
+        })
+        .collect();
+    result
+}
+
+#[test]
+fn bandwidth_that_is_said_to_be_steady_is_held_against_the_timeline() {
+    let place = "/ringfall/steadiness";
+    let flat = json!([1.0, 1.0, 1.0, 1.0, 1.0]);
+    for (key, value) in [
+        ("fifths_gib_per_s", flat),
+        ("range_share", json!(0.01)),
+        ("trend_share", json!(0.0)),
+        ("steady", json!(true)),
+    ] {
+        let words = format!("`ringfall.steadiness.{key}");
+        let as_written = of(serde_json::to_value(Document::of(&uneven())).unwrap());
+        assert!(as_written.iter().all(|text| !text.contains("steadiness")), "{as_written:?}");
+        assert!(told_of(&uneven(), &format!("{place}/{key}"), value, &words) > 0, "{key}");
+    }
+}
+
+#[test]
+fn flushed_writes_are_held_against_the_flushes() {
+    let words = "`ringfall.io.flush.count` 0";
+    let place = "/ringfall/config/settings/durability";
+    let count = |entries, durability: &str, flushes| {
+        let mut result = busy();
+        result.engine.evictions[Tier::Cpu.index()].entries = entries;
+        (0..flushes).for_each(|_| result.engine.io_flush.latency.record(1_000_000));
+        told_of(&result, place, json!(durability), words)
+    };
+    assert_eq!(count(500, "flush", 0), 1);
+    for (entries, durability, flushes) in [(500, "none", 0), (500, "flush", 1), (5, "flush", 0)] {
+        assert_eq!(count(entries, durability, flushes), 0, "{entries} {durability} {flushes}");
+    }
+}
+
+#[test]
+fn the_verdict_on_cold_reads_is_held_against_its_share() {
+    let place = "/ringfall/device/cold_reads/verdict";
+    assert_eq!(with(&busy(), place, json!("reached")), [""; 0]);
+    let found = with(&busy(), place, json!("cached"));
+    assert!(found[0].contains("cold_reads.verdict"), "{found:?}");
+}
+
 #[test]
 fn a_figure_that_is_not_there_contradicts_nothing() {
     let mut older = written();

@@ -186,6 +186,7 @@ fn of_our_cache(cache: &mut CacheReport, stats: &CacheStatsReport, turns: &Multi
     };
     cache.hit_rate = share(stats.cache_hits.known(), stats.cache_misses.known());
     cache.multi_turn_hit_rate = share(turns.cache_hits.known(), turns.cache_misses.known());
+    cache.look_hit_rate = quotient(cache.looks_found.number(), cache.looks.number());
     cache.moved_read_write_ratio =
         quotient(cache.moved_read_bytes.number(), cache.moved_write_bytes.number());
 }

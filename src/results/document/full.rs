@@ -15,7 +15,7 @@ use ringfall_workloads::autoscale::{
 
 use crate::facts::{
     BlockDirection, BlockTraceFigures, Bucket, DepthFigures, DepthReason, DepthStep, DriveOutcome,
-    GpuBacking, GpuOutcome, GpuTransferOutcome, HeatCell, KernelSecond, PreconditionReport,
+    GpuBacking, GpuOutcome, GpuTransferOutcome, HeatCell, KernelSecond, Looks, PreconditionReport,
     SizeCell, tests::roofline,
 };
 use ringfall_engine::tier::gpu::DriverUse;
@@ -30,6 +30,7 @@ pub(super) fn full() -> RunResult {
     record_latencies(&mut result);
     (result.cost.cpu_user_s, result.cost.cpu_system_s) = (Some(1.0), Some(2.0));
     (result.workload.block_hits, result.workload.block_misses) = (3, 4);
+    result.cache.reuse = Looks { found: 3, missed: 1 };
     result.block_trace = Some(Ok(traced()));
     result.gpu = Some(GpuOutcome {
         asked_bytes: 2 * GIB,

@@ -8,6 +8,7 @@
 
 mod cache;
 mod cache_stats;
+mod conclusions;
 mod config;
 mod contradictions;
 mod counted;

@@ -4,6 +4,7 @@
 mod audit;
 mod columns;
 mod csv;
+mod meaning;
 mod suite;
 mod xlsx;
 
@@ -27,9 +28,9 @@ impl Rows {
         for named in results {
             let columns = Columns::of(&named.document);
             if rows.cells.is_empty() {
-                rows.names.extend(columns.all().map(|(name, _)| name.clone()));
+                rows.names.extend(columns.all().map(|row| row.name.clone()));
             }
-            let cells = columns.all().map(|(_, cell)| cell.clone());
+            let cells = columns.all().map(|row| row.cell.clone());
             let name = Cell::Text(named.name.clone());
             rows.cells.push(std::iter::once(name).chain(cells).collect());
         }

@@ -84,6 +84,16 @@ fn the_columns_hold_the_values_of_the_document() {
 }
 
 #[test]
+fn a_run_that_was_interrupted_is_told_in_a_column() {
+    let mut result = busy();
+    result.interrupted = true;
+    let documents = [Document::of(&busy()), Document::of(&result), Document::default()];
+    let rows = Rows::of(&documents.map(named));
+    let cells = [0, 1, 2].map(|row| cell_of(&rows, row, "Interrupted").clone());
+    assert_eq!(cells, [Cell::Flag(false), Cell::Flag(true), Cell::Nothing]);
+}
+
+#[test]
 fn a_seed_that_no_number_of_a_spreadsheet_holds_keeps_its_digits() {
     let mut result = nothing();
     result.plan.seed = (1 << 53) + 1;
@@ -114,7 +124,7 @@ fn the_workbook_is_one_with_all_its_sheets() {
     let one = |document| vec![named(document)];
     let two = vec![named(Document::of(&busy())), named(Document::default())];
     for (results, sheets) in
-        [(one(Document::of(&busy())), 6), (one(Document::of(&nothing())), 6), (two, 1)]
+        [(one(Document::of(&busy())), 7), (one(Document::of(&nothing())), 7), (two, 2)]
     {
         write_sheet(&results, &path).unwrap();
         let mut bytes = Vec::new();

@@ -1,10 +1,12 @@
-//! The workbook: the reference's sheets, then the timeline and the latencies with charts.
+//! The workbook: the reference's sheets, then the timeline and the latencies with charts, and a
+//! list of the columns.
 
 use std::path::Path;
 
 use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
 
 use super::columns::{Cell, Columns, Row};
+use super::meaning::{Meaning, meanings};
 use super::{Named, Rows};
 use crate::escape;
 use crate::results::Document;
@@ -34,6 +36,7 @@ fn workbook(results: &[Named]) -> Result<Vec<u8>, XlsxError> {
         timeline(book.add_worksheet(), &heading, document)?;
         latency(book.add_worksheet(), &heading, document)?;
     }
+    columns(book.add_worksheet(), &heading)?;
     book.save_to_buffer()
 }
 
@@ -53,6 +56,19 @@ fn summary(sheet: &mut Worksheet, heading: &Format, rows: &Rows) -> Result<(), X
     Ok(())
 }
 
+/// Every column of the Summary with the key that it is read from, and what that means.
+fn columns(sheet: &mut Worksheet, heading: &Format) -> Result<(), XlsxError> {
+    sheet.set_name("Columns")?;
+    titles(sheet, heading, &["Column", "Key in the JSON result", "Meaning"])?;
+    for (row, Meaning { column, key, meaning }) in (1..).zip(meanings()) {
+        sheet.write(row, 0, column.as_str())?;
+        sheet.write(row, 1, key.as_str())?;
+        sheet.write(row, 2, meaning.as_str())?;
+    }
+    sheet.set_column_width(0, 40)?.set_column_width(1, 48)?.set_column_width(2, 120)?;
+    Ok(())
+}
+
 /// Names and values of one result, a row each.
 fn pairs(
     sheet: &mut Worksheet,
@@ -63,7 +79,7 @@ fn pairs(
 ) -> Result<(), XlsxError> {
     sheet.set_name(title)?;
     titles(sheet, heading, &[first, "Value"])?;
-    for (row, (name, cell)) in (1..).zip(rows) {
+    for (row, Row { name, cell, .. }) in (1..).zip(rows) {
         sheet.write(row, 0, name.as_str())?;
         put(sheet, row, 1, cell)?;
     }

@@ -333,9 +333,10 @@ impl<H: Latencies> Autoscaler<H> {
         let reason = match self.stopped {
             true => reason,
             false => format!(
-                "the run ended after {} steps, before the search was over: give it a longer \
+                "the run ended after {} {}, before the search was over: give it a longer \
                  --duration, and more requests if --max-requests ended it",
-                self.entries.len()
+                self.entries.len(),
+                if self.entries.len() == 1 { "step" } else { "steps" }
             ),
         };
         Conclusion {

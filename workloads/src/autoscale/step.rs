@@ -73,7 +73,7 @@ pub struct StorageLoad {
 }
 
 /// Measurements at one user count.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct StepResult {
     /// Number of users that the step was measured with.
     pub users: u32,

@@ -32,6 +32,8 @@ pub struct ShareGptLimits {
 
 /// Largest text of one conversation: far above any published one.
 const CONVERSATION_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a file's beginning that an error shows.
+const BEGIN_BYTES: u64 = 60;
 /// Conversations without a turn that may follow each other: a few seconds of reading.
 const UNUSABLE_MAX: u64 = 10_000_000;
 /// Memory of a turn: its lengths and, at worst, its conversation's end, in lists that may have
@@ -54,9 +56,13 @@ struct Message {
 /// # Errors
 /// The text is not a JSON array (line and column), or has no conversation with an answer.
 pub fn read_sharegpt(
-    reader: impl Read,
+    mut reader: impl Read,
     limits: &ShareGptLimits,
 ) -> Result<(Dataset, Skipped), Error> {
+    let mut begin = Vec::new();
+    let read = reader.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin);
+    read.map_err(|error| Error::new(format!("the ShareGPT dataset can't be read: {error}")))?;
+    let reader = begin.as_slice().chain(reader);
     let since_last = Rc::new(Cell::new(0));
     let bounded = Bounded {
         reader,
@@ -73,7 +79,12 @@ pub fn read_sharegpt(
     if let Err(error) = read
         && (enough == 0 || collect.dataset.len() < enough)
     {
-        return Err(Error::new(format!("not a ShareGPT dataset: {error}")));
+        // An error of the first line may be one of the whole file, and then its place says little.
+        let begins = match error.line() {
+            0 | 1 => format!("; the file begins with {}", shown(&begin)),
+            _ => String::new(),
+        };
+        return Err(Error::new(format!("not a ShareGPT dataset: {error}{begins}")));
     }
     if collect.dataset.is_empty() {
         return Err(collect.skipped.nothing_left(
@@ -82,6 +93,13 @@ pub fn read_sharegpt(
         ));
     }
     Ok((collect.dataset, collect.skipped))
+}
+
+/// The beginning of a file as it can be printed, without its line breaks.
+fn shown(begin: &[u8]) -> String {
+    let text = String::from_utf8_lossy(begin);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    format!("{:?}", words.join(" "))
 }
 
 struct Collect<'a> {
@@ -143,7 +161,7 @@ impl Collect<'_> {
     /// The turns of a conversation: a human's message that is answered at once.
     fn turns(&self, raw: &str) -> Result<Vec<TurnTokens>, String> {
         let conversation: Conversation =
-            serde_json::from_str(raw).map_err(|error| error.to_string())?;
+            serde_json::from_str(raw).map_err(|error| format!("{error} of the conversation"))?;
         let is_human = |message: &Message| matches!(message.from.as_str(), "human" | "user");
         let is_answer =
             |message: &Message| matches!(message.from.as_str(), "gpt" | "assistant" | "chatgpt");

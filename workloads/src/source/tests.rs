@@ -108,6 +108,18 @@ fn a_file_that_is_no_burstgpt_trace_says_so() {
 }
 
 #[test]
+fn what_is_no_array_of_conversations_is_shown_with_its_place() {
+    let of = |text: &str| read_sharegpt(text.as_bytes(), &limits(0)).unwrap_err().to_string();
+    let text = of("{\"a\":\n 1}");
+    for part in ["expected an array", "begins with \"{\\\"a\\\": 1}\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(of("version x\n").contains("begins with \"version x\""), "{}", of("version x"));
+    let later = of("[\n{\"conversations\": []},\n{\"conversations\" 1}]");
+    assert!(later.contains("at line 3 column 18") && !later.contains("begins"), "{later}");
+}
+
+#[test]
 fn sharegpt_pairs_are_turns_cut_to_their_limits() {
     let long = "x".repeat(50_000);
     let text = format!(
