@@ -59,9 +59,9 @@ pub(super) struct RawRing<D: Dialect> {
     has_thread: bool,
     /// Entries that the kernel has not taken, oldest first, by their tokens.
     untaken: VecDeque<u64>,
-    /// Number of them, the oldest, that have begun: an enter has offered them.
+    /// Number of them, the oldest, that an enter has offered to the kernel.
     begun: usize,
-    /// The youngest of them, for which the submission queue has no place.
+    /// The youngest of them: the submission queue has no place for these yet.
     waiting: VecDeque<D::Entry>,
     /// Entries that the kernel has taken and not completed, the doorbell's poll too.
     in_kernel: u32,
@@ -70,7 +70,7 @@ pub(super) struct RawRing<D: Dialect> {
     /// The errno with which the kernel refused to take any more; 0 while it takes them.
     refusal: i32,
     patience: Patience,
-    /// Calls of `io_uring_enter` so far, and those that a submission thread that is awake makes
+    /// Calls of `io_uring_enter` so far, with those that a submission thread that was awake made
     /// needless.
     pub(super) enters: u64,
 }

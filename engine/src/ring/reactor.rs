@@ -35,8 +35,8 @@ pub trait Parker {
 const LARGE_IO_BYTES: u32 = 64 << 10;
 
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion, `D` how the kernel
-/// is asked for it. What happens when the kernel refuses I/O is said in [`RawRing`]; a device that
-/// is silent is for whoever looks at [`Ring::oldest_in_flight`].
+/// is asked for it. I/Os that the kernel refuses complete with its errno; a device that is silent
+/// shows in [`Ring::oldest_in_flight`].
 pub struct Ring<B: 'static, D: Dialect = Files> {
     raw: RefCell<RawRing<D>>,
     dialect: D,
