@@ -51,6 +51,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
+    host::heed_address_space();
     if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
         return ended(Err(anyhow::Error::from(error).context("cannot install a signal handler")));
     }

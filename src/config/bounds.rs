@@ -10,7 +10,7 @@ use super::check::Check;
 use super::names::Names;
 use super::values::Auto;
 use super::{Facts, GpuBackend, Origin, Plan, Traffic};
-use crate::host::{MemoryRoom, human};
+use crate::host::{ARENAS_ADDRESSES, MemoryRoom, human};
 use crate::precondition::THREAD_BYTES;
 
 /// Memory of a shard of a real run beside its buffers, bytes: its histograms, executor, rings and
@@ -19,12 +19,13 @@ use crate::precondition::THREAD_BYTES;
 const SHARD_BYTES: u64 = 3 << 20;
 /// The same of a simulated one. Measured: 8 shards take 54 MiB more than one.
 const SHARD_SIMULATED_BYTES: u64 = 8 << 20;
-/// Addresses that a thread takes, bytes: its stack, 8 MiB, and an arena of glibc's `malloc`, 64.
-const THREAD_ADDRESSES: u64 = 72 << 20;
+/// Addresses that a thread takes, bytes: its stack, 2 MiB in most, and its guard pages.
+const THREAD_ADDRESSES: u64 = 3 << 20;
 /// Threads of a shard: its own, and one of its executor's for what blocks.
 const SHARD_THREADS: u64 = 2;
-/// Threads that the program has besides: its own, signals, two that take space for the tiers.
-const OTHER_THREADS: u64 = 4;
+/// Threads that the program has besides: two of its own, and those for signals, answers, notices,
+/// space, memory and directories. Measured: 8.
+const OTHER_THREADS: u64 = 12;
 /// Shards for each core. Measured on 2 cores: 10 s runs of 256 and of 512 shards end after 12 to
 /// 15 s, without a stall.
 const SHARDS_A_CORE_MAX: u64 = 256;
@@ -88,7 +89,8 @@ pub(super) fn smaller_cpu_tier(
         return None;
     }
     if room.is_address_space() {
-        others += (u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS) * THREAD_ADDRESSES;
+        let threads = u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS;
+        others += threads * THREAD_ADDRESSES + ARENAS_ADDRESSES;
     }
     if others > room.asked_bytes_max() {
         return None;

@@ -28,5 +28,7 @@ pub use overdue::Overdue;
 pub use pipe::{
     InputFile, is_strange_pipe, open_plain, open_to_read, read_text, try_output, write_output,
 };
-pub use room::{MemoryRoom, Room, counted, human, human_apart};
+pub use room::{
+    ARENAS_ADDRESSES, MemoryRoom, Room, counted, heed_address_space, human, human_apart,
+};
 pub use screen::{live_line, terminal_columns};

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_engine::buffer::bound_arenas;
 use ringfall_engine::units::GIB;
 use rustix::process::{Resource, getrlimit};
 
@@ -173,6 +174,19 @@ fn memory_of(meminfo: &str) -> Option<MemoryRoom> {
     let total = super::machine::kib_of(meminfo, "MemTotal").unwrap_or(bytes);
     let left = (total / LEFT_SHARE).max(LEFT_BYTES_MIN);
     Some(MemoryRoom::leaving(left, bytes, "MemAvailable".to_owned()))
+}
+
+/// Most arenas of `malloc` where addresses are limited: one for each of the threads that allocate all
+/// the time, on two cores.
+const ARENAS_MAX: u8 = 2;
+/// Addresses that those arenas take, bytes: 64 MiB each, and as much again to align them.
+pub const ARENAS_ADDRESSES: u64 = ARENAS_MAX as u64 * (128 << 20);
+
+/// Keeps `malloc` from reserving most of the address space where it is limited (`ulimit -v`).
+pub fn heed_address_space() {
+    if getrlimit(Resource::As).current.is_some() {
+        bound_arenas(ARENAS_MAX);
+    }
 }
 
 /// `ulimit -v`: what is not mapped yet of the address space that is allowed.

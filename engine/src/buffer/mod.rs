@@ -3,6 +3,7 @@
 //! chunks that go from thread to thread.
 
 mod aligned;
+mod arenas;
 mod chunk;
 mod mapping;
 mod memory;
@@ -11,6 +12,7 @@ mod pool;
 mod tickets;
 
 pub use aligned::AlignedBytes;
+pub use arenas::bound_arenas;
 pub use chunk::{Chunk, ChunkPool};
 pub use mapping::{Mapping, PageKind, SMALL_PAGES};
 pub use memory::{IoMemory, Lender, MemoryPlace};
