@@ -29,4 +29,4 @@ pub use pipe::{
     InputFile, is_strange_pipe, open_plain, open_to_read, read_text, try_output, write_output,
 };
 pub use room::{MemoryRoom, Room, counted, human, human_apart};
-pub use screen::{live_line, terminal_columns};
+pub use screen::{ProgressLine, is_stream_watched, terminal_columns};
