@@ -114,7 +114,7 @@ fn leave() -> ! {
     });
     let left = left.recv_timeout(PATIENCE).unwrap_or(all);
     stderr::tell(format_args!("{}", told(&left)));
-    let _settled = beside(outlet::settle).recv_timeout(PATIENCE);
+    outlet::flush(PATIENCE);
     signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))
 }
 

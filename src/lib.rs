@@ -181,15 +181,8 @@ fn replay_plan(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Plan, InputEr
     config::resolve(&options, file.as_ref(), &facts)
 }
 
-/// Writes a page; a reader that has seen enough (`| head`) is no failure.
 fn page(text: &str) -> Exit {
-    match outlet::write_page(Stream::Out, text) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            crate::stderr::tell(format_args!("error: standard output: {error}"));
-            Exit::Failed
-        }
-        _ => Exit::Done,
-    }
+    ended(commands::write_out(Stream::Out, text))
 }
 
 /// An error and what it came from, in one line; the engine's errors in the program's words.

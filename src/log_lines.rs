@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::config::LogLevel;
 use crate::escape::terminal;
 use crate::host::is_watched;
-use crate::outlet::{Stream, notices};
+use crate::outlet::{Notices, Stream};
 use crate::show::Style;
 
 /// Logs to standard error from this level on.
@@ -26,7 +26,7 @@ pub(crate) fn log_to_stderr(level: LogLevel) {
     let style = Style::for_output(is_watched(&std::io::stderr()));
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(|| notices(Stream::Err))
+        .with_writer(|| Notices(Stream::Err))
         // Of a line that can't be written it would tell standard error, and panic when it can't.
         .log_internal_errors(false)
         .event_format(LogLine { style });

@@ -1,10 +1,12 @@
 //! Runs that did not end, a test each, named after what held them up.
 
 use std::fs::File;
+use std::io::Read as _;
 #[cfg(feature = "objects")]
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,12 +37,30 @@ fn start_on(terminal: &OwnedFd, scratch: &Scratch, more: &[&str]) -> Child {
 
 #[test]
 fn a_stopped_terminal_held_up_the_run() {
-    let scratch = Scratch::new("stopped-terminal");
-    let (_master, terminal) = stopped_terminal();
-    let ended = finish(start_on(&terminal, &scratch, &["--duration", "1"]));
-    assert_eq!(ended.status.code(), Some(0));
-    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&false.into()));
-    assert_eq!(scratch.leftovers(), [""; 0]);
+    for trials in ["1", "2"] {
+        let scratch = Scratch::new("stopped-terminal");
+        let (master, terminal) = stopped_terminal();
+        let more = ["--duration", "1", "--trials", trials];
+        let mut child = start_on(&terminal, &scratch, &more);
+        wait_until("the results are written", || scratch.file("result.json").exists());
+        let has_store = || scratch.leftovers().iter().any(|name| name == "store");
+        wait_until("the data is deleted", || !has_store());
+        // The program then waits until somebody reads the page.
+        std::thread::sleep(Duration::from_secs(3));
+        assert!(child.try_wait().unwrap().is_none());
+        tcflow(&terminal, Action::OOn).unwrap();
+        drop(terminal);
+        let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
+        let mut master = File::from(master);
+        // Fails when the last of the terminal's ends is closed.
+        while let Ok(length @ 1..) = master.read(&mut piece) {
+            shown.extend_from_slice(&piece[..length]);
+        }
+        assert_eq!(finish(child).status.code(), Some(0));
+        let shown = String::from_utf8(shown).unwrap();
+        let (banner, page) = (shown.find("workload  tiny-1b"), shown.find("results      "));
+        assert!(banner.is_some() && page > banner, "{shown}");
+    }
 }
 
 #[test]
@@ -64,7 +84,12 @@ fn results_to_a_stopped_terminal_held_up_the_end() {
     let mut command = scratch.run_command(&["--duration", "1", "--quiet"]);
     command.args(["--output", "/dev/stdout"]);
     command.stdout(Stdio::from(terminal)).stderr(Stdio::piped());
-    let ended = finish(command.spawn().unwrap());
+    let child = command.spawn().unwrap();
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
+    // Long enough for it to wait for the terminal.
+    std::thread::sleep(Duration::from_secs(4));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = finish(child);
     assert_fails(&ended, 1, &["can't be written to /dev/stdout", "nobody reads it"]);
     assert_eq!(scratch.leftovers(), [""; 0]);
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use super::late::Limits;
 use super::locks::Locks;
@@ -44,7 +45,7 @@ fn batch(directory: &Directory, jobs: Vec<Job>) -> Batch {
 }
 
 fn quiet() -> Screen {
-    Screen::to(Box::new(std::io::sink()), Box::new(std::io::sink()), false, true)
+    Screen::new(true)
 }
 
 /// Runs it to its end: the report, and a word for each row of the table.
@@ -213,10 +214,10 @@ fn as_many_run_at_once_as_may() {
 #[test]
 fn the_screen_says_what_it_takes_and_the_table_grows() {
     #[derive(Clone, Default)]
-    struct Shared(std::rc::Rc<RefCell<Vec<u8>>>);
+    struct Shared(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.borrow_mut().extend(bytes);
+            self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
         }
         fn flush(&mut self) -> std::io::Result<()> {
@@ -225,13 +226,13 @@ fn the_screen_says_what_it_takes_and_the_table_grows() {
     }
     let directory = Directory::new("screen");
     let (table, progress) = (Shared::default(), Shared::default());
-    let mut screen = Screen::to(Box::new(table.clone()), Box::new(progress.clone()), true, false);
+    let mut screen = Screen::to(Box::new(table.clone()), Box::new(progress.clone()));
     let jobs = vec![job("a", WORKS), job("b", "exit 3")];
     let report = batch(&directory, jobs).run(&|| false, &mut screen, &mut |ended| {
         vec![format!("row\u{1b}[2J {} {}", ended.place, ended.job.name)]
     });
     assert_eq!(report.unwrap().failed(), 1);
-    let text = |shared: &Shared| String::from_utf8(shared.0.borrow().clone()).unwrap();
+    let text = |shared: &Shared| String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
     assert_eq!(text(&table), "row\\u{1b}[2J 0 a\nrow\\u{1b}[2J 1 b\n");
     let told = text(&progress);
     assert!(told.starts_with("2 runs: about 2 s; results in "), "{told}");

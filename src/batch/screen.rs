@@ -2,16 +2,15 @@
 //! terminal, and the rows of the caller's table.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
-use crate::escape::{terminal, terminal_page};
-use crate::host::{is_watched, live_line};
-use crate::outlet::{Stream, notices};
+use ringfall_engine::clock::Nanos;
 
-/// Interval at which the line changes on a terminal.
-const LIVE_PERIOD: Duration = Duration::from_millis(500);
-/// Interval between lines elsewhere.
-const PLAIN_PERIOD: Duration = Duration::from_secs(60);
+use crate::escape::terminal_page;
+use crate::host::ProgressLine;
+use crate::outlet::{Notices, Stream};
+
+/// Interval between lines where there is no terminal.
+const PLAIN_PERIOD: Nanos = Nanos::from_secs(60);
 /// Names of running jobs on the line.
 const NAMES_SHOWN: usize = 2;
 
@@ -35,76 +34,47 @@ pub(super) struct Standing {
 /// The table goes to one writer, progress to the other.
 pub struct Screen {
     table: Box<dyn Write>,
-    progress: Box<dyn Write>,
-    live: bool,
+    progress: ProgressLine,
     quiet: bool,
-    next: Option<Instant>,
-    shown: bool,
 }
 
 impl Screen {
     /// The table on standard output, progress on standard error. `quiet`: neither.
     #[must_use]
     pub fn new(quiet: bool) -> Screen {
-        let live = is_watched(&std::io::stderr());
-        let (table, progress) = (notices(Stream::Out), notices(Stream::Err));
-        Screen::to(Box::new(table), Box::new(progress), live, quiet)
+        let progress = ProgressLine::new(Stream::Err, quiet, Some(PLAIN_PERIOD));
+        Screen { table: Box::new(Notices(Stream::Out)), progress, quiet }
     }
 
-    pub(super) fn to(
-        table: Box<dyn Write>,
-        progress: Box<dyn Write>,
-        live: bool,
-        quiet: bool,
-    ) -> Screen {
-        Screen { table, progress, live, quiet, next: None, shown: false }
+    #[cfg(test)]
+    pub(super) fn to(table: Box<dyn Write>, progress: Box<dyn Write + Send>) -> Screen {
+        let progress = ProgressLine::to(progress, true, Some(PLAIN_PERIOD));
+        Screen { table, progress, quiet: false }
     }
 
     /// Writes lines of the table; what may be in them is obeyed by no terminal. A reader that has
     /// seen enough ends nothing.
     pub fn lines(&mut self, lines: &[String]) {
-        self.clear();
+        self.progress.clear();
         if !self.quiet {
-            for line in lines {
-                let _nobody_may_read_it =
-                    self.table.write_all(terminal_page(&format!("{line}\n")).as_bytes());
-            }
-            let _nobody_may_read_it = self.table.flush();
+            let page: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let _nobody_may_read_it = self.table.write_all(terminal_page(&page).as_bytes());
         }
     }
 
     /// Says something that is no row of the table.
     pub(super) fn tell(&mut self, line: &str) {
-        self.clear();
-        if !self.quiet {
-            let _nobody_may_read_it = writeln!(self.progress, "{}", terminal(line));
-        }
+        self.progress.tell(line);
     }
 
     /// Shows where the batch is, if it is time to.
     pub(super) fn show(&mut self, standing: impl FnOnce() -> Standing) {
-        let now = Instant::now();
-        let first = if self.live { now } else { now + PLAIN_PERIOD };
-        if self.quiet || now < *self.next.get_or_insert(first) {
-            return;
-        }
-        self.next = Some(now + if self.live { LIVE_PERIOD } else { PLAIN_PERIOD });
-        let line = terminal(&line(&standing()));
-        let _nobody_may_read_it = if self.live {
-            self.shown = true;
-            write!(self.progress, "{}", live_line(&line)).and_then(|()| self.progress.flush())
-        } else {
-            writeln!(self.progress, "{line}")
-        };
+        self.progress.show_if_due(|| line(&standing()));
     }
 
-    /// Takes the live line away, and has the next one come at once.
+    /// Takes the live line away.
     pub(super) fn clear(&mut self) {
-        if std::mem::take(&mut self.shown) {
-            let _nobody_may_read_it =
-                write!(self.progress, "{}", live_line("")).and_then(|()| self.progress.flush());
-            self.next = None;
-        }
+        self.progress.clear();
     }
 }
 

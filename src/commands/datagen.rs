@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use ringfall_engine::fill::{ContentName, NamedContent};
@@ -19,14 +19,13 @@ use crate::datagen::{
 };
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
-use crate::host::{Room, counted, human, is_watched, live_line};
+use crate::host::{ProgressLine, Room, counted, human};
 use crate::interrupt::Interrupt;
+use crate::outlet::Stream;
 use crate::results::write_json;
 
 /// Smallest and largest block among which duplicates are counted, bytes.
 const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
-/// Interval at which the progress line changes.
-const PERIOD: Duration = Duration::from_millis(500);
 
 /// Runs the subcommand.
 ///
@@ -249,39 +248,22 @@ fn finish(
     if json { super::print_json(result) } else { super::print(&page()) }
 }
 
-/// One line on a terminal that is rewritten; elsewhere there is none.
-struct Line {
-    live: bool,
-    shown: Mutex<Option<Instant>>,
-}
+/// Progress of several threads, on a terminal alone.
+struct Line(Mutex<ProgressLine>);
 
 impl Line {
-    fn new(is_silent: bool) -> Line {
-        Line { live: !is_silent && is_watched(&std::io::stderr()), shown: Mutex::new(None) }
+    fn new(is_quiet: bool) -> Line {
+        Line(Mutex::new(ProgressLine::new(Stream::Err, is_quiet, None)))
     }
 
     fn show(&self, text: impl FnOnce() -> String) {
-        if !self.live {
-            return;
-        }
         // Who finds it locked leaves it to whoever shows.
-        let Ok(mut shown) = self.shown.try_lock() else { return };
-        if shown.is_none_or(|at| at.elapsed() >= PERIOD) {
-            *shown = Some(Instant::now());
-            rewrite(&text());
+        if let Ok(mut line) = self.0.try_lock() {
+            line.show_if_due(text);
         }
     }
 
-    fn end(&self) {
-        if self.live {
-            rewrite("");
-        }
+    fn end(self) {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).clear();
     }
-}
-
-fn rewrite(text: &str) {
-    use std::io::Write as _;
-    let mut out = crate::outlet::notices(crate::outlet::Stream::Err);
-    // Nobody may read it any more; the work goes on.
-    let _told = write!(out, "{}", live_line(text)).and_then(|()| out.flush());
 }

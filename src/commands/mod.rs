@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use anyhow::Context as _;
 use ringfall_engine::tier::gpu::GpuMemory as _;
 use ringfall_engine::tier::gpu::cuda::CudaMemory;
 use serde::Serialize;
@@ -47,7 +48,7 @@ pub fn tell(sentences: &[String]) {
 
 /// Writes a page to standard output.
 fn print(page: &str) -> anyhow::Result<Exit> {
-    write_out(&escape::terminal_page(page))
+    write_out(Stream::Out, &escape::terminal_page(page))
 }
 
 /// Writes a value as JSON to standard output.
@@ -55,23 +56,13 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
     let mut text = Vec::new();
     write_text(value, &mut text)?;
     text.push(b'\n');
-    write_out(&escape::json(&String::from_utf8(text)?))
+    write_out(Stream::Out, &escape::json(&String::from_utf8(text)?))
 }
 
-/// A reader that has seen enough (`| head`) is no failure.
-fn write_out(text: &str) -> anyhow::Result<Exit> {
-    match outlet::write_page(Stream::Out, text) {
-        Err(error) if !has_reader_left(&error) => {
-            Err(anyhow::Error::from(error).context("standard output"))
-        }
-        _ => Ok(Exit::Done),
-    }
-}
-
-/// Whether a stream failed because nobody reads it any more: its pipe has no reader, or its
-/// terminal was closed or stopped.
-fn has_reader_left(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::BrokenPipe
+/// Writes a page to that stream.
+pub(crate) fn write_out(stream: Stream, page: &str) -> anyhow::Result<Exit> {
+    outlet::write_page(stream, page).with_context(|| stream.name())?;
+    Ok(Exit::Done)
 }
 
 /// Facts about this machine that decide the flags of workloads; the data goes to `cache_dir`, if

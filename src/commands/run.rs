@@ -1,7 +1,7 @@
 //! `ringfall run`: from a plan to a result.
 
 use std::ffi::OsStr;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_workloads::source::ValidationTrace;
 
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
-use crate::escape::{terminal, terminal_path};
+use crate::escape::terminal;
 use crate::exit::Exit;
 use crate::facts::Roofline;
 use crate::group::Group;
@@ -42,7 +42,7 @@ pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart
 use outputs::{check_outputs, refuse_inputs, write_results};
 pub(super) use ranks::share_below;
 use result::result_of;
-use screen::{output, show, stream, unless_reader_left};
+use screen::{progress_line, show, stream};
 pub(super) use settings::cores_near;
 use teller::{Teller, WasRead};
 pub(super) use together::or_tell_ranks;
@@ -96,7 +96,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         Ok(Together { is_told_elsewhere: true, .. }) => Ok(()),
         _ => show(plan, &result, &document, written.is_ok()),
     };
-    unless_reader_left(told)?;
+    told?;
     written?;
     heed_cleaning(&result, cleaned, &interrupt)?;
     let exit = exit_of(&result, &interrupt);
@@ -184,11 +184,9 @@ struct Sources {
 impl Sources {
     fn open(plan: &Plan, reading: &Reading) -> Result<Sources> {
         let validation = source::open_validation(plan, reading)?;
-        if let (Traffic::ShareGpt { path, .. }, false) = (&plan.traffic, plan.quiet) {
+        if let Traffic::ShareGpt { path, .. } = &plan.traffic {
             // A large one takes a minute to count.
-            unless_reader_left(
-                writeln!(output(plan), "reading {}…", terminal_path(path)).map_err(Into::into),
-            )?;
+            progress_line(plan).tell(&format!("reading {}…", path.display()));
         }
         let roofline = match &plan.roofline {
             Some(RooflineFrom::File(path)) => {

@@ -6,7 +6,6 @@ mod sweep;
 mod table;
 mod vram;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,14 +21,14 @@ use super::run::{
 };
 use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
-use crate::escape::{terminal, terminal_path};
+use crate::escape::terminal_path;
 use crate::exit::Exit;
 use crate::facts::{Measured, Roofline};
 use crate::group::Group;
-use crate::host::{Machine, Room, human, is_watched, live_line};
+use crate::host::{Machine, ProgressLine, Room, human};
 use crate::interrupt::Interrupt;
 use crate::objects::Place;
-use crate::outlet::{self, Stream};
+use crate::outlet::Stream;
 use crate::results::document::ResultFile;
 use crate::results::write_json;
 use crate::run::FleetError;
@@ -197,7 +196,7 @@ fn search(
     // All of them, before the first error is returned.
     let removed: Vec<_> = stores.into_iter().map(Store::remove).collect();
     let removed: Result<(), _> = removed.into_iter().collect();
-    teller.end_line();
+    teller.progress.clear();
     let found = match found {
         Err(SaturateError::Interrupted) => {
             crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
@@ -249,13 +248,13 @@ fn find_all(
         let file = &store.drives[0].file;
         teller.begin(&machine, store.path(), &settings, 1);
         alone.push(find(file, &settings, machine, interrupt, teller)?);
-        teller.end_line();
+        teller.progress.clear();
         files.push(Arc::clone(file));
     }
     match alone.len() {
         1 => Ok(alone.remove(0)),
         drives => {
-            teller.line(&format!("all {drives} drives at the same time"));
+            teller.progress.tell(&format!("all {drives} drives at the same time"));
             let limit = settings.time_limit_s.map(|seconds| Duration::from_secs(seconds.into()));
             let until = limit.map(|limit| began + limit);
             together(&files, alone, settings, until, interrupt, teller)
@@ -430,8 +429,7 @@ fn polling(args: &SaturateArgs) -> Polling {
 
 /// Shows how far it is.
 struct Teller {
-    out: Option<Box<dyn Write>>,
-    live: bool,
+    progress: ProgressLine,
     /// Whether NVMe commands are sent.
     is_passthrough: bool,
     /// When the time that the user gave is over.
@@ -442,15 +440,10 @@ struct Teller {
 
 impl Teller {
     fn new(args: &SaturateArgs, is_silent: bool) -> Teller {
-        let live = match args.json {
-            true => is_watched(&std::io::stderr()),
-            false => is_watched(&std::io::stdout()),
-        };
         let limit = args.time_limit.map(|seconds| Duration::from_secs(u64::from(seconds)));
         let until = limit.map(|limit| Instant::now() + limit);
         Teller {
-            out: (!args.quiet && !is_silent).then(|| out(args)),
-            live,
+            progress: progress_line(args, is_silent),
             is_passthrough: args.nvme_passthrough,
             until,
             shown: String::new(),
@@ -461,7 +454,7 @@ impl Teller {
         let device = machine.device.as_ref();
         let name = device.map_or("no block device", |device| device.name.as_str());
         let model = device.and_then(|device| device.model.as_deref()).unwrap_or("");
-        self.line(&format!(
+        self.progress.tell(&format!(
             "limits of {} ({name}{}{model}), {:.2} GiB of it, {} threads{}{}",
             path.display(),
             if model.is_empty() { "" } else { ", " },
@@ -472,25 +465,8 @@ impl Teller {
         ));
     }
 
-    fn line(&mut self, text: &str) {
-        if let Some(out) = &mut self.out {
-            // A closed pipe must not end a measurement whose result goes to a file.
-            let _told = writeln!(out, "{}", terminal(text));
-        }
-    }
-
-    fn live_line(&mut self, text: &str) {
-        if let (Some(out), true) = (&mut self.out, self.live) {
-            let _told = write!(out, "{}", live_line(&terminal(text))).and_then(|()| out.flush());
-        }
-    }
-
-    fn end_line(&mut self) {
-        self.live_line("");
-    }
-
     /// Shows the progress, with the time left where there is a limit.
-    fn progress(&mut self, text: String) {
+    fn show(&mut self, text: String) {
         self.shown = text;
         self.waiting();
     }
@@ -499,7 +475,7 @@ impl Teller {
 impl Watcher for Teller {
     fn measured(&mut self, read_percent: u32, measured: &Measured, confirmed: bool) {
         let what = if confirmed { "best of" } else { "trying" };
-        self.progress(format!(
+        self.show(format!(
             "{what} {}: {} × {} deep: {:.2} GiB/s, {:.0} IOPS",
             direction(read_percent),
             size(measured.io_bytes),
@@ -511,13 +487,13 @@ impl Watcher for Teller {
 
     fn preparing(&mut self, done_bytes: u64, of_bytes: u64) {
         let (done, of) = (gib(done_bytes), gib(of_bytes));
-        self.progress(format!("filling the range first: {done:.1} of {of:.1} GiB"));
+        self.show(format!("filling the range first: {done:.1} of {of:.1} GiB"));
     }
 
     fn waiting(&mut self) {
         let left = time_left(self.until, Instant::now());
         let line = format!("{}{left}", self.shown);
-        self.live_line(&line);
+        self.progress.rewrite(&line);
     }
 }
 
@@ -529,8 +505,8 @@ fn time_left(until: Option<Instant>, now: Instant) -> String {
     })
 }
 
-fn out(args: &SaturateArgs) -> Box<dyn Write> {
-    Box::new(outlet::notices(stream(args)))
+fn progress_line(args: &SaturateArgs, is_silent: bool) -> ProgressLine {
+    ProgressLine::new(stream(args), args.quiet || is_silent, None)
 }
 
 /// Stream of the text for people: standard output, unless the JSON goes there.
@@ -547,10 +523,8 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
     }
     let page = table(roofline);
     let page = format!("{page}  limits       {}\n", terminal_path(output));
-    match outlet::write_page(stream(args), &page) {
-        Err(error) if !super::has_reader_left(&error) => Err(error.into()),
-        _ => Ok(()),
-    }
+    super::write_out(stream(args), &page)?;
+    Ok(())
 }
 
 #[cfg(test)]

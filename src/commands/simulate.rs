@@ -14,7 +14,7 @@ use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Pl
 use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::outlet::{self, Stream};
+use crate::outlet::Stream;
 use crate::results::write_text;
 use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
 
@@ -166,13 +166,8 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
         super::print_json(&what_if)?;
     }
     if !plan.quiet {
-        let page = page(&what_if, plan);
-        if plan.json {
-            // A reader that left has seen enough.
-            let _told = outlet::write_page(Stream::Err, &terminal_page(&page));
-        } else {
-            super::print(&page)?;
-        }
+        let to = if plan.json { Stream::Err } else { Stream::Out };
+        super::write_out(to, &terminal_page(&page(&what_if, plan)))?;
     }
     Ok(exit)
 }

@@ -17,7 +17,8 @@ pub fn interrupted_cores(numbers: &str) -> BTreeSet<usize> {
     interrupted_below(Path::new("/sys"), Path::new("/proc"), numbers)
 }
 
-fn interrupted_below(sys: &Path, proc: &Path, numbers: &str) -> BTreeSet<usize> {
+/// The same, with other places for `/sys` and `/proc`.
+pub(super) fn interrupted_below(sys: &Path, proc: &Path, numbers: &str) -> BTreeSet<usize> {
     let device = whole_disk(sys, numbers).and_then(|disk| disk.join("device").canonicalize().ok());
     let Some(device) = device else { return BTreeSet::new() };
     let lists = device.ancestors().take(LEVELS).map(|directory| directory.join("msi_irqs"));

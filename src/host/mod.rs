@@ -31,4 +31,4 @@ pub use pipe::{
 pub use room::{
     ARENAS_ADDRESSES, MemoryRoom, Room, counted, heed_address_space, human, human_apart,
 };
-pub use screen::{live_line, terminal_columns};
+pub use screen::{ProgressLine, is_stream_watched, terminal_columns};

@@ -197,8 +197,8 @@ impl Read for InputFile {
 
 /// Writes all of it to a file that results go to, whole and in place of what is there, or not at
 /// all; directories that are missing are made. What is there and is no plain file (a device, a
-/// pipe, a terminal) is written to, and waited for as standard output is: until a signal comes, or
-/// for 2 s where it is a terminal.
+/// pipe, a terminal) is written to, and waited for as standard output is, until a signal
+/// comes.
 ///
 /// # Errors
 /// The system's error; [`ErrorKind::TimedOut`] when nobody reads it.
@@ -206,7 +206,7 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
     let spot = Spot::make(path)?;
     match spot.is_for_file()? {
         true => spot.replace(&|out| out.write_all(bytes)),
-        false => crate::outlet::write_beside(&open_to_write(&spot)?, bytes),
+        false => crate::outlet::write_all(open_to_write(&spot)?, bytes),
     }
 }
 
@@ -224,7 +224,7 @@ pub fn try_output(path: &Path, bytes: usize) -> Result<()> {
 }
 
 /// Opens what is there already and is no plain file (a device, a pipe) to write. Its writes don't
-/// wait: [`crate::outlet::write_beside`] does.
+/// wait: [`crate::outlet::write_all`] does.
 ///
 /// # Errors
 /// The system's error; a pipe without a reader is [`ErrorKind::BrokenPipe`].

@@ -1,4 +1,4 @@
-//! Results in a person's hands: the terminal and its progress line, pages, workbooks, a fio job.
+//! Results in a person's hands: the terminal, pages, workbooks, a fio job.
 //!
 //! Not here: computing figures or judging whether they can be trusted (`results`).
 
@@ -10,7 +10,7 @@ mod gpu;
 mod html;
 mod latency;
 mod mlperf;
-pub mod progress;
+mod progress;
 pub mod prose;
 mod sheet;
 mod suite;
@@ -27,6 +27,7 @@ pub use html::{
     write_what_if_html,
 };
 pub use mlperf::{MlperfRun, mlperf_text};
+pub use progress::progress_text;
 pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
 pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};

@@ -1,67 +1,11 @@
-//! Live progress: one line that is rewritten on a terminal, a line every 10 s elsewhere.
-
-use std::io::Write;
+//! Text of a run's progress.
 
 use ringfall_engine::clock::{Nanos, SECOND};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::gib;
 
-use crate::host::{counted, live_line};
+use crate::host::counted;
 use crate::run::{Phase, Progress};
-
-/// Period between updates of the line on a terminal.
-const LIVE_PERIOD: Nanos = Nanos::from_ms(500);
-/// Period between lines elsewhere.
-const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
-
-/// Shows how far a run has come: in place on a terminal, line by line elsewhere.
-pub struct ProgressLine<W: Write> {
-    out: W,
-    live: bool,
-    next: Nanos,
-    shown: bool,
-}
-
-impl<W: Write> ProgressLine<W> {
-    /// `live`: `out` is a terminal.
-    pub fn new(out: W, live: bool) -> ProgressLine<W> {
-        ProgressLine { out, live, next: Nanos::ZERO, shown: false }
-    }
-
-    /// Shows where the run is, if it is time to.
-    ///
-    /// # Errors
-    /// Returns the error of the writer.
-    pub fn show(&mut self, now: Nanos, progress: &Progress<'_>) -> std::io::Result<()> {
-        if self.next == Nanos::ZERO && !self.live {
-            self.next = now + PLAIN_PERIOD;
-        }
-        if now < self.next {
-            return Ok(());
-        }
-        self.next = now + if self.live { LIVE_PERIOD } else { PLAIN_PERIOD };
-        let line = line(progress);
-        if self.live {
-            write!(self.out, "{}", live_line(&line))?;
-            self.shown = true;
-        } else {
-            writeln!(self.out, "{line}")?;
-        }
-        self.out.flush()
-    }
-
-    /// Takes the live line away.
-    ///
-    /// # Errors
-    /// Returns the error of the writer.
-    pub fn finish(&mut self) -> std::io::Result<()> {
-        if std::mem::take(&mut self.shown) {
-            write!(self.out, "{}", live_line(""))?;
-            self.out.flush()?;
-        }
-        Ok(())
-    }
-}
 
 /// Text of the population's progress, and the time left at the pace so far.
 fn populating(progress: &Progress<'_>) -> String {
@@ -86,7 +30,9 @@ fn gathering(progress: &Progress<'_>) -> String {
     }
 }
 
-fn line(progress: &Progress<'_>) -> String {
+/// Text that says how far a run has come.
+#[must_use]
+pub fn progress_text(progress: &Progress<'_>) -> String {
     let Some(waiting) = &progress.waiting else { return line_of_phase(progress) };
     // In the place of figures, of which a slow drive gives none, and which leave no room.
     let far = match progress.phase {
@@ -138,49 +84,10 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::progress_text as line;
     use super::*;
     use crate::driver::ShardStatus;
     use crate::run::{SlowIos, Timeline};
-
-    fn shown(live: bool, seconds: &[u64]) -> String {
-        let mut out = Vec::new();
-        let mut progress = ProgressLine::new(&mut out, live);
-        let timeline = Timeline::default();
-        let status = ShardStatus {
-            queued: 1_000_000_000,
-            serving: 100_000,
-            errors: 999_999_999,
-            ..ShardStatus::default()
-        };
-        for second in seconds {
-            let left = 86_400 * SECOND;
-            let now = Progress {
-                phase: Phase::Measure,
-                left,
-                elapsed: Nanos::ZERO,
-                status,
-                timeline: &timeline,
-                users: Some(100_000),
-                awaits: "",
-                waiting: None,
-                is_interrupted: false,
-            };
-            progress.show(*second * SECOND, &now).unwrap();
-        }
-        progress.finish().unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn a_live_line_never_wraps_and_goes_away() {
-        let text = shown(true, &[1, 2]);
-        let lines: Vec<&str> = text.split('\r').collect();
-        assert!(lines.len() == 4 && !text.contains('\n'), "{text:?}");
-        for line in &lines {
-            assert!(line.trim_end_matches("\x1b[K").chars().count() <= 79, "{line:?}");
-        }
-        assert_eq!(lines.last(), Some(&"\x1b[K"));
-    }
 
     #[test]
     fn a_population_says_how_long_it_still_takes() {
@@ -265,12 +172,5 @@ mod tests {
         };
         assert_eq!(gathering("waiting for rank 2", Nanos::MAX), "waiting for rank 2");
         assert_eq!(gathering("", Nanos::from_ms(1_500)), "ready: the load begins in 2 s");
-    }
-
-    #[test]
-    fn elsewhere_a_plain_line_comes_every_ten_seconds() {
-        let text = shown(false, &[1, 2, 10, 11, 12, 20, 21]);
-        assert_eq!(text.lines().count(), 2, "{text:?}");
-        assert!(!text.contains('\x1b') && text.contains("86400 s"), "{text:?}");
     }
 }

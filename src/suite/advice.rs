@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::machine::{Engine, Place};
 use crate::escape;
-use crate::host::human;
+use crate::host::{counted, human};
 use crate::host::survey::{Disk, FileSystem, Survey};
 
 /// Importance of the advice.
@@ -77,6 +77,7 @@ pub fn advise(survey: &Survey, place: &Place, engine: &Engine, ring: &[Advice]) 
     }
     for drive in place.drives(survey) {
         scheduling(drive, engine, &mut all);
+        interrupts(drive, engine, &mut all);
         link(drive, &mut all);
         health(survey, drive, &mut all);
     }
@@ -340,6 +341,27 @@ fn scheduling(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
         let command = format!("echo 0 | sudo tee {}", queue_file(drive, "rotational"));
         all.push(advice(Weight::Minor, what).by(command));
     }
+}
+
+/// Shards that the drive does not interrupt are woken by way of a core that it does. Shards are
+/// pinned to the latter first (`host/numa.rs`), so this concerns those for which there are too few.
+fn interrupts(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
+    let cores = &drive.interrupted_cores;
+    let apart = (engine.shards as usize).saturating_sub(cores.len());
+    if cores.is_empty() || apart == 0 {
+        return;
+    }
+    let named: Vec<String> = cores.iter().map(usize::to_string).collect();
+    let what = format!(
+        "{} interrupts {} only ({}), and a run has {}: the others are woken by way of another core, \
+         which costs microseconds an I/O; where few are in flight, --shards {} may be faster",
+        drive.name,
+        counted(cores.len() as u64, "core"),
+        named.join(", "),
+        counted(u64::from(engine.shards), "shard"),
+        cores.len()
+    );
+    all.push(advice(Weight::Minor, what));
 }
 
 fn link(drive: &Disk, all: &mut Vec<Advice>) {

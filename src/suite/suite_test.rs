@@ -224,7 +224,7 @@ fn a_machine_set_well_gets_no_advice() {
 type Change = fn(&mut Survey);
 
 /// A change of the machine, the weight of the advice that it brings, words of it, and its command.
-const CHANGES: [(Change, Weight, &str, &str); 15] = [
+const CHANGES: [(Change, Weight, &str, &str); 16] = [
     (|s| s.kernel = Some("5.15.0".into()), Weight::Matters, "older than 6.1", ""),
     (
         |s| s.limits.io_uring_disabled = Some(2),
@@ -259,6 +259,12 @@ const CHANGES: [(Change, Weight, &str, &str); 15] = [
         Weight::Minor,
         "64 requests at a time, and a run keeps up to 256",
         "--queue-depth 16",
+    ),
+    (
+        |s| s.disks[2].interrupted_cores = vec![1],
+        Weight::Minor,
+        "nvme10n1 interrupts 1 core only (1), and a run has 4 shards",
+        "",
     ),
     (
         |s| {

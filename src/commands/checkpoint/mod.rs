@@ -26,7 +26,7 @@ use crate::config::InputError;
 use crate::exit::Exit;
 use crate::host::{Room, counted, human, reset_peak_rss};
 use crate::interrupt::Interrupt;
-use crate::outlet::{Stream, write_page};
+use crate::outlet::Stream;
 use crate::results::write_json;
 use place::{AnyTarget, with_target};
 use plan::{manifest, stream_settings};
@@ -303,10 +303,8 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
 fn show(stream: &StreamArgs, page: &str) -> Result<()> {
     let page = crate::escape::terminal_page(page);
     let to = if stream.json { Stream::Err } else { Stream::Out };
-    match write_page(to, &page) {
-        Err(error) if !super::has_reader_left(&error) => Err(error.into()),
-        _ => Ok(()),
-    }
+    super::write_out(to, &page)?;
+    Ok(())
 }
 
 fn save_settings(stream: &StreamArgs, job: &JobArgs, way: Way) -> Result<SaveSettings> {

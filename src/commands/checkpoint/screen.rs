@@ -1,20 +1,22 @@
 //! Progress display while chunks move, always on standard error: one line that is rewritten on a
 //! terminal, a line every 10 s elsewhere.
 
-use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use ringfall_engine::clock::Nanos;
 use ringfall_engine::units::gib;
 
 use crate::checkpoint::{Doing, Meter, Progress};
 use crate::cli::StreamArgs;
-use crate::host::{is_watched, live_line};
+use crate::host::ProgressLine;
 use crate::interrupt::Interrupt;
-use crate::outlet::{Stream, notices};
+use crate::outlet::Stream;
 
-/// Intervals at which the line changes, on a terminal and elsewhere.
-const PERIODS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
+/// Interval at which it is seen whether a line is due.
+const LOOK: Duration = Duration::from_millis(500);
+/// Period between lines where there is no terminal.
+const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
 /// Does something, and shows how far it is meanwhile.
 pub(super) fn watched<R: Send>(
@@ -26,18 +28,15 @@ pub(super) fn watched<R: Send>(
     if stream.quiet {
         return work();
     }
-    let live = is_watched(&std::io::stderr());
-    let period = PERIODS[usize::from(!live)];
+    let mut shown = ProgressLine::new(Stream::Err, false, Some(PLAIN_PERIOD));
     let (end, ended) = channel::<()>();
     std::thread::scope(|scope| {
         let watcher = std::thread::Builder::new().name("ringfall-progress".to_owned());
         let watcher = watcher.spawn_scoped(scope, move || {
-            while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                show(&line(&meter.progress(), interrupt.is_set()), live);
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                shown.show_if_due(|| line(&meter.progress(), interrupt.is_set()));
             }
-            if live {
-                show("", live);
-            }
+            shown.clear();
         });
         // Without a thread for it there is no progress, and that is all.
         drop(watcher);
@@ -45,15 +44,6 @@ pub(super) fn watched<R: Send>(
         drop(end);
         result
     })
-}
-
-fn show(line: &str, live: bool) {
-    let mut out = notices(Stream::Err);
-    // Nobody may read it any more; the work goes on.
-    let _told = match live {
-        true => write!(out, "{}", live_line(line)).and_then(|()| out.flush()),
-        false => writeln!(out, "{line}"),
-    };
 }
 
 fn line(progress: &Progress, is_ending: bool) -> String {
@@ -83,7 +73,6 @@ fn line(progress: &Progress, is_ending: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfall_engine::clock::Nanos;
 
     #[test]
     fn a_line_says_how_far_and_how_long() {

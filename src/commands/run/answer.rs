@@ -95,14 +95,8 @@ fn answer(interrupt: &Interrupt, ended: &Receiver<()>, last_words: &LastWords) {
         return;
     }
     crate::stderr::tell(format_args!("{}", terminal(&last_words.told())));
-    let (settled, is_settled) = channel();
-    let settle = move || {
-        outlet::settle();
-        let _heard = settled.send(());
-    };
-    // Neither a thread nor a reader is waited for, nor anything that the program would do at exit.
-    let _started = std::thread::Builder::new().spawn(settle);
-    let _in_time = is_settled.recv_timeout(LAST_LINE_PATIENCE);
+    // Neither a reader is waited for, nor anything that the program would do at exit.
+    outlet::flush(LAST_LINE_PATIENCE);
     signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))
 }
 

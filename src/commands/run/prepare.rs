@@ -1,6 +1,5 @@
 //! Work on an open store before the run: preconditioning, a fresh roofline.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,10 +12,9 @@ use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 use super::settings::pinned_cores;
 use crate::blocktrace::BlockTrace;
 use crate::config::{Plan, RooflineFrom};
-use crate::escape::terminal;
 use crate::facts::{Measured, PreconditionReport, Roofline};
 use crate::group::Group;
-use crate::host::{Machine, Overdue, human, live_line};
+use crate::host::{Machine, Overdue, ProgressLine, human};
 use crate::interrupt::Interrupt;
 use crate::precondition::{PreconditionPlan, precondition};
 use crate::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
@@ -32,51 +30,6 @@ const FRESH_TIME_LIMIT_S: u32 = 300;
 const CAPACITIES: u64 = 2;
 /// Interval of the checks on preconditioning's progress.
 const PRECONDITION_LOOK: Duration = Duration::from_millis(100);
-
-/// Interval between progress lines where there is no terminal.
-const PLAIN_PERIOD: Duration = Duration::from_secs(10);
-
-/// Where it is told.
-pub(super) struct Told {
-    /// Where sentences about the run are written; none when it is to be quiet.
-    pub out: Option<Box<dyn Write>>,
-    /// A terminal: the line is rewritten.
-    pub live: bool,
-    /// Elsewhere: when the next line is due.
-    next: Instant,
-}
-
-impl Told {
-    /// Tells `out`, which may be a terminal.
-    pub fn new(out: Option<Box<dyn Write>>, live: bool) -> Told {
-        Told { out, live, next: Instant::now() + PLAIN_PERIOD }
-    }
-
-    pub fn progress(&mut self, text: &str) {
-        let Some(out) = &mut self.out else { return };
-        // As everywhere: a closed pipe does not end what is measured for a file.
-        if self.live {
-            let _told = write!(out, "{}", live_line(&terminal(text))).and_then(|()| out.flush());
-        } else if Instant::now() >= self.next {
-            self.next = Instant::now() + PLAIN_PERIOD;
-            let _told = writeln!(out, "{}", terminal(text)).and_then(|()| out.flush());
-        }
-    }
-
-    /// Takes the live line away.
-    pub fn forget(&mut self) {
-        if self.live {
-            self.progress("");
-        }
-    }
-
-    fn line(&mut self, text: &str) {
-        self.forget();
-        if let Some(out) = &mut self.out {
-            let _told = writeln!(out, "{}", terminal(text));
-        }
-    }
-}
 
 /// Describes the progress of preallocation, and the time left at the pace so far.
 pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> String {
@@ -101,7 +54,7 @@ pub(super) fn prepare(
     plan: &Plan,
     store: &Store,
     interrupt: &Interrupt,
-    told: &mut Told,
+    told: &mut ProgressLine,
     group: Option<&Group>,
 ) -> Result<Prepared, LoadError> {
     let mut prepared = Prepared::default();
@@ -117,12 +70,12 @@ pub(super) fn prepare(
 }
 
 /// Starts tracing the block layer below the store.
-pub(super) fn trace(store: &Store, told: &mut Told) -> Result<BlockTrace, String> {
+pub(super) fn trace(store: &Store, told: &mut ProgressLine) -> Result<BlockTrace, String> {
     let device = Machine::look(store.path()).device;
     let device = device.ok_or_else(|| "there is no block device below the store".to_owned());
     let trace = device.and_then(|device| BlockTrace::start(&device.name, &device.numbers));
     if let Err(why) = &trace {
-        told.line(&format!("warning: the block layer is not traced: {why}"));
+        told.tell(&format!("warning: the block layer is not traced: {why}"));
     }
     trace
 }
@@ -131,7 +84,7 @@ fn fill(
     plan: &Plan,
     store: &Store,
     interrupt: &Interrupt,
-    told: &mut Told,
+    told: &mut ProgressLine,
 ) -> Result<PreconditionReport, LoadError> {
     let Some(asked) = plan.precondition else { return Ok(PreconditionReport::default()) };
     let capacity = store.capacity_bytes();
@@ -152,11 +105,9 @@ fn fill(
         interrupt,
         &mut |done, of| {
             let left = time_left(began.elapsed(), done, of);
-            told.progress(&format!(
-                "preconditioning: {:.2} of {:.2} GiB{left}",
-                gib(done),
-                gib(of)
-            ));
+            told.show_if_due(|| {
+                format!("preconditioning: {:.2} of {:.2} GiB{left}", gib(done), gib(of))
+            });
         },
     )?;
     let state = match (report.interrupted, report.steady) {
@@ -164,7 +115,7 @@ fn fill(
         (false, true) => ", steady",
         (false, false) => "",
     };
-    told.line(&format!(
+    told.tell(&format!(
         "preconditioned: {:.2} GiB in {:.1} s, {:.3} GiB/s{state}; none of it counts",
         gib(report.bytes),
         report.seconds,
@@ -233,7 +184,7 @@ fn precondition_all(
 
 /// Announces the population to be written, and how much of it the tiers hold: a size of 0 is known
 /// only now.
-fn tell_population(plan: &Plan, store: &Store, told: &mut Told) {
+fn tell_population(plan: &Plan, store: &Store, told: &mut ProgressLine) {
     let estimate = plan.workload_config().population_estimate();
     if estimate.entries == 0 {
         return;
@@ -244,7 +195,7 @@ fn tell_population(plan: &Plan, store: &Store, told: &mut Told) {
         true => format!("; the tiers hold {}, so that the first are evicted again", human(held)),
         false => String::new(),
     };
-    told.line(&format!(
+    told.tell(&format!(
         "writing about {} in {} entries before the measurement{more}",
         human(estimate.bytes),
         estimate.entries
@@ -275,7 +226,7 @@ fn fresh(
     plan: &Plan,
     store: &Store,
     interrupt: &Interrupt,
-    told: &mut Told,
+    told: &mut ProgressLine,
     group: Option<&Group>,
 ) -> Result<Option<Roofline>, LoadError> {
     // What there is of a roofline is of one drive.
@@ -311,7 +262,7 @@ fn fresh(
                 ranks => format!(" of {ranks} ranks together"),
             };
             let limit = |percent| roofline.bandwidth(percent).unwrap_or(0.0) / GIB as f64;
-            told.line(&format!(
+            told.tell(&format!(
                 "roofline{of}: read {:.3} GiB/s, write {:.3} GiB/s, found in {:.1} s",
                 limit(100),
                 limit(0),
@@ -326,20 +277,21 @@ fn fresh(
 }
 
 struct Live<'a> {
-    told: &'a mut Told,
+    told: &'a mut ProgressLine,
     began: Instant,
 }
 
 impl<'a> Live<'a> {
-    fn new(told: &'a mut Told) -> Live<'a> {
+    fn new(told: &'a mut ProgressLine) -> Live<'a> {
         Live { told, began: Instant::now() }
     }
 
     /// Tells that, and the time left: most drives need less.
     fn progress(&mut self, what: &str) {
         let left_s = f64::from(FRESH_TIME_LIMIT_S) - self.began.elapsed().as_secs_f64();
-        self.told
-            .progress(&format!("roofline: {what}, at most {:.0} s left", left_s.max(0.0).ceil()));
+        self.told.show_if_due(|| {
+            format!("roofline: {what}, at most {:.0} s left", left_s.max(0.0).ceil())
+        });
     }
 }
 

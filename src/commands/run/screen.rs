@@ -1,28 +1,22 @@
-//! Where what people read of a run goes, and what is shown at its end.
+//! Streams and lines of a run, and what is shown at its end.
 
-use std::io::Write;
+use std::io::Write as _;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use ringfall_engine::clock::Nanos;
 
 use super::outputs::outputs;
 use crate::commands::merge::{Merged, sorted};
+use crate::commands::write_out;
 use crate::config::Plan;
 use crate::escape::{terminal, terminal_path};
-use crate::host::is_watched;
-use crate::outlet::{Stream, notices, page, written};
+use crate::host::{ProgressLine, is_stream_watched};
+use crate::outlet::Stream;
 use crate::results::{Document, RunResult};
 use crate::show::{Style, print_summary};
 
-/// A reader that has seen enough (`| head`), or a terminal that was closed, is no failure: the
-/// results are in their file.
-pub(super) fn unless_reader_left(told: Result<()>) -> Result<()> {
-    match told {
-        Err(error) if error.downcast_ref().is_some_and(crate::commands::has_reader_left) => Ok(()),
-        // It says already which stream that was.
-        Err(error) if error.is::<&str>() => Err(error),
-        other => other.context("standard output"),
-    }
-}
+/// Period between lines of progress where there is no terminal.
+const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
 /// `is_written`: the files are named only when all of them could be written.
 pub(super) fn show(
@@ -35,14 +29,14 @@ pub(super) fn show(
         crate::commands::print_json(document)?;
     }
     if !plan.quiet {
-        let mut out = page(stream(plan));
+        let mut out = Vec::new();
         print_summary(&mut out, style(plan), result, document)?;
         let mut label = "results";
         for path in outputs(plan).filter(|_| is_written) {
             writeln!(out, "  {label:<12} {}", terminal_path(path))?;
             label = "";
         }
-        written(stream(plan))?;
+        write_out(stream(plan), &String::from_utf8(out)?)?;
     } else {
         // Who asked for silence still learns why the status is 1.
         for why in super::why_failed(result) {
@@ -58,7 +52,7 @@ pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
         crate::commands::print_json(&sorted(&merged.document)?)?;
     }
     if !plan.quiet {
-        let mut out = page(stream(plan));
+        let mut out = Vec::new();
         write!(out, "\n{}", merged.page)?;
         let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
         let outputs = outputs.map(|outputs| {
@@ -70,14 +64,14 @@ pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
             writeln!(out, "{label:<12} {}", terminal_path(path))?;
             label = "";
         }
-        written(stream(plan))?;
+        write_out(stream(plan), &String::from_utf8(out)?)?;
     }
     Ok(())
 }
 
-/// Stream of the messages during the run.
-pub(super) fn output(plan: &Plan) -> Box<dyn Write> {
-    Box::new(notices(stream(plan)))
+/// Lines during the run.
+pub(super) fn progress_line(plan: &Plan) -> ProgressLine {
+    ProgressLine::new(stream(plan), plan.quiet, Some(PLAIN_PERIOD))
 }
 
 /// Stream of the text for people: standard output, unless the JSON goes there.
@@ -85,13 +79,6 @@ pub(super) fn stream(plan: &Plan) -> Stream {
     if plan.json { Stream::Err } else { Stream::Out }
 }
 
-pub(super) fn is_terminal(plan: &Plan) -> bool {
-    match plan.json {
-        true => is_watched(&std::io::stderr()),
-        false => is_watched(&std::io::stdout()),
-    }
-}
-
 pub(super) fn style(plan: &Plan) -> Style {
-    Style::for_output(is_terminal(plan))
+    Style::for_output(is_stream_watched(stream(plan)))
 }

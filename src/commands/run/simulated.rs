@@ -1,6 +1,5 @@
 //! A run without a drive: the same plan on a simulated clock, to the same results.
 
-use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,14 +12,13 @@ use ringfall_engine::units::MIB;
 
 use super::document::begun_unix_s;
 use super::{
-    Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, output, result_of, settings,
-    show, tell_advice, unless_reader_left, write_results,
+    Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
+    settings, show, tell_advice, write_results,
 };
 use crate::config::values::Auto;
 use crate::config::{
     Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch, Traffic,
 };
-use crate::escape;
 use crate::exit::Exit;
 use crate::facts::DriveOutcome;
 use crate::interrupt::Interrupt;
@@ -92,10 +90,10 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
             "simulating {}{} s: {}, seed {}…",
             if ends_early { "at most " } else { "" },
             plan.duration_s,
-            escape::terminal(&who(plan)),
+            who(plan),
             plan.seed
         );
-        unless_reader_left(writeln!(output(plan), "{what}").map_err(Into::into))?;
+        progress_line(plan).tell(&what);
     }
     tell_advice(plan);
     let result = match run(plan, device, command_line, &interrupt) {
@@ -107,7 +105,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     };
     let document = Document::of(&result);
     let written = write_results(plan, &document);
-    unless_reader_left(show(plan, &result, &document, written.is_ok()))?;
+    show(plan, &result, &document, written.is_ok())?;
     written?;
     Ok(exit_of(&result, &interrupt))
 }

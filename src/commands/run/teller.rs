@@ -1,7 +1,7 @@
 //! Messages and samples during a run: the banner, the progress line, the machine's counters at the
 //! edges of the window.
 
-use std::io::Write;
+use std::io::Write as _;
 use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
@@ -13,25 +13,24 @@ use ringfall_workloads::source::ValidationTrace;
 
 use super::Begin;
 use super::document::document_of;
-use super::prepare::{self, Prepared, Told};
+use super::prepare::{self, Prepared};
 use super::result::result_of;
-use super::screen::{is_terminal, output, style};
+use super::screen::{progress_line, stream, style};
 use super::shortages;
 use crate::blocktrace::BlockTrace;
 use crate::config::Plan;
-use crate::escape::terminal;
 use crate::facts::{
     BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, SourceFacts, TierShortage,
 };
 use crate::host::{
-    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, Topology, chain,
-    device_numbers,
+    BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, ProgressLine, Topology,
+    chain, device_numbers,
 };
 use crate::objects::ObjectUrl;
+use crate::outlet::Notices;
 use crate::results::write_json;
 use crate::run::{Observer, Phase, Progress, RunOutcome};
-use crate::show::progress::ProgressLine;
-use crate::show::{Banner, print_banner};
+use crate::show::{Banner, print_banner, progress_text};
 use crate::store::{Place, Store};
 
 /// Longest wait for a store's answer before a line says that it is waited for.
@@ -63,11 +62,11 @@ pub(super) struct Teller<'a> {
     pub(super) begin: &'a Begin<'a>,
     pub(super) read: WasRead,
     pub(super) token_bytes: u64,
-    progress: Option<ProgressLine<Box<dyn Write>>>,
+    progress: ProgressLine,
     /// Whether it was told that the object store is waited for.
     pub(super) has_told_awaited: bool,
-    /// Where progress of the preallocation goes, and when that began.
-    pub(super) giving_space: Option<(Told, Nanos)>,
+    /// Beginning of the preallocation.
+    pub(super) giving_space: Option<Nanos>,
     pub(super) prepared: Prepared,
     trace: Option<Result<BlockTrace, String>>,
     /// Figures of the block trace.
@@ -96,13 +95,12 @@ impl<'a> Teller<'a> {
         gpu: Option<GpuOutcome>,
         read: WasRead,
     ) -> Teller<'a> {
-        let live = is_terminal(plan);
         Teller {
             plan,
             begin,
             read,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
-            progress: (!plan.quiet).then(|| ProgressLine::new(output(plan), live)),
+            progress: progress_line(plan),
             has_told_awaited: false,
             giving_space: None,
             prepared: Prepared::default(),
@@ -128,10 +126,7 @@ impl<'a> Teller<'a> {
             gpu.driver_use = driver_use;
         }
         self.block_trace = self.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
-        if let Some(progress) = &mut self.progress {
-            // Whoever can't be told this can't be told the results either, which are written first.
-            let _told = progress.finish();
-        }
+        self.progress.clear();
     }
 
     /// Reads the kernel's counters, often enough to lay them over our seconds.
@@ -252,38 +247,29 @@ impl<'a> Teller<'a> {
 
 impl Observer for Teller<'_> {
     fn giving_space(&mut self, done_bytes: u64, all_bytes: u64) {
-        let plan = self.plan;
-        let (told, since) = self.giving_space.get_or_insert_with(|| {
-            let out = (!plan.quiet).then(|| output(plan));
-            (Told::new(out, is_terminal(plan)), monotonic_now())
-        });
-        told.progress(&prepare::space_given(done_bytes, all_bytes, monotonic_now() - *since));
+        let since = *self.giving_space.get_or_insert_with(monotonic_now);
+        self.progress
+            .show_if_due(|| prepare::space_given(done_bytes, all_bytes, monotonic_now() - since));
     }
 
     fn awaits_store(&mut self, url: &ObjectUrl, waited: Duration) {
-        if self.plan.quiet || waited < AWAITED_MIN || self.has_told_awaited {
+        if waited < AWAITED_MIN || self.has_told_awaited {
             return;
         }
         self.has_told_awaited = true;
-        // As for the banner.
-        let _told = writeln!(
-            output(self.plan),
-            "waiting for {} to answer, up to {} s for each attempt…",
-            terminal(&url.to_string()),
+        self.progress.tell(&format!(
+            "waiting for {url} to answer, up to {} s for each attempt…",
             self.plan.object_options().timeout.as_secs()
-        );
+        ));
     }
 
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
-        if let Some((mut told, _)) = self.giving_space.take() {
-            told.forget();
-        }
-        let out = (!self.plan.quiet).then(|| output(self.plan));
-        let mut told = Told::new(out, is_terminal(self.plan));
+        self.progress.clear();
+        let told = &mut self.progress;
         let (group, interrupt) = (self.begin.group.as_deref(), self.begin.interrupt);
-        self.prepared = prepare::prepare(self.plan, store, interrupt, &mut told, group)?;
+        self.prepared = prepare::prepare(self.plan, store, interrupt, told, group)?;
         if self.plan.latency_tracing && !interrupt.is_set() {
-            self.trace = Some(prepare::trace(store, &mut told));
+            self.trace = Some(prepare::trace(store, told));
         }
         Ok(())
     }
@@ -339,8 +325,10 @@ impl Observer for Teller<'_> {
             shortages: &self.shortages,
             gpu: self.gpu.as_ref(),
         };
+        let mut page = Vec::new();
+        let _infallible = print_banner(&mut page, style(self.plan), &banner);
         // A closed pipe must not end a run whose results go to a file.
-        let _told = print_banner(&mut *output(self.plan), style(self.plan), &banner);
+        let _told = Notices(stream(self.plan)).write_all(&page);
     }
 
     fn window_began(&mut self) {
@@ -377,9 +365,6 @@ impl Observer for Teller<'_> {
         if progress.phase == Phase::Measure {
             self.sample(monotonic_now());
         }
-        if let Some(line) = &mut self.progress {
-            // As for the banner.
-            let _told = line.show(monotonic_now(), progress);
-        }
+        self.progress.show_if_due(|| progress_text(progress));
     }
 }

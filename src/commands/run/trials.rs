@@ -10,17 +10,17 @@ use anyhow::{Context, Result, anyhow};
 use super::{
     Answer, Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
     check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
-    tell_advice, together, unless_reader_left,
+    tell_advice, together,
 };
 use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::commands::merge::sorted;
-use crate::commands::{figure, print_json, spread_page, wrapped};
+use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
 use crate::config::{InputError, MergedOutputs, Plan};
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::outlet::write_page;
+use crate::outlet;
 use crate::results::document::ResultFile;
 use crate::results::metrics::{METRICS, Metric};
 use crate::results::trust::{Situation, Trust, advise};
@@ -151,7 +151,7 @@ impl Trials<'_> {
         });
         drop(answer);
         written?;
-        tell(plan, &self::line(trial, plan.trials, &document, &path))?;
+        tell(plan, &self::line(trial, plan.trials, &document, &path));
         let mut lack = None;
         if let Some(group) = group {
             let is_complete = super::is_complete(&result);
@@ -161,7 +161,7 @@ impl Trials<'_> {
             if let Some((merged, outputs)) = together.merged.zip(merged).filter(|_| lack.is_none())
             {
                 let (path, document) = (outputs.output.clone(), merged.document.outline());
-                tell(plan, &self::line(trial, plan.trials, &document, &path))?;
+                tell(plan, &self::line(trial, plan.trials, &document, &path));
                 complete.together.push(ResultFile { path, document });
             }
         }
@@ -179,7 +179,7 @@ impl Trials<'_> {
             false => super::why_failed(&result).join("; "),
         };
         let what = format!("  trial {trial} is not counted, and the last: {}\n", terminal(&what));
-        tell(plan, &what)?;
+        tell(plan, &what);
         // Nor is what all ranks were together.
         complete.together.truncate(complete.own.len());
         Ok(exit)
@@ -245,7 +245,9 @@ fn sum_up(
         .with_context(|| format!("the summary can't be written to {}", output.display()));
     if is_shown {
         let page = page(plan, complete.len(), &spreads, &summary, warning.as_ref(), output);
-        tell(plan, &page)?;
+        if is_told_here(plan) {
+            write_out(stream(plan), &page)?;
+        }
         if plan.json {
             print_json(&json)?;
         }
@@ -302,13 +304,17 @@ fn page(
     page
 }
 
-fn tell(plan: &Plan, text: &str) -> Result<()> {
+fn is_told_here(plan: &Plan) -> bool {
     let is_told_by_rank_0 =
         awaited(plan).is_some_and(|rank| rank.launcher.rank > 0 && rank.merged.is_some());
-    if plan.quiet || is_told_by_rank_0 {
-        return Ok(());
+    !plan.quiet && !is_told_by_rank_0
+}
+
+/// Says what became of a trial; the next is not held up.
+fn tell(plan: &Plan, text: &str) {
+    if is_told_here(plan) {
+        outlet::tell(stream(plan), text);
     }
-    unless_reader_left(write_page(stream(plan), text).map_err(Into::into))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The sweep over an object store: asked for, watched, written and shown.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,13 +7,13 @@ use anyhow::{Context, Result};
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
 
 use super::super::run::check_output_writable;
-use super::super::{has_reader_left, print_json, wrapped};
-use super::{TIME_LIMIT_S_MAX, out, size};
+use super::super::{print_json, wrapped, write_out};
+use super::{TIME_LIMIT_S_MAX, progress_line, size, stream};
 use crate::cli::SaturateArgs;
 use crate::config::{Facts, InputError, Rank, compact_utc};
-use crate::escape::{terminal, terminal_path};
+use crate::escape::terminal_path;
 use crate::exit::Exit;
-use crate::host::{Room, human, is_watched, live_line};
+use crate::host::{ProgressLine, Room, human};
 use crate::interrupt::Interrupt;
 use crate::objects::{ObjectUrl, Objects, OpenError};
 use crate::results::write_json;
@@ -55,11 +54,11 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
-    let mut teller = Teller::new(args);
+    let mut teller = progress_line(args, false);
     let mut is_told = false;
     let mut goes_on = |waited| {
         if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
-            teller.line(&format!("waiting for {url} to answer…"));
+            teller.tell(&format!("waiting for {url} to answer…"));
         }
         !interrupt.is_set()
     };
@@ -73,9 +72,9 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         other => other?,
     };
     teller
-        .line(&format!("limits of {url}, {} points", 2 * plan.sizes.len() * plan.in_flight.len()));
+        .tell(&format!("limits of {url}, {} points", 2 * plan.sizes.len() * plan.in_flight.len()));
     let found = sweep(&objects, &plan, &interrupt, &mut teller);
-    teller.live_line("");
+    teller.clear();
     let limits = match found {
         Err(error @ ObjectSweepError::Interrupted) => {
             crate::stderr::tell(format_args!("error: {error}"));
@@ -152,42 +151,13 @@ fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     })
 }
 
-/// Shows how far it is.
-struct Teller {
-    out: Option<Box<dyn Write>>,
-    live: bool,
-}
-
-impl Teller {
-    fn new(args: &SaturateArgs) -> Teller {
-        let live = match args.json {
-            true => is_watched(&std::io::stderr()),
-            false => is_watched(&std::io::stdout()),
-        };
-        Teller { out: (!args.quiet).then(|| out(args)), live }
-    }
-
-    fn line(&mut self, text: &str) {
-        if let Some(out) = &mut self.out {
-            // A closed pipe must not end a measurement whose result goes to a file.
-            let _told = writeln!(out, "{}", terminal(text));
-        }
-    }
-
-    fn live_line(&mut self, text: &str) {
-        if let (Some(out), true) = (&mut self.out, self.live) {
-            let _told = write!(out, "{}", live_line(&terminal(text))).and_then(|()| out.flush());
-        }
-    }
-}
-
-impl ObjectWatcher for Teller {
+impl ObjectWatcher for ProgressLine {
     fn measuring(&mut self, operation: &str, object_bytes: u64, in_flight: u32) {
-        self.live_line(&format!("{operation} {} × {in_flight}", size_of(object_bytes)));
+        self.rewrite(&format!("{operation} {} × {in_flight}", size_of(object_bytes)));
     }
 
     fn measured(&mut self, point: &ObjectPoint) {
-        self.live_line(&format!(
+        self.rewrite(&format!(
             "{} {} × {}: {:.3} GiB/s",
             point.operation,
             size_of(point.object_bytes),
@@ -208,11 +178,9 @@ fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path) -> Result<()>
     if args.quiet {
         return Ok(());
     }
-    let page = table(limits);
-    match writeln!(out(args), "{page}  limits       {}", terminal_path(output)) {
-        Err(error) if !has_reader_left(&error) => Err(error.into()),
-        _ => Ok(()),
-    }
+    let page = format!("{}  limits       {}\n", table(limits), terminal_path(output));
+    write_out(stream(args), &page)?;
+    Ok(())
 }
 
 /// Formats the results as text, 80 columns.

@@ -22,7 +22,6 @@ use crate::escape::{terminal, terminal_page, terminal_path};
 use crate::exit::Exit;
 use crate::host::{Machine, Overdue};
 use crate::interrupt::Interrupt;
-use crate::outlet;
 use crate::remedy::told;
 use crate::results::write_json;
 use crate::run::FleetError;
@@ -101,10 +100,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     }
     if !args.quiet {
         let page = format!("{}  limits       {}\n", table(&limits), terminal_path(&output));
-        match outlet::write_page(super::stream(args), &terminal_page(&page)) {
-            Err(error) if !super::super::has_reader_left(&error) => return Err(error.into()),
-            _ => {}
-        }
+        super::super::write_out(super::stream(args), &terminal_page(&page))?;
     }
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
     if limits.interrupted {
@@ -245,7 +241,7 @@ fn measure(
     let is_gpu = limits.is_gpu;
     let mut watcher = |way: &str, point: &VramPoint| {
         let stands_in = if is_gpu { "" } else { " (emulated)" };
-        teller.progress(format!(
+        teller.show(format!(
             "{way}{stands_in}: {} × {} deep: {:.2} GiB/s",
             size(point.io_bytes),
             point.depth,
@@ -253,7 +249,7 @@ fn measure(
         ));
     };
     let found = vram_limits((&gpu.memory, file), direct, settings, interrupt, &mut watcher);
-    teller.end_line();
+    teller.progress.clear();
     let VramFound { ways, is_page_locked, failure } = found?;
     limits.is_page_locked = is_page_locked && !ways.is_empty();
     limits.ways = ways;

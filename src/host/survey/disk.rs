@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::pci::PciPath;
 use super::root::Root;
+use crate::host::interrupts::interrupted_below;
 
 /// A whole block device: a drive, or what is built of drives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -49,6 +50,8 @@ pub struct Disk {
     pub queues: Option<u32>,
     /// Number of hardware queues that can be polled (`nvme.poll_queues`).
     pub poll_queues: Option<u32>,
+    /// Cores that its completions have interrupted; empty where the kernel does not say.
+    pub interrupted_cores: Vec<usize>,
     /// Size of the largest request that the kernel sends, bytes.
     pub request_bytes_max: Option<u64>,
     /// Size of the largest request that the device and its driver would take, bytes.
@@ -114,8 +117,11 @@ fn look(root: &Root, name: String) -> Option<Disk> {
     let partitions: Vec<String> = root.names(&directory).into_iter().filter(is_partition).collect();
     let partition_numbers =
         partitions.iter().map(|part| of(&format!("{part}/dev")).unwrap_or_default()).collect();
+    let numbers = of("dev")?;
+    let cores = interrupted_below(&root.path("/sys"), &root.path("/proc"), &numbers);
     Some(Disk {
-        numbers: of("dev")?,
+        interrupted_cores: cores.into_iter().collect(),
+        numbers,
         model: of("device/model"),
         firmware: of("device/firmware_rev").or_else(|| of("device/rev")),
         transport: of("device/transport"),
