@@ -81,20 +81,18 @@ fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
     let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
     for (round, said) in ["one", "two"].into_iter().enumerate() {
         for rank in &ranks[1..] {
-            rank.say(NEWS, format!("{said} of {}", rank.rank()).into_bytes());
+            rank.say(NEWS, &format!("{said} of {}", rank.rank()));
         }
-        let words = ranks[0].gather(NEWS, &never).unwrap();
-        let told: Vec<String> =
-            words.iter().map(|word| String::from_utf8(word.bytes.clone()).unwrap()).collect();
+        let told = ranks[0].gather::<String>(NEWS, &never).unwrap();
         assert_eq!(told, [format!("{said} of 1"), format!("{said} of 2")], "round {round}");
-        ranks[0].say(ORDER, said.into());
+        ranks[0].say(ORDER, &said);
         for rank in &ranks[1..] {
-            assert_eq!(rank.hear_first(ORDER, &never).unwrap(), said.as_bytes());
-            assert!(rank.heard(ORDER).is_empty(), "once");
+            assert_eq!(rank.hear_first::<String>(ORDER, &never).unwrap(), said);
+            assert!(rank.heard::<String>(ORDER).is_empty(), "once");
         }
     }
-    assert_eq!(ranks[0].gather(NEWS, &|| true), Err(Silence::Over));
-    ranks[1].say(NEWS, b"last".to_vec());
+    assert_eq!(ranks[0].gather::<String>(NEWS, &|| true), Err(Silence::Over));
+    ranks[1].say_bytes(NEWS, b"last".to_vec());
     ranks[2].leave();
     // One of those who are still there has said it, and nobody waits for the other.
     let words = ranks[0].gather_from_those_left(NEWS, Duration::from_secs(60));

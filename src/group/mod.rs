@@ -16,7 +16,7 @@ mod keeper;
 mod members;
 #[cfg(feature = "mpi")]
 mod mpi;
-mod sent;
+pub mod sent;
 mod session;
 
 use std::collections::BTreeMap;
@@ -25,13 +25,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::clock::Nanos;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 pub use board::{Board, BoardTiming};
 use card::State;
 use keeper::Keeper;
-pub use sent::SentHistogram;
 pub use session::{Meeting, Session};
 
 /// One rank's view of the launch: its own number, how many there are, and who they are.
@@ -56,6 +56,13 @@ pub struct Word {
     pub rank: u32,
     /// Content, as the rank encoded it.
     pub bytes: Vec<u8>,
+}
+
+impl Word {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.bytes)
+            .map_err(|error| format!("the message of rank {} can't be read: {error}", self.rank))
+    }
 }
 
 /// A moment at which all ranks do something.
@@ -237,15 +244,31 @@ impl Group {
 
     /// Says something: to rank 0, or from rank 0 to all others. It takes the place of what was said
     /// of that topic before.
-    pub fn say(&self, topic: Topic, bytes: Vec<u8>) {
+    pub fn say(&self, topic: Topic, what: &impl Serialize) {
+        match serde_json::to_vec(what) {
+            Ok(bytes) => self.say_bytes(topic, bytes),
+            Err(error) => self.fail(&format!("the other ranks can't be told: {error}")),
+        }
+    }
+
+    /// Says something that is encoded already.
+    pub fn say_bytes(&self, topic: Topic, bytes: Vec<u8>) {
         self.shared.view().outbox.insert(topic, bytes);
         self.shared.changed.notify_all();
     }
 
-    /// Takes the words on a topic since the last call, one from each rank at most: for rank 0 those
-    /// of all others, for the others those of rank 0.
-    pub fn heard(&self, topic: Topic) -> Vec<Word> {
-        std::mem::take(self.shared.view().inbox.entry(topic).or_default())
+    /// Listens for a topic from now on.
+    pub fn listen(&self, topic: Topic) {
+        self.shared.view().inbox.entry(topic).or_default();
+    }
+
+    /// Takes what was said of a topic since the last call, with the rank that said it: for rank 0
+    /// the newest of each other, for the others that of rank 0. What can't be read ends the run.
+    pub fn heard<T: DeserializeOwned>(&self, topic: Topic) -> Vec<(u32, T)> {
+        let words = take(&mut self.shared.view(), topic);
+        let read = words.into_iter().map(|(rank, word)| Ok((rank, word.read()?)));
+        read.filter_map(|one: Result<_, String>| one.map_err(|what| self.fail(&what)).ok())
+            .collect()
     }
 
     /// Listens for a topic no more: while anything is listened for, all are looked at often.
@@ -263,18 +286,25 @@ impl Group {
     ///
     /// # Errors
     /// Why the run can't go on.
-    pub fn hear_first(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<u8>, Silence> {
-        self.gather_from(topic, &[0], is_over)
-            .map(|words| words.into_iter().next().map(|word| word.bytes).unwrap_or_default())
+    pub fn hear_first<T: DeserializeOwned>(
+        &self,
+        topic: Topic,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<T, Silence> {
+        self.word_of(topic, 0, is_over)?.read().map_err(Silence::Failed)
     }
 
     /// Rank 0 waits until all others have said something of a topic; in the order of the ranks.
     ///
     /// # Errors
     /// Why the run can't go on.
-    pub fn gather(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<Word>, Silence> {
-        let all: Vec<u32> = (1..self.party.size).collect();
-        self.gather_from(topic, &all, is_over)
+    pub fn gather<T: DeserializeOwned>(
+        &self,
+        topic: Topic,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<T>, Silence> {
+        let read = |rank| self.word_of(topic, rank, is_over)?.read().map_err(Silence::Failed);
+        (1..self.party.size).map(read).collect()
     }
 
     /// Waits for words of those that are still there, whatever has become of the others, for so
@@ -297,25 +327,23 @@ impl Group {
         }
     }
 
-    fn gather_from(
+    fn word_of(
         &self,
         topic: Topic,
-        from: &[u32],
+        rank: u32,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Vec<Word>, Silence> {
-        let mut words: BTreeMap<u32, Word> = BTreeMap::new();
+    ) -> Result<Word, Silence> {
         loop {
             let mut view = self.shared.view();
-            words.extend(take(&mut view, topic));
-            let silent = from.iter().find(|rank| !words.contains_key(rank));
-            let Some(silent) = silent else {
-                return Ok(words.into_values().collect());
-            };
+            let words = view.inbox.entry(topic).or_default();
+            if let Some(at) = words.iter().position(|word| word.rank == rank) {
+                return Ok(words.swap_remove(at));
+            }
             if let Some(why) = &view.failure {
                 return Err(Silence::Failed(why.clone()));
             }
-            if view.left.contains(silent) {
-                return Err(Silence::Failed(format!("rank {silent} ended without a word")));
+            if view.left.contains(&rank) {
+                return Err(Silence::Failed(format!("rank {rank} ended without a word")));
             }
             if is_over() {
                 return Err(Silence::Over);

@@ -183,7 +183,7 @@ fn ranks(path: &Path) -> Result<String, String> {
     group.ready();
     let looks = std::cell::Cell::new(0);
     let is_over = || looks.replace(looks.get() + 1) > 0;
-    let heard = group.hear_first(Topic("word"), &is_over);
+    let heard = group.hear_first::<serde_json::Value>(Topic("word"), &is_over);
     let _when = (group.begins(), group.awaits(), group.failure());
     drop(group);
     Ok(format!("{:?}", heard.is_ok()))
