@@ -17,8 +17,8 @@ const SHORT_DOCS: [(&str, usize); 3] = [("engine/src", 0), ("workloads/src", 0),
 /// Names that several public types still have. The list can only shrink.
 const HOMONYMS: &str = "\
     Advice Answer Best Direction Engine Facts Group Interval Job Kind Launch Limit Limits Machine \
-    Measure Message Named Nanos Operation Order Outcome Part Place Profile Progress Published \
-    RankRow Rate Reading Report Row Settings Shape Shard Skipped Stream StreamSettings Summary \
+    Measure Named Nanos Operation Order Outcome Part Place Profile Progress Published \
+    RankRow Reading Report Row Settings Shape Shard Skipped Stream StreamSettings Summary \
     TimeReport Verdict VerifyReport Word Workload";
 
 pub(super) fn root() -> &'static Path {

@@ -6,8 +6,6 @@
 use std::io::Result;
 use std::time::Duration;
 
-use ringfall_engine::clock::Nanos;
-
 /// A board as one rank sees it. Rank 0 sees what all show; the others see what rank 0 shows.
 pub trait Board: Send {
     /// Shows `bytes` under `name`, in place of what this rank showed there before.
@@ -22,24 +20,15 @@ pub trait Board: Send {
     /// It can't be read now.
     fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>>;
 
-    /// Takes away all that this rank shows, and what `lost` ranks left.
+    /// Takes away what all ranks showed, where anything of it would stay behind.
     ///
     /// # Errors
     /// Something of it could not be taken away.
-    fn clear(&mut self, lost: &[u32]) -> Result<()>;
-
-    /// Takes away what all ranks showed, once every one of them has come and has left.
-    ///
-    /// # Errors
-    /// Something of it could not be taken away.
-    fn clear_up(&mut self) -> Result<()> {
+    fn clear(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Takes away what launches have left that ended long ago, where there is such a thing.
-    fn reclaim(&mut self) {}
-
-    /// That rank reads nothing any more.
+    /// Sends nothing to that rank from now on: it is gone.
     fn forget(&mut self, _rank: u32) {}
 
     /// Where it is, as people read it.
@@ -48,27 +37,22 @@ pub trait Board: Send {
     /// Largest word that it carries, bytes; 0 where all ranks see the same files.
     fn word_bytes_max(&self) -> usize;
 
-    /// Interval at which to look at it.
-    fn period(&self, pace: BoardPace) -> Duration;
-
-    /// From the first rank's word to the begin: time for it to reach all others.
-    fn lead(&self) -> Nanos;
-
-    /// Longest time from when a word is said until it is heard by all who wait for it.
-    fn word_lead(&self) -> Duration;
-
-    /// Whether what is shown is seen within moments, so that time can be counted from there; else
-    /// ranks go by their machines' clocks.
-    fn is_prompt(&self) -> bool;
+    /// Time that words take on it.
+    fn timing(&self) -> BoardTiming;
 }
 
-/// Activity of the ranks, which decides how often the board is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoardPace {
-    /// They wait to begin.
-    Waiting,
-    /// They measure, each for itself.
-    Running,
-    /// They wait for each other's words.
-    Talking,
+/// Time that words take on a board, and how often it is read for them.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardTiming {
+    /// Interval between looks at the board while ranks wait for each other.
+    pub period: Duration,
+    /// The same while each of them measures for itself.
+    pub period_measuring: Duration,
+    /// From rank 0's word to the begin: time for it to reach all others.
+    pub lead: Duration,
+    /// Longest time from when a word is said until it is heard by all who wait for it.
+    pub word_lead: Duration,
+    /// Whether what is shown is seen within moments, so that time can be counted from there; else
+    /// ranks go by their machines' clocks.
+    pub is_prompt: bool,
 }

@@ -6,34 +6,25 @@ use std::ffi::OsStr;
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use ringfall_engine::clock::Nanos;
 use ringfall_engine::held::{HeldDirectory, Stranger};
 use rustix::fs::OFlags;
 
-use super::board::{Board, BoardPace};
-use super::card::{Card, Machine, Posts as _};
+use super::board::{Board, BoardTiming};
 use crate::files::Draft;
 
-/// Time for a word to reach all others: several looks, on a file system that is shared.
-const LEAD: Nanos = Nanos::from_secs(2);
-/// Time for a word to reach those who wait for it: a few of their looks.
-const WORD_LEAD: Duration = Duration::from_millis(500);
-const PERIOD_WAITING: Duration = Duration::from_millis(250);
-const PERIOD_RUNNING: Duration = Duration::from_secs(1);
-const PERIOD_TALKING: Duration = Duration::from_millis(100);
+/// Several looks for a word to arrive, on a file system that is shared.
+const TIMING: BoardTiming = BoardTiming {
+    period: Duration::from_millis(100),
+    period_measuring: Duration::from_secs(1),
+    lead: Duration::from_secs(2),
+    word_lead: Duration::from_millis(500),
+    is_prompt: false,
+};
 
 /// Longest file that is read: a word has a histogram or two, and a result travels as its path.
 const WORD_BYTES_MAX: u64 = 64 << 20;
-
-/// Prefix of the name of such a directory.
-const PREFIX: &str = ".ringfall-ranks-";
-/// Nobody comes to a launch any more whose ranks that came have all ended, so long after.
-const ENDED_FOR: Duration = Duration::from_secs(60);
-/// A launch of which nothing has changed for so long is over, whatever its cards say: a rank that
-/// lives renews its own every second.
-const STILL_FOR: Duration = Duration::from_secs(86_400);
 
 /// A board in a directory that all ranks see, with a file for each thing shown.
 #[derive(Debug)]
@@ -42,7 +33,6 @@ pub struct Directory {
     common: PathBuf,
     path: PathBuf,
     rank: u32,
-    size: u32,
 }
 
 impl Directory {
@@ -54,8 +44,8 @@ impl Directory {
         };
         let name = launch.map_or_else(|| format!("of-{size}"), plain);
         let common = if common.as_os_str().is_empty() { Path::new(".") } else { common };
-        let path = common.join(format!("{PREFIX}{name}"));
-        Directory { common: common.to_owned(), path, rank, size }
+        let path = common.join(format!(".ringfall-ranks-{name}"));
+        Directory { common: common.to_owned(), path, rank }
     }
 
     /// Opens the directory of the launch, which must be of this user. A file made there is this
@@ -69,26 +59,6 @@ impl Directory {
 
 fn file_name(rank: u32, name: &str) -> String {
     format!("rank_{rank}.{name}")
-}
-
-/// Whether nobody uses a directory of another launch any more.
-fn is_abandoned(directory: &HeldDirectory, here: &Machine) -> Result<bool> {
-    if directory.stat()?.st_uid != rustix::process::geteuid().as_raw() {
-        return Ok(false);
-    }
-    let (mut age_min, mut have_all_ended) = (None::<Duration>, true);
-    for entry in std::fs::read_dir(directory.path())? {
-        let entry = entry?;
-        let changed = entry.metadata()?.modified()?;
-        let age = SystemTime::now().duration_since(changed).unwrap_or_default();
-        age_min = Some(age_min.map_or(age, |least| least.min(age)));
-        if entry.path().extension().is_some_and(|ending| ending == "card") {
-            let card = serde_json::from_slice::<Card>(&read(directory, &entry.file_name())?);
-            have_all_ended &= card.is_ok_and(|card| card.has_left || card.is_gone(here));
-        }
-    }
-    // An empty one has just been made, or is about to be taken away.
-    Ok(age_min.is_some_and(|age| age > STILL_FOR || (have_all_ended && age > ENDED_FOR)))
 }
 
 /// A file that a rank wrote, whole; it must be of the user whose directory it is in.
@@ -146,65 +116,22 @@ impl Board for Directory {
         }
     }
 
-    /// The last takes the directory. What an earlier launch left under the same numbers goes too.
-    fn clear(&mut self, lost: &[u32]) -> Result<()> {
-        let held = match self.held(false) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            held => held?,
-        };
-        let ranks = lost.iter().chain([&self.rank]);
-        let prefixes: Vec<String> = ranks.map(|rank| format!("rank_{rank}.")).collect();
-        for entry in std::fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            let shown = name.to_string_lossy();
-            if prefixes.iter().any(|prefix| shown.starts_with(prefix)) {
-                match held.remove(&name) {
-                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
+    fn clear(&mut self) -> Result<()> {
+        let clear = || {
+            let held = self.held(false)?;
+            for entry in std::fs::read_dir(held.path())? {
+                held.remove(entry?.file_name())?;
             }
-        }
-        match std::fs::remove_dir(&self.path) {
+            std::fs::remove_dir(&self.path)
+        };
+        match clear() {
+            // Another that was the last as well, or the next run of the launch, was faster.
             Err(error)
                 if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty) =>
             {
                 Err(error)
             }
             _ => Ok(()),
-        }
-    }
-
-    fn clear_up(&mut self) -> Result<()> {
-        let here = Machine::this();
-        let all: Vec<u32> = (0..self.size).collect();
-        let mut has_ended = |rank: &u32| {
-            let card = self.card(*rank);
-            card.is_ok_and(|card| card.is_some_and(|card| card.has_left || card.is_gone(&here)))
-        };
-        if all.iter().all(&mut has_ended) { self.clear(&all) } else { Ok(()) }
-    }
-
-    /// Removes abandoned directories. Those that can't be read or removed are somebody else's, or
-    /// go the next time.
-    fn reclaim(&mut self) {
-        let Ok(entries) = std::fs::read_dir(&self.common) else { return };
-        let here = Machine::this();
-        let is_other = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(PREFIX) && *path != self.path
-        };
-        let is_abandoned = |path: &Path| {
-            let name = Path::new(path.file_name().unwrap_or_default());
-            let held = HeldDirectory::open(&self.common)?.below(name, false)?;
-            is_abandoned(&held, &here)
-        };
-        for path in entries.flatten().map(|entry| entry.path()).filter(is_other) {
-            if is_abandoned(&path).unwrap_or(false)
-                && let Err(error) = std::fs::remove_dir_all(&path)
-            {
-                let directory = path.display();
-                tracing::warn!(%directory, %error, "what an earlier launch left can't be removed");
-            }
         }
     }
 
@@ -216,23 +143,7 @@ impl Board for Directory {
         0
     }
 
-    fn period(&self, pace: BoardPace) -> Duration {
-        match pace {
-            BoardPace::Waiting => PERIOD_WAITING,
-            BoardPace::Running => PERIOD_RUNNING,
-            BoardPace::Talking => PERIOD_TALKING,
-        }
-    }
-
-    fn lead(&self) -> Nanos {
-        LEAD
-    }
-
-    fn word_lead(&self) -> Duration {
-        WORD_LEAD
-    }
-
-    fn is_prompt(&self) -> bool {
-        false
+    fn timing(&self) -> BoardTiming {
+        TIMING
     }
 }

@@ -3,10 +3,10 @@ use std::time::Instant;
 
 use ringfall_engine::clock::SECOND;
 
-use super::card::{Card, Machine, Message, Posts as _, State};
+use super::card::{Card, StartSignal, State};
 use super::directory::Directory;
 use super::keeper::{ranks, told_awaited};
-use super::members::{Age, Members, Sighting};
+use super::members::Members;
 use super::*;
 
 fn scratch(name: &str) -> PathBuf {
@@ -36,12 +36,12 @@ fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn card(rank: u32, nonce: u64, beat: u64, state: State) -> Card {
-    Card { nonce, beat, state, ..Card::new(rank, "node", 5) }
+fn card(nonce: u64, beat: u64, state: State) -> Card {
+    Card { nonce, beat, state, ..Card::new("node") }
 }
 
-fn seen(card: &Card) -> Sighting {
-    Sighting::Card { card: card.clone(), is_gone: false, age: Age::New }
+fn failed(nonce: u64, why: &str) -> Card {
+    card(nonce, 1, State::Failed(why.to_owned()))
 }
 
 #[test]
@@ -81,20 +81,18 @@ fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
     let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
     for (round, said) in ["one", "two"].into_iter().enumerate() {
         for rank in &ranks[1..] {
-            rank.say(NEWS, format!("{said} of {}", rank.rank()).into_bytes());
+            rank.say(NEWS, &format!("{said} of {}", rank.rank()));
         }
-        let words = ranks[0].gather(NEWS, &never).unwrap();
-        let told: Vec<String> =
-            words.iter().map(|word| String::from_utf8(word.bytes.clone()).unwrap()).collect();
+        let told = ranks[0].gather::<String>(NEWS, &never).unwrap();
         assert_eq!(told, [format!("{said} of 1"), format!("{said} of 2")], "round {round}");
-        ranks[0].say(ORDER, said.into());
+        ranks[0].say(ORDER, &said);
         for rank in &ranks[1..] {
-            assert_eq!(rank.hear_first(ORDER, &never).unwrap(), said.as_bytes());
-            assert!(rank.heard(ORDER).is_empty(), "once");
+            assert_eq!(rank.hear_first::<String>(ORDER, &never).unwrap(), said);
+            assert!(rank.heard::<String>(ORDER).is_empty(), "once");
         }
     }
-    assert_eq!(ranks[0].gather(NEWS, &|| true), Err(Silence::Over));
-    ranks[1].say(NEWS, b"last".to_vec());
+    assert_eq!(ranks[0].gather::<String>(NEWS, &|| true), Err(Silence::Over));
+    ranks[1].say_bytes(NEWS, b"last".to_vec());
     ranks[2].leave();
     // One of those who are still there has said it, and nobody waits for the other.
     let words = ranks[0].gather_from_those_left(NEWS, Duration::from_secs(60));
@@ -126,47 +124,30 @@ fn a_rank_that_fails_before_the_others_join_ends_them_and_the_last_out_takes_all
 /// A rank that failed in the launch before, and has begun again with what was wrong mended.
 #[test]
 fn a_failure_of_the_launch_before_ends_nobody_once_its_rank_has_come_again() {
-    let failed = Card { why: "too few open files".to_owned(), ..card(1, 7, 3, State::Failed) };
-    let before = |age| Sighting::Card { card: failed.clone(), is_gone: true, age };
-    let mut members = Members::new(0..2, 0, 1);
-    members.see(1, before(Age::Recent), SECOND).unwrap();
-    members.see(1, before(Age::Recent), 5 * SECOND).unwrap();
-    members.see(1, seen(&card(1, 8, 1, State::Ready)), 5 * SECOND + SECOND / 2).unwrap();
-    members.see(1, seen(&card(1, 8, 2, State::Ready)), 7 * SECOND).unwrap();
-    assert_eq!((members.culprit(), members.missing()), (None, vec![0]));
+    let before = failed(7, "too few open files");
+    let mut members = Members::new(1..2);
+    members.see(1, Some(before.clone()), SECOND).unwrap();
+    members.see(1, Some(before.clone()), 19 * SECOND).unwrap();
+    members.see(1, Some(card(8, 1, State::Ready)), 20 * SECOND).unwrap();
+    assert_eq!(members.missing(), [1], "a card is not a sign of life");
+    members.see(1, Some(card(8, 2, State::Ready)), 21 * SECOND).unwrap();
+    assert_eq!((members.missing(), members.nonces()), (vec![], vec![8]));
 
     // Nobody came in its place: it is of this launch.
-    let mut members = Members::new(0..2, 0, 1);
-    members.see(1, before(Age::Recent), SECOND).unwrap();
-    assert_eq!(members.see(1, before(Age::Recent), 6 * SECOND).unwrap_err(), "too few open files");
-    let mut members = Members::new(0..2, 0, 1);
-    assert_eq!(members.see(1, before(Age::New), SECOND).unwrap_err(), "too few open files");
-    members = Members::new(0..2, 0, 1);
-    members.see(1, before(Age::Old), SECOND).unwrap();
-    members.see(1, before(Age::Old), 60 * SECOND).unwrap();
-    assert_eq!(members.culprit(), None);
+    let mut members = Members::new(1..2);
+    members.see(1, Some(before.clone()), SECOND).unwrap();
+    let why = members.see(1, Some(before), 22 * SECOND).unwrap_err();
+    assert_eq!((&*why, members.missing()), ("too few open files", vec![]));
 }
 
+/// Ranks of one launch that all fail at once, as by a flag that is misspelled for all of them.
 #[test]
-fn what_dead_launches_left_is_reclaimed_and_what_lives_is_not() {
-    let directory = scratch("reclaims");
-    let put = |launch: &str, has_left: bool, age: Duration| {
-        let path = directory.join(format!(".ringfall-ranks-{launch}"));
-        std::fs::create_dir_all(&path).unwrap();
-        let card = Card { has_left, ..Card::new(0, "node", 5) };
-        for (name, bytes) in [("rank_0.card", serde_json::to_vec(&card).unwrap()), ("x", vec![])] {
-            std::fs::write(path.join(name), bytes).unwrap();
-            let file = std::fs::File::options().write(true).open(path.join(name)).unwrap();
-            file.set_modified(SystemTime::now() - age).unwrap();
-        }
-        path
-    };
-    let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-    let gone = [put("left", true, minutes(2)), put("dead", false, minutes(25 * 60))];
-    let kept = [put("alive", false, minutes(2)), put("just-left", true, minutes(0))];
-    join(&directory, 0, 2).leave();
-    assert!(gone.iter().all(|path| !path.exists()), "{gone:?}");
-    assert!(kept.iter().all(|path| path.exists()), "{kept:?}");
+fn ranks_that_all_fail_at_once_leave_nothing() {
+    let directory = scratch("all-fail");
+    for rank in [0, 2, 1] {
+        join(&directory, rank, 3).fail("--users is misspelled");
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
@@ -209,11 +190,11 @@ fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
 #[test]
 fn what_a_dead_launch_left_is_not_taken_for_alive() {
     let directory = scratch("leftovers");
-    board(&directory, 1, 2).put_card(&card(1, 9, 7, State::Running)).unwrap();
-    let (start_unix_ns, why) = (u64::MAX, "old".to_owned());
-    let old = Message { nonces: vec![9], start_unix_ns, start_in_ns: 0, why };
-    board(&directory, 0, 2).put_start(&old).unwrap();
-    board(&directory, 0, 2).put_stop(&old).unwrap();
+    let start = StartSignal { nonces: vec![9], moment: Moment::after(Duration::ZERO) };
+    let old = Card { start: Some(start), ..card(9, 7, State::Ready) };
+    for rank in 0..2 {
+        old.show(&mut board(&directory, rank, 2)).unwrap();
+    }
     let first = join(&directory, 0, 2);
     first.ready();
     eventually(|| first.awaits().contains("rank 1, which is not there yet").then_some(()));
@@ -241,44 +222,27 @@ fn two_runs_that_are_the_same_rank_are_told() {
 
 #[test]
 fn a_silent_rank_is_given_up_and_one_that_has_ended_is_not() {
-    let mut members = Members::new(1..4, 0, 100);
-    let see = |members: &mut Members, rank, sighting, at| members.see(rank, sighting, at);
-    for rank in 1..4 {
-        let nonce = u64::from(rank);
-        see(&mut members, rank, seen(&card(rank, nonce, 1, State::Ready)), SECOND).unwrap();
-        assert_eq!(members.awaited(), vec![1, 2, 3], "a card is not a sign of life");
+    let mut members = Members::new(1..5);
+    for (beat, awaited) in [(1, vec![1, 2, 3, 4]), (2, vec![])] {
+        for rank in 1..5 {
+            let card = card(rank.into(), beat, State::Ready);
+            members.see(rank, Some(card), beat * SECOND).unwrap();
+        }
+        assert_eq!(members.awaited(), awaited, "a card is not a sign of life");
     }
-    for rank in 1..4 {
-        let nonce = u64::from(rank);
-        see(&mut members, rank, seen(&card(rank, nonce, 2, State::Ready)), 2 * SECOND).unwrap();
-    }
-    assert_eq!((members.awaited(), members.nonces()), (vec![], vec![1, 2, 3, 100]));
+    assert_eq!(members.nonces(), [1, 2, 3, 4]);
     members.begin();
-    // One ends, one begins its next run, one falls silent.
-    see(&mut members, 1, Sighting::Nothing, 3 * SECOND).unwrap();
-    see(&mut members, 2, seen(&card(2, 77, 0, State::Preparing)), 3 * SECOND).unwrap();
-    assert_eq!(members.watched(), vec![3]);
-    see(&mut members, 3, Sighting::Unreadable, 22 * SECOND).unwrap();
-    let told = see(&mut members, 3, seen(&card(3, 3, 2, State::Ready)), 23 * SECOND).unwrap_err();
-    assert!(told.contains("rank 3") && told.contains("no sign of life for 21 s"), "{told}");
-    assert_eq!(members.culprit(), Some(told.as_str()));
-}
-
-#[test]
-fn a_rank_whose_process_is_gone_is_known_at_once() {
-    let mut members = Members::new(1..2, 0, 100);
-    members.see(1, seen(&card(1, 1, 1, State::Ready)), SECOND).unwrap();
-    members.see(1, seen(&card(1, 1, 2, State::Ready)), SECOND).unwrap();
-    let gone = Sighting::Card { card: card(1, 1, 2, State::Ready), is_gone: true, age: Age::New };
-    let told = members.see(1, gone, SECOND).unwrap_err();
-    assert!(told.contains("was killed"), "{told}");
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    let of_child = Card { pid: child.id(), ..card(1, 1, 1, State::Ready) };
-    // It has ended, and nobody has waited for it yet.
-    eventually(|| of_child.is_gone(&Machine::this()).then_some(()));
-    child.wait().unwrap();
-    assert!(of_child.is_gone(&Machine::this()));
-    assert!(!card(1, 1, 1, State::Ready).is_gone(&Machine::this()), "this process");
+    // One leaves, one begins its next run, one ends and falls silent, one falls silent.
+    let left = Card { has_left: true, ..card(1, 3, State::Ended) };
+    members.see(1, Some(left), 3 * SECOND).unwrap();
+    members.see(2, Some(card(77, 0, State::Preparing)), 3 * SECOND).unwrap();
+    members.see(3, Some(card(3, 3, State::Ended)), 3 * SECOND).unwrap();
+    assert_eq!((members.left(), members.present()), (vec![1, 2], vec![3, 4]));
+    members.see(4, None, 22 * SECOND).unwrap();
+    members.see(3, None, 24 * SECOND).unwrap();
+    let told = members.see(4, Some(card(4, 2, State::Ready)), 23 * SECOND).unwrap_err();
+    assert!(told.contains("rank 4") && told.contains("no sign of life for 21 s"), "{told}");
+    assert_eq!((members.lost(), members.present()), (vec![3, 4], vec![]));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! The thread of a rank that keeps its card, shows its words, and looks at what the others show.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::ops::Range;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
-use super::card::{Card, Machine, Message, Posts as _, State};
-use super::members::{Members, Sighting};
-use super::{Board, BoardPace, Leaving, Own, Party, Shared, Topic, View, Word};
+use super::board::{Board, BoardTiming};
+use super::card::{Card, StartSignal, State};
+use super::members::Members;
+use super::{Moment, Party, Shared, Topic, Word};
 
 /// Intervals at which a card is renewed: until the begin, and after it.
 const BEAT_WAITING: Nanos = Nanos::from_ms(250);
@@ -20,10 +21,12 @@ const ENVELOPE_BYTES: usize = 16;
 /// See the module.
 pub(super) struct Keeper {
     board: Box<dyn Board>,
+    timing: BoardTiming,
+    party: Party,
+    /// Those that this rank looks at: for rank 0 all others, for the others rank 0.
+    others: Range<u32>,
     card: Card,
     members: Members,
-    size: u32,
-    joined_unix_ns: u64,
     ready_at: Option<Nanos>,
     /// When the card was renewed last.
     renewed_at: Option<Nanos>,
@@ -34,48 +37,42 @@ pub(super) struct Keeper {
     heard: BTreeMap<(Topic, u32), u64>,
 }
 
-fn unix_ns() -> u64 {
-    let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)
-}
-
 impl Keeper {
-    pub(super) fn new(party: &Party, board: Box<dyn Board>) -> std::io::Result<Keeper> {
-        let joined_unix_ns = unix_ns();
-        let card = Card::new(party.rank, &party.host, joined_unix_ns);
-        let watched = if party.rank == 0 { 1..party.size } else { 0..1 };
-        let members = Members::new(watched, card.rank, card.nonce);
-        let mut keeper = Keeper {
+    pub(super) fn new(party: &Party, mut board: Box<dyn Board>) -> std::io::Result<Keeper> {
+        let card = Card::new(&party.host);
+        card.show(&mut *board)?;
+        let others = if party.rank == 0 { 1..party.size } else { 0..1 };
+        Ok(Keeper {
+            timing: board.timing(),
             board,
+            party: party.clone(),
+            others: others.clone(),
             card,
-            members,
-            size: party.size,
-            joined_unix_ns,
+            members: Members::new(others),
             ready_at: None,
             renewed_at: None,
             has_warned: false,
             said: 0,
             heard: BTreeMap::new(),
-        };
-        if party.rank == 0 {
-            keeper.board.reclaim();
-        }
-        keeper.board.put_card(&keeper.card)?;
-        Ok(keeper)
+        })
     }
 
     /// Until this rank has left.
     pub(super) fn keep(&mut self, shared: &Shared) {
         loop {
-            let (own, leaving, outbox) = {
+            let (own, is_leaving, outbox) = {
                 let mut view = shared.view();
-                (view.own.clone(), view.leaving, std::mem::take(&mut view.outbox))
+                (view.own.clone(), view.is_leaving, std::mem::take(&mut view.outbox))
             };
             self.show(&own);
             for (topic, bytes) in outbox {
                 self.tell(topic, &bytes);
             }
             let news = self.renew().and_then(|()| self.look_around());
+            if let Err(failure) = &news {
+                // The others need not wait until this run has ended.
+                self.fail(failure);
+            }
             self.listen(shared);
             let mut view = shared.view();
             view.present = self.members.present();
@@ -86,49 +83,54 @@ impl Keeper {
                     view.begins = view.begins.or(begins);
                     view.awaits = awaits;
                 }
-                Err(failure) if view.failure.is_none() => {
-                    view.failure = Some(failure.clone());
-                    drop(view);
-                    // The others need not wait until this run has ended.
-                    self.tell_failure(&failure);
-                    view = shared.view();
-                }
-                Err(_) => {}
-            }
-            if view.begins.is_some() && matches!(self.card.state, State::Preparing | State::Ready) {
-                self.card.state = State::Running;
+                Err(failure) => drop(view.failure.get_or_insert(failure)),
             }
             shared.changed.notify_all();
-            if let Some(leaving) = leaving.filter(|_| view.outbox.is_empty()) {
+            if is_leaving && view.outbox.is_empty() {
                 drop(view);
-                return self.leave(leaving);
+                return self.leave();
             }
-            let period = self.board.period(pace(&view));
-            if view.outbox.is_empty() && view.own == own && view.leaving == leaving {
+            let is_measuring = view.begins.is_some() && view.inbox.is_empty();
+            let BoardTiming { period, period_measuring, .. } = self.timing;
+            if view.outbox.is_empty() && view.own == own && view.is_leaving == is_leaving {
                 // Woken early it only looks once more.
+                let period = if is_measuring { period_measuring } else { period };
                 drop(shared.changed.wait_timeout(view, period));
             }
         }
     }
 
     /// Updates this rank's card to its state.
-    fn show(&mut self, own: &Own) {
-        let state = match own {
-            Own::Preparing => return,
-            Own::Ready if self.card.state == State::Preparing => {
-                self.ready_at = Some(monotonic_now());
-                State::Ready
+    fn show(&mut self, own: &State) {
+        match own {
+            State::Failed(why) => {
+                let Party { rank, host, .. } = &self.party;
+                self.fail(&format!("rank {rank} on {host} ended early: {why}"));
             }
-            Own::Ready => return,
-            Own::Ended if self.card.state != State::Failed => State::Ended,
-            Own::Failed(why) if self.card.state != State::Failed => {
-                return self.tell_failure(why);
+            State::Ready => {
+                self.ready_at.get_or_insert_with(monotonic_now);
+                self.change_to(State::Ready);
             }
-            Own::Ended | Own::Failed(_) => return,
-        };
-        if self.card.state != state {
+            own => self.change_to(own.clone()),
+        }
+    }
+
+    /// A rank that has failed remains so: its first reason counts.
+    fn change_to(&mut self, state: State) {
+        if self.card.state != state && !matches!(self.card.state, State::Failed(_)) {
             self.card.state = state;
             self.renewed_at = None;
+        }
+    }
+
+    /// The run can't go on: the card says why at once.
+    fn fail(&mut self, why: &str) {
+        self.change_to(State::Failed(why.to_owned()));
+        if self.renewed_at.is_none()
+            && let Err(error) = self.put_card()
+        {
+            let directory = self.board.shown();
+            tracing::warn!(directory, %error, "the other ranks can't be told that this one ended");
         }
     }
 
@@ -139,22 +141,18 @@ impl Keeper {
         if self.renewed_at.is_some_and(|at| now < at + beat) {
             return Ok(());
         }
-        self.renewed_at = Some(now);
-        if let Ok(Some(there)) = self.board.card(self.card.rank)
+        if let Ok(Some(there)) = Card::read(&mut *self.board, self.party.rank)
             && there.nonce != self.card.nonce
         {
             return Err(format!(
                 "another run is rank {} in {} as well: give each launch a directory of its own \
                  with --output",
-                self.card.rank,
+                self.party.rank,
                 self.board.shown()
             ));
         }
-        let has_begun = !matches!(self.card.state, State::Preparing | State::Ready);
         match self.put_card() {
-            Err(error) if !has_begun => {
-                Err(format!("the ranks can't meet in {}: {error}", self.board.shown()))
-            }
+            Err(error) if !self.members.has_begun() => Err(self.told_no_meeting(&error)),
             Err(error) if !self.has_warned => {
                 self.has_warned = true;
                 let directory = self.board.shown();
@@ -166,111 +164,70 @@ impl Keeper {
         }
     }
 
-    fn put_card(&mut self) -> std::io::Result<()> {
-        self.card.beat += 1;
-        self.card.written_unix_ns = unix_ns();
-        self.board.put_card(&self.card)
+    fn told_no_meeting(&self, error: &std::io::Error) -> String {
+        format!("the ranks can't meet in {}: {error}", self.board.shown())
     }
 
+    fn put_card(&mut self) -> std::io::Result<()> {
+        self.renewed_at = Some(monotonic_now());
+        self.card.beat += 1;
+        self.card.show(&mut *self.board)
+    }
+
+    /// Looks at the cards of the others; the first that says so is why the run can't go on.
     fn look_around(&mut self) -> Result<News, String> {
         let now = monotonic_now();
-        // Before the first rank's card, which says only that it has ended too.
-        if self.card.rank > 0
-            && let Ok(Some(stop)) = self.board.stop()
-            && stop.nonces.contains(&self.card.nonce)
-        {
-            // Of the others only who is still there matters now.
-            drop(self.watch(now));
-            return Err(stop.why);
-        }
-        self.watch(now)?;
-        if self.card.rank == 0 { self.lead(now) } else { self.follow(now) }
-    }
-
-    /// Looks at all cards; the first that says so is why the run can't go on.
-    fn watch(&mut self, now: Nanos) -> Result<(), String> {
-        let here = Machine::this();
         let mut failure = Ok(());
         for rank in self.members.watched() {
             // What can't be read now may be read later; the silence is bounded.
-            let sighting = match self.board.card(rank) {
-                Ok(card) => Sighting::of(card, &here, self.joined_unix_ns),
-                Err(_) => Sighting::Unreadable,
-            };
-            failure = failure.and(self.members.see(rank, sighting, now));
+            let card = Card::read(&mut *self.board, rank).unwrap_or(None);
+            failure = failure.and(self.members.see(rank, card, now));
         }
         for rank in self.members.lost() {
             self.board.forget(rank);
         }
-        failure
-    }
-
-    /// The first rank: has all begin when all are ready.
-    fn lead(&mut self, now: Nanos) -> Result<News, String> {
+        failure?;
         if self.members.has_begun() {
             return Ok(News::default());
         }
-        let awaited = self.members.awaited();
         let Some(ready_at) = self.ready_at else { return Ok(News::default()) };
-        if awaited.is_empty() {
-            let lead = self.board.lead();
-            // One moment by both clocks.
-            let start_in_ns = lead.as_ns();
-            let start_unix_ns = unix_ns() + start_in_ns;
-            let begins = Some(monotonic_now() + lead);
-            let nonces = self.members.nonces();
-            let why = String::new();
-            let message = Message { nonces, start_unix_ns, start_in_ns, why };
-            self.board.put_start(&message).map_err(|error| {
-                format!("the ranks can't meet in {}: {error}", self.board.shown())
-            })?;
+        if let Some(moment) = self.start()? {
             self.members.begin();
+            let counts_from_hearing = self.timing.is_prompt && self.party.rank > 0;
+            let ahead_ns = moment.left(counts_from_hearing).as_nanos();
+            let ahead = Nanos::from_ns(u64::try_from(ahead_ns).unwrap_or(u64::MAX));
+            let begins = Some(monotonic_now().saturating_add(ahead));
             return Ok(News { begins, awaits: String::new() });
         }
         let missing = self.members.missing();
         if now.saturating_sub(ready_at) > MISSING_MAX && !missing.is_empty() {
-            return Err(self.told_missing(&ranks(&missing)));
+            return Err(format!(
+                "{} did not come to {} within {} s: start all ranks with the same --output \
+                 directory, which each of them must see, or give all of them --start-at",
+                ranks(&missing),
+                self.board.shown(),
+                MISSING_MAX / SECOND
+            ));
         }
-        Ok(News { begins: None, awaits: told_awaited(&awaited, &missing) })
-    }
-
-    /// The others: begin and end when the first says so.
-    fn follow(&mut self, now: Nanos) -> Result<News, String> {
-        if self.members.has_begun() {
-            return Ok(News::default());
-        }
-        if let Ok(Some(start)) = self.board.start()
-            && start.nonces.contains(&self.card.nonce)
-        {
-            // One clock for both is better than the moment at which a word is heard.
-            let has_rank_0_s_clock = self.members.shares_a_clock(0, &Machine::this());
-            let ahead_ns = match self.board.is_prompt() && !has_rank_0_s_clock {
-                true => start.start_in_ns,
-                false => start.start_unix_ns.saturating_sub(unix_ns()),
-            };
-            let begins = Some(monotonic_now().saturating_add(Nanos::from_ns(ahead_ns)));
-            self.members.begin();
-            return Ok(News { begins, awaits: String::new() });
-        }
-        let Some(ready_at) = self.ready_at else { return Ok(News::default()) };
-        let missing = self.members.missing();
-        if now.saturating_sub(ready_at) > MISSING_MAX && !missing.is_empty() {
-            return Err(self.told_missing("rank 0"));
-        }
-        let awaits = match missing.is_empty() {
+        let awaits = match self.party.rank > 0 && missing.is_empty() {
             true => "waiting for rank 0, which says when all begin".to_owned(),
-            false => "waiting for rank 0, which is not there yet".to_owned(),
+            false => told_awaited(&self.members.awaited(), &missing),
         };
         Ok(News { begins: None, awaits })
     }
 
-    fn told_missing(&self, who: &str) -> String {
-        format!(
-            "{who} did not come to {} within {} s: start all ranks with the same --output \
-             directory, which each of them must see, or give all of them --start-at",
-            self.board.shown(),
-            MISSING_MAX / SECOND
-        )
+    /// When all begin: rank 0 says so once all are ready.
+    fn start(&mut self) -> Result<Option<Moment>, String> {
+        if self.party.rank > 0 {
+            return Ok(self.members.start_of(self.card.nonce).map(|start| start.moment));
+        }
+        if !self.members.awaited().is_empty() {
+            return Ok(None);
+        }
+        let moment = Moment::after(self.timing.lead);
+        self.card.start = Some(StartSignal { nonces: self.members.nonces(), moment });
+        self.put_card().map_err(|error| self.told_no_meeting(&error))?;
+        Ok(Some(moment))
     }
 
     /// Shows a word of this rank.
@@ -290,8 +247,7 @@ impl Keeper {
     fn listen(&mut self, shared: &Shared) {
         let topics: Vec<Topic> = shared.view().inbox.keys().copied().collect();
         for topic in topics {
-            let from = if self.card.rank == 0 { 1..self.size } else { 0..1 };
-            for rank in from {
+            for rank in self.others.clone() {
                 if let Some(word) = self.word(topic, rank) {
                     let mut view = shared.view();
                     let words = view.inbox.entry(topic).or_default();
@@ -316,57 +272,24 @@ impl Keeper {
         Some(Word { rank, bytes: bytes.split_off(ENVELOPE_BYTES) })
     }
 
-    /// Nothing of it stays, except where it has failed and the others may not know.
-    fn leave(&mut self, leaving: Leaving) {
-        let gone = match leaving {
-            Leaving::Settled => self.board.clear(&self.members.lost()),
-            Leaving::Unsettled if self.card.state == State::Ended => self.board.clear(&[]),
-            Leaving::Unsettled => {
-                self.card.has_left = true;
-                // The last one out takes everything away: nobody is left who has to learn of it.
-                self.put_card().and_then(|()| self.board.clear_up())
-            }
-        };
+    /// Its card says so; the last one out takes everything away. A rank that is gone without a word
+    /// has left as well.
+    fn leave(&mut self) {
+        self.card.has_left = true;
+        let gone = self.put_card().and_then(|()| {
+            let lost = self.members.lost();
+            let mut has_left = |rank| {
+                let card = Card::read(&mut *self.board, rank);
+                lost.contains(&rank) || card.is_ok_and(|card| card.is_some_and(|one| one.has_left))
+            };
+            if (0..self.party.size).all(&mut has_left) { self.board.clear() } else { Ok(()) }
+        });
         if let Err(error) = gone {
             let directory = self.board.shown();
             let told = "the files by which the ranks found each other could not be deleted: delete \
                         them by hand";
             tracing::warn!(directory, %error, "{told}");
         }
-    }
-
-    /// It has ended early: its card says why, and the first rank has all others end.
-    fn tell_failure(&mut self, why: &str) {
-        // What another rank is the cause of says so already: whoever reads this card is to hear of
-        // that one, not of this one too.
-        let why = match why.starts_with("rank ") {
-            true => why.to_owned(),
-            false => format!("rank {} on {} ended early: {why}", self.card.rank, self.card.host),
-        };
-        if self.card.state != State::Ended {
-            self.card.state = State::Failed;
-            self.card.why.clone_from(&why);
-        }
-        let why = self.members.culprit().map_or(why, str::to_owned);
-        let message =
-            Message { nonces: self.members.nonces(), start_unix_ns: 0, start_in_ns: 0, why };
-        let told = match self.card.rank {
-            0 => self.board.put_stop(&message),
-            _ => Ok(()),
-        };
-        if let Err(error) = told.and(self.put_card()) {
-            let directory = self.board.shown();
-            tracing::warn!(directory, %error, "the other ranks can't be told that this one ended");
-        }
-    }
-}
-
-/// Pace at which words must be heard.
-fn pace(view: &View) -> BoardPace {
-    match (view.inbox.is_empty(), view.begins) {
-        (false, _) => BoardPace::Talking,
-        (true, Some(_)) => BoardPace::Running,
-        (true, None) => BoardPace::Waiting,
     }
 }
 

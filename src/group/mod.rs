@@ -1,10 +1,10 @@
 //! The group of ranks of one launch: they begin together, end together, and hand rank 0 what it
 //! needs of them.
 //!
-//! Each rank shows a card and renews it as long as it lives. Rank 0 looks at all cards, the others
-//! only at what it shows, so that the looks grow with the ranks and not with their square. What a
-//! dead launch has left is never taken for alive: a card counts when it changes while somebody
-//! looks, and a word only from a card that does.
+//! Each rank shows a card that says whether it is ready, has ended or has failed, and renews it as
+//! long as it lives. Rank 0 looks at all cards, the others only at rank 0's, so that the looks grow
+//! with the ranks and not with their square. There is one rule of silence: a rank takes part once
+//! its card has changed while somebody looked, and is lost when it stands still for 20 s.
 //!
 //! Messages travel over a [`Board`]: files in a directory that all ranks see, or MPI. One thread of
 //! each rank keeps it; nobody else waits for a file system or a network.
@@ -13,11 +13,10 @@ mod board;
 mod card;
 mod directory;
 mod keeper;
-
 mod members;
 #[cfg(feature = "mpi")]
 mod mpi;
-mod sent;
+pub mod sent;
 mod session;
 
 use std::collections::BTreeMap;
@@ -26,12 +25,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_engine::clock::Nanos;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-pub use board::{Board, BoardPace};
+pub use board::{Board, BoardTiming};
+use card::State;
 use keeper::Keeper;
-pub use sent::SentHistogram;
 pub use session::{Meeting, Session};
 
 /// One rank's view of the launch: its own number, how many there are, and who they are.
@@ -58,6 +58,13 @@ pub struct Word {
     pub bytes: Vec<u8>,
 }
 
+impl Word {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.bytes)
+            .map_err(|error| format!("the message of rank {} can't be read: {error}", self.rank))
+    }
+}
+
 /// A moment at which all ranks do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
@@ -67,14 +74,31 @@ pub struct Moment {
     ahead: Duration,
 }
 
+impl Moment {
+    fn after(ahead: Duration) -> Moment {
+        Moment { unix: unix_now() + ahead, ahead }
+    }
+
+    /// Time until then: by the clock, or from now on where it has just been heard of.
+    fn left(&self, counts_from_hearing: bool) -> Duration {
+        match counts_from_hearing {
+            true => self.ahead,
+            false => self.unix.saturating_sub(unix_now()),
+        }
+    }
+}
+
+fn unix_now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// This rank's part in the group. When it is dropped before it has ended, the others are told that
 /// it failed.
 #[derive(Debug)]
 pub struct Group {
     party: Party,
     word_bytes_max: usize,
-    word_lead: Duration,
-    is_prompt: bool,
+    timing: BoardTiming,
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -88,9 +112,9 @@ struct Shared {
 /// State of this rank, and its knowledge of the others.
 #[derive(Debug, Default)]
 struct View {
-    own: Own,
-    /// It goes, and how.
-    leaving: Option<Leaving>,
+    own: State,
+    /// It goes.
+    is_leaving: bool,
     /// When all begin, `CLOCK_MONOTONIC`.
     begins: Option<Nanos>,
     /// Why this run can't go on.
@@ -109,33 +133,16 @@ struct View {
     looks: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-enum Own {
-    #[default]
-    Preparing,
-    Ready,
-    Ended,
-    Failed(String),
-}
-
-/// Way in which a rank leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    /// All that are there know what became of it.
-    Settled,
-    /// Some may still have to learn it.
-    Unsettled,
-}
-
 impl Shared {
     fn view(&self) -> MutexGuard<'_, View> {
         // Nobody leaves it half changed.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, own: Own) {
+    /// A rank that has ended or failed remains so.
+    fn set(&self, own: State) {
         let mut view = self.view();
-        if matches!(view.own, Own::Preparing | Own::Ready) {
+        if matches!(view.own, State::Preparing | State::Ready) {
             view.own = own;
             self.changed.notify_all();
         }
@@ -149,15 +156,14 @@ impl Group {
     /// The board can't be written, or no thread can be started.
     pub fn join(party: &Party, board: Box<dyn Board>) -> std::io::Result<Group> {
         let shared = Arc::new(Shared { view: Mutex::default(), changed: Condvar::new() });
-        let (word_lead, is_prompt) = (board.word_lead(), board.is_prompt());
-        let word_bytes_max = board.word_bytes_max();
+        let (timing, word_bytes_max) = (board.timing(), board.word_bytes_max());
         let mut keeper = Keeper::new(party, board)?;
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("ringfall-ranks".to_owned())
             .spawn(move || keeper.keep(&theirs))?;
         let (party, thread) = (party.clone(), Mutex::new(Some(thread)));
-        Ok(Group { party, word_bytes_max, word_lead, is_prompt, shared, thread })
+        Ok(Group { party, word_bytes_max, timing, shared, thread })
     }
 
     /// This process's number, from 0.
@@ -188,19 +194,13 @@ impl Group {
     /// A moment that lies so far ahead that all who wait for a word can hear of it before.
     #[must_use]
     pub fn moment_ahead(&self) -> Moment {
-        let ahead = self.word_lead;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Moment { unix: now + ahead, ahead }
+        Moment::after(self.timing.word_lead)
     }
 
     /// Time until a moment of which this rank has just heard.
     #[must_use]
     pub fn until(&self, moment: &Moment) -> Duration {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match self.is_prompt && self.rank() > 0 {
-            true => moment.ahead,
-            false => moment.unix.saturating_sub(now),
-        }
+        moment.left(self.timing.is_prompt && self.rank() > 0)
     }
 
     /// Ranks that are there and may still say something; of the others, whether rank 0 is.
@@ -211,11 +211,7 @@ impl Group {
 
     /// Tells the others that this rank can begin.
     pub fn ready(&self) {
-        let mut view = self.shared.view();
-        if view.own == Own::Preparing {
-            view.own = Own::Ready;
-            self.shared.changed.notify_all();
-        }
+        self.shared.set(State::Ready);
     }
 
     /// When all begin, `CLOCK_MONOTONIC`, once that is known.
@@ -238,25 +234,41 @@ impl Group {
 
     /// This rank has measured all that it should.
     pub fn end(&self) {
-        self.shared.set(Own::Ended);
+        self.shared.set(State::Ended);
     }
 
     /// This rank has ended early, and the others should too.
     pub fn fail(&self, why: &str) {
-        self.shared.set(Own::Failed(why.to_owned()));
+        self.shared.set(State::Failed(why.to_owned()));
     }
 
     /// Says something: to rank 0, or from rank 0 to all others. It takes the place of what was said
     /// of that topic before.
-    pub fn say(&self, topic: Topic, bytes: Vec<u8>) {
+    pub fn say(&self, topic: Topic, what: &impl Serialize) {
+        match serde_json::to_vec(what) {
+            Ok(bytes) => self.say_bytes(topic, bytes),
+            Err(error) => self.fail(&format!("the other ranks can't be told: {error}")),
+        }
+    }
+
+    /// Says something that is encoded already.
+    pub fn say_bytes(&self, topic: Topic, bytes: Vec<u8>) {
         self.shared.view().outbox.insert(topic, bytes);
         self.shared.changed.notify_all();
     }
 
-    /// Takes the words on a topic since the last call, one from each rank at most: for rank 0 those
-    /// of all others, for the others those of rank 0.
-    pub fn heard(&self, topic: Topic) -> Vec<Word> {
-        std::mem::take(self.shared.view().inbox.entry(topic).or_default())
+    /// Listens for a topic from now on.
+    pub fn listen(&self, topic: Topic) {
+        self.shared.view().inbox.entry(topic).or_default();
+    }
+
+    /// Takes what was said of a topic since the last call, with the rank that said it: for rank 0
+    /// the newest of each other, for the others that of rank 0. What can't be read ends the run.
+    pub fn heard<T: DeserializeOwned>(&self, topic: Topic) -> Vec<(u32, T)> {
+        let words = take(&mut self.shared.view(), topic);
+        let read = words.into_iter().map(|(rank, word)| Ok((rank, word.read()?)));
+        read.filter_map(|one: Result<_, String>| one.map_err(|what| self.fail(&what)).ok())
+            .collect()
     }
 
     /// Listens for a topic no more: while anything is listened for, all are looked at often.
@@ -267,25 +279,32 @@ impl Group {
     /// Longest time from when a word is said until it is heard by all who wait for it.
     #[must_use]
     pub fn word_lead(&self) -> Duration {
-        self.word_lead
+        self.timing.word_lead
     }
 
     /// Waits until rank 0 has said something of a topic.
     ///
     /// # Errors
     /// Why the run can't go on.
-    pub fn hear_first(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<u8>, Silence> {
-        self.gather_from(topic, &[0], is_over)
-            .map(|words| words.into_iter().next().map(|word| word.bytes).unwrap_or_default())
+    pub fn hear_first<T: DeserializeOwned>(
+        &self,
+        topic: Topic,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<T, Silence> {
+        self.word_of(topic, 0, is_over)?.read().map_err(Silence::Failed)
     }
 
     /// Rank 0 waits until all others have said something of a topic; in the order of the ranks.
     ///
     /// # Errors
     /// Why the run can't go on.
-    pub fn gather(&self, topic: Topic, is_over: &dyn Fn() -> bool) -> Result<Vec<Word>, Silence> {
-        let all: Vec<u32> = (1..self.party.size).collect();
-        self.gather_from(topic, &all, is_over)
+    pub fn gather<T: DeserializeOwned>(
+        &self,
+        topic: Topic,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<T>, Silence> {
+        let read = |rank| self.word_of(topic, rank, is_over)?.read().map_err(Silence::Failed);
+        (1..self.party.size).map(read).collect()
     }
 
     /// Waits for words of those that are still there, whatever has become of the others, for so
@@ -308,25 +327,23 @@ impl Group {
         }
     }
 
-    fn gather_from(
+    fn word_of(
         &self,
         topic: Topic,
-        from: &[u32],
+        rank: u32,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Vec<Word>, Silence> {
-        let mut words: BTreeMap<u32, Word> = BTreeMap::new();
+    ) -> Result<Word, Silence> {
         loop {
             let mut view = self.shared.view();
-            words.extend(take(&mut view, topic));
-            let silent = from.iter().find(|rank| !words.contains_key(rank));
-            let Some(silent) = silent else {
-                return Ok(words.into_values().collect());
-            };
+            let words = view.inbox.entry(topic).or_default();
+            if let Some(at) = words.iter().position(|word| word.rank == rank) {
+                return Ok(words.swap_remove(at));
+            }
             if let Some(why) = &view.failure {
                 return Err(Silence::Failed(why.clone()));
             }
-            if view.left.contains(silent) {
-                return Err(Silence::Failed(format!("rank {silent} ended without a word")));
+            if view.left.contains(&rank) {
+                return Err(Silence::Failed(format!("rank {rank} ended without a word")));
             }
             if is_over() {
                 return Err(Silence::Over);
@@ -352,17 +369,17 @@ impl Group {
         }
     }
 
-    /// Leaves, when all that are still there know what became of it: nothing of this rank stays.
+    /// Leaves, having ended.
     pub fn leave(&self) {
         self.end();
-        self.stop(Leaving::Settled);
+        self.stop();
     }
 
-    fn stop(&self, leaving: Leaving) {
+    fn stop(&self) {
         // Whoever held it did nothing but take it.
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(thread) = thread else { return };
-        self.shared.view().leaving = Some(leaving);
+        self.shared.view().is_leaving = true;
         self.shared.changed.notify_all();
         if thread.join().is_err() {
             // It has said why on standard error.
@@ -395,7 +412,7 @@ fn take(view: &mut View, topic: Topic) -> Vec<(u32, Word)> {
 impl Drop for Group {
     fn drop(&mut self) {
         self.fail("it could not begin");
-        self.stop(Leaving::Unsettled);
+        self.stop();
     }
 }
 

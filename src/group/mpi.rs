@@ -13,25 +13,22 @@ use mpi::Threading;
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
-use ringfall_engine::clock::Nanos;
 
 use super::Party;
-use super::board::{Board, BoardPace};
+use super::board::{Board, BoardTiming};
 
 /// Memory for messages on their way, bytes.
 const BUFFER_BYTES: usize = 16 << 20;
 /// Largest message: half of that, so that the small ones still find room beside it.
 const WORD_BYTES_MAX: usize = BUFFER_BYTES / 2;
 /// A message takes moments; shards are told of the begin a quarter of a second ahead.
-const LEAD: Nanos = Nanos::from_ms(500);
-/// Time for a word to reach those who wait for it.
-const WORD_LEAD: Duration = Duration::from_millis(50);
-const PERIOD_WAITING: Duration = Duration::from_millis(2);
-const PERIOD_RUNNING: Duration = Duration::from_millis(20);
-
-/// Kinds of message.
-const PUT: u8 = 0;
-const CLEAR: u8 = 1;
+const TIMING: BoardTiming = BoardTiming {
+    period: Duration::from_millis(2),
+    period_measuring: Duration::from_millis(20),
+    lead: Duration::from_millis(500),
+    word_lead: Duration::from_millis(50),
+    is_prompt: true,
+};
 
 /// Words that each rank shows, as far as they have arrived here.
 type Mailbox = Arc<Mutex<BTreeMap<u32, BTreeMap<String, Vec<u8>>>>>;
@@ -128,47 +125,37 @@ impl MpiBoard {
             let (bytes, status) = arrived.matched_receive_vec::<u8>();
             let from = u32::try_from(status.source_rank()).map_err(Error::other)?;
             let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-            match parsed(&bytes) {
-                Some((PUT, name, rest)) => {
-                    let shown = mailbox.entry(from).or_default();
-                    shown.insert(name.to_owned(), rest.to_vec());
-                }
-                Some((CLEAR, ..)) => drop(mailbox.remove(&from)),
-                _ => {
-                    let what = format!("a message of rank {from} can't be understood");
-                    return Err(Error::new(ErrorKind::InvalidData, what));
-                }
-            }
+            let Some((name, rest)) = parsed(&bytes) else {
+                let what = format!("a message of rank {from} can't be understood");
+                return Err(Error::new(ErrorKind::InvalidData, what));
+            };
+            mailbox.entry(from).or_default().insert(name.to_owned(), rest.to_vec());
         }
         Ok(())
     }
 }
 
-/// Kind, name and content.
-fn parsed(message: &[u8]) -> Option<(u8, &str, &[u8])> {
-    let (&[kind, name_bytes], rest) = message.split_first_chunk::<2>()?;
+/// Name and content.
+fn parsed(message: &[u8]) -> Option<(&str, &[u8])> {
+    let (&name_bytes, rest) = message.split_first()?;
     let (name, rest) = rest.split_at_checked(name_bytes.into())?;
-    Some((kind, std::str::from_utf8(name).ok()?, rest))
+    Some((std::str::from_utf8(name).ok()?, rest))
 }
 
-fn message(kind: u8, name: &str, bytes: &[u8]) -> Result<Vec<u8>> {
+fn message(name: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let name_bytes = u8::try_from(name.len()).map_err(Error::other)?;
-    Ok([&[kind, name_bytes], name.as_bytes(), bytes].concat())
+    Ok([&[name_bytes], name.as_bytes(), bytes].concat())
 }
 
 impl Board for MpiBoard {
     fn put(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.send(&message(PUT, name, bytes)?)
+        self.send(&message(name, bytes)?)
     }
 
     fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>> {
         self.receive()?;
         let mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(mailbox.get(&rank).and_then(|shown| shown.get(name)).cloned())
-    }
-
-    fn clear(&mut self, _lost: &[u32]) -> Result<()> {
-        self.send(&message(CLEAR, "", &[])?)
     }
 
     fn forget(&mut self, rank: u32) {
@@ -183,23 +170,8 @@ impl Board for MpiBoard {
         WORD_BYTES_MAX - 1024
     }
 
-    fn period(&self, pace: BoardPace) -> Duration {
-        match pace {
-            BoardPace::Waiting | BoardPace::Talking => PERIOD_WAITING,
-            BoardPace::Running => PERIOD_RUNNING,
-        }
-    }
-
-    fn lead(&self) -> Nanos {
-        LEAD
-    }
-
-    fn word_lead(&self) -> Duration {
-        WORD_LEAD
-    }
-
-    fn is_prompt(&self) -> bool {
-        true
+    fn timing(&self) -> BoardTiming {
+        TIMING
     }
 }
 
@@ -209,12 +181,11 @@ mod tests {
 
     #[test]
     fn a_message_is_taken_apart_as_it_was_put_together() {
-        let put = message(PUT, "card", b"\0x").unwrap();
-        assert_eq!(parsed(&put), Some((PUT, "card", b"\0x".as_slice())));
-        assert_eq!(parsed(&message(CLEAR, "", &[]).unwrap()), Some((CLEAR, "", [].as_slice())));
-        for damaged in [&b""[..], &[PUT], &[PUT, 9, b'a'], &[PUT, 1, 0xff]] {
+        let put = message("card", b"\0x").unwrap();
+        assert_eq!(parsed(&put), Some(("card", b"\0x".as_slice())));
+        for damaged in [&b""[..], &[9, b'a'], &[1, 0xff]] {
             assert_eq!(parsed(damaged), None);
         }
-        assert!(message(PUT, &"n".repeat(300), &[]).is_err());
+        assert!(message(&"n".repeat(300), &[]).is_err());
     }
 }

@@ -1,41 +1,43 @@
-//! Histograms in the form in which ranks exchange them.
+//! Histograms in the form in which ranks exchange them, for `#[serde(with = "…")]`: the counters as
+//! HDR V2 in base64, and what these lack; none where nothing was recorded.
 
 use ringfall_engine::metrics::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A histogram as ranks send it: the counters as HDR V2 in base64, and what these lack.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SentHistogram {
+#[derive(Serialize, Deserialize)]
+struct Encoded {
     hdr_v2: String,
     /// The exact sum, which a number of JSON may not hold.
     sum_ns: String,
     max_ns: u64,
 }
 
-impl SentHistogram {
-    /// For sending; none when nothing was recorded.
-    #[must_use]
-    pub fn of(histogram: &Histogram) -> Option<SentHistogram> {
-        let max_ns = histogram.max_ns()?;
-        Some(SentHistogram {
-            hdr_v2: histogram.to_base64_v2(),
-            sum_ns: histogram.sum_ns().to_string(),
-            max_ns,
-        })
-    }
+/// Encodes a histogram.
+///
+/// # Errors
+/// The serializer's own.
+pub fn serialize<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> {
+    let encoded = histogram.max_ns().map(|max_ns| Encoded {
+        hdr_v2: histogram.to_base64_v2(),
+        sum_ns: histogram.sum_ns().to_string(),
+        max_ns,
+    });
+    encoded.serialize(to)
+}
 
-    /// As it was sent.
-    ///
-    /// # Errors
-    /// Description of the damaged part.
-    pub fn histogram(&self) -> Result<Histogram, String> {
-        let sum_ns = self.sum_ns.parse().map_err(|_| format!("{:?} is no sum", self.sum_ns))?;
-        let mut histogram =
-            Histogram::from_base64_v2(&self.hdr_v2, sum_ns).map_err(|error| error.to_string())?;
-        match histogram.set_max_ns(self.max_ns) {
-            true => Ok(histogram),
-            false => Err(format!("{} ns is not the largest it holds", self.max_ns)),
-        }
+/// Decodes a histogram.
+///
+/// # Errors
+/// It is damaged.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram, D::Error> {
+    let encoded = Option::<Encoded>::deserialize(from)?;
+    let Some(Encoded { hdr_v2, sum_ns, max_ns }) = encoded else { return Ok(Histogram::new()) };
+    let sum_ns = sum_ns.parse().map_err(|_| D::Error::custom(format!("{sum_ns:?} is no sum")))?;
+    let mut histogram = Histogram::from_base64_v2(&hdr_v2, sum_ns).map_err(D::Error::custom)?;
+    match histogram.set_max_ns(max_ns) {
+        true => Ok(histogram),
+        false => Err(D::Error::custom(format!("{max_ns} ns is not the largest it holds"))),
     }
 }
 
@@ -43,16 +45,27 @@ impl SentHistogram {
 mod tests {
     use super::*;
 
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(transparent)]
+    struct Sent(#[serde(with = "super")] Histogram);
+
     #[test]
     fn a_histogram_arrives_as_it_was_sent_or_is_damaged() {
-        assert_eq!(SentHistogram::of(&Histogram::new()), None);
-        let mut sent = Histogram::new();
-        [5, 9_000_001, 77_777_777].into_iter().for_each(|ns| sent.record(ns));
-        let wire = SentHistogram::of(&sent).unwrap();
-        assert_eq!(wire.histogram().unwrap(), sent);
-        let damaged = SentHistogram { max_ns: 99, ..wire.clone() };
-        assert!(damaged.histogram().unwrap_err().contains("99 ns"));
-        let damaged = SentHistogram { sum_ns: "x".to_owned(), ..wire };
-        assert!(damaged.histogram().unwrap_err().contains("no sum"));
+        let mut sent = Sent(Histogram::new());
+        assert_eq!(serde_json::to_string(&sent).unwrap(), "null");
+        assert_eq!(serde_json::from_str::<Sent>("null").unwrap(), sent);
+        [5, 9_000_001, 77_777_777].into_iter().for_each(|ns| sent.0.record(ns));
+        let wire = serde_json::to_string(&sent).unwrap();
+        assert_eq!(serde_json::from_str::<Sent>(&wire).unwrap(), sent);
+        let of_damaged = |from: &str, to: &str| {
+            let damaged = wire.replace(from, to);
+            assert_ne!(damaged, wire);
+            serde_json::from_str::<Sent>(&damaged).unwrap_err().to_string()
+        };
+        let of_max =
+            of_damaged(&format!("\"max_ns\":{}", sent.0.max_ns().unwrap()), "\"max_ns\":99");
+        assert!(of_max.contains("99 ns"), "{of_max}");
+        let of_sum = of_damaged(&format!("\"{}\"", sent.0.sum_ns()), "\"x\"");
+        assert!(of_sum.contains("no sum"), "{of_sum}");
     }
 }

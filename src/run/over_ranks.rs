@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ringfall_workloads::autoscale::{
-    Autoscaler, Conclusion, Decision, Latencies, Sample, Settings, TimeShares,
+    Autoscaler, Conclusion, Decision, Latencies, Sample, Settings,
 };
 use serde::{Deserialize, Serialize};
 
 use super::scaling::{Judge, LatencySet};
-use crate::group::{Group, SentHistogram, Topic, share};
+use crate::group::{Group, Topic, share};
 
 /// Topics of each rank's message to rank 0, and of rank 0's to all others.
 const SECONDS: Topic = Topic("seconds");
@@ -40,7 +40,7 @@ pub(super) struct OverRanks {
 }
 
 /// One second of a rank.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Second {
     /// The decision that was in effect throughout it; an older one than the newest if that was
     /// carried out meanwhile.
@@ -73,9 +73,7 @@ impl OverRanks {
         let requests_max = requests_max.map(|most| most.saturating_mul(size.into()));
         let judge = || Judge::new(Autoscaler::new(settings), requests_max);
         let judge = (group.rank() == 0).then(judge);
-        let topic = if group.rank() == 0 { SECONDS } else { USERS };
-        // From now on it is listened for.
-        drop(group.heard(topic));
+        group.listen(if group.rank() == 0 { SECONDS } else { USERS });
         OverRanks {
             group,
             judge,
@@ -112,17 +110,9 @@ impl OverRanks {
 
     /// Rank 0: takes the seconds that all ranks have told.
     fn lead(&mut self, second_now: u64) -> Decision {
-        for word in self.group.heard(SECONDS) {
-            match seconds_of(&word.bytes) {
-                Ok(seconds) => {
-                    let new = seconds.into_iter().filter(|(index, _)| *index >= self.taken);
-                    self.seconds.extend(new.map(|(index, second)| ((index, word.rank), second)));
-                }
-                Err(what) => {
-                    let what = format!("the message of rank {} can't be read: {what}", word.rank);
-                    self.group.fail(&what);
-                }
-            }
+        for (rank, seconds) in self.group.heard::<Vec<(u64, Second)>>(SECONDS) {
+            let new = seconds.into_iter().filter(|(index, _)| *index >= self.taken);
+            self.seconds.extend(new.map(|(index, second)| ((index, rank), second)));
         }
         let mut changed = false;
         while !self.is_over && self.has_all(self.taken) {
@@ -148,10 +138,7 @@ impl OverRanks {
             taken: self.taken,
             is_over: self.is_over,
         };
-        match serde_json::to_vec(&told) {
-            Ok(bytes) => self.group.say(USERS, bytes),
-            Err(error) => self.group.fail(&format!("a decision can't be told: {error}")),
-        }
+        self.group.say(USERS, &told);
         self.answer()
     }
 
@@ -191,30 +178,19 @@ impl OverRanks {
     /// The others: tell rank 0 what it has not taken, and do what it says.
     fn follow(&mut self, second_now: u64) -> Decision {
         let mut decision = Decision::Hold;
-        for word in self.group.heard(USERS) {
-            match serde_json::from_slice::<Told>(&word.bytes) {
-                Ok(told) => {
-                    self.taken = self.taken.max(told.taken);
-                    self.seconds.retain(|(index, _), _| *index >= told.taken);
-                    self.is_over |= told.is_over;
-                    if told.decision > self.decision {
-                        self.carry_out(told.decision, told.users, second_now);
-                    }
-                    decision = self.answer();
-                }
-                Err(error) => {
-                    self.group.fail(&format!("the message of rank 0 can't be read: {error}"));
-                }
+        for (_, told) in self.group.heard::<Told>(USERS) {
+            self.taken = self.taken.max(told.taken);
+            self.seconds.retain(|(index, _), _| *index >= told.taken);
+            self.is_over |= told.is_over;
+            if told.decision > self.decision {
+                self.carry_out(told.decision, told.users, second_now);
             }
+            decision = self.answer();
         }
         if std::mem::take(&mut self.has_news) {
-            let seconds: Vec<(u64, Wire)> = (self.seconds.iter())
-                .map(|(&(index, _), second)| (index, Wire::of(second)))
-                .collect();
-            match serde_json::to_vec(&seconds) {
-                Ok(bytes) => self.group.say(SECONDS, bytes),
-                Err(error) => self.group.fail(&format!("seconds can't be told: {error}")),
-            }
+            let seconds: Vec<(u64, &Second)> =
+                self.seconds.iter().map(|(&(index, _), second)| (index, second)).collect();
+            self.group.say(SECONDS, &seconds);
         }
         decision
     }
@@ -241,71 +217,6 @@ fn add(sum: &mut Sample<LatencySet>, one: &Sample<LatencySet>) {
     sum.storage_waits_ns += one.storage_waits_ns;
     sum.requests_queued += one.requests_queued;
     sum.time.add(&one.time);
-}
-
-fn seconds_of(bytes: &[u8]) -> Result<Vec<(u64, Second)>, String> {
-    let seconds: Vec<(u64, Wire)> =
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    seconds.into_iter().map(|(index, wire)| Ok((index, wire.second()?))).collect()
-}
-
-/// A second on its way to rank 0.
-#[derive(Serialize, Deserialize)]
-struct Wire {
-    decision: u32,
-    length_ns: u64,
-    storage_bytes: u64,
-    tier_bytes: u64,
-    tokens: u64,
-    storage_waits_ns: u64,
-    requests_queued: u64,
-    time_ns: [u64; 4],
-    latencies: [Option<SentHistogram>; 7],
-}
-
-impl Wire {
-    fn of(second: &Second) -> Wire {
-        let Sample { classes, read, write, read_device, write_device, time, .. } = &second.sample;
-        let [urgent, middle, patient] = classes;
-        let sets = [urgent, middle, patient, read, write, read_device, write_device];
-        Wire {
-            decision: second.decision,
-            length_ns: second.sample.length_ns,
-            storage_bytes: second.sample.storage_bytes,
-            tier_bytes: second.sample.tier_bytes,
-            tokens: second.sample.tokens,
-            storage_waits_ns: second.sample.storage_waits_ns,
-            requests_queued: second.sample.requests_queued,
-            time_ns: [time.queue_ns, time.storage_ns, time.generation_ns, time.total_ns],
-            latencies: sets.map(|set| SentHistogram::of(&set.0)),
-        }
-    }
-
-    fn second(self) -> Result<Second, String> {
-        let mut sets: [LatencySet; 7] = Default::default();
-        for (set, encoded) in sets.iter_mut().zip(self.latencies) {
-            if let Some(encoded) = encoded {
-                set.0 = encoded.histogram()?;
-            }
-        }
-        let [urgent, middle, patient, read, write, read_device, write_device] = sets;
-        let [queue_ns, storage_ns, generation_ns, total_ns] = self.time_ns;
-        let sample = Sample {
-            length_ns: self.length_ns,
-            storage_bytes: self.storage_bytes,
-            tier_bytes: self.tier_bytes,
-            tokens: self.tokens,
-            classes: [urgent, middle, patient],
-            read,
-            write,
-            read_device,
-            write_device,
-            storage_waits_ns: self.storage_waits_ns,
-            requests_queued: self.requests_queued,
-            time: TimeShares { queue_ns, storage_ns, generation_ns, total_ns },
-        };
-        Ok(Second { decision: self.decision, sample })
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use ringfall_engine::tier::Tier;
 use ringfall_workloads::autoscale::{
     Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
 };
+use serde::{Deserialize, Serialize};
 
 use super::over_ranks::OverRanks;
 use super::timeline::Timeline;
@@ -16,8 +17,8 @@ use super::{RunSettings, Start};
 use crate::driver::Interval;
 
 /// Latencies as the engine keeps them.
-#[derive(Clone, Debug, Default)]
-pub struct LatencySet(pub Histogram);
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LatencySet(#[serde(with = "crate::group::sent")] pub Histogram);
 
 impl Latencies for LatencySet {
     fn add(&mut self, other: &Self) {

@@ -1,13 +1,11 @@
 //! Loads of several ranks at the same time: rank 0 says which, all of them begin at the same
 //! moment, and what each has reached is added up.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use ringfall_engine::load::{Load, LoadPlan};
 use ringfall_engine::metrics::Histogram;
 use ringfall_engine::units::GIB;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::measure::{CONFIRM, PROBE, RoundPace, slope};
@@ -15,7 +13,7 @@ use super::search::Point;
 use super::time::Budget;
 use super::{Bench, SaturateError, Watcher};
 use crate::facts::Measured;
-use crate::group::{Group, Moment, SentHistogram, Silence, Topic, share};
+use crate::group::{Group, Moment, Silence, Topic, share};
 use crate::precondition::steady::{WINDOW, steady_mean};
 
 /// Topics of rank 0's orders and of the others' answers.
@@ -37,16 +35,12 @@ const SAMPLING: Duration = Duration::from_millis(10);
 /// The ranks that search together.
 pub(super) struct Together<'a> {
     group: &'a Group,
-    /// Orders given.
-    orders: Cell<u32>,
 }
 
 impl<'a> Together<'a> {
     pub(super) fn new(group: &'a Group) -> Together<'a> {
-        let topic = if group.rank() == 0 { FIGURES } else { ORDER };
-        // From now on it is listened for.
-        drop(group.heard(topic));
-        Together { group, orders: Cell::new(0) }
+        group.listen(if group.rank() == 0 { FIGURES } else { ORDER });
+        Together { group }
     }
 }
 
@@ -78,7 +72,6 @@ enum Order {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Measure {
-    number: u32,
     read_percent: u32,
     io_bytes: u32,
     /// I/Os in flight, all ranks together.
@@ -94,15 +87,14 @@ type Samples = Vec<(Instant, u64)>;
 /// Result of one rank.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Reached {
-    number: u32,
     /// I/Os a second of each round, and over all of them.
     rounds: Vec<f64>,
     iops: f64,
     bytes: u64,
     cpu_ns: u64,
     window_ns: u64,
-    /// HDR V2 in base64, and the exact sum.
-    latency: Option<SentHistogram>,
+    #[serde(with = "crate::group::sent")]
+    latency: Histogram,
 }
 
 impl Bench<'_> {
@@ -126,21 +118,9 @@ impl Bench<'_> {
     pub(super) fn all_prepared(&self) -> Result<Vec<Prepared>, SaturateError> {
         let mut all = vec![self.prepared()];
         if let Some(together) = &self.together {
-            all.extend(self.gather::<Prepared>(together.group)?);
+            all.extend(together.group.gather::<Prepared>(FIGURES, &|| self.interrupt.is_set())?);
         }
         Ok(all)
-    }
-
-    /// Gathers the answers of all others, in the order of the ranks.
-    fn gather<T: DeserializeOwned>(&self, group: &Group) -> Result<Vec<T>, SaturateError> {
-        let words = group.gather(FIGURES, &|| self.interrupt.is_set()).map_err(told)?;
-        let parsed = |word: &crate::group::Word| {
-            serde_json::from_slice(&word.bytes).map_err(|error| {
-                let rank = word.rank;
-                SaturateError::Ranks(format!("the message of rank {rank} can't be read: {error}"))
-            })
-        };
-        words.iter().map(parsed).collect()
     }
 
     /// Does as rank 0 says, to the end.
@@ -153,25 +133,18 @@ impl Bench<'_> {
             .map_err(ringfall_engine::load::LoadError::from)?;
         let Some(together) = &self.together else { return Ok(()) };
         let group = together.group;
-        say(group, FIGURES, &self.prepared())?;
-        loop {
-            let word = group.hear_first(ORDER, &|| self.interrupt.is_set()).map_err(told)?;
-            let order = serde_json::from_slice(&word).map_err(|error| {
-                SaturateError::Ranks(format!("the message of rank 0 can't be read: {error}"))
-            })?;
-            match order {
-                Order::Measure(measure) => {
-                    let reached = self.reach(group, &measure, watcher)?;
-                    say(group, FIGURES, &reached)?;
-                }
-                Order::Done => return Ok(()),
-            }
+        group.say(FIGURES, &self.prepared());
+        while let Order::Measure(measure) = group.hear_first(ORDER, &|| self.interrupt.is_set())? {
+            group.say(FIGURES, &self.reach(group, &measure, watcher)?);
         }
+        Ok(())
     }
 
     /// Rank 0: the search is over.
-    pub(super) fn dismiss(&self) -> Result<(), SaturateError> {
-        self.together.as_ref().map_or(Ok(()), |one| say(one.group, ORDER, &Order::Done))
+    pub(super) fn dismiss(&self) {
+        if let Some(together) = &self.together {
+            together.group.say(ORDER, &Order::Done);
+        }
     }
 
     /// Rank 0: what a load of all ranks comes to, and whether it was measured for as long as it
@@ -197,10 +170,7 @@ impl Bench<'_> {
                 is_whole &= most >= rounds;
                 rounds = rounds.min(most.max(1));
             }
-            let number = together.orders.get() + 1;
-            together.orders.set(number);
             let measure = Measure {
-                number,
                 read_percent: plan.read_percent,
                 io_bytes: plan.io_bytes,
                 depth: plan.depth,
@@ -208,10 +178,10 @@ impl Bench<'_> {
                 rounds,
                 begins: together.group.moment_ahead(),
             };
-            say(together.group, ORDER, &Order::Measure(measure))?;
+            together.group.say(ORDER, &Order::Measure(measure));
             let mut all = vec![self.reach(together.group, &measure, watcher)?];
-            all.extend(self.gather::<Reached>(together.group)?);
-            let measured = sum(plan, &all)?;
+            all.extend(together.group.gather::<Reached>(FIGURES, &|| self.interrupt.is_set())?);
+            let measured = sum(plan, &all);
             tried += 1;
             if measured.iops == 0.0 && nothing < NOTHING_TRIES {
                 // A rate of nothing is no measurement, however slow the device.
@@ -239,7 +209,7 @@ impl Bench<'_> {
         std::thread::sleep(group.until(&measure.begins));
         if point.depth == 0 {
             let rounds = vec![0.0; measure.rounds];
-            return Ok(Reached { number: measure.number, rounds, ..Reached::default() });
+            return Ok(Reached { rounds, ..Reached::default() });
         }
         let load = Load::start(self.file, &self.plan(point, measure.read_percent))?;
         std::thread::sleep(pace.ramp);
@@ -252,13 +222,12 @@ impl Bench<'_> {
         let mut latency = figures.read.latency.clone();
         latency.merge(&figures.write.latency);
         Ok(Reached {
-            number: measure.number,
             rounds,
             iops: slope(&samples),
             bytes: figures.bytes(),
             cpu_ns: figures.cpu_ns,
             window_ns: figures.window_ns,
-            latency: SentHistogram::of(&latency),
+            latency,
         })
     }
 
@@ -296,13 +265,9 @@ impl Bench<'_> {
 }
 
 /// Adds up the results of all ranks.
-fn sum(plan: &LoadPlan, all: &[Reached]) -> Result<Measured, SaturateError> {
+fn sum(plan: &LoadPlan, all: &[Reached]) -> Measured {
     let mut latency = Histogram::new();
-    for reached in all {
-        let Some(encoded) = &reached.latency else { continue };
-        let what = |what| SaturateError::Ranks(format!("a rank's latencies are damaged: {what}"));
-        latency.merge(&encoded.histogram().map_err(what)?);
-    }
+    all.iter().for_each(|reached| latency.merge(&reached.latency));
     let longest = all.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
     let round = |at: usize| all.iter().filter_map(|one| one.rounds.get(at)).sum::<f64>();
     let rounds: Vec<f64> = (0..longest).map(round).collect();
@@ -311,7 +276,7 @@ fn sum(plan: &LoadPlan, all: &[Reached]) -> Result<Measured, SaturateError> {
     let bytes: u64 = all.iter().map(|one| one.bytes).sum();
     let cpu_ns: u64 = all.iter().map(|one| one.cpu_ns).sum();
     let io_bytes = f64::from(plan.io_bytes);
-    Ok(Measured {
+    Measured {
         io_bytes: plan.io_bytes,
         depth: plan.depth,
         bytes_per_s: iops * io_bytes,
@@ -322,19 +287,15 @@ fn sum(plan: &LoadPlan, all: &[Reached]) -> Result<Measured, SaturateError> {
         steady: rounds.len() >= WINDOW && steady_mean(&rounds).is_some(),
         seconds: all.iter().map(|one| one.window_ns).max().unwrap_or(0) as f64 / 1e9,
         ranks_bytes_per_s: all.iter().map(|one| one.iops * io_bytes).collect(),
-    })
+    }
 }
 
-fn say(group: &Group, topic: Topic, what: &impl Serialize) -> Result<(), SaturateError> {
-    let told = |error: serde_json::Error| SaturateError::Ranks(error.to_string());
-    group.say(topic, serde_json::to_vec(what).map_err(told)?);
-    Ok(())
-}
-
-fn told(silence: Silence) -> SaturateError {
-    match silence {
-        Silence::Failed(why) => SaturateError::Ranks(why),
-        Silence::Over => SaturateError::Interrupted,
+impl From<Silence> for SaturateError {
+    fn from(silence: Silence) -> SaturateError {
+        match silence {
+            Silence::Failed(why) => SaturateError::Ranks(why),
+            Silence::Over => SaturateError::Interrupted,
+        }
     }
 }
 
@@ -362,17 +323,16 @@ mod tests {
             let mut latency = Histogram::new();
             (0..10).for_each(|_| latency.record(ms * 1_000_000));
             Reached {
-                number: 1,
                 rounds: vec![iops; WINDOW],
                 iops,
                 bytes: 1 << 30,
                 cpu_ns: 5_000_000,
                 window_ns: 800_000_000,
-                latency: SentHistogram::of(&latency),
+                latency,
             }
         };
         let idle = Reached { rounds: vec![0.0; WINDOW], ..Reached::default() };
-        let measured = sum(&plan, &[of(100.0, 2), of(50.0, 6), idle]).unwrap();
+        let measured = sum(&plan, &[of(100.0, 2), of(50.0, 6), idle]);
         assert_eq!((measured.iops, measured.bytes_per_s), (150.0, 150.0 * 1_048_576.0));
         assert_eq!(measured.ranks_bytes_per_s, [104_857_600.0, 52_428_800.0, 0.0]);
         assert!(measured.steady && (measured.cpu_s_per_gib - 0.005).abs() < 1e-9);
@@ -383,9 +343,6 @@ mod tests {
             rounds: (0..WINDOW).map(|round| from + 30.0 * round as f64).collect(),
             ..Reached::default()
         };
-        assert!(!sum(&plan, &[rising(50.0), rising(10.0)]).unwrap().steady);
-        let damaged = r#"{"hdr_v2": "x", "sum_ns": "1", "max_ns": 1}"#;
-        let damaged = Reached { latency: serde_json::from_str(damaged).ok(), ..Reached::default() };
-        assert!(damaged.latency.is_some() && sum(&plan, &[damaged]).is_err());
+        assert!(!sum(&plan, &[rising(50.0), rising(10.0)]).steady);
     }
 }

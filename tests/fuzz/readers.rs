@@ -168,12 +168,12 @@ fn journal(path: &Path) -> Result<String, String> {
     Ok(format!("{} done, {} failed", report.done(), report.failed()))
 }
 
-/// Rank 1 sees what rank 0 shows: its card, when to begin, why to end.
+/// Rank 1 sees what rank 0 shows: its card, and a word.
 fn ranks(path: &Path) -> Result<String, String> {
     let common = path.parent().ok_or("the scratch directory has no file")?.to_owned();
     let board = common.join(".ringfall-ranks-of-2");
     std::fs::create_dir_all(&board).map_err(|error| said(&error))?;
-    for name in ["rank_0.card", "rank_0.start", "rank_0.stop", "rank_0.word"] {
+    for name in ["rank_0.card", "rank_0.word"] {
         std::fs::copy(path, board.join(name)).map_err(|error| said(&error))?;
     }
     let party = Party { rank: 1, size: 2, host: "node".to_owned() };
@@ -183,7 +183,7 @@ fn ranks(path: &Path) -> Result<String, String> {
     group.ready();
     let looks = std::cell::Cell::new(0);
     let is_over = || looks.replace(looks.get() + 1) > 0;
-    let heard = group.hear_first(Topic("word"), &is_over);
+    let heard = group.hear_first::<serde_json::Value>(Topic("word"), &is_over);
     let _when = (group.begins(), group.awaits(), group.failure());
     drop(group);
     Ok(format!("{:?}", heard.is_ok()))

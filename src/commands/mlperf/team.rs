@@ -105,14 +105,13 @@ impl Team {
                 Ok(run)
             });
             match &chosen {
-                // The path is one that arguments can hold.
-                Ok(run) => group.say(RUN, run.to_string_lossy().into_owned().into_bytes()),
+                Ok(run) => group.say(RUN, run),
                 Err(error) => group.fail(&format!("{error:#}")),
             }
             return chosen;
         }
         match group.hear_first(RUN, &|| self.interrupt.is_set()) {
-            Ok(bytes) => Ok(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned())),
+            Ok(run) => Ok(run),
             Err(Silence::Failed(why)) => anyhow::bail!("the sequence can't begin: {why}"),
             Err(Silence::Over) => anyhow::bail!("interrupted before the sequence began"),
         }
@@ -142,7 +141,7 @@ impl Team {
             // What a rank that is gone has not written is missing in the summary.
             let _all = group.gather_from_those_left(THROUGH, STRAGGLERS_MAX);
         } else {
-            group.say(THROUGH, Vec::new());
+            group.say_bytes(THROUGH, Vec::new());
         }
         group.leave();
     }

@@ -177,7 +177,7 @@ pub(super) fn conclude(
     };
     if group.rank() > 0 {
         let word = hand_over(&plan.output, group)?;
-        group.say(RESULT, word);
+        group.say_bytes(RESULT, word);
         let done = group.gather_from_those_left(DONE, DONE_PATIENCE);
         group.leave();
         let is_orderly = done.iter().any(|word| word.bytes == ALL);
@@ -210,7 +210,7 @@ pub(super) fn conclude(
     }
     let merged = merge_all(&files, outputs, command_line);
     let has_all = missing.is_empty();
-    group.say(DONE, if has_all { ALL.to_vec() } else { Vec::new() });
+    group.say_bytes(DONE, if has_all { ALL.to_vec() } else { Vec::new() });
     let have_left = group.see_off(LEAVE_PATIENCE);
     group.leave();
     let is_orderly = has_all && have_left;

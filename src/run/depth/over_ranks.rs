@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ringfall_engine::clock::Nanos;
+use ringfall_engine::metrics::Histogram;
 use ringfall_engine::shard::IoInterval;
 use serde::{Deserialize, Serialize};
 
 use super::{Tuner, TunerOrder};
 use crate::facts::{DepthFigures, DepthReason};
-use crate::group::{Group, SentHistogram, Topic};
+use crate::group::{Group, Topic};
 
 /// Topics of rank 0's message to all others, and of their answers.
 const DEPTH: Topic = Topic("depth");
@@ -59,7 +60,8 @@ struct Answer {
     length_ns: u64,
     bytes: u64,
     waits_ns: u64,
-    latency: Option<SentHistogram>,
+    #[serde(with = "crate::group::sent")]
+    latency: Histogram,
 }
 
 /// Rank 0.
@@ -111,8 +113,7 @@ impl Tuning {
         queues: u32,
         (began, window): (Nanos, Nanos),
     ) -> Tuning {
-        // From now on it is listened for.
-        drop(group.heard(if group.rank() == 0 { INTERVAL } else { DEPTH }));
+        group.listen(if group.rank() == 0 { INTERVAL } else { DEPTH });
         let built = tuner.deepest();
         let lag = u64::try_from(group.word_lead().as_nanos()).unwrap_or(u64::MAX);
         Tuning(match group.rank() {
@@ -205,7 +206,7 @@ impl Lead {
             TunerOrder::Begin => self.told.stage = Stage::Measure,
             TunerOrder::End => self.told.stage = Stage::Collect,
         }
-        say(&self.group, DEPTH, &self.told);
+        self.group.say(DEPTH, &self.told);
         if self.figures.is_some() {
             self.group.ignore(INTERVAL);
         }
@@ -213,24 +214,12 @@ impl Lead {
     }
 
     fn hear(&mut self) {
-        for word in self.group.heard(INTERVAL) {
-            let answer = serde_json::from_slice::<Answer>(&word.bytes)
-                .map_err(|error| error.to_string())
-                .and_then(|answer| {
-                    Ok(((answer.step, answer.queues), answer.missed, answer.interval()?))
-                });
-            let ((step, queues), missed, interval) = match answer {
-                Ok(answer) => answer,
-                Err(what) => {
-                    let rank = word.rank;
-                    self.group.fail(&format!("the message of rank {rank} can't be read: {what}"));
-                    continue;
-                }
-            };
-            let last = self.answers.insert(word.rank, (step, queues)).map_or(0, |last| last.0);
+        for (rank, answer) in self.group.heard::<Answer>(INTERVAL) {
+            let step = answer.step;
+            let last = self.answers.insert(rank, (step, answer.queues)).map_or(0, |last| last.0);
             if step == self.told.step && last != step {
-                self.missed |= missed;
-                self.tuner.add(&interval);
+                self.missed |= answer.missed;
+                self.tuner.add(&answer.interval());
             }
         }
     }
@@ -250,13 +239,8 @@ impl Follow {
         if self.figures.is_some() {
             return None;
         }
-        for word in self.group.heard(DEPTH) {
-            match serde_json::from_slice(&word.bytes) {
-                Ok(told) => self.told = Some(told),
-                Err(error) => {
-                    self.group.fail(&format!("the message of rank 0 can't be read: {error}"));
-                }
-            }
+        if let Some((_, told)) = self.group.heard(DEPTH).pop() {
+            self.told = Some(told);
         }
         self.answer(shards);
         match self.told.clone() {
@@ -317,9 +301,9 @@ impl Follow {
             length_ns: sum.length.as_ns(),
             bytes: sum.bytes,
             waits_ns: sum.waits.as_ns(),
-            latency: SentHistogram::of(&sum.latency),
+            latency: sum.latency.clone(),
         };
-        say(&self.group, INTERVAL, &answer);
+        self.group.say(INTERVAL, &answer);
     }
 
     fn conclude_alone(&mut self, now: Nanos) -> TunerOrder {
@@ -343,21 +327,14 @@ impl Follow {
 }
 
 impl Answer {
-    fn interval(self) -> Result<IoInterval, String> {
-        Ok(IoInterval {
+    fn interval(self) -> IoInterval {
+        IoInterval {
             length: Nanos::from_ns(self.length_ns),
             bytes: self.bytes,
             waits: Nanos::from_ns(self.waits_ns),
-            latency: self.latency.map(|sent| sent.histogram()).transpose()?.unwrap_or_default(),
+            latency: self.latency,
             ..IoInterval::default()
-        })
-    }
-}
-
-fn say(group: &Group, topic: Topic, what: &impl Serialize) {
-    match serde_json::to_vec(what) {
-        Ok(bytes) => group.say(topic, bytes),
-        Err(error) => group.fail(&format!("the search for a queue depth can't be told: {error}")),
+        }
     }
 }
 

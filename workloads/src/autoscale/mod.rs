@@ -46,7 +46,7 @@ pub trait Latencies: Clone + Default {
 }
 
 /// Measurements of one interval (about a second), over all shards.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample<H> {
     /// Length of the interval, ns.
     pub length_ns: u64,

@@ -1,6 +1,6 @@
 //! One user count, held until it is known how the system does with it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Latencies, Mode, Part, Sample, Settings};
 
@@ -23,7 +23,7 @@ const DRIFT_MAX: f64 = 0.02;
 const VALUES_MIN: u64 = 20;
 
 /// Where requests' time went: sums over the requests that ended, ns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TimeShares {
     /// From the intended arrival to the start of serving.
     pub queue_ns: u64,
