@@ -50,7 +50,7 @@ const READING: [&str; 5] =
     ["serde_json::from_", "serde_saphyr::from_", "open_to_read(", "read_text(", "fs::read("];
 
 /// The sources in which one of them stands, and what reads each: a reader, or why there is none.
-const SOURCES_THAT_READ: [(&str, &str); 29] = [
+const SOURCES_THAT_READ: [(&str, &str); 30] = [
     ("src/batch/journal.rs", "journal"),
     ("src/blocktrace/parse.rs", "bpftrace"),
     ("src/checkpoint/commit.rs", "checkpoint"),
@@ -78,6 +78,7 @@ const SOURCES_THAT_READ: [(&str, &str); 29] = [
     ("src/run/over_ranks.rs", "ranks"),
     ("src/saturate/ranks.rs", "ranks"),
     ("src/saturate/roofline.rs", "roofline"),
+    ("src/show/sheet/meaning.rs", "none: the schema that the program itself holds"),
     ("src/source/files.rs", "burst_trace"),
     ("src/suite/saved.rs", "suite"),
 ];
