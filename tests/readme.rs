@@ -216,6 +216,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--part",
         "--rounds",
         "--runs",
+        "--seconds",
         "--shard",
     ];
     let mut flags: BTreeSet<String> = ["--help".to_owned()].into();

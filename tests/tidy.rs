@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Lines of a file, a net for the careless: a file is cut where its subject changes, not here. Clippy
-/// holds the lengths of functions and the numbers of their parameters in the same way.
+/// Lines of a file, a net for the careless: a file is cut where its subject changes, not here.
+/// Clippy holds the lengths of functions and the numbers of their parameters in the same way.
 const LINES_MAX: usize = 900;
 /// A line that passes this has to be scrolled.
 const COLUMNS_MAX: usize = 100;

@@ -69,7 +69,7 @@ impl DriveSet {
         self.0 |= 1 << drive.index();
     }
 
-    /// Number of drives.
+    /// Number of drives that share the addresses.
     #[must_use]
     pub fn len(self) -> u64 {
         u64::from(self.0.count_ones())

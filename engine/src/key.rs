@@ -44,7 +44,7 @@ pub enum Tier {
     Storage,
 }
 
-/// Number of tiers.
+/// Number of tiers: GPU, CPU and storage.
 pub const TIER_COUNT: usize = 3;
 
 impl Tier {

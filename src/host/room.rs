@@ -176,8 +176,8 @@ fn memory_of(meminfo: &str) -> Option<MemoryRoom> {
     Some(MemoryRoom::leaving(left, bytes, "MemAvailable".to_owned()))
 }
 
-/// Most arenas of `malloc` where addresses are limited: one for each of the threads that allocate all
-/// the time, on two cores.
+/// Most arenas of `malloc` where addresses are limited: one each for two threads that allocate all
+/// the time.
 const ARENAS_MAX: u8 = 2;
 /// Addresses that those arenas take, bytes: 64 MiB each, and as much again to align them.
 pub const ARENAS_ADDRESSES: u64 = ARENAS_MAX as u64 * (128 << 20);

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::machine::{Engine, Place};
 use crate::escape;
-use crate::host::{counted, human};
 use crate::host::survey::{Disk, FileSystem, Survey};
+use crate::host::{counted, human};
 
 /// Importance of the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -343,8 +343,8 @@ fn scheduling(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
     }
 }
 
-/// Shards that the drive does not interrupt are woken by way of a core that it does. Shards are
-/// pinned to the latter first (`host/numa.rs`), so this concerns those for which there are too few.
+/// Advises on shards that the drive does not interrupt: they are woken by way of a core that it does.
+/// Shards are pinned to the latter first, so this concerns those for which there are too few.
 fn interrupts(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
     let cores = &drive.interrupted_cores;
     let apart = (engine.shards as usize).saturating_sub(cores.len());
@@ -353,8 +353,8 @@ fn interrupts(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
     }
     let named: Vec<String> = cores.iter().map(usize::to_string).collect();
     let what = format!(
-        "{} interrupts {} only ({}), and a run has {}: the others are woken by way of another core, \
-         which costs microseconds an I/O; where few are in flight, --shards {} may be faster",
+        "{} interrupts {} only ({}), and a run has {}: the others are woken by way of another \
+         core, which costs microseconds an I/O; where few are in flight, --shards {} may be faster",
         drive.name,
         counted(cores.len() as u64, "core"),
         named.join(", "),

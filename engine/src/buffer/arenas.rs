@@ -10,8 +10,8 @@
 /// stacks and buffers. Only glibc has them.
 pub fn bound_arenas(most: u8) {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it changes a setting of the allocator, which any thread may do at any time. It answers
-    // 0 for a setting that it does not know; then everything is as it was.
+    // SAFETY: it changes a setting of the allocator, which any thread may do at any time. It
+    // answers 0 for a setting that it does not know; then everything is as it was.
     let _is_known = unsafe { libc::mallopt(libc::M_ARENA_MAX, i32::from(most)) };
     #[cfg(not(target_env = "gnu"))]
     let _ = most;

@@ -144,7 +144,7 @@ impl ErrorKind {
 pub struct IoError {
     /// Class of the failure, by which errors are counted.
     pub kind: ErrorKind,
-    /// Operation that failed.
+    /// Operation in which it failed.
     pub operation: Operation,
     /// The tier it happened in.
     pub tier: Tier,

@@ -106,7 +106,7 @@ pub struct VerifyMetrics {
 pub struct ErrorRecord {
     /// Class of the failure.
     pub kind: ErrorKind,
-    /// Operation that failed.
+    /// Operation in which the error came.
     pub operation: Operation,
     /// Positive errno, or 0.
     pub errno: i32,
@@ -217,7 +217,7 @@ pub struct Metrics {
     pub first_touch_bytes: u64,
     /// Entries refused because they were larger than the last tier.
     pub refused_entries: u64,
-    /// All other counters.
+    /// All other counters, by name.
     pub counts: Counts,
     /// Short transfers that were resumed.
     pub short_transfers: u64,

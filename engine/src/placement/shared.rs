@@ -170,7 +170,7 @@ impl SharedBudgets {
         })
     }
 
-    /// Number of shards.
+    /// Number of shards that share the space.
     #[must_use]
     pub fn shards(&self) -> u16 {
         self.shards

@@ -36,7 +36,7 @@ const RING_ENTRIES_MAX: u32 = 16_384;
 /// Settings and state that all shards of one engine have in common.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
-    /// Number of shards.
+    /// Number of shards of the engine.
     pub shards: u16,
     /// Names the content of entries.
     pub seed: u64,

@@ -234,8 +234,8 @@ pub(super) fn report_tells_what_happened(
     Ok(())
 }
 
-/// Checks that the engine counted the GPU jobs that its devices failed: all of them, except those of
-/// operations that were dropped.
+/// Checks that the engine counted the GPU jobs that its devices failed: all of them, except those
+/// of operations that were dropped.
 fn gpu_tells_what_happened(
     metrics: &Metrics,
     scenario: &Scenario,

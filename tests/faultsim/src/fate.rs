@@ -1,6 +1,7 @@
-//! Incidents that happen to a run from outside, drawn: how long its phases before and after the load take,
-//! whether it has a warm-up and an end of its requests, and incidents in any of its phases: people
-//! who interrupt it, once or twice, drives that die or fall silent, shards that get stuck.
+//! Incidents that happen to a run from outside, drawn: how long its phases before and after the
+//! load take, whether it has a warm-up and an end of its requests, and incidents in any of its
+//! phases: people who interrupt it, once or twice, drives that die or fall silent, shards that get
+//! stuck.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

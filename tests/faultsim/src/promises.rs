@@ -1,5 +1,5 @@
-//! Promises that the phases keep, whatever happens: orders come in their order, the end is reached and
-//! says the truth, and what was measured is handed over before it can be lost.
+//! Promises that the phases keep, whatever happens: orders come in their order, the end is reached
+//! and says the truth, and what was measured is handed over before it can be lost.
 
 use ringfall_engine::clock::Nanos;
 

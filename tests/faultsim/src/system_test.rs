@@ -38,7 +38,8 @@ fn a_few_hundred_seeds_lose_nothing() {
                 }
             }
             Err(what) => panic!(
-                "seed {seed}: {what}\nagain: cargo run --release -p ringfall-faults -- --seeds {seed}"
+                "seed {seed}: {what}\n\
+                 again: cargo run --release -p ringfall-faults -- --seeds {seed}"
             ),
         }
     }

@@ -130,7 +130,7 @@ impl FaultyMemory {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// Flaws so far.
+    /// Flaws that it has shown so far.
     #[must_use]
     pub fn counts(&self) -> GpuFlawCounts {
         GpuFlawCounts {
