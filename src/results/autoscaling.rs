@@ -1,7 +1,9 @@
 //! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
-use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
+use ringfall_workloads::autoscale::{
+    Act, Answer, CapacityAnswer, Conclusion, Mode, Part, StepResult, TimeShares, UslFit,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::host::counted;
@@ -105,6 +107,10 @@ pub struct AutoscalerReport {
     pub peak_gib_per_s: Same<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32>,
+    /// Mode capacity: whether the curve confirms the peak. It does when the search is conclusive and
+    /// has several steps, a step with `peak_users` was steady and finished requests, and no step
+    /// moved more than the peak by over 3 % and its own uncertainty.
+    pub peak_confirmed: Same<bool>,
     /// Mode capacity: fit of the Universal Scalability Law to the curve.
     pub usl: Same<UslReport>,
     /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
@@ -387,6 +393,7 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         ranks: Same::maybe(result.plan.group_size()),
         peak_gib_per_s: Same::maybe(capacity.map(|answer| answer.peak_bytes_per_s / GIB)),
         peak_users: Same::maybe(capacity.map(|answer| answer.peak_users)),
+        peak_confirmed: Same::maybe(capacity.map(|answer| confirms(conclusion, answer))),
         usl: Same::maybe(capacity.and_then(|answer| answer.usl).map(UslReport::of)),
         qos_users: Same::maybe(qos.map(|answer| answer.users)),
         qos_confirmed: Same::maybe(qos.map(|answer| answer.confirmed)),
@@ -394,6 +401,26 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         qos_none_because: Same::maybe(saturation::why_none(result)),
         curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
     })
+}
+
+/// Share by which a step may lie above the peak, beside its own uncertainty: what more users must
+/// bring for the search to go on.
+const ABOVE_PEAK_MAX: f64 = 0.03;
+
+/// Whether the curve confirms a peak. Of a single step nobody knows whether more users would have
+/// moved more; one that finished no request has seen only a part of the load.
+fn confirms(conclusion: &Conclusion, peak: &CapacityAnswer) -> bool {
+    let mut steps = conclusion.entries.iter().map(|entry| &entry.result);
+    let is_believed = |step: &StepResult| {
+        step.users == peak.peak_users && step.steady && step.requests_per_s > 0.0
+    };
+    let is_above = |step: &StepResult| {
+        step.bytes_per_s > peak.peak_bytes_per_s * (1.0 + ABOVE_PEAK_MAX + step.uncertainty)
+    };
+    conclusion.conclusive
+        && conclusion.entries.len() > 1
+        && steps.clone().any(is_believed)
+        && !steps.any(is_above)
 }
 
 /// The autoscaler's lines of the summary, of label and text.
@@ -411,8 +438,7 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     match (report.peak_gib_per_s.known(), report.peak_users.known(), qos_users) {
         (Some(peak), Some(users), _) => {
             let users = counted(users.into(), "user");
-            // Of a single step nobody knows whether more users would have moved more.
-            let is_confirmed = conclusion.conclusive && steps > 1;
+            let is_confirmed = report.peak_confirmed.known() == Some(true);
             let doubt = if is_confirmed { "" } else { ", not confirmed" };
             lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}{doubt}")));
             if let Some(usl) = report.usl.as_ref()
@@ -449,7 +475,7 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfall_workloads::autoscale::{CapacityAnswer, Entry};
+    use ringfall_workloads::autoscale::Entry;
 
     #[test]
     fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
@@ -473,16 +499,31 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_of_one_step_or_of_an_unfinished_search_is_not_confirmed() {
-        let step = |users| Entry {
-            result: StepResult { users, bytes_per_s: GIB, window_s: 5.0, ..StepResult::default() },
+    fn a_peak_that_its_own_curve_does_not_bear_out_is_not_confirmed() {
+        let step = |users: u32, gib: f64, steady, requests_per_s| Entry {
+            result: StepResult {
+                users,
+                bytes_per_s: gib * GIB,
+                window_s: 5.0,
+                steady,
+                requests_per_s,
+                ..StepResult::default()
+            },
             act: Act::ScaleUp,
         };
+        let peak = step(4, 1.0, true, 1.0);
+        let cases = [
+            (false, vec![peak.clone()], false),
+            (true, vec![peak.clone()], false),
+            (false, vec![peak.clone(), step(8, 1.0, true, 1.0)], false),
+            (true, vec![peak.clone(), step(8, 1.02, true, 1.0)], true),
+            (true, vec![peak.clone(), step(8, 1.2, true, 1.0)], false),
+            (true, vec![step(4, 1.0, false, 1.0), step(8, 1.0, true, 1.0)], false),
+            (true, vec![step(4, 1.0, true, 0.0), step(8, 1.0, true, 1.0)], false),
+        ];
         let mut result = crate::results::tests::nothing();
-        for (conclusive, steps, is_confirmed) in
-            [(false, 1, false), (true, 1, false), (false, 3, false), (true, 3, true)]
-        {
-            result.autoscale = Some(ringfall_workloads::autoscale::Conclusion {
+        for (number, (conclusive, entries, is_confirmed)) in cases.into_iter().enumerate() {
+            result.autoscale = Some(Conclusion {
                 mode: Mode::Capacity,
                 initial_users: 4,
                 conclusive,
@@ -493,12 +534,14 @@ mod tests {
                     peak_tokens_per_s: 1.0,
                     usl: None,
                 })),
-                entries: (1..=steps).map(|step_number| step(4 * step_number)).collect(),
+                entries,
             });
             let (label, text) = lines(&result).swap_remove(0);
             let want = if is_confirmed { "" } else { ", not confirmed" };
             let want = format!("1.00 GiB/s, reached with 4 users{want}");
-            assert_eq!((label, text), ("peak", want), "{conclusive} {steps}");
+            assert_eq!((label, text), ("peak", want), "{number}");
+            let report = report(&result).unwrap();
+            assert_eq!(report.peak_confirmed.known(), Some(is_confirmed), "{number}");
             // Not that of the last step.
             assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
         }

@@ -257,8 +257,8 @@ impl<H: Latencies> Autoscaler<H> {
             Mode::Slo => Search::Slo(Slo::new(settings)),
             Mode::Qos => Search::Qos(Storage::new(settings)),
         };
-        let step =
-            UserStep::new(settings.mode, settings.initial_users, false, settings.initial_users);
+        let settles = if settings.mode == Mode::Qos { settings.initial_users } else { 0 };
+        let step = UserStep::new(settings.mode, settings.initial_users, false, settles);
         Autoscaler { settings, search, step, entries: Vec::new(), stopped: false }
     }
 
@@ -285,8 +285,13 @@ impl<H: Latencies> Autoscaler<H> {
         let (act, decision) = match wish {
             Wish::Stop => (Act::Stop, Decision::Stop),
             Wish::Step { users: next, patient } => {
-                // Answers of requests asked before the change do not count.
-                let settles = if next == users { 0 } else { users.max(next) };
+                // Answers of requests asked before the change do not count; those of users that
+                // went home would be measured as the load of fewer.
+                let settles = match self.settings.mode {
+                    Mode::Qos if next != users => users.max(next),
+                    _ if next < users => users,
+                    _ => 0,
+                };
                 self.step = UserStep::new(self.settings.mode, next, patient, settles);
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),

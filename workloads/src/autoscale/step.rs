@@ -6,8 +6,9 @@ use super::{Latencies, Mode, Part, Sample, Settings};
 
 /// Samples passed over after a change of users: answers of requests asked before it.
 const SETTLE_SAMPLES: u32 = 1;
-/// Qos mode passes over one request of each user too, but no more than this, s: users that begin
-/// together write together, and what users left behind that went home is still to be done.
+/// Longest wait for the requests that are passed over, s: after a step down one of each user there
+/// was, for those that went home left theirs behind; in qos mode always, for users that begin
+/// together write together.
 const SETTLE_S_MAX: f64 = 45.0;
 /// Samples of a window at least; of a patient one three times as many.
 const WINDOW_SAMPLES_MIN: usize = 3;
@@ -125,14 +126,14 @@ pub(super) struct UserStep<H> {
 }
 
 impl<H: Latencies> UserStep<H> {
-    /// Begins a step with `users` users; in qos mode `settle_requests` must end before its window.
+    /// Begins a step with `users` users; `settle_requests` must end before its window.
     pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
         let factor = if patient { PATIENCE } else { 1 };
         UserStep {
             mode,
             users,
             settle_left: SETTLE_SAMPLES,
-            settle_requests: if mode == Mode::Qos { settle_requests.into() } else { 0 },
+            settle_requests: settle_requests.into(),
             samples_min: WINDOW_SAMPLES_MIN * factor,
             samples_max: WINDOW_SAMPLES_MAX * factor,
             rates: Vec::new(),

@@ -151,18 +151,6 @@ fn the_window_begins_after_45_s_at_the_latest() {
 }
 
 #[test]
-fn only_qos_waits_for_requests_to_end() {
-    for mode in [Mode::Slo, Mode::Capacity] {
-        let mut step = UserStep::new(mode, 5, false, 1_000);
-        let sample = |n| {
-            let ended = if n == 1 { 0 } else { 7 };
-            Sample { classes: [list(ended), list(0), list(0)], ..busy() }
-        };
-        assert_eq!(samples_of(&mut step, &settings(mode, 5), sample).0, 4);
-    }
-}
-
-#[test]
 fn entries_that_few_were_of_keep_a_qos_step_waiting() {
     let samples = |read: u64, write: u64| {
         let mut step = UserStep::new(Mode::Qos, 5, false, 0);

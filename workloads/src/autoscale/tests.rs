@@ -145,10 +145,36 @@ fn a_device_with_a_limit_is_found_at_its_limit_and_its_knee() {
                     "{limit} {noise} {seed}: {} users, knee {knee}",
                     answer.peak_users
                 );
-                assert!(conclusion.conclusive && ticks < 250, "{ticks}");
+                assert!(conclusion.conclusive && ticks < 400, "{ticks}");
             }
         }
     }
+}
+
+/// After a step down the requests of users that had gone home were measured as the load of fewer.
+#[test]
+fn a_step_down_begins_once_the_requests_of_those_who_left_have_ended() {
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings(Mode::Capacity, 8));
+    let sample = |ended| Sample {
+        length_ns: 1_000_000_000,
+        storage_bytes: 1 << 30,
+        classes: [List(vec![1; ended]), List::default(), List::default()],
+        ..Sample::default()
+    };
+    // Throughput stands still, so that it looks for fewer users after two doublings.
+    let mut users = vec![8];
+    while users[users.len() - 1] >= users[0] {
+        if let Decision::Users(next) = autoscaler.observe(&sample(0)) {
+            users.push(next);
+        }
+    }
+    let left = users[users.len() - 2] as usize;
+    let mut samples = 0;
+    // Two of them end a second, and no step is shorter than the wait for all.
+    while autoscaler.observe(&sample(2)) == Decision::Hold {
+        samples += 1;
+    }
+    assert!(samples >= left / 2 && samples < 45, "{users:?}: {samples} samples");
 }
 
 /// The tokens/s of the best step, whatever its users were, were given with the users of the knee.
