@@ -135,6 +135,8 @@ fn content_of_given_ratios_measures_as_such_and_is_verified() {
 fn what_cannot_be_analyzed_is_told() {
     let scratch = Scratch::new("unreadable");
     std::fs::write(scratch.file("x"), "x").unwrap();
+    let (mode, kind) = (rustix::fs::Mode::RUSR, rustix::fs::FileType::Fifo);
+    rustix::fs::mknodat(rustix::fs::CWD, scratch.file("pipe"), kind, mode, 0).unwrap();
     let cases: &[(&[&str], i32, &[&str])] = &[
         (&["analyze"], 2, &["PATH"]),
         (&["analyze", "/no/such"], 1, &["can't look at /no/such", "check the path"]),
@@ -144,6 +146,8 @@ fn what_cannot_be_analyzed_is_told() {
         (&["analyze", "x", "--output", "x"], 2, &["would overwrite the input x"]),
         (&["write", "/no/such/x"], 1, &["can't write /no/such/x", "check the path"]),
         (&["write", "."], 2, &["already exists, and is not a file"]),
+        // Nobody writes into it: an open that waits would never end.
+        (&["verify", "pipe"], 1, &["pipe: it is not a plain file"]),
     ];
     for (args, status, words) in cases {
         assert_fails(&datagen(&scratch, args), *status, words);

@@ -1,5 +1,5 @@
-//! The answer to the first signal, whatever the run's own thread waits for: a line at once, and the
-//! end of the process within the bound that it tells, though the drive may not answer.
+//! The answer to the first signal, whatever the command's own thread waits for: a line at once, and
+//! the end of the process within the bound that it tells, though the drive may not answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use crate::config::Plan;
 use crate::escape::{terminal, terminal_path};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::outlet;
 
-/// A run that is interrupted ends within this: 10 s for what is in flight, 5 s each for reports and
-/// for threads, 8 s for deleting its data, and what is left for writing the results.
+/// Work that is interrupted ends within this. Of a run: 10 s for what is in flight, 5 s each for
+/// reports and for threads, 8 s for deleting its data, and what is left for writing the results.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Interval of the checks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
@@ -22,21 +21,17 @@ const LOOK: Duration = Duration::from_millis(100);
 const LAST_LINE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// See the module. Signals are answered until it is dropped.
-pub(super) struct Answer {
+pub(in crate::commands) struct Answer {
     _ends: Sender<()>,
     is_written: Arc<AtomicBool>,
 }
 
 impl Answer {
-    /// Answers the first signal to a run of that plan.
-    pub(super) fn to(plan: &Plan, interrupt: &Interrupt) -> Answer {
+    /// Answers the first signal to that work.
+    pub(in crate::commands) fn to(work: Work, interrupt: &Interrupt) -> Answer {
         let (ends, ended) = channel();
         let is_written = Arc::new(AtomicBool::new(false));
-        let last_words = LastWords {
-            places: plan.cache_dirs.clone(),
-            output: plan.output.clone(),
-            is_written: Arc::clone(&is_written),
-        };
+        let last_words = LastWords { work, is_written: Arc::clone(&is_written) };
         let interrupt = interrupt.clone();
         let answer = move || answer(&interrupt, &ended, &last_words);
         let thread = std::thread::Builder::new().name("ringfall-answer".to_owned());
@@ -47,33 +42,47 @@ impl Answer {
     }
 
     /// Notes that the partial results are in the results file.
-    pub(super) fn note_written(&self) {
+    pub(in crate::commands) fn note_written(&self) {
         self.is_written.store(true, Ordering::SeqCst);
     }
 }
 
-/// Facts for the message about a run that does not end.
+/// Work that is done, as its interruption is spoken of.
+pub(in crate::commands) struct Work {
+    /// Its name in a sentence.
+    pub(in crate::commands) name: &'static str,
+    /// Results that its early end has, a part of a sentence.
+    pub(in crate::commands) keeps: &'static str,
+    /// Places of its data; none: a fresh directory.
+    pub(in crate::commands) places: Vec<PathBuf>,
+    /// File of its results.
+    pub(in crate::commands) output: Option<PathBuf>,
+    /// Fate of the data that it leaves behind where it has to be ended, a part of a sentence.
+    pub(in crate::commands) left: &'static str,
+}
+
+/// Facts for the message about work that does not end.
 struct LastWords {
-    places: Vec<PathBuf>,
-    output: PathBuf,
+    work: Work,
     is_written: Arc<AtomicBool>,
 }
 
 impl LastWords {
     fn told(&self) -> String {
-        let places: Vec<String> = self.places.iter().map(|path| terminal_path(path)).collect();
+        let Work { name, places, output, left, .. } = &self.work;
+        let places: Vec<String> = places.iter().map(|path| terminal_path(path)).collect();
         let data = match places.is_empty() {
             true => "what it made in the directory for temporary files".to_owned(),
             false => format!("its data in {}", places.join(", ")),
         };
-        let results = match self.is_written.load(Ordering::SeqCst) {
-            true => format!("what was measured is in {}", terminal_path(&self.output)),
-            false => "no results were written".to_owned(),
+        let results = match output.as_ref().filter(|_| self.is_written.load(Ordering::SeqCst)) {
+            Some(output) => format!("what was measured is in {}", terminal_path(output)),
+            None => "no results were written".to_owned(),
         };
         format!(
-            "error: the run has not ended {} s after the signal, as a drive or file system does \
-             not answer, and is ended now: {results}; {data} is left behind, and the next run \
-             there deletes it",
+            "error: the {name} has not ended {} s after the signal, as a drive or file system does \
+             not answer, and is ended now: {results}; {data} is left behind, and {left}. The kernel \
+             may keep the process until the drive answers",
             ENDS_WITHIN.as_secs()
         )
     }
@@ -86,9 +95,9 @@ fn answer(interrupt: &Interrupt, ended: &Receiver<()>, last_words: &LastWords) {
             return;
         }
     }
+    let Work { name, keeps, .. } = &last_words.work;
     crate::stderr::tell(format_args!(
-        "interrupted: ending the run within {} s, with the results of what was measured (a second \
-         signal ends it at once)",
+        "interrupted: ending the {name} within {} s{keeps} (a second signal ends it at once)",
         ENDS_WITHIN.as_secs()
     ));
     if ended.recv_timeout(ENDS_WITHIN) != Err(RecvTimeoutError::Timeout) {
@@ -106,11 +115,14 @@ mod tests {
 
     #[test]
     fn the_last_words_name_what_is_left_and_whether_there_are_results() {
-        let words = LastWords {
+        let work = Work {
+            name: "run",
+            keeps: "",
             places: vec!["/mnt/a".into(), "/mnt/b".into()],
-            output: "o.json".into(),
-            is_written: Arc::default(),
+            output: Some("o.json".into()),
+            left: "the next run there deletes it",
         };
+        let words = LastWords { work, is_written: Arc::default() };
         let told = words.told();
         assert!(told.contains("no results were written; its data in /mnt/a, /mnt/b is"), "{told}");
         words.is_written.store(true, Ordering::SeqCst);

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod analyze;
+mod answer;
 pub mod audit;
 pub mod checkpoint;
 pub mod compare;

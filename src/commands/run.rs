@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_workloads::source::ValidationTrace;
 
+use super::answer::{Answer, Work};
 use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
 use crate::escape::terminal;
 use crate::exit::Exit;
@@ -21,7 +22,6 @@ use crate::run::{self, Assignment, Cleanup, Start};
 use crate::saturate::read_roofline;
 use crate::source::{self, OpenSource, Reading};
 
-mod answer;
 mod document;
 mod gpu;
 mod outputs;
@@ -36,7 +36,6 @@ mod teller;
 mod together;
 mod trials;
 
-use answer::Answer;
 use document::document_of;
 pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart, write_fio_job};
 use outputs::{check_outputs, refuse_inputs, write_results};
@@ -49,6 +48,17 @@ pub(super) use together::or_tell_ranks;
 pub use together::tell_ranks_that_wait;
 pub(super) use together::{LEAVE_PATIENCE, Launch};
 use together::{Together, awaited};
+
+/// A run as its interruption is spoken of.
+fn work_of(plan: &Plan) -> Work {
+    Work {
+        name: "run",
+        keeps: ", with the results of what was measured",
+        places: plan.cache_dirs.clone(),
+        output: Some(plan.output.clone()),
+        left: "the next run there deletes it",
+    }
+}
 
 /// Runs the plan and writes its results.
 ///
@@ -66,7 +76,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let launch = Launch::open(plan)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let interrupt = interrupt()?;
-    let answer = Answer::to(plan, &interrupt);
+    let answer = Answer::to(work_of(plan), &interrupt);
     let begin = Begin {
         command_line: command_line.clone(),
         interrupt: &interrupt,

@@ -15,6 +15,7 @@ use ringfall_engine::device::{Preallocate, is_block_device};
 use ringfall_engine::ring::Polling;
 use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
+use super::answer::{Answer, Work};
 use super::run::{
     LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, check_passthrough,
     cores_near, or_tell_ranks, share_below,
@@ -80,6 +81,14 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let rank = Rank::for_command(args.ranks, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let work = Work {
+        name: "search",
+        keeps: ", without limits",
+        places: places(args)?,
+        output: None,
+        left: "the next search there deletes it",
+    };
+    let _answer = Answer::to(work, &interrupt);
     let launch = rank.as_ref().map_or(Ok(None), Launch::of)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);

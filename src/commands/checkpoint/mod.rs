@@ -33,6 +33,7 @@ use plan::{manifest, stream_settings};
 use result::{CheckpointResult, Restore, Save};
 use screen::watched;
 
+use super::answer::{Answer, Work};
 use super::run::check_output_writable;
 
 /// Runs the subcommand.
@@ -52,6 +53,8 @@ pub fn run(args: &CheckpointArgs) -> Result<Exit> {
 struct Session {
     interrupt: Interrupt,
     meter: Meter,
+    /// Answers signals until the work has ended.
+    _answer: Answer,
 }
 
 impl Session {
@@ -61,7 +64,15 @@ impl Session {
         }
         let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
         reset_peak_rss();
-        Ok(Session { interrupt, meter: Meter::default() })
+        let work = Work {
+            name: "checkpoint",
+            keeps: "",
+            places: vec![stream.target.clone()],
+            output: None,
+            left: "what is complete there stays: --resume goes on from it",
+        };
+        let _answer = Answer::to(work, &interrupt);
+        Ok(Session { interrupt, meter: Meter::default(), _answer })
     }
 
     /// Does something while its progress is shown.

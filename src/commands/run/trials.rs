@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use super::{
-    Answer, Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
+    Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
     check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
     tell_advice, together,
 };
 use crate::analysis::merge::merge_outlined;
 use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
+use crate::commands::answer::Answer;
 use crate::commands::merge::sorted;
 use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
 use crate::config::{InputError, MergedOutputs, Plan};
@@ -135,7 +136,7 @@ impl Trials<'_> {
         let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
         let sources = or_tell_ranks(awaited(plan), sources)?;
         let group = launch.map(Launch::join).transpose()?;
-        let answer = Answer::to(&one, interrupt);
+        let answer = Answer::to(super::work_of(&one), interrupt);
         let begin = Begin {
             command_line: self.command_line.to_vec(),
             interrupt,
