@@ -25,7 +25,7 @@ const PROGRAM: Table = &[
     ("precondition", &["facts", "host"]),
     ("objects", &["host"]),
     ("checkpoint", &["files", "host", "objects"]),
-    ("datagen", &["files"]),
+    ("datagen", &["files", "host"]),
     ("iostat", &["host"]),
     ("store", &["files", "host", "interrupt", "objects", "remedy"]),
     ("config", &["escape", "host", "objects", "precondition"]),

@@ -1,6 +1,5 @@
 //! A file of content, written for others to store, and compared again.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -10,6 +9,7 @@ use ringfall_engine::units::MIB;
 
 use super::DatagenError;
 use crate::files::Spot;
+use crate::host::open_plain;
 
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;
@@ -71,7 +71,7 @@ pub fn verify_file(
     tell: &dyn Fn(u64) -> bool,
 ) -> Result<Checked, DatagenError> {
     let failed = |error| DatagenError::file(format!("can't read {}", path.display()), error);
-    let file = File::open(path).map_err(failed)?;
+    let file = open_plain(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     if length != bytes {
         return Err(DatagenError::Lacks(format!(

@@ -18,6 +18,9 @@ pub struct Launcher {
     pub launch: Option<String>,
 }
 
+/// More processes than this no launch has; a larger number is none of a launcher's.
+const PROCESSES_MAX: u32 = 1 << 17;
+
 /// Variables that hold a figure, by launcher: Open MPI, MPICH and its kin (Hydra), PMIx, Slurm.
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 const SIZE: [&str; 4] =
@@ -38,7 +41,10 @@ impl Launcher {
     /// Reads the launcher from an environment. A Slurm step of one process counts as none: an
     /// interactive shell is such a step, and so is a batch script.
     fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Launcher> {
-        let number = |name: &&str| variable(name)?.trim().parse::<u32>().ok();
+        let number = |name: &&str| {
+            let number = variable(name)?.trim().parse::<u32>().ok()?;
+            (number <= PROCESSES_MAX).then_some(number)
+        };
         let first = |names: &[&str]| names.iter().find_map(number);
         let is_slurm_alone = RANK[..3].iter().all(|name| number(name).is_none());
         let launcher = Launcher {
@@ -149,6 +155,9 @@ mod tests {
     fn what_no_launcher_says_is_none() {
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[("PMI_RANK", "")]), None);
+        let endless = [("PMI_RANK", "1"), ("PMI_SIZE", "4294967295")];
+        assert_eq!(of(&endless), Some(Launcher { rank: 1, ..of(&endless[..1]).unwrap() }));
+        assert_eq!(of(&endless).unwrap().size, None);
         assert_eq!(of(&[("OMPI_COMM_WORLD_RANK", "-1")]), None);
         // A shell under `salloc`, and a batch script.
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]), None);

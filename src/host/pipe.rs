@@ -71,12 +71,15 @@ pub fn open_to_read(path: &Path) -> Result<InputFile> {
     Ok(file)
 }
 
-/// Opens a plain file that holds what its name says.
+/// Opens a plain file that holds what its name says. Never waits: a pipe would.
 ///
 /// # Errors
-/// The system's error, or the file is a pointer of Git LFS.
+/// The system's error, or it is no plain file, or a pointer of Git LFS.
 pub fn open_plain(path: &Path) -> Result<File> {
-    let file = File::open(path)?;
+    let file = open_at_once(path, OpenOptions::new().read(true))?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::other("it is not a plain file: give one"));
+    }
     refuse_pointer(&file)?;
     Ok(file)
 }

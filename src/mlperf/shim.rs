@@ -1,12 +1,14 @@
 //! The directory that `mlpstorage … kvcache run --kvcache-bin-path` is given: two scripts that
 //! become ringfall, and the configuration file that every rank reads.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ringfall_engine::held::HeldDirectory;
 
 use super::NOT_CLOSED;
-use crate::host::write_output;
+use crate::host::{open_plain, write_output};
 
 /// Script that the harness starts on every rank.
 const WRAPPER: &str = "mlperf_wrapper.py";
@@ -16,6 +18,9 @@ pub const PROGRAM: &str = "kv-cache.py";
 const CONFIG: &str = "config.yaml";
 /// A line that tells scripts of this kind from those of others.
 const MARK: &str = "# Written by `ringfall mlperf shim`.";
+
+/// Most of a script that is looked at, bytes: one of ours has a tenth of that.
+const SCRIPT_BYTES_MAX: u64 = 16 << 10;
 
 /// Why a shim can't be written.
 #[derive(Debug, thiserror::Error)]
@@ -80,10 +85,12 @@ pub fn write(directory: &Path, ringfall: &Path, flags: &[String]) -> Result<Writ
     HeldDirectory::make(directory).map_err(io(directory))?;
     for (name, _) in &scripts {
         let path = directory.join(name);
-        match std::fs::read(&path) {
+        let mut text = Vec::new();
+        let read = |file: File| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut text);
+        match open_plain(&path).and_then(read) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(io(&path)(error)),
-            Ok(bytes) if String::from_utf8_lossy(&bytes).contains(MARK) => {}
+            Ok(_) if String::from_utf8_lossy(&text).contains(MARK) => {}
             Ok(_) => return Err(ShimError::Foreign(path)),
         }
     }
@@ -205,6 +212,12 @@ mod tests {
             write(&directory, Path::new("ringfall"), &[]),
             Err(ShimError::NotAbsolute(_))
         ));
+        // Nobody writes into it: a read that waits would never end.
+        std::fs::remove_file(&wrapper).unwrap();
+        let (mode, kind) = (rustix::fs::Mode::RUSR, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, &wrapper, kind, mode, 0).unwrap();
+        let refused = write(&directory, ringfall, &[]).unwrap_err().to_string();
+        assert!(refused.ends_with("it is not a plain file: give one"), "{refused}");
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

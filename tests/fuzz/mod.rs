@@ -46,11 +46,19 @@ readers! {
 }
 
 /// Words by which a source takes text or bytes from outside.
-const READING: [&str; 5] =
-    ["serde_json::from_", "serde_saphyr::from_", "open_to_read(", "read_text(", "fs::read("];
+const READING: [&str; 6] = [
+    "serde_json::from_",
+    "serde_saphyr::from_",
+    "open_to_read(",
+    "open_plain(",
+    "read_text(",
+    "fs::read(",
+];
 
 /// The sources in which one of them stands, and what reads each: a reader, or why there is none.
-const SOURCES_THAT_READ: [(&str, &str); 30] = [
+const SOURCES_THAT_READ: [(&str, &str); 32] = [
+    ("src/audit/json.rs", "audit"),
+    ("src/audit/log.rs", "audit"),
     ("src/batch/journal.rs", "journal"),
     ("src/blocktrace/parse.rs", "bpftrace"),
     ("src/checkpoint/commit.rs", "checkpoint"),
@@ -61,12 +69,15 @@ const SOURCES_THAT_READ: [(&str, &str); 30] = [
     ("src/config/file.rs", "configuration"),
     ("src/config/reference/mod.rs", "configuration"),
     ("src/config/table.rs", "none: it reads the defaults that stand beside it"),
+    ("src/datagen/file.rs", "none: it compares a file with content, byte by byte"),
     ("src/group/card.rs", "ranks"),
     ("src/group/directory.rs", "ranks"),
+    ("src/group/mod.rs", "ranks"),
+    ("src/group/sent.rs", "ranks"),
     ("src/host/pipe.rs", "none: it opens what the others read"),
     ("src/iostat.rs", "iostat"),
     ("src/mlperf/metadata.rs", "metadata"),
-    ("src/mlperf/shim.rs", "none: it compares files with its own, byte by byte"),
+    ("src/mlperf/shim.rs", "none: it looks for a mark of its own in the first bytes"),
     ("src/objects/profile.rs", "profile"),
     ("src/objects/upload.rs", "upload"),
     ("src/results/document/damage.rs", "results"),
@@ -74,9 +85,6 @@ const SOURCES_THAT_READ: [(&str, &str); 30] = [
     ("src/results/document/histograms.rs", "results"),
     ("src/results/document/kept.rs", "results"),
     ("src/results/document/read.rs", "results"),
-    ("src/run/depth/over_ranks.rs", "ranks"),
-    ("src/run/over_ranks.rs", "ranks"),
-    ("src/saturate/ranks.rs", "ranks"),
     ("src/saturate/roofline.rs", "roofline"),
     ("src/show/sheet/meaning.rs", "none: the schema that the program itself holds"),
     ("src/source/files.rs", "burst_trace"),
