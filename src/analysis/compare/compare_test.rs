@@ -6,7 +6,7 @@ use crate::analysis::merge::tests::{file, run};
 use crate::facts::{SimulationFigures, TimelineSecond};
 use crate::results::SimulationReport;
 use crate::results::document::{Agreed, Claim, ConfigReport, Contradiction};
-use crate::results::figures::figure::{Derived, Sum};
+use crate::results::figures::figure::{Derived, Same, Sum};
 use crate::results::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use crate::results::tests::to_json;
 use crate::results::trust::{Situation, Trust};
@@ -68,6 +68,25 @@ fn the_same_file_on_both_sides_is_told() {
     assert_eq!(cautions(&[&a], &[&b]), [] as [String; 0]);
     let told = cautions(&[&a, &b], &[&b]);
     assert!(told.len() == 1 && told[0].contains("the same file (b)"), "{told:?}");
+}
+
+#[test]
+fn other_seeds_are_told_where_each_side_has_one() {
+    let with = |name: &str, seed: u64| {
+        let mut file = result(name, 0..900, 10);
+        file.document.seed = Same::of(seed);
+        file
+    };
+    let (one, other) = (with("a", 1), with("b", 2));
+    let cautions = |a: &[&ResultFile], b: &[&ResultFile]| {
+        let all = |side: &[&ResultFile]| side.iter().map(|&file| file.clone()).collect();
+        compare(all(a), all(b)).unwrap().cautions
+    };
+    let told = cautions(&[&one], &[&other]);
+    assert!(told.len() == 1 && told[0].contains("(1 in the baseline, 2 in the"), "{told:?}");
+    assert_eq!(cautions(&[&one], &[&with("c", 1)]), [] as [String; 0]);
+    // Several of one side have several seeds themselves.
+    assert_eq!(cautions(&[&one, &other], &[&with("c", 1), &with("d", 2)]), [] as [String; 0]);
 }
 
 #[test]

@@ -228,7 +228,10 @@ pub fn compare(
         baseline: names(&a),
         candidate: names(&b),
         trust: advise(&all).into_iter().filter(there).collect(),
-        cautions: same_files(&a, &b).into_iter().chain(other_work(&a, &b)).collect(),
+        cautions: [same_files(&a, &b), other_work(&a, &b), other_seeds(&a, &b)]
+            .into_iter()
+            .flatten()
+            .collect(),
         notes: notes(&a, &b, trials),
         cold_reads: [("baseline", &a), ("candidate", &b)]
             .into_iter()
@@ -271,6 +274,18 @@ fn other_work(a: &Side, b: &Side) -> Option<String> {
              modelled",
             one * 100.0,
             other * 100.0
+        )
+    })
+}
+
+/// Seeds that differ, where each side has one; none where a side's results have several.
+fn other_seeds(a: &Side, b: &Side) -> Option<String> {
+    let seed = |side: &Side| side.whole.as_ref()?.seed.known();
+    let (one, other) = (seed(a)?, seed(b)?);
+    (one != other).then(|| {
+        format!(
+            "the requests differ with the seed ({one} in the baseline, {other} in the candidate): \
+             give both runs the same --seed, or each side several results"
         )
     })
 }
