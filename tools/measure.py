@@ -144,7 +144,7 @@ def run_options(way, block_bytes, depth, seconds, mib, directory):
     options = ["run", "--model", "tiny-1b", "--users", str(USERS), "--arrival", "closed",
                "--cpu-mem-gb", "0", "--generation-mode", "none", "--shards", "1",
                "--io-size", str(block_bytes), "--queue-depth", str(depth), "--verify", "off",
-               "--durability", "none", "--seed", "1", "--duration", str(seconds),
+               "--durability", "none", "--seed", "1", "--warmup", "1", "--duration", str(seconds),
                "--cache-dir", os.path.join(directory, "store")]
     if way == "write":
         return [*options, "--prefill-only", "--disable-multi-turn", "--disable-prefix-caching",
