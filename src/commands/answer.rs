@@ -81,8 +81,8 @@ impl LastWords {
         };
         format!(
             "error: the {name} has not ended {} s after the signal, as a drive or file system does \
-             not answer, and is ended now: {results}; {data} is left behind, and {left}. The kernel \
-             may keep the process until the drive answers",
+             not answer, and is ended now: {results}; {data} is left behind, and {left}. The \
+             kernel may keep the process until the drive answers",
             ENDS_WITHIN.as_secs()
         )
     }

@@ -31,6 +31,10 @@ pub enum State {
 pub struct Card {
     /// Drawn when it began: no other run has it.
     pub nonce: u64,
+    /// Number of times that the rank has met the others in this place, this time included: trials
+    /// meet in the same place, and the cards of one may still be there when the next begins.
+    #[serde(default)]
+    pub meeting: u32,
     /// Counts up as long as it lives.
     pub beat: u64,
     /// State of the rank.
@@ -54,12 +58,13 @@ pub struct StartSignal {
 
 impl Card {
     /// Creates the card of a rank that begins.
-    pub fn new(host: &str) -> Card {
+    pub fn new(host: &str, meeting: u32) -> Card {
         // Seeded by the kernel's random numbers.
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
         Card {
             nonce: hasher.finish(),
+            meeting,
             beat: 0,
             state: State::Preparing,
             has_left: false,

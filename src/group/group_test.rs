@@ -37,7 +37,7 @@ fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn card(nonce: u64, beat: u64, state: State) -> Card {
-    Card { nonce, beat, state, ..Card::new("node") }
+    Card { nonce, beat, state, ..Card::new("node", 1) }
 }
 
 fn failed(nonce: u64, why: &str) -> Card {
@@ -125,7 +125,7 @@ fn a_rank_that_fails_before_the_others_join_ends_them_and_the_last_out_takes_all
 #[test]
 fn a_failure_of_the_launch_before_ends_nobody_once_its_rank_has_come_again() {
     let before = failed(7, "too few open files");
-    let mut members = Members::new(1..2);
+    let mut members = Members::new(1..2, 1);
     members.see(1, Some(before.clone()), SECOND).unwrap();
     members.see(1, Some(before.clone()), 19 * SECOND).unwrap();
     members.see(1, Some(card(8, 1, State::Ready)), 20 * SECOND).unwrap();
@@ -134,10 +134,27 @@ fn a_failure_of_the_launch_before_ends_nobody_once_its_rank_has_come_again() {
     assert_eq!((members.missing(), members.nonces()), (vec![], vec![8]));
 
     // Nobody came in its place: it is of this launch.
-    let mut members = Members::new(1..2);
+    let mut members = Members::new(1..2, 1);
     members.see(1, Some(before.clone()), SECOND).unwrap();
     let why = members.see(1, Some(before), 22 * SECOND).unwrap_err();
     assert_eq!((&*why, members.missing()), ("too few open files", vec![]));
+}
+
+/// Rank 0 began its second trial with a rank that still handed over the results of its first.
+#[test]
+fn a_rank_that_is_still_in_the_trial_before_is_not_ready_for_the_next() {
+    let mut members = Members::new(1..2, 2);
+    for beat in 1..4 {
+        members.see(1, Some(card(5, beat, State::Ready)), beat * SECOND).unwrap();
+    }
+    assert_eq!((members.awaited(), members.missing()), (vec![1], vec![1]));
+    let left = Card { has_left: true, ..card(5, 4, State::Ended) };
+    members.see(1, Some(left), 4 * SECOND).unwrap();
+    for beat in 1..3 {
+        let next = Card { meeting: 2, ..card(6, beat, State::Ready) };
+        members.see(1, Some(next), (4 + beat) * SECOND).unwrap();
+    }
+    assert_eq!((members.awaited(), members.nonces()), (vec![], vec![6]));
 }
 
 /// Ranks of one launch that all fail at once, as by a flag that is misspelled for all of them.
@@ -222,7 +239,7 @@ fn two_runs_that_are_the_same_rank_are_told() {
 
 #[test]
 fn a_silent_rank_is_given_up_and_one_that_has_ended_is_not() {
-    let mut members = Members::new(1..5);
+    let mut members = Members::new(1..5, 1);
     for (beat, awaited) in [(1, vec![1, 2, 3, 4]), (2, vec![])] {
         for rank in 1..5 {
             let card = card(rank.into(), beat, State::Ready);
@@ -235,7 +252,8 @@ fn a_silent_rank_is_given_up_and_one_that_has_ended_is_not() {
     // One leaves, one begins its next run, one ends and falls silent, one falls silent.
     let left = Card { has_left: true, ..card(1, 3, State::Ended) };
     members.see(1, Some(left), 3 * SECOND).unwrap();
-    members.see(2, Some(card(77, 0, State::Preparing)), 3 * SECOND).unwrap();
+    let next = Card { meeting: 2, ..card(77, 0, State::Preparing) };
+    members.see(2, Some(next), 3 * SECOND).unwrap();
     members.see(3, Some(card(3, 3, State::Ended)), 3 * SECOND).unwrap();
     assert_eq!((members.left(), members.present()), (vec![1, 2], vec![3, 4]));
     members.see(4, None, 22 * SECOND).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
@@ -39,7 +40,8 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub(super) fn new(party: &Party, mut board: Box<dyn Board>) -> std::io::Result<Keeper> {
-        let card = Card::new(&party.host);
+        let meeting = meeting_in(&board.shown(), party.rank);
+        let card = Card::new(&party.host, meeting);
         card.show(&mut *board)?;
         let others = if party.rank == 0 { 1..party.size } else { 0..1 };
         Ok(Keeper {
@@ -48,7 +50,7 @@ impl Keeper {
             party: party.clone(),
             others: others.clone(),
             card,
-            members: Members::new(others),
+            members: Members::new(others, meeting),
             ready_at: None,
             renewed_at: None,
             has_warned: false,
@@ -291,6 +293,16 @@ impl Keeper {
             tracing::warn!(directory, %error, "{told}");
         }
     }
+}
+
+/// Number of this process's meetings in that place as that rank, this one included.
+fn meeting_in(place: &str, rank: u32) -> u32 {
+    static MEETINGS: Mutex<BTreeMap<(String, u32), u32>> = Mutex::new(BTreeMap::new());
+    // Nothing panics in between; if it did, it would still be whole.
+    let mut meetings = MEETINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let meeting = meetings.entry((place.to_owned(), rank)).or_default();
+    *meeting += 1;
+    *meeting
 }
 
 /// Changes found by a look at the board.

@@ -28,15 +28,17 @@ struct Member {
 #[derive(Clone, Debug)]
 pub struct Members {
     members: Vec<Member>,
+    /// Meeting of this rank: cards of an earlier one are none of it.
+    meeting: u32,
     has_begun: bool,
 }
 
 impl Members {
-    /// Watches those ranks.
-    pub fn new(watched: Range<u32>) -> Members {
+    /// Watches those ranks in that meeting.
+    pub fn new(watched: Range<u32>, meeting: u32) -> Members {
         let member =
             |rank| Member { rank, seen: None, is_alive: false, has_left: false, is_lost: false };
-        Members { members: watched.map(member).collect(), has_begun: false }
+        Members { members: watched.map(member).collect(), meeting, has_begun: false }
     }
 
     fn those(&self, are: impl Fn(&Member) -> bool) -> Vec<u32> {
@@ -105,9 +107,9 @@ impl Members {
     /// # Errors
     /// It has ended early: the sentence says how that is known.
     pub fn see(&mut self, rank: u32, card: Option<Card>, now: Nanos) -> Result<(), String> {
-        let has_begun = self.has_begun;
+        let meeting = self.meeting;
         let member = self.members.iter_mut().find(|one| one.rank == rank);
-        member.map_or(Ok(()), |member| member.see(card, now, has_begun))
+        member.map_or(Ok(()), |member| member.see(card, now, meeting))
     }
 }
 
@@ -117,15 +119,15 @@ impl Member {
         self.seen.as_ref().filter(|_| self.is_alive).map(|(card, _)| card)
     }
 
-    fn see(&mut self, card: Option<Card>, now: Nanos, has_begun: bool) -> Result<(), String> {
-        if let Some(card) = card {
+    fn see(&mut self, card: Option<Card>, now: Nanos, meeting: u32) -> Result<(), String> {
+        if self.is_alive && card.as_ref().is_some_and(|card| card.meeting > meeting) {
+            // It has ended, and the next run of the same launch begins.
+            self.has_left = true;
+            return Ok(());
+        }
+        if let Some(card) = card.filter(|card| card.meeting == meeting) {
             let nonce = self.seen.as_ref().map(|(seen, _)| seen.nonce);
             let is_same = nonce == Some(card.nonce);
-            if !is_same && self.is_alive && has_begun {
-                // It has ended, and the next run of the same launch begins.
-                self.has_left = true;
-                return Ok(());
-            }
             if self.seen.as_ref().is_none_or(|(seen, _)| *seen != card) {
                 self.is_alive = is_same;
                 self.seen = Some((card, now));

@@ -107,9 +107,9 @@ pub struct AutoscalerReport {
     pub peak_gib_per_s: Same<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32>,
-    /// Mode capacity: whether the curve confirms the peak. It does when the search is conclusive and
-    /// has several steps, a step with `peak_users` was steady and finished requests, and no step
-    /// moved more than the peak by over 3 % and its own uncertainty.
+    /// Mode capacity: whether the curve confirms the peak. It does when the search is conclusive,
+    /// with several steps, when a step with `peak_users` was steady and finished requests, and when
+    /// no step moved more than the peak by over 3 % and its own uncertainty.
     pub peak_confirmed: Same<bool>,
     /// Mode capacity: fit of the Universal Scalability Law to the curve.
     pub usl: Same<UslReport>,

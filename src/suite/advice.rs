@@ -343,8 +343,8 @@ fn scheduling(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
     }
 }
 
-/// Advises on shards that the drive does not interrupt: they are woken by way of a core that it does.
-/// Shards are pinned to the latter first, so this concerns those for which there are too few.
+/// Advises on shards that the drive does not interrupt: they are woken by way of a core that it
+/// does. Shards are pinned to the latter first, so this concerns those for which there are too few.
 fn interrupts(drive: &Disk, engine: &Engine, all: &mut Vec<Advice>) {
     let cores = &drive.interrupted_cores;
     let apart = (engine.shards as usize).saturating_sub(cores.len());

@@ -273,7 +273,7 @@ impl Workload {
         }
     }
 
-    /// Counters so far.
+    /// Counters since the run began.
     #[must_use]
     pub fn stats(&self) -> WorkloadStats {
         WorkloadStats { conversations_forgotten: self.conversations.forgotten, ..self.stats }
