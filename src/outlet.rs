@@ -42,7 +42,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Name in messages.
+    /// Name of the stream in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

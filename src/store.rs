@@ -129,7 +129,7 @@ pub struct StoreDrive {
     pub place: Place,
     /// Shared by all shards.
     pub file: Arc<DataFile>,
-    /// Capacity, blocks.
+    /// Capacity of the drive, blocks.
     pub capacity_blocks: u64,
 }
 
@@ -146,7 +146,7 @@ impl StoreDrive {
         }
     }
 
-    /// Capacity, bytes.
+    /// Capacity of all drives, bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_blocks * BLOCK_BYTES

@@ -12,7 +12,7 @@ pub struct Job {
     pub name: String,
     /// The arguments, beginning with the subcommand, without `--output`.
     pub arguments: Vec<String>,
-    /// Expected duration, seconds.
+    /// Duration that it is expected to take, seconds.
     pub expected_s: f64,
 }
 

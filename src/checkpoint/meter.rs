@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 
-/// Current activity.
+/// Activity of a stream that its progress names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Doing {
     /// Nothing yet.
@@ -25,7 +25,7 @@ pub enum Doing {
 /// One look at a [`Meter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Current activity.
+    /// Activity that it is in.
     pub doing: Doing,
     /// Step of the training job.
     pub step: u32,

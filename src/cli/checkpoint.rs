@@ -15,7 +15,7 @@ pub struct CheckpointArgs {
     pub command: CheckpointCommand,
 }
 
-/// Subcommands of `checkpoint`.
+/// Subcommands of `checkpoint`, in the order of the help.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CheckpointCommand {
     /// Write a checkpoint as a stream, in an amount of memory that does not grow with its size

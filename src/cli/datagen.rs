@@ -17,7 +17,7 @@ pub struct DatagenArgs {
     pub command: DatagenCommand,
 }
 
-/// Subcommands of `datagen`.
+/// Subcommands of `datagen`, in the order of the help.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DatagenCommand {
     /// Analyze how far storage could reduce data: duplicate blocks, compressibility, entropy
@@ -31,7 +31,7 @@ pub enum DatagenCommand {
     Verify(DatagenFileArgs),
 }
 
-/// Shape of content.
+/// Seed and reducibility of the content.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ShapeArgs {
     /// Random seed of the content

@@ -19,7 +19,7 @@ pub struct MlperfArgs {
     pub command: MlperfCommand,
 }
 
-/// Subcommands of `mlperf`.
+/// Subcommands of `mlperf`, in the order of the help.
 #[derive(Clone, Debug, Subcommand)]
 pub enum MlperfCommand {
     /// Write a directory that makes the MLPerf Storage harness (mlpstorage) start ringfall in place

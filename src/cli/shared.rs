@@ -28,7 +28,7 @@ impl ObjectArgs {
     }
 }
 
-/// Reducibility of content.
+/// Degree to which storage can reduce the content.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ContentArgs {
     /// Degree to which storage can reduce it.

@@ -52,7 +52,7 @@ pub struct Card {
 pub struct StartSignal {
     /// The ranks that are meant, by the nonces of their cards.
     pub nonces: Vec<u64>,
-    /// When they begin.
+    /// Moment at which they begin.
     pub moment: Moment,
 }
 

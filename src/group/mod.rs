@@ -369,7 +369,7 @@ impl Group {
         }
     }
 
-    /// Leaves, having ended.
+    /// Leaves the others, having ended.
     pub fn leave(&self) {
         self.end();
         self.stop();

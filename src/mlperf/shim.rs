@@ -55,7 +55,7 @@ pub enum ShimError {
 /// Files written as the shim, for the instructions to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Path for `--kvcache-bin-path`.
+    /// Path to give as `--kvcache-bin-path`.
     pub program: PathBuf,
     /// Whether a configuration file was there already, and was left as it is.
     pub config_kept: bool,

@@ -35,7 +35,7 @@ pub struct Summary {
     pub partial_failure: bool,
     /// Why trials failed, by option and trial; empty where none did.
     pub trial_failures: BTreeMap<String, String>,
-    /// Additions of ringfall.
+    /// Figures that ringfall adds.
     pub ringfall: About,
 }
 
@@ -82,7 +82,7 @@ pub struct OptionSummary {
     pub missing_files: Vec<String>,
     /// Results of ranks that held no entry on storage at their end.
     pub cpu_tier_ranks: Vec<String>,
-    /// Additions of ringfall.
+    /// Figures that ringfall adds.
     pub ringfall: OptionDetails,
 }
 

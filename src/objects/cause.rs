@@ -308,7 +308,7 @@ pub struct ObjectError {
     pub place: String,
     /// Why the request failed, the last time that it was tried.
     pub cause: Cause,
-    /// Number of attempts.
+    /// Number of attempts that were made.
     pub attempts: u32,
 }
 

@@ -36,7 +36,7 @@ pub enum Until {
     Steady,
 }
 
-/// Parameters of preconditioning.
+/// Parameters of a preconditioning, as planned.
 #[derive(Clone, Debug)]
 pub struct PreconditionPlan {
     /// Bytes to write, at most.

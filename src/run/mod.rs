@@ -179,7 +179,7 @@ pub trait Observer {
 
 /// A run at a glance.
 pub struct Progress<'a> {
-    /// Current phase.
+    /// Phase that the run is in.
     pub phase: Phase,
     /// Until the phase ends; `MAX` where nobody knows.
     pub left: Nanos,

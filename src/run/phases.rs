@@ -256,7 +256,7 @@ impl PhaseMachine {
         }
     }
 
-    /// Current phase.
+    /// Phase that the run is in.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.state {

@@ -192,7 +192,7 @@ impl Watchdog {
         self.vitals.iter().for_each(|vitals| vitals.forget_overdue_max());
     }
 
-    /// Figures so far.
+    /// Figures since the run began.
     #[must_use]
     pub fn figures(&self) -> WatchdogFigures {
         let overdue_max = self.vitals.iter().map(|vitals| vitals.overdue_max()).max();

@@ -107,7 +107,7 @@ impl Search {
         Search { bounds, phase, next, seen: Vec::new(), best: None, confirmed: Vec::new() }
     }
 
-    /// Next step.
+    /// Next step that the search asks for.
     #[must_use]
     pub fn step(&self) -> SearchStep {
         match self.phase {

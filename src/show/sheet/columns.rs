@@ -132,7 +132,7 @@ pub struct Columns {
     pub metrics: Vec<Row>,
     /// Further settings of the run.
     pub our_parameters: Vec<Row>,
-    /// Further measurements.
+    /// Further measurements, which only ringfall has.
     pub our_metrics: Vec<Row>,
 }
 
