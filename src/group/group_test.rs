@@ -226,14 +226,21 @@ fn what_a_dead_launch_left_is_not_taken_for_alive() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// The newcomer ended a healthy launch.
 #[test]
-fn two_runs_that_are_the_same_rank_are_told() {
+fn a_second_run_that_is_the_same_rank_is_refused_and_the_first_goes_on() {
     let directory = scratch("twice");
     let one = join(&directory, 1, 2);
-    let other = join(&directory, 1, 2);
-    let why = eventually(|| one.failure().or(other.failure()));
+    let party = Party { rank: 1, size: 2, host: "node1".to_owned() };
+    let refused = Group::join(&party, Box::new(board(&directory, 1, 2)));
+    let why = refused.map(drop).unwrap_err().to_string();
     assert!(why.contains("another run is rank 1"), "{why}");
-    drop((one, other));
+    let mut look = board(&directory, 0, 2);
+    let mut beat = || Card::read(&mut look, 1).unwrap().map_or(0, |card| card.beat);
+    let before = beat();
+    eventually(|| (beat() > before + 2).then_some(()));
+    assert_eq!(one.failure(), None);
+    drop(one);
     std::fs::remove_dir_all(&directory).unwrap();
 }
 

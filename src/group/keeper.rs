@@ -14,6 +14,8 @@ use super::{Moment, Party, Shared, Topic, Word};
 /// Intervals at which a card is renewed: until the begin, and after it.
 const BEAT_WAITING: Nanos = Nanos::from_ms(250);
 const BEAT_RUNNING: Nanos = SECOND;
+/// Silence after which a card that is there already is a leftover: more than two beats of a run.
+const TAKEN_AFTER: Nanos = Nanos::from_ms(2_500);
 /// Longest wait, once this rank is ready, for one of which nothing was ever seen.
 const MISSING_MAX: Nanos = Nanos::from_secs(600);
 /// Size of the header of each word: who said it, and which of its words it is.
@@ -40,6 +42,9 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub(super) fn new(party: &Party, mut board: Box<dyn Board>) -> std::io::Result<Keeper> {
+        if is_taken(&mut *board, party.rank) {
+            return Err(std::io::Error::other(told_taken(party.rank, &board.shown())));
+        }
         let meeting = meeting_in(&board.shown(), party.rank);
         let card = Card::new(&party.host, meeting);
         card.show(&mut *board)?;
@@ -146,12 +151,7 @@ impl Keeper {
         if let Ok(Some(there)) = Card::read(&mut *self.board, self.party.rank)
             && there.nonce != self.card.nonce
         {
-            return Err(format!(
-                "another run is rank {} in {} as well: give each launch a directory of its own \
-                 with --output",
-                self.party.rank,
-                self.board.shown()
-            ));
+            return Err(told_taken(self.party.rank, &self.board.shown()));
         }
         match self.put_card() {
             Err(error) if !self.members.has_begun() => Err(self.told_no_meeting(&error)),
@@ -293,6 +293,32 @@ impl Keeper {
             tracing::warn!(directory, %error, "{told}");
         }
     }
+}
+
+/// Whether another run lives that is the same rank: its card changes. The newcomer is the one to
+/// give way; where files are no way to meet, there are no cards of others.
+fn is_taken(board: &mut dyn Board, rank: u32) -> bool {
+    let look = |board: &mut dyn Board| {
+        let card = Card::read(board, rank).ok().flatten();
+        card.filter(|card| !card.has_left)
+    };
+    let Some(first) = look(board).filter(|_| board.word_bytes_max() == 0) else { return false };
+    let until = monotonic_now() + TAKEN_AFTER;
+    while monotonic_now() < until {
+        std::thread::sleep(BEAT_WAITING.as_duration());
+        match look(board) {
+            Some(card) if card == first => {}
+            now => return now.is_some(),
+        }
+    }
+    false
+}
+
+fn told_taken(rank: u32, place: &str) -> String {
+    format!(
+        "another run is rank {rank} in {place} as well: give each launch a directory of its own \
+         with --output"
+    )
 }
 
 /// Number of this process's meetings in that place as that rank, this one included.
