@@ -1,5 +1,5 @@
-//! Histograms in the form in which ranks exchange them, for `#[serde(with = "…")]`: the counters as
-//! HDR V2 in base64, and what these lack; none where nothing was recorded.
+//! Histograms in the form in which ranks exchange them, as a module of serde's `with`: the counters
+//! as HDR V2 in base64, and what these lack; none where nothing was recorded.
 
 use ringfall_engine::metrics::Histogram;
 use serde::de::Error;
