@@ -5,7 +5,11 @@
 //! asked of it, and users who think and traces with bursts ask unevenly. Two kinds are told. One
 //! rises or falls from each fifth to the next, which is no chance. In the other the storage itself
 //! was slower in one fifth than in another: it was never idle in the slow one, and its queue did
-//! not shrink with its bandwidth. A fifth in which it had nothing to do is left out of that look:
+//! not shrink with its bandwidth. Reads and writes are looked at apart, for their sum changes with
+//! the mix: a drive that limits each direction moves less where only one of them is asked for, and
+//! one whose writes are slower moves less where more is written. Either is at its best in some
+//! direction there, so the slow fifth has to lie below one and the same other fifth in both. A
+//! fifth in which storage had nothing to do is left out of that look:
 //! it would be the slowest and hide the slow one. By Little's law (in flight = rate × time of an
 //! I/O) less load takes the queue down at least as far as the rate, and a slower drive leaves it as
 //! long as it was; with few users, who wait for one read while they have no other in flight, it
@@ -15,7 +19,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
-use crate::facts::TimelineSecond;
+use crate::facts::{TimelineSecond, TimelineTier};
 use crate::precondition::steady::{RANGE_MAX, RoundsSpread, WINDOW};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::units::GIB;
@@ -29,6 +33,10 @@ const COLLAPSED_SHARE: f64 = 1.0 / 3.0;
 /// Factor by which an I/O must take longer in a collapsed fifth, by its rate and queue: a load that
 /// asks for less makes it shorter, and looks once a second are too few to tell less than that.
 const SLOWED_TIMES: f64 = 3.0;
+/// Share of a fifth's bytes up to which a direction says nothing: of a few writes beside the reads,
+/// chance decides how many fall into a fifth. So few take little of a drive's time, even where they
+/// are much slower.
+const MINOR_SHARE: f64 = 0.02;
 
 /// Storage bandwidth over the five fifths of the window, held against the rule of SNIA's Solid
 /// State Storage Performance Test Specification (PTS 2.0, "Steady State").
@@ -60,8 +68,8 @@ impl SteadinessReport {
         if result.plan.autoscaler.is_some() || result.failure.is_some() {
             return None;
         }
-        let seconds: Vec<Moved> = result.timeline.iter().map(Moved::of).collect();
-        let fifths_gib_per_s = fifths(&seconds)?;
+        let both = |storage: &TimelineTier| storage.read.bytes + storage.write.bytes;
+        let fifths_gib_per_s = fifths_of(result, both)?;
         let spread = RoundsSpread::of(&fifths_gib_per_s)?;
         Some(SteadinessReport {
             fifths_gib_per_s,
@@ -92,13 +100,19 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     if result.simulation.is_some() {
         return None;
     }
-    let Slowed { slow, fast, range_share } = Slowed::of(fifths, &looks(&result.timeline))?;
+    let directions = [
+        fifths_of(result, |storage| storage.read.bytes)?,
+        fifths_of(result, |storage| storage.write.bytes)?,
+    ];
+    let slowed = Slowed::of(fifths, &directions, &looks(&result.timeline))?;
+    let Slowed { slow, fast, range_share } = slowed;
     Some(format!(
         "storage bandwidth was not steady in the window ({} GiB/s in its fifths): fifths {} and {} \
-         lie {:.0} % of the mean apart, where steady is up to {:.0} %, although in the slower one \
-         the storage was never seen idle and its queue did not shrink as with less load: the \
-         storage itself became slower or faster, and no mean describes it; look for heat, a full \
-         write cache, a limit or another user of the drive, and run again",
+         lie {:.0} % of the mean apart, where steady is up to {:.0} %, and differ as much in each \
+         direction alone, although in the slower one the storage was never seen idle and its queue \
+         did not shrink as with less load: the storage itself became slower or faster, and no mean \
+         describes it; look for heat, a full write cache, a limit or another user of the drive, \
+         and run again",
         shown(),
         slow.min(fast) + 1,
         slow.max(fast) + 1,
@@ -114,16 +128,18 @@ pub(crate) struct Moved {
     pub end_s: f64,
     /// Length of the second, s.
     pub seconds: f64,
-    /// Bytes read and written in it.
+    /// Bytes read and written in it, or those of one direction.
     pub bytes: u64,
 }
 
-impl Moved {
-    fn of(second: &TimelineSecond) -> Moved {
-        let storage = &second.tiers[Tier::Storage.index()];
-        let bytes = storage.read.bytes + storage.write.bytes;
-        Moved { end_s: second.end_s, seconds: second.seconds, bytes }
-    }
+/// Bandwidth of each fifth of a run's window, GiB/s, in the bytes that are picked.
+fn fifths_of(result: &RunResult, bytes: fn(&TimelineTier) -> u64) -> Option<Vec<f64>> {
+    let moved = |second: &TimelineSecond| Moved {
+        end_s: second.end_s,
+        seconds: second.seconds,
+        bytes: bytes(&second.tiers[Tier::Storage.index()]),
+    };
+    fifths(&result.timeline.iter().map(moved).collect::<Vec<_>>())
 }
 
 /// Bandwidth of each fifth of the seconds, GiB/s; none where they would be too short. A second that
@@ -163,31 +179,47 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// A fifth in which the storage, and not the load, was slower than in the fastest.
+/// A fifth in which the storage, and not the load, was slower than in another.
 #[derive(Debug, PartialEq)]
 struct Slowed {
     /// Index of the slow fifth.
     slow: usize,
-    /// Index of the fastest fifth.
+    /// Index of the fastest fifth that outdid it.
     fast: usize,
     /// Their difference as a share of the mean of all fifths in which the storage had work.
     range_share: f64,
 }
 
 impl Slowed {
-    /// The slowest fifth, if it was the storage that made it slower than the fastest. The queue is
-    /// as long as before where the drive slows down, and shrinks at least like bandwidth where less
-    /// is asked for: the nearer of the two is believed. Where bandwidth collapsed, an I/O that took
-    /// much longer is enough, as users who wait leave a shorter queue. A fifth that was idle for
-    /// the most part is left out; one with shorter pauses shows that less was asked for.
-    fn of(fifths: &[f64], looks: &[Vec<f64>; WINDOW]) -> Option<Slowed> {
+    /// The slowest fifth that another outdid in each direction that it was asked for, if it was the
+    /// storage that made it slower. The queue is as long as before where the drive slows down, and
+    /// shrinks at least like bandwidth where less is asked for: the nearer of the two is believed.
+    /// Where bandwidth collapsed, an I/O that took much longer is enough, as users who wait leave a
+    /// shorter queue. A fifth that was idle for the most part is left out; one with shorter pauses
+    /// shows that less was asked for.
+    fn of(
+        fifths: &[f64],
+        directions: &[Vec<f64>; 2],
+        looks: &[Vec<f64>; WINDOW],
+    ) -> Option<Slowed> {
         let idle = |part: usize| looks[part].iter().filter(|&&in_flight| in_flight <= 0.0).count();
         let mut asked: Vec<usize> =
             (0..fifths.len()).filter(|&part| idle(part) <= looks[part].len() / 2).collect();
         asked.sort_by(|&one, &other| fifths[one].total_cmp(&fifths[other]));
-        let (slow, fast) = (*asked.first()?, *asked.last()?);
-        let mean_rate = mean(&asked.iter().map(|&part| fifths[part]).collect::<Vec<_>>());
-        let range_share = (fifths[fast] - fifths[slow]) / mean_rate;
+        let range_share = |rates: &[f64], slow: usize, fast: usize| {
+            let mean_rate = mean(&asked.iter().map(|&part| rates[part]).collect::<Vec<_>>());
+            (rates[fast] - rates[slow]) / mean_rate
+        };
+        let is_outdone = |slow: usize, fast: usize| {
+            let asked_for = |rates: &&Vec<f64>| rates[slow] > MINOR_SHARE * fifths[slow];
+            let mut directions = directions.iter().filter(asked_for);
+            directions.all(|rates| range_share(rates, slow, fast) > RANGE_MAX)
+                && range_share(fifths, slow, fast) > RANGE_MAX
+        };
+        let (slow, fast) = asked.iter().find_map(|&slow| {
+            let fast = asked.iter().rev().find(|&&fast| is_outdone(slow, fast))?;
+            Some((slow, *fast))
+        })?;
         let rate = |part: usize| fifths[part] / fifths[fast];
         let queue = mean(&looks[slow]) / mean(&looks[fast]);
         let mut collapsed = asked.iter().filter(|&&part| rate(part) < COLLAPSED_SHARE);
@@ -195,11 +227,8 @@ impl Slowed {
         let is_slower = rate(slow) < COLLAPSED_SHARE
             && collapsed.all(|&part| idle(part) == 0)
             && queue >= SLOWED_TIMES * rate(slow);
-        (range_share > RANGE_MAX && (is_as_long || is_slower)).then_some(Slowed {
-            slow,
-            fast,
-            range_share,
-        })
+        let range_share = range_share(fifths, slow, fast);
+        (is_as_long || is_slower).then_some(Slowed { slow, fast, range_share })
     }
 }
 
@@ -257,6 +286,62 @@ mod tests {
             second.gauges.in_flight = in_flight;
         }
         result
+    }
+
+    /// A run with a full queue whose fifths read and wrote so many GiB/s.
+    fn mixed(fifths: [(f64, f64); 5]) -> RunResult {
+        let mut result = loaded(&[0.0; 10], &[64; 10]);
+        for (second, (read, write)) in result.timeline.iter_mut().zip(twice(fifths)) {
+            let storage = &mut second.tiers[Tier::Storage.index()];
+            storage.read.bytes = (read * GIB as f64) as u64;
+            storage.write.bytes = (write * GIB as f64) as u64;
+        }
+        result
+    }
+
+    /// Only the sum was looked at: a volume with a limit for each direction was told to have become
+    /// slower when less was written.
+    #[test]
+    fn another_mix_on_a_drive_that_never_changed_is_not_told() {
+        let shared = |written: f64| {
+            // Reads at 1 GiB/s, writes at a quarter of that, one after the other.
+            let seconds = 1.0 / ((1.0 - written) + written / 0.25);
+            ((1.0 - written) * seconds, written * seconds)
+        };
+        for fifths in [
+            // As measured with 60 MB/s each way: reads at the limit, ever fewer writes.
+            [(0.009, 0.056), (0.056, 0.056), (0.056, 0.041), (0.056, 0.0), (0.056, 0.01)],
+            [(0.2, 1.0), (1.0, 1.0), (1.0, 0.4), (0.5, 1.0), (0.1, 1.0)],
+            // One limit for both directions.
+            [0.5, 0.1, 0.2, 0.8, 0.3].map(shared),
+            [0.0, 0.08, 0.0, 0.9, 0.3].map(shared),
+            // Each direction disturbs the other.
+            [(1.0, 0.0), (0.0, 1.0), (0.3, 0.3), (1.0, 0.0), (0.0, 1.0)],
+        ] {
+            let result = mixed(fifths);
+            assert!(!SteadinessReport::of(&result).unwrap().steady, "{fifths:?}");
+            assert_eq!(told(&result), None, "{fifths:?}");
+        }
+    }
+
+    #[test]
+    fn a_drive_that_slows_down_is_told_although_the_mix_changes() {
+        for (fifths, slow) in [
+            // To a half and to two thirds, with more and with fewer writes than before.
+            ([(0.6, 0.4), (0.5, 0.5), (0.55, 0.45), (0.3, 0.2), (0.6, 0.4)], 4),
+            ([(0.6, 0.4), (0.4, 0.27), (0.5, 0.5), (0.55, 0.45), (0.6, 0.4)], 2),
+            // Nothing is written, or so little that chance decides how much.
+            ([(1.0, 0.0), (1.0, 0.0), (0.5, 0.0), (1.0, 0.0), (1.0, 0.0)], 3),
+            ([(1.0, 0.005), (1.0, 0.005), (0.5, 0.01), (1.0, 0.005), (1.0, 0.005)], 3),
+            // Beside a fifth that is slower by its mix alone, and in a standstill.
+            ([(1.0, 1.0), (1.0, 1.0), (0.7, 0.6), (1.0, 0.0), (1.0, 1.0)], 3),
+            ([(0.6, 0.4), (0.5, 0.5), (0.55, 0.45), (0.6, 0.4), (0.0, 0.0)], 5),
+        ] {
+            let text = told(&mixed(fifths)).unwrap_or_else(|| panic!("{fifths:?}"));
+            let pair = text.split("fifths ").last().unwrap().split(" lie").next().unwrap();
+            let slow = slow.to_string();
+            assert!(pair.split(" and ").any(|fifth| fifth == slow), "{fifths:?}: {text}");
+        }
     }
 
     /// Each of five figures for two seconds.
