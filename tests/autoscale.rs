@@ -152,3 +152,37 @@ fn a_number_of_requests_ends_an_autoscaled_run() {
     assert!(text(&ended).contains("--max-requests"), "{}", text(&ended));
     assert_eq!(json["ringfall"]["config"]["max_requests"], 40);
 }
+
+/// A peak of 1.29 GiB/s was reported, because one user, of whose throughput next to nothing was
+/// known, counted as good as the 1.84 of 8 and more.
+#[test]
+fn a_peak_is_what_runs_with_many_users_move() {
+    let scratch = Scratch::new("capacity-known");
+    let direction = "{mb_per_s: 5000, iops: 1000000, latency_us: 4000, latency_p99_us: 4000}";
+    let device = scratch.path.join("device.yaml");
+    let description = format!(
+        "name: even\nsource: a test\nread: {direction}\nwrite: {direction}\nflush_us: 0\n\
+         parallel_ios: 8\nmixed_penalty: 0.0\nduplex: false\n"
+    );
+    std::fs::write(&device, description).unwrap();
+    let device = device.to_str().unwrap();
+    let line = "--model tiny-1b --cpu-mem-gb 0 --storage-capacity-gb 500 --arrival closed \
+                --generation-mode fast --seed 24";
+    simulate(&scratch, device, &format!("{line} --num-users 16 --duration 300"));
+    let fifths = scratch.json()["ringfall"]["steadiness"]["fifths_gib_per_s"].clone();
+    let fifths: Vec<f64> = serde_json::from_value(fifths).unwrap();
+    let moved = fifths.iter().sum::<f64>() / fifths.len() as f64;
+    let search = "--enable-autoscaling --autoscaler-mode capacity --duration 3600";
+    let (ended, found) = simulate(&scratch, device, &format!("{line} {search}"));
+    let peak = found["peak_gib_per_s"].as_f64().unwrap();
+    assert!((peak / moved - 1.0).abs() < 0.05, "{peak} of {moved}: {}", text(&ended));
+    assert_eq!((&found["conclusive"], &found["peak_confirmed"]), (&true.into(), &true.into()));
+
+    // Half a minute ends it before it knows, and every answer says so.
+    let search = "--enable-autoscaling --autoscaler-mode capacity --duration 30";
+    let (ended, found) = simulate(&scratch, device, &format!("{line} --num-users 8 {search}"));
+    assert_eq!((&found["conclusive"], &found["peak_confirmed"]), (&false.into(), &false.into()));
+    for part in ["not confirmed", "the run ended after", "--duration"] {
+        assert!(text(&ended).contains(part), "{part}: {}", text(&ended));
+    }
+}

@@ -281,7 +281,7 @@ fn urgent_classes_are_served_first_when_there_is_too_much_to_do() {
 fn an_autoscaled_run_that_is_too_short_says_so_and_keeps_its_curve() {
     let scratch = Scratch::new("autoscale");
     let capacity = ["--enable-autoscaling", "--autoscaler-mode", "capacity", "--users", "2"];
-    let output = scratch.run(&[&capacity[..], &["--duration", "16"]].concat());
+    let output = scratch.run(&[&capacity[..], &["--duration", "40"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json = scratch.json();
     let rows = json["summary"]["autoscaling_stats"].as_array().unwrap();

@@ -1,9 +1,7 @@
 //! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
-use ringfall_workloads::autoscale::{
-    Act, Answer, CapacityAnswer, Conclusion, Mode, Part, StepResult, TimeShares, UslFit,
-};
+use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
 use serde::{Deserialize, Serialize};
 
 use crate::host::counted;
@@ -95,7 +93,8 @@ figures! {
 pub struct AutoscalerReport {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
     pub mode: Same<String>,
-    /// Whether the search finished before the run ended.
+    /// Whether the search finished before the run ended and, in mode capacity, its curve confirms
+    /// the peak.
     pub conclusive: Same<bool>,
     /// Why the search ended.
     pub reason: Same<String>,
@@ -107,9 +106,10 @@ pub struct AutoscalerReport {
     pub peak_gib_per_s: Same<f64>,
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32>,
-    /// Mode capacity: whether the curve confirms the peak. It does when the search is conclusive,
-    /// with several steps, when a step with `peak_users` was steady and finished requests, and when
-    /// no step moved more than the peak by over 3 % and its own uncertainty.
+    /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
+    /// several steps, when the throughput of those with `peak_users` or more is known to 5 %, when
+    /// requests finished with `peak_users`, and when no step moved more than the peak by over 3 %
+    /// and its own uncertainty. `reason` says what is missing.
     pub peak_confirmed: Same<bool>,
     /// Mode capacity: fit of the Universal Scalability Law to the curve.
     pub usl: Same<UslReport>,
@@ -393,7 +393,7 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         ranks: Same::maybe(result.plan.group_size()),
         peak_gib_per_s: Same::maybe(capacity.map(|answer| answer.peak_bytes_per_s / GIB)),
         peak_users: Same::maybe(capacity.map(|answer| answer.peak_users)),
-        peak_confirmed: Same::maybe(capacity.map(|answer| confirms(conclusion, answer))),
+        peak_confirmed: Same::maybe(capacity.map(|_| conclusion.conclusive)),
         usl: Same::maybe(capacity.and_then(|answer| answer.usl).map(UslReport::of)),
         qos_users: Same::maybe(qos.map(|answer| answer.users)),
         qos_confirmed: Same::maybe(qos.map(|answer| answer.confirmed)),
@@ -401,26 +401,6 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         qos_none_because: Same::maybe(saturation::why_none(result)),
         curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
     })
-}
-
-/// Share by which a step may lie above the peak, beside its own uncertainty: what more users must
-/// bring for the search to go on.
-const ABOVE_PEAK_MAX: f64 = 0.03;
-
-/// Whether the curve confirms a peak. Of a single step nobody knows whether more users would have
-/// moved more; one that finished no request has seen only a part of the load.
-fn confirms(conclusion: &Conclusion, peak: &CapacityAnswer) -> bool {
-    let mut steps = conclusion.entries.iter().map(|entry| &entry.result);
-    let is_believed = |step: &StepResult| {
-        step.users == peak.peak_users && step.steady && step.requests_per_s > 0.0
-    };
-    let is_above = |step: &StepResult| {
-        step.bytes_per_s > peak.peak_bytes_per_s * (1.0 + ABOVE_PEAK_MAX + step.uncertainty)
-    };
-    conclusion.conclusive
-        && conclusion.entries.len() > 1
-        && steps.clone().any(is_believed)
-        && !steps.any(is_above)
 }
 
 /// The autoscaler's lines of the summary, of label and text.
@@ -475,12 +455,12 @@ pub(crate) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfall_workloads::autoscale::Entry;
+    use ringfall_workloads::autoscale::{CapacityAnswer, Conclusion, Entry};
 
     #[test]
     fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
         let mut result = crate::results::tests::nothing();
-        result.autoscale = Some(ringfall_workloads::autoscale::Conclusion {
+        result.autoscale = Some(Conclusion {
             mode: Mode::Qos,
             initial_users: 4,
             conclusive: false,
@@ -499,30 +479,10 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_that_its_own_curve_does_not_bear_out_is_not_confirmed() {
-        let step = |users: u32, gib: f64, steady, requests_per_s| Entry {
-            result: StepResult {
-                users,
-                bytes_per_s: gib * GIB,
-                window_s: 5.0,
-                steady,
-                requests_per_s,
-                ..StepResult::default()
-            },
-            act: Act::ScaleUp,
-        };
-        let peak = step(4, 1.0, true, 1.0);
-        let cases = [
-            (false, vec![peak.clone()], false),
-            (true, vec![peak.clone()], false),
-            (false, vec![peak.clone(), step(8, 1.0, true, 1.0)], false),
-            (true, vec![peak.clone(), step(8, 1.02, true, 1.0)], true),
-            (true, vec![peak.clone(), step(8, 1.2, true, 1.0)], false),
-            (true, vec![step(4, 1.0, false, 1.0), step(8, 1.0, true, 1.0)], false),
-            (true, vec![step(4, 1.0, true, 0.0), step(8, 1.0, true, 1.0)], false),
-        ];
+    fn a_peak_of_a_search_that_is_not_conclusive_is_not_confirmed() {
+        let step = StepResult { users: 4, bytes_per_s: GIB, ..StepResult::default() };
         let mut result = crate::results::tests::nothing();
-        for (number, (conclusive, entries, is_confirmed)) in cases.into_iter().enumerate() {
+        for conclusive in [false, true] {
             result.autoscale = Some(Conclusion {
                 mode: Mode::Capacity,
                 initial_users: 4,
@@ -533,15 +493,14 @@ mod tests {
                     peak_users: 4,
                     peak_tokens_per_s: 1.0,
                     usl: None,
+                    confirmed: true,
                 })),
-                entries,
+                entries: vec![Entry { result: step.clone(), act: Act::Stop }],
             });
             let (label, text) = lines(&result).swap_remove(0);
-            let want = if is_confirmed { "" } else { ", not confirmed" };
-            let want = format!("1.00 GiB/s, reached with 4 users{want}");
-            assert_eq!((label, text), ("peak", want), "{number}");
-            let report = report(&result).unwrap();
-            assert_eq!(report.peak_confirmed.known(), Some(is_confirmed), "{number}");
+            let want = if conclusive { "" } else { ", not confirmed" };
+            assert_eq!((label, text), ("peak", format!("1.00 GiB/s, reached with 4 users{want}")));
+            assert_eq!(report(&result).unwrap().peak_confirmed.known(), Some(conclusive));
             // Not that of the last step.
             assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
         }

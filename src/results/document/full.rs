@@ -156,6 +156,7 @@ fn scaled() -> Conclusion {
             peak_tokens_per_s: 900.0,
             peak_users: 8,
             usl: Some(usl),
+            confirmed: true,
         })),
         entries: vec![
             Entry { result: step.clone(), act: Act::ScaleUp },

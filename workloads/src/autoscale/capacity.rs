@@ -1,8 +1,8 @@
 //! The search for peak throughput: climb until it stops paying, then back to the knee.
 
-use super::step::StepResult;
+use super::step::{KNOWN_TO, StepResult};
 use super::usl::{UslFit, fit};
-use super::{Settings, Wish, between};
+use super::{Settings, Wish, between, counted};
 
 /// More users must bring at least this much more, and more than the noise explains.
 const GAIN_MIN: f64 = 0.03;
@@ -18,8 +18,9 @@ const SUMMIT_TOLERANCE: f64 = 0.2;
 /// Result of capacity mode.
 #[derive(Clone, Debug)]
 pub struct CapacityAnswer {
-    /// Highest throughput that holds: the mean over all steps that reach 99 % of the best one
-    /// (less what their noise explains), weighted by their time, bytes/s.
+    /// Highest throughput that holds: the mean over all steps that are known to 5 % and reach 99 %
+    /// of the best one (less what their noise explains), or that lie beyond it and are not clearly
+    /// less, weighted by their time, bytes/s. Where no step is known so well, that of the best one.
     pub peak_bytes_per_s: f64,
     /// Fewest users that reach 99 % of the peak.
     pub peak_users: u32,
@@ -27,6 +28,10 @@ pub struct CapacityAnswer {
     pub peak_tokens_per_s: f64,
     /// Universal scalability law fitted to the curve of all steps; none where no fit was possible.
     pub usl: Option<UslFit>,
+    /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
+    /// those with `peak_users` or more are known to 5 %, requests finished with `peak_users`, and
+    /// no step moved more than the peak by over 3 % and its own uncertainty.
+    pub confirmed: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +49,7 @@ struct Point {
     users: u32,
     bytes_per_s: f64,
     uncertainty: f64,
+    is_known: bool,
     seconds: f64,
 }
 
@@ -58,6 +64,7 @@ impl Capacity {
             users: result.users,
             bytes_per_s: result.bytes_per_s,
             uncertainty: result.uncertainty,
+            is_known: result.is_known(),
             seconds: result.window_s,
         });
         if self.climbing {
@@ -91,18 +98,19 @@ impl Capacity {
         }
     }
 
+    /// The point that moved the most, of those that are known if there are any: an uncertain one
+    /// may be the highest by chance.
     fn best(&self) -> Option<Point> {
-        self.points.iter().copied().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
+        self.points.iter().copied().max_by(|a, b| {
+            a.is_known.cmp(&b.is_known).then(a.bytes_per_s.total_cmp(&b.bytes_per_s))
+        })
     }
 
     /// Where to look for a higher point, in a system that falls again beyond its best: in the
     /// widest gap beside a point that is about as good as the best.
     fn summit(&self) -> Option<u32> {
         let best = self.best()?;
-        let clearly_less = |point: &Point| {
-            let explained = best.uncertainty.hypot(point.uncertainty);
-            point.bytes_per_s < best.bytes_per_s * (1.0 - GAIN_MIN - explained)
-        };
+        let clearly_less = |point: &Point| is_clearly_less(point, &best);
         if !self.points.iter().any(|point| point.users > best.users && clearly_less(point)) {
             return None;
         }
@@ -114,15 +122,23 @@ impl Capacity {
         between(widest[0].users, widest[1].users, SUMMIT_TOLERANCE)
     }
 
-    /// Whether a point is as good as `bytes_per_s`, as far as its noise lets one tell.
+    /// Whether a point is as good as `bytes_per_s`, as far as its noise lets one tell; one that is
+    /// hardly known is not.
     fn reaches(point: &Point, bytes_per_s: f64) -> bool {
-        point.bytes_per_s >= (KNEE_SHARE - point.uncertainty) * bytes_per_s
+        point.is_known && point.bytes_per_s >= (KNEE_SHARE - point.uncertainty) * bytes_per_s
     }
 
-    /// Time-weighted mean of what is as good as the best.
+    /// Time-weighted mean of what is as good as the best. What lies beyond it and is not clearly
+    /// less is the same plateau, of which the best is the highest by chance.
     fn peak(&self) -> Option<f64> {
-        let best = self.best()?.bytes_per_s;
-        let good = self.points.iter().filter(|point| Self::reaches(point, best));
+        let best = self.best()?;
+        if !best.is_known {
+            return Some(best.bytes_per_s);
+        }
+        let good = self.points.iter().filter(|point| {
+            let is_beyond = point.is_known && point.users >= best.users;
+            Self::reaches(point, best.bytes_per_s) || is_beyond && !is_clearly_less(point, &best)
+        });
         let (sum, seconds) = good.fold((0.0, 0.0), |(sum, seconds), point| {
             (sum + point.bytes_per_s * point.seconds, seconds + point.seconds)
         });
@@ -144,12 +160,15 @@ impl Capacity {
     }
 
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (Option<CapacityAnswer>, String) {
-        let reason = match self.plateau {
+        let mut reason = match self.plateau {
             true => format!(
-                "{NOT_PAYING_MIN} doublings in a row brought less than {:.0} % more",
+                "{NOT_PAYING_MIN} doublings in a row brought less than {:.0} % more, or less than \
+                 the noise explains",
                 GAIN_MIN * 100.0
             ),
-            false => format!("{} users are the most allowed", self.settings.users_max),
+            false => {
+                format!("the search reached its limit of {}", counted(self.settings.users_max))
+            }
         };
         let best = most_bytes(results.iter());
         let answer = best.zip(self.peak()).map(|(best, peak_bytes_per_s)| {
@@ -157,15 +176,51 @@ impl Capacity {
                 results.iter().map(|result| (result.users, result.bytes_per_s)).collect();
             let peak_users = self.knee_bracket().1.unwrap_or(best.users);
             let at_knee = most_bytes(results.iter().filter(|step| step.users == peak_users));
+            let doubt = doubt(results, peak_bytes_per_s, peak_users);
+            if let Some(doubt) = &doubt {
+                reason = format!("{reason}; the peak is not confirmed: {doubt}");
+            }
             CapacityAnswer {
                 peak_bytes_per_s,
                 peak_users,
                 peak_tokens_per_s: at_knee.unwrap_or(best).tokens_per_s,
                 usl: fit(&points),
+                confirmed: doubt.is_none(),
             }
         });
         (answer, reason)
     }
+}
+
+/// Why the steps do not confirm a peak; none where they do. Of a single step nobody knows whether
+/// more users would have moved more; one that finished no request has seen only a part of the load.
+fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Option<String> {
+    if results.len() < 2 {
+        return Some("a single number of users shows no peak".to_owned());
+    }
+    let mut from_peak = results.iter().filter(|step| step.users >= peak_users);
+    if let Some(step) = from_peak.clone().find(|step| !step.is_known()) {
+        let users = step.users;
+        if step.bytes_per_s <= 0.0 {
+            return Some(format!("{} moved nothing", counted(users)));
+        }
+        return Some(format!(
+            "the throughput of {} is known only to {:.1} % after {:.0} s, where a peak takes \
+             {:.0} %; measure it without the autoscaler, by --num-users {users} and a long \
+             --duration",
+            counted(users),
+            step.uncertainty * 100.0,
+            step.window_s,
+            KNOWN_TO * 100.0
+        ));
+    }
+    if !from_peak.any(|step| step.users == peak_users && step.requests_per_s > 0.0) {
+        return Some(format!("no request of {} finished", counted(peak_users)));
+    }
+    let is_above = |step: &&&StepResult| {
+        step.bytes_per_s > peak_bytes_per_s * (1.0 + GAIN_MIN + step.uncertainty)
+    };
+    results.iter().find(is_above).map(|step| format!("{} moved more", counted(step.users)))
 }
 
 /// The step that moved the most bytes/s.
@@ -178,6 +233,12 @@ fn most_bytes<'a: 'b, 'b>(
 /// Whether a step is better than the best before it, beyond noise.
 fn pays(best: Point, now: &Point) -> bool {
     is_more((best.bytes_per_s, best.uncertainty), (now.bytes_per_s, now.uncertainty))
+}
+
+/// Whether a point lies below the best, beyond noise.
+fn is_clearly_less(point: &Point, best: &Point) -> bool {
+    let explained = best.uncertainty.hypot(point.uncertainty);
+    point.bytes_per_s < best.bytes_per_s * (1.0 - GAIN_MIN - explained)
 }
 
 /// Whether a throughput is higher than the one before it, beyond noise; each with its uncertainty

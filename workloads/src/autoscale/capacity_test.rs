@@ -23,7 +23,11 @@ const fn step(users: u32) -> Wish {
 fn concluded(search: &Capacity, steps: &[(u32, f64)]) -> (Option<CapacityAnswer>, String) {
     let results: Vec<StepResult> = steps
         .iter()
-        .map(|&(users, rate)| StepResult { tokens_per_s: rate / 10.0, ..step_at(users, rate) })
+        .map(|&(users, rate)| StepResult {
+            tokens_per_s: rate / 10.0,
+            requests_per_s: 1.0,
+            ..step_at(users, rate)
+        })
         .collect();
     search.conclude(&results.iter().collect::<Vec<_>>())
 }
@@ -44,7 +48,7 @@ fn a_climb_ends_at_the_most_users() {
     assert_eq!(search.after(&step_at(20, 100.0)), step(40));
     assert_eq!(search.after(&step_at(40, 200.0)), step(28));
     let (_, reason) = concluded(&search, &[(20, 100.0), (40, 200.0)]);
-    assert_eq!(reason, "40 users are the most allowed");
+    assert_eq!(reason, "the search reached its limit of 40 users");
 }
 
 #[test]
@@ -111,6 +115,96 @@ fn the_peak_is_the_mean_over_time_of_all_that_reach_99_percent_of_the_best() {
     assert!(concluded(&search, &[]).0.is_none());
     let _ = search.after(&StepResult { window_s: 0.25, ..step_at(10, 7.0) });
     assert_eq!(search.peak(), Some(7.0));
+    // The best of a plateau is so by chance; what fell from it is no part of that.
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    for (users, rate) in [(5, 96.0), (10, 100.0), (20, 98.0), (40, 97.2), (80, 96.0)] {
+        let _ = search.after(&step_at(users, rate));
+    }
+    assert!((search.peak().unwrap() - 98.4).abs() < 1e-9, "{:?}", search.peak());
+}
+
+/// Steps that were hardly known counted as good as the best, and took the peak down to a mean with
+/// them that its own curve denied.
+#[test]
+fn steps_that_are_hardly_known_are_no_part_of_the_peak_nor_its_knee() {
+    let curve = [
+        (1, 0.82, 0.61),
+        (2, 1.01, 0.47),
+        (4, 1.63, 0.11),
+        (8, 1.84, 0.008),
+        (16, 1.84, 0.01),
+        (32, 1.84, 0.01),
+        (6, 1.84, 0.05),
+    ];
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    let steps = curve.map(|(users, bytes_per_s, uncertainty)| StepResult {
+        uncertainty,
+        requests_per_s: 1.0,
+        ..step_at(users, bytes_per_s)
+    });
+    let wishes: Vec<Wish> = steps.iter().map(|result| search.after(result)).collect();
+    // From 4 users, of which nothing is known, to 8 and then to 6.
+    assert_eq!(wishes[3..], [step(16), step(32), step(6), step(5)]);
+    let (answer, reason) = search.conclude(&steps.iter().collect::<Vec<_>>());
+    let answer = answer.unwrap();
+    assert!((answer.peak_bytes_per_s - 1.84).abs() < 1e-9, "{answer:?}");
+    assert_eq!((answer.peak_users, answer.confirmed), (6, true), "{reason}");
+}
+
+/// The highest figure was the best, however uncertain, so that nothing after it paid.
+#[test]
+fn the_best_is_sought_among_what_is_known() {
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    let lucky = StepResult { uncertainty: 0.6, ..step_at(1, 300.0) };
+    for result in [lucky.clone(), step_at(2, 100.0), step_at(4, 200.0), step_at(8, 200.0)] {
+        let _ = search.after(&result);
+    }
+    assert_eq!((search.peak(), search.not_paying), (Some(200.0), 1));
+    // Where nothing is known there is still a figure.
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    let _ = search.after(&lucky);
+    assert_eq!(search.peak(), Some(300.0));
+}
+
+#[test]
+fn a_peak_that_its_own_curve_does_not_bear_out_is_not_confirmed() {
+    let step = |users: u32, bytes_per_s: f64, uncertainty: f64, requests_per_s: f64| StepResult {
+        uncertainty,
+        requests_per_s,
+        window_s: 36.0,
+        ..step_at(users, bytes_per_s)
+    };
+    let peak = step(4, 100.0, 0.0, 1.0);
+    for (steps, wanted) in [
+        (vec![peak.clone(), step(8, 102.0, 0.0, 1.0)], None),
+        (vec![step(2, 60.0, 0.5, 0.0), peak.clone(), step(8, 107.0, 0.05, 1.0)], None),
+        (vec![peak.clone()], Some("a single number of users shows no peak")),
+        (vec![peak.clone(), step(8, 120.0, 0.0, 1.0)], Some("8 users moved more")),
+        (
+            vec![peak.clone(), step(8, 100.0, 0.07, 1.0)],
+            Some("8 users is known only to 7.0 % after 36 s, where a peak takes 5 %"),
+        ),
+        (vec![step(4, 100.0, 0.2, 1.0), step(8, 100.0, 0.0, 1.0)], Some("--num-users 4")),
+        (vec![step(4, 0.0, 0.0, 1.0), step(8, 0.0, 0.0, 1.0)], Some("4 users moved nothing")),
+        (vec![step(4, 100.0, 0.0, 0.0), step(8, 100.0, 0.0, 1.0)], Some("no request of 4 users")),
+    ] {
+        let doubt = doubt(&steps.iter().collect::<Vec<_>>(), 100.0, 4);
+        match wanted {
+            None => assert_eq!(doubt, None, "{steps:?}"),
+            Some(wanted) => assert!(doubt.as_ref().unwrap().contains(wanted), "{doubt:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_search_whose_peak_is_not_confirmed_says_so() {
+    let steps = [(1, 200.0)];
+    let (search, _) = wishes(&steps);
+    let (answer, reason) = concluded(&search, &steps);
+    assert!(!answer.unwrap().confirmed);
+    assert!(reason.ends_with("not confirmed: a single number of users shows no peak"), "{reason}");
+    let steps = [(1, 100.0), (2, 200.0), (4, 200.0), (8, 200.0)];
+    assert!(concluded(&wishes(&steps).0, &steps).0.unwrap().confirmed);
 }
 
 #[test]

@@ -164,7 +164,7 @@ pub struct Conclusion {
     pub mode: Mode,
     /// Users at the start.
     pub initial_users: u32,
-    /// Whether the search came to its end.
+    /// Whether the search came to its end and, in capacity mode, its curve confirms the peak.
     pub conclusive: bool,
     /// Why the search ended, as a sentence for the report.
     pub reason: String,
@@ -344,10 +344,14 @@ impl<H: Latencies> Autoscaler<H> {
                 if self.entries.len() == 1 { "step" } else { "steps" }
             ),
         };
+        let is_confirmed = match &answer {
+            Answer::Capacity(answer) => answer.as_ref().is_some_and(|answer| answer.confirmed),
+            Answer::Qos(_) => true,
+        };
         Conclusion {
             mode: self.settings.mode,
             initial_users: self.settings.initial_users,
-            conclusive: self.stopped,
+            conclusive: self.stopped && is_confirmed,
             reason,
             answer,
             entries,
@@ -368,6 +372,11 @@ impl Settings {
         let scaled = (f64::from(users) * self.scale_down_factor) as u32;
         (users > least).then(|| scaled.clamp(least, users - 1))
     }
+}
+
+/// A number of users, in words.
+fn counted(users: u32) -> String {
+    format!("{users} user{}", if users == 1 { "" } else { "s" })
 }
 
 /// Half way between two user counts on a logarithmic scale, strictly between them; none when they

@@ -1,7 +1,7 @@
 //! The search for the most users whose every class keeps its promise.
 
 use super::step::StepResult;
-use super::{QosAnswer, QosBreak, Settings, Wish, between};
+use super::{QosAnswer, QosBreak, Settings, Wish, between, counted};
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
@@ -76,9 +76,15 @@ impl Slo {
         let reason = match (users, self.confirmed) {
             (0, _) => "not even the fewest users were served in time".to_owned(),
             (users, true) if users >= self.settings.users_max => {
-                format!("{users} users are the most allowed, and all were served in time")
+                let users = counted(users);
+                format!("the search reached its limit of {users}, and requests were served in time")
             }
-            (users, _) => format!("{users} users were served in time over a longer window too"),
+            (users, _) => {
+                format!(
+                    "requests of {} were served in time over a longer window too",
+                    counted(users)
+                )
+            }
         };
         (QosAnswer { users, confirmed: self.confirmed, broke }, reason)
     }

@@ -42,7 +42,15 @@ fn the_search_climbs_halves_and_confirms() {
     let (answer, reason) = search.conclude(&results.iter().collect::<Vec<_>>());
     assert_eq!((answer.users, answer.confirmed), (18, true));
     assert_eq!(answer.broke.unwrap().users, 19, "the fewest that were too many");
-    assert_eq!(reason, "18 users were served in time over a longer window too");
+    assert_eq!(reason, "requests of 18 users were served in time over a longer window too");
+}
+
+/// "1 users were served in time" was said of one.
+#[test]
+fn one_user_is_named_as_one() {
+    let (search, _) = wishes(1, &[(1, WELL), (2, BAD), (1, WELL)]);
+    let (_, reason) = search.conclude(&[]);
+    assert_eq!(reason, "requests of 1 user were served in time over a longer window too");
 }
 
 #[test]
@@ -62,7 +70,10 @@ fn the_most_users_are_confirmed_and_named() {
     let (search, wishes) = wishes(1, &[(40, WELL), (80, WELL), (80, WELL)]);
     assert_eq!(wishes, [step(80), patient(80), Wish::Stop]);
     let (_, reason) = search.conclude(&[]);
-    assert_eq!(reason, "80 users are the most allowed, and all were served in time");
+    assert_eq!(
+        reason,
+        "the search reached its limit of 80 users, and requests were served in time"
+    );
 }
 
 #[test]

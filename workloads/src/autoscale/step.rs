@@ -12,9 +12,16 @@ const SETTLE_SAMPLES: u32 = 1;
 const SETTLE_S_MAX: f64 = 45.0;
 /// Samples of a window at least; of a patient one three times as many.
 const WINDOW_SAMPLES_MIN: usize = 3;
-/// ... and at most: then the step ends, steady or not.
+/// The same in a search for the peak, where it is the evenness of the samples that ends a window:
+/// three in a row are even by chance, as those in which a drive with slower writes only read.
+const PEAK_SAMPLES_MIN: usize = 6;
+/// ... and at most: then the step ends, steady or not. One of a search for the peak goes on for
+/// three times as many while its mean is not known to [`KNOWN_TO`].
 const WINDOW_SAMPLES_MAX: usize = 12;
 const PATIENCE: usize = 3;
+/// A peak is looked for among means that are known to this share (95 % confidence): nothing is said
+/// of a step that may as well have moved half as much or twice.
+pub(super) const KNOWN_TO: f64 = 0.05;
 /// Steady: the mean is known to this share of it (95 % confidence) ...
 const UNCERTAINTY_MAX: f64 = 0.02;
 /// ... and the two halves' means differ by at most this share.
@@ -109,6 +116,13 @@ pub struct StepResult {
     pub time: TimeShares,
 }
 
+impl StepResult {
+    /// Whether its throughput is known well enough to look for a peak by it.
+    pub(super) fn is_known(&self) -> bool {
+        self.bytes_per_s > 0.0 && self.uncertainty <= KNOWN_TO
+    }
+}
+
 /// A step under way.
 #[derive(Debug)]
 pub(super) struct UserStep<H> {
@@ -129,12 +143,16 @@ impl<H: Latencies> UserStep<H> {
     /// Begins a step with `users` users; `settle_requests` must end before its window.
     pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
         let factor = if patient { PATIENCE } else { 1 };
+        let samples_min = match mode {
+            Mode::Capacity => PEAK_SAMPLES_MIN,
+            Mode::Slo | Mode::Qos => WINDOW_SAMPLES_MIN,
+        };
         UserStep {
             mode,
             users,
             settle_left: SETTLE_SAMPLES,
             settle_requests: settle_requests.into(),
-            samples_min: WINDOW_SAMPLES_MIN * factor,
+            samples_min: samples_min * factor,
             samples_max: WINDOW_SAMPLES_MAX * factor,
             rates: Vec::new(),
             seconds: 0.0,
@@ -181,7 +199,13 @@ impl<H: Latencies> UserStep<H> {
                     moved.iter().all(|moved| moved.count() == 0) || is_believed(moved)
                 }
             };
-        (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
+        let samples_max = match self.mode {
+            Mode::Capacity if mean_and_share(&self.rates).1 > KNOWN_TO => {
+                self.samples_max * PATIENCE
+            }
+            _ => self.samples_max,
+        };
+        (steady || self.rates.len() >= samples_max).then(|| self.result(steady, settings))
     }
 
     fn add(&mut self, sample: &Sample<H>) {
@@ -216,14 +240,14 @@ impl<H: Latencies> UserStep<H> {
             })
             .max_by(|a, b| a.1.total_cmp(&b.1));
         let requests: u64 = self.sum.classes.iter().map(Latencies::count).sum();
-        let (mean, uncertainty) = mean_and_uncertainty(&self.rates);
+        let (mean, uncertainty) = mean_and_share(&self.rates);
         StepResult {
             users: self.users,
             window_s: self.seconds,
             end_s: self.elapsed_s,
             steady,
             bytes_per_s: mean,
-            uncertainty: if mean > 0.0 { uncertainty / mean } else { 0.0 },
+            uncertainty,
             tokens_per_s: self.sum.tokens as f64 / self.seconds,
             requests_per_s: requests as f64 / self.seconds,
             read_ns: three(&self.sum.read),
@@ -272,6 +296,12 @@ fn mean_and_uncertainty(values: &[f64]) -> (f64, f64) {
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let t = STUDENT_T_95[(values.len() - 2).min(STUDENT_T_95.len() - 1)];
     (mean, t * (variance / n).sqrt())
+}
+
+/// The same, the latter as a share of the mean; 0 of a mean of 0.
+fn mean_and_share(values: &[f64]) -> (f64, f64) {
+    let (mean, uncertainty) = mean_and_uncertainty(values);
+    (mean, if mean > 0.0 { uncertainty / mean } else { 0.0 })
 }
 
 fn is_steady(rates: &[f64]) -> bool {

@@ -41,8 +41,8 @@ fn each_figure_of_a_step_is_that_of_its_window() {
     let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
     let sample = |n| if n == 1 { Sample { tokens: 9_999, ..busy() } } else { busy() };
     let (samples, found) = samples_of(&mut step, &settings, sample);
-    assert_eq!((samples, found.users, found.steady), (4, 5, true));
-    assert_eq!((found.window_s, found.end_s), (1.5, 2.0));
+    assert_eq!((samples, found.users, found.steady), (7, 5, true));
+    assert_eq!((found.window_s, found.end_s), (3.0, 3.5));
     assert_eq!((found.bytes_per_s, found.uncertainty), (2_000.0, 0.0));
     assert_eq!((found.tokens_per_s, found.requests_per_s), (60.0, 608.0));
     assert_eq!(found.read_ns, Some([50, 95, 99]));
@@ -50,7 +50,7 @@ fn each_figure_of_a_step_is_that_of_its_window() {
     assert_eq!(found.class_p95_ns, [Some(95), Some(190), Some(4)]);
     // A target of 0 is one of 1 ns.
     assert_eq!((found.saturation, found.worst), (Some(95.0), Some(Part::Class(0))));
-    let time = TimeShares { queue_ns: 3, storage_ns: 60, generation_ns: 900, total_ns: 12_000 };
+    let time = TimeShares { queue_ns: 6, storage_ns: 120, generation_ns: 1_800, total_ns: 24_000 };
     assert_eq!(found.time, time);
     let load = StorageLoad {
         bytes_per_s: 2_000.0,
@@ -85,18 +85,23 @@ fn a_sample_of_no_length_counts_for_nothing() {
     let settings = settings(Mode::Capacity, 5);
     let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
     let sample = |n| Sample { length_ns: if n < 3 { 0 } else { 500_000_000 }, ..busy() };
-    assert_eq!(samples_of(&mut step, &settings, sample).0, 6);
+    assert_eq!(samples_of(&mut step, &settings, sample).0, 9);
 }
 
 #[test]
 fn a_step_that_is_never_steady_ends_and_a_patient_one_takes_three_times_as_long() {
     for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 9, 1 + 36)] {
-        let settings = settings(Mode::Capacity, 5);
-        let mut step = UserStep::new(Mode::Capacity, 5, patient, 0);
-        let (samples, found) = samples_of(&mut step, &settings, |_| busy());
+        let settings = settings(Mode::Slo, 5);
+        let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
+        let sample = |ended: u64, storage_bytes: u64| Sample {
+            storage_bytes,
+            classes: [list(ended), list(0), list(0)],
+            ..busy()
+        };
+        let (samples, found) = samples_of(&mut step, &settings, |_| sample(100, 1_000));
         assert_eq!((samples, found.steady), (fewest, true));
-        let mut step = UserStep::new(Mode::Capacity, 5, patient, 0);
-        let wild = |n| Sample { storage_bytes: 1 + n as u64 % 2, ..busy() };
+        let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
+        let wild = |n| sample(0, 1 + n as u64 % 2);
         let (samples, found) = samples_of(&mut step, &settings, wild);
         assert_eq!((samples, found.steady), (most, false));
         // Of rates of 2 and 4 bytes/s, half each.
@@ -107,13 +112,30 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_takes_three_times_as_long(
     }
 }
 
+/// It ended after 12 samples, be its mean known to 4 % or to 60 %.
+#[test]
+fn a_step_to_a_peak_goes_on_until_its_mean_is_known_to_5_percent() {
+    let samples = |bytes: [u64; 2]| {
+        let settings = settings(Mode::Capacity, 5);
+        let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+        let uneven = |n: usize| Sample { storage_bytes: bytes[n % 2], ..busy() };
+        let (samples, found) = samples_of(&mut step, &settings, uneven);
+        assert!(!found.steady);
+        (samples - 1, found.is_known())
+    };
+    // The mean of 12 has 0.66 of a swing for its uncertainty, that of 36 less than 0.37.
+    assert_eq!(samples([950, 1_050]), (12, true));
+    assert_eq!(samples([900, 1_100]), (21, true));
+    assert_eq!(samples([500, 1_500]), (36, false));
+}
+
 #[test]
 fn a_step_without_any_bytes_is_certain_of_it() {
     let settings = settings(Mode::Capacity, 5);
     let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
     let idle = |_| Sample { storage_bytes: 0, tier_bytes: 0, ..busy() };
     let (samples, found) = samples_of(&mut step, &settings, idle);
-    assert_eq!((samples, found.bytes_per_s, found.uncertainty), (4, 0.0, 0.0));
+    assert_eq!((samples, found.bytes_per_s, found.uncertainty), (7, 0.0, 0.0));
     // Rates below 1 byte/s have an uncertainty as all others have.
     let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
     let slow = |n| Sample { length_ns: 10_000_000_000, storage_bytes: 1 + n as u64 % 2, ..busy() };

@@ -12,7 +12,9 @@
 //! its peak is not less saturated.
 
 use super::step::{StepResult, StorageLoad};
-use super::{Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity};
+use super::{
+    Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity, counted,
+};
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
@@ -212,11 +214,12 @@ impl Storage {
         let reason = match (users, self.confirmed) {
             (0, _) => "even the fewest users saturated the storage tier beyond the target".into(),
             (users, true) if users >= self.settings.users_max => format!(
-                "{users} users are the most allowed, and the storage tier was within the \
-                 target"
+                "the search reached its limit of {}, and the storage tier was within the target",
+                counted(users)
             ),
             (users, _) => format!(
-                "{users} users kept the storage tier within the target over a longer window too"
+                "{} kept the storage tier within the target over a longer window too",
+                counted(users)
             ),
         };
         (QosAnswer { users, confirmed: self.confirmed, broke }, reason)

@@ -167,7 +167,7 @@ fn the_most_users_are_confirmed_and_named() {
     let (search, wishes) = wishes(settings, &[(10, 0.8, 100.0), (10, 0.8, 100.0)]);
     assert_eq!(wishes, [patient(10), Wish::Stop]);
     let (_, reason) = search.conclude(&[]);
-    assert!(reason.contains("10 users are the most allowed"), "{reason}");
+    assert!(reason.contains("its limit of 10 users"), "{reason}");
 }
 
 #[test]

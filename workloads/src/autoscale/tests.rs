@@ -422,7 +422,7 @@ fn qos_of_storage_that_nothing_asks_stops_at_the_most_users() {
     assert!(stopped.is_some(), "it never stopped");
     let conclusion = autoscaler.conclude();
     assert_eq!(qos(&conclusion).users, 700);
-    assert!(conclusion.reason.contains("the most allowed"), "{}", conclusion.reason);
+    assert!(conclusion.reason.contains("its limit of 700 users"), "{}", conclusion.reason);
 }
 
 #[test]
