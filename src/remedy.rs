@@ -85,7 +85,10 @@ fn io_remedy(kind: ErrorKind) -> &'static str {
         ErrorKind::Corrupt => {
             "the device or something beside ringfall changed data; run with --verify full"
         }
-        ErrorKind::Cancelled => "the run was stopping; start it again",
+        ErrorKind::Cancelled => {
+            "if nobody stopped the run, the kernel could not start a worker thread for io_uring: \
+             raise the limits on threads (ulimit -u, and pids.max of the cgroup)"
+        }
         ErrorKind::NoSpace
         | ErrorKind::Media
         | ErrorKind::Unsupported

@@ -48,7 +48,7 @@ pub enum ErrorKind {
     Resources,
     /// `ETIMEDOUT`: the device did not answer in time.
     Timeout,
-    /// `ECANCELED`: given up on purpose.
+    /// `ECANCELED`: given up on purpose, or for want of a worker thread of io_uring.
     Cancelled,
     /// A read met the end of the file, or a write made no progress: the file is shorter than it
     /// was.
@@ -128,7 +128,10 @@ impl ErrorKind {
                 "lower the queue depth or the memory for buffers, or raise the limits"
             }
             ErrorKind::Timeout => "look at dmesg for resets of the device",
-            ErrorKind::Cancelled => "the engine was stopping; start it again",
+            ErrorKind::Cancelled => {
+                "if nobody stopped the engine, the kernel could not start a worker thread for \
+                 io_uring: raise the limits on threads (ulimit -u, and pids.max of the cgroup)"
+            }
             ErrorKind::Truncated => "nothing but the engine may write to the store's files",
             ErrorKind::Corrupt => {
                 "the device, or something beside the engine, changed data; verify every block"

@@ -194,10 +194,8 @@ impl<T: Send + 'static> Executor<T> {
             CURRENT.set(None);
             Ok(output)
         };
-        let handle =
-            std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|error| {
-                SetupError::Executor { name: name.to_owned(), reason: error.to_string() }
-            })?;
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let handle = thread.map_err(|error| SetupError::NoThread { reason: error.to_string() })?;
         Ok(Executor { handle, vitals, running })
     }
 
@@ -226,8 +224,8 @@ fn builder(cpu: Option<usize>) -> LocalExecutorBuilder {
         .io_memory(GLOMMIO_IO_MEMORY_BYTES)
         .ring_depth(GLOMMIO_RING_DEPTH)
         .preempt_timer(PREEMPT)
-        // By default its helper thread would sit on the shard's own core.
-        .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
+        // No helper threads: nothing here blocks, and glommio panics where it can't start one.
+        .blocking_thread_pool_placement(PoolPlacement::Custom(Vec::new()))
 }
 
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
