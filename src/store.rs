@@ -24,7 +24,10 @@ use crate::objects::ObjectCounts;
 use crate::objects::{
     ObjectError, ObjectOptions, ObjectUrl, OpenError, TierError, TierIo, TierObjects,
 };
-use found::{Made, capacity, divide, find_device, find_directory, share_file_systems};
+use found::{
+    Capacity, Made, capacity, divide, find_device, find_directory, heed_file_limit,
+    share_file_systems,
+};
 
 /// Interval between checks whether to go on waiting for deletions.
 const LOOK: Duration = Duration::from_millis(100);
@@ -159,6 +162,8 @@ pub struct Store {
     pub drives: Vec<StoreDrive>,
     /// The capacity that was asked for, bytes, when there is less room.
     pub wanted_bytes: Option<u64>,
+    /// Whether the limit of file sizes (`ulimit -f`) leaves less room than the file systems have.
+    pub is_file_limited: bool,
     /// Bytes freed by deleting what dead runs had left.
     pub reclaimed_bytes: u64,
 }
@@ -192,6 +197,8 @@ impl Store {
             });
         }
         share_file_systems(&mut found);
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+        heed_file_limit(&mut found, limit.current);
         let capacity = capacity(request, &found)?;
         let parts = divide(capacity.bytes / BLOCK_BYTES, &found, request.capacity_bytes == 0);
         let made = found.into_iter().zip(parts).map(|(place, blocks)| place.make(request, blocks));
@@ -214,7 +221,8 @@ impl Store {
             before_bytes += drive.capacity_bytes();
             drives.push(drive);
         }
-        Ok(Store { drives, wanted_bytes: capacity.wanted_bytes, reclaimed_bytes })
+        let Capacity { wanted_bytes, is_file_limited, .. } = capacity;
+        Ok(Store { drives, wanted_bytes, is_file_limited, reclaimed_bytes })
     }
 
     /// No store, for a run without a storage tier: no directory is made and no drive touched.
@@ -256,7 +264,8 @@ impl Store {
             SetupError::new(what, "raise the limit on open files (ulimit -n)")
         })?;
         let drive = StoreDrive { place, file: Arc::new(file), capacity_blocks };
-        Ok(Store { drives: vec![drive], wanted_bytes: None, reclaimed_bytes: 0 })
+        let drives = vec![drive];
+        Ok(Store { drives, wanted_bytes: None, is_file_limited: false, reclaimed_bytes: 0 })
     }
 
     /// The engine's view of the object store, where there is one.

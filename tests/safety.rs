@@ -4,10 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, copy_program, data_bytes, finish, output, text, wait_until,
+    Scratch, assert_fails, copy_program, data_bytes, finish, output, skipped, text, wait_until,
 };
 
 #[test]
@@ -57,20 +58,21 @@ fn a_storage_tier_that_may_be_smaller_is_and_says_so() {
     assert!(ours["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "tier_lowered"));
 }
 
-/// A step that needs space and is refused by the file system, here by a limit of file sizes, lowers
-/// the limit of the tier; entries are evicted inside it, and nothing fails.
+/// A step that needs space and is refused, here by a limit of file sizes that is set while the run
+/// goes on, lowers the limit of the tier; entries are evicted inside it, and nothing fails.
 #[test]
 fn a_step_that_is_refused_while_the_run_goes_on_lowers_the_tier() {
     let scratch = Scratch::new("lowered");
-    let ringfall = scratch.run_command(&["--duration", "4", "--shards", "2", "--verify", "full"]);
-    let mut limited = Command::new("bash");
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 98304; exec \"$0\" \"$@\""]);
-    limited.arg(ringfall.get_program()).args(ringfall.get_args()).current_dir(&scratch.path);
-    let output = output(limited);
+    let run = scratch.start(&["--duration", "4", "--shards", "2", "--verify", "full"]);
+    wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
+    let limit = Rlimit { current: Some(96 << 20), maximum: Some(96 << 20) };
+    prlimit(Some(Pid::from_child(&run)), Resource::Fsize, limit).unwrap();
+    let output = finish(run);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     // The terminal breaks its lines.
     let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("instead of 512.0 MiB since"), "{said}");
+    assert!(said.contains("because the limit of file sizes (ulimit -f) allows no more"), "{said}");
     let ours = &scratch.json()["ringfall"];
     let shortage = &ours["shortages"][0];
     assert_eq!(shortage["tier"], "storage");
@@ -84,16 +86,67 @@ fn a_step_that_is_refused_while_the_run_goes_on_lowers_the_tier() {
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 
+/// It ended with all requests refused, and with the advice to raise the capacity.
 #[test]
-fn a_full_file_system_is_told_and_leaves_nothing_behind() {
-    let scratch = Scratch::new("full");
-    // A file size limit is met where the space would end: while the file gets its space.
-    let ringfall = scratch.run_command(&["--preallocate", "reserve"]);
-    let mut limited = Command::new("bash");
-    limited.args(["-c", "trap '' XFSZ; ulimit -f 20000; exec \"$0\" \"$@\""]);
-    limited.arg(ringfall.get_program()).args(ringfall.get_args()).current_dir(&scratch.path);
-    assert_fails(&output(limited), 1, &["ringfall.kv", "File too large", "free space"]);
+fn a_limit_of_file_sizes_is_named_before_anything_is_measured() {
+    let scratch = Scratch::new("file-limit");
+    let limited = |limit: &str, more: &[&str]| {
+        let ringfall = scratch.run_command(more);
+        let mut limited = Command::new("bash");
+        limited.args(["-c", &format!("ulimit -f {limit}; exec \"$0\" \"$@\"")]);
+        limited.arg(ringfall.get_program()).args(ringfall.get_args()).current_dir(&scratch.path);
+        output(limited)
+    };
+    let words = ["too little", "raise the limit of file sizes (ulimit -f)"];
+    assert_fails(&limited("1000", &[]), 1, &words);
+    let words = ["may hold 0.02 GiB", "raise the limit of file sizes (ulimit -f)"];
+    assert_fails(&limited("20000", &["--preallocate", "reserve"]), 1, &words);
     assert_eq!(scratch.leftovers(), [""; 0]);
+    let ran = limited("98304", &["--duration", "1"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let shortage = &scratch.json()["ringfall"]["shortages"][0];
+    assert_eq!(
+        (&shortage["given_bytes"], &shortage["since_s"]),
+        (&(96 << 20).into(), &Value::Null)
+    );
+    let told = scratch.json()["ringfall"]["warnings"].to_string();
+    assert!(told.contains("the limit of file sizes (ulimit -f) allows no more"), "{told}");
+}
+
+/// Limits that left a run some threads, but none for its executors, ended it with a panic; those
+/// that left none for io_uring had it say that the run was stopping.
+#[test]
+fn a_limit_of_threads_is_named_wherever_it_is_met() {
+    if !rustix::process::getuid().is_root() {
+        return skipped("a limit of threads", "it needs root, to have a user of its own");
+    }
+    // A user of whom nothing else runs, in a place that it can reach.
+    let place = std::env::temp_dir().join(format!("ringfall-threads-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let binary = place.join("ringfall");
+    copy_program(&binary);
+    let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
+    std::fs::copy(configuration, place.join("small.yaml")).unwrap();
+    let outputs: Vec<_> = (5..=12)
+        .map(|limit| {
+            let mut command = Command::new("bash");
+            command.args(["-c", &format!("ulimit -u {limit}; exec \"$0\" \"$@\"")]).arg(&binary);
+            command.args(["run", "--model", "tiny-1b", "--users", "4", "--duration", "1"]);
+            command.args(["--cpu-mem-gb", "0", "--storage-capacity-gb", "0.2", "--shards", "2"]);
+            command.args(["--generation-mode", "none", "--arrival", "closed"]);
+            command.args(["--config", "small.yaml", "--cache-dir", "c", "--output", "o.json"]);
+            command.current_dir(&place).uid(65_532).gid(65_532);
+            output(command)
+        })
+        .collect();
+    std::fs::remove_dir_all(&place).unwrap();
+    for ended in &outputs {
+        let said = text(ended);
+        assert!(!said.contains("panicked") && !said.contains("was stopping"), "{said}");
+        assert!(ended.status.success() || said.contains("ulimit -u"), "{said}");
+    }
+    assert_fails(&outputs[0], 1, &["no thread can be started", "ulimit -u"]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) struct Capacity {
     pub(super) bytes: u64,
     /// Capacity asked for, where less is available.
     pub(super) wanted_bytes: Option<u64>,
+    /// Whether the limit of file sizes leaves less than the file systems have.
+    pub(super) is_file_limited: bool,
 }
 
 /// A place for data, and what may be used of it.
@@ -38,6 +40,8 @@ pub(super) struct Found {
     auto_bytes: u64,
     /// The file system, which others of these places may be on too.
     file_system: Option<u64>,
+    /// Whether the limit of file sizes leaves less than the file system has.
+    is_file_limited: bool,
 }
 
 enum FoundPlace {
@@ -56,6 +60,7 @@ pub(super) fn find_directory(path: &Path) -> Result<Found, StoreError> {
         usable_bytes,
         auto_bytes: part_of(usable_bytes, AUTO_CAPACITY_PERCENT),
         file_system: std::fs::metadata(directory.path()).ok().map(|metadata| metadata.dev()),
+        is_file_limited: false,
         place: FoundPlace::Directory(directory),
     })
 }
@@ -75,6 +80,7 @@ pub(super) fn find_device(request: &StoreRequest, path: &Path) -> Result<Found, 
         usable_bytes: bytes,
         auto_bytes: bytes,
         file_system: None,
+        is_file_limited: false,
         place: FoundPlace::Device(device, file),
     })
 }
@@ -87,6 +93,19 @@ pub(super) fn share_file_systems(found: &mut [Found]) {
         let sharers = systems.iter().filter(|system| **system == Some(own)).count() as u64;
         place.usable_bytes /= sharers;
         place.auto_bytes /= sharers;
+    }
+}
+
+/// No data file can be longer than the limit of file sizes (`ulimit -f`), if there is one.
+pub(super) fn heed_file_limit(found: &mut [Found], limit_bytes: Option<u64>) {
+    let Some(limit_bytes) = limit_bytes else { return };
+    let limit_bytes = limit_bytes / BLOCK_BYTES * BLOCK_BYTES;
+    for place in found {
+        if place.file_system.is_some() && place.usable_bytes > limit_bytes {
+            place.usable_bytes = limit_bytes;
+            place.auto_bytes = place.auto_bytes.min(limit_bytes);
+            place.is_file_limited = true;
+        }
     }
 }
 
@@ -185,15 +204,19 @@ pub(super) fn capacity(request: &StoreRequest, found: &[Found]) -> Result<Capaci
     if let Some(limit) = request.free_percent_max {
         wanted = wanted.min(part_of(usable_bytes, limit));
     }
+    let is_file_limited = found.iter().any(|place| place.is_file_limited);
+    let (has, free) = match is_file_limited {
+        true => ("may hold", "raise the limit of file sizes (ulimit -f)"),
+        false => ("has room for", "free space there"),
+    };
     if wanted > usable_bytes && (request.is_strict || !may_be_less) {
         let what = format!(
-            "{place} has room for {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
+            "{place} {has} {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
             gib(usable_bytes),
             gib(wanted - usable_bytes),
             gib(wanted)
         );
-        let remedy =
-            format!("free space there, lower {flag}, or give --cache-dir another directory");
+        let remedy = format!("{free}, lower {flag}, or give --cache-dir another directory");
         return Err(match may_be_less {
             true => {
                 StoreError::Short(format!("{what}, and --strict refuses to do with less: {remedy}"))
@@ -206,12 +229,12 @@ pub(super) fn capacity(request: &StoreRequest, found: &[Found]) -> Result<Capaci
     if bytes < least {
         let error = SetupError::new(
             format!("{place} offers {:.4} GiB for the storage tier, too little", gib(bytes)),
-            format!("free space there, or ask for at least {:.4} GiB with {flag}", gib(least)),
+            format!("{free}, or ask for at least {:.4} GiB with {flag}", gib(least)),
         );
         return Err(error.into());
     }
     let wanted_bytes = (wanted > bytes).then_some(wanted);
-    Ok(Capacity { bytes: bytes / BLOCK_BYTES * BLOCK_BYTES, wanted_bytes })
+    Ok(Capacity { bytes: bytes / BLOCK_BYTES * BLOCK_BYTES, wanted_bytes, is_file_limited })
 }
 
 #[cfg(test)]
@@ -232,6 +255,7 @@ mod tests {
             usable_bytes,
             auto_bytes: part_of(usable_bytes, 95),
             file_system: Some(file_system),
+            is_file_limited: false,
         }
     }
 
@@ -266,7 +290,7 @@ mod tests {
     #[test]
     fn capacity_is_exact_or_says_what_is_missing() {
         let of = |request: &StoreRequest, bytes| capacity(request, &[found(bytes, 1)]);
-        let all = |bytes| Capacity { bytes, wanted_bytes: None };
+        let all = |bytes| Capacity { bytes, wanted_bytes: None, is_file_limited: false };
         assert_eq!(of(&request(3 * GIB), 10 * GIB).unwrap(), all(3 * GIB));
         let auto = of(&request(0), 10 * GIB).unwrap().bytes;
         assert!(auto > 9 * GIB && auto < 10 * GIB && auto.is_multiple_of(BLOCK_BYTES));
@@ -280,13 +304,35 @@ mod tests {
     #[test]
     fn a_file_that_grows_does_with_less_unless_that_is_refused() {
         let asked = StoreRequest { preallocate: Preallocate::Grow, ..request(12 * GIB) };
-        let less = Capacity { bytes: 10 * GIB, wanted_bytes: Some(12 * GIB) };
+        let (bytes, wanted_bytes) = (10 * GIB, Some(12 * GIB));
+        let less = Capacity { bytes, wanted_bytes, is_file_limited: false };
         assert_eq!(capacity(&asked, &[found(10 * GIB, 1)]).unwrap(), less);
         let strict = StoreRequest { is_strict: true, ..asked };
         let error = capacity(&strict, &[found(10 * GIB, 1)]).unwrap_err();
         assert!(matches!(error, StoreError::Short(_)), "{error:?}");
         assert!(error.to_string().contains("--strict refuses"), "{error}");
         let enough = capacity(&strict, &[found(12 * GIB, 1)]).unwrap();
-        assert_eq!(enough, Capacity { bytes: 12 * GIB, wanted_bytes: None });
+        let (bytes, wanted_bytes) = (12 * GIB, None);
+        assert_eq!(enough, Capacity { bytes, wanted_bytes, is_file_limited: false });
+    }
+
+    #[test]
+    fn no_file_is_longer_than_the_limit_of_file_sizes() {
+        let of = |request: &StoreRequest, limit_bytes| {
+            let mut places = [found(10 * GIB, 1), found(2 * GIB, 2)];
+            heed_file_limit(&mut places, limit_bytes);
+            capacity(request, &places)
+                .map(|capacity| (capacity, divide(capacity.bytes / BLOCK_BYTES, &places, false)))
+        };
+        let asked = StoreRequest { preallocate: Preallocate::Grow, ..request(9 * GIB) };
+        let (capacity, parts) = of(&asked, Some(3 * GIB + 1)).unwrap();
+        let (bytes, wanted_bytes) = (5 * GIB, Some(9 * GIB));
+        assert_eq!(capacity, Capacity { bytes, wanted_bytes, is_file_limited: true });
+        assert_eq!(parts, [3 * GIB / BLOCK_BYTES, 2 * GIB / BLOCK_BYTES]);
+        assert!(!of(&asked, Some(20 * GIB)).unwrap().0.is_file_limited);
+        assert_eq!(of(&asked, None).unwrap().0.bytes, 9 * GIB);
+        let error = of(&request(9 * GIB), Some(3 * GIB)).unwrap_err().to_string();
+        assert!(error.contains("may hold 5.00 GiB, 4.00 GiB less"), "{error}");
+        assert!(error.contains("raise the limit of file sizes (ulimit -f), lower"), "{error}");
     }
 }

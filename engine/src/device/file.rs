@@ -448,10 +448,19 @@ impl Space for DataFile {
 
     fn take(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), String> {
         self.extend(offset_bytes, length_bytes).map_err(|error| match error.kind {
+            // Without one, the file system itself makes no longer files.
+            ErrorKind::NoSpace if error.errno == libc::EFBIG && has_file_limit() => {
+                "the limit of file sizes (ulimit -f) allows no more".to_owned()
+            }
             ErrorKind::NoSpace => "the file system gave no more".to_owned(),
             _ => error.what(),
         })
     }
+}
+
+/// Whether files are limited (`ulimit -f`).
+fn has_file_limit() -> bool {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_some()
 }
 
 /// Numbers that stay the same as long as it is the same file or device.

@@ -24,7 +24,10 @@ pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {
         given_bytes: store.capacity_bytes(),
         since_s: None,
         until_s: None,
-        why: "its file system has no more free".to_owned(),
+        why: match store.is_file_limited {
+            true => "the limit of file sizes (ulimit -f) allows no more".to_owned(),
+            false => "its file system has no more free".to_owned(),
+        },
     });
     [cpu, storage].into_iter().flatten().collect()
 }
