@@ -442,3 +442,29 @@ fn space_that_others_take_lowers_the_limit_and_the_run_goes_on() {
     assert!(evicted["entries"].as_u64() > Some(0), "eviction went on inside: {evicted}");
     assert_eq!(std::fs::metadata(&file).unwrap().len().to_string(), others);
 }
+
+/// The lock file stayed, empty, and the directory that was made for it.
+#[test]
+fn a_full_file_system_keeps_nothing_of_a_run_that_can_not_begin() {
+    let scratch = Scratch::new("full-tmpfs");
+    let point = match full_tmpfs(&scratch) {
+        Ok(point) => point,
+        Err(why) => return skipped("a full file system", &why),
+    };
+    let ended = on(&scratch, &point.join("made/kv"), &[]);
+    let left: Vec<_> = std::fs::read_dir(&point).unwrap().map(|one| one.unwrap().path()).collect();
+    unmount(&point).unwrap();
+    assert_fails(&ended, 1, &["can't write the lock file in", "free space there"]);
+    assert_eq!(left, [point.join("others")]);
+}
+
+fn full_tmpfs(scratch: &Scratch) -> Result<PathBuf, String> {
+    if !is_root() {
+        return Err("it needs root".to_owned());
+    }
+    let point = scratch.file("mounted");
+    std::fs::create_dir(&point).unwrap();
+    tool("mount", &["-t", "tmpfs", "-o", "size=64k", "tmpfs", point.to_str().unwrap()])?;
+    std::fs::write(point.join("others"), vec![1; 64 << 10]).unwrap();
+    Ok(point)
+}

@@ -73,7 +73,11 @@ impl CacheDir {
         let data_inode = OnceLock::new();
         let made = MadeFiles { directory, lock, directories, data_inode };
         let reclaimed_bytes = reclaim(&made.directory, &made.lock)?;
-        made.write_lock_file()?;
+        if let Err(error) = made.write_lock_file() {
+            // On a full file system, say. Nobody holds it yet who would delete it.
+            let _what_can_be = made.remove();
+            return Err(error);
+        }
         Ok(CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false })
     }
 
