@@ -177,8 +177,9 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
     if launch.overlap_share < OVERLAP_SHARE_MIN {
         let what = format!(
             "all ranks measured at the same time for {:.1} % of the time from the first start to \
-             the last end: rates over that time are too low",
-            launch.overlap_share * 100.0
+             the last end: rates over that time are too low{}",
+            launch.overlap_share * 100.0,
+            lengths_differ(rows)
         );
         warn(Code::WindowsApart, what);
     }
@@ -189,6 +190,19 @@ pub fn warnings(launch: &Launch, rows: &[RankRow]) -> Vec<Warning> {
         warn(Code::Stragglers, stragglers(&launch.stragglers, rows));
     }
     warnings
+}
+
+/// That windows had different lengths although no rank ended early; else nothing.
+fn lengths_differ(rows: &[RankRow]) -> String {
+    let seconds = || rows.iter().filter_map(|row| row.seconds);
+    let (shortest, longest) = (seconds().fold(f64::MAX, f64::min), seconds().fold(0.0, f64::max));
+    match rows.iter().all(|row| row.failure.is_none()) && shortest < OVERLAP_SHARE_MIN * longest {
+        true => format!(
+            "; the ranks measured for {shortest:.1} to {longest:.1} s: give all of them the same \
+             --duration"
+        ),
+        false => String::new(),
+    }
 }
 
 /// Which ranks fell behind, the slowest first.

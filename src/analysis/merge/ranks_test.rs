@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{numbers, stragglers};
+use super::{lengths_differ, numbers, stragglers};
 
 use crate::analysis::merge::merge;
 use crate::analysis::merge::tests::{file, run};
@@ -209,6 +209,19 @@ fn missing_slow_and_late_ranks_are_named() {
         let text = warning.and_then(|warning| warning["text"].as_str()).unwrap_or_default();
         assert!(text.contains(words), "{code}: {text}");
     }
+}
+
+#[test]
+fn ranks_that_were_given_different_durations_are_told_so() {
+    let of = |seconds, failure: Option<&str>| RankRow {
+        seconds: Some(seconds),
+        failure: failure.map(str::to_owned),
+        ..RankRow::default()
+    };
+    let told = lengths_differ(&[of(4.0, None), of(8.0, None)]);
+    assert_eq!(told, "; the ranks measured for 4.0 to 8.0 s: give all of them the same --duration");
+    assert_eq!(lengths_differ(&[of(4.0, Some("gone")), of(8.0, None)]), "");
+    assert_eq!(lengths_differ(&[of(8.0, None), of(8.01, None)]), "");
 }
 
 /// Two hundred ranks are told of in a sentence that can be read.

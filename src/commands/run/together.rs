@@ -214,20 +214,25 @@ pub(super) fn conclude(
     let have_left = group.see_off(LEAVE_PATIENCE);
     group.leave();
     let is_orderly = has_all && have_left;
-    let lack = (!has_all).then(|| lack_of(&missing, group.size()));
-    Ok(Together { merged: merged?, is_told_elsewhere: false, is_orderly, lack })
+    let merged = merged?;
+    let lack = (!has_all).then(|| lack_of(&missing, group.size(), merged.is_some()));
+    Ok(Together { merged, is_told_elsewhere: false, is_orderly, lack })
 }
 
-/// Sentence for rank 0 that lacks results of other ranks: it has merged what came.
-fn lack_of(missing: &BTreeSet<u32>, size: u32) -> String {
+/// Sentence for rank 0 that lacks results of other ranks: it has merged what came, if any did.
+fn lack_of(missing: &BTreeSet<u32>, size: u32, is_merged: bool) -> String {
     let mut named: Vec<String> =
         missing.iter().take(MISSING_NAMED_MAX).map(u32::to_string).collect();
     if missing.len() > MISSING_NAMED_MAX {
         named.push(format!("{} more", missing.len() - MISSING_NAMED_MAX));
     }
+    let rest = match is_merged {
+        true => "what they measured is missing here",
+        false => "with rank 0's result alone there is nothing to merge, and no merged result",
+    };
     format!(
-        "{} of {size} ranks handed over no result ({}): they are stopped, or can't be reached; \
-         what they measured is missing here",
+        "{} of {size} ranks handed over no result ({}): they are stopped, were killed, or can't \
+         be reached; {rest}",
         missing.len(),
         named.join(", ")
     )
@@ -336,4 +341,18 @@ fn write_content(file: &Path, packed: &[u8], bytes: u64) -> Result<()> {
     let told = || format!("{}, which another rank has measured, can't be written", file.display());
     let content = zstd::bulk::decompress(packed, usize::try_from(bytes)?).with_context(told)?;
     write_output(file, &content).with_context(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_came_no_merged_result_is_spoken_of() {
+        let merged = lack_of(&[1].into(), 3, true);
+        assert!(merged.starts_with("1 of 3 ranks handed over no result (1): "), "{merged}");
+        assert!(merged.ends_with("what they measured is missing here"), "{merged}");
+        let alone = lack_of(&[1].into(), 2, false);
+        assert!(alone.contains("1 of 2 ranks") && alone.ends_with("no merged result"), "{alone}");
+    }
 }
