@@ -406,3 +406,29 @@ fn shards_are_those_of_the_job() {
     assert_eq!(lengths, [20_000_000, 12_000_000, 12_000_000, 12_000_000].map(block));
     done(&scratch, "read", &[]);
 }
+
+/// They were told of --resume, which only `write` has.
+#[test]
+fn an_unfinished_save_of_a_job_or_a_comparison_is_begun_anew_with_overwrite() {
+    for (what, place) in [("run", "slot-1"), ("compare", "compared")] {
+        let scratch = Scratch::new("begun-anew");
+        done(&scratch, "write", &SMALL);
+        let unfinished = scratch.store().join(place);
+        std::fs::create_dir(&unfinished).unwrap();
+        std::fs::rename(
+            scratch.store().join("checkpoint.json"),
+            unfinished.join("checkpoint-unfinished.json"),
+        )
+        .unwrap();
+        let more: &[&str] = match what {
+            "run" => &["--duration", "1", "--interval", "0"],
+            _ => &["--trials", "2"],
+        };
+        let more = [&SMALL[..], more].concat();
+        let refused = checkpoint(&scratch, what, &more);
+        assert_fails(&refused, 2, &["holds an unfinished checkpoint", "give --overwrite"]);
+        assert!(!text(&refused).contains("--resume"), "{}", text(&refused));
+        done(&scratch, what, &[&more[..], &["--overwrite"]].concat());
+        assert!(!unfinished.exists(), "{what}");
+    }
+}

@@ -139,6 +139,52 @@ fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_i
     image.mounted.clear();
 }
 
+/// Its results were lost, and the drive was said not to answer.
+#[test]
+fn saves_that_were_measured_are_kept_when_a_slow_drive_keeps_the_next_one_from_ending() {
+    let scratch = Scratch::new("slow-saves");
+    let (mut image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("saves on a slow drive", &why),
+    };
+    let throttled = match Throttled::new(&scratch, &image.device, 0) {
+        Ok(throttled) => throttled,
+        Err(why) => return skipped("saves on a slow drive", &why),
+    };
+    let place = point.join("saves");
+    let mut slow = Command::new("sh");
+    slow.args(["-c", "echo $$ >$0/cgroup.procs; exec \"$@\""]).arg(&throttled.group);
+    slow.arg(env!("CARGO_BIN_EXE_ringfall")).args(["checkpoint", "run"]).arg(&place);
+    slow.args(["--size-gib", "0.25", "--interval", "1", "--restore-every", "0"]);
+    slow.args(["--duration", "100", "--output", "o.json"]);
+    let log = scratch.file("log");
+    let file = std::fs::File::create(&log).unwrap();
+    slow.current_dir(scratch.file("")).stdout(file.try_clone().unwrap()).stderr(file);
+    let mut child = slow.spawn().unwrap();
+    wait_until("a save has ended", || place.join("slot-1/checkpoint.json").exists());
+    throttled.limit(1_000_000).unwrap();
+    let draft = place.join("slot-0/rank-00000-of-00001.ckpt.part");
+    wait_until("the next one has begun", || draft.exists());
+    std::thread::sleep(Duration::from_secs(1));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let told = || std::fs::read_to_string(&log).unwrap();
+    wait_until("it is ended", || told().contains("and is ended now"));
+    throttled.limit(0).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let unmounts = || tool("umount", &[point.to_str().unwrap()]).is_ok();
+    wait_until("the kernel lets the file system go", unmounts);
+    image.mounted.clear();
+    for words in ["has not finished what was in flight", "is in o.json", "anew with --overwrite"] {
+        assert!(told().contains(words), "{}", told());
+    }
+    let kept = std::fs::read(scratch.file("o.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
+    crate::support::assert_valid_as("checkpoint", &kept);
+    assert_eq!(kept["training"]["interrupted"], true);
+    assert_eq!(kept["saves"].as_array().map(Vec::len), Some(1), "{kept}");
+}
+
 /// Only a run's own I/Os were waited for aloud.
 #[test]
 fn a_drive_that_does_not_take_what_is_written_before_the_run_is_told() {

@@ -115,7 +115,9 @@ impl<T: Target> Commit<'_, T> {
                 return Err(self.refused("holds a checkpoint already", "").into());
             }
             (Begin::Fresh, None, Some(_)) => {
-                let resume = "--resume to go on with it, ";
+                // Only `write` can go on, and only its checkpoint lies at the top.
+                let resume =
+                    if self.prefix.is_empty() { "--resume to go on with it, " } else { "" };
                 return Err(self.refused("holds an unfinished checkpoint", resume).into());
             }
             (Begin::Fresh | Begin::Resume, None, None) => {}

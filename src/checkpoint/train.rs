@@ -2,6 +2,7 @@
 //! one, as after a failure. It waits for a save until that is durable, or computes beside it as
 //! soon as all content has been taken over.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -99,10 +100,11 @@ pub struct Trained {
     pub is_interrupted: bool,
 }
 
-/// Runs a job whose checkpoints are as the manifest says, at each step with other content.
+/// Runs a job whose checkpoints are as the manifest says, at each step with other content. What it
+/// has done is in `trained` as it does it.
 ///
 /// # Errors
-/// The first failure; one that was told to end returns what it had done.
+/// The first failure; to have been told to end is none.
 pub fn train<T: Target>(
     target: &T,
     manifest: &Manifest,
@@ -110,7 +112,8 @@ pub fn train<T: Target>(
     settings: &SaveSettings,
     meter: &Meter,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Trained, StreamError> {
+    trained: &Mutex<Trained>,
+) -> Result<(), StreamError> {
     let mut job = Job {
         target,
         manifest,
@@ -120,14 +123,14 @@ pub fn train<T: Target>(
         stop,
         began: monotonic_now(),
         slots: vec![None; training.keep as usize + 1],
-        trained: Trained::default(),
+        trained,
     };
     let result = job.run();
     let cleaned = job.clean();
     match result {
         Ok(()) => cleaned?,
         Err(StreamError::Interrupted) => {
-            job.trained.is_interrupted = true;
+            job.trained().is_interrupted = true;
             // It stays an interrupt.
             if let Err(error) = cleaned {
                 tracing::error!("what was saved can't be removed: {error}");
@@ -135,7 +138,7 @@ pub fn train<T: Target>(
         }
         Err(error) => return Err(error),
     }
-    Ok(job.trained)
+    Ok(())
 }
 
 struct Job<'a, T: Target> {
@@ -149,7 +152,7 @@ struct Job<'a, T: Target> {
     /// Checkpoint stored or begun below each prefix: one more than is kept, so that the next is
     /// whole before the oldest goes.
     slots: Vec<Option<Manifest>>,
-    trained: Trained,
+    trained: &'a Mutex<Trained>,
 }
 
 /// A save that goes on beside training.
@@ -210,14 +213,20 @@ impl<'a, T: Target> Job<'a, T> {
             }
         }
         self.join(beside)?;
-        self.trained.elapsed = monotonic_now() - self.began;
+        self.trained().elapsed = monotonic_now() - self.began;
         Ok(())
+    }
+
+    fn trained(&self) -> MutexGuard<'a, Trained> {
+        // Plain data: a panic elsewhere can't have left it half-changed.
+        self.trained.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether no save is to begin any more; the job has lasted until now.
     fn is_over(&mut self) -> bool {
-        self.trained.elapsed = monotonic_now() - self.began;
-        self.trained.elapsed.as_duration() >= self.training.duration
+        let elapsed = monotonic_now() - self.began;
+        self.trained().elapsed = elapsed;
+        elapsed.as_duration() >= self.training.duration
     }
 
     fn slot_of(&self, step: u32) -> usize {
@@ -275,11 +284,11 @@ impl<'a, T: Target> Job<'a, T> {
             let spent = monotonic_now() - began;
             let left = self.training.interval.saturating_sub(spent.as_duration());
             if left.is_zero() {
-                self.trained.computed += spent;
+                self.trained().computed += spent;
                 return Ok(());
             }
             if (self.stop)() {
-                self.trained.computed += spent;
+                self.trained().computed += spent;
                 return Err(StreamError::Interrupted);
             }
             std::thread::sleep(left.min(LOOK));
@@ -313,7 +322,7 @@ impl<'a, T: Target> Job<'a, T> {
             self.slots[slot] = Some(manifest);
         }
         let (began, committed) = (began - self.began, written?);
-        self.trained.saves.push(TrainingSave { step, began, stall, committed });
+        self.trained().saves.push(TrainingSave { step, began, stall, committed });
         self.free((slot + 1) % self.slots.len())?;
         // Steps begin at 1: none is a multiple of 0.
         match step.is_multiple_of(self.training.restore_every) {
@@ -330,7 +339,7 @@ impl<'a, T: Target> Job<'a, T> {
         let until = (step, self.stop);
         let restored =
             restore(self.target, &layout, stream, self.training.verify, self.meter, until)?;
-        self.trained.restores.push(TrainingRestore { step, began, restored });
+        self.trained().restores.push(TrainingRestore { step, began, restored });
         Ok(())
     }
 
@@ -343,7 +352,7 @@ impl<'a, T: Target> Job<'a, T> {
 
     /// Removes what the job has stored, but for the last whole checkpoint where that is to stay.
     fn clean(&mut self) -> Result<(), StreamError> {
-        let last = self.trained.saves.last().map(|save| save.step);
+        let last = self.trained().saves.last().map(|save| save.step);
         for slot in 0..self.slots.len() {
             let step = self.slots[slot].as_ref().map(|manifest| manifest.step);
             if !(self.training.leave_last && step.is_some() && step == last) {

@@ -279,6 +279,9 @@ pub struct CheckpointCompareArgs {
     /// or an object store
     #[arg(long, value_name = "TARGET")]
     pub beside: Option<PathBuf>,
+    /// Remove a checkpoint that an earlier comparison left behind
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
 /// Largest checkpoint, GiB: an EiB.

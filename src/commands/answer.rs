@@ -80,9 +80,9 @@ impl LastWords {
             None => "no results were written".to_owned(),
         };
         format!(
-            "error: the {name} has not ended {} s after the signal, as a drive or file system does \
-             not answer, and is ended now: {results}; {data} is left behind, and {left}. The \
-             kernel may keep the process until the drive answers",
+            "error: the {name} has not ended {} s after the signal, as the drive or file system \
+             has not finished what was in flight, and is ended now: {results}; {data} is left \
+             behind, and {left}. The kernel may keep the process until that is finished",
             ENDS_WITHIN.as_secs()
         )
     }

@@ -6,6 +6,9 @@ pub(super) mod result;
 mod screen;
 mod table;
 
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,7 +18,7 @@ use ringfall_engine::units::GIB;
 
 use crate::checkpoint::{
     Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveMode, SaveSettings, StreamError,
-    StreamSettings, Target, TargetError, Training, Way, find, restore, train,
+    StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
 };
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
@@ -54,11 +57,21 @@ struct Session {
     interrupt: Interrupt,
     meter: Meter,
     /// Answers signals until the work has ended.
-    _answer: Answer,
+    answer: Answer,
 }
 
+/// Fate of what is left behind, by the command: a part of a sentence.
+const LEFT_BY_WRITE: &str = "what is complete there stays: --resume goes on from it";
+const LEFT_BY_READ: &str = "reading has changed nothing there";
+const LEFT_BY_OTHERS: &str = "the next one there begins anew with --overwrite";
+/// Interval of the checks for a signal.
+const LOOK: Duration = Duration::from_millis(100);
+/// Wait for work to end after a signal before what was measured is written; soon after, the process
+/// is ended.
+const KEPT_AFTER: Duration = Duration::from_secs(20);
+
 impl Session {
-    fn begin(stream: &StreamArgs) -> Result<Session> {
+    fn begin(stream: &StreamArgs, left: &'static str) -> Result<Session> {
         if let Some(output) = &stream.output {
             check_output_writable("--output", output)?;
         }
@@ -68,11 +81,45 @@ impl Session {
             name: "checkpoint",
             keeps: "",
             places: vec![stream.target.clone()],
-            output: None,
-            left: "what is complete there stays: --resume goes on from it",
+            output: stream.output.clone(),
+            left,
         };
-        let _answer = Answer::to(work, &interrupt);
-        Ok(Session { interrupt, meter: Meter::default(), _answer })
+        let answer = Answer::to(work, &interrupt);
+        Ok(Session { interrupt, meter: Meter::default(), answer })
+    }
+
+    /// Does something. If it has not ended some time after a signal, as on a drive that takes long
+    /// for what is in flight, `keep` writes what was measured until then; whether it wrote anything.
+    fn keeping<R>(
+        &self,
+        keep: impl FnOnce() -> Result<bool> + Send,
+        work: impl FnOnce() -> R,
+    ) -> R {
+        let (end, ended) = channel::<()>();
+        let wait = move || {
+            while !self.interrupt.is_set() {
+                if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+            if ended.recv_timeout(KEPT_AFTER) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            match keep() {
+                Ok(true) => self.answer.note_written(),
+                Ok(false) => {}
+                Err(error) => crate::stderr::tell(format_args!("error: {error:#}")),
+            }
+        };
+        std::thread::scope(|scope| {
+            let keeper = std::thread::Builder::new().name("ringfall-keep".to_owned());
+            if let Err(error) = keeper.spawn_scoped(scope, wait) {
+                tracing::warn!("no thread can be started to keep results after a signal: {error}");
+            }
+            let result = work();
+            drop(end);
+            result
+        })
     }
 
     /// Does something while its progress is shown.
@@ -104,7 +151,7 @@ fn write_to<T: Target>(
     begin: Begin,
 ) -> Result<Exit> {
     check_memory(manifest, settings.way)?;
-    let session = Session::begin(&args.stream)?;
+    let session = Session::begin(&args.stream, LEFT_BY_WRITE)?;
     let commit = Commit {
         target,
         manifest,
@@ -146,7 +193,7 @@ fn read_from<T: Target>(
     stream: StreamSettings,
 ) -> Result<Exit> {
     let manifest = find(target, "").map_err(failed)?;
-    let session = Session::begin(&args.stream)?;
+    let session = Session::begin(&args.stream, LEFT_BY_READ)?;
     let layout = Layout::new(&manifest, "");
     let stop = || session.interrupt.is_set();
     let restored = session.watched(&args.stream, || {
@@ -194,17 +241,35 @@ fn train_on<T: Target>(
         overwrite: args.overwrite,
         leave_last: args.leave_last,
     };
-    let session = Session::begin(&args.stream)?;
+    let session = Session::begin(&args.stream, LEFT_BY_OTHERS)?;
     let stop = || session.interrupt.is_set();
-    let trained = session.watched(&args.stream, || {
-        train(target, manifest, &training, settings, &session.meter, &stop)
+    let so_far = Mutex::new(Trained::default());
+    let result_of = |trained: &Trained| {
+        let mut result = CheckpointResult::of("run", target, manifest, settings);
+        result.trained(trained, &training, settings.way);
+        result
+    };
+    let keep = || {
+        let trained = so_far.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (&args.stream.output, trained.saves.is_empty()) {
+            (Some(output), false) => {
+                write_result(&result_of(&Trained { is_interrupted: true, ..trained }), output)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    };
+    let ended = session.keeping(keep, || {
+        session.watched(&args.stream, || {
+            train(target, manifest, &training, settings, &session.meter, &stop, &so_far)
+        })
     });
-    let trained = trained.map_err(|error| match error {
+    ended.map_err(|error| match error {
         StreamError::Target(error) => failed(error),
         StreamError::Interrupted => anyhow::anyhow!("interrupted before anything was saved"),
     })?;
-    let mut result = CheckpointResult::of("run", target, manifest, settings);
-    result.trained(&trained, &training, settings.way);
+    let trained = so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let result = result_of(&trained);
     let exit = finish(&args.stream, &result)?;
     Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })
 }
@@ -217,12 +282,13 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
     check_memory(&manifest, Way::GenerateFirst)?;
     let (target, beside) = AnyTarget::open_two(&args.stream, args.beside.as_deref())?;
-    let session = Session::begin(&args.stream)?;
+    let session = Session::begin(&args.stream, LEFT_BY_OTHERS)?;
     let mut result = with_target!(&target, target => {
         CheckpointResult::of("compare", target, &manifest, &settings)
     });
     let mut rows = vec![(&target, Way::Stream), (&target, Way::GenerateFirst)];
     rows.extend(beside.as_ref().map(|beside| (beside, Way::Stream)));
+    let begin = if args.overwrite { Begin::Overwrite } else { Begin::Fresh };
     for trial in 0..args.trials {
         // Each first in turn: none has the emptier drive by rule.
         let shift = trial as usize % rows.len();
@@ -232,7 +298,9 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
             let settings = SaveSettings { way, ..settings };
             let (place, written) = with_target!(target, target => {
                 let stream = &args.stream;
-                (target.name(), save_and_remove(target, &session, stream, &manifest, &settings))
+                let written =
+                    save_and_remove(target, &session, stream, &manifest, &settings, begin);
+                (target.name(), written)
             });
             let committed = match written {
                 Ok(committed) => committed,
@@ -261,6 +329,7 @@ fn save_and_remove<T: Target>(
     stream: &StreamArgs,
     manifest: &Manifest,
     settings: &SaveSettings,
+    begin: Begin,
 ) -> Result<Committed, StreamError> {
     let commit = Commit {
         target,
@@ -270,7 +339,7 @@ fn save_and_remove<T: Target>(
         meter: &session.meter,
         stop: &|| session.interrupt.is_set(),
     };
-    let written = session.watched(stream, || commit.write(Begin::Fresh));
+    let written = session.watched(stream, || commit.write(begin));
     match &written {
         // What was there before stays.
         Err(StreamError::Target(error)) if error.is_input => {}
@@ -282,8 +351,7 @@ fn save_and_remove<T: Target>(
 /// Shows and writes a result; the status says whether every block was what it is to be.
 fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
     if let Some(output) = &stream.output {
-        let told = || format!("the result can't be written to {}", output.display());
-        write_json(result, output).with_context(told)?;
+        write_result(result, output)?;
     }
     if stream.json {
         super::print_json(result)?;
@@ -309,6 +377,11 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
         if bad == 1 { "is" } else { "are" }
     ));
     Ok(Exit::Failed)
+}
+
+fn write_result(result: &CheckpointResult, output: &Path) -> Result<()> {
+    let told = || format!("the result can't be written to {}", output.display());
+    write_json(result, output).with_context(told)
 }
 
 fn show(stream: &StreamArgs, page: &str) -> Result<()> {

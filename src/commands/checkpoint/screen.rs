@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use ringfall_engine::clock::Nanos;
-use ringfall_engine::units::gib;
+use ringfall_engine::units::{GIB, MIB};
 
 use crate::checkpoint::{Doing, Meter, Progress};
 use crate::cli::StreamArgs;
@@ -59,7 +59,7 @@ fn line(progress: &Progress, is_ending: bool) -> String {
     };
     let (moved, total) = (progress.moved_bytes, progress.total_bytes);
     let seconds = progress.elapsed.as_secs_f64();
-    let rate = if seconds > 0.0 { gib(moved) / seconds } else { 0.0 };
+    let rate = if seconds > 0.0 { moved as f64 / seconds } else { 0.0 };
     let left = match moved {
         0 => String::new(),
         _ => {
@@ -67,7 +67,22 @@ fn line(progress: &Progress, is_ending: bool) -> String {
             format!(", about {left:.0} s left")
         }
     };
-    format!("{doing}: {:.2} of {:.2} GiB, {rate:.2} GiB/s{left}", gib(moved), gib(total))
+    let ((size, size_bytes, digits), (per, per_bytes, per_digits)) =
+        (unit(total as f64), unit(rate));
+    format!(
+        "{doing}: {:.digits$} of {:.digits$} {size}, {:.per_digits$} {per}/s{left}",
+        moved as f64 / size_bytes,
+        total as f64 / size_bytes,
+        rate / per_bytes
+    )
+}
+
+/// Unit in which that many bytes are shown, its bytes, and the digits after the point.
+fn unit(bytes: f64) -> (&'static str, f64, usize) {
+    match bytes < GIB as f64 {
+        true => ("MiB", MIB as f64, 1),
+        false => ("GiB", GIB as f64, 2),
+    }
 }
 
 #[cfg(test)]
@@ -86,7 +101,15 @@ mod tests {
         let expected = "saving: 2.00 of 8.00 GiB, 1.00 GiB/s, about 6 s left";
         assert_eq!(line(&progress, false), expected);
         let began = Progress { moved_bytes: 0, elapsed: Nanos::ZERO, ..progress };
-        assert_eq!(line(&began, false), "saving: 0.00 of 8.00 GiB, 0.00 GiB/s");
+        assert_eq!(line(&began, false), "saving: 0.00 of 8.00 GiB, 0.0 MiB/s");
+        let slow = Progress {
+            total_bytes: 20 << 20,
+            moved_bytes: 5 << 20,
+            elapsed: Nanos::from_secs(10),
+            ..progress
+        };
+        let expected = "saving: 5.0 of 20.0 MiB, 0.5 MiB/s, about 30 s left";
+        assert_eq!(line(&slow, false), expected);
         assert!(line(&progress, true).chars().count() < 80);
     }
 }
