@@ -89,7 +89,8 @@ impl Session {
     }
 
     /// Does something. If it has not ended some time after a signal, as on a drive that takes long
-    /// for what is in flight, `keep` writes what was measured until then; whether it wrote anything.
+    /// for what is in flight, `keep` writes what was measured until then, and says whether there
+    /// was anything.
     fn keeping<R>(
         &self,
         keep: impl FnOnce() -> Result<bool> + Send,
