@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use ringfall::objects::{Bytes, Checksum, ObjectOptions, Objects, Place};
+use ringfall_config::object_store::{Checksum, ObjectOptions, Place};
+use ringfall_running::objects::{Bytes, Objects};
 
 #[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/support/s3.rs"]

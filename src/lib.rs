@@ -2,46 +2,22 @@
 
 #![forbid(unsafe_code)]
 
-pub mod analysis;
-pub mod audit;
 pub mod batch;
-pub mod blocktrace;
-pub mod checkpoint;
 pub mod cli;
-pub mod commands;
-pub mod config;
-pub mod datagen;
-pub mod driver;
-pub mod escape;
-pub mod exit;
-pub mod facts;
-pub mod files;
-pub mod group;
-pub mod host;
-pub mod interrupt;
-pub mod iostat;
-pub mod iotrace;
+mod commands;
 mod log_lines;
-pub mod mlperf;
-pub mod objects;
-pub mod outlet;
-pub mod precondition;
-pub mod remedy;
-pub mod results;
-pub mod run;
-pub mod saturate;
-pub mod show;
-pub mod source;
-pub mod stderr;
-pub mod store;
-pub mod suite;
+mod progress;
+mod remedy;
 
 use std::ffi::OsString;
 
-use config::{ConfigFile, Facts, InputError, Plan};
-use exit::Exit;
+use ringfall_config::{self as config, ConfigFile, Facts, InputError, Plan};
+use ringfall_host::exit::Exit;
+use ringfall_host::outlet::{self, Stream};
+use ringfall_host::{escape, interrupt};
+use ringfall_running::{run, saturate};
+
 use log_lines::log_to_stderr;
-use outlet::Stream;
 
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
@@ -51,7 +27,7 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
-    host::heed_address_space();
+    ringfall_host::heed_address_space();
     if let Err(error) = interrupt::fail_at_the_limit_of_file_sizes() {
         return ended(Err(anyhow::Error::from(error).context("cannot install a signal handler")));
     }
@@ -64,7 +40,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(cli::Stop::Said(text)) => {
             // Help that can't be written has no other way to be told.
-            let _told = match host::Launcher::look() {
+            let _told = match ringfall_host::Launcher::look() {
                 None => text.print(),
                 Some(_) => outlet::write_page(Stream::Out, &text.to_string()),
             };
@@ -202,7 +178,10 @@ fn told(error: &anyhow::Error) -> String {
 }
 
 fn wrong(what: &dyn std::fmt::Display) -> Exit {
-    crate::stderr::tell(format_args!("error: {}", escape::terminal_page(&what.to_string())));
+    ringfall_host::stderr::tell(format_args!(
+        "error: {}",
+        escape::terminal_page(&what.to_string())
+    ));
     Exit::Usage
 }
 
@@ -211,10 +190,10 @@ fn ended(result: anyhow::Result<Exit>) -> Exit {
         if let Some(error @ run::FleetError::Short(_)) = error.downcast_ref() {
             return wrong(error);
         }
-        if error.is::<InputError>() || error.is::<results::document::FileProblem>() {
+        if error.is::<InputError>() || error.is::<ringfall_model::document::FileProblem>() {
             return wrong(&error);
         }
-        crate::stderr::tell(format_args!("error: {}", escape::terminal(&told(&error))));
+        ringfall_host::stderr::tell(format_args!("error: {}", escape::terminal(&told(&error))));
         Exit::Failed
     })
 }

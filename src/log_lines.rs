@@ -8,11 +8,11 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::config::LogLevel;
-use crate::escape::terminal;
-use crate::host::is_watched;
-use crate::outlet::{Notices, Stream};
-use crate::show::Style;
+use ringfall_config::LogLevel;
+use ringfall_host::escape::terminal;
+use ringfall_host::is_watched;
+use ringfall_host::outlet::{Notices, Stream};
+use ringfall_report::show::Style;
 
 /// Logs to standard error from this level on.
 pub(crate) fn log_to_stderr(level: LogLevel) {

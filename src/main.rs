@@ -13,17 +13,17 @@ fn main() -> ExitCode {
             Ok(exit) => exit.into(),
             // It has said why on standard error.
             Err(panic) => {
-                ringfall::outlet::settle();
+                ringfall_host::outlet::settle();
                 std::panic::resume_unwind(panic)
             }
         },
         Err(error) => {
-            ringfall::stderr::tell(format_args!(
+            ringfall_host::stderr::tell(format_args!(
                 "error: no thread can be started ({error}): raise the limits on threads (ulimit \
                  -u) and on memory (ulimit -v)"
             ));
-            ringfall::outlet::settle();
-            ringfall::exit::Exit::Failed.into()
+            ringfall_host::outlet::settle();
+            ringfall_host::exit::Exit::Failed.into()
         }
     }
 }

@@ -88,7 +88,7 @@ fn directories_of_results_are_matched_and_their_trials_averaged() {
             let mut document: Value = serde_json::from_str(&result(99.0)).unwrap();
             document["ringfall"] = key;
             document["ringfall"]["schema_version"] =
-                ringfall::results::document::SCHEMA_VERSION.into();
+                ringfall_model::document::SCHEMA_VERSION.into();
             std::fs::write(directory.join(format!("{name}.json")), document.to_string()).unwrap();
         }
     }

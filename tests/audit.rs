@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use ringfall::audit::{Audit, AuditSettings, Finding, Kind, Level, Value as Given, audit};
+use ringfall_foreign::audit::{Audit, AuditSettings, Finding, Kind, Level, Value as Given, audit};
 use serde_json::{Value, json};
 
 use crate::audit_published::{leaf_of, rank_json, rows};
@@ -447,7 +447,7 @@ fn single_results_are_read_by_themselves_also_ours() {
     let csv = found.passed_over.iter().find(|others| others.ending == "csv").unwrap();
     assert_eq!((csv.files, csv.first.file_name().unwrap()), (2, "more.CSV".as_ref()));
     assert!(found.passed_over.iter().any(|others| others.ending.is_empty()));
-    let page = ringfall::show::audit_page(&found, false);
+    let page = ringfall_report::show::audit_page(&found, false);
     assert!(page.contains("Passed over") && !page.contains("skipped none"), "{page}");
     assert_valid_as("audit", &serde_json::to_value(&found).unwrap());
     let contradicting = of(&found, Kind::ContradictsItself);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfall::audit::{Audit, AuditSettings, Kind, Level, RankRow, audit};
+use ringfall_foreign::audit::{Audit, AuditSettings, Kind, Level, RankRow, audit};
 use serde_json::{Value, json};
 
 use crate::support::Scratch;

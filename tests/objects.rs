@@ -4,7 +4,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use ringfall::objects::{Bytes, Cause, ObjectError, ObjectOptions, Objects, Place, Upload};
+use ringfall_config::object_store::{ObjectOptions, Place};
+use ringfall_running::objects::{Bytes, Cause, ObjectError, Objects, Upload};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

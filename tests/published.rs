@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use ringfall::cli::{self, Cli, Command};
-use ringfall::config::{ConfigFile, Facts, Plan, advice, resolve};
-use ringfall::host::Room;
+use ringfall_config::{ConfigFile, Facts, Plan, advice, resolve};
+use ringfall_host::Room;
 
 use super::support::{Scratch, output};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfall::results::document::{Histograms, LatencyMsMax, ResultFile};
+use ringfall_model::document::{Histograms, LatencyMsMax, ResultFile};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

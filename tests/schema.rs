@@ -2,7 +2,7 @@
 //! is the reference's, or the difference is given.
 
 use boon::{Compiler, Schemas};
-use ringfall::config::{ConfigFile, SETTINGS, defaults_page};
+use ringfall_config::{ConfigFile, SETTINGS, defaults_page};
 use serde_json::{Value, json};
 
 /// The reference's keys, with alternatives in braces. Not among them: the histograms of

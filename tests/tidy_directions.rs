@@ -1,159 +1,64 @@
-//! Which folder of the program, of the engine and of the workloads may know which: tables that have
-//! no circle, held against the sources.
+//! Which folder of a package may know which: tables that have no circle, held against the sources.
+//! Which package may know which cargo holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tidy::sources;
+use super::tidy::package_sources;
 
 /// Each folder (or file beside them) and all that it may import, from the leaves up. A row may name
 /// only rows above it, so a table that passes has no circle.
 type Table = &'static [(&'static str, &'static [&'static str])];
 
 const PROGRAM: Table = &[
-    ("exit", &[]),
-    ("escape", &[]),
+    ("batch", &[]),
+    ("cli", &[]),
+    ("log_lines", &[]),
+    ("progress", &[]),
     ("remedy", &[]),
-    ("outlet", &[]),
-    ("stderr", &["outlet"]),
-    ("interrupt", &["escape", "exit", "outlet", "stderr"]),
-    ("files", &["interrupt"]),
-    ("iotrace", &["files"]),
-    ("group", &["files"]),
-    ("host", &["escape", "files", "outlet", "stderr"]),
-    ("facts", &["host"]),
-    ("blocktrace", &["escape", "facts"]),
-    ("precondition", &["facts", "host"]),
-    ("objects", &["host"]),
-    ("checkpoint", &["files", "host", "objects"]),
-    ("datagen", &["files", "host"]),
-    ("iostat", &["host"]),
-    ("store", &["files", "host", "interrupt", "objects", "remedy"]),
-    ("config", &["escape", "host", "objects", "precondition"]),
-    ("batch", &["config", "escape", "exit", "files", "host", "outlet"]),
-    ("source", &["config", "facts", "host", "stderr"]),
-    (
-        "saturate",
-        &["config", "escape", "facts", "group", "host", "interrupt", "objects", "precondition"],
-    ),
-    ("driver", &["facts", "iotrace"]),
-    (
-        "run",
-        &[
-            "driver",
-            "facts",
-            "group",
-            "host",
-            "interrupt",
-            "iotrace",
-            "objects",
-            "remedy",
-            "source",
-            "store",
-        ],
-    ),
-    ("results", &["config", "escape", "facts", "host", "objects", "precondition", "remedy"]),
-    ("audit", &["host", "iostat", "results"]),
-    ("analysis", &["config", "host", "iostat", "results"]),
-    ("mlperf", &["analysis", "host", "results"]),
-    ("suite", &["escape", "host", "results"]),
-    (
-        "show",
-        &[
-            "audit", "config", "escape", "facts", "host", "mlperf", "remedy", "results", "run",
-            "suite",
-        ],
-    ),
-    ("log_lines", &["config", "escape", "host", "outlet", "show"]),
-    ("cli", &["analysis", "config", "host", "mlperf", "objects", "suite"]),
-    (
-        "commands",
-        &[
-            "analysis",
-            "audit",
-            "batch",
-            "blocktrace",
-            "checkpoint",
-            "cli",
-            "config",
-            "datagen",
-            "escape",
-            "exit",
-            "facts",
-            "files",
-            "host",
-            "interrupt",
-            "iotrace",
-            "log_lines",
-            "mlperf",
-            "objects",
-            "outlet",
-            "precondition",
-            "group",
-            "remedy",
-            "results",
-            "run",
-            "saturate",
-            "show",
-            "source",
-            "stderr",
-            "store",
-            "suite",
-        ],
-    ),
+    ("commands", &["batch", "cli", "log_lines", "progress", "remedy"]),
 ];
 
-const ENGINE: Table = &[
+const RUNNING: Table = &[
+    ("blocktrace", &[]),
+    ("datagen", &[]),
+    ("group", &[]),
+    ("iotrace", &[]),
+    ("objects", &[]),
+    ("precondition", &[]),
+    ("source", &[]),
+    ("checkpoint", &["objects"]),
+    ("driver", &["iotrace"]),
+    ("saturate", &["group", "objects", "precondition"]),
+    ("store", &["objects"]),
+    ("run", &["driver", "group", "iotrace", "source", "store"]),
+];
+
+const CORE: Table = &[
+    ("arenas", &[]),
     ("clock", &[]),
-    ("key", &[]),
-    ("units", &[]),
+    ("facts", &[]),
     ("held", &[]),
+    ("key", &[]),
+    ("nvme", &[]),
+    ("units", &[]),
     ("drive", &["units"]),
     ("error", &["key", "units"]),
     ("fill", &["key", "units"]),
+    ("occupation", &["clock"]),
+    ("metrics", &["clock", "error", "key", "units"]),
+    ("model", &["clock", "drive", "occupation"]),
     ("space", &["error", "units"]),
     ("placement", &["clock", "drive", "key", "space", "units"]),
-    ("metrics", &["clock", "error", "key", "units"]),
-    ("buffer", &["error", "units"]),
-    ("tier", &["buffer", "clock", "error", "fill", "key", "space", "units"]),
-    ("ring", &["buffer", "clock", "error", "units"]),
-    ("device", &["buffer", "clock", "drive", "error", "held", "key", "ring", "space", "units"]),
-    ("load", &["clock", "device", "error", "fill", "key", "metrics", "ring", "tier", "units"]),
-    (
-        "shard",
-        &[
-            "buffer",
-            "clock",
-            "device",
-            "drive",
-            "error",
-            "fill",
-            "key",
-            "metrics",
-            "placement",
-            "ring",
-            "space",
-            "tier",
-            "units",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "buffer",
-            "clock",
-            "device",
-            "drive",
-            "error",
-            "fill",
-            "key",
-            "metrics",
-            "placement",
-            "shard",
-            "space",
-            "tier",
-            "units",
-        ],
-    ),
+];
+
+const ENGINE: Table = &[
+    ("buffer", &[]),
+    ("ring", &["buffer"]),
+    ("tier", &["buffer"]),
+    ("device", &["buffer", "ring"]),
+    ("load", &["device", "ring", "tier"]),
+    ("shard", &["buffer", "device", "ring", "tier"]),
+    ("engine", &["buffer", "device", "shard", "tier"]),
 ];
 
 const WORKLOADS: Table = &[
@@ -262,7 +167,7 @@ fn imports(code: &str, depth: usize) -> BTreeSet<String> {
 /// Imports of each folder, by the name of the folder or of the file beside them.
 fn imports_by_folder(root: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, text) in sources(root) {
+    for (name, text) in package_sources(root) {
         let is_test = name.ends_with("test.rs") || name.ends_with("tests.rs");
         let path = name[root.len() + 1..].trim_end_matches(".rs");
         let modules: Vec<&str> = path.split('/').filter(|part| *part != "mod").collect();
@@ -271,8 +176,10 @@ fn imports_by_folder(root: &str) -> BTreeMap<String, BTreeSet<String>> {
             found.entry(modules[0].to_owned()).or_default().extend(imports);
         }
     }
+    // Other names at the root come from other packages.
+    let folders: BTreeSet<String> = found.keys().cloned().collect();
     for (folder, imports) in &mut found {
-        imports.remove(folder);
+        imports.retain(|name| name != folder && folders.contains(name));
     }
     found
 }
@@ -312,60 +219,18 @@ fn hold(root: &str, table: Table) {
 #[test]
 fn every_folder_of_the_program_imports_only_what_lies_below_it() {
     hold("src", PROGRAM);
+    hold("src/running", RUNNING);
 }
 
 #[test]
 fn every_folder_of_the_engine_imports_only_what_lies_below_it() {
+    hold("engine/core/src", CORE);
     hold("engine/src", ENGINE);
 }
 
 #[test]
 fn every_module_of_the_workloads_imports_only_what_lies_below_it() {
     hold("workloads/src", WORKLOADS);
-}
-
-/// The rooms of each row of a README's first table, from the top down: what stands in backquotes in
-/// its first column, as a folder or a file without its ending.
-fn rows_of(readme: &str) -> Vec<Vec<String>> {
-    let rows = readme.lines().filter(|line| line.starts_with("| `"));
-    let rooms = rows.filter_map(|row| row.split('|').nth(1));
-    let names = |rooms: &str| {
-        let quoted = rooms.split('`').skip(1).step_by(2);
-        quoted.map(|name| name.trim_end_matches('/').to_owned()).collect()
-    };
-    rooms.map(names).collect()
-}
-
-#[test]
-fn each_room_knows_only_rooms_above_it_in_the_readme() {
-    let readme = super::tidy::root().join("src/README.md");
-    let rows = rows_of(&std::fs::read_to_string(readme).unwrap());
-    let mut named: Vec<&String> = rows.iter().flatten().collect();
-    named.sort_unstable();
-    let found = imports_by_folder("src");
-    assert_eq!(
-        named,
-        found.keys().collect::<Vec<_>>(),
-        "left: the table's rooms; right: all rooms"
-    );
-    for (place, row) in rows.iter().enumerate() {
-        let known: BTreeSet<&String> = rows[..=place].iter().flatten().collect();
-        for room in row {
-            let below: Vec<_> = found[room].iter().filter(|other| !known.contains(other)).collect();
-            assert!(
-                below.is_empty(),
-                "{room} imports {below:?}, which stand below it in src/README.md: cut the arrow, \
-                 or move the row of {room} down"
-            );
-        }
-    }
-}
-
-#[test]
-fn rooms_are_read_from_a_table() {
-    let table =
-        "| room | what |\n|---|---|\n| `exit`, `escape/` | `no` |\ntext `no`\n| `a/` | b |\n";
-    assert_eq!(rows_of(table), [vec!["exit", "escape"], vec!["a"]]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::tidy::sources;
+use super::tidy::package_sources;
 use super::tidy_directions::{first_word, production_code};
 
 /// A module, by the names that lead to it from the crate's root.
@@ -15,7 +15,7 @@ type HandedOn = BTreeMap<String, Module>;
 
 /// The modules of a crate without their tests.
 fn modules(root: &str) -> Modules {
-    let files = sources(root).into_iter();
+    let files = package_sources(root).into_iter();
     let files = files.filter(|(name, _)| !name.ends_with("test.rs") && !name.ends_with("tests.rs"));
     let of_file = |(name, text): (String, String)| {
         let path = name[root.len() + 1..].trim_end_matches(".rs");
@@ -208,8 +208,19 @@ fn no_folder_inside_a_folder_is_part_of_a_circle() {
     let of_root = |root: &str| -> Vec<String> {
         circles(&modules(root)).into_iter().map(|circle| format!("{root}: {circle}")).collect()
     };
-    let found: Vec<String> =
-        ["src", "engine/src", "workloads/src"].into_iter().flat_map(of_root).collect();
+    let packages = [
+        "src",
+        "src/config",
+        "src/foreign",
+        "src/host",
+        "src/model",
+        "src/report",
+        "src/running",
+        "engine/core/src",
+        "engine/src",
+        "workloads/src",
+    ];
+    let found: Vec<String> = packages.into_iter().flat_map(of_root).collect();
     assert_eq!(found, [""; 0], "cut an arrow of each");
 }
 

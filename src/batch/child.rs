@@ -8,13 +8,13 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfall_engine::held::HeldDirectory;
+use ringfall_core::held::HeldDirectory;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::job::{Job, Outcome};
 use super::late::{Deed, Lateness, Limits};
-use crate::exit::Exit;
-use crate::files;
+use ringfall_host::exit::Exit;
+use ringfall_host::files;
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfall_engine::held::HeldDirectory;
+use ringfall_core::held::HeldDirectory;
 
-use crate::config::InputError;
+use ringfall_config::InputError;
 
 /// Longest wait for the jobs of a killed batch to end: they drain their I/Os in flight and remove
 /// their data.

@@ -3,11 +3,11 @@
 
 use std::io::Write;
 
-use ringfall_engine::clock::Nanos;
+use ringfall_core::clock::Nanos;
 
-use crate::escape::terminal_page;
-use crate::host::ProgressLine;
-use crate::outlet::{Notices, Stream};
+use ringfall_host::ProgressLine;
+use ringfall_host::escape::terminal_page;
+use ringfall_host::outlet::{Notices, Stream};
 
 /// Interval between lines where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(60);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::analysis::pairs::{Dimension, Order};
+use ringfall_report::analysis::pairs::{Dimension, Order};
 
 /// Arguments of the command `analyze`.
 #[derive(Clone, Debug, Args)]

@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 
 use super::RunArgs;
 use super::mlperf::RESULTS_DIR;
-use crate::config::{Options, Ranks};
+use ringfall_config::{Options, Ranks};
 
 /// Shortest beginning of a flag that is taken for it, with its dashes.
 const BEGINNING_MIN: usize = 5;

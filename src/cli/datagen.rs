@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::ContentArgs;
 use super::checkpoint::size_gib;
-use crate::config::values::Size;
+use ringfall_config::values::Size;
 
 /// Arguments of the command `datagen`.
 #[derive(Clone, Debug, Args)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Subcommand};
 
 use super::RunArgs;
-use crate::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
-use crate::mlperf::{SEED_BASE, TRIAL_DELAY_S};
+use ringfall_foreign::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
+use ringfall_foreign::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
 /// Where `mlperf run` keeps results when nothing else is said.
 pub(super) const RESULTS_DIR: &str = "results/mlperf";

@@ -38,9 +38,10 @@ pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};
 
-use crate::config::nearest::nearest;
-use crate::config::{InputError, Options, Preset, SETTINGS, Setting};
-use crate::host::terminal_columns;
+pub use ringfall_config::RunArgs;
+use ringfall_config::nearest::nearest;
+use ringfall_config::{Options, SETTINGS, Setting};
+use ringfall_host::terminal_columns;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
@@ -108,35 +109,6 @@ pub enum Command {
     Datagen(DatagenArgs),
     /// Run MLPerf Storage's KV cache workload, started by its harness or directly
     Mlperf(MlperfArgs),
-}
-
-/// Arguments of the command `run`.
-#[derive(Clone, Debug, Default, Args)]
-pub struct RunArgs {
-    /// YAML file with settings; flags on the command line take precedence
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Settings of a published invocation, such as llama3.1-8b-stress; flags on the command line
-    /// take precedence, and `list` shows all presets
-    #[arg(long, value_name = "NAME")]
-    pub preset: Option<String>,
-    /// The settings that flags give; those not typed are absent.
-    #[command(flatten)]
-    pub options: Options,
-}
-
-impl RunArgs {
-    /// Settings from the command line: the flags, and below them the preset.
-    ///
-    /// # Errors
-    /// There is no such preset.
-    pub fn typed(&self) -> Result<Options, InputError> {
-        let options = self.options.clone();
-        match &self.preset {
-            Some(name) => Ok(options.over(Preset::by_name(name)?.options())),
-            None => Ok(options),
-        }
-    }
 }
 
 impl Cli {

@@ -6,9 +6,9 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 
 use super::ObjectArgs;
-use crate::config::values::Size;
-use crate::config::{GpuBackend, Places, Ranks};
-use crate::objects::ObjectOptions;
+use ringfall_config::object_store::ObjectOptions;
+use ringfall_config::values::Size;
+use ringfall_config::{GpuBackend, Places, Ranks};
 
 /// Kind of target that `saturate` measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]

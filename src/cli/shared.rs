@@ -1,10 +1,10 @@
 //! Settings of a run that other commands take too: as they are declared, with the same help.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
-use ringfall_engine::fill::Shape;
+use ringfall_core::fill::Shape;
 
-use crate::config::{Shared, Taken};
-use crate::objects::ObjectOptions;
+use ringfall_config::object_store::ObjectOptions;
+use ringfall_config::{Shared, Taken};
 
 /// Connection to an object store.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use crate::suite::{Asked, WORKLOADS, Workload};
+use ringfall_report::suite::{Asked, WORKLOADS, Workload};
 
 /// Longest run of a suite, s: a day.
 const SECONDS_MAX: u64 = 86_400;
@@ -152,7 +152,7 @@ impl SuiteArgs {
             }
             let names = WORKLOADS.map(|row| row.1);
             chosen.push(Workload::by_name(name).ok_or_else(|| {
-                let near = crate::config::nearest::nearest(name, names)
+                let near = ringfall_config::nearest::nearest(name, names)
                     .map_or(String::new(), |near| format!("did you mean {near}? "));
                 format!("-w {name:?} is not a workload; {near}known: all, {}", names.join(", "))
             })?);

@@ -1,7 +1,7 @@
 use clap::CommandFactory;
 
 use super::*;
-use crate::config::Word;
+use ringfall_config::Word;
 
 fn parsed(line: &str) -> Result<Cli, Stop> {
     parse(line.split_whitespace().map(OsString::from))
@@ -45,9 +45,9 @@ fn a_published_invocation_reads_unchanged() {
          --disable-multi-turn --seed 42 --output results/a.json --cache-dir /mnt/nvme",
     );
     assert_eq!(options.num_users, Some(200));
-    assert_eq!(options.cpu_mem_gb, Some(crate::config::values::Auto::Given(0.0)));
+    assert_eq!(options.cpu_mem_gb, Some(ringfall_config::values::Auto::Given(0.0)));
     assert_eq!(options.disable_multi_turn, Some(true));
-    assert_eq!(options.generation_mode, Some(Word(crate::config::GenerationMode::None)));
+    assert_eq!(options.generation_mode, Some(Word(ringfall_config::GenerationMode::None)));
     assert_eq!(options.pin, None);
 }
 
@@ -87,7 +87,7 @@ fn without_a_subcommand_flags_are_those_of_a_run() {
 
 #[test]
 fn log_levels_have_the_reference_names_too() {
-    use crate::config::LogLevel::{Debug, Error, Info, Warn};
+    use ringfall_config::LogLevel::{Debug, Error, Info, Warn};
     for (name, level) in [
         ("DEBUG", Debug),
         ("INFO", Info),

@@ -7,14 +7,15 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::{percent, print, print_json, wrapped};
-use crate::analysis::best::{Best, best};
-use crate::analysis::collection::{Collection, LeftOut};
-use crate::analysis::pairs::{self, Dimension, Group, Order, Pair};
 use crate::cli::AnalyzeArgs;
-use crate::config::InputError;
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::results::metrics::{DEVICE_READ, DEVICE_TOTAL, Metric};
+use ringfall_config::InputError;
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, Metric};
+use ringfall_report::analysis::best::{Best, best};
+use ringfall_report::analysis::collection::{Collection, LeftOut};
+use ringfall_report::analysis::pairs;
+use ringfall_report::analysis::pairs::{Dimension, Group, Order, Pair};
 
 /// Groupings that are shown without asking.
 const GROUPINGS: [&[Dimension]; 4] =

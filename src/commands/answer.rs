@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
-use crate::outlet;
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet;
 
 /// Work that is interrupted ends within this. Of a run: 10 s for what is in flight, 5 s each for
 /// reports and for threads, 8 s for deleting its data, and what is left for writing the results.
@@ -96,14 +96,14 @@ fn answer(interrupt: &Interrupt, ended: &Receiver<()>, last_words: &LastWords) {
         }
     }
     let Work { name, keeps, .. } = &last_words.work;
-    crate::stderr::tell(format_args!(
+    ringfall_host::stderr::tell(format_args!(
         "interrupted: ending the {name} within {} s{keeps} (a second signal ends it at once)",
         ENDS_WITHIN.as_secs()
     ));
     if ended.recv_timeout(ENDS_WITHIN) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    crate::stderr::tell(format_args!("{}", terminal(&last_words.told())));
+    ringfall_host::stderr::tell(format_args!("{}", terminal(&last_words.told())));
     // Neither a reader is waited for, nor anything that the program would do at exit.
     outlet::flush(LAST_LINE_PATIENCE);
     signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{print, print_json, refuse_input};
-use crate::audit::{Audit, AuditSettings, Level, audit};
 use crate::cli::AuditArgs;
-use crate::config::InputError;
-use crate::exit::Exit;
-use crate::results::write_json;
-use crate::show::{audit_page, write_audit_csv, write_audit_html};
+use ringfall_config::InputError;
+use ringfall_foreign::audit::{Audit, AuditSettings, Level, audit};
+use ringfall_host::exit::Exit;
+use ringfall_model::write_json;
+use ringfall_report::show::{audit_page, write_audit_csv, write_audit_html};
 
 /// Audits the results and says what was found.
 ///

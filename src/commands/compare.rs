@@ -7,13 +7,13 @@ use anyhow::Result;
 
 use super::merge::read_all;
 use super::{figure, print, print_json, wrapped};
-use crate::analysis::compare::{Basis, Comparison, Row, compare};
-use crate::analysis::stats::Interval;
 use crate::cli::CompareArgs;
-use crate::config::{InputError, PUBLISHED_SYSTEMS};
-use crate::escape::terminal;
-use crate::exit::Exit;
-use crate::results::metrics::Metric;
+use ringfall_config::{InputError, PUBLISHED_SYSTEMS};
+use ringfall_host::escape::terminal;
+use ringfall_host::exit::Exit;
+use ringfall_model::metrics::Metric;
+use ringfall_model::stats::Interval;
+use ringfall_report::analysis::compare::{Basis, Comparison, Row, compare};
 
 /// Reads both sides and prints how they differ.
 ///

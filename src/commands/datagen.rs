@@ -6,23 +6,23 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use ringfall_engine::fill::{ContentName, NamedContent};
-use ringfall_engine::key::EntryKey;
-use ringfall_engine::units::{GIB, MIB, gib, round_up_to_block};
+use ringfall_core::fill::{ContentName, NamedContent};
+use ringfall_core::key::EntryKey;
+use ringfall_core::units::{GIB, MIB, gib, round_up_to_block};
 use serde::Serialize;
 
 use super::run::check_output_writable;
 use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
-use crate::config::InputError;
-use crate::datagen::{
+use ringfall_config::InputError;
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet::Stream;
+use ringfall_host::{ProgressLine, Room, counted, human};
+use ringfall_model::write_json;
+use ringfall_running::datagen::{
     Analysis, AnalyzeSettings, DatagenError, Item, analyze, items_of, verify_file, write_file,
 };
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::host::{ProgressLine, Room, counted, human};
-use crate::interrupt::Interrupt;
-use crate::outlet::Stream;
-use crate::results::write_json;
 
 /// Smallest and largest block among which duplicates are counted, bytes.
 const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
@@ -40,7 +40,7 @@ pub fn run(args: &DatagenArgs) -> Result<Exit> {
     };
     done.or_else(|error| match error.downcast_ref::<DatagenError>() {
         Some(DatagenError::Interrupted) => {
-            crate::stderr::tell(format_args!("interrupted: nothing was left half-done"));
+            ringfall_host::stderr::tell(format_args!("interrupted: nothing was left half-done"));
             Ok(Exit::Interrupted)
         }
         Some(DatagenError::Lacks(what)) => Err(InputError::new(what.clone()).into()),

@@ -6,14 +6,13 @@ use ringfall_engine::ring::RingTrial;
 
 use super::{machine_of, print, print_json};
 use crate::cli::DiscoverArgs;
-use crate::config::{Facts, Options, resolve};
-use crate::exit::Exit;
-use crate::host::Room;
-use crate::host::survey::{Root, Survey};
-use crate::host::takes_direct_io;
-use crate::remedy::told_setup;
-use crate::show::discovery_page;
-use crate::suite::{Asked, Discovery, Engine, IoUring};
+use ringfall_config::{Facts, Options, resolve};
+use ringfall_host::exit::Exit;
+use ringfall_host::remedy::told_setup;
+use ringfall_host::survey::{Root, Survey};
+use ringfall_host::{Room, takes_direct_io};
+use ringfall_report::show::discovery_page;
+use ringfall_report::suite::{Asked, Discovery, Engine, IoUring};
 
 /// Looks at the machine and says what it found.
 ///
@@ -31,8 +30,11 @@ pub fn run(args: &DiscoverArgs) -> Result<Exit> {
     };
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
     let machine = machine_of(&survey, args.cache_dir.as_deref());
-    let trial = RingTrial::run(engine.queue_depth, engine.buffer_bytes);
-    let ring = IoUring::of(trial.map_err(|error| told_setup(&error)), engine.buffer_bytes);
+    let buffer_bytes = engine.buffer_bytes;
+    let ring = match RingTrial::run(engine.queue_depth, buffer_bytes) {
+        Ok(trial) => IoUring::works(trial.features, trial.buffers_errno.is_none(), buffer_bytes),
+        Err(error) => IoUring::failed(told_setup(&error), buffer_bytes),
+    };
     let direct = takes_direct_io(&std::path::absolute(&machine.place.directory)?);
     let asked = Asked { model: plan.model.clone(), ..Asked::default() };
     let found = Discovery::of(survey, &asked, &machine, engine, (ring, direct));

@@ -12,15 +12,16 @@ mod ranks;
 use ranks::Expanded;
 
 use super::{print, print_json, refuse_input, spread_page, tell};
-use crate::analysis::differences::{self, Difference};
-use crate::analysis::merge::{is_one_launch, merge, merge_outlined};
-use crate::analysis::spread::spreads;
 use crate::cli::MergeArgs;
-use crate::config::InputError;
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::results::document::{FileProblem, InputFacts, ResultFile};
-use crate::results::{Code, Document, write_json, write_text};
+use ringfall_config::InputError;
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_model::document::{FileProblem, InputFacts, ResultFile};
+use ringfall_model::merge::{is_one_launch, merge, merge_outlined};
+use ringfall_model::spread::spreads;
+use ringfall_model::{Code, Document, write_json, write_text};
+use ringfall_report::analysis::differences;
+use ringfall_report::analysis::differences::Difference;
 
 /// Reads the results, merges them, and prints or writes what they are together.
 ///

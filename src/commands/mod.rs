@@ -26,16 +26,16 @@ use ringfall_engine::tier::gpu::GpuMemory as _;
 use ringfall_engine::tier::gpu::cuda::CudaMemory;
 use serde::Serialize;
 
-use crate::analysis::spread::Spread;
-use crate::config::InputError;
-use crate::escape;
-use crate::exit::Exit;
-use crate::host::survey::Survey;
-use crate::outlet::{self, Stream};
-use crate::results::metrics::Metric;
-use crate::results::{Document, write_text};
-use crate::show::prose::prose;
-use crate::suite::Machine;
+use ringfall_config::InputError;
+use ringfall_host::exit::Exit;
+use ringfall_host::outlet::Stream;
+use ringfall_host::survey::Survey;
+use ringfall_host::{escape, outlet};
+use ringfall_model::metrics::Metric;
+use ringfall_model::spread::Spread;
+use ringfall_model::{Document, write_text};
+use ringfall_report::show::prose::prose;
+use ringfall_report::suite::Machine;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
@@ -43,7 +43,7 @@ const TEXT_WIDTH: usize = 96;
 /// Warns on standard error, a line each: the sentences may name files.
 pub fn tell(sentences: &[String]) {
     for sentence in sentences {
-        crate::stderr::tell(format_args!("warning: {}", escape::terminal(sentence)));
+        ringfall_host::stderr::tell(format_args!("warning: {}", escape::terminal(sentence)));
     }
 }
 
@@ -80,10 +80,10 @@ fn machine_of(survey: &Survey, cache_dir: Option<&Path>) -> Machine {
 /// what is done. A small tier is opened to find out, and closed.
 fn gpu_gib() -> Result<f64, String> {
     const TRIED_BYTES: u64 = 64 << 20;
-    let _overdue = crate::host::Overdue::new("the GPU's driver to open its devices".to_owned());
+    let _overdue = ringfall_host::Overdue::new("the GPU's driver to open its devices".to_owned());
     let memory = CudaMemory::open(None, 1, TRIED_BYTES).map_err(|why| why.to_string())?;
     let device = memory.facts().devices.first().ok_or("the driver names no device")?;
-    Ok(ringfall_engine::units::gib(device.free_bytes / 10 * 9))
+    Ok(ringfall_core::units::gib(device.free_bytes / 10 * 9))
 }
 
 /// Whether both are one file, by whatever names; one that is not there yet is told by its name and

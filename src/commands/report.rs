@@ -6,15 +6,15 @@ use anyhow::{Context, Result};
 
 use super::run::write_fio_job;
 use super::{refuse_input, tell};
-use crate::analysis::iostat;
 use crate::cli::ReportArgs;
-use crate::config::InputError;
-use crate::exit::Exit;
-use crate::results::document::{
+use ringfall_config::InputError;
+use ringfall_host::exit::Exit;
+use ringfall_model::document::{
     FileProblem, ResultFile, contradictions, json_files, told_contradictions,
 };
-use crate::results::{Code, Warning};
-use crate::show::{Named, write_html, write_sheet};
+use ringfall_model::{Code, Warning};
+use ringfall_report::analysis::iostat;
+use ringfall_report::show::{Named, write_html, write_sheet};
 
 /// Makes the report.
 ///

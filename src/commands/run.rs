@@ -10,17 +10,19 @@ use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_workloads::source::ValidationTrace;
 
 use super::answer::{Answer, Work};
-use crate::config::{self, InputError, Plan, RooflineFrom, Traffic};
-use crate::escape::terminal;
-use crate::exit::Exit;
-use crate::facts::Roofline;
-use crate::group::Group;
-use crate::host::counted;
-use crate::interrupt::Interrupt;
-use crate::results::{REFUSED_SHARE_MAX, RunResult, judge};
-use crate::run::{self, Assignment, Cleanup, Start};
-use crate::saturate::read_roofline;
-use crate::source::{self, OpenSource, Reading};
+use ringfall_config;
+use ringfall_config::{InputError, Plan, RooflineFrom, Traffic};
+use ringfall_host::counted;
+use ringfall_host::escape::terminal;
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::Roofline;
+use ringfall_model::{REFUSED_SHARE_MAX, RunResult, judge};
+use ringfall_running::group::Group;
+use ringfall_running::run::{Assignment, Cleanup, Start};
+use ringfall_running::saturate::read_roofline;
+use ringfall_running::source::{OpenSource, Reading};
+use ringfall_running::{run, source};
 
 mod document;
 mod gpu;
@@ -99,7 +101,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let told = match &together {
         Ok(Together { merged: Some(merged), .. }) => {
             if let Some(why) = &result.failure {
-                crate::stderr::tell(format_args!("error: {}", terminal(why)));
+                ringfall_host::stderr::tell(format_args!("error: {}", terminal(why)));
             }
             screen::show_merged(plan, merged)
         }
@@ -135,7 +137,7 @@ fn is_complete(result: &RunResult) -> bool {
 fn heed_cleaning(result: &RunResult, cleaned: Result<()>, interrupt: &Interrupt) -> Result<()> {
     match cleaned {
         Err(error) if !is_complete(result) || interrupt.is_set() => {
-            crate::stderr::tell(format_args!("error: {}", terminal(&format!("{error:#}"))));
+            ringfall_host::stderr::tell(format_args!("error: {}", terminal(&format!("{error:#}"))));
             Ok(())
         }
         cleaned => cleaned,
@@ -181,7 +183,7 @@ struct Begin<'a> {
 
 /// Says what of the plan can't be met as it may have been meant.
 fn tell_advice(plan: &Plan) {
-    super::tell(&config::advice(plan));
+    super::tell(&ringfall_config::advice(plan));
 }
 
 /// Inputs that a run reads before it begins.

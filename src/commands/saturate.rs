@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ringfall_engine::device::{Preallocate, is_block_device};
+use ringfall_core::drive::Preallocate;
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
+use ringfall_engine::device::is_block_device;
 use ringfall_engine::ring::Polling;
-use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
 use super::answer::{Answer, Work};
 use super::run::{
@@ -21,23 +22,23 @@ use super::run::{
     cores_near, or_tell_ranks, share_below,
 };
 use crate::cli::{SaturateArgs, SaturateTarget};
-use crate::config::{Cores, Facts, InputError, Places, Rank, compact_utc};
-use crate::escape::terminal_path;
-use crate::exit::Exit;
-use crate::facts::{Measured, Roofline};
-use crate::group::Group;
-use crate::host::{Machine, ProgressLine, Room, human};
-use crate::interrupt::Interrupt;
-use crate::objects::Place;
-use crate::outlet::Stream;
-use crate::results::document::ResultFile;
-use crate::results::write_json;
-use crate::run::FleetError;
-use crate::saturate::{
+use ringfall_config::object_store::Place;
+use ringfall_config::{Cores, Facts, InputError, Places, Rank, compact_utc};
+use ringfall_host::escape::terminal_path;
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet::Stream;
+use ringfall_host::{Machine, ProgressLine, Room, human};
+use ringfall_model::document::ResultFile;
+use ringfall_model::facts::{Measured, Roofline};
+use ringfall_model::write_json;
+use ringfall_report::show::write_roofline_html;
+use ringfall_running::group::Group;
+use ringfall_running::run::FleetError;
+use ringfall_running::saturate::{
     SaturateError, SaturateSettings, Watcher, device_yaml, find, find_together, together,
 };
-use crate::show::write_roofline_html;
-use crate::store::{Store, StoreRequest};
+use ringfall_running::store::{Store, StoreRequest};
 use table::{direction, size, table};
 
 /// Largest and smallest I/O that may be asked for, bytes.
@@ -108,7 +109,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     }
     if let Some(path) = &args.device_output {
         let text = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
-        crate::host::write_output(path, text.as_bytes()).with_context(|| told(path))?;
+        ringfall_host::write_output(path, text.as_bytes()).with_context(|| told(path))?;
     }
     show(args, &roofline, &output)?;
     Ok(Exit::Done)
@@ -208,7 +209,7 @@ fn search(
     teller.progress.clear();
     let found = match found {
         Err(SaturateError::Interrupted) => {
-            crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
+            ringfall_host::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
             if let Some(group) = group {
                 group.fail("it was interrupted");
             }

@@ -2,7 +2,7 @@
 //! is made from the types that are written, by the test below; the program prints the page.
 
 use crate::cli::SchemaName;
-use crate::results::SCHEMA_PAGE;
+use ringfall_model::SCHEMA_PAGE;
 
 /// The schema of that name, as JSON Schema 2020-12.
 #[must_use]
@@ -27,14 +27,14 @@ mod tests {
     use schemars::{Schema, schema_for};
 
     use super::*;
-    use crate::analysis::compare::Comparison;
-    use crate::audit::Audit;
     use crate::commands::analyze::AnalysisReport;
     use crate::commands::checkpoint::result::CheckpointResult;
-    use crate::facts::Roofline;
-    use crate::saturate::ObjectLimits;
-    use crate::show::WhatIf;
-    use crate::suite::{Discovery, Table};
+    use ringfall_foreign::audit::Audit;
+    use ringfall_model::facts::Roofline;
+    use ringfall_report::analysis::compare::Comparison;
+    use ringfall_report::show::WhatIf;
+    use ringfall_report::suite::{Discovery, Table};
+    use ringfall_running::saturate::ObjectLimits;
 
     /// Schema of the types behind a name; none of the results, which have a test of their own.
     fn schema(name: SchemaName) -> Option<Schema> {

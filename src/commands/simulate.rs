@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use super::run::{all_outputs, simulated};
 use super::{figure, percent, refuse_input, wrapped};
 use crate::cli::SimulateArgs;
-use crate::config::{self, ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
-use crate::escape::{terminal, terminal_page, terminal_path};
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
-use crate::outlet::Stream;
-use crate::results::write_text;
-use crate::show::{WhatIf, WhatIfRow, write_what_if_html};
+use ringfall_config;
+use ringfall_config::{ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
+use ringfall_host::escape::{terminal, terminal_page, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet::Stream;
+use ringfall_model::write_text;
+use ringfall_report::show::{WhatIf, WhatIfRow, write_what_if_html};
 
 /// Combinations that a person may ask for.
 const COMBINATIONS_MAX: usize = 10_000;
@@ -98,7 +99,7 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
         {
             let (model, num_users) = (model.clone(), *users);
             let options = Options { model, num_users, gpu_mem_gb, ..options.clone() };
-            let plan = config::resolve(&options, file.as_ref(), &facts);
+            let plan = ringfall_config::resolve(&options, file.as_ref(), &facts);
             plans.push(plan.map_err(|error| as_typed(error, args))?);
         }
     }
@@ -158,7 +159,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     let mut json = Vec::new();
     write_text(&what_if, &mut json)?;
     json.push(b'\n');
-    crate::host::write_output(&plan.output, &json).with_context(|| told(&plan.output))?;
+    ringfall_host::write_output(&plan.output, &json).with_context(|| told(&plan.output))?;
     if let Some(path) = &plan.html_output {
         write_what_if_html(&what_if, path).with_context(|| told(path))?;
     }

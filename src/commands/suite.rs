@@ -5,26 +5,24 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_engine::held::HeldDirectory;
+use ringfall_core::held::HeldDirectory;
 
 use super::{machine_of, print, print_json};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
 use crate::cli::{self, Command, RunArgs, SuiteArgs};
-use crate::config::{
+use ringfall_config::{
     ConfigFile, Facts, GpuBackend, InputError, Options, Plan, compact_utc, resolve,
 };
-use crate::escape;
-use crate::exit::Exit;
-use crate::host::Room;
-use crate::host::survey::{Root, Survey};
-use crate::interrupt::Interrupt;
-use crate::results::Document;
-use crate::results::document::ResultFile;
-use crate::results::write_json;
-use crate::show::{
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::survey::{Root, Survey};
+use ringfall_host::{Room, escape};
+use ringfall_model::document::ResultFile;
+use ringfall_model::{Document, write_json};
+use ringfall_report::show::{
     suite_head, suite_page, suite_plan_page, suite_row, write_suite_html, write_suite_sheet,
 };
-use crate::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
+use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
 
 /// Time that a run takes besides its measurement, s: opening, draining, writing results.
 const BESIDES_S: f64 = 6.0;
@@ -52,7 +50,9 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let jobs = jobs(&suite)?;
     let say = |page: &str| match (args.quiet, args.json) {
         (true, _) => {}
-        (false, true) => crate::stderr::tell(format_args!("{}", escape::terminal_page(page))),
+        (false, true) => {
+            ringfall_host::stderr::tell(format_args!("{}", escape::terminal_page(page)))
+        }
         // A reader that has seen enough ends nothing.
         (false, false) => drop(print(page)),
     };
@@ -119,7 +119,7 @@ impl Baseline {
             .into());
         }
         if !missing.is_empty() {
-            crate::stderr::tell(format_args!(
+            ringfall_host::stderr::tell(format_args!(
                 "warning: --baseline {shown} has no result of {}: they are compared with nothing",
                 missing.join(", ")
             ));

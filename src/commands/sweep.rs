@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use super::print;
 use crate::batch::{Batch, Job, Outcome, Report, Screen, duration_text};
 use crate::cli::SweepArgs;
-use crate::config::InputError;
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::host::Launcher;
-use crate::interrupt::Interrupt;
+use ringfall_config::InputError;
+use ringfall_host::Launcher;
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
 
 mod jobs;
 mod space;

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use ringfall_engine::drive::DRIVES_MAX;
-use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
+use ringfall_core::drive::DRIVES_MAX;
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 
 use super::depth::Depth;
 use super::kinds::IO_SIZE_BYTES_MAX;

@@ -1,7 +1,7 @@
 //! Checks of a plan's demands against the machine before anything is opened: memory, threads, open
 //! files, and preparation that serves no purpose.
 
-use ringfall_engine::units::GIB;
+use ringfall_core::units::GIB;
 
 use ringfall_workloads::PopulationEstimate;
 
@@ -10,8 +10,8 @@ use super::check::Check;
 use super::names::Names;
 use super::values::Auto;
 use super::{Facts, GpuBackend, Origin, Plan, Traffic};
-use crate::host::{ARENAS_ADDRESSES, MemoryRoom, human};
-use crate::precondition::THREAD_BYTES;
+use crate::PRECONDITION_THREAD_BYTES;
+use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, human};
 
 /// Memory of a shard of a real run beside its buffers, bytes: its histograms, executor, rings and
 /// stack. Measured, peak RSS with `--io-size 4k --queue-depth 1`: 48, 227, 388 and 456 MiB for 2,
@@ -241,7 +241,7 @@ impl Check<'_> {
     /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
     fn preconditioning_fits(&mut self, plan: &Plan, facts: &Facts) {
         let Some(asked) = plan.precondition else { return };
-        let needed = u64::from(asked.threads) * THREAD_BYTES;
+        let needed = u64::from(asked.threads) * PRECONDITION_THREAD_BYTES;
         if let Some(room) = facts.room.lacks(needed) {
             self.wrong(
                 "precondition_threads",

@@ -1,13 +1,11 @@
 //! A machine of 20 GiB and 2 cores, and what is too much for it.
 
-use std::ffi::OsString;
-
-use ringfall_engine::units::GIB;
+use ringfall_core::units::GIB;
 
 use super::*;
-use crate::cli::{Cli, Command, parse};
-use crate::config::{ConfigFile, InputError, resolve};
-use crate::host::Room;
+use crate::tests::run_args;
+use crate::{ConfigFile, InputError, resolve};
+use ringfall_host::Room;
 
 fn facts() -> Facts {
     let memory = room(20 * GIB, 17 * GIB);
@@ -28,9 +26,7 @@ fn room(bytes: u64, shared_bytes: u64) -> MemoryRoom {
 
 fn resolved(line: &str, yaml: &str, facts: &Facts) -> Result<Plan, InputError> {
     let args = ["ringfall", "run", "--model", "tiny-1b"].into_iter().chain(line.split_whitespace());
-    let Ok(Cli { command: Command::Run(args), .. }) = parse(args.map(OsString::from)) else {
-        panic!("{line} is no command line of a run");
-    };
+    let args = run_args(args);
     let file = ConfigFile::parse("my.yaml".to_owned(), yaml.to_owned()).unwrap();
     resolve(&args.options, Some(&file), facts)
 }

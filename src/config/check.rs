@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ringfall_engine::units::{GIB, MIB};
+use ringfall_core::units::{GIB, MIB};
 
 use super::depth::SEARCH_WARMUP_S;
 use super::names::Names;

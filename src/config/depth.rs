@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use clap::Arg;
-use ringfall_engine::units::MIB;
+use ringfall_core::units::MIB;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -130,7 +130,7 @@ impl Kind for Depth {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_engine::units::KIB;
+    use ringfall_core::units::KIB;
 
     use super::*;
 

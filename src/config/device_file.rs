@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ringfall_engine::clock::Nanos;
-use ringfall_engine::device::{DeviceModel, DirectionModel, WriteCacheModel};
-use ringfall_engine::drive::DRIVES_MAX;
-use ringfall_engine::units::{GIB, MIB};
+use ringfall_core::clock::Nanos;
+use ringfall_core::drive::DRIVES_MAX;
+use ringfall_core::model::{DeviceModel, DirectionModel, WriteCacheModel};
+use ringfall_core::units::{GIB, MIB};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
@@ -347,7 +347,7 @@ gpu:
 
     #[test]
     fn the_drives_that_come_with_the_program_are_valid() {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/devices");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/devices");
         let mut names = Vec::new();
         for entry in std::fs::read_dir(directory).unwrap() {
             let file = DeviceFile::read(&entry.unwrap().path()).unwrap();

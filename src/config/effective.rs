@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::{Origin, Plan, defaults_page};
-use crate::escape::{yaml, yaml_key};
+use ringfall_host::escape::{yaml, yaml_key};
 
 /// Maps whose keys are the user's own: written whole, not line by line.
 const FREE_MAPS: [&str; 2] = ["models", "workload.personas"];

@@ -1,7 +1,7 @@
 //! When a tier above the last makes room, and which entries pass it by. Numbers of a file; none has
 //! a flag.
 
-use ringfall_engine::placement::Watermarks;
+use ringfall_core::placement::Watermarks;
 use serde::{Deserialize, Serialize};
 
 use super::gpu::permille;

@@ -7,7 +7,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 
 use super::RankFacts;
-use crate::host::Room;
+use ringfall_host::Room;
 
 /// The world when the run begins.
 #[derive(Clone, Debug, PartialEq)]

@@ -61,5 +61,5 @@ impl ConfigFile {
 
 /// Reads a file that a person wrote.
 pub(super) fn read_small(path: &Path) -> Result<String, String> {
-    crate::host::read_text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
+    ringfall_host::read_text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
 }

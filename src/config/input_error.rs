@@ -1,6 +1,6 @@
 //! The error of everything that was typed and can't be meant.
 
-use crate::escape::terminal;
+use ringfall_host::escape::terminal;
 
 /// Error in the user's input: each sentence says what is wrong, the value, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Targets and bounds of a run: the targets of the QoS classes and of the storage tier, the
 //! autoscaler's steps, and the user's own limits on settings. Numbers of a file; none has a flag.
 
-use ringfall_engine::clock::{MILLISECOND, Nanos};
+use ringfall_core::clock::{MILLISECOND, Nanos};
 use ringfall_workloads::autoscale::StorageTargets;
 use ringfall_workloads::config::USERS_MAX;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::{AutoscalerPlan, Settings, WorkloadSection};
 
 /// Longest target: a day.
-pub(crate) const TARGET_MS_MAX: u64 = 86_400_000;
+pub const TARGET_MS_MAX: u64 = 86_400_000;
 /// Longest queue that is a target: as many requests as there may be users.
-pub(crate) const WAITING_MAX: u64 = USERS_MAX as u64;
+pub const WAITING_MAX: u64 = USERS_MAX as u64;
 /// Largest factor between two numbers of users.
 const SCALE_UP_MAX: f64 = 100.0;
 
@@ -191,7 +191,7 @@ impl Default for Limits {
 impl Limits {
     /// Settings beyond a limit: the setting's key, its value, and the limit by name.
     pub(super) fn passed(&self, settings: &Settings) -> Vec<(&'static str, String)> {
-        let gib = ringfall_engine::units::gib;
+        let gib = ringfall_core::units::gib;
         let rows = [
             ("num_users", f64::from(settings.num_users), "users_max", f64::from(self.users_max)),
             ("duration", settings.duration_s as f64, "duration_s_max", self.duration_s_max as f64),

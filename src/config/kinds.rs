@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use clap::builder::{BoolValueParser, PathBufValueParser};
 use clap::{Arg, ValueEnum, value_parser};
-use ringfall_engine::units::{GIB, KIB, MIB};
+use ringfall_core::units::{GIB, KIB, MIB};
 use serde::Serialize;
 use serde_json::{Value, json};
 

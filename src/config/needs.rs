@@ -1,7 +1,7 @@
 //! Needs that settings have of storage, and those that the other settings leave unmet.
 
 use super::{Depth, RooflineFrom, Settings};
-use crate::objects::ObjectUrl;
+use crate::object_store::ObjectUrl;
 
 /// Unmet need of a setting.
 pub(super) enum Lack {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ringfall_engine::fill::Shape;
+use ringfall_core::fill::Shape;
 
 use super::check::Check;
 use super::{Origin, Settings, Shared};
-use crate::objects::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
+use crate::object_store::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 
 /// Value that was typed for a text, unless it is `auto`.
 fn given(typed: &str) -> Option<String> {
@@ -87,7 +87,7 @@ impl Check<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::{facts, plan_on};
+    use crate::tests::{facts, plan_on};
 
     #[test]
     fn what_is_not_given_is_as_the_library_has_it() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use ringfall_engine::fill::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX};
+use ringfall_core::fill::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX};
 use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +22,10 @@ use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
     Promotion, Ranks, RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
 };
-use crate::objects::{Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX};
-use crate::precondition::Until;
+use crate::Until;
+use crate::object_store::{
+    Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX,
+};
 
 /// Longest duration and ramp-up: a day.
 const SECONDS_MAX: i64 = 86_400;

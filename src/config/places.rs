@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Arg;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use ringfall_engine::drive::DRIVES_MAX;
+use ringfall_core::drive::DRIVES_MAX;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::kinds::{Kind, Wrong};
-use crate::objects::Place;
+use crate::object_store::Place;
 
 /// Paths as typed. On the command line, and in a file as one text, a comma separates two, and `\,`
 /// is a comma in a path; in a list of a file each item is a path as it stands.

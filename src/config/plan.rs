@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::kinds::{Kind, Wrong, choices_of, one_of};
 use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer};
 use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
-use crate::precondition::Until;
 
 /// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON;
 /// other spellings that are understood stand after a `|`.
@@ -122,6 +121,19 @@ choice! {
         /// The entry moves to the fastest tier.
         OnHit = "on-hit",
     }
+}
+
+/// Buffers of each thread that preconditions, bytes: 16 writes of 1 MiB in flight.
+pub const PRECONDITION_THREAD_BYTES: u64 = 16 << 20;
+
+/// Condition that ends preconditioning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Until {
+    /// When the bytes are written.
+    Bytes,
+    /// When write bandwidth is steady, after one whole capacity; at the latest when the bytes are
+    /// written.
+    Steady,
 }
 
 /// Preconditioning before the run.

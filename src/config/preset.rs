@@ -136,8 +136,8 @@ pub fn presets_page() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Facts, resolve};
-    use crate::host::Room;
+    use crate::{Facts, resolve};
+    use ringfall_host::Room;
 
     #[test]
     fn every_preset_is_a_run_and_flags_take_precedence() {

@@ -4,7 +4,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{Facts, InputError, MergeRanks, Ranks, Settings};
-use crate::host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
+use ringfall_host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
 
 /// Facts that decide a rank's share.
 #[derive(Clone, Debug, PartialEq, Eq)]

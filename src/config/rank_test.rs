@@ -1,6 +1,6 @@
 use super::*;
-use crate::config::tests::{facts, plan_on};
-use ringfall_engine::units::GIB;
+use crate::tests::{facts, plan_on};
+use ringfall_core::units::GIB;
 
 fn launcher(rank: u32, size: u32, local: Option<(u32, u32)>) -> Launcher {
     Launcher {
@@ -51,7 +51,7 @@ fn cores_are_divided_only_where_nobody_has_done_so() {
 fn memory_is_divided_by_the_ranks_of_the_machine() {
     let all = Facts {
         cores: 8,
-        room: crate::host::Room {
+        room: ringfall_host::Room {
             cores: 8,
             memory: Some(MemoryRoom {
                 bytes: 8 * GIB,
@@ -139,6 +139,6 @@ fn a_rank_s_settings_follow_from_its_share() {
 fn ranks_of_one_machine_can_t_share_a_raw_device() {
     let rank = rank_facts(launcher(1, 2, Some((1, 2))), vec![0, 1], 2);
     let facts = Facts { rank: Some(rank), ..facts() };
-    let complaint = crate::config::tests::complaint_on("--cache-dir /dev/nvme0n1", &facts);
+    let complaint = crate::tests::complaint_on("--cache-dir /dev/nvme0n1", &facts);
     assert!(complaint.contains("one device for 2 ranks"), "{complaint}");
 }

@@ -1,18 +1,32 @@
-use std::ffi::OsString;
 use std::path::Path;
 
 use proptest::prelude::*;
-use ringfall_engine::units::{GIB, MIB};
+use ringfall_core::units::{GIB, MIB};
 use ringfall_workloads::WorkloadConfig;
 
 use super::*;
-use crate::cli::{Cli, Command, parse};
+
+/// Command line of a run, without the rest of the program's.
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Settings that a command line gives, the program's name and `run` first.
+pub(crate) fn run_args<'a>(words: impl Iterator<Item = &'a str>) -> RunArgs {
+    let words: Vec<&str> = words.filter(|word| *word != "run").collect();
+    match <Line as clap::Parser>::try_parse_from(&words) {
+        Ok(line) => line.run,
+        Err(error) => panic!("{words:?} is no command line of a run: {error}"),
+    }
+}
 
 pub(super) fn facts() -> Facts {
     Facts {
         cores: 4,
         memory_available_bytes: Some(8 * GIB + 4096),
-        room: crate::host::Room::unknown(4),
+        room: ringfall_host::Room::unknown(4),
         is_simulated: false,
         rank: None,
         unix_s: 1_738_367_999,
@@ -22,10 +36,7 @@ pub(super) fn facts() -> Facts {
 
 fn typed(line: &str) -> Options {
     let args = ["ringfall", "run"].into_iter().chain(line.split_whitespace());
-    match parse(args.map(OsString::from)) {
-        Ok(Cli { command: Command::Run(args) }) => args.options,
-        other => panic!("{line}: {other:?}"),
-    }
+    run_args(args).options
 }
 
 fn file(text: &str) -> Result<ConfigFile, InputError> {
@@ -64,7 +75,7 @@ fn the_default_page_names_every_key_and_nothing_else() {
 
 #[test]
 fn the_committed_page_of_defaults_is_that_of_the_declarations() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.yaml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/default.yaml");
     let committed = std::fs::read_to_string(path).unwrap();
     assert!(
         committed == defaults_page(),
@@ -562,7 +573,7 @@ proptest! {
         users in any::<i64>(), depth in -10i64..10_000, shards in -2i64..2_000,
         buffer in -5i64..100_000, size in any::<u32>(), memory in any::<f64>(),
     ) {
-        use crate::config::values::{Auto, Size};
+        use crate::values::{Auto, Size};
         let options = Options {
             num_users: Some(users),
             queue_depth: Some(Depth::Given(depth)),

@@ -6,10 +6,9 @@ use std::marker::PhantomData;
 
 use clap::builder::{EnumValueParser, PossibleValue};
 use clap::{Arg, ValueEnum};
-pub use ringfall_engine::device::Preallocate;
-pub use ringfall_engine::fill::VerifyMode;
-pub use ringfall_engine::placement::EntryLayout;
-pub use ringfall_engine::shard::Durability;
+pub use ringfall_core::drive::{Durability, Preallocate};
+pub use ringfall_core::fill::VerifyMode;
+pub use ringfall_core::placement::EntryLayout;
 pub use ringfall_workloads::autoscale::Mode as AutoscalerMode;
 pub use ringfall_workloads::config::{Arrival, GenerationMode, PhaseMode, RagIngestion};
 pub use ringfall_workloads::source::ReplayedRows;
@@ -19,8 +18,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::kinds::{Kind, Wrong, choices_of, one_of};
-use crate::objects::{Balance, Checksum, PathStyle};
-use crate::precondition::Until;
+use crate::Until;
+use crate::object_store::{Balance, Checksum, PathStyle};
 
 /// A type whose values have names, which people type and read.
 pub trait Named: Copy + PartialEq + Send + Sync + 'static {

@@ -29,7 +29,7 @@ pub struct BlockCounters {
 
 /// Differences of the kernel's counters for a device between two readings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct BlockDelta {
     /// Name of the device under `/sys/block` (the disk, not the partition).
     pub device: String,

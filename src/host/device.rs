@@ -4,12 +4,12 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ringfall_engine::device::nvme_block_device;
+use ringfall_core::nvme::{numbers, nvme_block_device};
 use serde::{Deserialize, Serialize};
 
 /// A disk, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct DeviceFacts {
     /// Name of the disk under `/sys/block`.
     pub name: String,
@@ -48,7 +48,7 @@ pub struct DeviceFacts {
 
 /// One of the block devices below the data files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ChainLink {
     /// Name of the device under `/sys/block`, or of the partition.
     pub name: String,
@@ -74,10 +74,6 @@ pub fn device_numbers(path: &Path) -> Option<String> {
         false => metadata.dev(),
     };
     Some(numbers(device))
-}
-
-fn numbers(device: u64) -> String {
-    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
 }
 
 impl DeviceFacts {

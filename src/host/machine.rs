@@ -8,7 +8,7 @@ use super::device::{ChainLink, DeviceFacts, chain, device_numbers};
 
 /// The machine that a run ran on, and the storage below its data files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Name of the processor model.
     pub cpu_model: Option<String>,
@@ -37,7 +37,7 @@ pub struct Machine {
 
 /// A mounted file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct MountFacts {
     /// Type of the file system: `ext4`, `xfs`, `tmpfs` …
     pub file_system: String,

@@ -122,7 +122,7 @@ impl Hand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::DeviceFacts;
+    use crate::DeviceFacts;
 
     /// A tree like `/sys` with nodes 0 and 1 of eight cores each, as two sockets with
     /// hyper-threading number them, a node of memory alone, and NVMe drives on given nodes.

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfall_engine::buffer::bound_arenas;
-use ringfall_engine::units::GIB;
+use ringfall_core::arenas::bound_arenas;
+use ringfall_core::units::GIB;
 use rustix::process::{Resource, getrlimit};
 
 /// Part of the memory to give that no run may ask for: a twentieth. The kernel's own figure is an

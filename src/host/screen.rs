@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ringfall_engine::clock::{Nanos, monotonic_now};
+use ringfall_core::clock::{Nanos, monotonic_now};
 use rustix::termios::tcgetwinsize;
 
 use super::is_watched;
@@ -129,7 +129,7 @@ fn live_line(text: &str, columns: Option<usize>) -> String {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use ringfall_engine::clock::SECOND;
+    use ringfall_core::clock::SECOND;
 
     use super::*;
 

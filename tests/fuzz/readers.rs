@@ -3,31 +3,33 @@
 
 use std::path::Path;
 
-use ringfall::analysis::collection::Collection;
-use ringfall::analysis::compare::compare;
-use ringfall::analysis::merge::merge;
-use ringfall::analysis::pairs::{Dimension, groups, matched};
-use ringfall::analysis::spread::spreads;
-use ringfall::audit::{AuditSettings, audit};
 use ringfall::batch::{Batch, Ended, Job, Screen};
-use ringfall::checkpoint::{self, FileTarget, Io, Layout};
 use ringfall::cli::{self, Command};
-use ringfall::config::{ConfigFile, DeviceFile, Facts, Named as _, Options, Plan, render, resolve};
-use ringfall::group::{Group, Meeting, Party, Session, Topic};
-use ringfall::host::{MemoryRoom, Room};
-use ringfall::mlperf::metadata::Departures;
-use ringfall::mlperf::tree::metadata_of;
-#[cfg(feature = "objects")]
-use ringfall::objects::{ProfileFiles, UploadRecord, meaning};
-use ringfall::results::document::ResultFile;
-use ringfall::saturate::{device_yaml, read_roofline};
-use ringfall::show::{
+use ringfall_config::{ConfigFile, DeviceFile, Facts, Named as _, Options, Plan, render, resolve};
+use ringfall_core::fill::VerifyMode;
+use ringfall_foreign::audit::{AuditSettings, audit};
+use ringfall_foreign::mlperf::metadata::Departures;
+use ringfall_foreign::mlperf::tree::metadata_of;
+use ringfall_host::{MemoryRoom, Room};
+use ringfall_model::document::ResultFile;
+use ringfall_model::merge::merge;
+use ringfall_model::spread::spreads;
+use ringfall_report::analysis::collection::Collection;
+use ringfall_report::analysis::compare::compare;
+use ringfall_report::analysis::pairs::{Dimension, groups, matched};
+use ringfall_report::show::{
     Named, audit_page, fio_job, write_audit_csv, write_audit_html, write_html, write_roofline_html,
     write_sheet,
 };
-use ringfall::source::{self, Reading, RowReader};
-use ringfall::suite::SavedSuite;
-use ringfall_engine::fill::VerifyMode;
+use ringfall_report::suite::SavedSuite;
+use ringfall_running::checkpoint;
+use ringfall_running::checkpoint::{FileTarget, Io, Layout};
+use ringfall_running::group::{Group, Meeting, Party, Session, Topic};
+#[cfg(feature = "objects")]
+use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
+use ringfall_running::saturate::{device_yaml, read_roofline};
+use ringfall_running::source;
+use ringfall_running::source::{Reading, RowReader};
 
 /// Rows of a trace that are read: then it goes on alike.
 const ROWS_MAX: usize = 2_000;
@@ -313,7 +315,7 @@ fn roofline(path: &Path) -> Result<String, String> {
 }
 
 fn iostat(path: &Path) -> Result<String, String> {
-    let rates = ringfall::analysis::iostat::read(path).map_err(|error| said(&error))?;
+    let rates = ringfall_report::analysis::iostat::read(path).map_err(|error| said(&error))?;
     assert!(0.0 <= rates.read_mb_per_s && rates.read_mb_per_s <= rates.total_mb_per_s);
     assert!(rates.total_mb_per_s.is_finite());
     Ok(format!("{rates:?}"))
@@ -328,7 +330,7 @@ fn collection(path: &Path) -> Result<String, String> {
 
 fn bpftrace(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
-    let figures = ringfall::blocktrace::read_output(&String::from_utf8_lossy(&bytes))?;
+    let figures = ringfall_running::blocktrace::read_output(&String::from_utf8_lossy(&bytes))?;
     Ok(format!("{} {}", figures.heat.len(), figures.read.sizes.len()))
 }
 

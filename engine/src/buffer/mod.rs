@@ -3,7 +3,6 @@
 //! chunks that go from thread to thread.
 
 mod aligned;
-mod arenas;
 mod chunk;
 mod mapping;
 mod memory;
@@ -12,7 +11,6 @@ mod pool;
 mod tickets;
 
 pub use aligned::AlignedBytes;
-pub use arenas::bound_arenas;
 pub use chunk::{Chunk, ChunkPool};
 pub use mapping::{Mapping, PageKind, SMALL_PAGES};
 pub use memory::{IoMemory, Lender, MemoryPlace};

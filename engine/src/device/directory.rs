@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::error::SetupError;
-use crate::held::{HeldDirectory, Stranger, kind};
+use crate::held::{HeldDirectory, Leftover, Stranger, kind};
 
 const LOCK_NAME: &str = "ringfall.lock";
 const DATA_NAME: &str = "ringfall.kv";
@@ -373,6 +373,21 @@ fn directory_error(doing: &'static str, path: &Path, error: &io::Error) -> Setup
         path: path.to_path_buf(),
         errno: error.raw_os_error().unwrap_or(0),
         reason: error.to_string(),
+    }
+}
+
+impl Leftover for MadeFiles {
+    fn remove(&self) {
+        // What is still there afterwards is named.
+        let _looked_at_later = MadeFiles::remove(self);
+    }
+
+    fn left(&self) -> Vec<PathBuf> {
+        MadeFiles::left(self)
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        MadeFiles::paths(self)
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Device, DeviceFuture, Namespace, TouchedRanges};
 use crate::buffer::Ticket;
 use crate::clock::Nanos;
 use crate::drive::DriveId;
+use crate::drive::Preallocate;
 use crate::error::{ErrorKind, IoError, Operation, SetupError};
 use crate::key::Tier;
 use crate::ring::{
@@ -20,19 +21,6 @@ use crate::ring::{
 };
 use crate::space::{Space, Steps};
 use crate::units::{BLOCK_BYTES, MIB};
-
-/// Way in which a file gets its space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Preallocate {
-    /// Reserved in steps, each before it is needed, so that what is not used stays free for others.
-    /// The first write to a block is as with `Reserve`.
-    Grow,
-    /// Reserved before the run: the first write to a block still converts it in the metadata of the
-    /// file system, about 30 % of write bandwidth on ext4.
-    Reserve,
-    /// Written with zeros before anything is measured.
-    Write,
-}
 
 /// `FALLOC_FL_WRITE_ZEROES` (Linux 6.17): zeros as written extents, by the device where it can.
 const FALLOC_FL_WRITE_ZEROES: u32 = 0x80;

@@ -6,27 +6,27 @@ mod file;
 mod flaws;
 mod identify;
 mod memory;
-mod model;
 mod namespace;
 mod objects;
-mod occupation;
 mod polled;
 mod raw;
 mod several;
 mod sim;
 mod touched;
 
+pub use crate::drive::Preallocate;
+pub use crate::model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
+pub use crate::nvme::nvme_block_device;
+pub use crate::occupation::Occupation;
 pub use directory::{CacheDir, MadeFiles};
 pub use fault::{Fault, FaultDevice, FaultPlan};
-pub use file::{DataFile, FileDevice, Preallocate};
+pub use file::{DataFile, FileDevice};
 pub use flaws::{FlawCounts, FlawRates};
 pub use memory::MemoryDevice;
-pub use model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
-pub use namespace::{Namespace, nvme_block_device};
+pub use namespace::Namespace;
 pub use objects::{
     ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectParker, ObjectSpace,
 };
-pub use occupation::Occupation;
 pub use polled::PolledDevice;
 pub use raw::{RawDevice, is_block_device};
 pub use several::SeveralDrives;

@@ -10,17 +10,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
-
-use rustix::fs::{major, minor};
 
 use super::DataFile;
 use super::identify::{errno_of, identify, namespace_number};
 use crate::buffer::{Buffer, BufferPool};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::error::{PassthroughFault, SetupError};
+use crate::nvme::{numbers, nvme_block_device};
 use crate::ring::{
     CommandSetup, CommandTarget, Commands, IoKind, IoRequest, Ring, RingConfig, SILENCE_MAX,
     kernel_release,
@@ -35,12 +34,6 @@ const PAGES_MAX: u64 = 256;
 pub struct Namespace {
     target: CommandTarget,
     _file: File,
-}
-
-/// The block device of the namespace whose character device this is; none where it is another file.
-#[must_use]
-pub fn nvme_block_device(path: &Path) -> Option<PathBuf> {
-    block_device_in(Path::new("/"), path)
 }
 
 impl Namespace {
@@ -184,30 +177,6 @@ impl Sibling {
     }
 }
 
-fn block_device_in(root: &Path, path: &Path) -> Option<PathBuf> {
-    let metadata = fs::metadata(path).ok()?;
-    if !metadata.file_type().is_char_device() {
-        return None;
-    }
-    block_name_of(root, &numbers(metadata.rdev())).map(|name| Path::new("/dev").join(name))
-}
-
-/// Name of the block device beside the character device of those numbers.
-fn block_name_of(root: &Path, character: &str) -> Option<String> {
-    let directory = root.join("sys/dev/char").join(character);
-    let class = fs::canonicalize(directory.join("subsystem")).ok()?;
-    if class.file_name()? != "nvme-generic" {
-        return None;
-    }
-    let directory = directory.canonicalize().ok()?;
-    let rest = directory.file_name()?.to_str()?.strip_prefix("ng")?.to_owned();
-    Some(format!("nvme{rest}"))
-}
-
-fn numbers(device: u64) -> String {
-    format!("{}:{}", major(device), minor(device))
-}
-
 /// Reads as much as one command moves: from registered memory, which needs Linux 6.1, or else from
 /// any.
 fn try_read(target: CommandTarget) -> Result<CommandTarget, PassthroughFault> {
@@ -333,7 +302,10 @@ fn pattern(name: u64) -> [u8; BLOCK_BYTES as usize] {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::nvme::block_name_of;
     use rustix::fs::makedev;
     use std::os::unix::fs::symlink;
 

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use super::flaws::{Flaw, FlawCounts, FlawRates, FlawedMedium};
-use super::model::{DeviceModel, DeviceState};
 use super::{Device, DeviceFuture, DeviceSlots};
+use super::{DeviceModel, DeviceState};
 use crate::buffer::Ticket;
 use crate::clock::{Clock, Nanos};
 use crate::ring::{IoRequest, SlotToken, Slots};

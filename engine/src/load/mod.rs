@@ -3,7 +3,7 @@
 //! between GPU memory, host memory and a file ([`measure_vram`]).
 //!
 //! Lives here: keeping a number of I/Os of one kind in flight, and counting them. Must not: which
-//! load is tried when (`src/saturate`), users, tiers.
+//! load is tried when (`src/running/saturate`), users, tiers.
 
 mod vram;
 mod worker;

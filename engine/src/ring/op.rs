@@ -1,15 +1,6 @@
 //! One I/O, as it is asked for.
 
-/// Operation on the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IoKind {
-    /// Device to buffer.
-    Read,
-    /// Buffer to device.
-    Write,
-    /// `fdatasync`: everything written before it survives a power cut.
-    Flush,
-}
+pub use crate::drive::IoKind;
 
 /// One I/O: `length_bytes` at `offset_bytes` of the device, from or to the ticket's buffer
 /// starting at `buffer_offset`. All three multiples of 4 KiB; zeros for a flush.

@@ -1,28 +1,7 @@
 //! Abilities of this kernel, and the hint where one is missing.
 
 use crate::error::SetupError;
-
-/// Set-up flags the ring got, for the report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RingFeatures {
-    /// `SINGLE_ISSUER` + `DEFER_TASKRUN` + `TASKRUN_FLAG` (6.1): completions are worked off when
-    /// this thread asks, not by interrupting it.
-    pub defer_taskrun: bool,
-    /// `COOP_TASKRUN` + `TASKRUN_FLAG` (5.19), where `DEFER_TASKRUN` is not there.
-    pub coop_taskrun: bool,
-    /// `SQPOLL`: a kernel thread takes submissions, so that handing one over is no system call.
-    pub submission_thread: bool,
-    /// `IOPOLL`: the thread looks for completions on the drive instead of being interrupted.
-    pub polled: bool,
-    /// Entries of 128 bytes and answers of 32 (`SQE128`, `CQE32`): what it takes are NVMe commands.
-    pub passthrough: bool,
-    /// The ring registered with its thread, so that entering the kernel looks up no descriptor.
-    pub registered_ring: bool,
-    /// Buffers registered with the kernel, so that pages are not pinned for each I/O.
-    pub registered_buffers: bool,
-    /// The data files registered, so that its reference count is not touched for each I/O.
-    pub registered_file: bool,
-}
+pub use crate::facts::RingFeatures;
 
 /// Kernel release, as `uname -r`.
 #[must_use]

@@ -21,7 +21,7 @@ use super::measure::{Direction, Measure, Waiting};
 use crate::buffer::{Ticket, Tickets, Urgency};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
-use crate::drive::DriveId;
+use crate::drive::{DriveId, Durability};
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{NamedContent, VerifyMode};
 use crate::key::Tier;
@@ -41,15 +41,6 @@ pub(super) const ATTEMPTS_MAX: u32 = 1_000;
 /// The request of something that is not about a place.
 pub(super) const NOTHING: IoRequest =
     IoRequest { kind: IoKind::Flush, offset_bytes: 0, length_bytes: 0, buffer_offset: 0 };
-
-/// Whether a written entry is flushed before it counts as written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// `fdatasync` after each entry, shared by entries that end together.
-    Flush,
-    /// Left to the device.
-    None,
-}
 
 /// Whether entries have bytes.
 #[derive(Default)]

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use crate::clock::{Clock, MICROSECOND, Nanos, SECOND};
+use crate::clock::{Clock, Nanos, SECOND};
 use crate::drive::DriveId;
 use crate::error::IoError;
 use crate::key::{TIER_COUNT, Tier};
-use crate::metrics::{Histogram, Metrics};
+use crate::metrics::{CoarseLatencies, Gauges, Histogram, Metrics};
 use crate::ring::{Completion, IoKind};
 
 use super::interval::IoInterval;
@@ -73,68 +73,6 @@ impl Second {
                 }
             }
         }
-    }
-}
-
-/// State of a shard at a moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Gauges {
-    /// Number of I/Os submitted and not yet completed.
-    pub in_flight: u32,
-    /// Bytes of the entries in each tier, by [`Tier::index`].
-    pub held_bytes: [u64; TIER_COUNT],
-}
-
-impl Gauges {
-    /// Adds the state of another shard at the same moment.
-    pub fn merge(&mut self, other: &Gauges) {
-        self.in_flight += other.in_flight;
-        for (mine, theirs) in self.held_bytes.iter_mut().zip(other.held_bytes) {
-            *mine += theirs;
-        }
-    }
-}
-
-/// Buckets of [`CoarseLatencies`]: half octaves from 1 µs; the last one ends above an hour.
-pub const COARSE_BUCKETS: usize = 64;
-
-/// Where the upper half of an octave begins when its number is shifted up to the highest bit:
-/// √2 · 2^63, rounded up.
-const UPPER_HALF: u64 = 0xb504_f333_f9de_6485;
-
-/// Latencies by half octave: enough for a picture of a second, in a quarter of a KiB.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CoarseLatencies {
-    counts: [u32; COARSE_BUCKETS],
-}
-
-impl Default for CoarseLatencies {
-    fn default() -> Self {
-        CoarseLatencies { counts: [0; COARSE_BUCKETS] }
-    }
-}
-
-impl CoarseLatencies {
-    /// Counts one latency in its bucket; the first also holds those below 1 µs.
-    pub fn record(&mut self, latency: Nanos) {
-        let us = (latency / MICROSECOND).max(1);
-        let octave = us.ilog2();
-        let upper_half = us << us.leading_zeros() >= UPPER_HALF;
-        let bucket = (2 * octave as usize + usize::from(upper_half)).min(COARSE_BUCKETS - 1);
-        self.counts[bucket] = self.counts[bucket].saturating_add(1);
-    }
-
-    /// Adds the counts of another shard, bucket by bucket.
-    pub fn merge(&mut self, other: &CoarseLatencies) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
-            *mine = mine.saturating_add(theirs);
-        }
-    }
-
-    /// Counts by bucket; bucket `n` holds latencies from `2^(n/2)` µs on.
-    #[must_use]
-    pub fn counts(&self) -> &[u32; COARSE_BUCKETS] {
-        &self.counts
     }
 }
 

@@ -1,6 +1,7 @@
 //! Counting by a clock that is set.
 
 use super::*;
+use crate::clock::MICROSECOND;
 
 const TICK: Nanos = Nanos::from_ns(1);
 
@@ -126,30 +127,4 @@ fn of_one(value_ns: u64) -> Option<u64> {
     let mut histogram = Histogram::new();
     histogram.record(value_ns);
     histogram.quantile_ns(0.5)
-}
-
-#[test]
-fn half_octaves_begin_where_they_say() {
-    for (us, bucket) in [(0, 0), (1, 0), (2, 2), (3, 3), (4, 4), (5, 4), (6, 5), (1_000_000, 39)] {
-        let mut latencies = CoarseLatencies::default();
-        latencies.record(Nanos::from_us(us));
-        assert_eq!(latencies.counts()[bucket], 1, "{us} µs");
-        let begin_us = 2f64.powf(bucket as f64 / 2.0);
-        assert!(us as f64 >= begin_us || us == 0, "{us} µs is below {begin_us}");
-    }
-    // √2 · 2^octave ≤ us  ⇔  us² ≥ 2 · 4^octave
-    let near = |octave: u32| {
-        let root = (2u128 << (2 * octave)).isqrt() as u64;
-        [root.saturating_sub(1), root, root + 1].map(move |us| (us, octave))
-    };
-    for (us, octave) in (0..43).flat_map(near).filter(|(us, octave)| us >> octave == 1) {
-        let mut latencies = CoarseLatencies::default();
-        latencies.record(Nanos::from_us(us));
-        let is_above = u128::from(us) * u128::from(us) >= 2u128 << (2 * octave);
-        let bucket = (2 * octave as usize + usize::from(is_above)).min(COARSE_BUCKETS - 1);
-        assert_eq!(latencies.counts()[bucket], 1, "{us} µs");
-    }
-    let mut latencies = CoarseLatencies::default();
-    latencies.record(Nanos::MAX);
-    assert_eq!(latencies.counts()[COARSE_BUCKETS - 1], 1);
 }

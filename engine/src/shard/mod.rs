@@ -33,19 +33,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-pub use data_path::{Content, Durability};
+pub use crate::drive::Durability;
+pub use crate::facts::{ShardFacts, buffers_a_shard};
+pub use crate::metrics::{COARSE_BUCKETS, CoarseLatencies, Gauges};
+pub use data_path::Content;
 pub use hollow::{Hollow, HollowMemory};
 pub use interval::IoInterval;
-pub use measure::{
-    COARSE_BUCKETS, CoarseLatencies, Direction, Gauges, Measure, Second, SecondDirection,
-    VictimCounts,
-};
+pub use measure::{Direction, Measure, Second, SecondDirection, VictimCounts};
 pub use message::{
     Answer, AskId, AskOrigin, Asks, GateName, Links, Message, OperationTimes, ReadOutcome,
     WriteMode, WriteOutcome,
 };
 pub use notify::{Notify, yield_now};
-pub use open::{Blueprint, Seat, ShardFacts, ShardSpec, buffers_a_shard, open_shard};
+pub use open::{Blueprint, Seat, ShardSpec, open_shard};
 pub use thread::{ThreadSample, ThreadState};
 pub use turns::TurnPermit;
 pub use waterfall::Transition;

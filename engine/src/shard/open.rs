@@ -20,6 +20,7 @@ use crate::device::{
     DataFile, Device, FileDevice, ObjectDevice, ObjectParker, ObjectSpace, PolledDevice,
 };
 use crate::error::SetupError;
+use crate::facts::{ShardFacts, buffers_a_shard};
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
 use crate::ring::{
@@ -81,14 +82,6 @@ pub struct Seat {
     pub links: Box<dyn Links>,
     /// Runs a task on this thread.
     pub spawn: Box<dyn Fn(LocalTask)>,
-}
-
-/// Buffers of one shard, at least one: as many as its part of `buffer_bytes` holds, and no more
-/// than its queue has places. `shards`, `io_bytes` and `queue_depth` ≥ 1.
-#[must_use]
-pub fn buffers_a_shard(buffer_bytes: u64, shards: u16, io_bytes: u64, queue_depth: u32) -> u32 {
-    let fitting = buffer_bytes / u64::from(shards) / io_bytes;
-    fitting.clamp(1, u64::from(queue_depth)) as u32
 }
 
 impl Blueprint {
@@ -208,21 +201,6 @@ pub struct ShardSpec {
     pub objects: Option<Arc<ObjectSpace>>,
     /// Settings and state that all shards have in common.
     pub blueprint: Arc<Blueprint>,
-}
-
-/// Facts about an opened shard, for the report.
-#[derive(Clone, Debug)]
-pub struct ShardFacts {
-    /// Features of io_uring that the kernel granted to the shard's ring.
-    pub ring: RingFeatures,
-    /// Whether the buffers are in reserved huge pages.
-    pub huge_pages: bool,
-    /// Memory of the buffers, bytes.
-    pub buffer_bytes: u64,
-    /// Whether GPUs reach the buffers without a copy between; none where there is no GPU.
-    pub gpu_reaches_buffers: Option<bool>,
-    /// Shortfalls, a sentence each.
-    pub shortfalls: Vec<String>,
 }
 
 /// Opens the shard on this glommio executor.

@@ -12,28 +12,28 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ringfall_engine::clock::Nanos;
-use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::units::GIB;
+use ringfall_core::clock::Nanos;
+use ringfall_core::fill::VerifyMode;
+use ringfall_core::units::GIB;
 
-use crate::checkpoint::{
-    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveMode, SaveSettings, StreamError,
-    StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
-};
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
     CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, SaveModeArg, StreamArgs, VerifyArg,
     WayArg,
 };
-use crate::config::InputError;
-use crate::exit::Exit;
-use crate::host::{Room, counted, human, reset_peak_rss};
-use crate::interrupt::Interrupt;
-use crate::outlet::Stream;
-use crate::results::write_json;
 use place::{AnyTarget, with_target};
 use plan::{manifest, stream_settings};
 use result::{CheckpointResult, Restore, Save};
+use ringfall_config::InputError;
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet::Stream;
+use ringfall_host::{Room, counted, human, reset_peak_rss};
+use ringfall_model::write_json;
+use ringfall_running::checkpoint::{
+    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveMode, SaveSettings, StreamError,
+    StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
+};
 use screen::watched;
 
 use super::answer::{Answer, Work};
@@ -109,7 +109,7 @@ impl Session {
             match keep() {
                 Ok(true) => self.answer.note_written(),
                 Ok(false) => {}
-                Err(error) => crate::stderr::tell(format_args!("error: {error:#}")),
+                Err(error) => ringfall_host::stderr::tell(format_args!("error: {error:#}")),
             }
         };
         std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn write_to<T: Target>(
 /// Reports an interrupted save.
 fn interrupted_write(session: &Session) -> Exit {
     let moved = human(session.meter.progress().moved_bytes);
-    crate::stderr::tell(format_args!(
+    ringfall_host::stderr::tell(format_args!(
         "interrupted: {moved} of the checkpoint were stored now; no file has its final name before \
          it is whole, and `ringfall checkpoint write --resume` with the same flags goes on"
     ));
@@ -204,7 +204,9 @@ fn read_from<T: Target>(
     let restored = match restored {
         Ok(restored) => restored,
         Err(StreamError::Interrupted) => {
-            crate::stderr::tell(format_args!("interrupted: the checkpoint was not read whole"));
+            ringfall_host::stderr::tell(format_args!(
+                "interrupted: the checkpoint was not read whole"
+            ));
             return Ok(Exit::Interrupted);
         }
         Err(StreamError::Target(error)) => return Err(failed(error)),
@@ -306,7 +308,7 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
             let committed = match written {
                 Ok(committed) => committed,
                 Err(StreamError::Interrupted) => {
-                    crate::stderr::tell(format_args!("interrupted: nothing was compared"));
+                    ringfall_host::stderr::tell(format_args!("interrupted: nothing was compared"));
                     return Ok(Exit::Interrupted);
                 }
                 Err(StreamError::Target(error)) => return Err(failed(error)),
@@ -344,7 +346,7 @@ fn save_and_remove<T: Target>(
     match &written {
         // What was there before stays.
         Err(StreamError::Target(error)) if error.is_input => {}
-        _ => crate::checkpoint::remove(target, manifest, COMPARED)?,
+        _ => ringfall_running::checkpoint::remove(target, manifest, COMPARED)?,
     }
     written
 }
@@ -371,7 +373,7 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
             bad.block, bad.rank, bad.offset_bytes, bad.file
         )
     });
-    crate::stderr::tell(format_args!(
+    ringfall_host::stderr::tell(format_args!(
         "error: {} of 4 KiB {} not what was written{first}: look at dmesg and the drive's SMART \
          log, and write the checkpoint again",
         counted(bad, "block"),
@@ -386,7 +388,7 @@ fn write_result(result: &CheckpointResult, output: &Path) -> Result<()> {
 }
 
 fn show(stream: &StreamArgs, page: &str) -> Result<()> {
-    let page = crate::escape::terminal_page(page);
+    let page = ringfall_host::escape::terminal_page(page);
     let to = if stream.json { Stream::Err } else { Stream::Out };
     super::write_out(to, &page)?;
     Ok(())

@@ -5,14 +5,14 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{failed, io};
-use crate::checkpoint::FileTarget;
-#[cfg(feature = "objects")]
-use crate::checkpoint::ObjectTarget;
 use crate::cli::StreamArgs;
-use crate::config::InputError;
+use ringfall_config::InputError;
+use ringfall_config::object_store::Place;
 #[cfg(feature = "objects")]
-use crate::escape::terminal;
-use crate::objects::Place;
+use ringfall_host::escape::terminal;
+use ringfall_running::checkpoint::FileTarget;
+#[cfg(feature = "objects")]
+use ringfall_running::checkpoint::ObjectTarget;
 
 /// An open target.
 pub(super) enum AnyTarget {
@@ -118,7 +118,10 @@ fn check_flags(stream: &StreamArgs, places: &[Place]) -> Result<()> {
 }
 
 #[cfg(feature = "objects")]
-fn open_objects(stream: &StreamArgs, url: &crate::objects::ObjectUrl) -> Result<AnyTarget> {
+fn open_objects(
+    stream: &StreamArgs,
+    url: &ringfall_config::object_store::ObjectUrl,
+) -> Result<AnyTarget> {
     use std::time::Duration;
 
     /// Longest wait for the store's answer before a line says that it is waited for.
@@ -126,7 +129,7 @@ fn open_objects(stream: &StreamArgs, url: &crate::objects::ObjectUrl) -> Result<
     let mut is_told = stream.quiet;
     let mut awaited = |waited| {
         if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
-            crate::stderr::tell(format_args!(
+            ringfall_host::stderr::tell(format_args!(
                 "waiting for {} to answer…",
                 terminal(&url.to_string())
             ));
@@ -137,6 +140,9 @@ fn open_objects(stream: &StreamArgs, url: &crate::objects::ObjectUrl) -> Result<
 }
 
 #[cfg(not(feature = "objects"))]
-fn open_objects(_stream: &StreamArgs, _url: &crate::objects::ObjectUrl) -> Result<AnyTarget> {
-    Err(InputError::new(crate::objects::LEFT_OUT).into())
+fn open_objects(
+    _stream: &StreamArgs,
+    _url: &ringfall_config::object_store::ObjectUrl,
+) -> Result<AnyTarget> {
+    Err(InputError::new(ringfall_config::object_store::LEFT_OUT).into())
 }

@@ -1,15 +1,15 @@
 //! Result of a checkpoint command, as it is written in JSON.
 
-use ringfall_engine::clock::Nanos;
-use ringfall_engine::metrics::Histogram;
-use ringfall_engine::units::GIB;
+use ringfall_core::clock::Nanos;
+use ringfall_core::metrics::Histogram;
+use ringfall_core::units::GIB;
 use serde::Serialize;
 
-use crate::checkpoint::{
+use ringfall_host::peak_rss_bytes;
+use ringfall_running::checkpoint::{
     BadBlock, Committed, Manifest, Restored, SaveSettings, Target, TargetCounters, Trained,
     Training, Way,
 };
-use crate::host::peak_rss_bytes;
 
 /// Version of this document.
 const FORMAT_VERSION: u32 = 1;
@@ -223,11 +223,11 @@ impl CheckpointResult {
     /// Adds what a training job did.
     pub(super) fn trained(&mut self, trained: &Trained, training: &Training, way: Way) {
         let target = &self.target;
-        let save = |save: &crate::checkpoint::TrainingSave| Save {
+        let save = |save: &ringfall_running::checkpoint::TrainingSave| Save {
             stall_s: save.stall.as_secs_f64(),
             ..Save::of(target.clone(), save.step, save.began, way, &save.committed)
         };
-        let restore = |restore: &crate::checkpoint::TrainingRestore| {
+        let restore = |restore: &ringfall_running::checkpoint::TrainingRestore| {
             Restore::of(restore.step, restore.began, &restore.restored)
         };
         self.saves = trained.saves.iter().map(save).collect();

@@ -4,14 +4,14 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use ringfall_engine::clock::Nanos;
-use ringfall_engine::units::{GIB, MIB};
+use ringfall_core::clock::Nanos;
+use ringfall_core::units::{GIB, MIB};
 
-use crate::checkpoint::{Doing, Meter, Progress};
 use crate::cli::StreamArgs;
-use crate::host::ProgressLine;
-use crate::interrupt::Interrupt;
-use crate::outlet::Stream;
+use ringfall_host::ProgressLine;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet::Stream;
+use ringfall_running::checkpoint::{Doing, Meter, Progress};
 
 /// Interval at which it is seen whether a line is due.
 const LOOK: Duration = Duration::from_millis(500);

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use ringfall_engine::units::{GIB, gib};
+use ringfall_core::units::{GIB, gib};
 
 use super::super::wrapped;
 use super::result::{CheckpointResult, Restore, Save};
-use crate::escape::terminal;
-use crate::host::{counted, human};
+use ringfall_host::escape::terminal;
+use ringfall_host::{counted, human};
 
 /// Seconds whose bandwidth is shown one by one; a longer save shows as many, evenly chosen.
 const SECONDS_SHOWN: usize = 10;
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_file_name_begins_no_line_and_commands_no_terminal() {
         let none = super::super::result::Latency { p50: None, p99: None, max: None };
-        let bad = crate::checkpoint::BadBlock {
+        let bad = ringfall_running::checkpoint::BadBlock {
             file: "a\n  verified     \u{1b}[2J".to_owned(),
             offset_bytes: 0,
             rank: 0,

@@ -9,7 +9,7 @@ mod team;
 use anyhow::Result;
 
 use crate::cli::{MlperfArgs, MlperfCommand};
-use crate::exit::Exit;
+use ringfall_host::exit::Exit;
 
 /// Runs the subcommand.
 ///

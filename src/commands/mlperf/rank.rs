@@ -6,16 +6,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 
 use crate::cli::{RankArgs, RunArgs};
-use crate::config::values::Auto;
-use crate::config::{self, ConfigFile, Facts, Places, Plan, Ranks};
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::host::{Launcher, write_output};
-use crate::interrupt::Interrupt;
 use crate::log_lines::log_to_stderr;
-use crate::mlperf::place::{Place, results_in};
-use crate::results::Code;
-use crate::results::document::ResultFile;
+use ringfall_config;
+use ringfall_config::values::Auto;
+use ringfall_config::{ConfigFile, Facts, Places, Plan, Ranks};
+use ringfall_foreign::mlperf::place::{Place, results_in};
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{Launcher, write_output};
+use ringfall_model::Code;
+use ringfall_model::document::ResultFile;
 
 /// Interval at which a wait checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
@@ -62,7 +63,7 @@ fn tell_others(own: &RunArgs, error: &anyhow::Error, delay_s: u64, interrupt: &I
     let why = format!("{error:#}");
     if delay_s > 0 {
         let told = terminal(&why);
-        crate::stderr::tell(format_args!(
+        ringfall_host::stderr::tell(format_args!(
             "rank {rank} can't run, and tells the others in {delay_s} s, when they begin: {told}"
         ));
     }
@@ -89,7 +90,7 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
 
 pub(super) fn plan_of(args: &RunArgs) -> Result<Plan> {
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    Ok(config::resolve(&args.options, file.as_ref(), &Facts::look())?)
+    Ok(ringfall_config::resolve(&args.options, file.as_ref(), &Facts::look())?)
 }
 
 pub(super) fn now_unix_s() -> u64 {
@@ -133,13 +134,13 @@ fn tell_why(result: &Path) {
             "there were I/O errors, or blocks that were not as written: the summary above has them"
                 .to_owned()
         });
-    crate::stderr::tell(format_args!("error: {}", terminal(&why)));
+    ringfall_host::stderr::tell(format_args!("error: {}", terminal(&why)));
 }
 
 /// Waits; false when an interrupt came.
 fn wait(rank: u32, when: &str, seconds: u64, interrupt: &Interrupt) -> bool {
     if seconds > 0 {
-        crate::stderr::tell(format_args!("rank {rank} waits {seconds} s {when} the run"));
+        ringfall_host::stderr::tell(format_args!("rank {rank} waits {seconds} s {when} the run"));
     }
     pause(seconds, interrupt)
 }

@@ -6,11 +6,11 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::MlperfReportArgs;
 use crate::commands::{print, print_json};
-use crate::config::InputError;
-use crate::exit::Exit;
-use crate::mlperf::aggregate::{Added, Shape, add_up};
-use crate::mlperf::metadata::Departures;
-use crate::show::{MlperfRun, mlperf_text, write_mlperf_html};
+use ringfall_config::InputError;
+use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
+use ringfall_foreign::mlperf::metadata::Departures;
+use ringfall_host::exit::Exit;
+use ringfall_report::show::{MlperfRun, mlperf_text, write_mlperf_html};
 
 /// Adds up and shows.
 ///

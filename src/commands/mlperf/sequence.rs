@@ -11,23 +11,22 @@ use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
 use crate::commands::run::or_tell_ranks;
 use crate::commands::{TEXT_WIDTH, print};
-use crate::config::{InputError, Rank, Ranks};
-use crate::escape::terminal;
-use crate::exit::Exit;
-use crate::files;
-use crate::host::host_name;
-use crate::interrupt::Interrupt;
-use crate::mlperf::NOT_CLOSED;
-use crate::mlperf::aggregate::{Added, Shape, add_up};
-use crate::mlperf::metadata::{Departures, Facts, metadata};
-use crate::mlperf::options::{Workload, rule};
-use crate::mlperf::sequence::Sequence;
-use crate::mlperf::tree::{
+use ringfall_config::{InputError, Rank, Ranks};
+use ringfall_foreign::mlperf::NOT_CLOSED;
+use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
+use ringfall_foreign::mlperf::metadata::{Departures, Facts, metadata};
+use ringfall_foreign::mlperf::options::{Workload, rule};
+use ringfall_foreign::mlperf::sequence::Sequence;
+use ringfall_foreign::mlperf::tree::{
     Owner, PAGE, SUMMARY, log_of, metadata_of, new_run, state_directory, unfinished_run,
 };
-use crate::results::document::ResultFile;
-use crate::results::write_json;
-use crate::show::{mlperf_text, write_mlperf_html};
+use ringfall_host::escape::terminal;
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{files, host_name};
+use ringfall_model::document::ResultFile;
+use ringfall_model::write_json;
+use ringfall_report::show::{mlperf_text, write_mlperf_html};
 
 /// Runs the sequence, adds it up, and shows it.
 ///
@@ -48,7 +47,7 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     let quiet = args.quiet || !team.leads();
     if !quiet {
         for sentence in told(&sequence) {
-            crate::stderr::tell(format_args!("note: {}", terminal(&sentence)));
+            ringfall_host::stderr::tell(format_args!("note: {}", terminal(&sentence)));
         }
     }
     let batch = Batch::new("mlperf run", state_directory(&run, team.rank()), jobs(&run));

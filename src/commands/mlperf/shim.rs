@@ -4,11 +4,11 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::ShimArgs;
 use crate::commands::{TEXT_WIDTH, print};
-use crate::config::InputError;
-use crate::escape::terminal_path;
-use crate::exit::Exit;
-use crate::mlperf::NOT_CLOSED;
-use crate::mlperf::shim::{ShimError, write};
+use ringfall_config::InputError;
+use ringfall_foreign::mlperf::NOT_CLOSED;
+use ringfall_foreign::mlperf::shim::{ShimError, write};
+use ringfall_host::escape::terminal_path;
+use ringfall_host::exit::Exit;
 
 /// Writes the shim and says how the harness is given it.
 ///

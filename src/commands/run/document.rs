@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfall_engine::clock::{Nanos, monotonic_now};
+use ringfall_core::clock::{Nanos, monotonic_now};
 
-use crate::results::figures::figure::OfRun;
-use crate::results::{Document, RunResult};
-use crate::show::fio_job;
+use ringfall_model::figures::figure::OfRun;
+use ringfall_model::{Document, RunResult};
+use ringfall_report::show::fio_job;
 
 /// The document; a traced run is in it as a fio job too, as the reference has it.
 pub(super) fn document_of(result: &RunResult) -> Document {

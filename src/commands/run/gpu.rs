@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use ringfall_engine::shard::buffers_a_shard;
+use ringfall_core::facts::buffers_a_shard;
+use ringfall_core::units::gib;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{GpuMemory, GpuSpace};
-use ringfall_engine::units::gib;
 
-use crate::config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, InputError, Origin, Plan};
-use crate::facts::{GpuOutcome, GpuTransferOutcome};
-use crate::host::Overdue;
-use crate::run::DirectOpener;
+use ringfall_config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, InputError, Origin, Plan};
+use ringfall_host::Overdue;
+use ringfall_model::facts::{GpuOutcome, GpuTransferOutcome};
+use ringfall_running::run::DirectOpener;
 
 /// Taken of each GPU for a moment, to find out how much of it is free.
 const TRIED_BYTES: u64 = 64 << 20;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::config::{InputError, Plan, RooflineFrom};
-use crate::host::{Overdue, is_strange_pipe, try_output, write_output};
-use crate::results::{Document, write_json};
-use crate::show::{Named, fio_job, write_html, write_sheet};
+use ringfall_config::{InputError, Plan, RooflineFrom};
+use ringfall_host::{Overdue, is_strange_pipe, try_output, write_output};
+use ringfall_model::{Document, write_json};
+use ringfall_report::show::{Named, fio_job, write_html, write_sheet};
 
 /// Files that the run writes, by flag.
 pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (String, &Path)> {

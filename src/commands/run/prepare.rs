@@ -4,21 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use ringfall_engine::clock::{Nanos, SECOND};
+use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::Polling;
-use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB, gib};
 
 use super::settings::pinned_cores;
-use crate::blocktrace::BlockTrace;
-use crate::config::{Plan, RooflineFrom};
-use crate::facts::{Measured, PreconditionReport, Roofline};
-use crate::group::Group;
-use crate::host::{Machine, Overdue, ProgressLine, human};
-use crate::interrupt::Interrupt;
-use crate::precondition::{PreconditionPlan, precondition};
-use crate::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
-use crate::store::Store;
+use ringfall_config::{Plan, RooflineFrom};
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{Machine, Overdue, ProgressLine, human};
+use ringfall_model::facts::{Measured, PreconditionReport, Roofline};
+use ringfall_running::blocktrace::BlockTrace;
+use ringfall_running::group::Group;
+use ringfall_running::precondition::{PreconditionPlan, precondition};
+use ringfall_running::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
+use ringfall_running::store::Store;
 
 /// Bytes that a fresh roofline is measured on, at most.
 const FRESH_RANGE_BYTES: u64 = 4 * GIB;

@@ -3,8 +3,8 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::config::{Plan, Rank};
-use crate::host::Machine;
+use ringfall_config::{Plan, Rank};
+use ringfall_host::Machine;
 
 /// Part of the free space that ranks share where no capacity is asked for, percent: what a run
 /// alone takes.

@@ -1,18 +1,18 @@
 //! The result of a run, from what it came to and what was sampled beside it.
 
-use ringfall_engine::clock::{SECOND, monotonic_now};
-use ringfall_engine::tier::Tier;
+use ringfall_core::clock::{SECOND, monotonic_now};
+use ringfall_core::key::Tier;
 
 use super::document::begun_unix_s;
 use super::shortages;
 use super::teller::Teller;
-use crate::config::Plan;
-use crate::facts::{
+use ringfall_config::Plan;
+use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
+use ringfall_model::facts::{
     GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window,
 };
-use crate::host::{BlockDelta, Cost, Launcher, Machine};
-use crate::results::{RunResult, warnings_of};
-use crate::run::{Cleanup, Ending, RunOutcome, WatchdogFigures};
+use ringfall_model::{RunResult, warnings_of};
+use ringfall_running::run::{Cleanup, Ending, RunOutcome, WatchdogFigures};
 
 /// The result, and what is to be deleted once it is kept.
 pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult, Option<Cleanup>) {
@@ -73,7 +73,7 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
         objects: outcome.objects,
         roofline: teller.prepared.roofline.clone().or_else(|| read.roofline.clone()),
         cost: cost.unwrap_or_else(|| Cost {
-            peak_rss_bytes: crate::host::peak_rss_bytes(),
+            peak_rss_bytes: ringfall_host::peak_rss_bytes(),
             ..Cost::default()
         }),
         warnings: Vec::new(),

@@ -3,17 +3,17 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use ringfall_engine::clock::Nanos;
+use ringfall_core::clock::Nanos;
 
 use super::outputs::outputs;
 use crate::commands::merge::{Merged, sorted};
 use crate::commands::write_out;
-use crate::config::Plan;
-use crate::escape::{terminal, terminal_path};
-use crate::host::{ProgressLine, is_stream_watched};
-use crate::outlet::Stream;
-use crate::results::{Document, RunResult};
-use crate::show::{Style, print_summary};
+use ringfall_config::Plan;
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::outlet::Stream;
+use ringfall_host::{ProgressLine, is_stream_watched};
+use ringfall_model::{Document, RunResult};
+use ringfall_report::show::{Style, print_summary};
 
 /// Period between lines of progress where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
@@ -40,7 +40,7 @@ pub(super) fn show(
     } else {
         // Who asked for silence still learns why the status is 1.
         for why in super::why_failed(result) {
-            crate::stderr::tell(format_args!("error: {}", terminal(&why)));
+            ringfall_host::stderr::tell(format_args!("error: {}", terminal(&why)));
         }
     }
     Ok(())

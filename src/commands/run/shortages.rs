@@ -1,12 +1,12 @@
 //! Capacities that the tiers reached, and shortfalls against the requested ones.
 
-use ringfall_engine::clock::Nanos;
-use ringfall_engine::tier::{TIER_COUNT, Tier};
+use ringfall_core::clock::Nanos;
+use ringfall_core::key::{TIER_COUNT, Tier};
 
-use crate::config::Plan;
-use crate::facts::{TierShortage, TierState};
-use crate::run::RunOutcome;
-use crate::store::Store;
+use ringfall_config::Plan;
+use ringfall_model::facts::{TierShortage, TierState};
+use ringfall_running::run::RunOutcome;
+use ringfall_running::store::Store;
 
 /// Shortages known when the run began.
 pub(super) fn at_first(plan: &Plan, store: &Store) -> Vec<TierShortage> {

@@ -6,30 +6,31 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_engine::clock::{MICROSECOND, Nanos, monotonic_now};
-use ringfall_engine::device::DeviceModel;
-use ringfall_engine::units::MIB;
+use ringfall_core::clock::{MICROSECOND, Nanos, monotonic_now};
+use ringfall_core::model::DeviceModel;
+use ringfall_core::units::MIB;
 
 use super::document::begun_unix_s;
 use super::{
     Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
     settings, show, tell_advice, write_results,
 };
-use crate::config::values::Auto;
-use crate::config::{
+use ringfall_config::values::Auto;
+use ringfall_config::{
     Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch, Traffic,
 };
-use crate::exit::Exit;
-use crate::facts::DriveOutcome;
-use crate::interrupt::Interrupt;
-use crate::iotrace::{FIXED_EPOCH_S, TraceWriter};
-use crate::results::{
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::DriveOutcome;
+use ringfall_model::{
     Code, Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult, SimulationReport, Warning,
     warnings_of,
 };
-use crate::run::{self, Assignment, BEGIN, VirtualGpus, VirtualSystem};
-use crate::show::who;
-use crate::source::Reading;
+use ringfall_report::show::who;
+use ringfall_running::iotrace::{FIXED_EPOCH_S, TraceWriter};
+use ringfall_running::run;
+use ringfall_running::run::{Assignment, BEGIN, VirtualGpus, VirtualSystem};
+use ringfall_running::source::Reading;
 
 /// Duration of an I/O when no drive is simulated: it is above zero, or users without pauses would
 /// do infinitely much in no time.
@@ -98,7 +99,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     tell_advice(plan);
     let result = match run(plan, device, command_line, &interrupt) {
         Err(error) if interrupt.is_set() => {
-            crate::stderr::tell(format_args!("error: {error:#}"));
+            ringfall_host::stderr::tell(format_args!("error: {error:#}"));
             return Ok(Exit::Interrupted);
         }
         other => other?,
@@ -218,7 +219,7 @@ fn told(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::nothing;
+    use ringfall_model::testing::nothing;
 
     #[test]
     fn no_depth_is_searched_where_no_drive_is_asked() {

@@ -4,10 +4,9 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_core::facts::{DriverUse, ShardFacts};
 use ringfall_engine::load::LoadError;
-use ringfall_engine::shard::ShardFacts;
-use ringfall_engine::tier::gpu::DriverUse;
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
@@ -17,21 +16,22 @@ use super::prepare::{self, Prepared};
 use super::result::result_of;
 use super::screen::{progress_line, stream, style};
 use super::shortages;
-use crate::blocktrace::BlockTrace;
-use crate::config::Plan;
-use crate::facts::{
-    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, SourceFacts, TierShortage,
-};
-use crate::host::{
+use crate::progress::progress_text;
+use ringfall_config::Plan;
+use ringfall_config::object_store::ObjectUrl;
+use ringfall_host::outlet::Notices;
+use ringfall_host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, ProgressLine, Topology,
     chain, device_numbers,
 };
-use crate::objects::ObjectUrl;
-use crate::outlet::Notices;
-use crate::results::write_json;
-use crate::run::{Observer, Phase, Progress, RunOutcome};
-use crate::show::{Banner, print_banner, progress_text};
-use crate::store::{Place, Store};
+use ringfall_model::facts::{
+    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, SourceFacts, TierShortage,
+};
+use ringfall_model::write_json;
+use ringfall_report::show::{Banner, print_banner};
+use ringfall_running::blocktrace::BlockTrace;
+use ringfall_running::run::{Observer, Phase, Progress, RunOutcome};
+use ringfall_running::store::{Place, Store};
 
 /// Longest wait for a store's answer before a line says that it is waited for.
 const AWAITED_MIN: Duration = Duration::from_secs(2);

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{RunArgs, gist};
 use crate::commands::merge::{Merged, merge_files, sorted};
-use crate::config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
-use crate::group::{Group, Meeting, Party, Session, Topic};
-use crate::host::{Overdue, write_output};
-use crate::results::document::read_bytes;
-use crate::results::write_json;
-use crate::show::{Named, write_html, write_sheet};
+use ringfall_config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
+use ringfall_host::{Overdue, write_output};
+use ringfall_model::document::read_bytes;
+use ringfall_model::write_json;
+use ringfall_report::show::{Named, write_html, write_sheet};
+use ringfall_running::group::{Group, Meeting, Party, Session, Topic};
 
 /// Topic of each rank's result, and topic by which rank 0 says that all are merged.
 const RESULT: Topic = Topic("result");
@@ -205,7 +205,7 @@ pub(super) fn conclude(
                 files.push(file);
             }
             // The others are merged all the same.
-            Err(error) => crate::stderr::tell(format_args!("warning: {error:#}")),
+            Err(error) => ringfall_host::stderr::tell(format_args!("warning: {error:#}")),
         }
     }
     let merged = merge_all(&files, outputs, command_line);

@@ -12,21 +12,21 @@ use super::{
     check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
     tell_advice, together,
 };
-use crate::analysis::merge::merge_outlined;
-use crate::analysis::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use crate::commands::answer::Answer;
 use crate::commands::merge::sorted;
 use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
-use crate::config::{InputError, MergedOutputs, Plan};
-use crate::escape::{terminal, terminal_path};
-use crate::exit::Exit;
-use crate::interrupt::Interrupt;
-use crate::outlet;
-use crate::results::document::ResultFile;
-use crate::results::metrics::{METRICS, Metric};
-use crate::results::trust::{Situation, Trust, advise};
-use crate::results::{Code, Document, Warning, write_json};
-use crate::source::Reading;
+use ringfall_config::{InputError, MergedOutputs, Plan};
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet;
+use ringfall_model::document::ResultFile;
+use ringfall_model::merge::merge_outlined;
+use ringfall_model::metrics::{METRICS, Metric};
+use ringfall_model::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
+use ringfall_model::trust::{Situation, Trust, advise};
+use ringfall_model::{Code, Document, Warning, write_json};
+use ringfall_running::source::Reading;
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
 const TRIALS_WORTH_ASKING: u64 = 30;

@@ -1,8 +1,8 @@
 //! `ringfall saturate s3://...`: the limits of an object store, as a table and a file.
 
 use crate::cli::SaturateArgs;
-use crate::config::InputError;
-use crate::objects::Place;
+use ringfall_config::InputError;
+use ringfall_config::object_store::Place;
 
 /// Object store to measure; none if the target is a drive, by `--cache-dir` or by default.
 pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
@@ -45,7 +45,7 @@ pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
 #[cfg(not(feature = "objects"))]
 pub(super) fn run(
     _args: &SaturateArgs,
-    _url: &crate::objects::ObjectUrl,
-) -> anyhow::Result<crate::exit::Exit> {
-    Err(InputError::new(crate::objects::LEFT_OUT).into())
+    _url: &ringfall_config::object_store::ObjectUrl,
+) -> anyhow::Result<ringfall_host::exit::Exit> {
+    Err(InputError::new(ringfall_config::object_store::LEFT_OUT).into())
 }

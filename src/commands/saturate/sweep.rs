@@ -4,20 +4,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 
 use super::super::run::check_output_writable;
 use super::super::{print_json, wrapped, write_out};
 use super::{TIME_LIMIT_S_MAX, progress_line, size, stream};
 use crate::cli::SaturateArgs;
-use crate::config::{Facts, InputError, Rank, compact_utc};
-use crate::escape::terminal_path;
-use crate::exit::Exit;
-use crate::host::{ProgressLine, Room, human};
-use crate::interrupt::Interrupt;
-use crate::objects::{ObjectUrl, Objects, OpenError};
-use crate::results::write_json;
-use crate::saturate::{
+use ringfall_config::object_store::ObjectUrl;
+use ringfall_config::{Facts, InputError, Rank, compact_utc};
+use ringfall_host::escape::terminal_path;
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{ProgressLine, Room, human};
+use ringfall_model::write_json;
+use ringfall_running::objects::{Objects, OpenError};
+use ringfall_running::saturate::{
     ObjectLimits, ObjectPoint, ObjectSweep, ObjectSweepError, ObjectWatcher, sweep,
 };
 
@@ -54,11 +55,11 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
-    let mut teller = progress_line(args, false);
+    let mut teller = OneLine(progress_line(args, false));
     let mut is_told = false;
     let mut goes_on = |waited| {
         if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
-            teller.tell(&format!("waiting for {url} to answer…"));
+            teller.0.tell(&format!("waiting for {url} to answer…"));
         }
         !interrupt.is_set()
     };
@@ -66,18 +67,19 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let objects = match opened {
         Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
         Err(error @ OpenError::Interrupted { .. }) => {
-            crate::stderr::tell(format_args!("error: {error}"));
+            ringfall_host::stderr::tell(format_args!("error: {error}"));
             return Ok(Exit::Interrupted);
         }
         other => other?,
     };
     teller
+        .0
         .tell(&format!("limits of {url}, {} points", 2 * plan.sizes.len() * plan.in_flight.len()));
     let found = sweep(&objects, &plan, &interrupt, &mut teller);
-    teller.clear();
+    teller.0.clear();
     let limits = match found {
         Err(error @ ObjectSweepError::Interrupted) => {
-            crate::stderr::tell(format_args!("error: {error}"));
+            ringfall_host::stderr::tell(format_args!("error: {error}"));
             return Ok(Exit::Interrupted);
         }
         Err(error @ ObjectSweepError::NotEmpty { .. }) => {
@@ -151,13 +153,16 @@ fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     })
 }
 
-impl ObjectWatcher for ProgressLine {
+/// Tells on one line what is measured.
+struct OneLine(ProgressLine);
+
+impl ObjectWatcher for OneLine {
     fn measuring(&mut self, operation: &str, object_bytes: u64, in_flight: u32) {
-        self.rewrite(&format!("{operation} {} × {in_flight}", size_of(object_bytes)));
+        self.0.rewrite(&format!("{operation} {} × {in_flight}", size_of(object_bytes)));
     }
 
     fn measured(&mut self, point: &ObjectPoint) {
-        self.rewrite(&format!(
+        self.0.rewrite(&format!(
             "{} {} × {}: {:.3} GiB/s",
             point.operation,
             size_of(point.object_bytes),
@@ -236,7 +241,7 @@ fn table(limits: &ObjectLimits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::ObjectCounts;
+    use ringfall_model::facts::ObjectCounts;
 
     #[test]
     fn the_table_fits_a_terminal() {

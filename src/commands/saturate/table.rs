@@ -1,10 +1,10 @@
 //! Limits as text on a terminal.
 
-use ringfall_engine::units::GIB;
+use ringfall_core::units::GIB;
 
 use super::super::wrapped;
-use crate::escape::terminal;
-use crate::facts::{Best, Limit, Measured, Roofline};
+use ringfall_host::escape::terminal;
+use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
 /// The roofline as text, 80 columns.
 pub(super) fn table(roofline: &Roofline) -> String {
@@ -128,7 +128,7 @@ pub(super) fn size(bytes: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use ringfall_host::Machine;
 
     #[test]
     fn the_table_fits_a_terminal() {

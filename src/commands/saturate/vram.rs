@@ -7,29 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ringfall_engine::device::{DataFile, Preallocate};
+use ringfall_core::drive::Preallocate;
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
+use ringfall_engine::device::DataFile;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory, NoDirect};
-use ringfall_engine::units::{BLOCK_BYTES, GIB, MIB};
 
 use super::super::wrapped;
 use super::{check, check_outputs, cores, places, size};
 use crate::cli::SaturateArgs;
-use crate::config::{Facts, GpuBackend, InputError, Rank, compact_utc};
-use crate::escape::{terminal, terminal_page, terminal_path};
-use crate::exit::Exit;
-use crate::host::{Machine, Overdue};
-use crate::interrupt::Interrupt;
 use crate::remedy::told;
-use crate::results::write_json;
-use crate::run::FleetError;
-use crate::saturate::{
+use ringfall_config::{Facts, GpuBackend, InputError, Rank, compact_utc};
+use ringfall_host::escape::{terminal, terminal_page, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{Machine, Overdue};
+use ringfall_model::write_json;
+use ringfall_running::run::FleetError;
+use ringfall_running::saturate::{
     SaturateError, VramFound, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits,
     vram_measurements,
 };
-use crate::store::{Store, StoreRequest};
+use ringfall_running::store::{Store, StoreRequest};
 
 /// Length of a measurement where no time limit is given, and the bounds of one that follows from a
 /// limit, s.
@@ -87,7 +88,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let removed = store.remove();
     match found {
         Err(SaturateError::Interrupted) => {
-            crate::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
+            ringfall_host::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
             tell_left(removed.as_ref().err());
             return Ok(Exit::Interrupted);
         }
@@ -150,7 +151,7 @@ fn check_time(args: &SaturateArgs, settings: &VramSettings) -> Result<(), InputE
 /// Says what could not be deleted.
 fn tell_left(error: Option<&impl std::fmt::Display>) {
     if let Some(error) = error {
-        crate::stderr::tell(format_args!("error: {}", terminal(&error.to_string())));
+        ringfall_host::stderr::tell(format_args!("error: {}", terminal(&error.to_string())));
     }
 }
 

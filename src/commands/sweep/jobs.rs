@@ -11,9 +11,10 @@ use super::space::{Point, check_allowed};
 use crate::batch::Job;
 use crate::cli::{self, Command, RunArgs, SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
-use crate::config::values::Auto;
-use crate::config::{
-    self, ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, PRESET_DURATION_S, Plan,
+use ringfall_config;
+use ringfall_config::values::Auto;
+use ringfall_config::{
+    ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, PRESET_DURATION_S, Plan,
 };
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
@@ -203,7 +204,7 @@ impl Asked {
         let args = parsed(&self.flags(point)).map_err(InputError::new)?;
         let mut options = args.options;
         options.seed = options.seed.or(Some(Auto::Given(self.seed)));
-        let plan = config::resolve(&options, self.file.as_ref(), facts).and_then(|plan| {
+        let plan = ringfall_config::resolve(&options, self.file.as_ref(), facts).and_then(|plan| {
             match is_simulated {
                 true => simulated::refuse_what_needs_a_drive(&plan)?,
                 false => check_device_may_be_destroyed(&plan)?,

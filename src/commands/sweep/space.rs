@@ -1,8 +1,8 @@
 //! Varied settings, their values and all combinations of them.
 
 use crate::cli::SweepSpace;
-use crate::config::nearest::nearest;
-use crate::config::{InSweep, InputError, Options, PRESETS, Preset, SETTINGS, Setting};
+use ringfall_config::nearest::nearest;
+use ringfall_config::{InSweep, InputError, Options, PRESETS, Preset, SETTINGS, Setting};
 
 /// Combinations that a sweep may have, before trials and drives.
 const POINTS_MAX: usize = 20_000;
@@ -225,7 +225,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::analysis::collection::Collection;
+    use ringfall_report::analysis::collection::Collection;
 
     fn told(result: Result<impl std::fmt::Debug, InputError>) -> String {
         result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"))

@@ -3,9 +3,9 @@
 use super::jobs::{Described, SweepRun};
 use crate::batch::{Ended, Outcome, duration_text};
 use crate::commands::figure;
-use crate::escape::terminal;
-use crate::results::document::ResultFile;
-use crate::results::metrics::Metric;
+use ringfall_host::escape::terminal;
+use ringfall_model::document::ResultFile;
+use ringfall_model::metrics::Metric;
 
 /// Figures of a row: metric, and what its column is called.
 const FIGURES: [(&str, &str); 4] = [

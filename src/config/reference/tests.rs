@@ -1,11 +1,9 @@
-use std::ffi::OsString;
-
 use ringfall_workloads::config::RagDistribution;
 use ringfall_workloads::model::built_in;
 
 use super::*;
-use crate::cli::{Cli, Command, parse as parse_line};
-use crate::config::{ConfigFile, Facts, Plan, advice, render, resolve};
+use crate::tests::run_args;
+use crate::{ConfigFile, Facts, Plan, advice, render, resolve};
 
 /// Every section, with figures that none has by default.
 const VARIED: &str = "
@@ -49,13 +47,11 @@ fn read(text: &str) -> Result<ConfigFile, String> {
 
 fn planned(line: &str, text: &str) -> Result<Plan, String> {
     let args = ["ringfall", "run"].into_iter().chain(line.split_whitespace());
-    let Ok(Cli { command: Command::Run(args) }) = parse_line(args.map(OsString::from)) else {
-        panic!("{line} is no command line of a run");
-    };
+    let args = run_args(args);
     let facts = Facts {
         cores: 2,
         memory_available_bytes: None,
-        room: crate::host::Room::unknown(2),
+        room: ringfall_host::Room::unknown(2),
         is_simulated: false,
         rank: None,
         unix_s: 0,
@@ -196,7 +192,7 @@ gpu_backend: emulated
 ";
     for text in [format!("{VARIED}{ours}"), format!("---\n# mine\n{ours}{VARIED}")] {
         let plan = planned("", &text).unwrap();
-        assert_eq!((plan.users, plan.gpu_backend), (20, crate::config::GpuBackend::Emulated));
+        assert_eq!((plan.users, plan.gpu_backend), (20, crate::GpuBackend::Emulated));
         let workload = &plan.workload;
         assert!(workload.history_counts_queued_turns && !workload.system_prompts_written);
         let eviction = workload.eviction;

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::pci::PciPath;
 use super::root::Root;
-use crate::host::interrupts::interrupted_below;
+use crate::interrupts::interrupted_below;
 
 /// A whole block device: a drive, or what is built of drives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Disk {
     /// Name of the device under `/sys/block`.
     pub name: String,

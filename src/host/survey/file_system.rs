@@ -7,7 +7,7 @@ use super::root::Root;
 
 /// A mounted file system that holds files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FileSystem {
     /// Directory where it is mounted.
     pub mount_point: String,

@@ -12,7 +12,7 @@ const CLASSES: [&str; 2] = ["0x03", "0x12"];
 
 /// A GPU or accelerator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Gpu {
     /// Address on the PCI bus, as `domain:bus:device.function`.
     pub address: String,

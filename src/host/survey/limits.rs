@@ -7,7 +7,7 @@ use super::root::Root;
 
 /// Limits that the kernel sets for this process and for the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Files that this process may have open (`ulimit -n`); null: any number.
     pub open_files: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Limits {
 
 /// Limit of a cgroup on the I/O of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Throttle {
     /// Device numbers, as `major:minor`.
     pub numbers: String,

@@ -25,7 +25,7 @@ use super::Room;
 
 /// Everything that was found out about a machine; what is unknown is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Survey {
     /// Name of the host; null when the kernel names none.
     pub host: Option<String>,

@@ -11,7 +11,7 @@ const LANES_MAX: u32 = 32;
 
 /// One device on the way: a root port, a bridge of a switch, or the device at its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct PciLink {
     /// Address of the device, as `domain:bus:device.function`.
     pub address: String,
@@ -31,7 +31,7 @@ pub struct PciLink {
 
 /// The way from the root port to a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct PciPath {
     /// All devices on the way, the root port first and the device itself last.
     pub links: Vec<PciLink>,

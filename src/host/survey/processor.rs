@@ -8,7 +8,7 @@ use super::root::{Root, numbered};
 
 /// The processors of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Processor {
     /// Name of the model.
     pub model: Option<String>,
@@ -36,7 +36,7 @@ pub struct Processor {
 
 /// A cache of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Cache {
     /// Its level, 1 the nearest.
     pub level: u32,
@@ -50,7 +50,7 @@ pub struct Cache {
 
 /// A NUMA node: cores and memory that are near each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NumaNode {
     /// Number of the node, as the kernel counts.
     pub id: u32,
@@ -68,7 +68,7 @@ pub struct NumaNode {
 
 /// Main memory and swap of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Size of it, bytes.
     pub total_bytes: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Memory {
 
 /// Huge pages of one size that the administrator has set aside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct HugePages {
     /// Size of one, bytes.
     pub page_bytes: u64,
@@ -212,7 +212,7 @@ pub(super) fn numa_nodes(root: &Root) -> Vec<NumaNode> {
 impl Memory {
     pub(super) fn look(root: &Root) -> Memory {
         let meminfo = root.page("/proc/meminfo").unwrap_or_default();
-        let kib = |name: &str| crate::host::machine::kib_of(&meminfo, name);
+        let kib = |name: &str| crate::machine::kib_of(&meminfo, name);
         let used = |path: &str| {
             let all = root.text(path)?;
             Some(all.split_once('[')?.1.split_once(']')?.0.to_owned())

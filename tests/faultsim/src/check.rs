@@ -1,19 +1,19 @@
 //! Checks that must hold after a run, whatever the drive did.
 
+use ringfall_core::drive::IoKind;
+use ringfall_core::error::{ErrorKind, Operation};
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::{ErrorRecord, Metrics};
+use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::device::FlawCounts;
-use ringfall_engine::error::{ErrorKind, Operation};
-use ringfall_engine::metrics::{ErrorRecord, Metrics};
-use ringfall_engine::ring::IoKind;
-use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::cpu::CHUNK_BYTES;
 use ringfall_engine::tier::gpu;
 use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
-use ringfall_engine::units::BLOCK_BYTES;
 use ringfall_workloads::WorkloadStats;
 
 use crate::scenario::Scenario;
-use ringfall::driver::Driver;
-use ringfall::run::World;
+use ringfall_running::driver::Driver;
+use ringfall_running::run::World;
 
 /// State of the shards when they were stopped.
 #[derive(Default)]

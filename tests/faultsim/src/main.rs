@@ -19,9 +19,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use ringfall::run::Ending;
+use ringfall_core::units::gib;
 use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
-use ringfall_engine::units::gib;
+use ringfall_running::run::Ending;
 
 use system::FaultRun;
 

@@ -1,10 +1,10 @@
 //! Promises that the phases keep, whatever happens: orders come in their order, the end is reached
 //! and says the truth, and what was measured is handed over before it can be lost.
 
-use ringfall_engine::clock::Nanos;
+use ringfall_core::clock::Nanos;
 
 use crate::fate::{Fate, What};
-use ringfall::run::{Ending, Order, Phase};
+use ringfall_running::run::{Ending, Order, Phase};
 
 /// Orders and incidents with their times, as far as the phases are judged by them.
 #[derive(Default)]

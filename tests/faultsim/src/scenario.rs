@@ -5,23 +5,25 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use ringfall_engine::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
-use ringfall_engine::device::{DeviceModel, FlawRates};
+use ringfall_core::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use ringfall_core::drive::Durability;
+use ringfall_core::facts::buffers_a_shard;
+use ringfall_core::model::DeviceModel;
+use ringfall_core::placement::{EntryLayout, Watermarks};
+use ringfall_core::units::{BLOCK_BYTES, KIB, MIB};
+use ringfall_engine::device::FlawRates;
 use ringfall_engine::engine::Engine;
-use ringfall_engine::placement::{EntryLayout, Watermarks};
-use ringfall_engine::shard::{Durability, buffers_a_shard};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::tier::gpu::{self, GpuSpace};
-use ringfall_engine::units::{BLOCK_BYTES, KIB, MIB};
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
 use crate::fate::{Fate, Incident, What};
 use crate::way::Way;
-use ringfall::run::{Assignment, Phase, RunSettings};
-use ringfall::store::StoreRequest;
+use ringfall_running::run::{Assignment, Phase, RunSettings};
+use ringfall_running::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
 const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");

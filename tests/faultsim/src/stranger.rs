@@ -5,15 +5,15 @@ use std::rc::Rc;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use ringfall_core::key::{EntryKey, ShardId};
 use ringfall_engine::buffer::Urgency;
-use ringfall_engine::key::{EntryKey, ShardId};
 use ringfall_engine::shard::{ReadOutcome, Shard, WriteMode, WriteOutcome};
 
-use ringfall_engine::clock::Nanos;
+use ringfall_core::clock::Nanos;
 use ringfall_engine::shard::timers::Timers;
 
 use crate::scenario::{Scenario, time_within};
-use ringfall::run::World;
+use ringfall_running::run::World;
 
 /// Keys of one of them.
 const KEYS: u128 = 4;

@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use ringfall_engine::clock::Nanos;
+use ringfall_core::clock::Nanos;
+use ringfall_core::fill::VerifyMode;
+use ringfall_core::key::ShardId;
+use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::device::{FlawCounts, SimDrive};
-use ringfall_engine::fill::VerifyMode;
-use ringfall_engine::key::ShardId;
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
-use ringfall_engine::units::BLOCK_BYTES;
 
 use crate::check::{self, AtStop};
 use crate::fate::What;
@@ -28,8 +28,8 @@ use crate::promises::Diary;
 use crate::scenario::{Scenario, time_within};
 use crate::stranger::Strangers;
 use crate::way::Way;
-use ringfall::driver::Driver;
-use ringfall::run::{
+use ringfall_running::driver::Driver;
+use ringfall_running::run::{
     BEGIN, ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World,
     WorldParts, conduct,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfall_engine::drive::DriveId;
+use ringfall_core::drive::DriveId;
 use ringfall_workloads::contract::{Key, Outcome, Scope};
 
 use super::*;

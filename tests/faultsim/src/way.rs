@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use ringfall_engine::ring::{IoKind, IoRequest};
+use ringfall_core::drive::IoKind;
+use ringfall_engine::ring::IoRequest;
 use ringfall_engine::tier::gpu::by_hand::ByHand;
 
-use ringfall::run::World;
+use ringfall_running::run::World;
 
 /// See the module.
 pub(super) struct Way(Arc<ByHand>);

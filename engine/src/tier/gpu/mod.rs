@@ -35,53 +35,10 @@ use crate::fill::{ContentName, VerifyMode};
 use crate::tier::pages::PageLocker;
 
 pub use crate::error::GpuFault;
+pub use crate::facts::{DriverUse, GpuDevice, GpuFacts, GpuKind};
 pub use direct::{DirectIo, DirectQueue, DirectStorage, NoDirect};
 pub use lane::{GpuJob, GpuLane, Holding};
 pub use space::{CHUNK_BYTES, GpuEntry, GpuSpace, Piece, ShardSpace};
-
-/// Who does the work of a GPU tier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GpuKind {
-    /// GPUs, by way of the CUDA driver.
-    Cuda,
-    /// Host memory and this processor. Its figures say nothing of any GPU.
-    Emulated,
-}
-
-impl GpuKind {
-    /// Name of the backend in reports and in the JSON results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            GpuKind::Cuda => "cuda",
-            GpuKind::Emulated => "emulated",
-        }
-    }
-}
-
-/// One device of a GPU tier.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GpuDevice {
-    /// As the driver numbers it.
-    pub index: u32,
-    /// As the driver calls it.
-    pub name: String,
-    /// Total memory of the device, bytes.
-    pub memory_bytes: u64,
-    /// Part of it that was free before the tier took its own, bytes.
-    pub free_bytes: u64,
-}
-
-/// Kind and devices of a GPU tier, for reports.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GpuFacts {
-    /// Who does the work.
-    pub kind: GpuKind,
-    /// Version of the driver's interface, such as 12.4; none where there is no driver.
-    pub driver: Option<String>,
-    /// The devices, in the order of their parts of the memory.
-    pub devices: Vec<GpuDevice>,
-}
 
 /// Memory of one or more GPUs, taken once: addresses `0..bytes()`, in equal parts on each device.
 pub trait GpuMemory: PageLocker {
@@ -103,15 +60,6 @@ pub trait GpuMemory: PageLocker {
     fn driver_use(&self) -> Vec<Option<DriverUse>> {
         Vec::new()
     }
-}
-
-/// Memory of a device that is in use, as its driver tells it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DriverUse {
-    /// In use by all processes and by the driver itself, bytes.
-    pub used_bytes: u64,
-    /// Part in use by this process, bytes; none where the driver does not tell processes apart.
-    pub own_bytes: Option<u64>,
 }
 
 /// Rung when a job may have ended.

@@ -1,0 +1,481 @@
+//! A drive as a few numbers: what it takes for an I/O, given what it is doing already.
+//!
+//! The drive serves one I/O at a time for as long as it occupies what all share (its bus, its
+//! controller), and each I/O besides takes a fixed time that overlaps with everybody else's (the
+//! flash, the link). So bandwidth grows with depth until the shared part is busy all the time, and
+//! latency does from there on, as the two curves of any drive's data sheet: the knee lies where
+//! `depth × shared time = shared time + fixed time`.
+//!
+//! Pure: times in, times out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::clock::{Nanos, SECOND};
+use crate::drive::IoKind;
+use crate::occupation::Occupation;
+
+/// One direction of a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DirectionModel {
+    /// Most bytes a second.
+    pub bytes_per_s: f64,
+    /// Most I/Os a second, however small.
+    pub ios_per_s: f64,
+    /// Median time of an I/O besides its share of the two above.
+    pub latency: Nanos,
+    /// 99th percentile of that time; when equal to `latency`, all I/Os take that.
+    pub latency_p99: Nanos,
+}
+
+impl DirectionModel {
+    /// A latency, given where it stands among all (`draw`, evenly spread over 64 bits): straight
+    /// lines through 0.8 of the median, the median, and the 99th percentile. Nothing but sums and
+    /// products, so that every machine gets the same.
+    fn latency_of(&self, draw: u64) -> Nanos {
+        let tail = self.latency_p99.saturating_sub(self.latency).as_ns_f64();
+        if tail == 0.0 {
+            return self.latency;
+        }
+        // 53 bits are exact.
+        let place = (draw >> 11) as f64 / (1u64 << 53) as f64;
+        let median = self.latency.as_ns_f64();
+        let latency = match place {
+            ..0.5 => median * (0.8 + 0.4 * place),
+            _ => median + tail * (place - 0.5) / 0.49,
+        };
+        Nanos::from_ns_f64(latency)
+    }
+}
+
+/// Writes that a drive takes before they are on its flash.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteCacheModel {
+    /// Capacity, bytes; 0: no cache.
+    pub bytes: u64,
+    /// Bandwidth at which it takes writes, bytes a second; their own limit of I/Os a second holds
+    /// too. It drains at the writes' own bandwidth, unless reads share their limit: then while no
+    /// read occupies the drive. When it is full, writes wait.
+    pub bytes_per_s: f64,
+    /// Whether it forgets without power: then a flush waits until all of it is on the flash.
+    pub is_volatile: bool,
+}
+
+/// Parameters by which a simulated drive decides how long each I/O takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceModel {
+    /// Latency and bandwidth of reads.
+    pub read: DirectionModel,
+    /// Latency and bandwidth of writes.
+    pub write: DirectionModel,
+    /// Time of a flush after the writes before it.
+    pub flush: Nanos,
+    /// I/Os that it works on at once; more wait. 0: any number.
+    pub parallel_ios: u32,
+    /// Share by which an I/O occupies the drive longer when the one before it went the other way:
+    /// 0.1 is a tenth.
+    pub mixed_penalty: f64,
+    /// Whether reads and writes have a shared part each, and so a limit each.
+    pub is_duplex: bool,
+    /// Time between the beginnings of bursts, in which the drive does at once all that it would do
+    /// until the next one. So do the limiters of clouds and of the kernel. Zero: no bursts.
+    pub burst_period: Nanos,
+    /// Size and speed of the cache that takes writes before they are on the flash.
+    pub write_cache: WriteCacheModel,
+}
+
+/// State of a drive.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceState {
+    /// When the shared part is free again; of reads and of writes, if each has one.
+    free_at: [Nanos; 2],
+    last: Option<IoKind>,
+    /// I/Os taken so far: the next one's draw.
+    taken: u64,
+    /// When those it works on end.
+    working: BinaryHeap<Reverse<Nanos>>,
+    /// When all writes taken so far are done.
+    written_at: Nanos,
+    /// Bytes in the write cache at `cache_at`, and for how long reads had occupied the drive then.
+    cached_bytes: f64,
+    cache_at: Nanos,
+    reads_at: Nanos,
+    /// For how long all reads taken so far occupy the shared part.
+    reads: Nanos,
+    /// When the shared part is occupied; of reads and of writes, if each has one.
+    occupied: [Occupation; 2],
+    /// When I/Os wait for one of the parallel places.
+    crowded: Occupation,
+}
+
+impl DeviceModel {
+    /// A drive with these limits, 80 µs to read and 20 µs to write, no interference, no cache.
+    #[must_use]
+    pub fn with_bandwidth(read_bytes_per_s: f64, write_bytes_per_s: f64) -> DeviceModel {
+        let direction = |bytes_per_s, latency| DirectionModel {
+            bytes_per_s,
+            // A drive's own for 4 KiB blocks: bandwidth is what binds.
+            ios_per_s: bytes_per_s / 4096.0,
+            latency,
+            latency_p99: latency,
+        };
+        DeviceModel {
+            read: direction(read_bytes_per_s, Nanos::from_us(80)),
+            write: direction(write_bytes_per_s, Nanos::from_us(20)),
+            flush: Nanos::ZERO,
+            parallel_ios: 0,
+            mixed_penalty: 0.0,
+            is_duplex: false,
+            burst_period: Nanos::ZERO,
+            write_cache: WriteCacheModel {
+                bytes: 0,
+                bytes_per_s: write_bytes_per_s,
+                is_volatile: false,
+            },
+        }
+    }
+
+    /// A drive that takes no time but `latency`: for runs of which only the order matters.
+    #[must_use]
+    pub fn ideal(latency: Nanos) -> DeviceModel {
+        // 1 MiB in a thousandth of a nanosecond.
+        let mut model = DeviceModel::with_bandwidth(1e18, 1e18);
+        for direction in [&mut model.read, &mut model.write] {
+            (direction.latency, direction.latency_p99) = (latency, latency);
+        }
+        model
+    }
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// A sentence: which number, and what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, direction) in [("read", &self.read), ("write", &self.write)] {
+            for (what, value) in
+                [("bandwidth", direction.bytes_per_s), ("I/Os a second", direction.ios_per_s)]
+            {
+                if !(value.is_finite() && value >= 1.0) {
+                    return Err(format!("{name}: {what} is {value}: give at least 1"));
+                }
+            }
+            if direction.latency_p99 > 3_600 * SECOND {
+                return Err(format!("{name}: a latency of over an hour"));
+            }
+            if direction.latency_p99 < direction.latency {
+                return Err(format!("{name}: a 99th percentile below the median"));
+            }
+        }
+        if !(0.0..=100.0).contains(&self.mixed_penalty) {
+            return Err(format!("mixed penalty is {}: give 0 to 100", self.mixed_penalty));
+        }
+        let cache = &self.write_cache;
+        if cache.bytes > 0 && !(cache.bytes_per_s.is_finite() && cache.bytes_per_s >= 1.0) {
+            return Err(format!(
+                "write cache: bandwidth is {}: give at least 1",
+                cache.bytes_per_s
+            ));
+        }
+        Ok(())
+    }
+
+    /// Time that an I/O occupies the shared part, ns, when bytes move at `bytes_per_s`.
+    fn occupies_ns(direction: &DirectionModel, bytes_per_s: f64, bytes: u64) -> f64 {
+        (bytes as f64 / bytes_per_s).max(1.0 / direction.ios_per_s) * SECOND.as_ns_f64()
+    }
+
+    /// Takes an I/O at `now`; returns when it is done.
+    pub fn serve(&self, state: &mut DeviceState, now: Nanos, kind: IoKind, bytes: u64) -> Nanos {
+        let direction = match kind {
+            IoKind::Read => &self.read,
+            IoKind::Write => &self.write,
+            IoKind::Flush => return self.flushed_at(state, now),
+        };
+        let turned = !self.is_duplex && state.last.is_some_and(|last| last != kind);
+        let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
+        let part = usize::from(self.is_duplex && kind == IoKind::Write);
+        let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
+        let occupied = if kind == IoKind::Write && self.write_cache.bytes > 0 {
+            // Whoever comes behind a write that waits for the cache waits too.
+            let waits = self.wait_for_cache_ns(state, start, bytes);
+            waits + factor * Self::occupies_ns(direction, self.write_cache.bytes_per_s, bytes)
+        } else {
+            factor * Self::occupies_ns(direction, direction.bytes_per_s, bytes)
+        };
+        let occupied = Nanos::from_ns_f64(occupied);
+        let free_at = start.saturating_add(occupied);
+        state.free_at[part] = free_at;
+        state.occupied[part].add(now, start, free_at);
+        if kind == IoKind::Read {
+            state.reads = state.reads.saturating_add(occupied);
+        }
+        state.last = Some(kind);
+        state.taken += 1;
+        let latency = direction.latency_of(mix(state.taken));
+        let done = self.burst_begin(free_at, now).saturating_add(latency);
+        if self.parallel_ios > 0 {
+            state.working.push(Reverse(done));
+        }
+        if kind == IoKind::Write {
+            state.written_at = state.written_at.max(done);
+        }
+        done
+    }
+
+    fn flushed_at(&self, state: &DeviceState, now: Nanos) -> Nanos {
+        let written = state.written_at.max(now);
+        let cached = match self.write_cache.is_volatile {
+            true => self.cached_bytes(state, written) / self.write.bytes_per_s * SECOND.as_ns_f64(),
+            false => 0.0,
+        };
+        written.saturating_add(Nanos::from_ns_f64(cached)).saturating_add(self.flush)
+    }
+
+    /// When what would be done at `done` is, if the device works in bursts.
+    fn burst_begin(&self, done: Nanos, now: Nanos) -> Nanos {
+        match self.burst_period {
+            Nanos::ZERO => done,
+            period => (done / period * period).max(now),
+        }
+    }
+
+    /// When fewer than `parallel_ios` are being worked on.
+    fn place_free_at(&self, state: &mut DeviceState, now: Nanos) -> Nanos {
+        if self.parallel_ios == 0 {
+            return Nanos::ZERO;
+        }
+        while state.working.peek().is_some_and(|Reverse(end)| *end <= now) {
+            state.working.pop();
+        }
+        match state.working.len() < self.parallel_ios as usize {
+            true => Nanos::ZERO,
+            false => {
+                let free_at = state.working.pop().map_or(Nanos::ZERO, |Reverse(end)| end);
+                state.crowded.add(now, now, free_at);
+                free_at
+            }
+        }
+    }
+
+    /// Bytes in the cache at a time that is not before the last write.
+    fn cached_bytes(&self, state: &DeviceState, at: Nanos) -> f64 {
+        let passed = at.saturating_sub(state.cache_at);
+        let reads = if self.is_duplex { Nanos::ZERO } else { state.reads - state.reads_at };
+        let drains_s = passed.saturating_sub(reads).as_secs_f64();
+        (state.cached_bytes - drains_s * self.write.bytes_per_s).max(0.0)
+    }
+
+    /// Puts a write into the cache; returns the time after `start` until there is room for it, ns.
+    fn wait_for_cache_ns(&self, state: &mut DeviceState, start: Nanos, bytes: u64) -> f64 {
+        let held = self.cached_bytes(state, start);
+        let capacity = self.write_cache.bytes as f64;
+        // A write larger than the cache goes through it.
+        let excess = (held + (bytes as f64).min(capacity) - capacity).max(0.0);
+        let wait_ns = excess / self.write.bytes_per_s * SECOND.as_ns_f64();
+        state.cached_bytes = held - excess + bytes as f64;
+        state.cache_at = start + Nanos::from_ns_f64(wait_ns);
+        state.reads_at = state.reads;
+        wait_ns
+    }
+}
+
+/// Spreads a counter evenly over 64 bits (SplitMix64, Steele et al., OOPSLA 2014).
+fn mix(counter: u64) -> u64 {
+    let mut z = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl DeviceState {
+    /// Does nothing for so long.
+    pub fn stall(&mut self, now: Nanos, length: Nanos) {
+        if length > Nanos::ZERO {
+            self.free_at = self.free_at.map(|at| at.max(now).saturating_add(length));
+        }
+    }
+
+    /// Time that the shared part was occupied until `now`; where there are two, the busier one's.
+    #[must_use]
+    pub fn busy(&self, now: Nanos) -> Nanos {
+        self.occupied[0].until(now).max(self.occupied[1].until(now))
+    }
+
+    /// Time that I/Os waited for one of the parallel places until `now`.
+    #[must_use]
+    pub fn crowded(&self, now: Nanos) -> Nanos {
+        self.crowded.until(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{MICROSECOND, MILLISECOND};
+    use crate::units::MIB;
+
+    /// Latency of a read of `with_bandwidth`.
+    const LATENCY: Nanos = Nanos::from_us(80);
+
+    /// Bytes a second of `depth` I/Os in a closed loop.
+    fn closed_loop(model: &DeviceModel, kinds: &[IoKind], bytes: u64, depth: usize) -> f64 {
+        let mut state = DeviceState::default();
+        let mut done = std::collections::BinaryHeap::new();
+        let count = 20_000;
+        let mut end = Nanos::ZERO;
+        for index in 0..count {
+            let now = match done.len() < depth {
+                true => Nanos::ZERO,
+                false => done.pop().map_or(Nanos::ZERO, |std::cmp::Reverse(at)| at),
+            };
+            let kind = kinds[index % kinds.len()];
+            let at = model.serve(&mut state, now, kind, bytes);
+            done.push(std::cmp::Reverse(at));
+            end = end.max(at);
+        }
+        (count as u64 * bytes) as f64 / end.as_secs_f64()
+    }
+
+    #[test]
+    fn bandwidth_grows_with_depth_up_to_the_limit() {
+        let model = DeviceModel::with_bandwidth(3e9, 1e9);
+        let one = closed_loop(&model, &[IoKind::Read], MIB, 1);
+        let alone_s = MIB as f64 / 3e9 + 80e-6;
+        assert!((one / (MIB as f64 / alone_s) - 1.0).abs() < 1e-3, "{one}");
+        let deep = closed_loop(&model, &[IoKind::Read], MIB, 32);
+        assert!((deep / 3e9 - 1.0).abs() < 1e-3, "{deep}");
+        let writes = closed_loop(&model, &[IoKind::Write], MIB, 32);
+        assert!((writes / 1e9 - 1.0).abs() < 1e-3, "{writes}");
+        // Reads and writes share the drive's time: half of each takes the mean of their times.
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 32);
+        assert!((mixed / 1.5e9 - 1.0).abs() < 1e-3, "{mixed}");
+    }
+
+    #[test]
+    fn a_duplex_drive_has_both_limits_at_once() {
+        let model = DeviceModel { is_duplex: true, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 64);
+        assert!((mixed / 2e9 - 1.0).abs() < 1e-2, "{mixed}");
+    }
+
+    #[test]
+    fn bursts_keep_the_rate() {
+        let burst_period = 100 * MILLISECOND;
+        let model = DeviceModel { burst_period, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        for depth in [1, 64] {
+            let rate = closed_loop(&model, &[IoKind::Read], MIB, depth);
+            assert!((rate / 1e9 - 1.0).abs() < 1e-2, "{rate}");
+        }
+        let mut state = DeviceState::default();
+        let done: Vec<Nanos> =
+            (0..200).map(|_| model.serve(&mut state, Nanos::ZERO, IoKind::Read, MIB)).collect();
+        // What fits in the first burst is done at once, the next when that begins.
+        assert_eq!((done[0], done[94]), (LATENCY, LATENCY));
+        assert_eq!(done[96], burst_period + LATENCY);
+    }
+
+    #[test]
+    fn small_ios_are_bound_by_their_number() {
+        let mut model = DeviceModel::with_bandwidth(3e9, 1e9);
+        model.read.ios_per_s = 100_000.0;
+        let rate = closed_loop(&model, &[IoKind::Read], 4096, 64);
+        assert!((rate / 4096.0 / 100_000.0 - 1.0).abs() < 1e-3, "{rate}");
+    }
+
+    #[test]
+    fn parallel_places_bound_what_small_ios_reach() {
+        let model = DeviceModel { parallel_ios: 8, ..DeviceModel::with_bandwidth(100e9, 1e9) };
+        let rate = closed_loop(&model, &[IoKind::Read], 4096, 64) / 4096.0;
+        let one_s = 4096.0 / 100e9 + 80e-6;
+        assert!((rate * one_s / 8.0 - 1.0).abs() < 1e-2, "{rate}");
+        let mut state = DeviceState::default();
+        let ends = (0..16).map(|_| model.serve(&mut state, Nanos::ZERO, IoKind::Read, 4096));
+        let first = ends.min().unwrap();
+        // The second eight wait for the first.
+        let early = 50 * MICROSECOND;
+        assert_eq!((state.crowded(early), first > LATENCY), (early, true));
+        assert!(state.crowded(SECOND) < first + MICROSECOND && state.busy(SECOND) < MICROSECOND);
+    }
+
+    #[test]
+    fn latencies_have_the_median_and_the_tail_they_were_given() {
+        let mut model = DeviceModel::with_bandwidth(1e15, 1e15);
+        (model.read.latency, model.read.latency_p99) = (LATENCY, 200 * MICROSECOND);
+        let mut state = DeviceState::default();
+        let mut all: Vec<Nanos> = (0..100_000u64)
+            .map(|index| {
+                let now = index * MICROSECOND;
+                model.serve(&mut state, now, IoKind::Read, 4096) - now
+            })
+            .collect();
+        all.sort_unstable();
+        let near = |place: usize, ns: f64| (all[place].as_ns_f64() / ns - 1.0).abs() < 0.02;
+        assert!(
+            near(50_000, 80_000.0) && near(99_000, 200_000.0),
+            "{:?} {:?}",
+            all[50_000],
+            all[99_000]
+        );
+        assert!(all[0] >= 64 * MICROSECOND);
+    }
+
+    #[test]
+    fn turning_round_costs_what_the_model_says() {
+        let model = DeviceModel { mixed_penalty: 0.25, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let alternating = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 32);
+        assert!((alternating * 1.25 / 1e9 - 1.0).abs() < 1e-3, "{alternating}");
+        let same = closed_loop(&model, &[IoKind::Read], MIB, 32);
+        assert!((same / 1e9 - 1.0).abs() < 1e-3, "{same}");
+    }
+
+    #[test]
+    fn a_write_cache_takes_a_burst_and_then_no_more() {
+        let cache = WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 10e9, is_volatile: true };
+        let mut model = DeviceModel { write_cache: cache, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let mut state = DeviceState::default();
+        let burst = (0..64)
+            .map(|_| model.serve(&mut state, Nanos::ZERO, IoKind::Write, MIB))
+            .max()
+            .unwrap();
+        assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst:?}");
+        let sustained = closed_loop(&model, &[IoKind::Write], MIB, 16);
+        assert!((sustained / 1e9 - 1.0).abs() < 0.05, "{sustained}");
+        // Volatile, it is empty after a flush; what it took at 10 GB/s drained at 1 the while.
+        let flushed = model.serve(&mut state, Nanos::ZERO, IoKind::Flush, 0);
+        let drained_s = 64.0 * MIB as f64 / 1e9 + 20e-6;
+        assert!((flushed.as_secs_f64() / drained_s - 1.0).abs() < 0.02, "{flushed:?}");
+        // Draining shares the drive with reads: half a second of each fills a second.
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 16);
+        assert!((mixed / 1e9 - 1.0).abs() < 0.1, "{mixed}");
+        // ... and no cache makes them more a second.
+        model.write.ios_per_s = 1_000.0;
+        let small = closed_loop(&model, &[IoKind::Write], 4096, 16) / 4096.0;
+        assert!((small / 1_000.0 - 1.0).abs() < 0.01, "{small}");
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_writes_before_it() {
+        let flush = Nanos::from_ns(500);
+        let model = DeviceModel { flush, ..DeviceModel::with_bandwidth(1e9, 1e9) };
+        let mut state = DeviceState::default();
+        let written = model.serve(&mut state, Nanos::from_ns(100), IoKind::Write, MIB);
+        assert_eq!(model.serve(&mut state, Nanos::from_ns(200), IoKind::Flush, 0), written + flush);
+        assert_eq!(model.serve(&mut state, 10 * SECOND, IoKind::Flush, 0), 10 * SECOND + flush);
+        // A MiB at 1 GB/s from 100 on; none of it before.
+        let busy_ns = |ns| state.busy(Nanos::from_ns(ns)).as_ns();
+        assert_eq!([100, 1_100, 1_000_000_000].map(busy_ns), [0, 1_000, MIB]);
+    }
+
+    #[test]
+    fn numbers_that_no_drive_has_are_named() {
+        let good = DeviceModel::with_bandwidth(1e9, 1e9);
+        good.check().unwrap();
+        for (bad, word) in [
+            (DeviceModel { mixed_penalty: f64::NAN, ..good }, "mixed penalty"),
+            (DeviceModel::with_bandwidth(0.0, 1e9), "read: bandwidth"),
+            (DeviceModel::with_bandwidth(1e9, f64::INFINITY), "write: bandwidth"),
+        ] {
+            assert!(bad.check().unwrap_err().contains(word));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! From what was typed to a validated [`Plan`]: defaults, file and command line, in that order.
+//! This package only works out the plan; it does nothing with it.
+
+#![forbid(unsafe_code)]
+
+mod auto;
+mod bounds;
+mod check;
+mod depth;
+mod derive;
+mod device_file;
+mod effective;
+mod eviction;
+mod facts;
+mod file;
+mod gpu;
+mod health;
+mod idle;
+mod input_error;
+mod judging;
+mod kinds;
+mod names;
+pub mod nearest;
+mod needs;
+pub mod object_store;
+mod objects;
+mod options;
+mod page;
+mod places;
+mod plan;
+mod preset;
+mod rank;
+mod reference;
+mod resolve;
+mod run_args;
+mod shared;
+mod table;
+mod traffic;
+pub mod values;
+mod words;
+mod workload;
+mod yaml;
+
+pub use bounds::advice;
+pub use depth::{Depth, SEARCH_WARMUP_S};
+pub use device_file::{DeviceFile, GpuModel, MEMORY_LATENCY};
+pub use effective::render;
+pub use eviction::Eviction;
+pub use facts::{Facts, compact_utc};
+pub use file::ConfigFile;
+pub use gpu::GpuLimits;
+pub use health::HealthCriteria;
+pub use input_error::InputError;
+pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
+pub use judging::{TARGET_MS_MAX, WAITING_MAX};
+pub use options::{Options, SETTINGS, Settings};
+pub use page::defaults_page;
+pub use places::{Places, typed as typed_places};
+pub use plan::{
+    AutoscalerPlan, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
+    PRECONDITION_THREAD_BYTES, PerformanceProfile, Plan, PreconditionAsked, Promotion, Ranks,
+    RooflineFrom, TraceEpoch, TraceKind, Traffic, Until,
+};
+pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
+pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
+pub use resolve::resolve;
+pub use run_args::RunArgs;
+pub use shared::Taken;
+pub use table::{InSweep, Setting, Shared};
+pub use traffic::BURST_TRACE;
+pub use words::{
+    Arrival, AutoscalerMode, GenerationMode, Named, PhaseMode, Preallocate, ReplayedRows, Word,
+};
+pub use workload::WorkloadSection;
+
+#[cfg(test)]
+mod tests;

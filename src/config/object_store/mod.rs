@@ -1,0 +1,14 @@
+//! Object stores as settings name them: what a URL means, and how requests are to be made.
+
+mod options;
+mod url;
+
+pub use options::{
+    Balance, CONCURRENCY_MAX, Checksum, ObjectOptions, PART_BYTES, PARTS_MAX, PathStyle,
+    RETRIES_MAX, TIMEOUT_S_MAX,
+};
+pub use url::{ObjectUrl, Place, Scheme};
+
+/// Error of a build without the feature `objects` for the URL of an object store.
+pub const LEFT_OUT: &str = "this ringfall was built without object stores: build it with the \
+                            feature `objects`, which is on by default";

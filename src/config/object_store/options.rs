@@ -1,0 +1,183 @@
+//! Options of a store: endpoints, retries, timeouts, checksums.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringfall_core::units::{GIB, MIB};
+
+/// Smallest and largest part of an upload, bytes, but for the last, which may be smaller: S3's
+/// limits (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>).
+pub const PART_BYTES: (u64, u64) = (5 * MIB, 5 * GIB);
+/// Most parts of an upload, by the same page. Azure allows 50,000.
+pub const PARTS_MAX: u64 = 10_000;
+
+/// Most requests in flight.
+pub const CONCURRENCY_MAX: u32 = 1_024;
+/// Most times that a request is repeated.
+pub const RETRIES_MAX: u32 = 100;
+/// Longest that an attempt, or making a connection, may be allowed to take, s.
+pub const TIMEOUT_S_MAX: u32 = 3_600;
+
+/// Which endpoint the next request goes to.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Balance {
+    /// Each in turn.
+    RoundRobin,
+    /// The one with the fewest requests in flight.
+    #[default]
+    LeastInFlight,
+}
+
+/// Where the bucket's name goes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum PathStyle {
+    /// In the path where an endpoint is given, in the host's name otherwise.
+    #[default]
+    Auto,
+    /// In the path: `https://host/bucket/key`.
+    On,
+    /// In the host's name: `https://bucket.host/key`.
+    Off,
+}
+
+/// Checksum of the bytes on their way to the store.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Checksum {
+    /// No checksum; only the connection protects the data.
+    None,
+    /// SHA-256 in the signature, which every S3 server checks.
+    #[default]
+    Sha256,
+    /// CRC-64/NVME in a header of its own, which takes less CPU; older servers ignore it.
+    Crc64nvme,
+}
+
+/// Options of a store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectOptions {
+    /// `http://` or `https://` and a host; empty: the store's own, or what the environment says.
+    pub endpoints: Vec<String>,
+    /// Distribution of the requests over the endpoints.
+    pub balance: Balance,
+    /// The bucket's region; none: what the environment or the profile says, else us-east-1.
+    pub region: Option<String>,
+    /// Where the bucket's name goes.
+    pub path_style: PathStyle,
+    /// Profile of the shared credentials file; none: the environment's credentials come first.
+    pub profile: Option<String>,
+    /// Send requests without a signature.
+    pub anonymous: bool,
+    /// Certificates (PEM) that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Requests in flight, 1 to 1,024.
+    pub concurrency: u32,
+    /// Times that a request is repeated before it counts as failed, 0 to 100.
+    pub retries: u32,
+    /// Longest that one attempt may take.
+    pub timeout: Duration,
+    /// Longest that a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// Checksum of the bytes.
+    pub checksum: Checksum,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> ObjectOptions {
+        ObjectOptions {
+            endpoints: Vec::new(),
+            balance: Balance::default(),
+            region: None,
+            path_style: PathStyle::default(),
+            profile: None,
+            anonymous: false,
+            ca_file: None,
+            concurrency: 64,
+            retries: 10,
+            timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            checksum: Checksum::default(),
+        }
+    }
+}
+
+impl ObjectOptions {
+    /// Whether all of it can be meant.
+    ///
+    /// # Errors
+    /// Each thing that is wrong, with the flag.
+    pub fn check(&self) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        for endpoint in &self.endpoints {
+            if let Err(what) = check_endpoint(endpoint) {
+                wrong.push(what);
+            }
+        }
+        if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
+            let what = format!("is {}: choose 1 to {CONCURRENCY_MAX}", self.concurrency);
+            wrong.push(format!("--object-concurrency {what}"));
+        }
+        if self.retries > RETRIES_MAX {
+            let what = format!("is {}: choose 0 to {RETRIES_MAX}", self.retries);
+            wrong.push(format!("--object-retries {what}"));
+        }
+        for (flag, time) in
+            [("--object-timeout", self.timeout), ("--object-connect-timeout", self.connect_timeout)]
+        {
+            if time.is_zero() || time > Duration::from_secs(TIMEOUT_S_MAX.into()) {
+                wrong.push(format!("{flag} is {} s: choose 1 to {TIMEOUT_S_MAX}", time.as_secs()));
+            }
+        }
+        if self.anonymous && self.profile.is_some() {
+            let what = "--object-anonymous sends no credentials: leave --object-profile out";
+            wrong.push(what.to_owned());
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
+fn check_endpoint(endpoint: &str) -> Result<(), String> {
+    let how = "--object-endpoint is http:// or https://, a host and perhaps a port, such as \
+               http://127.0.0.1:9000";
+    let host = endpoint.strip_prefix("https://").or_else(|| endpoint.strip_prefix("http://"));
+    match host.map(|host| host.trim_end_matches('/')) {
+        Some(host) if host.contains('@') => {
+            Err(format!("{how}; credentials are given in the environment or in a profile"))
+        }
+        Some(host) if !host.is_empty() && !host.contains(['/', '?', '#', ' ']) => Ok(()),
+        _ => Err(format!("{how}; not {endpoint:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_can_be_meant() {
+        assert_eq!(ObjectOptions::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_said_at_once() {
+        let options = ObjectOptions {
+            endpoints: vec!["127.0.0.1:9000".into(), "http://a:b@host".into()],
+            concurrency: 0,
+            retries: 101,
+            timeout: Duration::ZERO,
+            anonymous: true,
+            profile: Some("p".into()),
+            ..ObjectOptions::default()
+        };
+        let told = options.check().unwrap_err();
+        for word in [
+            "127.0.0.1:9000",
+            "--object-concurrency",
+            "--object-retries",
+            "--object-timeout",
+            "--object-anonymous",
+        ] {
+            assert!(told.contains(word), "{word}: {told}");
+        }
+        assert!(!told.contains("a:b@"), "{told}");
+    }
+}

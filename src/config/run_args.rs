@@ -1,0 +1,36 @@
+//! Settings as a command line gives them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{InputError, Options, Preset};
+
+/// Arguments of the command `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunArgs {
+    /// YAML file with settings; flags on the command line take precedence
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Settings of a published invocation, such as llama3.1-8b-stress; flags on the command line
+    /// take precedence, and `list` shows all presets
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// The settings that flags give; those not typed are absent.
+    #[command(flatten)]
+    pub options: Options,
+}
+
+impl RunArgs {
+    /// Settings from the command line: the flags, and below them the preset.
+    ///
+    /// # Errors
+    /// There is no such preset.
+    pub fn typed(&self) -> Result<Options, InputError> {
+        let options = self.options.clone();
+        match &self.preset {
+            Some(name) => Ok(options.over(Preset::by_name(name)?.options())),
+            None => Ok(options),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A finding: one sentence about a run, with the computation behind it.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::rank::Figure;
+use super::report::path_as_text;
+
+/// Subject of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema, serde::Deserialize))]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Bytes counted after the time by which they are divided.
+    CountedAfterTheRun,
+    /// Requests that took longer than the run.
+    LatencyBeyondTheRun,
+    /// A reported rate that is not the file's own bytes by its own time.
+    RateIsNotBytesByTime,
+    /// Figures of one file of which only one can be true.
+    ContradictsItself,
+    /// Ranks without a file, or with one that can't be read.
+    LostRanks,
+    /// Several result files of one rank.
+    SeveralFilesOfARank,
+    /// Ranks whose entries never reached storage.
+    RanksWithoutStorage,
+    /// Trials that differ.
+    TrialSpread,
+    /// A published figure that the rank files do not give.
+    SummaryDiffers,
+    /// Libraries preloaded by the recorded command.
+    PreloadedLibraries,
+    /// Parameters of the recorded command that differ from the option's.
+    ChangedParameters,
+    /// fsync in less time than any drive takes.
+    FsyncTooFast,
+    /// More bytes than the kernel counted.
+    MoreThanTheKernelCounted,
+    /// Rate by the kernel's counters over the time in which they moved.
+    RateByTheKernel,
+    /// More than the drive's given specification.
+    AboveTheDrive,
+    /// Figures that can't be, taken as unknown.
+    ImpossibleFigures,
+    /// Classes of requests that missed their target.
+    TargetsMissed,
+    /// The result's own criteria of storage health, not met.
+    HealthFailed,
+    /// Results of simulated runs, in which no drive moved a byte.
+    Simulated,
+    /// Runs that a signal ended early.
+    Interrupted,
+    /// Requests that ended with a failed step.
+    RequestsFailed,
+    /// Blocks that were read back wrong.
+    BlocksBad,
+}
+
+impl Kind {
+    /// A short title for the kind of finding, in lower case, which stands above it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Kind::CountedAfterTheRun => "bytes counted after the run's time",
+            Kind::LatencyBeyondTheRun => "requests longer than the run",
+            Kind::RateIsNotBytesByTime => "a rate that is not bytes by time",
+            Kind::ContradictsItself => "a result that contradicts itself",
+            Kind::LostRanks => "lost ranks",
+            Kind::SeveralFilesOfARank => "several files of a rank",
+            Kind::RanksWithoutStorage => "ranks that never touched storage",
+            Kind::TrialSpread => "trials that differ",
+            Kind::SummaryDiffers => "a summary that its ranks do not give",
+            Kind::PreloadedLibraries => "preloaded libraries",
+            Kind::ChangedParameters => "changed parameters",
+            Kind::FsyncTooFast => "fsync times that no drive has",
+            Kind::MoreThanTheKernelCounted => "more than the kernel counted",
+            Kind::RateByTheKernel => "the rate by the kernel's counters",
+            Kind::AboveTheDrive => "more than the drive's specification",
+            Kind::ImpossibleFigures => "figures that can't be",
+            Kind::TargetsMissed => "latency targets missed",
+            Kind::HealthFailed => "storage health failed",
+            Kind::Simulated => "simulated results",
+            Kind::Interrupted => "interrupted runs",
+            Kind::RequestsFailed => "requests that failed",
+            Kind::BlocksBad => "blocks that were read back wrong",
+        }
+    }
+}
+
+/// Whether a finding puts a figure in question, or only adds what a reader should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// A figure, or a part of it, is in question.
+    Finding,
+    /// Nothing is in question.
+    Note,
+}
+
+/// A value of an input.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Value {
+    /// A number, in the input's unit.
+    Number(f64),
+    /// A text, as the file has it.
+    Text(String),
+}
+
+/// Something that a finding was computed from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Input {
+    /// The file that the value was read from.
+    #[serde(serialize_with = "path_as_text")]
+    pub file: PathBuf,
+    /// Its JSON key with dots between the names, or what was read of a log.
+    pub key: String,
+    /// The value, a number or a text, as it was read or computed.
+    pub value: Value,
+    /// Its unit; empty for counts, shares and texts.
+    pub unit: &'static str,
+}
+
+impl Input {
+    pub(super) fn number(
+        file: &std::path::Path,
+        key: impl Into<String>,
+        number: f64,
+        unit: &'static str,
+    ) -> Input {
+        Input { file: file.to_owned(), key: key.into(), value: Value::Number(number), unit }
+    }
+
+    pub(super) fn text(
+        file: &std::path::Path,
+        key: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Input {
+        let value = Value::Text(text.into());
+        Input { file: file.to_owned(), key: key.into(), value, unit: "" }
+    }
+
+    pub(super) fn of(file: &std::path::Path, figure: Figure, unit: &'static str) -> Input {
+        Input::number(file, figure.key, figure.value, unit)
+    }
+}
+
+/// Something in published results that calls a figure into question, or is worth knowing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Finding {
+    /// Subject of the finding.
+    pub kind: Kind,
+    /// Whether a figure is in question.
+    pub level: Level,
+    /// Share of the headline (or of what the finding is about) that is in question; 0 for none.
+    pub weight: f64,
+    /// Quantity of which the weight is a share.
+    pub weight_is: &'static str,
+    /// The directory of the run that the finding is about.
+    #[serde(serialize_with = "path_as_text")]
+    pub run: PathBuf,
+    /// The option, or the file of a single result; none: of the whole run.
+    pub group: Option<String>,
+    /// Finding, as one or more full sentences.
+    pub sentence: String,
+    /// Formula of the result.
+    pub formula: String,
+    /// Inputs of the formula.
+    pub inputs: Vec<Input>,
+    /// Result of the formula.
+    pub result: Option<f64>,
+    /// Its lower bound, where it is one of two.
+    pub at_least: Option<f64>,
+    /// The upper bound of the result, where it is one of two.
+    pub at_most: Option<f64>,
+    /// Unit of the three; empty for counts and shares.
+    pub unit: &'static str,
+}
+
+/// Weighed findings before notes, the heaviest first; alike ones in the order of runs.
+pub(super) fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        let weight = b.weight.total_cmp(&a.weight);
+        let place = || (&a.run, &a.group, a.kind).cmp(&(&b.run, &b.group, b.kind));
+        a.level.cmp(&b.level).then(weight).then_with(place)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+
+    use super::*;
+
+    #[test]
+    fn the_page_lists_every_kind_of_finding() {
+        let schema = serde_json::Value::from(schema_for!(Kind));
+        let kinds: Vec<Kind> = schema["oneOf"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|kind| serde_json::from_value(kind["const"].clone()).unwrap())
+            .collect();
+        assert!(kinds.contains(&Kind::BlocksBad) && kinds.len() > 20, "{kinds:?}");
+        let page = include_str!("README.md");
+        let (_, list) = page.split_once("It looks for: ").unwrap();
+        let list = list.lines().next().unwrap();
+        for kind in kinds {
+            assert!(list.contains(kind.title()), "the page's list lacks {:?}", kind.title());
+        }
+    }
+}

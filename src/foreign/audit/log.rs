@@ -1,0 +1,193 @@
+//! The times that a trial's log tells: when each rank's benchmark began, and when its results were
+//! saved. Lines are read one by one; what is too long is cut.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use ringfall_host::open_plain;
+
+/// Bytes of a log that are read: days of warnings.
+const LOG_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a line that are kept.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+/// Ranks of a trial.
+const SAVED_MAX: usize = 100_000;
+/// Bytes of a path (PATH_MAX).
+const PATH_BYTES_MAX: usize = 4096;
+/// The reference's words when it has begun, and when it is done.
+const BEGUN: &str = "noise buffer";
+const SAVED: &str = "Results saved to ";
+/// Places of `2026-07-12 18:21:12`.
+const STAMP_LENGTH: usize = 19;
+
+/// Facts read from a log; times in seconds of the clock that wrote it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Log {
+    pub(super) file: PathBuf,
+    /// The first line of a beginning, and how many there are: one a rank.
+    pub(super) begun: Option<i64>,
+    pub(super) begun_count: u32,
+    /// When each file of results was saved, by the last part of its path and the rank's directory.
+    pub(super) saved: BTreeMap<String, i64>,
+}
+
+impl Log {
+    /// Reads a log.
+    ///
+    /// # Errors
+    /// Returns the error of the file system.
+    pub(super) fn read(path: &Path) -> std::io::Result<Log> {
+        let log = Log::parse(BufReader::new(open_plain(path)?.take(LOG_BYTES_MAX)))?;
+        Ok(Log { file: path.to_owned(), ..log })
+    }
+
+    fn parse(mut source: impl BufRead) -> std::io::Result<Log> {
+        let mut log = Log::default();
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+            if read == 0 {
+                return Ok(log);
+            }
+            log.line(&String::from_utf8_lossy(&line));
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        if let Some(at) = line.find(BEGUN) {
+            if let Some(time) = last_time(&line[..at]) {
+                self.begun = Some(self.begun.map_or(time, |first| first.min(time)));
+                self.begun_count = self.begun_count.saturating_add(1);
+            }
+        } else if let Some(at) = line.find(SAVED) {
+            let (Some(time), file) = (last_time(&line[..at]), line[at + SAVED.len()..].trim())
+            else {
+                return;
+            };
+            if self.saved.len() < SAVED_MAX && file.len() <= PATH_BYTES_MAX {
+                self.saved.insert(key(Path::new(file)), time);
+            }
+        }
+    }
+
+    /// When this file was saved.
+    pub(super) fn saved_at(&self, file: &Path) -> Option<i64> {
+        self.saved.get(&key(file)).copied()
+    }
+}
+
+/// A file by its own name and that of its directory, `rank_0/kvcache_results_x.json`: the tree was
+/// copied from elsewhere since.
+fn key(file: &Path) -> String {
+    let name = |path: Option<&Path>| {
+        let name = path.and_then(Path::file_name).unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    format!("{}/{}", name(file.parent()), name(Some(file)))
+}
+
+/// The time of `kvcache_results_20260712_182112.json`, s: when the wrapper of the rank was started.
+pub(super) fn time_of_name(file: &Path) -> Option<i64> {
+    let name = file.file_stem()?.to_str()?.strip_prefix("kvcache_results_")?;
+    let (date, time) = name.split_once('_')?;
+    if date.len() != 8 || time.len() != 6 || !date.is_ascii() || !time.is_ascii() {
+        return None;
+    }
+    let text = format!(
+        "{}-{}-{} {}:{}:{}",
+        &date[..4],
+        &date[4..6],
+        &date[6..],
+        &time[..2],
+        &time[2..4],
+        &time[4..]
+    );
+    parsed(text.as_bytes())
+}
+
+/// The last time in a text.
+fn last_time(text: &str) -> Option<i64> {
+    text.as_bytes().windows(STAMP_LENGTH).rev().find_map(parsed)
+}
+
+/// Seconds since 1970, if local time were UTC: only differences within one log are used.
+fn parsed(stamp: &[u8]) -> Option<i64> {
+    let shape = b"dddd-dd-dd dd:dd:dd";
+    if stamp.len() != shape.len() {
+        return None;
+    }
+    let fits = stamp.iter().zip(shape).all(|(&byte, &wanted)| match wanted {
+        b'd' => byte.is_ascii_digit(),
+        b' ' => byte == b' ' || byte == b'T',
+        other => byte == other,
+    });
+    let part = |from: usize, to: usize| -> Option<i64> {
+        std::str::from_utf8(&stamp[from..to]).ok()?.parse().ok()
+    };
+    if !fits {
+        return None;
+    }
+    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    let (hour, minute, second) = (part(11, 13)?, part(14, 16)?, part(17, 19)?);
+    let is_time = (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60;
+    is_time.then(|| days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+/// Days since 1970-01-01 (Howard Hinnant, "chrono-compatible low-level date algorithms"): years
+/// begin in March, so that the leap day is a year's last. days(1970, 3, 1) is 59.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        assert_eq!((days(1970, 1, 1), days(1970, 3, 1), days(2026, 7, 12)), (0, 59, 20_646));
+        let last = parsed(b"2024-02-29 23:59:59").unwrap();
+        assert_eq!(parsed(b"2024-03-01 00:00:00"), Some(last + 1));
+        assert_eq!(parsed(b"2026-13-01 00:00:00"), None);
+    }
+
+    #[test]
+    fn a_log_tells_when_ranks_began_and_were_saved() {
+        let text = "junk\n\
+            [1,0]<stderr>:2026-07-12 18:22:43 - kv_cache.cache - INFO - Pre-generating 256MiB \
+            noise buffer...\n2026-07-12 18:29:14,120 - kv_cache.cli - INFO - Results saved to \
+            /r/option_1/trial_0/rank_0/kvcache_results_20260712_182112.json\nnoise buffer\n";
+        let log = Log::parse(text.as_bytes()).unwrap();
+        let file = Path::new("/elsewhere/rank_0/kvcache_results_20260712_182112.json");
+        assert_eq!(log.saved_at(file).unwrap() - log.begun.unwrap(), 391);
+        assert_eq!((log.begun_count, log.saved.len()), (1, 1));
+        // The wrapper waits 90 s before it begins.
+        assert_eq!(log.begun.unwrap() - time_of_name(file).unwrap(), 91);
+        assert_eq!(log.saved_at(Path::new("/elsewhere/rank_1/x.json")), None);
+    }
+
+    #[test]
+    fn a_pointer_of_git_lfs_is_named() {
+        let path = std::env::temp_dir().join(format!("ringfall-audit-{}.log", std::process::id()));
+        std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid x\n").unwrap();
+        let why = Log::read(&path).err().map(|error| error.to_string());
+        std::fs::remove_file(&path).unwrap();
+        assert!(why.as_ref().is_some_and(|why| why.contains("a Git LFS pointer")), "{why:?}");
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_read_in_pieces() {
+        let text = "x".repeat(100_000) + "\n2026-07-12 18:22:43 noise buffer";
+        assert_eq!(Log::parse(text.as_bytes()).unwrap().begun_count, 1);
+    }
+}

@@ -1,0 +1,331 @@
+//! One rank file: the figures that an audit needs, each with its key, and those that can't be.
+
+use std::path::{Path, PathBuf};
+
+use super::json::{Flat, Numbers, Scalar, Shape, read};
+use super::span::{FromLog, Span};
+use ringfall_model::document::{Contradiction, ResultFile, contradictions};
+
+/// The quality-of-service classes of a result.
+pub(super) const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];
+/// Keys that are read from a rank file.
+const WANTED: &[&str] = &[
+    "summary.total_requests",
+    "summary.elapsed_time",
+    "summary.avg_throughput_tokens_per_sec",
+    "summary.storage_throughput_tokens_per_sec",
+    "summary.end_to_end_latency_ms",
+    "summary.storage_io_latency_ms",
+    "summary.cache_stats",
+    "summary.qos_metrics",
+    "end_to_end_latencies",
+    "ringfall.schema_version",
+    "ringfall.merged",
+    "ringfall.window",
+    "ringfall.config.storage_capacity_bytes",
+    "ringfall.simulation.device",
+    "ringfall.errors.requests_failed",
+    "ringfall.verify.blocks_bad",
+    "ringfall.device.kernel",
+    "ringfall.device.engine_read_bytes",
+    "ringfall.device.engine_write_bytes",
+];
+/// Most that a count, a time or a rate can be; more is a damaged file.
+const FIGURE_MAX: f64 = 1e15;
+/// Least time by which is divided, s: no run is shorter.
+const TIME_MIN_S: f64 = 0.001;
+/// Figures that can't be which are named, of each file.
+const ODD_MAX: usize = 20;
+
+/// A figure and the key that it has in its file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Figure {
+    pub(super) key: &'static str,
+    pub(super) value: f64,
+}
+
+/// A figure, if the file has it.
+pub(super) type Known = Option<Figure>;
+
+/// The value of a figure.
+pub(super) fn value(figure: Known) -> Option<f64> {
+    figure.map(|figure| figure.value)
+}
+
+/// A figure that can't be, and is taken as unknown.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Odd {
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// Compliance of a class of requests with its target.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Qos {
+    pub(super) requests: f64,
+    /// Share of the requests within their target, 0 to 1.
+    pub(super) compliance: f64,
+    pub(super) is_met: bool,
+}
+
+/// Bytes by the two counts in a result of ours: the engine's and the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Counted {
+    pub(super) engine: [Figure; 2],
+    pub(super) kernel: [Figure; 2],
+}
+
+/// The figures of one rank file.
+#[derive(Clone, Debug)]
+pub(super) struct Rank {
+    /// The file, as it is shown.
+    pub(super) file: PathBuf,
+    pub(super) index: u32,
+    pub(super) requests: Known,
+    pub(super) elapsed_s: Known,
+    pub(super) read_gib: Known,
+    pub(super) write_gib: Known,
+    pub(super) read_gib_per_s: Known,
+    pub(super) write_gib_per_s: Known,
+    pub(super) tokens_per_s: Known,
+    pub(super) storage_tokens_per_s: Known,
+    /// P50, P95 and P99 of whole requests, ms.
+    pub(super) request_ms: [Known; 3],
+    /// The slowest request, s; its key says where.
+    pub(super) slowest_s: Known,
+    pub(super) storage_io_p95_ms: Known,
+    pub(super) storage_read_p95_ms: Known,
+    pub(super) read_device_p95_ms: Known,
+    pub(super) fsync_ms: [Known; 2],
+    pub(super) prefill_writes: Known,
+    pub(super) storage_entries: Known,
+    /// `PASS` or `FAIL`, as the file says.
+    pub(super) health: Option<String>,
+    pub(super) qos: [Option<Qos>; 3],
+    /// Whether ringfall made it: its bytes are those of its window alone.
+    pub(super) is_ours: bool,
+    pub(super) counted: Option<Counted>,
+    /// Whether the result says that the run had no storage tier (`--disable-storage`).
+    pub(super) is_without_storage_tier: bool,
+    /// Name of the simulated drive, where no drive moved a byte.
+    pub(super) simulated: Option<String>,
+    /// Whether a signal ended the run early.
+    pub(super) is_interrupted: bool,
+    pub(super) requests_failed: Known,
+    pub(super) blocks_bad: Known,
+    pub(super) odd: Vec<Odd>,
+    /// Figures of a result of ours that contradict each other.
+    pub(super) contradictions: Vec<Contradiction>,
+    /// Set when the trial's log is read.
+    pub(super) from_log: Option<FromLog>,
+}
+
+impl Rank {
+    /// Bounds on the time in which its bytes were counted.
+    pub(super) fn span(&self) -> Option<Span> {
+        let elapsed_s = self.elapsed_s?.value;
+        if self.is_ours {
+            return Some(Span { at_least_s: elapsed_s, at_most_s: Some(elapsed_s) });
+        }
+        let log_s = self.from_log.as_ref().map(|log| log.at_most_s);
+        Some(Span::of(elapsed_s, value(self.slowest_s), log_s))
+    }
+}
+
+/// Why a JSON file is not read as a rank's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotRead {
+    /// It is JSON of another kind.
+    Foreign,
+    /// It should be one; what is wrong.
+    Damaged(String),
+}
+
+/// Reads the rank file at `path`, which is shown as `file`.
+///
+/// # Errors
+/// It is no result, or a damaged one.
+pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, NotRead> {
+    let flat = read(path, WANTED).map_err(NotRead::Damaged)?;
+    match (flat.shape("summary"), flat.shape("summary.cache_stats")) {
+        (Some(Shape::Object), Some(Shape::Object)) => {}
+        (Some(Shape::Object), _) => {
+            let what = "its `summary` has no `cache_stats`, so it is not a result of the benchmark";
+            return Err(NotRead::Damaged(what.to_owned()));
+        }
+        _ if flat.shape("end_to_end_latencies").is_some() => {
+            let what = "it has no `summary`: no request was completed, or the run was ended";
+            return Err(NotRead::Damaged(what.to_owned()));
+        }
+        _ => return Err(NotRead::Foreign),
+    }
+    if flat.shape("ringfall.merged").is_some() {
+        let what = "it sums up several results; give those instead";
+        return Err(NotRead::Damaged(what.to_owned()));
+    }
+    let mut rank = rank(&flat, file, index);
+    // One that can't be read as a whole, as that of another layout's version, contradicts nothing.
+    if rank.is_ours
+        && let Ok(whole) = ResultFile::read(path)
+    {
+        rank.contradictions = contradictions(&whole.document);
+    }
+    Ok(rank)
+}
+
+/// Takes figures out of a file, and notes those that can't be.
+struct Taking<'a> {
+    flat: &'a Flat,
+    odd: Vec<Odd>,
+}
+
+impl Taking<'_> {
+    fn take(&mut self, key: &'static str) -> Known {
+        let value = match self.flat.scalar(key)? {
+            Scalar::Number(value) => *value,
+            Scalar::Null => return None,
+            other => {
+                self.note(key, format!("{other:?}"));
+                return None;
+            }
+        };
+        if (0.0..=FIGURE_MAX).contains(&value) {
+            return Some(Figure { key, value });
+        }
+        self.note(key, value.to_string());
+        None
+    }
+
+    /// A time by which is divided.
+    fn time(&mut self, key: &'static str) -> Known {
+        let figure = self.take(key)?;
+        if figure.value >= TIME_MIN_S {
+            return Some(figure);
+        }
+        self.note(key, figure.value.to_string());
+        None
+    }
+
+    fn note(&mut self, key: &str, value: String) {
+        if self.odd.len() < ODD_MAX {
+            self.odd.push(Odd { key: key.to_owned(), value });
+        }
+    }
+
+    /// The slowest request, s: the largest of the raw latencies, or of the classes' maxima.
+    fn slowest(&mut self) -> Known {
+        let raw = "end_to_end_latencies";
+        if let Some(Numbers { least, most, .. }) = self.flat.numbers(raw) {
+            if least >= 0.0 && most <= FIGURE_MAX {
+                return Some(Figure { key: raw, value: most });
+            }
+            self.note(raw, format!("{least} to {most}"));
+        }
+        let maxima = [
+            "summary.qos_metrics.interactive.latency_ms.max",
+            "summary.qos_metrics.responsive.latency_ms.max",
+            "summary.qos_metrics.batch.latency_ms.max",
+        ];
+        // The percentiles are interpolated between two requests, so the slowest is no faster.
+        let quantiles = [
+            "summary.end_to_end_latency_ms.p9999",
+            "summary.end_to_end_latency_ms.p999",
+            "summary.end_to_end_latency_ms.p99",
+            "summary.end_to_end_latency_ms.p95",
+        ];
+        let all = maxima.into_iter().chain(quantiles);
+        let all: Vec<Figure> = all.filter_map(|key| self.take(key)).collect();
+        let slowest = all.into_iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
+        Some(Figure { key: slowest.key, value: slowest.value / 1000.0 })
+    }
+
+    fn qos(&mut self, class: usize) -> Option<Qos> {
+        let (requests, compliance, met) = [
+            (
+                "summary.qos_metrics.interactive.total_requests",
+                "summary.qos_metrics.interactive.sla.compliance",
+                "summary.qos_metrics.interactive.sla.met",
+            ),
+            (
+                "summary.qos_metrics.responsive.total_requests",
+                "summary.qos_metrics.responsive.sla.compliance",
+                "summary.qos_metrics.responsive.sla.met",
+            ),
+            (
+                "summary.qos_metrics.batch.total_requests",
+                "summary.qos_metrics.batch.sla.compliance",
+                "summary.qos_metrics.batch.sla.met",
+            ),
+        ][class];
+        let requests = self.take(requests)?.value;
+        let compliance = self.take(compliance)?;
+        if compliance.value > 1.0 {
+            self.note(compliance.key, compliance.value.to_string());
+            return None;
+        }
+        Some(Qos { requests, compliance: compliance.value, is_met: self.flat.flag(met)? })
+    }
+
+    fn counted(&mut self) -> Option<Counted> {
+        Some(Counted {
+            engine: [
+                self.take("ringfall.device.engine_read_bytes")?,
+                self.take("ringfall.device.engine_write_bytes")?,
+            ],
+            kernel: [
+                self.take("ringfall.device.kernel.read_bytes")?,
+                self.take("ringfall.device.kernel.write_bytes")?,
+            ],
+        })
+    }
+}
+
+fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
+    let mut from = Taking { flat, odd: Vec::new() };
+    let is_ours = flat.number("ringfall.schema_version").is_some();
+    let capacity_bytes = flat.number("ringfall.config.storage_capacity_bytes");
+    let mut rank = Rank {
+        file,
+        index,
+        requests: from.take("summary.total_requests"),
+        elapsed_s: from.time("summary.elapsed_time"),
+        read_gib: from.take("summary.cache_stats.tier_storage_kv_bytes_read_gb"),
+        write_gib: from.take("summary.cache_stats.tier_storage_kv_bytes_written_gb"),
+        read_gib_per_s: from.take("summary.cache_stats.tier_storage_read_bandwidth_gbps"),
+        write_gib_per_s: from.take("summary.cache_stats.tier_storage_write_bandwidth_gbps"),
+        tokens_per_s: from.take("summary.avg_throughput_tokens_per_sec"),
+        storage_tokens_per_s: from.take("summary.storage_throughput_tokens_per_sec"),
+        request_ms: [
+            from.take("summary.end_to_end_latency_ms.p50"),
+            from.take("summary.end_to_end_latency_ms.p95"),
+            from.take("summary.end_to_end_latency_ms.p99"),
+        ],
+        slowest_s: from.slowest(),
+        storage_io_p95_ms: from.take("summary.storage_io_latency_ms.p95"),
+        storage_read_p95_ms: from.take("summary.cache_stats.storage_read_p95_ms"),
+        read_device_p95_ms: from.take("summary.cache_stats.storage_read_device_p95_ms"),
+        fsync_ms: [
+            from.take("summary.cache_stats.storage_write_device_p50_ms"),
+            from.take("summary.cache_stats.storage_write_device_p95_ms"),
+        ],
+        prefill_writes: from.take("summary.cache_stats.prefill_writes"),
+        storage_entries: from.take("summary.cache_stats.storage_entries"),
+        health: flat.text("summary.cache_stats.storage_health.overall_status").map(str::to_owned),
+        qos: [0, 1, 2].map(|class| from.qos(class)),
+        is_ours,
+        counted: if is_ours { from.counted() } else { None },
+        is_without_storage_tier: capacity_bytes == Some(0.0),
+        simulated: flat.text("ringfall.simulation.device").map(str::to_owned),
+        is_interrupted: flat.flag("ringfall.window.interrupted") == Some(true),
+        requests_failed: from.take("ringfall.errors.requests_failed"),
+        blocks_bad: from.take("ringfall.verify.blocks_bad"),
+        odd: Vec::new(),
+        contradictions: Vec::new(),
+        from_log: None,
+    };
+    if is_ours && rank.elapsed_s.is_none() {
+        rank.elapsed_s = from.time("ringfall.window.seconds");
+    }
+    rank.odd = from.odd;
+    rank
+}

@@ -1,0 +1,178 @@
+//! Ctrl-C, SIGTERM, and SIGHUP of a terminal that went away: the first ends the run early, the
+//! second ends the process, and what it would leave behind is deleted or named.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+pub use ringfall_core::held::Leftover;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::Exit;
+use crate::{escape, outlet, stderr};
+
+/// Signals that come so soon after the first are taken for the same: a terminal tells every process
+/// of a job, and a wrapper (`timeout`, `mpirun`) passes on what it was told. Far longer than that
+/// takes, and shorter than somebody takes who has seen that the first was not enough.
+const SAME_WITHIN: Duration = Duration::from_millis(250);
+/// Longest wait of the second signal for files to be deleted, and again for messages to be written:
+/// a device or a terminal may not answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Set by the first signal.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+/// As long as they are held.
+static LEFTOVERS: Mutex<Vec<Weak<dyn Leftover>>> = Mutex::new(Vec::new());
+/// The handlers are installed once.
+static INSTALLED: Mutex<Option<Interrupt>> = Mutex::new(None);
+
+impl Interrupt {
+    /// Installs the handlers, and starts the thread that counts the signals.
+    ///
+    /// # Errors
+    /// When the kernel refuses a handler or the thread.
+    pub fn install() -> std::io::Result<Interrupt> {
+        let mut installed = lock(&INSTALLED);
+        if let Some(interrupt) = &*installed {
+            return Ok(interrupt.clone());
+        }
+        let flag = Arc::new(AtomicBool::new(false));
+        // `nohup` means it.
+        let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        let signals: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hang_up).collect();
+        for signal in &signals {
+            signal_hook::flag::register(*signal, Arc::clone(&flag))?;
+        }
+        let mut told = Signals::new(&signals)?;
+        let count = move || {
+            let mut first = None;
+            for _signal in told.forever() {
+                if first.get_or_insert_with(Instant::now).elapsed() > SAME_WITHIN {
+                    leave();
+                }
+            }
+        };
+        std::thread::Builder::new().name("ringfall-signal".to_owned()).spawn(count)?;
+        outlet::heed(Arc::clone(&flag));
+        Ok(installed.insert(Interrupt(flag)).clone())
+    }
+
+    /// Whether a signal came.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Has the second signal delete these files, if they are still held then.
+pub fn leave_nothing_of(files: Weak<dyn Leftover>) {
+    let mut all = lock(&LEFTOVERS);
+    all.retain(|other| other.strong_count() > 0);
+    all.push(files);
+}
+
+/// Ends the process at once. A device that does not answer is not waited for, and neither is a
+/// reader.
+fn leave() -> ! {
+    let held: Vec<Arc<dyn Leftover>> = lock(&LEFTOVERS).iter().filter_map(Weak::upgrade).collect();
+    let all: Vec<PathBuf> = held.iter().flat_map(|files| files.paths()).collect();
+    let left = beside(move || {
+        held.iter().for_each(|files| files.remove());
+        held.iter().flat_map(|files| files.left()).collect()
+    });
+    let left = left.recv_timeout(PATIENCE).unwrap_or(all);
+    stderr::tell(format_args!("{}", told(&left)));
+    outlet::flush(PATIENCE);
+    signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))
+}
+
+fn told(left: &[PathBuf]) -> String {
+    let ended = "error: a second signal ended the process at once; results that were not written \
+                 yet are lost";
+    if left.is_empty() {
+        return ended.to_owned();
+    }
+    let paths: Vec<String> = left.iter().map(|path| escape::terminal_path(path)).collect();
+    format!(
+        "{ended}, and {} could not be deleted in time: the next run in that directory deletes what \
+         is left there, or delete it by hand",
+        paths.join(", ")
+    )
+}
+
+/// Runs `work` on a thread of its own, for which nobody needs to wait, and returns its result
+/// through a channel.
+fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (sender, receiver) = channel();
+    let work = move || {
+        // Nobody hears it any more when it took too long.
+        let _heard = sender.send(work());
+    };
+    // Without a thread nothing is sent, which counts as too late.
+    let _started = std::thread::Builder::new().spawn(work);
+    receiver
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics in between; if it did, it would still be whole.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the process was started with that signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & 1 << (signal - 1) != 0
+}
+
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail, as one beyond the disk does,
+/// instead of ending the process.
+///
+/// # Errors
+/// When the kernel refuses a handler.
+pub fn fail_at_the_limit_of_file_sizes() -> std::io::Result<()> {
+    // Nobody looks at the flag: the write that failed tells.
+    signal_hook::flag::register(rustix::process::Signal::XFSZ.as_raw(), Arc::default()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_named_in_one_line_whatever_its_name() {
+        assert!(told(&[]).ends_with("results that were not written yet are lost"));
+        let line = told(&["/a/ringfall.kv".into(), "/b\n\u{1b}[31m/x.tmp".into()]);
+        assert!(line.contains("/a/ringfall.kv, ") && line.contains("/x.tmp could not"), "{line}");
+        assert!(!line.contains(['\n', '\u{1b}']), "{line}");
+    }
+
+    #[test]
+    fn files_that_nobody_holds_any_more_are_nobody_s_to_delete() {
+        struct Held;
+        impl Leftover for Held {
+            fn remove(&self) {}
+            fn left(&self) -> Vec<PathBuf> {
+                Vec::new()
+            }
+            fn paths(&self) -> Vec<PathBuf> {
+                Vec::new()
+            }
+        }
+        let files: Vec<Arc<dyn Leftover>> = (0..3).map(|_| Arc::new(Held) as _).collect();
+        let weak: Vec<Weak<dyn Leftover>> = files.iter().map(Arc::downgrade).collect();
+        weak.iter().cloned().for_each(leave_nothing_of);
+        drop(files);
+        leave_nothing_of(Weak::<Held>::new());
+        let is_kept = |one: &Weak<dyn Leftover>| {
+            lock(&LEFTOVERS).iter().any(|other| Weak::ptr_eq(one, other))
+        };
+        assert!(!weak.iter().any(is_kept));
+    }
+}

@@ -1,0 +1,515 @@
+//! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
+
+use jiff::Timestamp;
+use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::figure;
+use crate::figures::figure::{Fact, Same, Sum, shapes};
+use crate::figures::list::Rows;
+use crate::figures::merge::figures;
+use crate::saturation::Bound;
+use crate::sla::CLASS_NAMES;
+use crate::{RunResult, saturation};
+use ringfall_host::counted;
+
+const GIB: f64 = (1u64 << 30) as f64;
+
+shapes!(UslReport, Broke);
+
+/// One step of the autoscaler: a number of users that was held, and what was done next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct AutoscalingRow {
+    /// End of the step's window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`.
+    /// Differs from the reference, which has local time without a zone.
+    pub timestamp: String,
+    /// Mode of the autoscaler: `qos`, `slo` or `capacity`. Differs from the reference, whose mode
+    /// `qos` judges by other figures (`saturation_level`) and which has no mode `slo`.
+    pub mode: Fact<String>,
+    /// Action taken next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
+    /// which has no row for `hold`.
+    pub action: Fact<String>,
+    /// Number of users in this step. Differs from the reference, which has the number of the next
+    /// step here.
+    pub users: Fact<u32>,
+    /// Saturation of the storage tier: the larger of two figures. One is the P95 of the time that
+    /// the device took for an entry divided by its target (for reads or for writes, whichever is
+    /// larger, at most 1), times the storage throughput divided by the highest of all steps with as
+    /// many users or fewer. The other is the number of entries that waited for the device, or of
+    /// requests that waited to be served, divided by the target for both. Differs from the
+    /// reference, whose figure is the P95 since the start divided by 100 ms, halved unless
+    /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
+    /// divided by its target.
+    pub saturation_level: Option<f64>,
+    /// 95th percentile of the latency of an entry read from storage in this step, ms; null without
+    /// reads. Differs from the reference, whose figure is of all reads since the start.
+    pub read_latency_p95_ms: Option<f64>,
+    /// 95th percentile of the latency of an entry written to storage in this step, ms; null without
+    /// writes. Differs from the reference, whose figure is of all writes since the start.
+    pub write_latency_p95_ms: Option<f64>,
+    /// Tokens generated per second in this step, tokens/s. Differs from the reference, whose figure
+    /// is the average since the start.
+    pub throughput_tokens_per_sec: Fact<f64>,
+    /// Tokens generated per second in the step with `peak_user_count` users, tokens/s; only in the
+    /// last row, in mode `capacity`. Differs from the reference, whose figure is the largest
+    /// average since the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_throughput_tokens_per_sec: Option<f64>,
+    /// Why the search ended; only in the last row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+figures! {
+/// Results of the autoscaler, under the reference's keys.
+pub struct AutoscalingSummary {
+    /// Number of users at the start of the search. Same definition as the reference's.
+    pub initial_users: Same<u32>,
+    /// Number of users that the search found, which is not the number at the end of the run
+    /// (`users` in the last row of `ringfall.timeline`): in mode `capacity` `peak_user_count`, in
+    /// the others `ringfall.autoscaler.qos_users`. Of an unfinished search they are those of the
+    /// steps that it made; without a step it is `initial_users`. Differs from the reference, whose
+    /// figure is the last number tried.
+    pub final_users: Same<u32>,
+    /// Number of times that the number of users was changed. Differs from the reference, which also
+    /// counts the row with which its search stops.
+    pub total_scale_events: Sum<usize>,
+    /// Smallest number of users that reaches 99 % of the peak throughput; only in mode `capacity`.
+    /// Differs from the reference, whose figure is the number of users when the average throughput
+    /// since the start last rose by more than 1 %.
+    #[serde(default, skip_serializing_if = "Same::is_unknown")]
+    pub peak_user_count: Same<u32>,
+    /// Tokens generated per second in the step with `peak_user_count` users, tokens/s; only in mode
+    /// `capacity`. Differs from the reference, whose figure is the largest average since the start.
+    #[serde(default, skip_serializing_if = "Same::is_unknown")]
+    pub peak_throughput_tokens_per_sec: Same<f64>,
+}
+}
+
+figures! {
+/// Results of the autoscaler, with every step of its search. In merged results, each of which made
+/// a search of its own, a finding is null unless all of them agree: findings of several searches do
+/// not add up.
+pub struct AutoscalerReport {
+    /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
+    pub mode: Same<String>,
+    /// Whether the search finished before the run ended and, in mode capacity, its curve confirms
+    /// the peak.
+    pub conclusive: Same<bool>,
+    /// Why the search ended.
+    pub reason: Same<String>,
+    /// Number of ranks whose users it changed together, by what all of them measured; null when it
+    /// decided for one process alone. Every number of users is then that of all ranks.
+    pub ranks: Same<u32>,
+    /// Mode capacity: highest storage throughput that can be sustained, GiB/s; where `conclusive`
+    /// is false that of the steps that were made, and more users might move more.
+    pub peak_gib_per_s: Same<f64>,
+    /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
+    pub peak_users: Same<u32>,
+    /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
+    /// several steps, when the throughput of those with `peak_users` or more is known to 5 %, when
+    /// requests finished with `peak_users`, and when no step moved more than the peak by over 3 %
+    /// and its own uncertainty. `reason` says what is missing.
+    pub peak_confirmed: Same<bool>,
+    /// Mode capacity: fit of the Universal Scalability Law to the curve.
+    pub usl: Same<UslReport>,
+    /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
+    /// slo: largest number of users for which every QoS class was within its target. 0: not even
+    /// the smallest number allowed was.
+    pub qos_users: Same<u32>,
+    /// Modes qos and slo: whether a longer window confirmed `qos_users`.
+    pub qos_confirmed: Same<bool>,
+    /// Modes qos and slo: what first broke its target with more users than `qos_users`.
+    pub qos_broke: Same<Broke>,
+    /// Modes qos and slo: why not even the smallest number of users was within the target, and what
+    /// would change that; null when some number was.
+    pub qos_none_because: Same<String>,
+    /// Every step of the search, in the order taken; of merged results, one search after the other.
+    pub curve: Rows<CurvePoint>,
+}
+}
+
+/// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct UslReport {
+    /// λ: storage throughput of one user alone, bytes/s.
+    pub lambda_bytes_per_s: Fact<f64>,
+    /// σ: contention, the share of the work that users do one after another.
+    pub sigma: Fact<f64>,
+    /// κ: coherency, the cost that each pair of users adds.
+    pub kappa: Fact<f64>,
+    /// Coefficient of determination (R²) of the fit over the measured points.
+    pub r_squared: Fact<f64>,
+    /// Number of users at the maximum of the fit; null when it has none.
+    pub peak_users: Option<f64>,
+}
+
+impl UslReport {
+    fn of(fit: UslFit) -> UslReport {
+        let UslFit { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users } = fit;
+        UslReport {
+            lambda_bytes_per_s: Fact::of(lambda_bytes_per_s),
+            sigma: Fact::of(sigma),
+            kappa: Fact::of(kappa),
+            r_squared: Fact::of(r_squared),
+            peak_users,
+        }
+    }
+
+    /// Throughput at a number of users by this fit, bytes/s; none where a figure of it is unknown.
+    #[must_use]
+    pub fn bytes_per_s(&self, users: f64) -> Option<f64> {
+        let pairs = users * (users - 1.0);
+        let divisor = 1.0 + self.sigma.known()? * (users - 1.0) + self.kappa.known()? * pairs;
+        Some(self.lambda_bytes_per_s.known()? * users / divisor)
+    }
+}
+
+/// Where the time of the requests went, as sums, s.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct TimeReport {
+    /// Time from the intended arrival to the start of serving, s.
+    pub queue_s: Fact<f64>,
+    /// Time in storage steps, including their waits for permits and for room, s.
+    pub storage_s: Fact<f64>,
+    /// Time spent waiting for generated tokens, s.
+    pub generation_s: Fact<f64>,
+    /// Time from the intended arrival to the end, s.
+    pub total_s: Fact<f64>,
+}
+
+impl TimeReport {
+    fn of(time: &TimeShares) -> TimeReport {
+        let seconds = |ns: u64| Fact::of(ns as f64 / 1e9);
+        TimeReport {
+            queue_s: seconds(time.queue_ns),
+            storage_s: seconds(time.storage_ns),
+            generation_s: seconds(time.generation_ns),
+            total_s: seconds(time.total_ns),
+        }
+    }
+}
+
+/// The first step that missed its target, and where the time of its requests went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Broke {
+    /// Number of users at which the target was first missed.
+    pub users: Fact<u32>,
+    /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
+    /// request ended.
+    pub class: Option<String>,
+    /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
+    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
+    pub part: Option<String>,
+    /// Saturation with that number of users, as defined for `saturation_level` in
+    /// `summary.autoscaling_stats`.
+    pub saturation: Option<f64>,
+    /// Where the requests spent most of their time: queue, storage or generation.
+    pub largest_part: Fact<String>,
+    /// Share of the requests' time that `largest_part` took, from 0 to 1.
+    pub largest_share: Fact<f64>,
+}
+
+impl Broke {
+    fn of(bound: &Bound<'_>) -> Broke {
+        let broke = bound.broke;
+        let class = match broke.part {
+            Some(Part::Class(class)) => Some(CLASS_NAMES[class].to_owned()),
+            _ => None,
+        };
+        Broke {
+            users: Fact::of(broke.users),
+            class,
+            part: broke.part.map(saturation::name),
+            saturation: broke.saturation,
+            largest_part: Fact::of(broke.largest_part.to_owned()),
+            largest_share: Fact::of(broke.largest_share),
+        }
+    }
+}
+
+/// One step of the autoscaler's search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct CurvePoint {
+    /// Number of users in this step.
+    pub users: Fact<u32>,
+    /// Length of the step's window, s.
+    pub window_s: Fact<f64>,
+    /// Whether throughput was steady in the window.
+    pub steady: Fact<bool>,
+    /// Storage throughput, reads and writes together, GiB/s.
+    pub gib_per_s: Fact<f64>,
+    /// Half the width of the 95 % confidence interval of the throughput, as a share of the
+    /// throughput.
+    pub uncertainty: Fact<f64>,
+    /// Tokens generated per second, tokens/s.
+    pub tokens_per_s: Fact<f64>,
+    /// Requests that finished per second, requests/s.
+    pub requests_per_s: Fact<f64>,
+    /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
+    pub read_ms: Option<[f64; 3]>,
+    /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
+    pub write_ms: Option<[f64; 3]>,
+    /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
+    /// null for a class without requests.
+    pub class_p95_ms: Fact<[Option<f64>; 3]>,
+    /// P95 of the time that the device took to read an entry, ms; null without reads.
+    pub read_device_p95_ms: Option<f64>,
+    /// P95 of the time that the device took to write an entry, demotions included, ms; null without
+    /// writes.
+    pub write_device_p95_ms: Option<f64>,
+    /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
+    /// or for a place in the queue.
+    pub entries_waiting: Fact<f64>,
+    /// Mean number of requests that waited to be served.
+    pub requests_waiting: Fact<f64>,
+    /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
+    pub saturation: Option<f64>,
+    /// Where the time of the requests went.
+    pub time: figure::Part<TimeReport>,
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn point(result: &StepResult) -> CurvePoint {
+    CurvePoint {
+        users: Fact::of(result.users),
+        window_s: Fact::of(result.window_s),
+        steady: Fact::of(result.steady),
+        gib_per_s: Fact::of(result.bytes_per_s / GIB),
+        uncertainty: Fact::of(result.uncertainty),
+        tokens_per_s: Fact::of(result.tokens_per_s),
+        requests_per_s: Fact::of(result.requests_per_s),
+        read_ms: result.read_ns.map(|three| three.map(ms)),
+        write_ms: result.write_ns.map(|three| three.map(ms)),
+        class_p95_ms: Fact::of(result.class_p95_ns.map(|p95| p95.map(ms))),
+        read_device_p95_ms: result.storage.read_device_p95_ns.map(ms),
+        write_device_p95_ms: result.storage.write_device_p95_ns.map(ms),
+        entries_waiting: Fact::of(result.storage.entries_waiting),
+        requests_waiting: Fact::of(result.storage.requests_waiting),
+        saturation: result.saturation,
+        time: figure::Part(TimeReport::of(&result.time)),
+    }
+}
+
+/// A mode as it stands in results.
+const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Qos => "qos",
+        Mode::Slo => "slo",
+        Mode::Capacity => "capacity",
+    }
+}
+
+/// Name of an action in results.
+const fn act_name(act: Act) -> &'static str {
+    match act {
+        Act::ScaleUp => "scale_up",
+        Act::ScaleDown => "scale_down",
+        Act::Hold => "hold",
+        Act::Stop => "stop",
+    }
+}
+
+/// A time since 1970 as ISO 8601 in UTC, to the microsecond.
+fn iso_8601(unix_s: f64) -> String {
+    // Rounded to the microsecond; the cast holds what is out of range to the type's ends.
+    let time = Timestamp::from_microsecond((unix_s.max(0.0) * 1e6).round() as i64);
+    time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
+}
+
+/// `summary.autoscaling_stats`; empty without an autoscaler.
+pub(crate) fn rows(result: &RunResult) -> Rows<AutoscalingRow> {
+    let Some(conclusion) = &result.autoscale else { return Rows::default() };
+    let mut end_s = result.window.start_unix_s;
+    let rows = conclusion.entries.iter().map(|entry| {
+        let step = &entry.result;
+        end_s += step.end_s;
+        let stopped = entry.act == Act::Stop;
+        AutoscalingRow {
+            timestamp: iso_8601(end_s),
+            mode: Fact::of(mode_name(conclusion.mode).to_owned()),
+            action: Fact::of(act_name(entry.act).to_owned()),
+            users: Fact::of(step.users),
+            saturation_level: step.saturation,
+            read_latency_p95_ms: step.read_ns.map(|three| ms(three[1])),
+            write_latency_p95_ms: step.write_ns.map(|three| ms(three[1])),
+            throughput_tokens_per_sec: Fact::of(step.tokens_per_s),
+            peak_throughput_tokens_per_sec: match &conclusion.answer {
+                Answer::Capacity(Some(answer)) if stopped => Some(answer.peak_tokens_per_s),
+                _ => None,
+            },
+            reason: stopped.then(|| conclusion.reason.clone()),
+        }
+    });
+    rows.collect()
+}
+
+/// `summary.autoscaling_summary`; none without an autoscaler.
+pub(crate) fn summary(result: &RunResult) -> Option<AutoscalingSummary> {
+    let conclusion = result.autoscale.as_ref()?;
+    let last = conclusion.entries.last().map(|entry| entry.result.users);
+    let changes = |entry: &&ringfall_workloads::autoscale::Entry| {
+        matches!(entry.act, Act::ScaleUp | Act::ScaleDown)
+    };
+    let capacity = match &conclusion.answer {
+        Answer::Capacity(answer) => answer.as_ref(),
+        Answer::Qos(_) => None,
+    };
+    let found = match &conclusion.answer {
+        Answer::Capacity(answer) => answer.as_ref().map(|answer| answer.peak_users),
+        Answer::Qos(answer) => last.map(|_| answer.users),
+    };
+    Some(AutoscalingSummary {
+        initial_users: Same::of(conclusion.initial_users),
+        final_users: Same::of(found.or(last).unwrap_or(conclusion.initial_users)),
+        total_scale_events: Sum::of(conclusion.entries.iter().filter(changes).count()),
+        peak_user_count: Same::maybe(capacity.map(|answer| answer.peak_users)),
+        peak_throughput_tokens_per_sec: Same::maybe(
+            capacity.map(|answer| answer.peak_tokens_per_s),
+        ),
+    })
+}
+
+/// `ringfall.autoscaler`; none without one.
+pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
+    let conclusion = result.autoscale.as_ref()?;
+    let (capacity, qos) = match &conclusion.answer {
+        Answer::Capacity(answer) => (answer.as_ref(), None),
+        Answer::Qos(answer) => (None, Some(answer)),
+    };
+    // A search without a step has found nothing, and not that no number of users will do.
+    let qos = qos.filter(|_| !conclusion.entries.is_empty());
+    Some(AutoscalerReport {
+        mode: Same::of(mode_name(conclusion.mode).to_owned()),
+        conclusive: Same::of(conclusion.conclusive),
+        reason: Same::of(conclusion.reason.clone()),
+        ranks: Same::maybe(result.plan.group_size()),
+        peak_gib_per_s: Same::maybe(capacity.map(|answer| answer.peak_bytes_per_s / GIB)),
+        peak_users: Same::maybe(capacity.map(|answer| answer.peak_users)),
+        peak_confirmed: Same::maybe(capacity.map(|_| conclusion.conclusive)),
+        usl: Same::maybe(capacity.and_then(|answer| answer.usl).map(UslReport::of)),
+        qos_users: Same::maybe(qos.map(|answer| answer.users)),
+        qos_confirmed: Same::maybe(qos.map(|answer| answer.confirmed)),
+        qos_broke: Same::maybe(Bound::of(result).map(|bound| Broke::of(&bound))),
+        qos_none_because: Same::maybe(saturation::why_none(result)),
+        curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
+    })
+}
+
+/// The autoscaler's lines of the summary, of label and text.
+pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
+    let (Some(conclusion), Some(report)) = (&result.autoscale, report(result)) else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    let steps = report.curve.len() as u64;
+    // Without a step there is neither an answer nor a doubt about it.
+    if steps == 0 {
+        return vec![("search", report.reason.to_string())];
+    }
+    let qos_users = report.qos_users.known();
+    match (report.peak_gib_per_s.known(), report.peak_users.known(), qos_users) {
+        (Some(peak), Some(users), _) => {
+            let users = counted(users.into(), "user");
+            let is_confirmed = report.peak_confirmed.known() == Some(true);
+            let doubt = if is_confirmed { "" } else { ", not confirmed" };
+            lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}{doubt}")));
+            if let Some(usl) = report.usl.as_ref()
+                && let (Some(sigma), Some(kappa), Some(r2)) =
+                    (usl.sigma.known(), usl.kappa.known(), usl.r_squared.known())
+            {
+                lines.push((
+                    "scalability",
+                    format!("contention {sigma:.4}, coherency {kappa:.6} (R² {r2:.3})"),
+                ));
+            }
+        }
+        (_, _, Some(users)) => {
+            let is_confirmed = report.qos_confirmed.known() == Some(true);
+            let doubt = if is_confirmed { "" } else { ", not confirmed" };
+            let what = match conclusion.mode {
+                Mode::Slo => "served in time",
+                _ => "within the target saturation of the storage tier",
+            };
+            lines.push(("capacity", format!("{} {what}{doubt}", counted(users.into(), "user"))));
+        }
+        _ => {}
+    }
+    if let Some(bound) = Bound::of(result) {
+        lines.push(("broke first", bound.what()));
+        if qos_users == Some(0) {
+            lines.push(("remedy", bound.remedy()));
+        }
+    }
+    lines.push(("search", format!("{}; {}", counted(steps, "step"), report.reason)));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfall_workloads::autoscale::{CapacityAnswer, Conclusion, Entry};
+
+    #[test]
+    fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
+        let mut result = crate::testing::nothing();
+        result.autoscale = Some(Conclusion {
+            mode: Mode::Qos,
+            initial_users: 4,
+            conclusive: false,
+            reason: "the run ended after 0 steps".to_owned(),
+            answer: Answer::Qos(ringfall_workloads::autoscale::QosAnswer {
+                users: 0,
+                confirmed: false,
+                broke: None,
+            }),
+            entries: Vec::new(),
+        });
+        assert_eq!(lines(&result), [("search", "the run ended after 0 steps".to_owned())]);
+        let report = report(&result).unwrap();
+        assert_eq!((report.qos_users.known(), report.qos_confirmed.known()), (None, None));
+        assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
+    }
+
+    #[test]
+    fn a_peak_of_a_search_that_is_not_conclusive_is_not_confirmed() {
+        let step = StepResult { users: 4, bytes_per_s: GIB, ..StepResult::default() };
+        let mut result = crate::testing::nothing();
+        for conclusive in [false, true] {
+            result.autoscale = Some(Conclusion {
+                mode: Mode::Capacity,
+                initial_users: 4,
+                conclusive,
+                reason: String::new(),
+                answer: Answer::Capacity(Some(CapacityAnswer {
+                    peak_bytes_per_s: GIB,
+                    peak_users: 4,
+                    peak_tokens_per_s: 1.0,
+                    usl: None,
+                    confirmed: true,
+                })),
+                entries: vec![Entry { result: step.clone(), act: Act::Stop }],
+            });
+            let (label, text) = lines(&result).swap_remove(0);
+            let want = if conclusive { "" } else { ", not confirmed" };
+            assert_eq!((label, text), ("peak", format!("1.00 GiB/s, reached with 4 users{want}")));
+            assert_eq!(report(&result).unwrap().peak_confirmed.known(), Some(conclusive));
+            // Not that of the last step.
+            assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
+        }
+    }
+
+    #[test]
+    fn times_are_iso_8601_to_the_microsecond() {
+        assert_eq!(iso_8601(1_738_367_999.25), "2025-01-31T23:59:59.250000+00:00");
+        assert_eq!(iso_8601(0.0), "1970-01-01T00:00:00.000000+00:00");
+    }
+}

@@ -1,0 +1,141 @@
+//! Queues that were full all the time, deeper than the drive needs: what they add is latency.
+
+use ringfall_core::facts::buffers_a_shard;
+use ringfall_core::metrics::Histogram;
+
+use super::RunResult;
+use crate::facts::DepthReason;
+
+/// A queue is full when, on average, this share of its places is in use.
+const FULL_SHARE: f64 = 0.8;
+/// It is deep when the median I/O takes this many times as long as the fastest: an I/O that finds a
+/// drive at rest is no slower than that.
+const QUEUED_TIMES: f64 = 8.0;
+
+/// I/Os that may be in flight, of all shards and drives together: places without a buffer are none.
+/// A simulated run has what the plan says of buffers on each drive, a real one on all together.
+pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
+    let plan = &result.plan;
+    let drives = result.drives.len().max(1) as u64;
+    let bytes = plan.io_buffer_bytes / if is_simulated { 1 } else { drives };
+    let io_bytes = u64::from(plan.io_size_bytes);
+    let depth = buffers_a_shard(bytes, plan.shards, io_bytes, result.depth());
+    u64::from(depth) * u64::from(plan.shards) * drives
+}
+
+/// Flag to try when the queue was deep: no search can run beside the autoscaler, and a search that
+/// was cut short needs more time rather than a second search.
+pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
+    match result.queue_depth.as_ref().map(|found| found.reason) {
+        _ if result.plan.autoscaler.is_some() => "--queue-depth",
+        None => "--queue-depth auto",
+        Some(DepthReason::NoAnswer) => "--queue-depth",
+        Some(_) => "--warmup",
+    }
+}
+
+/// Text of the warning about a deep queue that was always full; `None` where it was not, or where a
+/// search has chosen its depth.
+pub(super) fn told(result: &RunResult) -> Option<String> {
+    let found = result.queue_depth.as_ref().map(|found| found.reason);
+    if matches!(found, Some(DepthReason::Knee | DepthReason::StillRises))
+        || result.objects.is_some()
+    {
+        return None;
+    }
+    let queues = u64::from(result.plan.shards) * result.drives.len().max(1) as u64;
+    let places = places(result, result.simulation.is_some());
+    let is_single = places <= queues;
+    let places = places as f64;
+    let mut latency = result.engine.io_read.latency.clone();
+    latency.merge(&result.engine.io_write.latency);
+    let seconds = result.window.seconds;
+    if is_single || seconds <= 0.0 {
+        return None;
+    }
+    let ms = |quantile| latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e6);
+    let (fastest_ms, median_ms) = (fastest_ms(&latency)?, ms(0.5)?);
+    let in_flight = latency.sum_ns() as f64 / 1e9 / seconds;
+    let per_s = latency.count() as f64 / seconds;
+    let is_deep = in_flight >= FULL_SHARE * places && median_ms >= QUEUED_TIMES * fastest_ms;
+    is_deep.then(|| {
+        format!(
+            "the queue was full all the time, with {in_flight:.0} of {places:.0} I/Os in flight: a \
+             single I/O took {median_ms:.2} ms (P50), where the fastest took {fastest_ms:.2} ms. \
+             That is depth ÷ rate ({places:.0} ÷ {per_s:.0} per second = {:.2} ms): a smaller \
+             depth may reach the same bandwidth at less latency",
+            places / per_s * 1e3
+        )
+    })
+}
+
+fn fastest_ms(latency: &Histogram) -> Option<f64> {
+    let fastest_ns = latency.quantile_ns(0.0)?;
+    (fastest_ns > 0).then(|| fastest_ns as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{DepthFigures, DriveOutcome};
+    use crate::testing::nothing;
+    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
+
+    /// I/Os of which the first took `fastest_us` and the others `usual_us`, as many as fill that
+    /// many places.
+    fn run(places: u64, fastest_us: u64, usual_us: u64) -> RunResult {
+        let mut result = nothing();
+        let ios = (result.window.seconds * 1e6) as u64 * places / usual_us;
+        result.engine.io_read.latency.record(fastest_us * 1_000);
+        (1..ios).for_each(|_| result.engine.io_read.latency.record(usual_us * 1_000));
+        result
+    }
+
+    #[test]
+    fn a_queue_that_is_full_and_deep_is_told_with_littles_law() {
+        let full = run(128, 200, 20_000);
+        assert_eq!((full.plan.shards, full.plan.queue_depth), (2, 64));
+        let text = told(&full).unwrap();
+        for part in ["128 of 128", "20.0", "depth ÷ rate (128 ÷ 6400 per second = 20.00 ms)"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        // Half full; or full, of a drive that takes as long without a queue.
+        assert_eq!(told(&run(64, 200, 20_000)), None);
+        assert_eq!(told(&run(128, 4_000, 20_000)), None);
+        assert_eq!(told(&nothing()), None);
+        // Fewer buffers than places: those are full.
+        let mut small = run(16, 200, 20_000);
+        small.plan.io_buffer_bytes = 16 << 20;
+        assert!(told(&small).unwrap().contains("16 of 16"));
+        // As many bytes are for each drive where they are simulated, for both together elsewhere.
+        small.drives = vec![DriveOutcome::default(), DriveOutcome::default()];
+        assert_eq!([false, true].map(|simulated| places(&small, simulated)), [16, 32]);
+    }
+
+    #[test]
+    fn what_is_advised_can_be_done() {
+        let mut result = run(128, 200, 20_000);
+        assert_eq!(flag_to_try(&result), "--queue-depth auto");
+        let found = |reason| DepthFigures {
+            chosen: 64,
+            deepest: 64,
+            lacks_buffers: false,
+            queues: 2,
+            ranks: None,
+            reason,
+            steps: Vec::new(),
+            seconds: 20.0,
+        };
+        result.queue_depth = Some(found(DepthReason::OutOfTime));
+        assert_eq!(flag_to_try(&result), "--warmup");
+        result.queue_depth = Some(found(DepthReason::TooFewIos));
+        assert_eq!(flag_to_try(&result), "--warmup");
+        result.queue_depth = None;
+        result.plan.autoscaler = Some(AutoscalerPlan {
+            mode: AutoscalerMode::Capacity,
+            initial_users: 10,
+            target_saturation: 0.8,
+        });
+        assert_eq!(flag_to_try(&result), "--queue-depth");
+    }
+}

@@ -1,0 +1,154 @@
+//! Conclusions of a result, held against the rows of the same file that they were drawn from: what
+//! an autoscaler found, how far trials lie apart, whether bandwidth was steady, whether writes were
+//! flushed and whether reads reached the device.
+//!
+//! All but the trials' smallest and largest value only in results of this version, as another one
+//! may have concluded otherwise.
+
+use serde_json::Value;
+
+use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike, is_of_this_version};
+use super::{Document, SecondReport};
+use crate::cold::ColdVerdict;
+use crate::facts::steady::RoundsSpread;
+use crate::steadiness::{Moved, fifths};
+
+/// Writes of entries to storage that must have brought a flush with them: fewer might have ended
+/// at an edge of the window, and their flushes outside it.
+const WRITES_MIN: u64 = 100;
+
+pub(super) fn all(document: &Document, pairs: &mut Pairs<'_>) {
+    of_the_trials(document, pairs);
+    if !is_of_this_version(document) {
+        return;
+    }
+    of_the_search(document, pairs);
+    of_the_steadiness(document, pairs);
+    of_the_flushes(document, pairs);
+    of_the_cold_reads(document, pairs);
+}
+
+/// A verdict as a number, for claims that have no other.
+fn one_if(is_so: bool) -> Option<f64> {
+    Some(f64::from(u8::from(is_so)))
+}
+
+/// The range of each metric of merged results, and the values beside it.
+fn of_the_trials(document: &Document, pairs: &mut Pairs<'_>) {
+    let merged = document.ringfall.merged.as_ref();
+    for spread in merged.into_iter().flat_map(|merged| &merged.spread) {
+        let values = || spread.values.iter().copied().flatten();
+        for (key, is, should) in [
+            ("min", spread.min, values().reduce(f64::min)),
+            ("max", spread.max, values().reduce(f64::max)),
+        ] {
+            let place = format!("the `{key}` of `{}` in `ringfall.merged.spread`", spread.metric);
+            pairs.same((&place, Some(is)), ("that of its `values`", should));
+        }
+        let place = format!("the `median` of `{}` in `ringfall.merged.spread`", spread.metric);
+        let median = (&*place, Some(spread.median));
+        pairs.at_most(median, ("the largest of its `values`", values().reduce(f64::max)), 1.0);
+        let least = ("the smallest of the `values` beside it", values().reduce(f64::min));
+        pairs.at_most(least, median, 1.0);
+        let n = values().count() as f64;
+        let mean = values().sum::<f64>() / n;
+        let variance = values().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let cv = (n > 1.0 && mean > 0.0).then(|| variance.sqrt() / mean);
+        // Nearly equal values leave little but rounding.
+        if let (Some(is), Some(should)) = (spread.cv, cv)
+            && (is - should).abs() > ROUNDING
+            && is_of_this_version(document)
+        {
+            let place = format!("the `cv` of `{}` in `ringfall.merged.spread`", spread.metric);
+            pairs.push((&place, is), ("that of its `values`", should), false);
+        }
+    }
+}
+
+/// Findings of a search for capacity, and its steps: the peak is a mean of the best of them.
+fn of_the_search(document: &Document, pairs: &mut Pairs<'_>) {
+    let Some(found) = document.ringfall.autoscaler.as_ref() else { return };
+    let rates = found.curve.iter().filter_map(|step| step.gib_per_s.known());
+    let highest = ("the highest `gib_per_s` of its `curve`", rates.reduce(f64::max));
+    let peak = ("`ringfall.autoscaler.peak_gib_per_s`", found.peak_gib_per_s.known());
+    pairs.at_most(peak, highest, 1.0);
+    let users = found.peak_users.known().map(f64::from);
+    let steps = found.curve.iter().filter_map(|step| step.users.known().map(f64::from));
+    let nearest = users.and_then(|users| {
+        steps.min_by(|one, other| (one - users).abs().total_cmp(&(other - users).abs()))
+    });
+    let place = "`ringfall.autoscaler.peak_users`";
+    pairs.same((place, users), ("the nearest `users` of its `curve`", nearest));
+    if let Some(summary) = document.summary.autoscaling_summary.as_ref() {
+        let same = "`summary.autoscaling_summary.peak_user_count`";
+        pairs.same((place, users), (same, summary.peak_user_count.known().map(f64::from)));
+    }
+}
+
+/// The fifths, and what is said of them, from the seconds of the timeline.
+fn of_the_steadiness(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let Some(steadiness) = ours.steadiness.as_ref() else { return };
+    let moved = |row: &SecondReport| {
+        let storage = &row.tiers.storage;
+        Some(Moved {
+            end_s: row.end_s.known()?,
+            seconds: row.seconds.known()?,
+            bytes: storage.read.bytes.known()?.saturating_add(storage.write.bytes.known()?),
+        })
+    };
+    let rows: Option<Vec<Moved>> = ours.timeline.iter().map(moved).collect();
+    let Some(fifths) = rows.and_then(|rows| fifths(&rows)) else { return };
+    for (at, (is, should)) in steadiness.fifths_gib_per_s.iter().zip(&fifths).enumerate() {
+        // Of an idle fifth next to nothing may be left by rounding.
+        if !are_alike(*is, *should, BUCKETS) && (is - should).abs() > ROUNDING {
+            let place = format!("`ringfall.steadiness.fifths_gib_per_s.{at}`");
+            pairs.push((&place, *is), ("the seconds of `ringfall.timeline`", *should), false);
+        }
+    }
+    let Some(spread) = RoundsSpread::of(&fifths) else { return };
+    let place = "the fifths of `ringfall.timeline`";
+    for (key, is, should) in [
+        ("range_share", steadiness.range_share, spread.range),
+        ("trend_share", steadiness.trend_share, spread.trend),
+    ] {
+        if (is - should).abs() > BUCKETS {
+            let key = format!("`ringfall.steadiness.{key}`");
+            pairs.push((&key, is), (place, should), false);
+        }
+    }
+    let said =
+        RoundsSpread { range: steadiness.range_share, trend: steadiness.trend_share, ..spread };
+    pairs.same(
+        ("`ringfall.steadiness.steady` (1 for true)", one_if(steadiness.steady)),
+        ("its `range_share` and `trend_share`", one_if(said.is_steady())),
+    );
+}
+
+/// Writes that ended with a flush, and the flushes.
+fn of_the_flushes(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let durability = ours.config.as_ref().and_then(|config| config.settings.get("durability"));
+    let is_flushed = durability.and_then(Value::as_str) == Some("flush");
+    // Stores of objects are not flushed, nor is memory that goes to a drive by itself.
+    let has_own = ours.objects.is_unknown() && ours.gpu.is_none() && !document.is_without_drive();
+    let entries = document.summary.cache_stats.offloads_storage.known();
+    let entries = entries.filter(|&entries| entries >= WRITES_MIN && is_flushed && has_own);
+    if let (Some(entries), Some(0)) = (entries, ours.io.flush.count.known()) {
+        let place = "`summary.cache_stats.offloads_storage` with `--durability flush`";
+        pairs.push((place, entries as f64), ("`ringfall.io.flush.count`", 0.0), false);
+    }
+}
+
+/// Whether reads reached the device, and the share by which that is told.
+fn of_the_cold_reads(document: &Document, pairs: &mut Pairs<'_>) {
+    let Some(cold) = document.ringfall.device.cold_reads.as_ref() else { return };
+    let verdict = ColdVerdict::of(cold.reached_share);
+    pairs.same(
+        (
+            "`ringfall.device.cold_reads.verdict` (1 for reached)",
+            one_if(cold.verdict == ColdVerdict::Reached),
+        ),
+        ("its `reached_share`, by which it is reached", one_if(verdict == ColdVerdict::Reached)),
+    );
+}

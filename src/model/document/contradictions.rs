@@ -1,0 +1,492 @@
+//! Whether a result says the same wherever it says something twice: its summary, histograms, rows
+//! of seconds, drives and ranks, and the kernel's counters. A file changed by hand seldom does.
+//!
+//! Two looks. Counts that stand in several places are held against each other (`counts`), in
+//! results of every version. What is worked out from other figures is worked out anew and compared
+//! (`worked_out`), in results of this version: another one may have defined it otherwise. A figure
+//! that is not there contradicts nothing, so the reference's own results have no contradictions.
+
+use std::fmt;
+use std::path::Path;
+
+use ringfall_core::units::GIB;
+use serde_json::Value;
+
+use super::conclusions;
+use super::figure::Sum;
+use super::histograms::{CLASSES, Histograms};
+use super::list::Timeline;
+use super::timeline::{SecondReport, SecondTierDirection};
+use super::{Document, DriveDirection, DriveReport, IoDirection};
+use crate::Code;
+use crate::health::Measure;
+
+/// Share by which two of the same count may part: what is left when doubles are added in another
+/// order, or written by a program that keeps fewer of their digits.
+pub(super) const ROUNDING: f64 = 1e-6;
+/// Share by which a figure may part from what it is worked out from: a histogram's buckets are
+/// 0.1 % wide, and either end of one may stand for it.
+pub(super) const BUCKETS: f64 = 0.002;
+/// Factor by which bytes of decode reads may exceed those of all reads, of which they are a part:
+/// both are counted when a read ends, by the same clock, and only a read that ends at an edge of
+/// the window could be on one side of it for one count alone.
+const DECODED: f64 = 1.02;
+/// Factor by which bytes of operations that ended in the window may exceed those of its I/Os: the
+/// I/Os of an operation that began before the window may have completed before it too. In a short
+/// window with a deep queue that is much, and never as much again as the window's own.
+const IN_FLIGHT: f64 = 2.0;
+/// Share by which the kernel may have counted less before a run says so itself.
+const KERNEL: f64 = 0.01;
+/// Place of what is worked out anew.
+const WORKED_OUT: &str = "the counts and histograms of the same file";
+
+/// A figure, and where a result says it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Place of the figure: a key in backquotes, or what of a key was added up.
+    pub place: String,
+    /// Value that the result gives there.
+    pub value: f64,
+}
+
+/// Two figures of one result of which only one can be true.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contradiction {
+    /// The figure that more readers look at.
+    pub one: Claim,
+    /// The figure that it does not agree with.
+    pub other: Claim,
+    /// Whether the first may be anything up to the second; otherwise they should be equal.
+    pub is_bound: bool,
+}
+
+impl Contradiction {
+    /// Share of the larger figure by which they part, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        let (one, other) = (self.one.value.abs(), self.other.value.abs());
+        (self.one.value - self.other.value).abs() / one.max(other).max(f64::MIN_POSITIVE)
+    }
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = if self.is_bound { "at most " } else { "" };
+        let (one, other) = (&self.one, &self.other);
+        write!(f, "{} says {}, and {} {most}{}", one.place, one.value, other.place, other.value)
+    }
+}
+
+/// Warning text for a result that contradicts itself; `None` without contradictions.
+#[must_use]
+pub fn told(all: &[Contradiction]) -> Option<String> {
+    let first = all.first()?;
+    let more = match all.len() - 1 {
+        0 => String::new(),
+        1 => " (and 1 more contradiction)".to_owned(),
+        more => format!(" (and {more} more contradictions)"),
+    };
+    Some(format!(
+        "this result contradicts itself: {first}{more}; it was changed after the run, or is \
+         damaged, so believe neither figure and run it again"
+    ))
+}
+
+/// All contradictions of a result, those of counts first.
+#[must_use]
+pub fn contradictions(document: &Document) -> Vec<Contradiction> {
+    let mut found = Vec::new();
+    // One that is damaged is told by whoever needs it.
+    let histograms = Histograms::read(document, Path::new("")).ok();
+    counts(document, histograms.as_ref(), &mut found);
+    if let Some(histograms) = histograms {
+        worked_out(document, &histograms, &mut found);
+    }
+    found
+}
+
+/// Pairs of figures of which both are known.
+pub(super) struct Pairs<'a>(&'a mut Vec<Contradiction>);
+
+impl Pairs<'_> {
+    pub(super) fn push(&mut self, one: (&str, f64), other: (&str, f64), is_bound: bool) {
+        let claim = |(place, value): (&str, f64)| Claim { place: place.to_owned(), value };
+        self.0.push(Contradiction { one: claim(one), other: claim(other), is_bound });
+    }
+
+    /// Both are the same count.
+    pub(super) fn same(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>)) {
+        let (Some(is), Some(should)) = (one.1, other.1) else { return };
+        if !are_alike(is, should, ROUNDING) {
+            self.push((one.0, is), (other.0, should), false);
+        }
+    }
+
+    /// The first is no more than the second.
+    pub(super) fn at_most(
+        &mut self,
+        one: (&str, Option<f64>),
+        other: (&str, Option<f64>),
+        factor: f64,
+    ) {
+        let (Some(is), Some(most)) = (one.1, other.1) else { return };
+        if is > most * factor * (1.0 + ROUNDING) {
+            self.push((one.0, is), (other.0, most), true);
+        }
+    }
+}
+
+pub(super) fn are_alike(one: f64, other: f64, tolerance: f64) -> bool {
+    (one - other).abs() <= tolerance * one.abs().max(other.abs())
+}
+
+/// Sum of a count over all rows; `None` without rows, or where a row lacks the count.
+fn sum<T>(rows: &[T], count: impl Fn(&T) -> Option<u64>) -> Option<f64> {
+    let all: Option<f64> = rows.iter().map(|row| Some(count(row)? as f64)).sum();
+    all.filter(|_| !rows.is_empty())
+}
+
+/// Counts that stand in more than one place.
+fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<Contradiction>) {
+    let mut pairs = Pairs(found);
+    let events = |names: &[&str]| {
+        let all = histograms.and_then(|histograms| histograms.sum(names));
+        all.map(|all| all.count() as f64)
+    };
+    of_the_requests(document, events(&CLASSES), &mut pairs);
+    of_the_bytes(document, &mut pairs);
+    of_the_io(document, [events(&["io_read"]), events(&["io_write"])], &mut pairs);
+    of_the_steadiness(document, &mut pairs);
+    of_the_kernel(document, &mut pairs);
+    of_the_verdict(document, &mut pairs);
+    of_the_settings(document, &mut pairs);
+    conclusions::all(document, &mut pairs);
+}
+
+fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
+    let (summary, ours) = (&document.summary, &document.ringfall);
+    let turns = &summary.multi_turn_stats;
+    let requests = ("`summary.total_requests`", summary.total_requests.number());
+    let tokens = ("`summary.total_tokens`", summary.total_tokens.number());
+    pairs.same(requests, ("`requests_completed`", document.requests_completed.number()));
+    pairs.same(tokens, ("`total_tokens_generated`", document.total_tokens_generated.number()));
+    for (one, other, [is, should]) in [
+        (
+            "`summary.multi_turn_stats.cache_hits`",
+            "`multi_turn_cache_hits`",
+            [turns.cache_hits, document.multi_turn_cache_hits],
+        ),
+        (
+            "`summary.multi_turn_stats.cache_misses`",
+            "`multi_turn_cache_misses`",
+            [turns.cache_misses, document.multi_turn_cache_misses],
+        ),
+    ] {
+        pairs.same((one, is.number()), (other, should.number()));
+    }
+    let window = ("`ringfall.window.seconds`", ours.window.seconds.number());
+    pairs.same(("`summary.elapsed_time`", summary.elapsed_time.number()), window);
+    pairs.same(requests, ("the count of `ringfall.histograms.end_to_end_*`", ended));
+    let rows = "the sum of `requests_completed` over `ringfall.timeline`";
+    pairs.same(requests, (rows, sum(&ours.timeline, |row| row.requests_completed.known())));
+    let rows = "the sum of `generated_tokens` over `ringfall.timeline`";
+    pairs.same(tokens, (rows, sum(&ours.timeline, |row| row.generated_tokens.known())));
+    let merged = ours.merged.as_ref();
+    let rows = merged.map_or(&[][..], |merged| &merged.inputs);
+    let place = "the sum of `requests_completed` over `ringfall.merged.inputs`";
+    pairs.same(requests, (place, sum(rows, |row| row.requests_completed)));
+}
+
+fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
+    let (stats, cache) = (&document.summary.cache_stats, &document.ringfall.cache);
+    let bytes = |gib: Sum<f64>| gib.known().map(|gib| gib * GIB as f64);
+    let read = ("`summary.cache_stats.total_read_bytes`", stats.total_read_bytes.number());
+    let written = ("`summary.cache_stats.total_write_bytes`", stats.total_write_bytes.number());
+    let in_gib = "`summary.cache_stats.total_read_gb` in bytes";
+    pairs.same(read, (in_gib, bytes(stats.total_read_gb)));
+    let in_gib = "`summary.cache_stats.total_write_gb` in bytes";
+    pairs.same(written, (in_gib, bytes(stats.total_write_gb)));
+    let tiers = |tiers: [Sum<f64>; 3]| tiers.into_iter().map(bytes).sum::<Option<f64>>();
+    let moved = tiers([
+        stats.tier_gpu_kv_bytes_read_gb,
+        stats.tier_cpu_kv_bytes_read_gb,
+        stats.tier_storage_kv_bytes_read_gb,
+    ]);
+    let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_read_gb` in bytes";
+    let counted = ("`ringfall.cache.moved_read_bytes`", cache.moved_read_bytes.number());
+    pairs.same((place, moved), counted);
+    pairs.at_most(read, counted, IN_FLIGHT);
+    let moved = tiers([
+        stats.tier_gpu_kv_bytes_written_gb,
+        stats.tier_cpu_kv_bytes_written_gb,
+        stats.tier_storage_kv_bytes_written_gb,
+    ]);
+    let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_written_gb` in bytes";
+    let counted = ("`ringfall.cache.moved_write_bytes`", cache.moved_write_bytes.number());
+    pairs.same((place, moved), counted);
+    let both = cache.written_bytes.number().zip(cache.ingested_bytes.number());
+    let place = "`ringfall.cache.written_bytes` and `ingested_bytes` together";
+    pairs.at_most(written, (place, both.map(|(written, ingested)| written + ingested)), 1.0);
+    let decoded = "`summary.cache_stats.decode_bytes_read_gb` in bytes";
+    // Another version may count the reads of a step when its last has ended.
+    let factor = if is_of_this_version(document) { DECODED } else { IN_FLIGHT };
+    pairs.at_most((decoded, bytes(stats.decode_bytes_read_gb)), read, factor);
+    for (place, gib, counted, io) in [
+        (
+            "`summary.cache_stats.tier_storage_kv_bytes_read_gb` in bytes",
+            stats.tier_storage_kv_bytes_read_gb,
+            "`ringfall.io.read.entry_bytes`",
+            &document.ringfall.io.read,
+        ),
+        (
+            "`summary.cache_stats.tier_storage_kv_bytes_written_gb` in bytes",
+            stats.tier_storage_kv_bytes_written_gb,
+            "`ringfall.io.write.entry_bytes`",
+            &document.ringfall.io.write,
+        ),
+    ] {
+        pairs.same((place, bytes(gib)), (counted, io.entry_bytes.number()));
+    }
+}
+
+/// Figures of one direction, which the part of their keys names.
+struct IoFigures<'a> {
+    name: &'static str,
+    io: &'a IoDirection,
+    engine_bytes: Sum<u64>,
+    of_second: fn(&SecondReport) -> &SecondTierDirection,
+    of_drive: fn(&DriveReport) -> &DriveDirection,
+}
+
+fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let directions = [
+        IoFigures {
+            name: "read",
+            io: &ours.io.read,
+            engine_bytes: ours.device.engine_read_bytes,
+            of_second: |second| &second.tiers.storage.read,
+            of_drive: |drive| &drive.read,
+        },
+        IoFigures {
+            name: "write",
+            io: &ours.io.write,
+            engine_bytes: ours.device.engine_write_bytes,
+            of_second: |second| &second.tiers.storage.write,
+            of_drive: |drive| &drive.write,
+        },
+    ];
+    for (direction, events) in directions.into_iter().zip(events) {
+        let IoFigures { name, io, engine_bytes, of_second, of_drive } = direction;
+        let place = format!("`ringfall.io.{name}.bytes`");
+        let bytes = (&*place, io.bytes.number());
+        let key = format!("`ringfall.device.engine_{name}_bytes`");
+        pairs.same(bytes, (&key, engine_bytes.number()));
+        let sizes: Vec<_> = io.sizes.values().collect();
+        let key = format!("the sum of `bytes` over `ringfall.io.{name}.sizes`");
+        pairs.same(bytes, (&key, sum(&sizes, |size| size.bytes.known())));
+        let key = format!("the sum of `tiers.storage.{name}.bytes` over `ringfall.timeline`");
+        pairs.same(bytes, (&key, sum(&ours.timeline, |row| of_second(row).bytes.known())));
+        let key = format!("the sum of `{name}.bytes` over `ringfall.drives`");
+        pairs.same(bytes, (&key, sum(&ours.drives, |drive| of_drive(drive).bytes.known())));
+        let count = format!("`ringfall.io.{name}.count`");
+        let key = format!("the count of `ringfall.histograms.io_{name}`");
+        pairs.same((&count, io.count.number()), (&key, events));
+    }
+    let rows = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
+    let ranks = "the sum of `read_bytes` over `ringfall.merged.ranks`";
+    pairs.same(
+        ("`ringfall.io.read.bytes`", ours.io.read.bytes.number()),
+        (ranks, sum(rows, |row| row.read_bytes)),
+    );
+    let ranks = "the sum of `write_bytes` over `ringfall.merged.ranks`";
+    pairs.same(
+        ("`ringfall.io.write.bytes`", ours.io.write.bytes.number()),
+        (ranks, sum(rows, |row| row.write_bytes)),
+    );
+}
+
+fn of_the_steadiness(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    if let Some(steadiness) = ours.steadiness.as_ref() {
+        let fifths = &steadiness.fifths_gib_per_s;
+        let mean = fifths.iter().sum::<f64>() / fifths.len().max(1) as f64;
+        let moved = sum(&ours.timeline, |row| {
+            let storage = &row.tiers.storage;
+            Some(storage.read.bytes.known()?.saturating_add(storage.write.bytes.known()?))
+        });
+        let end_s = ours.timeline.last().and_then(|row| row.end_s.known());
+        let rate = moved.zip(end_s.filter(|&end_s| end_s > 0.0));
+        let rate = rate.map(|(bytes, end_s)| bytes / end_s / GIB as f64);
+        let place = "the bytes of `ringfall.timeline` by its time in GiB/s";
+        pairs.same(
+            ("the mean of `ringfall.steadiness.fifths_gib_per_s`", Some(mean)),
+            (place, rate),
+        );
+    }
+}
+
+/// A run whose bytes the kernel did not count says so, in a warning.
+fn of_the_kernel(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let says = [Code::KernelDisagrees, Code::ReadsCached, Code::ReadsUnseen];
+    if ours.warnings.iter().any(|warning| says.contains(&warning.code)) {
+        return;
+    }
+    let Some(kernel) = &ours.device.kernel else { return };
+    let place = "the kernel's count, `ringfall.device.kernel.write_bytes`,";
+    pairs.at_most(
+        ("`ringfall.io.write.bytes`", ours.io.write.bytes.number()),
+        (place, kernel.write_bytes.number()),
+        1.0 / (1.0 - KERNEL),
+    );
+}
+
+/// The verdict on the storage, its criteria, and the figures that they were judged by.
+fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
+    let stats = &document.summary.cache_stats;
+    let Some(health) = stats.storage_health.as_ref() else { return };
+    if !is_of_this_version(document) {
+        return;
+    }
+    let passed = health.criteria.iter().filter(|criterion| criterion.passed).count();
+    let total = health.criteria.len();
+    pairs.same(
+        ("`summary.cache_stats.storage_health.passed_count`", Some(health.passed_count as f64)),
+        ("the number of its `criteria` that `passed`", Some(passed as f64)),
+    );
+    pairs.same(
+        ("`summary.cache_stats.storage_health.total_count`", Some(health.total_count as f64)),
+        ("the number of its `criteria`", Some(total as f64)),
+    );
+    let is_pass = health.overall_status == "PASS";
+    pairs.same(
+        (
+            "`summary.cache_stats.storage_health.overall_status` (1 for PASS, 0 for any other)",
+            Some(f64::from(u8::from(is_pass))),
+        ),
+        (
+            "the `passed` of all its `criteria`",
+            Some(f64::from(u8::from(total > 0 && passed == total))),
+        ),
+    );
+    // Writes of demotions are judged too, and the key beside has none of them.
+    let above = [
+        stats.tier_gpu_kv_bytes_read_gb,
+        stats.tier_gpu_kv_bytes_written_gb,
+        stats.tier_cpu_kv_bytes_read_gb,
+        stats.tier_cpu_kv_bytes_written_gb,
+    ];
+    let has_no_tier_above = above.iter().all(|gib| gib.known().is_some_and(|gib| gib <= 0.0));
+    for criterion in health.criteria.iter().chain(&health.too_few) {
+        let key = match &*criterion.name {
+            name if name.starts_with("Storage Tier Read Device P95") => {
+                "storage_read_device_p95_ms"
+            }
+            name if name.starts_with("Storage Tier Write Device P95") && has_no_tier_above => {
+                "storage_write_device_p95_ms"
+            }
+            _ => continue,
+        };
+        let (Measure::Number(actual), Some(ms)) = (&criterion.actual, stats.latencies_ms.get(key))
+        else {
+            continue;
+        };
+        if !are_alike(*actual, ms, BUCKETS) {
+            let place = format!("the `actual` of `{}` in `storage_health`", criterion.name);
+            pairs.push((&place, *actual), (&format!("`summary.cache_stats.{key}`"), ms), false);
+        }
+    }
+}
+
+/// Compares the settings that a result holds twice: as figures and as they would be typed.
+fn of_the_settings(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let Some(config) = ours.config.as_ref() else { return };
+    let setting = |key: &str| config.settings.get(key).and_then(Value::as_u64);
+    let is_merged = ours.merged.is_some();
+    // An autoscaler begins with users of its own, and a rank adds its number to the seed; merged
+    // results may no longer say that there was one.
+    let has_own_users = config.autoscaler.is_some() || is_merged;
+    let has_own_seed = ours.rank.as_ref().is_some() || is_merged;
+    for (key, one, name, skipped) in [
+        ("num_users", config.num_users.map(u64::from), "num_users", has_own_users),
+        ("seed", config.seed, "seed", has_own_seed),
+        ("duration_s", config.duration_s, "duration", false),
+    ] {
+        let (Some(is), Some(should)) = (one, setting(name)) else { continue };
+        if is != should && !skipped {
+            pairs.push(
+                (&format!("`ringfall.config.{key}`"), is as f64),
+                (&format!("`ringfall.config.settings.{name}`"), should as f64),
+                false,
+            );
+        }
+    }
+}
+
+/// Whether this version wrote a result, so that its figures are defined as here.
+pub(super) fn is_of_this_version(document: &Document) -> bool {
+    document.ringfall.version.as_ref().is_some_and(|by| by == env!("CARGO_PKG_VERSION"))
+}
+
+/// Figures that are worked out from others, worked out anew.
+fn worked_out(document: &Document, histograms: &Histograms, found: &mut Vec<Contradiction>) {
+    if !is_of_this_version(document) {
+        return;
+    }
+    let mut said = document.clone();
+    // Nothing of them is worked out, and they are most of the document.
+    said.ringfall.timeline = Timeline::default();
+    said.ringfall.device.series = Timeline::default();
+    said.throughput_timeline = Timeline::default();
+    let mut anew = said.clone();
+    anew.derive(histograms, &[]);
+    for document in [&mut said, &mut anew] {
+        document.end_to_end_latencies = Default::default();
+        document.storage_latencies = Default::default();
+        document.generation_latencies = Default::default();
+        document.prefill_latencies = Default::default();
+        document.decode_latencies = Default::default();
+    }
+    if let (Ok(said), Ok(anew)) = (serde_json::to_value(&said), serde_json::to_value(&anew)) {
+        differing("", &said, &anew, found);
+    }
+}
+
+/// Numbers of which there are two, as far as both are known.
+fn differing(path: &str, said: &Value, anew: &Value, found: &mut Vec<Contradiction>) {
+    let below = |name: &str| match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    match (said, anew) {
+        (Value::Object(said), Value::Object(anew)) => {
+            for (name, value) in said {
+                if let Some(other) = anew.get(name) {
+                    differing(&below(name), value, other, found);
+                }
+            }
+        }
+        (Value::Array(said), Value::Array(anew)) if said.len() == anew.len() => {
+            for (index, (value, other)) in said.iter().zip(anew).enumerate() {
+                differing(&below(&index.to_string()), value, other, found);
+            }
+        }
+        (Value::Number(said), Value::Number(anew)) => {
+            let (Some(is), Some(should)) = (said.as_f64(), anew.as_f64()) else { return };
+            if !are_alike(is, should, BUCKETS) {
+                found.push(Contradiction {
+                    one: Claim { place: format!("`{path}`"), value: is },
+                    other: Claim { place: WORKED_OUT.to_owned(), value: should },
+                    is_bound: false,
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+#[path = "contradictions_test.rs"]
+mod tests;

@@ -1,0 +1,271 @@
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::TierMetrics;
+use serde_json::json;
+
+use super::*;
+use crate::RunResult;
+use crate::document::ResultFile;
+use crate::document::full_test::full;
+use crate::testing::{busy, judged, nothing};
+
+fn of(value: Value) -> Vec<String> {
+    let file = ResultFile::from_json(Path::new("a.json"), value).unwrap();
+    contradictions(&file.document).iter().map(ToString::to_string).collect()
+}
+
+fn written() -> Value {
+    serde_json::to_value(Document::of(&busy())).unwrap()
+}
+
+/// The storage tier alone, all of whose writes the write criterion and its key have.
+fn without_a_cpu_tier() -> RunResult {
+    let mut result = judged();
+    let engine = &mut result.engine;
+    engine.tiers[Tier::Cpu.index()] = TierMetrics::default();
+    engine.evictions[Tier::Cpu.index()] = Default::default();
+    result
+}
+
+/// The contradictions that there are once the place has another value.
+fn with(result: &RunResult, place: &str, value: Value) -> Vec<String> {
+    let mut changed = serde_json::to_value(Document::of(result)).unwrap();
+    *changed.pointer_mut(place).unwrap_or_else(|| panic!("no {place}")) = value;
+    of(changed)
+}
+
+#[test]
+fn decode_reads_are_no_more_than_all_reads() {
+    let place = "/summary/cache_stats/decode_bytes_read_gb";
+    // Both tiers have read a GiB.
+    assert_eq!(with(&busy(), place, json!(2.0)), [""; 0]);
+    assert_eq!(with(&busy(), place, json!(2.01)), [""; 0]);
+    let found = with(&busy(), place, json!(2.1));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("`summary.cache_stats.decode_bytes_read_gb`"), "{found:?}");
+}
+
+#[test]
+fn a_verdict_follows_from_its_criteria_and_they_from_the_latencies() {
+    let health = "/summary/cache_stats/storage_health";
+    for (result, place, value, told) in [
+        (judged(), "overall_status", json!("FAIL"), "storage_health.overall_status`"),
+        (judged(), "passed_count", json!(3), "`passed`"),
+        (judged(), "total_count", json!(5), "the number of its `criteria`"),
+        (judged(), "criteria/2/passed", json!(false), "`passed`"),
+        (judged(), "criteria/1/actual", json!(1.5), "`summary.cache_stats.storage_read_"),
+        (without_a_cpu_tier(), "criteria/0/actual", json!(1.5), "storage_write_device_p95_ms"),
+    ] {
+        let found = with(&result, &format!("{health}/{place}"), value);
+        assert!(found.iter().any(|text| text.contains(told)), "{place}: {found:?}");
+    }
+    // Demotions are judged with the writes, which the key does not have.
+    let place = format!("{health}/criteria/0/actual");
+    assert_eq!(with(&judged(), &place, json!(1.5)), [""; 0]);
+}
+
+#[test]
+fn a_setting_is_the_same_in_both_places() {
+    for key in ["num_users", "seed", "duration_s"] {
+        let place = format!("/ringfall/config/{key}");
+        let found = with(&busy(), &place, json!(77));
+        let told = format!("`ringfall.config.{key}` says 77");
+        assert!(found.iter().any(|text| text.starts_with(&told)), "{key}: {found:?}");
+    }
+}
+
+/// Multiplies all numbers at or below these places by ten.
+fn tenfold(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            *value = match number.as_u64() {
+                Some(count) => json!(count * 10),
+                None => json!(number.as_f64().unwrap() * 10.0),
+            }
+        }
+        Value::Array(rows) => rows.iter_mut().for_each(tenfold),
+        Value::Object(rows) => rows.values_mut().for_each(tenfold),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_a_run_writes_does_not_contradict_itself() {
+    for result in [nothing(), busy(), judged(), without_a_cpu_tier()] {
+        assert_eq!(of(serde_json::to_value(Document::of(&result)).unwrap()), [""; 0]);
+    }
+    assert_eq!(of(json!({ "summary": written()["summary"] })), [""; 0], "the reference's");
+}
+
+#[test]
+fn a_summary_that_was_changed_by_hand_contradicts_the_rest() {
+    let mut changed = written();
+    let stats = changed["summary"]["cache_stats"].as_object_mut().unwrap();
+    for (key, value) in stats.iter_mut() {
+        if key.contains("bandwidth") || key.contains("bytes") || key.ends_with("_gb") {
+            tenfold(value);
+        }
+    }
+    for key in ["avg_throughput_tokens_per_sec", "total_tokens"] {
+        tenfold(&mut changed["summary"][key]);
+    }
+    let found = of(changed);
+    for (key, figures) in [
+        ("`summary.total_tokens`", "says 90, and `total_tokens_generated` 9"),
+        ("`summary.cache_stats.tier_storage_kv_bytes_read_gb`", "`ringfall.io.read"),
+        ("`summary.cache_stats.tier_storage_kv_bytes_written_gb`", "`ringfall.io.write"),
+        ("`summary.cache_stats.total_read_bytes`", "`ringfall.cache.moved_read_bytes` at most"),
+    ] {
+        let told = found.iter().find(|text| text.starts_with(key));
+        assert!(told.is_some_and(|text| text.contains(figures)), "{key}: {found:#?}");
+    }
+}
+
+/// Every figure of which a change by hand is seen: the place to change, and the place told.
+#[test]
+fn each_figure_that_stands_twice_is_held_against_the_other() {
+    for (place, told) in [
+        ("/summary/total_requests", "`requests_completed`"),
+        ("/summary/elapsed_time", "`ringfall.window.seconds`"),
+        ("/summary/end_to_end_latency_ms/p95", "counts and histograms"),
+        ("/summary/cache_stats/storage_read_device_p95_ms", "counts and histograms"),
+        ("/summary/cache_stats/total_read_gb", "`summary.cache_stats.total_read_bytes`"),
+        ("/summary/avg_throughput_tokens_per_sec", "counts and histograms"),
+        ("/summary/cache_stats/tier_storage_read_bandwidth_gbps", "counts and histograms"),
+        ("/ringfall/io/read/bytes", "`ringfall.device.engine_read_bytes`"),
+        ("/ringfall/io/write/count", "`ringfall.histograms.io_write`"),
+        ("/ringfall/device/kernel/write_bytes", "counts and histograms"),
+        ("/ringfall/device/agreement/total_ratio", "counts and histograms"),
+        ("/ringfall/cost/cpu_s_per_gib", "counts and histograms"),
+    ] {
+        let mut changed = serde_json::to_value(Document::of(&full())).unwrap();
+        let before = of(changed.clone());
+        let there = changed.pointer_mut(place).unwrap_or_else(|| panic!("no {place}"));
+        assert!(there.as_f64().is_some_and(|value| value != 0.0), "{place} is {there}");
+        tenfold(there);
+        let found = of(changed);
+        let new: Vec<_> = found.iter().filter(|text| !before.contains(text)).collect();
+        assert!(new.iter().any(|text| text.contains(told)), "{place}: {found:#?}");
+    }
+}
+
+/// Contradictions in a result with another value there, of a key that has these words.
+fn told_of(result: &RunResult, place: &str, value: Value, words: &str) -> usize {
+    with(result, place, value).iter().filter(|text| text.contains(words)).count()
+}
+
+#[test]
+fn what_a_search_found_is_held_against_its_steps() {
+    let search = "/ringfall/autoscaler";
+    for (key, value, is_told) in [
+        ("peak_gib_per_s", json!(1.0), false),
+        ("peak_gib_per_s", json!(0.5), false),
+        ("peak_gib_per_s", json!(1.2), true),
+        ("peak_users", json!(9), true),
+    ] {
+        let words = format!("`ringfall.autoscaler.{key}` says");
+        let found = told_of(&full(), &format!("{search}/{key}"), value, &words);
+        assert_eq!(found > 0, is_told, "{key}");
+    }
+}
+
+#[test]
+fn the_spread_of_trials_is_held_against_their_values() {
+    let merged = |key: &str, value: f64| {
+        let mut spread = json!({ "metric": "m", "values": [1.0, 2.0, null, 3.0], "median": 2.0,
+                                 "min": 1.0, "max": 3.0, "cv": 0.5 });
+        spread[key] = json!(value);
+        let mut document = written();
+        document["ringfall"]["merged"] = json!({ "inputs": [], "spread": [spread] });
+        of(document)
+    };
+    assert_eq!(merged("cv", 0.5), [""; 0]);
+    for (key, value) in [("min", 1.9), ("max", 2.1), ("median", 3.5), ("median", 0.5), ("cv", 0.1)]
+    {
+        let found = merged(key, value);
+        let told = found.iter().any(|text| text.contains(&format!("the `{key}` of `m`")));
+        assert!(told, "{key}: {found:?}");
+    }
+}
+
+/// A run of 20 s whose storage was fast in the first half and slow in the second.
+fn uneven() -> RunResult {
+    let mut result = busy();
+    let second = result.timeline[0].clone();
+    result.timeline = (1..=20)
+        .map(|end_s| {
+            let mut row = second.clone();
+            row.end_s = f64::from(end_s);
+            row.tiers[Tier::Storage.index()].read.bytes /= if end_s > 10 { 8 } else { 1 };
+            row
+        })
+        .collect();
+    result
+}
+
+#[test]
+fn bandwidth_that_is_said_to_be_steady_is_held_against_the_timeline() {
+    let place = "/ringfall/steadiness";
+    let flat = json!([1.0, 1.0, 1.0, 1.0, 1.0]);
+    for (key, value) in [
+        ("fifths_gib_per_s", flat),
+        ("range_share", json!(0.01)),
+        ("trend_share", json!(0.0)),
+        ("steady", json!(true)),
+    ] {
+        let words = format!("`ringfall.steadiness.{key}");
+        let as_written = of(serde_json::to_value(Document::of(&uneven())).unwrap());
+        assert!(as_written.iter().all(|text| !text.contains("steadiness")), "{as_written:?}");
+        assert!(told_of(&uneven(), &format!("{place}/{key}"), value, &words) > 0, "{key}");
+    }
+}
+
+#[test]
+fn flushed_writes_are_held_against_the_flushes() {
+    let words = "`ringfall.io.flush.count` 0";
+    let place = "/ringfall/config/settings/durability";
+    let count = |entries, durability: &str, flushes| {
+        let mut result = busy();
+        result.engine.evictions[Tier::Cpu.index()].entries = entries;
+        (0..flushes).for_each(|_| result.engine.io_flush.latency.record(1_000_000));
+        told_of(&result, place, json!(durability), words)
+    };
+    assert_eq!(count(500, "flush", 0), 1);
+    for (entries, durability, flushes) in [(500, "none", 0), (500, "flush", 1), (5, "flush", 0)] {
+        assert_eq!(count(entries, durability, flushes), 0, "{entries} {durability} {flushes}");
+    }
+}
+
+#[test]
+fn the_verdict_on_cold_reads_is_held_against_its_share() {
+    let place = "/ringfall/device/cold_reads/verdict";
+    assert_eq!(with(&busy(), place, json!("reached")), [""; 0]);
+    let found = with(&busy(), place, json!("cached"));
+    assert!(found[0].contains("cold_reads.verdict"), "{found:?}");
+}
+
+#[test]
+fn a_figure_that_is_not_there_contradicts_nothing() {
+    let mut older = written();
+    for place in ["/ringfall/io", "/ringfall/device", "/ringfall/cache"] {
+        let parts = older.pointer_mut(place).unwrap().as_object_mut().unwrap();
+        parts.values_mut().for_each(|value| {
+            if value.is_number() {
+                *value = Value::Null;
+            }
+        });
+    }
+    older["ringfall"]["histograms"] = Value::Null;
+    assert_eq!(of(older), [""; 0]);
+}
+
+#[test]
+fn of_another_version_only_counts_are_held_against_each_other() {
+    let mut other = written();
+    other["ringfall"]["version"] = json!("0.0.1");
+    tenfold(&mut other["summary"]["end_to_end_latency_ms"]["p95"]);
+    assert_eq!(of(other.clone()), [""; 0]);
+    tenfold(&mut other["summary"]["total_tokens"]);
+    let found = of(other);
+    assert!(found.iter().all(|text| text.starts_with("`summary.total_tokens` says 90")));
+    assert_eq!(found.len(), 2, "{found:?}");
+}

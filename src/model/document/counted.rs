@@ -1,0 +1,84 @@
+//! Counters that were declared where they are counted: their names, descriptions and sums are in
+//! the document without another line about any of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use ringfall_core::metrics::Counters;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::figure::Sum;
+use super::merge::{Inputs, Merge};
+
+/// Counters by their names; of a result that lacks one it is unknown.
+pub struct Counted<T> {
+    counters: BTreeMap<String, Sum<u64>>,
+    of: PhantomData<T>,
+}
+
+impl<T: Counters> Counted<T> {
+    /// The values of those counters, by name.
+    #[must_use]
+    pub fn of(counters: &T) -> Counted<T> {
+        let names = T::NAMES.iter().map(|(name, _)| (*name).to_owned());
+        Counted::holding(names.zip(counters.values().into_iter().map(Sum::of)).collect())
+    }
+}
+
+impl<T> Counted<T> {
+    const fn holding(counters: BTreeMap<String, Sum<u64>>) -> Counted<T> {
+        Counted { counters, of: PhantomData }
+    }
+}
+
+impl<T> Clone for Counted<T> {
+    fn clone(&self) -> Self {
+        Counted::holding(self.counters.clone())
+    }
+}
+
+impl<T> fmt::Debug for Counted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.counters.fmt(f)
+    }
+}
+
+impl<T> PartialEq for Counted<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.counters == other.counters
+    }
+}
+
+impl<T> Default for Counted<T> {
+    fn default() -> Self {
+        Counted::holding(BTreeMap::new())
+    }
+}
+
+impl<T> Serialize for Counted<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.counters.serialize(serializer)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Counted<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let counters: Option<_> = Option::deserialize(deserializer)?;
+        Ok(Counted::holding(counters.unwrap_or_default()))
+    }
+}
+
+impl<T: Counters> Merge for Counted<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let all: Vec<_> = all.iter().map(|one| &one.counters).collect();
+        Counted::holding(BTreeMap::merged(&all, inputs))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        for (name, _) in T::NAMES {
+            Sum::<u64>::rules(&format!("{path}/{name}"), into);
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! `ringfall`: all that the reference's keys lack.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::CacheReport;
+use super::config::ConfigReport;
+use super::counted::Counted;
+use super::depth::QueueDepthReport;
+use super::drives::DriveReport;
+use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
+use super::figure::{
+    Added, Adds, Any, Derived, Fact, First, Max, Min, OfRun, OverTime, Part, Same, Sum, shapes,
+};
+use super::gpu::{GpuMovesReport, GpuReport, PromotionsReport};
+use super::histograms::EncodedHistograms;
+use super::kept::Agreed;
+use super::list::{ByKind, Rows, Timeline, Union};
+use super::merge::{Inputs, Merge, figures};
+use super::merged::MergedReport;
+use super::rank::RankReport;
+use super::requests::RequestsReport;
+use super::served::ServedReport;
+use super::timeline::SecondReport;
+use crate::autoscaling::AutoscalerReport;
+use crate::facts::{BlockTraceFigures, ObjectCounts, PreconditionReport, TierShortage};
+use crate::source::{SourceReport, ValidationReport};
+use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling, source};
+use ringfall_config::Named as _;
+use ringfall_core::metrics::Counts;
+use ringfall_core::units::GIB;
+use ringfall_host::Machine;
+use ringfall_host::remedy::told_io;
+
+shapes!(
+    BlockTraceFigures,
+    ObjectCounts,
+    PreconditionReport,
+    RankReport,
+    SamplesReport,
+    SteadinessReport
+);
+
+impl Adds for ObjectCounts {
+    fn plus(self, other: &ObjectCounts) -> Option<ObjectCounts> {
+        Some(ObjectCounts::plus(self, other))
+    }
+}
+
+impl Adds for BlockTraceFigures {
+    fn plus(self, other: &BlockTraceFigures) -> Option<BlockTraceFigures> {
+        BlockTraceFigures::plus(&self, other)
+    }
+}
+
+/// Version of the layout of `ringfall`: readers refuse another one.
+pub const SCHEMA_VERSION: u32 = 5;
+
+figures! {
+/// Everything that the reference benchmark does not report.
+pub struct Ours {
+    /// Version of ringfall that wrote this result.
+    pub version: Derived<String>,
+    /// Version of the layout of `ringfall`; readers refuse any other.
+    pub schema_version: Derived<u32>,
+    /// Command line of the run as it was typed, the program's name first.
+    pub command_line: Derived<Vec<String>>,
+    /// The configuration of the run, with every value in effect.
+    pub config: Agreed<ConfigReport>,
+    /// The machine on which it ran.
+    pub machine: Part<Machine>,
+    /// Start, length and end of the measurement.
+    pub window: Part<WindowReport>,
+    /// The measurement second by second, one row each.
+    pub timeline: Timeline<SecondReport>,
+    /// Histograms by name, from which results are merged exactly; null where nothing was measured.
+    pub histograms: EncodedHistograms,
+    /// Finished and unfinished requests, and the latencies of both together; null when one of the
+    /// merged results did not count the unfinished ones.
+    pub requests: Derived<Option<RequestsReport>>,
+    /// Size of the requests that finished, and where their time went.
+    pub served: Part<ServedReport>,
+    /// Cache activity, by stricter definitions than those of the reference's keys.
+    pub cache: Part<CacheReport>,
+    /// Keys under `summary` that hold zeros, as in the reference, because nothing was measured.
+    pub not_measured: Derived<Vec<String>>,
+    /// Single I/Os on the storage device, as the engine counted them.
+    pub io: Part<IoReport>,
+    /// Time spent waiting for something other than an I/O.
+    pub waits: Part<WaitsReport>,
+    /// Entries that left a tier, by where they went.
+    pub evictions: Part<EvictionsReport>,
+    /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
+    #[serde(default)]
+    pub promotions: Part<PromotionsReport>,
+    /// Bytes moved between GPU memory and storage or the CPU tier, by the path that they took.
+    #[serde(default)]
+    pub gpu_moves: Part<GpuMovesReport>,
+    /// Backend and devices of the GPU tier, or why there was none; null when none was asked for, by
+    /// any of the merged results.
+    pub gpu: Option<GpuReport>,
+    /// The kernel's counters for the storage device beside the engine's own.
+    pub device: Part<DeviceReport>,
+    /// The drives of the storage tier, one row each; of merged results, those of each.
+    #[serde(default)]
+    pub drives: Rows<DriveReport>,
+    /// Steps and outcome of the search for a queue depth; null without --queue-depth auto.
+    pub queue_depth: Option<QueueDepthReport>,
+    /// CPU time, memory and context switches of this process in the window.
+    pub cost: Part<CostReport>,
+    /// Limits of the device from `--roofline`, and the share of them that the run used; null
+    /// without them.
+    pub roofline: Option<RooflineReport>,
+    /// Result of `--precondition`, the writing of the device before the run; null without it, and
+    /// in merged results: each found the device as what came before had left it.
+    pub precondition: OfRun<PreconditionReport>,
+    /// Whether storage bandwidth was steady in the window; null where the window was too short to
+    /// tell (less than 10 s), the run failed, nothing moved, or an autoscaler changed the load, and
+    /// in merged results.
+    #[serde(default)]
+    pub steadiness: OfRun<SteadinessReport>,
+    /// Requests to the object store since the start of the run; null unless --cache-dir names one,
+    /// in which case there are no counters of a device.
+    #[serde(default)]
+    pub objects: Added<ObjectCounts>,
+    /// Activity of the kernel's block layer; null when it was not traced. In merged results the
+    /// counts add up; null when they were not all traced on a device of the same name, and for
+    /// ranks that used several devices.
+    pub block_trace: Added<BlockTraceFigures>,
+    /// Bottleneck of a simulated run; null for a real run.
+    pub simulation: Option<SimulationReport>,
+    /// I/O errors and requests that were not served.
+    pub errors: Part<ErrorsReport>,
+    /// Verification of the data read against what had been written.
+    pub verify: Part<VerifyReport>,
+    /// Number of requests whose latencies the arrays at the top level hold.
+    pub samples: Derived<SamplesReport>,
+    /// Results of the autoscaler; null without an autoscaler. In merged results, the findings on
+    /// which all of them agree; for ranks whose users it changed together, its findings for all.
+    pub autoscaler: Option<AutoscalerReport>,
+    /// Where requests came from, and how they arrived.
+    pub source: Part<SourceReport>,
+    /// The run compared with a recorded cache, from `--validation-trace`; absent without it, and in
+    /// merged results: a recording is compared with a single run.
+    #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
+    pub validation: OfRun<ValidationReport>,
+    /// Shards that were overdue, and for how long.
+    pub watchdog: Part<OverdueReport>,
+    /// Resources that the engine got from the kernel, and the division of its space on storage.
+    pub engine: Part<EngineReport>,
+    /// Counters of the engine in the window that no other part holds.
+    #[serde(default)]
+    pub counters: Counted<Counts>,
+    /// Counters of the workload from the start of the run, warm-up included.
+    pub workload: Part<WorkloadReport>,
+    /// Tiers that got less space than they were meant to have.
+    #[serde(default)]
+    pub shortages: Union<ShortageReport>,
+    /// Which of several processes of a launcher this run was; null when it was alone, and in merged
+    /// results, which have a row for each in `merged.ranks`.
+    pub rank: OfRun<RankReport>,
+    /// Warnings to read before trusting the numbers.
+    pub warnings: Union<Warning>,
+    /// Inputs of a merged result; absent in the result of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergedReport>,
+}
+}
+
+figures! {
+/// Start, length and end of the measurement window.
+pub struct WindowReport {
+    /// Start of the window, s since 1970-01-01T00:00:00Z.
+    pub start_unix_s: Min<f64>,
+    /// Length of the window, s; of merged results, the sum.
+    pub seconds: Sum<f64>,
+    /// Length of the warm-up before the window, s.
+    pub warmup_seconds: Sum<f64>,
+    /// Time from the end of the window until no I/O was in flight, s.
+    pub drain_seconds: Sum<f64>,
+    /// Whether a signal ended the run early.
+    pub interrupted: Any<bool>,
+    /// Failure that ended the run early; null when there was none or a signal ended it.
+    pub failure: First<String>,
+}
+}
+
+figures! {
+/// CPU time, memory and context switches of this process in the window.
+pub struct CostReport {
+    /// CPU time that the process spent in user mode, s.
+    pub cpu_user_s: Sum<Option<f64>>,
+    /// CPU time that the process spent in the kernel, s.
+    pub cpu_system_s: Sum<Option<f64>>,
+    /// CPU time in user mode and in the kernel for each GiB that storage moved, s/GiB.
+    pub cpu_s_per_gib: Derived<Option<f64>>,
+    /// Largest resident set size of the process, bytes.
+    pub peak_rss_bytes: Max<Option<u64>>,
+    /// Number of context switches because the process waited.
+    pub context_switches_voluntary: Sum<Option<u64>>,
+    /// Number of context switches that the scheduler forced on the process.
+    pub context_switches_involuntary: Sum<Option<u64>>,
+}
+}
+
+/// A tier that got less space than it was meant to have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ShortageReport {
+    /// Tier that got less: gpu, cpu or storage.
+    pub tier: String,
+    /// Capacity that the tier was meant to have, bytes.
+    pub wanted_bytes: u64,
+    /// Capacity that the tier had from `since_s` on, bytes.
+    pub given_bytes: u64,
+    /// Time from which the tier had that capacity, s after the start of the measurement window
+    /// (negative: before it); null: from the start of the run.
+    pub since_s: Option<f64>,
+    /// Time at which the tier began to grow again, by the same clock; null: it did not.
+    #[serde(default)]
+    pub until_s: Option<f64>,
+    /// Why the tier got no more.
+    pub why: String,
+}
+
+impl ShortageReport {
+    fn of(shortage: &TierShortage) -> ShortageReport {
+        ShortageReport {
+            tier: shortage.tier.name().to_owned(),
+            wanted_bytes: shortage.wanted_bytes,
+            given_bytes: shortage.given_bytes,
+            since_s: shortage.since_s,
+            until_s: shortage.until_s,
+            why: shortage.why.clone(),
+        }
+    }
+}
+
+figures! {
+/// The device's limits, and the share of them that the run used. Of merged results, the limits are
+/// null where they differ.
+pub struct RooflineReport {
+    /// File from which the limits were read, or `fresh`: measured just before the run.
+    pub source: Same<String>,
+    /// When the limits were measured, s since 1970-01-01T00:00:00Z.
+    pub unix_s: Same<f64>,
+    /// Highest bandwidth that the device reaches with reads alone, GiB/s.
+    pub read_gib_per_s: Same<f64>,
+    /// Highest bandwidth that the device reaches with writes alone, GiB/s.
+    pub write_gib_per_s: Same<f64>,
+    /// Share of the device that the run used, from 0 to 1: the time that the device would need at
+    /// its limits for what the run read and wrote, divided by the length of the window. Of merged
+    /// results, each held against its own limits; of ranks, which used the device at the same time,
+    /// what all of them read and wrote against limits that all of them know.
+    pub share: OverTime<f64>,
+}
+}
+
+impl RooflineReport {
+    /// Whether both are what one search has found, or one file says.
+    pub(super) fn is_of_the_same_search(&self, other: &RooflineReport) -> bool {
+        *other == RooflineReport { share: other.share, ..self.clone() }
+    }
+
+    /// The same limits, of which reads and writes of so many bytes a second use a part.
+    pub(super) fn used(self, bytes_per_s: Option<(f64, f64)>) -> RooflineReport {
+        let part = |rate: f64, limit_gib_per_s: Option<f64>| match rate {
+            0.0 => Some(0.0),
+            rate => Some(rate / (limit_gib_per_s? * GIB as f64)),
+        };
+        let share = bytes_per_s.and_then(|(read, write)| {
+            let (of_reads, of_writes) = (self.read_gib_per_s.known(), self.write_gib_per_s.known());
+            Some(part(read, of_reads)? + part(write, of_writes)?)
+        });
+        RooflineReport { share: OverTime::maybe(share), ..self }
+    }
+
+    fn of(result: &RunResult) -> Option<RooflineReport> {
+        let (source, roofline) = result.roofline.as_ref()?;
+        let seconds = result.window.seconds;
+        let rate = |bytes: u64| (seconds > 0.0).then(|| bytes as f64 / seconds);
+        let rates = rate(result.engine.io_read.bytes).zip(rate(result.engine.io_write.bytes));
+        let in_gib = |percent| Some(roofline.bandwidth(percent)? / GIB as f64);
+        Some(RooflineReport {
+            source: Same::of(source.clone()),
+            unix_s: Same::of(roofline.unix_s),
+            read_gib_per_s: Same::maybe(in_gib(100)),
+            write_gib_per_s: Same::maybe(in_gib(0)),
+            share: OverTime::maybe(rates.and_then(|(read, write)| roofline.share(read, write))),
+        })
+    }
+}
+
+figures! {
+/// I/O errors and requests that were not served.
+pub struct ErrorsReport {
+    /// I/O errors during the window, by kind.
+    pub by_kind: ByKind<ErrorRow>,
+    /// Number of requests that ended in the window with a failed step.
+    pub requests_failed: Sum<u64>,
+    /// Number of requests that ended in the window because no tier could hold their entry.
+    pub requests_refused: Sum<u64>,
+    /// Number of entries not stored because they were larger than the last tier. Without a storage
+    /// tier (`disable_storage`) these are all entries that were dropped: those evicted from the
+    /// last tier, and those that fitted in none.
+    pub entries_refused: Sum<u64>,
+    /// Number of entries that should have been written before the measurement but could not be.
+    pub population_failed: Sum<u64>,
+    /// The first I/O errors since the start of the run, as sentences.
+    pub first_ever: Union<String>,
+}
+}
+
+/// I/O errors of one kind, on one operation, with one error number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ErrorRow {
+    /// Name of the kind of error.
+    pub kind: String,
+    /// Operation that failed: read, write or flush.
+    pub operation: String,
+    /// The kernel's error number (errno); 0 when there was none. From 65,536 on, the status that an
+    /// NVMe drive answered a command with, and 65,536 (with `nvme_passthrough`).
+    pub errno: i32,
+    /// Number of these errors during the measurement window.
+    pub count: u64,
+    /// The first of these errors, as a sentence.
+    pub first: String,
+}
+
+impl Merge for ByKind<ErrorRow> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut merged: BTreeMap<(String, String, String), ErrorRow> = BTreeMap::new();
+        for row in all.iter().flat_map(|list| list.iter()) {
+            // By the number's digits, as merged results have always been ordered.
+            let key = (row.kind.clone(), row.operation.clone(), row.errno.to_string());
+            merged
+                .entry(key)
+                .and_modify(|there| there.count = there.count.saturating_add(row.count))
+                .or_insert_with(|| row.clone());
+        }
+        merged.into_values().collect()
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "by kind"));
+    }
+}
+
+figures! {
+/// Verification of the data read against what had been written.
+pub struct VerifyReport {
+    /// Mode of verification: `off`, `sample` (the first 16 bytes of each block) or `full`.
+    pub mode: Same<String>,
+    /// Number of 4 KiB blocks that were compared.
+    pub blocks_checked: Sum<u64>,
+    /// Number of 4 KiB blocks that differed from what had been written.
+    pub blocks_bad: Sum<u64>,
+}
+}
+
+/// Number of requests whose latencies the arrays at the top level hold.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct SamplesReport {
+    /// Number of requests whose latencies the arrays hold.
+    pub kept: Fact<usize>,
+    /// Number of requests that finished in the window.
+    pub of: Fact<u64>,
+    /// Largest number of requests whose latencies the arrays can hold.
+    pub kept_max: Fact<usize>,
+    /// Whether the arrays hold a sample of the requests instead of all of them.
+    pub sampled: Fact<bool>,
+}
+
+figures! {
+/// Counters of the workload from the start of the run, warm-up included.
+pub struct WorkloadReport {
+    /// Number of decode steps that found their entry evicted.
+    pub decode_misses: Sum<u64>,
+    /// Number of entries written again after a decode miss.
+    pub decode_rewrites: Sum<u64>,
+    /// Number of conversations forgotten because too many were live.
+    pub conversations_forgotten: Sum<u64>,
+    /// Number of requests whose entry no tier could hold.
+    pub requests_refused: Sum<u64>,
+    /// Number of documents ingested while the load ran, with `--rag-ingestion beside`.
+    pub documents_ingested: Sum<u64>,
+    /// Number of documents deleted while the load ran because there were more than
+    /// `workload.rag.max_documents`.
+    pub documents_evicted: Sum<u64>,
+    /// Number of chunks of documents that could not be written while the load ran.
+    pub chunks_failed: Sum<u64>,
+    /// Number of retrievals left out because no document was complete yet.
+    pub retrievals_without_document: Sum<u64>,
+}
+}
+
+figures! {
+/// Shards that were overdue, and for how long.
+pub struct OverdueReport {
+    /// Number of times that a shard stalled: it was overdue for 1 s or more.
+    pub stalls: Sum<u64>,
+    /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
+    /// messages while it had work, or after the timer that was to wake it.
+    pub overdue_max_ns: Max<u64>,
+}
+}
+
+impl WindowReport {
+    fn of(result: &RunResult) -> WindowReport {
+        let window = &result.window;
+        WindowReport {
+            start_unix_s: Min::of(window.start_unix_s),
+            seconds: Sum::of(window.seconds),
+            warmup_seconds: Sum::of(window.warmup_seconds),
+            drain_seconds: Sum::of(window.drain_seconds),
+            interrupted: Any::of(result.interrupted),
+            failure: First::maybe(result.failure.clone()),
+        }
+    }
+}
+
+impl CostReport {
+    fn of(result: &RunResult) -> CostReport {
+        let cost = &result.cost;
+        CostReport {
+            cpu_user_s: Sum::maybe(cost.cpu_user_s),
+            cpu_system_s: Sum::maybe(cost.cpu_system_s),
+            cpu_s_per_gib: Derived::default(),
+            peak_rss_bytes: Max::maybe(cost.peak_rss_bytes),
+            context_switches_voluntary: Sum::maybe(cost.context_switches_voluntary),
+            context_switches_involuntary: Sum::maybe(cost.context_switches_involuntary),
+        }
+    }
+}
+
+impl ErrorsReport {
+    fn of(result: &RunResult) -> ErrorsReport {
+        let engine = &result.engine;
+        let errors = engine.errors.iter().map(|row| ErrorRow {
+            kind: row.kind.name().to_owned(),
+            operation: row.operation.name().to_owned(),
+            errno: row.errno,
+            count: row.count,
+            first: row.first.to_string(),
+        });
+        ErrorsReport {
+            by_kind: errors.collect(),
+            requests_failed: Sum::of(result.requests.failed),
+            requests_refused: Sum::of(result.requests.refused),
+            entries_refused: Sum::of(engine.refused_entries),
+            population_failed: Sum::of(result.population_failed),
+            first_ever: result.errors.iter().map(told_io).collect(),
+        }
+    }
+}
+
+impl Ours {
+    /// The counters and facts; what is derived is set by [`derive`](super::derive).
+    pub(super) fn of(result: &RunResult) -> Ours {
+        let (verify, watchdog, workload) =
+            (&result.engine.verify, &result.watchdog, &result.workload);
+        let traced = result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok());
+        Ours {
+            config: Agreed::of(ConfigReport::of(result)),
+            machine: Part(result.machine.clone()),
+            window: Part(WindowReport::of(result)),
+            timeline: SecondReport::all(result),
+            served: Part(ServedReport::of(result)),
+            cache: Part(CacheReport::of(result)),
+            io: Part(IoReport::of(result)),
+            evictions: Part(EvictionsReport::of(result)),
+            promotions: Part(PromotionsReport::of(result)),
+            gpu_moves: Part(GpuMovesReport::of(result)),
+            gpu: GpuReport::of(result),
+            device: Part(DeviceReport::of(result)),
+            drives: DriveReport::all(result),
+            queue_depth: result.queue_depth.as_ref().map(QueueDepthReport::of),
+            cost: Part(CostReport::of(result)),
+            roofline: RooflineReport::of(result),
+            precondition: OfRun::maybe(result.precondition.clone()),
+            steadiness: OfRun::maybe(SteadinessReport::of(result)),
+            objects: Added::maybe(result.objects.clone()),
+            simulation: result.simulation.clone(),
+            block_trace: Added::maybe(traced.cloned()),
+            errors: Part(ErrorsReport::of(result)),
+            verify: Part(VerifyReport {
+                mode: Same::of(result.plan.verify.name().to_owned()),
+                blocks_checked: Sum::of(verify.blocks_checked),
+                blocks_bad: Sum::of(verify.blocks_bad),
+            }),
+            autoscaler: autoscaling::report(result),
+            source: Part(source::report(result)),
+            validation: OfRun::maybe(source::validation(result)),
+            watchdog: Part(OverdueReport {
+                stalls: Sum::of(watchdog.stalls),
+                overdue_max_ns: Max::of(watchdog.overdue_max_ns),
+            }),
+            engine: Part(EngineReport::of(result)),
+            counters: Counted::of(&result.engine.counts),
+            workload: Part(WorkloadReport {
+                decode_misses: Sum::of(workload.decode_misses),
+                decode_rewrites: Sum::of(workload.decode_rewrites),
+                conversations_forgotten: Sum::of(workload.conversations_forgotten),
+                requests_refused: Sum::of(workload.refused_requests),
+                documents_ingested: Sum::of(workload.documents_ingested),
+                documents_evicted: Sum::of(workload.documents_evicted),
+                chunks_failed: Sum::of(workload.chunks_failed),
+                retrievals_without_document: Sum::of(workload.retrievals_without_document),
+            }),
+            shortages: result.shortages.iter().map(ShortageReport::of).collect(),
+            rank: OfRun::maybe(result.plan.rank.as_ref().map(RankReport::of)),
+            warnings: result.warnings.iter().cloned().collect(),
+            ..Ours::default()
+        }
+    }
+}

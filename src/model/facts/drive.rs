@@ -1,0 +1,112 @@
+//! State of one drive of the storage tier, beside the engine's own counters.
+
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::{DriveMetrics, Metrics};
+
+use ringfall_host::{BlockDelta, DeviceFacts};
+
+/// Description of one drive of the storage tier, and its kernel counters in the window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DriveOutcome {
+    /// Its directory or device, as the user would name it.
+    pub path: String,
+    /// The disk, as far as known.
+    pub device: Option<DeviceFacts>,
+    /// Capacity when the run began, bytes.
+    pub capacity_bytes: u64,
+    /// The kernel's counters of the disk over the window.
+    pub kernel: Option<BlockDelta>,
+    /// Bytes between it and shards on cores of other NUMA nodes than its own; none where that can't
+    /// be told.
+    pub remote_bytes: Option<u64>,
+    /// When it failed and was given up, s after the start of the window (negative: before it).
+    pub failed_s: Option<f64>,
+}
+
+/// A drive counts as slow when a byte is so many times as long on its way as on the typical one.
+const SLOW_TIMES: f64 = 2.0;
+
+/// Counters of the engine on each drive; for a single drive, the totals.
+#[must_use]
+pub fn metrics_by_drive(engine: &Metrics, drives: usize) -> Vec<DriveMetrics> {
+    if drives == 1 {
+        let storage_errors = engine.errors.iter().filter(|row| row.first.tier == Tier::Storage);
+        return vec![DriveMetrics {
+            read: engine.io_read.clone(),
+            write: engine.io_write.clone(),
+            flush: engine.io_flush.clone(),
+            errors: storage_errors.map(|row| row.count).sum(),
+        }];
+    }
+    let mut rows = engine.drives.clone();
+    rows.resize_with(drives, DriveMetrics::default);
+    rows
+}
+
+/// Bytes that the engine read from and wrote to each drive; of a run on one drive, all there are.
+#[must_use]
+pub fn bytes_by_drive(engine: &Metrics) -> Vec<u64> {
+    if engine.drives.is_empty() {
+        return vec![engine.io_read.bytes + engine.io_write.bytes];
+    }
+    engine.drives.iter().map(|drive| drive.read.bytes + drive.write.bytes).collect()
+}
+
+/// Drives on which a byte is at least twice as long on its way as on the median drive, and how many
+/// times as long; of at least two drives.
+///
+/// A drive that keeps up answers soon and one that lags has a full queue, whatever its share of the
+/// bytes is: so it is the time per byte that tells, and not the bandwidth.
+#[must_use]
+pub fn slow_drives(metrics: &[DriveMetrics]) -> Vec<(usize, f64)> {
+    let pace = |drive: &DriveMetrics| {
+        let bytes = drive.read.bytes + drive.write.bytes;
+        let ns = drive.read.latency.sum_ns() + drive.write.latency.sum_ns();
+        (bytes > 0).then(|| ns as f64 / bytes as f64)
+    };
+    let paces: Vec<(usize, f64)> = metrics
+        .iter()
+        .enumerate()
+        .filter_map(|(index, drive)| Some((index, pace(drive)?)))
+        .collect();
+    let mut sorted: Vec<f64> = paces.iter().map(|(_, pace)| *pace).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    // The lower of the two in the middle: of two drives, the faster one is the measure.
+    let Some(&median) = sorted.get(sorted.len().saturating_sub(1) / 2) else { return Vec::new() };
+    let times = |(index, pace): (usize, f64)| (index, pace / median.max(f64::MIN_POSITIVE));
+    paces.into_iter().map(times).filter(|(_, times)| *times >= SLOW_TIMES).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(ios: u32, latency_us: u64) -> DriveMetrics {
+        let mut metrics = DriveMetrics::default();
+        (0..ios).for_each(|_| metrics.read.add(1 << 20, 1 << 20, latency_us * 1_000));
+        metrics
+    }
+
+    #[test]
+    fn a_drive_on_which_bytes_take_long_is_slow_and_an_idle_one_is_not() {
+        let drives = [drive(100, 1_000), drive(90, 1_100), drive(30, 4_000), drive(0, 0)];
+        let slow = slow_drives(&drives);
+        assert_eq!(slow.len(), 1, "{slow:?}");
+        assert_eq!(slow[0].0, 2);
+        assert!((3.5..4.5).contains(&slow[0].1), "{slow:?}");
+        assert_eq!(slow_drives(&[drive(10, 1_000), drive(10, 3_000)])[0].0, 1);
+        assert!(slow_drives(&drives[..2]).is_empty());
+        assert!(slow_drives(&[]).is_empty());
+    }
+
+    #[test]
+    fn one_drive_did_all_there_was() {
+        let mut engine = Metrics::default();
+        engine.io_read.add(4096, 4096, 1_000);
+        assert_eq!(metrics_by_drive(&engine, 1)[0].read, engine.io_read);
+        assert_eq!(metrics_by_drive(&engine, 3).len(), 3);
+        assert_eq!(bytes_by_drive(&engine), [4096]);
+        engine.drives = vec![DriveMetrics::default(), drive(2, 1_000)];
+        assert_eq!(bytes_by_drive(&engine), [0, 2 << 20]);
+    }
+}

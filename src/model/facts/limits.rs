@@ -1,0 +1,290 @@
+//! The limits of a device, as found by a search or read from a file.
+
+use ringfall_core::units::gib;
+use serde::{Deserialize, Serialize};
+
+use ringfall_host::Machine;
+
+/// Layout of the file.
+pub const ROOFLINE_VERSION: u32 = 1;
+/// Bytes a second that a device can have: a block an hour to a petabyte.
+const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
+/// Largest ratio between a short probe and the steady measurement that counts as a repetition.
+const REPEATS_WITHIN: f64 = 1.1;
+
+/// The limits of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Roofline {
+    /// 1; also tells such a file from others.
+    pub ringfall_roofline: u32,
+    /// Version of the program that measured.
+    pub version: String,
+    /// When it was measured, seconds since 1970.
+    pub unix_s: f64,
+    /// Machine on which the limits were measured.
+    pub machine: Machine,
+    /// Size of the range of the file or device that I/Os went to, bytes; all of it had been
+    /// written.
+    pub range_bytes: u64,
+    /// Number of threads, each with a ring of its own.
+    pub threads: u32,
+    /// `none`, `submission` (SQPOLL) or `completion` (IOPOLL).
+    pub polling: String,
+    /// Whether reads and writes were NVMe commands (io_uring passthrough).
+    #[serde(default)]
+    pub nvme_passthrough: bool,
+    /// When a point counted as steady.
+    pub steady_rule: String,
+    /// Duration of the whole search, s, including the time to write the range.
+    pub seconds: f64,
+    /// Time limit of the search, s; null for as long as it needs.
+    #[serde(default)]
+    pub time_limit_s: Option<u32>,
+    /// Bytes of the range asked for that the time limit left unwritten, and so unused; they are not
+    /// in `range_bytes`.
+    #[serde(default)]
+    pub range_left_bytes: u64,
+    /// Sentences that a reader of the limits must know.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// Limits of reads, of writes and of mixes; for several drives, those of all at the same time.
+    pub limits: Vec<Limit>,
+    /// Bandwidth of several drives at the same time, beside that of each alone; empty for one
+    /// drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Together>,
+    /// The limits of each of several drives alone; empty for one drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Roofline>,
+    /// Ranks that measured together, by number; empty where one process did alone. Every figure is
+    /// then that of all ranks together, and `machine` is that of rank 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankOfLimits>,
+}
+
+/// One of several ranks that measured together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct RankOfLimits {
+    /// Number of the rank, from 0.
+    pub rank: u32,
+    /// Name of its machine.
+    pub host: String,
+}
+
+/// The limits of one direction or mix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Limit {
+    /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
+    pub read_percent: u32,
+    /// Largest bandwidth that was found.
+    pub bandwidth: Best,
+    /// Largest rate of I/Os of the smallest size; null where it was not looked for.
+    pub iops: Option<Best>,
+}
+
+/// The best that a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Best {
+    /// The best point, measured until it was steady.
+    pub best: Measured,
+    /// The point with the smallest depth that reached 95 % of the best one.
+    pub knee: Measured,
+    /// All points that were tried, in order.
+    pub probes: Vec<Measured>,
+    /// Whether the search came to its own end; false where the time limit ended it, so that the
+    /// device may do more than `best` says.
+    #[serde(default = "yes")]
+    pub settled: bool,
+}
+
+/// Files of versions that knew no time limit hold searches that ended by themselves.
+fn yes() -> bool {
+    true
+}
+
+/// Bandwidth of several drives at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Together {
+    /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
+    pub read_percent: u32,
+    /// Bandwidth of all drives at the same time, bytes/s.
+    pub bytes_per_s: f64,
+    /// Bandwidth of each drive while all of them work, bytes/s, in the order of `drives`.
+    pub each_bytes_per_s: Vec<f64>,
+    /// Sum of the largest bandwidths of the drives, each measured alone, bytes/s.
+    pub sum_alone_bytes_per_s: f64,
+    /// `bytes_per_s` divided by the mean of the drives' largest bandwidths alone: as many drives as
+    /// there are, if nothing holds them back.
+    pub times_one: f64,
+    /// Share of the time of the cores in use that the measuring threads took, from 0 to 1.
+    pub cpu_share: f64,
+    /// Bottleneck of the drives when they work at the same time.
+    pub bound_by: String,
+}
+
+impl Together {
+    /// `8 drives: 7.2 × one, bound by …`
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let drives = self.each_bytes_per_s.len();
+        format!("{drives} drives: {:.1} × one, bound by {}", self.times_one, self.bound_by)
+    }
+}
+
+/// Measurement of one load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Measured {
+    /// Size of an I/O, bytes.
+    pub io_bytes: u32,
+    /// I/Os in flight, over all threads.
+    pub depth: u32,
+    /// Bandwidth, bytes per second.
+    pub bytes_per_s: f64,
+    /// Rate of I/Os, I/Os per second.
+    pub iops: f64,
+    /// Median latency of an I/O, µs.
+    pub latency_p50_us: f64,
+    /// 99th percentile of the latency of an I/O, µs.
+    pub latency_p99_us: f64,
+    /// CPU time for each GiB moved, s; a polling kernel thread's is not among it.
+    pub cpu_s_per_gib: f64,
+    /// Whether it was steady before its time was over.
+    pub steady: bool,
+    /// Length of the measurement, s.
+    pub seconds: f64,
+    /// Bytes a second of each rank, by number; empty where one process measured alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks_bytes_per_s: Vec<f64>,
+}
+
+impl Best {
+    /// Fastest short probe, if it was much faster than the best point then was until steady: the
+    /// device does not repeat it, like one with credits for bursts, or one that others use.
+    #[must_use]
+    pub fn outrun(&self) -> Option<&Measured> {
+        let fastest = self.probes.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
+        (fastest.bytes_per_s > REPEATS_WITHIN * self.best.bytes_per_s).then_some(fastest)
+    }
+}
+
+impl Roofline {
+    /// Refuses what no device can have.
+    ///
+    /// # Errors
+    /// Which limit is impossible, or that there is none.
+    pub fn check(&self) -> Result<(), String> {
+        if self.limits.is_empty() {
+            return Err("it has no limits".to_owned());
+        }
+        for limit in &self.limits {
+            if limit.read_percent > 100 {
+                return Err(format!("a limit of {} percent reads", limit.read_percent));
+            }
+            for best in std::iter::once(&limit.bandwidth).chain(&limit.iops) {
+                let rate = best.best.bytes_per_s;
+                if !RATES.contains(&rate) {
+                    let percent = limit.read_percent;
+                    return Err(format!("a limit of {rate:?} bytes a second ({percent} % reads)"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Most bytes a second of a direction: 100 percent read, or 0.
+    #[must_use]
+    pub fn bandwidth(&self, read_percent: u32) -> Option<f64> {
+        let limit = self.limits.iter().find(|limit| limit.read_percent == read_percent)?;
+        Some(limit.bandwidth.best.bytes_per_s).filter(|bandwidth| *bandwidth > 0.0)
+    }
+
+    /// Parts of the search that the time limit left undone, a sentence each; empty where the search
+    /// came to its end.
+    #[must_use]
+    pub fn left_undone(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        if self.range_left_bytes > 0 {
+            left.push(format!(
+                "{:.2} of {:.2} GiB were not written in time, and no I/O went to them.",
+                gib(self.range_left_bytes),
+                gib(self.range_left_bytes + self.range_bytes)
+            ));
+        }
+        for Limit { read_percent, bandwidth, iops } in &self.limits {
+            let searches = [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())];
+            for (goal, best) in searches.into_iter().filter_map(|(goal, best)| Some((goal, best?)))
+            {
+                if best.settled {
+                    continue;
+                }
+                left.push(format!(
+                    "The search for {goal} at {read_percent} % reads stopped after {} load{}, and \
+                     measured the best for {:.1} s: the device may do more.",
+                    best.probes.len(),
+                    if best.probes.len() == 1 { "" } else { "s" },
+                    best.best.seconds
+                ));
+            }
+        }
+        left
+    }
+
+    /// Share of the device that a run used, if it read and wrote so many bytes a second: the time
+    /// that the device would need at its limits for a second's work. Above 1 where reads and writes
+    /// don't share a limit.
+    #[must_use]
+    pub fn share(&self, read_bytes_per_s: f64, write_bytes_per_s: f64) -> Option<f64> {
+        let part = |rate: f64, percent: u32| match rate {
+            0.0 => Some(0.0),
+            rate => Some(rate / self.bandwidth(percent)?),
+        };
+        Some(part(read_bytes_per_s, 100)? + part(write_bytes_per_s, 0)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::roofline;
+
+    #[test]
+    fn the_share_is_the_devices_time() {
+        let roofline = roofline(4e9, 2e9);
+        assert_eq!(roofline.share(2e9, 1e9), Some(1.0));
+        assert_eq!(roofline.share(1e9, 0.0), Some(0.25));
+        let readless = Roofline { limits: roofline.limits[1..].to_vec(), ..roofline };
+        assert_eq!(readless.share(1e9, 1e9), None);
+        assert_eq!(readless.share(0.0, 1e9), Some(0.5));
+    }
+
+    #[test]
+    fn what_the_time_limit_left_is_said() {
+        let mut cut = roofline(4e9, 2e9);
+        assert_eq!(cut.left_undone(), Vec::<String>::new());
+        cut.limits[1].bandwidth.settled = false;
+        (cut.range_bytes, cut.range_left_bytes) = (1 << 30, 3 << 30);
+        let left = cut.left_undone();
+        assert_eq!(left.len(), 2);
+        assert!(left[0].starts_with("3.00 of 4.00 GiB"), "{left:?}");
+        assert!(left[1].contains("bandwidth at 0 % reads stopped after 0 loads"), "{left:?}");
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_settled_and_of_reads_and_writes() {
+        let mut old = serde_json::to_value(roofline(4e9, 2e9)).unwrap();
+        for limit in old["limits"].as_array_mut().unwrap() {
+            limit["bandwidth"].as_object_mut().unwrap().remove("settled").unwrap();
+        }
+        for key in ["time_limit_s", "range_left_bytes", "nvme_passthrough", "warnings"] {
+            old.as_object_mut().unwrap().remove(key).unwrap();
+        }
+        let read: Roofline = serde_json::from_value(old).unwrap();
+        assert_eq!(read, roofline(4e9, 2e9));
+    }
+}

@@ -1,0 +1,230 @@
+//! Latencies of requests: a histogram for each kind, and a sample of the raw values.
+
+use super::survival::Survival;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use ringfall_core::metrics::Histogram;
+use ringfall_workloads::contract::{Class, RequestEnd, RequestRecord};
+
+/// Raw values kept at most, each kind: the length that readers of the arrays may count on.
+pub const SAMPLES_MAX: usize = 100_000;
+
+/// Seed of the sampling: fixed, so that it can't be one more thing that differs between runs.
+const SAMPLING_SEED: u64 = 0x5eed_0f5a_3b1e_5eed;
+
+/// The parts of one request's time, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestSample {
+    /// Intended arrival to end.
+    pub end_to_end_ns: u64,
+    /// Time the request spent on storage I/O.
+    pub storage_io_ns: u64,
+    /// Waiting for generated tokens.
+    pub generation_ns: u64,
+    /// Prefix, history, RAG and prefill.
+    pub prefill_ns: u64,
+    /// Decode reads and re-writes; 0 when it had none.
+    pub decode_ns: u64,
+}
+
+/// The finished requests of a shard's window, or of several.
+#[derive(Clone, Debug)]
+pub struct RequestStats {
+    /// Requests that finished without a failed step, by class in the order of `Class::ALL`:
+    /// intended arrival to end.
+    pub end_to_end: [Histogram; 3],
+    /// Time that each of these requests spent on storage I/O, ns.
+    pub storage_io: Histogram,
+    /// Time that each waited for generated tokens, ns.
+    pub generation: Histogram,
+    /// Time of the prefill phase of each that had one, ns.
+    pub prefill: Histogram,
+    /// Time of the decode phase of each that had one, ns.
+    pub decode: Histogram,
+    /// From intended arrival to the start of serving.
+    pub queued: Histogram,
+    /// Requests that had arrived and not ended when the window closed, by class: their age then.
+    pub unfinished: [Histogram; 3],
+    /// Number of tokens generated for requests that finished in the window.
+    pub generated_tokens: u64,
+    /// Number of tokens of context of requests that finished in the window.
+    pub context_tokens: u64,
+    /// Requests with a step whose I/O failed: kept out of everything above.
+    pub failed: u64,
+    /// Requests whose entry was larger than the whole last tier: kept out of everything above.
+    pub refused: u64,
+    samples: Vec<RequestSample>,
+    seen: u64,
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Default for RequestStats {
+    fn default() -> Self {
+        RequestStats {
+            end_to_end: Default::default(),
+            storage_io: Histogram::new(),
+            generation: Histogram::new(),
+            prefill: Histogram::new(),
+            decode: Histogram::new(),
+            queued: Histogram::new(),
+            unfinished: Default::default(),
+            generated_tokens: 0,
+            context_tokens: 0,
+            failed: 0,
+            refused: 0,
+            samples: Vec::new(),
+            seen: 0,
+            rng: Xoshiro256PlusPlus::seed_from_u64(SAMPLING_SEED),
+        }
+    }
+}
+
+impl RequestStats {
+    /// Counts a finished request.
+    pub fn record(&mut self, record: &RequestRecord) {
+        match record.end {
+            RequestEnd::Served => {}
+            RequestEnd::Failed => {
+                self.failed += 1;
+                return;
+            }
+            RequestEnd::Refused => {
+                self.refused += 1;
+                return;
+            }
+        }
+        let sample = RequestSample {
+            end_to_end_ns: record.finished.saturating_sub(record.arrived).as_ns(),
+            storage_io_ns: record.storage_io_ns,
+            generation_ns: record.generation_ns,
+            prefill_ns: record.prefill_ns,
+            decode_ns: record.decode_ns,
+        };
+        self.end_to_end[class_index(record.class)].record(sample.end_to_end_ns);
+        self.storage_io.record(sample.storage_io_ns);
+        self.generation.record(sample.generation_ns);
+        if sample.prefill_ns > 0 {
+            self.prefill.record(sample.prefill_ns);
+        }
+        if sample.decode_ns > 0 {
+            self.decode.record(sample.decode_ns);
+        }
+        self.queued.record(record.started.saturating_sub(record.arrived).as_ns());
+        self.generated_tokens += u64::from(record.generated_tokens);
+        self.context_tokens += u64::from(record.context_tokens);
+        self.sample(sample);
+    }
+
+    /// Counts a request that had not ended when the window closed, `age_ns` after its intended
+    /// arrival.
+    pub fn record_unfinished(&mut self, class: Class, age_ns: u64) {
+        self.unfinished[class_index(class)].record(age_ns);
+    }
+
+    /// Latencies of a class with its unfinished requests taken into account.
+    #[must_use]
+    pub fn latency_of_all(&self, class: Class) -> Survival {
+        let class = class_index(class);
+        Survival::of(&self.end_to_end[class], &self.unfinished[class])
+    }
+
+    /// Vitter's algorithm R: each of the values seen is kept with the same probability.
+    fn sample(&mut self, sample: RequestSample) {
+        self.seen += 1;
+        if self.samples.len() < SAMPLES_MAX {
+            self.samples.push(sample);
+            return;
+        }
+        let at = self.rng.random_range(0..self.seen);
+        if let Some(slot) = usize::try_from(at).ok().and_then(|at| self.samples.get_mut(at)) {
+            *slot = sample;
+        }
+    }
+
+    /// Adds another shard's requests. The sample stays uniform over both.
+    pub fn merge(&mut self, other: &RequestStats) {
+        for (mine, theirs) in self.end_to_end.iter_mut().zip(&other.end_to_end) {
+            mine.merge(theirs);
+        }
+        self.storage_io.merge(&other.storage_io);
+        self.generation.merge(&other.generation);
+        self.prefill.merge(&other.prefill);
+        self.decode.merge(&other.decode);
+        self.queued.merge(&other.queued);
+        for (mine, theirs) in self.unfinished.iter_mut().zip(&other.unfinished) {
+            mine.merge(theirs);
+        }
+        self.generated_tokens += other.generated_tokens;
+        self.context_tokens += other.context_tokens;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.merge_samples(other);
+    }
+
+    /// Each place of the merged sample goes to one side with the probability of drawing a value of
+    /// that side, without replacement, from all that both have seen.
+    fn merge_samples(&mut self, other: &RequestStats) {
+        if self.samples.len() + other.samples.len() <= SAMPLES_MAX {
+            self.samples.extend_from_slice(&other.samples);
+            self.seen += other.seen;
+            return;
+        }
+        let (mut left, mut right) = (std::mem::take(&mut self.samples), other.samples.clone());
+        let (mut left_seen, mut right_seen) = (self.seen, other.seen);
+        while self.samples.len() < SAMPLES_MAX && left_seen + right_seen > 0 {
+            let from_left = self.rng.random_range(0..left_seen + right_seen) < left_seen;
+            let (side, seen) =
+                if from_left { (&mut left, &mut left_seen) } else { (&mut right, &mut right_seen) };
+            *seen -= 1;
+            if !side.is_empty() {
+                let at = self.rng.random_range(0..side.len());
+                self.samples.push(side.swap_remove(at));
+            }
+        }
+        self.seen += other.seen;
+    }
+
+    /// Requests that finished without a failed step.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.end_to_end.iter().map(Histogram::count).sum()
+    }
+
+    /// Share of the requests that ended whose entry no tier could hold, 0 to 1; 0 when none ended.
+    #[must_use]
+    pub fn refused_share(&self) -> f64 {
+        let ended = self.completed() + self.failed + self.refused;
+        super::quotient(self.refused, ended).unwrap_or(0.0)
+    }
+
+    /// All classes' end-to-end latencies.
+    #[must_use]
+    pub fn end_to_end_all(&self) -> Histogram {
+        let mut all = Histogram::new();
+        for class in &self.end_to_end {
+            all.merge(class);
+        }
+        all
+    }
+
+    /// The raw values: all of them up to [`SAMPLES_MAX`], a uniform sample beyond.
+    #[must_use]
+    pub fn samples(&self) -> &[RequestSample] {
+        &self.samples
+    }
+
+    /// Forgets everything, as at the start of the window.
+    pub fn clear(&mut self) {
+        *self = RequestStats::default();
+    }
+}
+
+/// A class's place in per-class arrays.
+#[must_use]
+pub const fn class_index(class: Class) -> usize {
+    match class {
+        Class::Interactive => 0,
+        Class::Responsive => 1,
+        Class::Batch => 2,
+    }
+}

@@ -1,0 +1,426 @@
+//! Types of the document's figures: values that may be unknown, each in a type that determines how
+//! they merge.
+//!
+//! In JSON each of them is its bare value, and null (or not there at all) where it is unknown: a
+//! figure that a result lacks is never taken for zero. The parameter says what the schema promises
+//! of a run: `Sum<u64>` is always a number there, `Sum<Option<u64>>` may be null. `Same`, `First`,
+//! `Added` and `OfRun` may be null in any document, since merging may make them so.
+//!
+//! A [`Fact`] is a value in a row of a list, or a part that is kept or dropped as a whole. It has
+//! no rule, and a struct of `figures!` can't have one as a field.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::described::Described;
+use super::merge::{Inputs, Merge};
+
+/// Value of a figure; determines whether a run may leave it null.
+pub trait Shape: Described {
+    /// The value, when there is one.
+    type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described;
+}
+
+/// Types that are a figure's value as they are.
+macro_rules! shapes {
+    ($($name:ty),* $(,)?) => {
+        $(impl $crate::figures::figure::Shape for $name {
+            type Value = $name;
+        })*
+    };
+}
+pub(crate) use shapes;
+
+shapes!(i32, u32, u64, usize, f64, bool, String);
+shapes!([f64; 3], [Option<f64>; 3]);
+
+impl<T> Shape for Option<T>
+where
+    T: Shape<Value = T> + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned,
+{
+    type Value = T;
+}
+
+impl<T> Shape for Vec<T>
+where
+    T: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described,
+{
+    type Value = Vec<T>;
+}
+
+/// Values that add up.
+pub trait Number: Copy + PartialOrd {
+    /// The sum; integers stop at their largest value.
+    fn plus(self, other: Self) -> Self;
+    /// As a double, rounded to the nearest.
+    fn as_f64(self) -> f64;
+}
+
+macro_rules! integers {
+    ($($name:ty),*) => {
+        $(impl Number for $name {
+            fn plus(self, other: $name) -> $name {
+                self.saturating_add(other)
+            }
+            fn as_f64(self) -> f64 {
+                self as f64
+            }
+        })*
+    };
+}
+integers!(u32, u64, usize);
+
+impl Number for f64 {
+    fn plus(self, other: f64) -> f64 {
+        self + other
+    }
+    fn as_f64(self) -> f64 {
+        self
+    }
+}
+
+/// A figure type: its name, and what its schema is.
+macro_rules! figure {
+    ($(#[$doc:meta])* $name:ident, $schema:ty) => {
+        $(#[$doc])*
+        pub struct $name<T: Shape>(Option<T::Value>);
+
+        impl<T: Shape> $name<T> {
+            /// The figure of that value.
+            #[must_use]
+            pub const fn of(value: T::Value) -> Self {
+                $name(Some(value))
+            }
+
+            /// The figure of a value that may be unknown.
+            #[must_use]
+            pub const fn maybe(value: Option<T::Value>) -> Self {
+                $name(value)
+            }
+
+            /// The value, if it is known.
+            #[must_use]
+            pub const fn as_ref(&self) -> Option<&T::Value> {
+                self.0.as_ref()
+            }
+
+            /// Whether it is not known.
+            #[must_use]
+            pub const fn is_unknown(&self) -> bool {
+                self.0.is_none()
+            }
+
+            /// The figure with its value changed; one that is unknown stays so.
+            #[must_use]
+            pub fn map(self, change: impl FnOnce(T::Value) -> T::Value) -> Self {
+                $name(self.0.map(change))
+            }
+        }
+
+        impl<T: Shape<Value: Copy>> $name<T> {
+            /// The value, if it is known.
+            #[must_use]
+            pub const fn known(&self) -> Option<T::Value> {
+                self.0
+            }
+        }
+
+        impl<T: Shape<Value: Number>> $name<T> {
+            /// The value as a double, if it is known.
+            #[must_use]
+            pub fn number(&self) -> Option<f64> {
+                self.0.map(Number::as_f64)
+            }
+        }
+
+        impl<T: Shape> Clone for $name<T> {
+            fn clone(&self) -> Self {
+                $name(self.0.clone())
+            }
+        }
+
+        impl<T: Shape<Value: Copy>> Copy for $name<T> {}
+
+        impl<T: Shape> fmt::Debug for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        /// As people read it; a dash where it is unknown.
+        impl<T: Shape<Value: fmt::Display>> fmt::Display for $name<T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match &self.0 {
+                    Some(value) => value.fmt(f),
+                    None => f.write_str("–"),
+                }
+            }
+        }
+
+        impl<T: Shape> PartialEq for $name<T> {
+            fn eq(&self, other: &Self) -> bool {
+                self.0 == other.0
+            }
+        }
+
+        impl<T: Shape> Default for $name<T> {
+            fn default() -> Self {
+                $name(None)
+            }
+        }
+
+        impl<T: Shape> Serialize for $name<T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(serializer)
+            }
+        }
+
+        // As an `Option`: one that is not there is unknown.
+        impl<'de, T: Shape> Deserialize<'de> for $name<T> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Option::deserialize(deserializer).map($name)
+            }
+        }
+
+        #[cfg(any(test, feature = "testing"))]
+        super::described::schema_as!({ T: Shape } $name<T> => $schema);
+    };
+}
+
+figure!(
+    /// Counted or added up: merged results have the sum, and none where one lacks it.
+    Sum, T
+);
+figure!(
+    /// Counts that belong together, added up part by part; none where one result lacks them.
+    Added, Option<T::Value>
+);
+figure!(
+    /// The largest of those known.
+    Max, T
+);
+figure!(
+    /// The smallest of those known.
+    Min, T
+);
+figure!(
+    /// Whether it is true of any.
+    Any, T
+);
+figure!(
+    /// A share of the time, or another mean over it: merged results have the mean over the time of
+    /// all of them, and none where one lacks it.
+    OverTime, Option<T::Value>
+);
+figure!(
+    /// The first that is known.
+    First, Option<T::Value>
+);
+figure!(
+    /// A value on which all results agree; null where they differ. Never a measurement: two results
+    /// that both counted 5 have counted 10.
+    Same, Option<T::Value>
+);
+figure!(
+    /// A value of a single run: null in merged results.
+    OfRun, Option<T::Value>
+);
+figure!(
+    /// Worked out from other figures of the same document, by `derive`, for a run
+    /// as for merged results.
+    Derived, T
+);
+figure!(
+    /// A value in a row of a list, or in a part that is not merged figure by figure.
+    Fact, T
+);
+
+impl<T: Shape<Value: Number>> Merge for Sum<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut known = all.iter().map(|one| one.0);
+        let first = known.next().flatten();
+        Sum(known.fold(first, |sum, one| Some(sum?.plus(one?))))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "sum"));
+    }
+}
+
+/// Counts that belong together and add up part by part.
+pub trait Adds: Clone {
+    /// The counts of both; none where they are of different things.
+    #[must_use]
+    fn plus(self, other: &Self) -> Option<Self>;
+}
+
+impl<T: Shape<Value: Adds>> Merge for Added<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut known = all.iter().map(|one| one.0.as_ref());
+        let first = known.next().flatten().cloned();
+        Added(known.fold(first, |sum, one| sum?.plus(one?)))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "added part by part"));
+    }
+}
+
+/// The value that none of the others comes before.
+fn extreme<N: Number>(
+    all: impl Iterator<Item = Option<N>>,
+    before: fn(&N, &N) -> bool,
+) -> Option<N> {
+    all.flatten().reduce(|chosen, one| if before(&one, &chosen) { one } else { chosen })
+}
+
+impl<T: Shape<Value: Number>> Merge for Max<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Max(extreme(all.iter().map(|one| one.0), |one, other| one > other))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "max"));
+    }
+}
+
+impl<T: Shape<Value: Number>> Merge for Min<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Min(extreme(all.iter().map(|one| one.0), |one, other| one < other))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "min"));
+    }
+}
+
+impl<T: Shape<Value = bool>> Merge for Any<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Any(Some(all.iter().any(|one| one.0 == Some(true))))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "any"));
+    }
+}
+
+impl<T: Shape<Value = f64>> Merge for OverTime<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let known: Option<Vec<f64>> = all.iter().map(|one| one.0).collect();
+        let whole_s: f64 = inputs.seconds.iter().sum();
+        let parts = known.filter(|known| known.len() == inputs.seconds.len() && whole_s > 0.0);
+        let sum_of = |parts: Vec<f64>| -> f64 {
+            parts.iter().zip(&inputs.seconds).map(|(part, seconds)| part * seconds).sum()
+        };
+        OverTime(match (parts, all) {
+            // Of one it is as it was, to the last bit.
+            (_, [only]) => only.0,
+            (parts, _) => parts.map(|parts| sum_of(parts) / whole_s),
+        })
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "mean over time"));
+    }
+}
+
+impl<T: Shape> Merge for First<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        First(all.iter().find_map(|one| one.0.clone()))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "first"));
+    }
+}
+
+impl<T: Shape> Merge for Same<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        Same(same(all.iter().map(|one| &one.0)).flatten())
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "same"));
+    }
+}
+
+/// The common value; `None` where they differ or there are none.
+pub(crate) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a T>) -> Option<T> {
+    let mut all = all;
+    let first = all.next()?;
+    all.all(|one| one == first).then(|| first.clone())
+}
+
+impl<T: Shape> Merge for OfRun<T> {
+    fn merged(_: &[&Self], _: &Inputs) -> Self {
+        OfRun(None)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "of one run"));
+    }
+}
+
+impl<T: Shape> Merge for Derived<T> {
+    fn merged(_: &[&Self], _: &Inputs) -> Self {
+        Derived(None)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "derived"));
+    }
+}
+
+/// Figures that belong together. Of a part that a document lacks all are unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part<T>(pub T);
+
+impl<T> Deref for Part<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Part<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: Serialize> Serialize for Part<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Part<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::deserialize(deserializer).map(|part: Option<T>| Part(part.unwrap_or_default()))
+    }
+}
+
+impl<T: Merge> Merge for Part<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        Part(T::merged(&all.iter().map(|one| &one.0).collect::<Vec<_>>(), inputs))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        T::rules(path, into);
+    }
+}

@@ -1,0 +1,215 @@
+//! Lists of the document, by what becomes of them when results are merged. One that a result lacks
+//! is empty.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::merge::{Inputs, Merge};
+use crate::facts::SAMPLES_MAX;
+
+/// A list type.
+macro_rules! list {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name<T>(pub Vec<T>);
+
+        impl<T> Default for $name<T> {
+            fn default() -> Self {
+                $name(Vec::new())
+            }
+        }
+
+        impl<T> Deref for $name<T> {
+            type Target = Vec<T>;
+
+            fn deref(&self) -> &Vec<T> {
+                &self.0
+            }
+        }
+
+        impl<T> DerefMut for $name<T> {
+            fn deref_mut(&mut self) -> &mut Vec<T> {
+                &mut self.0
+            }
+        }
+
+        impl<T> FromIterator<T> for $name<T> {
+            fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+                $name(items.into_iter().collect())
+            }
+        }
+
+        impl<T: Serialize> Serialize for $name<T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.serialize(serializer)
+            }
+        }
+
+        impl<'de, T: Deserialize<'de>> Deserialize<'de> for $name<T> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let list: Option<Vec<T>> = Option::deserialize(deserializer)?;
+                Ok($name(list.unwrap_or_default()))
+            }
+        }
+
+        #[cfg(any(test, feature = "testing"))]
+        super::described::schema_as!({ T: schemars::JsonSchema } $name<T> => Vec<T>);
+    };
+}
+
+list!(
+    /// One value a request: at most [`SAMPLES_MAX`]; beyond, of each result a share as large as its
+    /// share of the requests, evenly picked from a list that is in no order.
+    Samples
+);
+list!(
+    /// Rows, one result's after the other's.
+    Rows
+);
+list!(
+    /// Rows of a time since the window's start: as if each run had begun when the one before it
+    /// ended.
+    Timeline
+);
+list!(
+    /// Rows of things with names: those of the same name as one, in the order in which the names
+    /// come up.
+    ByName
+);
+list!(
+    /// Pairs of bucket and count: the counts of a bucket add up.
+    Buckets
+);
+list!(
+    /// Items, the same one once.
+    Union
+);
+list!(
+    /// Errors: those of the same kind, operation and number as one.
+    ByKind
+);
+
+impl<T: Clone> Merge for Samples<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let kept: usize = all.iter().map(|list| list.len()).sum();
+        let lists = || all.iter().zip(&inputs.completed);
+        let sampled =
+            lists().any(|(list, &of)| list.len() >= SAMPLES_MAX && of > list.len() as u64);
+        if kept <= SAMPLES_MAX && !sampled {
+            return all.iter().flat_map(|list| list.iter().cloned()).collect();
+        }
+        let requests: u128 = inputs.completed.iter().map(|&count| u128::from(count)).sum();
+        let mut picked = Vec::new();
+        for (list, &of) in lists() {
+            let share = u128::from(of) * SAMPLES_MAX as u128 / requests.max(1);
+            let quota = usize::try_from(share).unwrap_or(SAMPLES_MAX).min(list.len());
+            picked.extend((0..quota).map(|at| list[at * list.len() / quota].clone()));
+        }
+        Samples(picked)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "samples"));
+    }
+}
+
+impl<T: Clone> Merge for Rows<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        all.iter().flat_map(|list| list.iter().cloned()).collect()
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "rows"));
+    }
+}
+
+/// A row of a [`Timeline`].
+pub trait Timed {
+    /// Moves its end by that time, s.
+    fn delay(&mut self, by_s: f64);
+}
+
+/// A row of [`ByName`].
+pub trait Named {
+    /// Name of the row; `None` where it is unknown: such a row is not merged with any other.
+    fn name(&self) -> Option<String>;
+}
+
+impl<T: Clone + Named + Merge> Merge for ByName<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let mut rows: Vec<T> = Vec::new();
+        for row in all.iter().flat_map(|list| list.iter()) {
+            let name = row.name();
+            let is_it = |there: &&mut T| name.is_some() && there.name() == name;
+            match rows.iter_mut().find(is_it) {
+                Some(there) => *there = T::merged(&[&*there, row], inputs),
+                None => rows.push(row.clone()),
+            }
+        }
+        ByName(rows)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "by name"));
+    }
+}
+
+impl Merge for Buckets<(u32, u32)> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        for &(bucket, count) in all.iter().flat_map(|list| list.iter()) {
+            let there = counts.entry(bucket).or_default();
+            *there = there.saturating_add(count);
+        }
+        counts.into_iter().collect()
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "by bucket"));
+    }
+}
+
+impl<T: Clone + Timed> Merge for Timeline<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let mut rows = Vec::new();
+        let mut began_s = 0.0;
+        for (list, seconds) in all.iter().zip(&inputs.seconds) {
+            for row in list.iter() {
+                let mut row = row.clone();
+                row.delay(began_s);
+                rows.push(row);
+            }
+            began_s += seconds;
+        }
+        Timeline(rows)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "timeline"));
+    }
+}
+
+impl<T: Clone + PartialEq> Merge for Union<T> {
+    fn merged(all: &[&Self], _: &Inputs) -> Self {
+        let mut items: Vec<T> = Vec::new();
+        for item in all.iter().flat_map(|list| list.iter()) {
+            if !items.contains(item) {
+                items.push(item.clone());
+            }
+        }
+        Union(items)
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), "union"));
+    }
+}

@@ -1,0 +1,107 @@
+//! Merging of documents, each field by the rule of its type. The runs are taken to have followed
+//! one another: times add up too.
+
+use std::collections::BTreeMap;
+
+/// Facts about the merged documents that a field's rule may need, one item each.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Length of the window, s; 0 where it is unknown.
+    pub seconds: Vec<f64>,
+    /// Requests completed; 0 where it is unknown.
+    pub completed: Vec<u64>,
+}
+
+/// Values that can be merged.
+pub trait Merge: Sized {
+    /// All as one, in the order of `inputs`.
+    #[must_use]
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self;
+
+    /// The rule of each field at `path` and below, by its place in the JSON.
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>);
+}
+
+/// A part that is not in every result is in none of them together: beside a null, where nothing of
+/// the kind was measured, what the others measured is not the whole.
+impl<T: Merge> Merge for Option<T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let there: Option<Vec<&T>> = all.iter().map(|one| one.as_ref()).collect();
+        there.map(|there| T::merged(&there, inputs))
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        T::rules(path, into);
+    }
+}
+
+/// Under each name what all have there; one that lacks it has it unknown.
+impl<T: Merge + Default> Merge for BTreeMap<String, T> {
+    fn merged(all: &[&Self], inputs: &Inputs) -> Self {
+        let unknown = T::default();
+        let names = all.iter().flat_map(|one| one.keys());
+        let mut merged = BTreeMap::new();
+        for name in names {
+            if !merged.contains_key(name) {
+                let parts: Vec<&T> =
+                    all.iter().map(|one| one.get(name).unwrap_or(&unknown)).collect();
+                merged.insert(name.clone(), T::merged(&parts, inputs));
+            }
+        }
+        merged
+    }
+
+    #[cfg(test)]
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        T::rules(&format!("{path}/*"), into);
+    }
+}
+
+/// A struct of figures, and how it merges: field by field. A field whose type has no rule does not
+/// compile.
+macro_rules! figures {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[cfg_attr(any(test, feature = "testing"), derive(::schemars::JsonSchema))]
+        $vis struct $name {
+            $($(#[$field_meta])* $field_vis $field: $type,)*
+        }
+
+        impl $name {
+            /// Its fields, as they are called in the JSON.
+            #[allow(dead_code, reason = "not every part is asked for its names")]
+            pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+
+        impl $crate::figures::merge::Merge for $name {
+            fn merged(
+                all: &[&Self],
+                inputs: &$crate::figures::merge::Inputs,
+            ) -> Self {
+                $name {
+                    $($field: $crate::figures::merge::Merge::merged(
+                        &all.iter().map(|one| &one.$field).collect::<Vec<_>>(),
+                        inputs,
+                    ),)*
+                }
+            }
+
+            #[cfg(test)]
+            fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+                $(<$type as $crate::figures::merge::Merge>::rules(
+                    &format!("{path}/{}", stringify!($field)),
+                    into,
+                );)*
+            }
+        }
+    };
+}
+pub(crate) use figures;

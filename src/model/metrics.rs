@@ -1,0 +1,550 @@
+//! The figures of a run that can be compared: what they are of a document, and which column of a
+//! spreadsheet has them.
+
+use serde::Serialize;
+
+use crate::Document;
+use crate::document::{CLASSES, CacheStatsReport, LatencyMs, SecondReport};
+
+/// Which of two values is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Throughput, amounts of work done.
+    Higher,
+    /// Latencies.
+    Lower,
+    /// It describes the workload, not the system.
+    Neither,
+}
+
+/// Times of which a result has all in histograms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Requests, from intended arrival to end.
+    EndToEnd,
+    /// The storage I/O of a request.
+    StorageIo,
+    /// Device time of reading an entry.
+    StorageReadDevice,
+    /// Device time of writing an entry.
+    StorageWriteDevice,
+}
+
+impl Times {
+    /// Names of the histograms that hold them, all together.
+    #[must_use]
+    pub const fn histograms(self) -> &'static [&'static str] {
+        match self {
+            Times::EndToEnd => &CLASSES,
+            Times::StorageIo => &["storage_io"],
+            Times::StorageReadDevice => &["storage_read_device"],
+            Times::StorageWriteDevice => &["storage_write_device"],
+        }
+    }
+}
+
+/// Where the variation of a metric inside a run is to be found.
+#[derive(Clone, Copy, Debug)]
+pub enum Evidence {
+    /// It is that quantile, from 0 to 1, of these times.
+    Quantile(Times, f64),
+    /// It is, or is proportional to, the sum of this amount of each second.
+    PerSecond(fn(&SecondReport) -> Option<u64>),
+    /// Nowhere, and why.
+    None(&'static str),
+}
+
+const MEAN: Evidence = Evidence::None("a mean of few long times has none");
+const STORAGE_TIME: Evidence =
+    Evidence::None("storage time is not known by the second; give trials");
+const UNRECORDED: Evidence = Evidence::None("its variation is not recorded; give trials");
+const TOKENS: Evidence = Evidence::PerSecond(|second| second.generated_tokens.known());
+const REQUESTS: Evidence = Evidence::PerSecond(|second| second.requests_completed.known());
+/// Reads of all purposes: nearly all of them are decode reads, which no second counts apart.
+const ALL_READ: Evidence = Evidence::PerSecond(|second| {
+    let tiers = &second.tiers;
+    let memory = tiers.gpu.read.bytes.known()?.saturating_add(tiers.cpu.read.bytes.known()?);
+    Some(memory.saturating_add(storage_read(second)?))
+});
+const ALL_WRITTEN: Evidence = Evidence::PerSecond(|second| {
+    let tiers = &second.tiers;
+    let memory = tiers.gpu.write.bytes.known()?.saturating_add(tiers.cpu.write.bytes.known()?);
+    Some(memory.saturating_add(storage_written(second)?))
+});
+
+fn storage_read(second: &SecondReport) -> Option<u64> {
+    second.tiers.storage.read.bytes.known()
+}
+
+fn storage_written(second: &SecondReport) -> Option<u64> {
+    second.tiers.storage.write.bytes.known()
+}
+
+/// A figure of a result that runs are compared by: its name, which way is better, and how it is
+/// read.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Stable name, the unit last.
+    pub key: &'static str,
+    /// As people read it.
+    pub title: &'static str,
+    /// Its columns in spreadsheets: of the reference's discovery, then of its converters and ours.
+    pub columns: &'static [&'static str],
+    /// Direction that counts as a win.
+    pub better: Better,
+    /// Whether it is among those that are shown without asking.
+    pub headline: bool,
+    /// Source of the metric's variation within a result.
+    pub evidence: Evidence,
+    value: fn(&Document) -> Option<f64>,
+}
+
+impl Metric {
+    /// Its value in a result; `None` when it was not measured.
+    #[must_use]
+    pub fn of(&self, document: &Document) -> Option<f64> {
+        (self.value)(document)
+    }
+
+    /// Whether `value` is better than `other`; `None` when neither can be.
+    #[must_use]
+    pub fn wins(&self, value: f64, other: f64) -> Option<bool> {
+        match self.better {
+            Better::Higher => Some(value > other),
+            Better::Lower => Some(value < other),
+            Better::Neither => None,
+        }
+    }
+
+    /// The metric of that name.
+    #[must_use]
+    pub fn by_key(key: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.key == key)
+    }
+}
+
+/// Key of decode bytes read, as in the published analysis.
+pub const DECODE_READ: &str = "decode_bytes_read_gb";
+/// Tokens over elapsed time.
+pub const WALL_CLOCK: &str = "wall_clock_throughput_tokens_per_s";
+/// Tokens over the summed time of storage I/O.
+pub const STORAGE_THROUGHPUT: &str = "storage_throughput_tokens_per_s";
+
+/// The first of two places that has it: the reference's results lack some.
+fn tokens(d: &Document) -> Option<f64> {
+    d.summary.total_tokens.number().or(d.total_tokens_generated.number())
+}
+
+fn requests(d: &Document) -> Option<f64> {
+    d.summary.total_requests.number().or(d.requests_completed.number())
+}
+
+fn io_seconds(d: &Document) -> Option<f64> {
+    let seconds = d.summary.total_storage_io_time.known().or(d.total_storage_io_latency.known());
+    seconds.filter(|_| !d.is_without_drive())
+}
+
+fn elapsed(d: &Document) -> Option<f64> {
+    d.summary.elapsed_time.known()
+}
+
+fn stats(d: &Document) -> &CacheStatsReport {
+    &d.summary.cache_stats
+}
+
+fn end_to_end(d: &Document) -> Option<&LatencyMs> {
+    d.latency_of(|summary| &summary.end_to_end_latency_ms)
+}
+
+fn storage_io(d: &Document) -> Option<&LatencyMs> {
+    d.storage_io_latency()
+}
+
+/// Rates from the kernel's counters of the device over the window: read, and both directions, MB/s
+/// (10⁶ bytes, as in data sheets and the published analysis).
+fn device_mb_per_s(d: &Document) -> Option<[f64; 2]> {
+    let kernel = d.ringfall.device.kernel.as_ref()?;
+    let seconds = d.seconds().filter(|&seconds| seconds > 0.0)?;
+    let (read, written) = (kernel.read_bytes.number()?, kernel.write_bytes.number()?);
+    Some([read, read + written].map(|bytes| bytes / 1e6 / seconds))
+}
+
+fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    Some(part? / whole.filter(|&whole| whole > 0.0)?)
+}
+
+/// A metric: its key, its title, whether more of it is better, whether it is shown without asking,
+/// what shows how much it varied, its value; then its columns in spreadsheets.
+macro_rules! metric {
+    ($key:expr, $title:literal, $better:ident, $headline:literal, $evidence:expr, $value:expr) => {
+        metric!($key, $title, $better, $headline, $evidence, $value, &[])
+    };
+    (
+        $key:expr, $title:literal, $better:ident, $headline:literal, $evidence:expr, $value:expr,
+        $column:expr
+    ) => {
+        Metric {
+            key: $key,
+            title: $title,
+            columns: $column,
+            better: Better::$better,
+            headline: $headline,
+            evidence: $evidence,
+            value: $value,
+        }
+    };
+}
+
+/// Bytes that the device read, by the kernel's own counters or by iostat.
+pub const DEVICE_READ: &str = "device_read_mb_per_s";
+/// The same of both directions.
+pub const DEVICE_TOTAL: &str = "device_total_mb_per_s";
+
+/// All of them: what the reference's spreadsheet measures (its generation latencies are simulated),
+/// then what only JSON results hold.
+pub const METRICS: &[Metric] = &[
+    metric!(
+        DECODE_READ,
+        "decode bytes read, GiB",
+        Higher,
+        true,
+        ALL_READ,
+        |d| stats(d).decode_bytes_read_gb.known(),
+        &["Decode Bytes Read (GB)"]
+    ),
+    metric!(
+        WALL_CLOCK,
+        "wall-clock throughput, tokens/s",
+        Higher,
+        true,
+        TOKENS,
+        |d| d.summary.avg_throughput_tokens_per_sec.known(),
+        &["Wall-Clock Throughput (tokens/sec)", "Avg Throughput (tok/s)"]
+    ),
+    metric!(
+        STORAGE_THROUGHPUT,
+        "storage throughput, tokens/s",
+        Higher,
+        true,
+        STORAGE_TIME,
+        |d| quotient(tokens(d), io_seconds(d)),
+        &["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]
+    ),
+    metric!(
+        "wall_clock_requests_per_s",
+        "wall-clock requests/s",
+        Higher,
+        false,
+        REQUESTS,
+        |d| quotient(requests(d), elapsed(d)),
+        &["Wall-Clock Requests/sec", "Requests/sec"]
+    ),
+    metric!(
+        "storage_requests_per_s",
+        "storage requests/s",
+        Higher,
+        false,
+        STORAGE_TIME,
+        |d| quotient(requests(d), io_seconds(d)),
+        &["Storage Requests/sec"]
+    ),
+    metric!(
+        "storage_io_time_s",
+        "storage I/O time, s",
+        Neither,
+        false,
+        STORAGE_TIME,
+        io_seconds,
+        &["Total I/O Time (s)"]
+    ),
+    metric!("tokens", "tokens", Higher, false, TOKENS, tokens, &["Total Tokens"]),
+    metric!("requests", "requests", Higher, false, REQUESTS, requests, &["Total Requests"]),
+    metric!(
+        "end_to_end_mean_ms",
+        "end to end, mean, ms",
+        Lower,
+        false,
+        MEAN,
+        |d| end_to_end(d)?.mean.known(),
+        &["E2E Latency Mean (ms)"]
+    ),
+    metric!(
+        "end_to_end_p50_ms",
+        "end to end, P50, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::EndToEnd, 0.5),
+        |d| end_to_end(d)?.p50.known(),
+        &["E2E Latency P50 (ms)"]
+    ),
+    metric!(
+        "end_to_end_p95_ms",
+        "end to end, P95, ms",
+        Lower,
+        true,
+        Evidence::Quantile(Times::EndToEnd, 0.95),
+        |d| end_to_end(d)?.p95.known(),
+        &["E2E Latency P95 (ms)"]
+    ),
+    metric!(
+        "end_to_end_p99_ms",
+        "end to end, P99, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::EndToEnd, 0.99),
+        |d| end_to_end(d)?.p99.known(),
+        &["E2E Latency P99 (ms)"]
+    ),
+    metric!(
+        "storage_io_mean_ms",
+        "storage I/O of a request, mean, ms",
+        Lower,
+        false,
+        MEAN,
+        |d| storage_io(d)?.mean.known(),
+        &["Storage Latency Mean (ms)"]
+    ),
+    metric!(
+        "storage_io_p50_ms",
+        "storage I/O of a request, P50, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageIo, 0.5),
+        |d| storage_io(d)?.p50.known(),
+        &["Storage Latency P50 (ms)"]
+    ),
+    metric!(
+        "storage_io_p95_ms",
+        "storage I/O of a request, P95, ms",
+        Lower,
+        true,
+        Evidence::Quantile(Times::StorageIo, 0.95),
+        |d| storage_io(d)?.p95.known(),
+        &["Storage Latency P95 (ms)"]
+    ),
+    metric!(
+        "storage_io_p99_ms",
+        "storage I/O of a request, P99, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageIo, 0.99),
+        |d| storage_io(d)?.p99.known(),
+        &["Storage Latency P99 (ms)"]
+    ),
+    metric!(
+        "cache_hit_rate",
+        "cache hit rate",
+        Neither,
+        false,
+        UNRECORDED,
+        Document::hit_rate,
+        &["Cache Hit Rate"]
+    ),
+    metric!(
+        "read_write_ratio",
+        "bytes read per byte written",
+        Neither,
+        false,
+        UNRECORDED,
+        Document::read_write_ratio,
+        &["Read/Write Ratio"]
+    ),
+    metric!(
+        "total_read_gb",
+        "bytes read, GiB",
+        Higher,
+        false,
+        ALL_READ,
+        |d| stats(d).total_read_gb.known(),
+        &["Total Read (GB)", "Total Read (GiB)"]
+    ),
+    metric!(
+        "total_write_gb",
+        "bytes written, GiB",
+        Higher,
+        false,
+        ALL_WRITTEN,
+        |d| stats(d).total_write_gb.known(),
+        &["Total Write (GB)", "Total Write (GiB)"]
+    ),
+    metric!(
+        "prefill_bytes_written_gb",
+        "prefill bytes written, GiB",
+        Higher,
+        false,
+        ALL_WRITTEN,
+        |d| stats(d).prefill_bytes_written_gb.known(),
+        &["Prefill Bytes Written (GB)"]
+    ),
+    metric!(
+        "storage_read_bandwidth_gib_per_s",
+        "storage read, GiB/s",
+        Higher,
+        true,
+        Evidence::PerSecond(storage_read),
+        |d| { d.storage_bandwidth_gib_per_s()[0] }
+    ),
+    metric!(
+        "storage_write_bandwidth_gib_per_s",
+        "storage write, GiB/s",
+        Higher,
+        true,
+        Evidence::PerSecond(storage_written),
+        |d| { d.storage_bandwidth_gib_per_s()[1] }
+    ),
+    metric!(
+        "storage_read_device_p50_ms",
+        "storage read, device P50, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageReadDevice, 0.5),
+        |d| { d.tier_latency_ms("storage_read_device_p50_ms") }
+    ),
+    metric!(
+        "storage_read_device_p95_ms",
+        "storage read, device P95, ms",
+        Lower,
+        true,
+        Evidence::Quantile(Times::StorageReadDevice, 0.95),
+        |d| { d.tier_latency_ms("storage_read_device_p95_ms") }
+    ),
+    metric!(
+        "storage_read_device_p99_ms",
+        "storage read, device P99, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageReadDevice, 0.99),
+        |d| { d.tier_latency_ms("storage_read_device_p99_ms") }
+    ),
+    metric!(
+        "storage_write_device_p50_ms",
+        "storage write, device P50, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageWriteDevice, 0.5),
+        |d| { d.tier_latency_ms("storage_write_device_p50_ms") }
+    ),
+    metric!(
+        "storage_write_device_p95_ms",
+        "storage write, device P95, ms",
+        Lower,
+        true,
+        Evidence::Quantile(Times::StorageWriteDevice, 0.95),
+        |d| { d.tier_latency_ms("storage_write_device_p95_ms") }
+    ),
+    metric!(
+        "storage_write_device_p99_ms",
+        "storage write, device P99, ms",
+        Lower,
+        false,
+        Evidence::Quantile(Times::StorageWriteDevice, 0.99),
+        |d| { d.tier_latency_ms("storage_write_device_p99_ms") }
+    ),
+    metric!(
+        DEVICE_READ,
+        "device read by the kernel, MB/s",
+        Higher,
+        false,
+        UNRECORDED,
+        |d| Some(device_mb_per_s(d)?[0]),
+        &["Device Read (MB/s)"]
+    ),
+    metric!(
+        DEVICE_TOTAL,
+        "device total by the kernel, MB/s",
+        Higher,
+        false,
+        UNRECORDED,
+        |d| Some(device_mb_per_s(d)?[1]),
+        &["Device Total (MB/s)"]
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ringfall_core::key::Tier;
+    use ringfall_core::metrics::Histogram;
+
+    use super::*;
+    use crate::document::Histograms;
+    use crate::figures::figure::{Derived, Sum};
+
+    #[test]
+    fn keys_and_columns_are_told_apart() {
+        for (at, metric) in METRICS.iter().enumerate() {
+            for other in &METRICS[at + 1..] {
+                assert_ne!(metric.key, other.key);
+                let is_there = |name: &&&str| other.columns.contains(*name);
+                assert_eq!(metric.columns.iter().find(is_there), None);
+            }
+        }
+        for key in [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT] {
+            assert!(Metric::by_key(key).is_some_and(|metric| metric.headline));
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_computed_or_absent() {
+        let mut document = Document { requests_completed: Sum::of(8), ..Document::default() };
+        document.summary.total_tokens = Sum::of(30);
+        document.summary.total_storage_io_time = Derived::of(1.5);
+        let value = |key| Metric::by_key(key).unwrap().of(&document);
+        assert_eq!(value(STORAGE_THROUGHPUT), Some(20.0));
+        assert_eq!(value("requests"), Some(8.0));
+        assert_eq!(value(DECODE_READ), None);
+        assert_eq!(value("wall_clock_requests_per_s"), None);
+        let mut idle = Document::default();
+        idle.summary.total_tokens = Sum::of(0);
+        idle.summary.total_storage_io_time = Derived::of(0.0);
+        assert_eq!(Metric::by_key(STORAGE_THROUGHPUT).unwrap().of(&idle), None);
+    }
+
+    #[test]
+    fn percentiles_and_rates_of_the_headline_have_evidence() {
+        for metric in METRICS.iter().filter(|metric| metric.key.contains("_p")) {
+            if metric.key.ends_with("_ms") {
+                assert!(matches!(metric.evidence, Evidence::Quantile(..)), "{}", metric.key);
+            }
+        }
+        for metric in METRICS.iter().filter(|m| m.headline && m.key != STORAGE_THROUGHPUT) {
+            assert!(!matches!(metric.evidence, Evidence::None(_)), "{}", metric.key);
+        }
+    }
+
+    /// A percentile's value and its evidence are declared side by side; they are of the same times.
+    #[test]
+    fn the_evidence_of_a_percentile_is_the_histogram_that_it_comes_from() {
+        let mut run = crate::testing::busy();
+        for (ms, histogram) in (1..).zip([
+            &mut run.requests.storage_io,
+            &mut run.engine.tiers[Tier::Storage.index()].read.device,
+            &mut run.engine.tiers[Tier::Storage.index()].write.device,
+        ]) {
+            *histogram = Histogram::new();
+            (1..=100).for_each(|n| histogram.record(n * ms * 1_000_000));
+        }
+        let document = Document::of(&run);
+        let histograms = Histograms::read(&document, Path::new("x")).unwrap();
+        let mut seen = 0;
+        for metric in METRICS {
+            let Evidence::Quantile(times, quantile) = metric.evidence else { continue };
+            let all = histograms.sum(times.histograms()).unwrap();
+            let value_ms = all.quantile_ns(quantile).unwrap() as f64 / 1e6;
+            assert_eq!(metric.of(&document), Some(value_ms), "{}", metric.key);
+            seen += 1;
+        }
+        assert_eq!(seen, 12);
+    }
+
+    #[test]
+    fn a_win_is_what_is_better() {
+        let wins = |key: &str| Metric::by_key(key).unwrap().wins(2.0, 1.0);
+        assert_eq!(wins(DECODE_READ), Some(true));
+        assert_eq!(wins("end_to_end_p95_ms"), Some(false));
+        assert_eq!(wins("cache_hit_rate"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! Everything that a run measured, as one plain value: a command fills it, documents and summaries
+//! are made of it.
+
+use ringfall_core::error::IoError;
+use ringfall_core::facts::ShardFacts;
+use ringfall_core::key::TIER_COUNT;
+use ringfall_core::metrics::{Histogram, Metrics};
+use ringfall_core::placement::SpaceFigures;
+use ringfall_workloads::WorkloadStats;
+use ringfall_workloads::autoscale::Conclusion;
+use ringfall_workloads::source::ValidationTrace;
+
+use crate::SimulationReport;
+use crate::facts::{
+    BlockTraceFigures, CacheStats, DepthFigures, DriveOutcome, FeedFigures, GpuOutcome,
+    KernelSecond, Looks, ObjectCounts, PreconditionReport, RequestStats, Roofline, SourceFacts,
+    TierShortage, TierState, TimelineSecond, WatchdogReport, Window,
+};
+use crate::warnings::Warning;
+use ringfall_config::{PhaseMode, Plan};
+use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
+
+/// Everything a run measured.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// Plan of the run.
+    pub plan: Plan,
+    /// Command line as it was typed, the program's name first.
+    pub command_line: Vec<String>,
+    /// Hardware and kernel of the machine that the run was on.
+    pub machine: Machine,
+    /// Launcher that started it as one of several processes, if any.
+    pub launcher: Option<Launcher>,
+    /// The measurement window; everything below counts what finished in it.
+    pub window: Window,
+    /// Whether a signal ended the run early.
+    pub interrupted: bool,
+    /// Failure that ended the run early, if one did.
+    pub failure: Option<String>,
+    /// All shards' engine counters, merged.
+    pub engine: Metrics,
+    /// All shards' requests, merged.
+    pub requests: RequestStats,
+    /// All shards' cache counters, merged.
+    pub cache: CacheStats,
+    /// State of each tier at the end, by `Tier::index`.
+    pub tiers: [TierState; TIER_COUNT],
+    /// Tiers that got less space than they were to have.
+    pub shortages: Vec<TierShortage>,
+    /// The GPU tier that was asked for; none where none was.
+    pub gpu: Option<GpuOutcome>,
+    /// One row a second of the window.
+    pub timeline: Vec<TimelineSecond>,
+    /// Waits outside the engine's operations: for an allocation permit.
+    pub allocation_wait: Histogram,
+    /// The workload's own counters, since the start.
+    pub workload: WorkloadStats,
+    /// Conclusion of the autoscaler.
+    pub autoscale: Option<Conclusion>,
+    /// Outcome of the search for a queue depth.
+    pub queue_depth: Option<DepthFigures>,
+    /// Source of the requests, and facts found while opening it.
+    pub source: SourceFacts,
+    /// Counters of reading a trace.
+    pub feed: Option<FeedFigures>,
+    /// A recorded cache's fate, to compare with.
+    pub validation: Option<ValidationTrace>,
+    /// The storage space at the end, one row a shard.
+    pub space: Vec<SpaceFigures>,
+    /// Resources that the shards' rings and buffers got, one row a shard.
+    pub facts: Vec<ShardFacts>,
+    /// Shortfalls of all shards together against what was asked for, a sentence each.
+    pub shortfalls: Vec<String>,
+    /// The first I/O errors since the start, in the window or not.
+    pub errors: Vec<IoError>,
+    /// Entries of the population that could not be written.
+    pub population_failed: u64,
+    /// Whether the shards stayed alive.
+    pub watchdog: WatchdogReport,
+    /// The drives of the storage tier.
+    pub drives: Vec<DriveOutcome>,
+    /// The kernel's counters of the device over the window; of several devices, their sums.
+    pub kernel: Option<BlockDelta>,
+    /// The same, of every device below the store, the topmost first.
+    pub kernel_chain: Vec<BlockDelta>,
+    /// The same as `kernel`, between readings.
+    pub kernel_seconds: Vec<KernelSecond>,
+    /// CPU time, memory and context switches of this process in the window.
+    pub cost: Cost,
+    /// Report of preconditioning the device before the run.
+    pub precondition: Option<PreconditionReport>,
+    /// Counts of object store requests, where the storage tier was in an object store.
+    pub objects: Option<ObjectCounts>,
+    /// Activity of the block layer, if it was traced; or why it could not be.
+    pub block_trace: Option<Result<BlockTraceFigures, String>>,
+    /// The device's limits, to hold the run against, and where they come from.
+    pub roofline: Option<(String, Roofline)>,
+    /// Figures that only a simulation has; `None` for a real run.
+    pub simulation: Option<SimulationReport>,
+    /// Warnings to read before trusting the numbers.
+    pub warnings: Vec<Warning>,
+}
+
+impl RunResult {
+    /// Looks for entries that could be missed for want of room: those that other requests left, and
+    /// in a decode-only run, whose requests write nothing, those of the population.
+    #[must_use]
+    pub fn looks(&self) -> Looks {
+        let mut looks = self.cache.reuse;
+        if self.plan.phases == PhaseMode::DecodeOnly {
+            looks.merge(self.cache.own);
+        }
+        looks
+    }
+
+    /// I/Os in flight at most in the window, each shard on each drive.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.queue_depth.as_ref().map_or(self.plan.queue_depth, |found| found.chosen)
+    }
+}

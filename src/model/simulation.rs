@@ -1,0 +1,297 @@
+//! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
+
+use ringfall_core::metrics::TierMetrics;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::SimulationFigures;
+use crate::figures::figure::{OfRun, OverTime, Same, shapes};
+use crate::figures::merge::figures;
+use crate::{RunResult, deep_queue};
+use ringfall_config::{Arrival, Traffic};
+
+shapes!(Binding, IoTraceReport);
+
+/// From this share of the time on, a resource counts as used up.
+const BUSY_SHARE: f64 = 0.9;
+/// From this share of a request's time on, waiting for a serving slot counts.
+const QUEUED_SHARE: f64 = 0.1;
+/// From this share of the users' time on, what they wait for is what holds them up.
+const WAITING_SHARE: f64 = 0.5;
+
+/// Bottleneck of a run: the resource of which more would make it faster, before anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Binding {
+    /// The drive is busy all the time.
+    Drive,
+    /// I/Os wait because the drive already serves as many as it can at once.
+    DriveParallelism,
+    /// The cores copy all the time, or users wait for copies more than for anything else.
+    Memory,
+    /// Something is copied between host and GPU memory all the time.
+    GpuLink,
+    /// As many I/Os are in flight as the queue depth allows.
+    QueueDepth,
+    /// Requests wait for one of the `--max-inflight-requests` serving slots.
+    ServingSlots,
+    /// Users wait for I/Os, but too few are in flight to fill the drive: its latency is what
+    /// counts.
+    DriveLatency,
+    /// The users ask for no more: their requests arrive at set times, or thinking and generating
+    /// take up the time between them.
+    Users,
+}
+
+impl Binding {
+    /// As a table says it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Binding::Drive => "drive",
+            Binding::DriveParallelism => "drive parallelism",
+            Binding::Memory => "memory copies",
+            Binding::GpuLink => "GPU link",
+            Binding::QueueDepth => "queue depth",
+            Binding::ServingSlots => "serving slots",
+            Binding::DriveLatency => "drive latency",
+            Binding::Users => "users",
+        }
+    }
+}
+
+impl std::fmt::Display for Binding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+figures! {
+/// Figures that only a simulated run can report.
+pub struct SimulationReport {
+    /// Name of the simulated drive.
+    pub device: Same<String>,
+    /// Where the figures of the simulated drive come from.
+    pub source: Same<String>,
+    /// Share of the window in which the drive was busy, from 0 to 1.
+    pub drive_busy_share: OverTime<f64>,
+    /// Share of the window in which I/Os waited because the drive already served as many as it can
+    /// at once, from 0 to 1.
+    pub drive_crowded_share: OverTime<f64>,
+    /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
+    pub memory_busy_share: OverTime<f64>,
+    /// Share of the window in which data was copied between host and GPU memory, from 0 to 1; null
+    /// without a GPU tier.
+    pub gpu_link_busy_share: OverTime<f64>,
+    /// Resource that limited the run.
+    pub binds: Same<Binding>,
+    /// Why `binds` is considered the limit, as a sentence.
+    pub because: Same<String>,
+    /// The logical trace that was written; null when none was asked for, and in merged results:
+    /// each wrote its own.
+    pub io_trace: OfRun<IoTraceReport>,
+}
+}
+
+/// Name of the drive of a run that has none, whose I/Os take next to no time: a logical run.
+pub const NO_DRIVE: &str = "none";
+/// Where its figures come from, by which it is told from a described drive of that name.
+pub const NO_DRIVE_SOURCE: &str = "every I/O takes 1 µs";
+
+/// Whether a run had no drive, not even a described one.
+pub fn is_without_drive(result: &RunResult) -> bool {
+    result.simulation.as_ref().is_some_and(SimulationReport::is_without_drive)
+}
+
+/// A logical trace that the run wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct IoTraceReport {
+    /// Name of the file that the trace was written to.
+    pub file: String,
+    /// Number of operations in the trace.
+    pub rows: u64,
+}
+
+impl SimulationReport {
+    /// Whether there was no drive, not even a described one. Merged results say so too, when all of
+    /// them had none.
+    pub fn is_without_drive(&self) -> bool {
+        let is = |known: &Same<String>, wanted| known.as_ref().is_some_and(|text| text == wanted);
+        is(&self.device, NO_DRIVE) && is(&self.source, NO_DRIVE_SOURCE)
+    }
+
+    /// Name of the simulated drive; merged results of different drives have none of their own.
+    #[must_use]
+    pub fn device_name(&self) -> &str {
+        self.device.as_ref().map_or("several drives", String::as_str)
+    }
+
+    /// Sentence that warns that the figures are those of a simulation.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match self.is_without_drive() {
+            true => "this run is a logical trace: no drive moved a byte, so its rates and \
+                     latencies say nothing about any storage"
+                .to_owned(),
+            false => format!(
+                "this run was simulated with the device description {}: no drive moved a byte, \
+                 and its figures are those of a model",
+                self.device_name()
+            ),
+        }
+    }
+
+    /// The report of a run on that drive.
+    #[must_use]
+    pub fn of(
+        (device, source): (String, String),
+        figures: SimulationFigures,
+        io_trace: Option<IoTraceReport>,
+        result: &RunResult,
+    ) -> SimulationReport {
+        let (binds, because) = binding(figures, result);
+        SimulationReport {
+            device: Same::of(device),
+            source: Same::of(source),
+            drive_busy_share: OverTime::of(figures.drive_busy_share),
+            drive_crowded_share: OverTime::of(figures.drive_crowded_share),
+            memory_busy_share: OverTime::of(figures.memory_busy_share),
+            gpu_link_busy_share: OverTime::maybe(
+                (result.plan.gpu_memory_bytes > 0).then_some(figures.gpu_link_busy_share),
+            ),
+            binds: Same::of(binds),
+            because: Same::of(because),
+            io_trace: OfRun::maybe(io_trace),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) {
+    let busy = percent(figures.drive_busy_share);
+    if figures.drive_busy_share >= BUSY_SHARE {
+        return (Binding::Drive, format!("the drive was busy {busy} of the time"));
+    }
+    let drive = format!("the drive was busy {busy} of the time only");
+    if figures.drive_crowded_share >= BUSY_SHARE {
+        let crowded = percent(figures.drive_crowded_share);
+        let why = format!("{drive}; I/Os waited {crowded} of the time for it to take them");
+        return (Binding::DriveParallelism, why);
+    }
+    if figures.memory_busy_share >= BUSY_SHARE {
+        let busy = percent(figures.memory_busy_share);
+        return (Binding::Memory, format!("each core was busy copying {busy} of the time"));
+    }
+    if figures.gpu_link_busy_share >= BUSY_SHARE {
+        let busy = percent(figures.gpu_link_busy_share);
+        let why = format!("{drive}; the link to the GPUs was busy {busy} of the time");
+        return (Binding::GpuLink, why);
+    }
+    let (in_flight, places) = io_places(result);
+    if in_flight >= BUSY_SHARE * places {
+        let why = format!(
+            "{drive}; {in_flight:.1} of at most {places:.0} I/Os were in flight, of all shards \
+             together"
+        );
+        return (Binding::QueueDepth, why);
+    }
+    let queued = of_request_time(result, result.requests.queued.sum_ns());
+    if queued >= QUEUED_SHARE {
+        let why = format!(
+            "{drive}; requests waited {} of their time for one of {} serving slots",
+            percent(queued),
+            result.plan.max_inflight_requests
+        );
+        return (Binding::ServingSlots, why);
+    }
+    users_binding(&drive, result)
+}
+
+/// Mean number of I/Os in flight (Little's law), and its limit.
+fn io_places(result: &RunResult) -> (f64, f64) {
+    let engine = &result.engine;
+    let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
+    let window_ns = (result.window.seconds * 1e9).max(1.0);
+    // It is not yet said in the result that it is one of a simulation.
+    (waited_ns as f64 / window_ns, deep_queue::places(result, true) as f64)
+}
+
+/// A share of all that requests took.
+fn of_request_time(result: &RunResult, ns: u128) -> f64 {
+    let total: u128 = result.requests.end_to_end.iter().map(|class| class.sum_ns()).sum();
+    if total > 0 { ns as f64 / total as f64 } else { 0.0 }
+}
+
+/// Nothing is used up: do users wait for the answers, or the answers for users?
+fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
+    let plan = &result.plan;
+    let is_paced = match &plan.traffic {
+        Traffic::Trace { speedup, .. } => *speedup > 0.0 || plan.request_rate_per_s > 0.0,
+        _ => plan.arrival != Arrival::Closed,
+    };
+    let (waiting, slots) = (result.workload.queued_at_end, plan.max_inflight_requests);
+    if is_paced && waiting > u64::from(slots) {
+        let why = format!(
+            "{drive}; requests arrive at set times, faster than they were served: at the end \
+             {waiting} waited for one of {slots} serving slots"
+        );
+        return (Binding::ServingSlots, why);
+    }
+    if is_paced {
+        let why = format!("{drive}; requests arrive at set times, and no more than can be served");
+        return (Binding::Users, why);
+    }
+    let requests = &result.requests;
+    let waited_ns = requests.storage_io.sum_ns();
+    let waiting = match &plan.traffic {
+        // Nobody thinks: the next request begins when one has ended. And how long the autoscaler's
+        // users were there is not known here.
+        Traffic::Trace { .. } => of_request_time(result, waited_ns),
+        _ if plan.autoscaler.is_some() => of_request_time(result, waited_ns),
+        _ => waited_ns as f64 / (f64::from(plan.users) * result.window.seconds * 1e9).max(1.0),
+    };
+    if waiting < WAITING_SHARE {
+        let why = format!(
+            "{drive}; users waited {} of their time for I/O and copies, the rest was thinking and \
+             generating",
+            percent(waiting)
+        );
+        return (Binding::Users, why);
+    }
+    let [memory @ .., storage] = &result.engine.tiers;
+    let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
+    if memory.iter().map(of).sum::<u128>() > of(storage) {
+        let why = format!(
+            "{drive}; users waited {} of their time, mostly for copies in memory",
+            percent(waiting)
+        );
+        return (Binding::Memory, why);
+    }
+    let why = format!(
+        "{drive}; users waited {} of their time for I/O, too few at a time to fill it",
+        percent(waiting)
+    );
+    (Binding::DriveLatency, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::nothing;
+
+    #[test]
+    fn requests_that_queue_up_did_have_to_wait() {
+        let figures = SimulationFigures::default();
+        let mut result = nothing();
+        result.plan.arrival = Arrival::Open;
+        let (binds, why) = binding(figures, &result);
+        assert!(binds == Binding::Users && why.contains("no more than can be served"), "{why}");
+        result.workload.queued_at_end = u64::from(result.plan.max_inflight_requests) + 3;
+        let (binds, why) = binding(figures, &result);
+        assert!(binds == Binding::ServingSlots && why.contains("faster than they were"), "{why}");
+    }
+}

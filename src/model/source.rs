@@ -1,0 +1,244 @@
+//! Where the requests came from, and how the hit rate compares with a recorded one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::RunResult;
+use crate::figures::figure::{Derived, First, Max, Same, Sum, shapes};
+use crate::figures::list::Union;
+use crate::figures::merge::figures;
+
+shapes!(Validation, ValidationReport);
+
+/// Two hit rates agree when they differ by no more than this share of the recorded one.
+const VALIDATION_TOLERANCE: f64 = 0.05;
+
+figures! {
+/// Where requests came from, and how they arrived.
+pub struct SourceReport {
+    /// Kind of source: `synthetic`, `sharegpt`, `burstgpt`, `mooncake` or `io_trace`.
+    pub kind: Same<String>,
+    /// Names of the files that were read.
+    pub files: Union<String>,
+    /// Number of conversations in the dataset; null without a dataset.
+    pub conversations: Same<u64>,
+    /// Number of turns in the conversations of the dataset; null without a dataset.
+    pub turns: Same<u64>,
+    /// Number of rows of a trace that were given to the shards; null without a trace.
+    pub rows: Sum<Option<u64>>,
+    /// Number of complete passes over the trace; null without a trace.
+    pub cycles: Sum<Option<u32>>,
+    /// Number of operations in the logical trace that was replayed; null without one, and in merged
+    /// results that replayed different ones.
+    pub operations: Same<u64>,
+    /// Number of entries that the logical trace reads before it writes them, and that were
+    /// therefore written before the run: before each of merged ones.
+    pub populated_objects: Same<u64>,
+    /// Bytes of the entries in `populated_objects`.
+    pub populated_bytes: Same<u64>,
+    /// Number of rows or conversations skipped because they could not be parsed.
+    pub skipped: Sum<u64>,
+    /// Which row or conversation was skipped first, and why.
+    pub first_skipped: First<String>,
+    /// Number of prefix blocks of a trace that were found and read, since the start of the run.
+    pub block_hits: Sum<Option<u64>>,
+    /// Number of prefix blocks of a trace that were not found and had to be written, since the
+    /// start of the run.
+    pub block_misses: Sum<Option<u64>>,
+    /// Share of the prefix blocks of a trace that were found, from 0 to 1; null without blocks.
+    pub block_hit_rate: Derived<Option<f64>>,
+    /// Number of requests that arrived since the start of the run.
+    pub arrived: Sum<u64>,
+    /// Number of requests dropped from the queue, because the run stopped or the autoscaler removed
+    /// their users.
+    pub dropped: Sum<u64>,
+    /// Largest number of requests that waited in the queue of one shard.
+    pub queue_depth_max: Max<u64>,
+    /// Number of requests that waited to be served when the run stopped.
+    pub queued_at_end: Sum<u64>,
+    /// Age of the oldest request in `queued_at_end`, s.
+    pub queue_age_at_end_s: Max<f64>,
+    /// Longest delay between the intended time of an arrival and the arrival itself, ms.
+    pub timer_lag_max_ms: Max<f64>,
+}
+}
+
+/// Hit rate of the run compared with that of a recorded cache, as the reference has it:
+/// `ringfall.validation` has more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Validation {
+    /// Whether `avg_error_pct` is at most 5; false without reads. Same definition as the
+    /// reference's.
+    pub passed: bool,
+    /// Mean of the errors in `comparison`, %. Same definition as the reference's, which compares
+    /// the hit rate alone.
+    pub avg_error_pct: f64,
+    /// The figures of the run that are compared with the recording.
+    pub comparison: ValidationComparison,
+    /// Size, hit rate and means of the recording itself.
+    pub trace_stats: ValidationTraceStats,
+}
+
+/// Figures of a run that are compared with those of a recorded cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ValidationComparison {
+    /// Hit rate of the run beside that of the recording.
+    pub cache_hit_rate: ComparedHitRate,
+}
+
+/// Hit rate of a run and of a recorded cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ComparedHitRate {
+    /// Hit rate of this run, from 0 to 1; 0 without reads. Same definition as the reference's.
+    pub benchmark: f64,
+    /// Share of the recorded requests that hit, from 0 to 1. Same definition as the reference's.
+    pub trace: f64,
+    /// Difference between the two divided by `trace`, %. Same definition as the reference's, which
+    /// fails on a recording without hits: here it is 0 when the run has none either, else 100.
+    pub error_pct: f64,
+    /// Whether `error_pct` is at most 5. Same definition as the reference's.
+    pub within_5pct: bool,
+}
+
+/// Figures of the recording of a cache.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ValidationTraceStats {
+    /// Number of requests in the recording. Same definition as the reference's.
+    pub total_requests: u64,
+    /// Share of the recorded requests that hit, from 0 to 1. Same definition as the reference's.
+    pub cache_hit_rate: f64,
+    /// Bytes read divided by bytes written, or by 1 without writes; null when the recording lacks
+    /// either. Same definition as the reference's, which refuses a recording that lacks them.
+    pub read_write_ratio: Option<f64>,
+    /// Mean context of a recorded request, tokens; null when the recording lacks it. Same
+    /// definition as the reference's.
+    pub context_tokens_mean: Option<f64>,
+    /// Mean number of tokens that a recorded request generated; null when the recording lacks it.
+    /// Same definition as the reference's.
+    pub generation_tokens_mean: Option<f64>,
+}
+
+/// Hit rate of the run compared with that of a recorded cache, and the recording's other figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ValidationReport {
+    /// Share of the recorded requests that hit, from 0 to 1.
+    pub recorded_hit_rate: f64,
+    /// Number of requests in the recording.
+    pub recorded_requests: u64,
+    /// Bytes that the recorded requests read; null when the recording lacks them.
+    pub recorded_read_bytes: Option<f64>,
+    /// Bytes that the recorded requests wrote; null when the recording lacks them.
+    pub recorded_write_bytes: Option<f64>,
+    /// Mean latency of the recorded reads, ms; null when the recording lacks it. Nothing is
+    /// compared with it: it is that of another device.
+    pub recorded_read_latency_mean_ms: Option<f64>,
+    /// Mean latency of the recorded writes, ms; null when the recording lacks it.
+    pub recorded_write_latency_mean_ms: Option<f64>,
+    /// Number of rows of the recording that could not be read.
+    pub skipped: u64,
+    /// Hit rate of this run, from 0 to 1; null without reads.
+    pub measured_hit_rate: Option<f64>,
+    /// Difference between the measured and the recorded hit rate, divided by the recorded one; null
+    /// without reads.
+    pub relative_error: Option<f64>,
+    /// Largest `relative_error` that passes.
+    pub tolerance: f64,
+    /// Whether `relative_error` is within `tolerance`; null without reads.
+    pub passed: Option<bool>,
+}
+
+/// `ringfall.source`.
+pub(crate) fn report(result: &RunResult) -> SourceReport {
+    let (workload, feed) = (&result.workload, result.feed.as_ref());
+    let skipped = feed.map_or(&result.source.skipped, |feed| &feed.skipped);
+    let blocks = workload.block_hits + workload.block_misses;
+    SourceReport {
+        kind: Same::of(result.plan.traffic.name().to_owned()),
+        files: result.source.files.iter().cloned().collect(),
+        conversations: Same::maybe(result.source.conversations),
+        turns: Same::maybe(result.source.turns),
+        rows: Sum::maybe(feed.map(|feed| feed.rows)),
+        cycles: Sum::maybe(feed.map(|feed| feed.cycles)),
+        operations: Same::maybe(result.source.operations),
+        populated_objects: Same::maybe(result.source.populated.map(|(objects, _)| objects)),
+        populated_bytes: Same::maybe(result.source.populated.map(|(_, bytes)| bytes)),
+        skipped: Sum::of(skipped.rows),
+        first_skipped: First::maybe(skipped.first.clone()),
+        block_hits: Sum::maybe((blocks > 0).then_some(workload.block_hits)),
+        block_misses: Sum::maybe((blocks > 0).then_some(workload.block_misses)),
+        block_hit_rate: Derived::default(),
+        arrived: Sum::of(workload.arrived),
+        dropped: Sum::of(workload.dropped),
+        queue_depth_max: Max::of(workload.queue_depth_max),
+        queued_at_end: Sum::of(workload.queued_at_end),
+        queue_age_at_end_s: Max::of(workload.queue_age_at_end_ns as f64 / 1e9),
+        timer_lag_max_ms: Max::of(workload.timer_lag_max_ns as f64 / 1e6),
+    }
+}
+
+/// By which share of the recorded hit rate one differs from it.
+fn error(measured: f64, recorded: f64) -> f64 {
+    match recorded {
+        0.0 if measured > 0.0 => 1.0,
+        0.0 => 0.0,
+        recorded => (measured - recorded).abs() / recorded,
+    }
+}
+
+/// The comparison with a recorded cache in the reference's keys, if one was given.
+pub(crate) fn compared(result: &RunResult) -> Option<Validation> {
+    let trace = result.validation.as_ref()?;
+    let (recorded, measured) = (trace.hit_rate(), result.cache.hit_rate().unwrap_or(0.0));
+    let error = error(measured, recorded);
+    // A run that read nothing has shown nothing, also beside a recording without hits.
+    let passed = result.cache.hit_rate().is_some() && error <= VALIDATION_TOLERANCE;
+    let error_pct = error * 100.0;
+    Some(Validation {
+        passed,
+        avg_error_pct: error_pct,
+        comparison: ValidationComparison {
+            cache_hit_rate: ComparedHitRate {
+                benchmark: measured,
+                trace: recorded,
+                error_pct,
+                within_5pct: passed,
+            },
+        },
+        trace_stats: ValidationTraceStats {
+            total_requests: trace.requests,
+            cache_hit_rate: recorded,
+            read_write_ratio: trace.read_write_ratio(),
+            context_tokens_mean: trace.context_tokens.mean(),
+            generation_tokens_mean: trace.generation_tokens.mean(),
+        },
+    })
+}
+
+/// The comparison with a recorded cache, if one was given.
+pub(crate) fn validation(result: &RunResult) -> Option<ValidationReport> {
+    let trace = result.validation.as_ref()?;
+    let recorded = trace.hit_rate();
+    let measured = result.cache.hit_rate();
+    let error = measured.map(|measured| error(measured, recorded));
+    Some(ValidationReport {
+        recorded_hit_rate: recorded,
+        recorded_requests: trace.requests,
+        recorded_read_bytes: trace.read_bytes.sum(),
+        recorded_write_bytes: trace.write_bytes.sum(),
+        recorded_read_latency_mean_ms: trace.read_latency_ms.mean(),
+        recorded_write_latency_mean_ms: trace.write_latency_ms.mean(),
+        skipped: trace.skipped.rows,
+        measured_hit_rate: measured,
+        relative_error: error,
+        tolerance: VALIDATION_TOLERANCE,
+        passed: error.map(|error| error <= VALIDATION_TOLERANCE),
+    })
+}

@@ -1,0 +1,462 @@
+//! Which metric says how two storages differ, in the configuration that was run: for one run, for
+//! the trials of one, and for a comparison.
+//!
+//! The published runs (`ringfall analyze` on `tests/data`) are the source: two drives of 14 and
+//! about 3 GB/s, 220 configurations that both have run. Ratios are quoted as they were published;
+//! where the published rows give another one, both are said.
+
+use serde::Serialize;
+
+use ringfall_core::units::MIB;
+
+use super::Document;
+use super::configuration::Configuration;
+use super::document::ResultFile;
+use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
+
+/// Share of the requests' time in waits that storage throughput leaves out from which on it says
+/// little about the drive.
+const REST_SHARE_MAX: f64 = 0.2;
+
+/// P99 of the waits for a permit below which the bound on allocations held nobody up, ms: a tenth
+/// of the shortest time that a write of an entry takes.
+const ALLOCATION_WAIT_MIN_MS: f64 = 0.1;
+
+/// Share of the bytes read that came from storage below which a metric of all reads says little of
+/// it.
+const STORAGE_SHARE_MIN: f64 = 0.05;
+/// Two windows are equally long within this share.
+const SECONDS_TOLERANCE: f64 = 0.01;
+
+/// Degree of trust in a metric, in descending order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// The one to go by.
+    Primary,
+    /// It agrees with the primary one, and shows less.
+    Secondary,
+    /// It misleads here.
+    No,
+}
+
+impl Trust {
+    /// As people read it, before the metric's title.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Trust::Primary => "go by",
+            Trust::Secondary => "also",
+            Trust::No => "not by",
+        }
+    }
+}
+
+/// Advice about one metric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Advice {
+    /// Key of the metric, as in `Metric::key`.
+    pub metric: &'static str,
+    /// Degree of trust in the metric.
+    pub trust: Trust,
+    /// Why the metric is to be believed so far and no further, as a sentence.
+    pub why: String,
+    /// Result that was published for the metric in such a configuration; null: none was published.
+    pub published: Option<&'static str>,
+}
+
+impl Advice {
+    /// The reason, and what was published.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match self.published {
+            Some(published) => format!("{} (published: {published})", self.why),
+            None => self.why.clone(),
+        }
+    }
+}
+
+/// Facts about a run that decide which metrics to trust; `None`: the result doesn't say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Situation {
+    /// CPU tier, and GPU tier where there is one, MiB.
+    pub cpu_memory_mib: Option<u64>,
+    /// Prefill writes at once; 0: any number.
+    pub max_concurrent_allocs: Option<u64>,
+    /// P99 of the waits for a permit of `max_concurrent_allocs`, ms.
+    pub allocation_wait_p99_ms: Option<f64>,
+    /// Whether generated tokens are waited for.
+    pub generation_waits: Option<bool>,
+    /// Whether the operations of a logical trace were replayed, which generate no tokens.
+    pub is_replay: bool,
+    /// Whether users ask again without waiting for the answer.
+    pub arrivals_open: Option<bool>,
+    /// Requests that were still queued at the end.
+    pub queued_at_end: Option<u64>,
+    /// Number of simulated users; null when the result does not say.
+    pub users: Option<u64>,
+    /// Requests that may be served at once.
+    pub serving_slots: Option<u64>,
+    /// Requests that were served in the window.
+    pub served: Option<u64>,
+    /// Length of the window, s.
+    pub seconds: Option<f64>,
+    /// Whether the run ended with its requests, not with its time.
+    pub ended_by_requests: Option<bool>,
+    /// Share of the bytes read that came from the storage tier.
+    pub storage_read_share: Option<f64>,
+    /// Memory that held the data in place of a drive, such as `tmpfs` or `zram0`.
+    pub memory: Option<String>,
+    /// Whether an object store held the data.
+    pub is_object_store: bool,
+    /// Name of the simulated drive of a run in which no drive moved a byte.
+    pub simulated: Option<String>,
+    /// Share of the requests' time that went to waits for room, for permits and for the processor.
+    pub rest_share: Option<f64>,
+}
+
+impl Situation {
+    /// Reads the situation from the result, or from its file's name.
+    #[must_use]
+    pub fn of(result: &ResultFile) -> Situation {
+        let name = result.path.file_name().unwrap_or_default().to_string_lossy();
+        let by_name = || Configuration::from_name(&name);
+        Situation::of_run(&result.document, by_name)
+    }
+
+    /// Reads the situation from the document alone.
+    #[must_use]
+    pub fn of_document(document: &Document) -> Situation {
+        Situation::of_run(document, || None)
+    }
+
+    /// A run of that configuration of which nothing else is known.
+    #[must_use]
+    pub fn of_configuration(configuration: &Configuration) -> Situation {
+        Situation {
+            cpu_memory_mib: Some(configuration.cpu_memory_mib),
+            max_concurrent_allocs: Some(configuration.max_concurrent_allocs),
+            generation_waits: Some(configuration.generation_mode != "none"),
+            users: Some(configuration.users),
+            ..Situation::default()
+        }
+    }
+
+    fn of_run(document: &Document, otherwise: impl FnOnce() -> Option<Configuration>) -> Situation {
+        let configuration = Configuration::from_result(document).or_else(otherwise);
+        let (summary, ours) = (&document.summary, &document.ringfall);
+        let config = ours.config.as_ref();
+        let read = summary.cache_stats.total_read_gb.known().filter(|&read| read > 0.0);
+        let from_storage = summary.cache_stats.tier_storage_kv_bytes_read_gb.known();
+        let gpu_mib = match &ours.gpu {
+            None => Some(0),
+            Some(gpu) => gpu.capacity_bytes.known().map(|bytes| bytes.div_ceil(MIB)),
+        };
+        let is_replay = ours.source.operations.known().is_some();
+        let situation = Situation {
+            is_replay,
+            allocation_wait_p99_ms: ours
+                .waits
+                .allocation_permit_ms
+                .as_ref()
+                .and_then(|waits| waits.percentiles.p99.known()),
+            rest_share: ours.served.time.permits_and_rest_share.known(),
+            arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
+            queued_at_end: ours.source.queued_at_end.known(),
+            serving_slots: config.and_then(|c| c.max_inflight_requests).map(u64::from),
+            served: summary.total_requests.known(),
+            seconds: summary.elapsed_time.known(),
+            ended_by_requests: config.map(|c| c.max_requests.is_some()),
+            memory: ours.machine.memory().map(str::to_owned),
+            is_object_store: !ours.objects.is_unknown(),
+            simulated: ours.simulation.as_ref().map(|run| run.device_name().to_owned()),
+            storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
+            ..configuration
+                .zip(gpu_mib)
+                .map(|(configuration, gpu_mib)| {
+                    let cpu_memory_mib = configuration.cpu_memory_mib.saturating_add(gpu_mib);
+                    Situation::of_configuration(&Configuration { cpu_memory_mib, ..configuration })
+                })
+                .unwrap_or_default()
+        };
+        // Whatever the mode is that the run was given.
+        let generation_waits = situation.generation_waits.map(|waits| waits && !is_replay);
+        Situation { generation_waits, ..situation }
+    }
+
+    /// Whether more requests came than were served: as the run's own warning has it.
+    fn backlog(&self) -> bool {
+        self.arrivals_open == Some(true) && self.queued_at_end > self.serving_slots.or(self.users)
+    }
+
+    fn keeps_up(&self) -> bool {
+        self.arrivals_open == Some(true) && !self.backlog()
+    }
+
+    /// Whether there was a bound on allocations that no write had to wait for.
+    fn has_unfelt_bound(&self) -> bool {
+        self.allocation_wait_p99_ms.is_some_and(|ms| ms < ALLOCATION_WAIT_MIN_MS)
+    }
+
+    fn has_cpu_tier(&self) -> bool {
+        self.cpu_memory_mib.is_some_and(|mib| mib > 0)
+    }
+}
+
+/// Reason that rates of tokens say nothing of a replay.
+const NO_TOKENS: &str = "a replay of operations generates no tokens";
+
+/// Outcome of a rule: the degree of trust, the reason, and the published result.
+type Said = (Trust, &'static str, Option<&'static str>);
+
+type Rule = fn(&Situation) -> Said;
+
+/// The metrics that are chosen between.
+const JUDGES: [(&str, Rule); 5] = [
+    (DECODE_READ, decode_read),
+    (WALL_CLOCK, wall_clock),
+    (STORAGE_THROUGHPUT, storage_throughput),
+    ("storage_read_device_p95_ms", device_latency),
+    ("end_to_end_p95_ms", end_to_end),
+];
+
+/// Metrics to go by, the most trusted first; empty where a configuration is not known.
+#[must_use]
+pub fn advise(situations: &[Situation]) -> Vec<Advice> {
+    let known = |s: &Situation| s.cpu_memory_mib.is_some() && s.generation_waits.is_some();
+    if situations.is_empty() || !situations.iter().all(known) {
+        return Vec::new();
+    }
+    let mut all: Vec<Advice> = JUDGES
+        .iter()
+        .filter_map(|(metric, judge)| {
+            // One run that misleads makes the comparison mislead.
+            let (trust, why, published) =
+                situations.iter().map(judge).max_by_key(|(trust, ..)| *trust)?;
+            Some(Advice { metric, trust, why: why.to_owned(), published })
+        })
+        .collect();
+    if situations.iter().any(|situation| situation.served == Some(0)) {
+        let why = match situations.len() {
+            1 => "no request was served: there is nothing to go by",
+            _ => "no request was served in one of the runs: there is nothing to go by",
+        };
+        for advice in &mut all {
+            (advice.trust, advice.why, advice.published) = (Trust::No, why.to_owned(), None);
+        }
+        return all;
+    }
+    if let Some(memory) = situations.iter().find_map(|situation| situation.memory.as_ref()) {
+        let why = format!("the data was in memory ({memory}), so this says nothing of any drive");
+        for advice in &mut all {
+            (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
+        }
+        return all;
+    }
+    if let Some(device) = situations.iter().find_map(|situation| situation.simulated.as_ref()) {
+        if situations.iter().any(|situation| situation.simulated.is_none()) {
+            let why = format!(
+                "one of the runs was simulated (device description {device}) and another was \
+                 measured: a model's figures say nothing about how two drives differ"
+            );
+            for advice in &mut all {
+                (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
+            }
+            return all;
+        }
+        // What is compared is what the descriptions say, and nothing was published of any.
+        for advice in &mut all {
+            advice.why = advice.why.replace("drive", "simulated drive");
+            advice.published = None;
+        }
+    }
+    if situations.iter().all(|situation| situation.is_object_store) {
+        // The same holds of a store, whatever drives it has.
+        for advice in &mut all {
+            advice.why = advice.why.replace("drive", "object store");
+        }
+    }
+    if let Some(why) = unequal_lengths(situations)
+        && let Some(amount) = all.iter_mut().find(|advice| advice.metric == DECODE_READ)
+    {
+        (amount.trust, amount.why, amount.published) = (Trust::No, why, None);
+    }
+    all.sort_by_key(|advice| advice.trust);
+    all
+}
+
+/// One of the metrics that runs are judged by, of one run.
+#[derive(Clone, Debug)]
+pub struct Headline {
+    /// The metric that the value is of.
+    pub metric: &'static Metric,
+    /// Value of the metric in the run.
+    pub value: f64,
+    /// Advice on the metric; `None` where the result does not say what was run.
+    pub advice: Option<Advice>,
+}
+
+/// Primary metrics of the published analysis, of one run, and others to go by here: the most
+/// trusted first. A metric that was not measured is left out; where there was no drive to measure,
+/// all of them are.
+#[must_use]
+pub fn headlines(document: &Document) -> Vec<Headline> {
+    if document.is_without_drive() || is_without_storage(document) {
+        return Vec::new();
+    }
+    let advice = advise(&[Situation::of_document(document)]);
+    let find = |key: &str| advice.iter().find(|advice| advice.metric == key).cloned();
+    let headline = |key: &str| {
+        let metric = Metric::by_key(key)?;
+        Some(Headline { metric, value: metric.of(document)?, advice: find(key) })
+    };
+    let published: &[&str] = match document.ringfall.source.operations.known() {
+        Some(_) => &[DECODE_READ],
+        None => &[DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT],
+    };
+    let others = advice.iter().filter(|advice| advice.trust == Trust::Primary);
+    let others = others.map(|advice| advice.metric).filter(|key| !published.contains(key));
+    let published = published.iter().copied();
+    let mut all: Vec<Headline> = published.chain(others).filter_map(headline).collect();
+    all.sort_by_key(|headline| headline.advice.as_ref().map(|advice| advice.trust));
+    all
+}
+
+/// Whether the run left the storage tier out (`--disable-storage`): no drive can be gone by.
+fn is_without_storage(document: &Document) -> bool {
+    let config = document.ringfall.config.as_ref();
+    config.is_some_and(|config| config.storage_capacity_bytes == Some(0))
+}
+
+fn unequal_lengths(situations: &[Situation]) -> Option<String> {
+    let lengths: Vec<f64> = situations.iter().filter_map(|s| s.seconds).collect();
+    let (min, max) = (
+        lengths.iter().copied().min_by(f64::total_cmp)?,
+        lengths.iter().copied().max_by(f64::total_cmp)?,
+    );
+    (max - min > SECONDS_TOLERANCE * max).then(|| {
+        format!(
+            "the runs are not equally long ({min:.1} and {max:.1} s), and an amount grows with \
+             time"
+        )
+    })
+}
+
+fn decode_read(s: &Situation) -> Said {
+    if s.ended_by_requests == Some(true) {
+        let why = "the run ended with its requests: the amount is that of the requests";
+        (Trust::No, why, None)
+    } else if s.generation_waits == Some(true) {
+        (Trust::No, "requests wait for generated tokens, which bounds what is read", None)
+    } else if s.keeps_up() {
+        let why = "the storage kept up with what arrived: the amount is what was asked for";
+        (Trust::No, why, None)
+    } else if s.has_cpu_tier() {
+        (
+            Trust::Secondary,
+            "part of the reads came from a tier above storage",
+            Some("2.06×, though the mean of the published runs' own ratios is 1.98×"),
+        )
+    } else {
+        let why = "without a CPU tier every read is the drive's";
+        (Trust::Primary, why, Some("2.62×, 100 % wins"))
+    }
+}
+
+fn wall_clock(s: &Situation) -> Said {
+    if s.is_replay {
+        (Trust::No, NO_TOKENS, None)
+    } else if s.generation_waits == Some(true) {
+        let why = "its time is mostly waiting for generated tokens, which is simulated";
+        (Trust::No, why, None)
+    } else if s.keeps_up() {
+        (Trust::No, "the storage kept up with what arrived: this is the rate of arrival", None)
+    } else if s.has_cpu_tier() {
+        (
+            Trust::Secondary,
+            "a tier above storage served part of the time",
+            Some("1.79×, though the mean of the published runs' own ratios is 1.92×"),
+        )
+    } else {
+        let why = "without a CPU tier its time is the drive's";
+        (Trust::Primary, why, Some("2.43×, 100 % wins"))
+    }
+}
+
+fn storage_throughput(s: &Situation) -> Said {
+    if s.is_replay {
+        (Trust::No, NO_TOKENS, None)
+    } else if !s.has_cpu_tier() && s.rest_share.is_some_and(|share| share > REST_SHARE_MAX) {
+        (
+            Trust::No,
+            "much of the requests' time went to waits that it leaves out: for room in a tier that \
+             is full, for allocation permits or for the processor",
+            None,
+        )
+    } else if !s.has_cpu_tier() && s.max_concurrent_allocs == Some(0) {
+        (
+            Trust::Secondary,
+            "without a CPU tier and without a bound on allocations, requests wait for nothing but \
+             the drive, and that time is counted",
+            Some("2.60×, 100 % wins in 35 configurations"),
+        )
+    } else if !s.has_cpu_tier() && s.has_unfelt_bound() {
+        (
+            Trust::Secondary,
+            "without a CPU tier, and with a bound on allocations that no write waited for, \
+             requests wait for nothing but the drive, and that time is counted",
+            None,
+        )
+    } else if !s.has_cpu_tier() {
+        (
+            Trust::No,
+            "without a CPU tier, and with a bound on allocations (--max-concurrent-allocs), more \
+             I/O at once adds up more waiting, which can cancel what a faster drive gains",
+            Some("1.06× with a bound of 2 and 1.07× with 4; 45 % wins in 76 configurations"),
+        )
+    } else if s.storage_read_share.is_some_and(|share| share < STORAGE_SHARE_MIN) {
+        let why = "nearly all was read above storage: it says next to nothing about the drive";
+        (Trust::No, why, None)
+    } else if s.backlog() {
+        (
+            Trust::Secondary,
+            "more arrived than was served: as many requests as may be served at once wait for the \
+             drive together, and their waiting is added up",
+            None,
+        )
+    } else {
+        (
+            Trust::Primary,
+            "with a tier above storage the drive is not always the bottleneck, and time spent on \
+             storage tells it apart",
+            Some("2.23×, 97 % wins"),
+        )
+    }
+}
+
+fn device_latency(s: &Situation) -> Said {
+    if s.generation_waits == Some(true) {
+        (Trust::Primary, "it is the drive's own time, whatever else a request waited for", None)
+    } else if s.keeps_up() {
+        (Trust::Primary, "at a given rate of arrival the faster drive answers sooner", None)
+    } else {
+        let why = "with the queue always full it is mostly queueing: depth over rate";
+        (Trust::Secondary, why, None)
+    }
+}
+
+fn end_to_end(s: &Situation) -> Said {
+    if s.backlog() {
+        (Trust::No, "more arrived than was served: it grew for as long as the run lasted", None)
+    } else if s.generation_waits == Some(true) {
+        (Trust::No, "it is mostly waiting for generated tokens, which is simulated", None)
+    } else {
+        (Trust::Secondary, "it is what users see: storage, queueing and CPU together", None)
+    }
+}
+
+#[cfg(test)]
+#[path = "trust_test.rs"]
+mod tests;

@@ -1,0 +1,505 @@
+//! Warnings to read before trusting the numbers: as data, each with the flag to try.
+
+use std::collections::BTreeSet;
+
+use ringfall_core::clock::Nanos;
+use ringfall_core::facts::GpuKind;
+use ringfall_core::key::Tier;
+use ringfall_core::units::gib;
+use ringfall_workloads::contract::Class;
+use serde::{Deserialize, Serialize};
+
+use crate::code::Code;
+use crate::cold::{ColdReads, ColdVerdict};
+use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
+use crate::health::SAMPLES_MIN;
+use crate::sla::CLASS_NAMES;
+use crate::{RunResult, deep_queue, saturation, steadiness};
+use ringfall_config::{Arrival, Preallocate, Traffic};
+use ringfall_host::{Machine, counted};
+
+/// Something to know before trusting the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Warning {
+    /// Stable name of the warning, for scripts.
+    pub code: Code,
+    /// Observation, with its value.
+    pub text: String,
+    /// Flag that may help; null when none does.
+    pub flag_to_try: Option<String>,
+}
+
+/// Largest difference between our byte count and the kernel's.
+const KERNEL_TOLERANCE: f64 = 0.01;
+/// Share of the writes that were a block's first before it is worth a word.
+const FIRST_TOUCH_SHARE: f64 = 0.05;
+
+/// Share of the device's limits above which they can't be its limits; below it is what two
+/// measurements of one device differ by.
+const ROOFLINE_SHARE_MAX: f64 = 1.05;
+
+/// Share by which the P95 of all requests may part from that of those that finished before it is
+/// worth a word, and share of requests that may be unfinished where that P95 has no upper bound.
+const UNFINISHED_TOLERANCE: f64 = 0.1;
+
+/// Share of looks for an entry that should find it: with fewer, most are served by misses.
+const HIT_RATE_MIN: f64 = 0.5;
+
+/// Share of the window for which a shard may stand still before the figures are not to be used.
+const STANDSTILL_SHARE: f64 = 0.05;
+/// A gap that a busy machine makes now and then is none, s.
+const STANDSTILL_MIN_S: f64 = 0.5;
+
+fn warning(code: Code, text: String, flag_to_try: Option<&str>) -> Warning {
+    Warning { code, text, flag_to_try: flag_to_try.map(str::to_owned) }
+}
+
+/// Collects the warnings about a run's numbers.
+#[must_use]
+pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(simulation) = &result.simulation {
+        warnings.push(warning(Code::Simulated, simulation.told(), None));
+    }
+    of_the_device(result, &mut warnings);
+    of_the_requests(result, &mut warnings);
+    of_the_unfinished(result, &mut warnings);
+    of_the_gpu(result, &mut warnings);
+    of_the_space(result, &mut warnings);
+    of_the_misses(result, &mut warnings);
+    of_the_machine(result, &mut warnings);
+    if result.requests.completed() == 0 {
+        let text = "no request finished: entries may be too large to be written in the time \
+                    given"
+            .to_owned();
+        warnings.push(warning(Code::NothingCompleted, text, Some("--duration")));
+    }
+    warnings
+}
+
+/// Warns where the kernel's counters disagree with the engine's or are missing.
+fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let engine = &result.engine;
+    if let Some(kernel) = &result.kernel {
+        let ours = engine.io_read.bytes + engine.io_write.bytes;
+        let theirs = kernel.read_bytes + kernel.write_bytes;
+        if let Some(ratio) = crate::facts::quotient(theirs, ours)
+            && ratio > 1.0 + KERNEL_TOLERANCE
+            && !is_shared(result)
+        {
+            let text = format!(
+                "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
+                 else uses the device, or the run was short",
+                ratio * 100.0,
+                kernel.device
+            );
+            warnings.push(warning(Code::KernelDisagrees, text, None));
+        }
+        if let Some(ratio) = crate::facts::quotient(kernel.write_bytes, engine.io_write.bytes)
+            && ratio < 1.0 - KERNEL_TOLERANCE
+        {
+            let text = format!(
+                "the kernel counted only {:.1} % of the bytes that ringfall wrote to {}: the rest \
+                 had not reached it when the window closed, or went to another device",
+                ratio * 100.0,
+                kernel.device
+            );
+            warnings.push(warning(Code::KernelDisagrees, text, None));
+        }
+    }
+    of_the_reads(result, warnings);
+    of_the_drives(result, warnings);
+    if let Some(text) = deep_queue::told(result) {
+        warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
+    }
+    if let Some(text) = steadiness::told(result) {
+        warnings.push(warning(Code::NotSteady, text, Some("--warmup")));
+    }
+    if let Some(Err(why)) = &result.block_trace {
+        let text = format!("the block layer was not traced: {why}");
+        warnings.push(warning(Code::NotTraced, text, None));
+    }
+    if let Some(Ok(trace)) = &result.block_trace
+        && trace.lost_events > 0
+    {
+        let text = format!(
+            "the block trace lost {}: its counts are too low",
+            counted(trace.lost_events, "event")
+        );
+        warnings.push(warning(Code::TraceLost, text, None));
+    }
+    if let Some(share) = crate::facts::quotient(engine.first_touch_bytes, engine.io_write.bytes)
+        && share > FIRST_TOUCH_SHARE
+        && result.plan.preallocate != Preallocate::Write
+    {
+        let text = format!(
+            "{:.0} % of the bytes went to blocks that had never been written, which is slower on \
+             most file systems",
+            share * 100.0
+        );
+        warnings.push(warning(Code::FirstTouch, text, Some("--preallocate write")));
+    }
+}
+
+/// Reads that no device served, or that can't be followed to one.
+fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let Some(cold) = ColdReads::of_run(result) else { return };
+    match cold.verdict {
+        ColdVerdict::Cached => {
+            warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
+        }
+        // That the data is in memory has a warning of its own; and a command goes to the drive.
+        ColdVerdict::Unseen if result.machine.memory().is_none() && !is_of_commands(result) => {
+            warnings.push(warning(Code::ReadsUnseen, cold.told, None));
+        }
+        ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
+    }
+}
+
+fn is_of_commands(result: &RunResult) -> bool {
+    result.facts.iter().any(|shard| shard.ring.passthrough)
+}
+
+/// Drives that failed, and those that hold the others up.
+fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let failed = result.drives.iter().filter(|drive| drive.failed_s.is_some()).count();
+    // They are counted together, and an entry may have had a part on each.
+    let place = if failed > 1 { "the drives that failed" } else { "it" };
+    for drive in &result.drives {
+        if let Some(at) = drive.failed_s {
+            let text = format!(
+                "drive {} failed {at:.1} s into the measurement: {} entries ({:.2} GiB) that had a \
+                 part on {place} were lost; look at dmesg and the drive's SMART log",
+                drive.path,
+                result.engine.counts.lost_entries,
+                gib(result.engine.counts.lost_bytes)
+            );
+            warnings.push(warning(Code::DriveFailed, text, None));
+        }
+    }
+    if result.drives.len() < 2 {
+        return;
+    }
+    let metrics = metrics_by_drive(&result.engine, result.drives.len());
+    for (index, times) in slow_drives(&metrics) {
+        let drive = &result.drives[index];
+        let text = format!(
+            "drive {} is much slower than the others: a byte takes {times:.1} times as long there \
+             as on the median drive",
+            drive.path
+        );
+        warnings.push(warning(Code::DriveSlow, text, None));
+    }
+}
+
+/// Whether others of the same launch may use the device too.
+fn is_shared(result: &RunResult) -> bool {
+    result.launcher.as_ref().is_some_and(|launcher| launcher.shares_the_machine())
+}
+
+/// The flag that lets fewer requests arrive.
+fn flag_for_less(result: &RunResult) -> &'static str {
+    match result.plan.traffic {
+        _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
+        Traffic::Trace { .. } => "--trace-speedup",
+        _ => "--arrival closed",
+    }
+}
+
+/// Percentiles of the requests that finished, where those that did not would change them.
+fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let requests = &result.requests;
+    for (at, class) in Class::ALL.into_iter().enumerate() {
+        let all = requests.latency_of_all(class);
+        let Some(p95) = all.quantile(0.95).filter(|_| all.unfinished() > 0) else { continue };
+        let survivors_ns = requests.end_to_end[at].quantile_ns(0.95);
+        let parts = survivors_ns.zip(p95.estimate_ns).is_none_or(|(survivors, estimate)| {
+            survivors.abs_diff(estimate) as f64 > UNFINISHED_TOLERANCE * survivors as f64
+        });
+        // Survivors and estimate may agree and both be wrong: in a queue that grows the unfinished
+        // wait longer than any that finished.
+        let share = all.unfinished() as f64 / (all.finished() + all.unfinished()) as f64;
+        if !parts && (p95.at_most_ns.is_some() || share <= UNFINISHED_TOLERANCE) {
+            continue;
+        }
+        let ms = |ns: u64| format!("{:.1} ms", Nanos::from_ns(ns).as_ms_f64());
+        let of_all = match p95.estimate_ns.filter(|_| p95.at_most_ns.is_some()) {
+            Some(estimate) => format!("is estimated at {}", ms(estimate)),
+            None => format!(
+                "can't be estimated, as too many had not finished: it is {} or more",
+                ms(p95.at_least_ns)
+            ),
+        };
+        let of_those = match survivors_ns {
+            Some(survivors) => format!("the P95 of those that finished is {}, but ", ms(survivors)),
+            None => String::new(),
+        };
+        let text = format!(
+            "{} had not finished when the window closed, and {} had: {of_those}the P95 of all \
+             {of_all}",
+            counted(all.unfinished(), &format!("{} request", CLASS_NAMES[at])),
+            all.finished(),
+        );
+        let flag = match result.plan.arrival {
+            Arrival::Closed => "--duration",
+            _ => flag_for_less(result),
+        };
+        warnings.push(warning(Code::Unfinished, text, Some(flag)));
+    }
+}
+
+/// Warns of requests that queued up, and of rows that could not be read.
+fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let backlog = &result.workload;
+    if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
+        let text = format!(
+            "requests arrived faster than they were served: {} were still queued at the end, the \
+             oldest for {:.1} s",
+            backlog.queued_at_end,
+            Nanos::from_ns(backlog.queue_age_at_end_ns).as_secs_f64()
+        );
+        warnings.push(warning(Code::Backlog, text, Some(flag_for_less(result))));
+    }
+    let skipped = [Some(&result.source.skipped), result.feed.as_ref().map(|feed| &feed.skipped)];
+    for skipped in skipped.into_iter().flatten().filter(|skipped| skipped.rows > 0) {
+        let first = skipped.first.as_deref().unwrap_or_default();
+        let rows = counted(skipped.rows, "row");
+        let text = format!("skipped {rows} that could not be read; {first}");
+        warnings.push(warning(Code::SkippedRows, text, None));
+    }
+    if let Some(rows) = result.feed.as_ref().map(|feed| feed.disordered).filter(|rows| *rows > 0) {
+        let text = format!(
+            "gave {} of the trace that came out of order the preceding row's time; sort the trace \
+             by time to avoid this",
+            counted(rows, "row")
+        );
+        warnings.push(warning(Code::DisorderedRows, text, None));
+    }
+    if let Some(skipped) = result.validation.as_ref().map(|v| &v.skipped)
+        && skipped.rows > 0
+    {
+        let first = skipped.first.as_deref().unwrap_or_default();
+        let text =
+            format!("left out {} of the validation trace; {first}", counted(skipped.rows, "row"));
+        warnings.push(warning(Code::SkippedValidationRows, text, None));
+    }
+    if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
+        warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), Some("--duration")));
+    }
+    if let Some(why) = saturation::why_none(result) {
+        let text = format!("the autoscaler's answer is 0 users: {why}");
+        warnings.push(warning(Code::AutoscalerNone, text, None));
+    }
+    if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
+        let text =
+            "users did not wait for answers (--arrival open): beyond the limit the queue keeps \
+                    growing"
+                .to_owned();
+        warnings.push(warning(Code::OpenAutoscaling, text, Some("--arrival closed")));
+    }
+}
+
+/// A GPU tier that was not one.
+fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let Some(gpu) = &result.gpu else { return };
+    if let Some(why) = &gpu.why_not {
+        let (asked, given) = (gib(gpu.asked_bytes), gib(gpu.given_bytes));
+        let (code, text) = match gpu.backing {
+            None => {
+                (Code::GpuLeftOut, format!("the GPU tier of {asked:.1} GiB was left out: {why}"))
+            }
+            Some(_) => {
+                let text = format!("the GPU tier had {given:.2} GiB instead of {asked:.2}: {why}");
+                (Code::GpuSmaller, text)
+            }
+        };
+        let remedy = if gpu.backing.is_none() { "--gpu-mem-gb 0" } else { "--gpu-mem-gb" };
+        warnings.push(warning(code, text, Some(remedy)));
+    }
+    let transfer = gpu.transfer.as_ref().filter(|transfer| transfer.warns);
+    if let Some(why) = transfer.and_then(|transfer| transfer.why_not_direct.as_ref()) {
+        let text = format!(
+            "bytes went between GPU memory and storage through I/O buffers, not by GPUDirect \
+             Storage: {why}"
+        );
+        warnings.push(warning(Code::GpuNotDirect, text, Some("--gpu-transfer pinned")));
+    }
+    if gpu.backing == Some(GpuBacking::Real(GpuKind::Emulated)) {
+        let text = "the GPU tier was emulated in host memory: its figures say nothing about a GPU"
+            .to_owned();
+        warnings.push(warning(Code::GpuEmulated, text, Some("--gpu-backend cuda")));
+    }
+    if result.engine.counts.passed_over_entries > 0 {
+        let text = format!(
+            "{} found no place in the GPU tier although it had free space: that space belonged to \
+             other shards",
+            counted(result.engine.counts.passed_over_entries, "entry")
+        );
+        warnings.push(warning(Code::GpuPassedOver, text, Some("--gpu-mem-gb")));
+    }
+}
+
+/// Warns of tiers that were reduced and of entries that found no room.
+fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
+    for shortage in &result.shortages {
+        let flag = match shortage.tier {
+            Tier::Gpu => "--gpu-mem-gb",
+            Tier::Cpu => "--cpu-mem-gb",
+            Tier::Storage => "--storage-capacity-gb",
+        };
+        warnings.push(warning(Code::TierLowered, shortage.to_string(), Some(flag)));
+    }
+    let engine = &result.engine;
+    let requests = &result.requests;
+    if requests.refused > 0 {
+        let text = format!(
+            "{} ({:.1} % of those that ended) could not be served for lack of room: a KV entry was \
+             larger than the last tier ({:.2} GiB). Such requests count in no throughput and no \
+             latency, so this run can't be compared with one that has room for them",
+            counted(requests.refused, "request"),
+            requests.refused_share() * 100.0,
+            gib(last_tier_bytes(result)),
+        );
+        warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
+    } else if engine.refused_entries > 0 && !result.plan.is_without_storage {
+        let text = format!(
+            "{} could not be stored, being larger than the last tier ({:.2} GiB)",
+            counted(engine.refused_entries, "entry"),
+            gib(last_tier_bytes(result)),
+        );
+        warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
+    }
+    if result.population_failed > 0 {
+        let text = format!(
+            "{} could not be written before the run: larger than the whole storage tier, or the \
+             I/O failed",
+            counted(result.population_failed, "entry")
+        );
+        warnings.push(warning(Code::Population, text, Some("--storage-capacity-gb")));
+    }
+    let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+    if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
+        let text = format!(
+            "the trace reads {:.2} GiB of entries before it writes them, and all tiers together \
+             hold {:.2} GiB: the oldest were evicted before they were read",
+            gib(bytes),
+            gib(room)
+        );
+        warnings.push(warning(Code::PopulationEvicted, text, Some("--storage-capacity-gb")));
+    }
+}
+
+/// Requests that were served by missing what they looked for.
+fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let looks = result.looks();
+    // There the reference's misses are asked for, whatever the cache holds.
+    let workload = &result.plan.workload;
+    let are_wanted = workload.history_counts_queued_turns || !workload.system_prompts_written;
+    let Some(hit_rate) = looks.hit_rate().filter(|&rate| rate < HIT_RATE_MIN) else { return };
+    if looks.found + looks.missed < SAMPLES_MIN || are_wanted {
+        return;
+    }
+    let text = format!(
+        "only {:.1} % of {} found their entry (earlier turns, shared prefixes, populated entries), \
+         and a miss costs no time here, as recomputing the entry is not modelled: the fewer \
+         entries the cache holds, the higher tokens/s and requests/s and the lower the latencies, \
+         so compare them only with results of the same hit rate (`ringfall.cache.look_hit_rate`)",
+        hit_rate * 100.0,
+        counted(looks.found + looks.missed, "look"),
+    );
+    let flag = match result.plan.is_without_storage {
+        true => "--cpu-mem-gb",
+        false => "--storage-capacity-gb",
+    };
+    warnings.push(warning(Code::MissesFree, text, Some(flag)));
+}
+
+fn last_tier_bytes(result: &RunResult) -> u64 {
+    result.tiers.iter().rev().map(|tier| tier.capacity_bytes).find(|&bytes| bytes > 0).unwrap_or(0)
+}
+
+/// Limits that the run went beyond are not those of the device.
+fn beyond_the_limits(
+    result: &RunResult,
+    source: &str,
+    roofline: &Roofline,
+    warnings: &mut Vec<Warning>,
+) {
+    let (engine, seconds) = (&result.engine, result.window.seconds);
+    if seconds <= 0.0 {
+        return;
+    }
+    let rate = |bytes: u64| bytes as f64 / seconds;
+    let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
+    let Some(share) = share.filter(|&share| share > ROOFLINE_SHARE_MAX) else { return };
+    let is_cut = roofline.limits.iter().any(|limit| !limit.bandwidth.settled);
+    let why = match is_cut {
+        true => "their search was ended by its time limit",
+        false => "the device was slower when they were measured, or had less to spare",
+    };
+    let text = format!(
+        "this run moved {:.0} % of what the limits in {source} allow, so they are not the limits \
+         of this device: {why}; measure them again",
+        share * 100.0
+    );
+    warnings.push(warning(Code::RooflineExceeded, text, Some("--roofline fresh")));
+}
+
+/// Where it ran, and whether it could.
+fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
+    if let Some((source, roofline)) = &result.roofline {
+        let name = |machine: &Machine| machine.device.as_ref().map(|device| device.name.clone());
+        let (there, here) = (name(&roofline.machine), name(&result.machine));
+        if there != here {
+            let name = |name: Option<String>| name.unwrap_or_else(|| "no block device".to_owned());
+            let text = format!(
+                "the limits in {source} are those of {}, and this run was on {}",
+                name(there),
+                name(here)
+            );
+            warnings.push(warning(Code::RooflineDevice, text, Some("--roofline fresh")));
+        }
+        beyond_the_limits(result, source, roofline, warnings);
+    }
+    of_the_watchdog(result, warnings);
+    // Most are every shard's.
+    let of_shards = result.facts.iter().flat_map(|facts| &facts.shortfalls);
+    let shortfalls: BTreeSet<&String> = of_shards.chain(&result.shortfalls).collect();
+    for text in shortfalls {
+        warnings.push(warning(Code::Engine, text.clone(), None));
+    }
+    if let Some(text) = result.machine.in_memory() {
+        warnings.push(warning(Code::MemoryBacked, text, Some("--cache-dir")));
+    }
+}
+
+/// Shards that gave no sign of life for a while. Of a process that was stopped the watchdog stood
+/// still too, and saw no stall.
+fn of_the_watchdog(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let gap_s = Nanos::from_ns(result.watchdog.overdue_max_ns).as_secs_f64();
+    let share = gap_s / result.window.seconds;
+    if share.is_finite() && share >= STANDSTILL_SHARE && gap_s >= STANDSTILL_MIN_S {
+        let text = format!(
+            "the run, or one of its shards, stood still for {gap_s:.1} s, {:.0} % of the window: \
+             it was stopped or got no core, and its rates and latencies do not describe the \
+             storage",
+            share * 100.0
+        );
+        warnings.push(warning(Code::StoodStill, text, Some("--shards")));
+    } else if result.watchdog.stalls > 0 {
+        let times = match result.watchdog.stalls {
+            1 => "once".to_owned(),
+            stalls => format!("{stalls} times"),
+        };
+        let text = format!(
+            "a shard stalled for 1 s or more, {times} between its start and its end; the longest \
+             stall while the load ran was {gap_s:.1} s"
+        );
+        warnings.push(warning(Code::Stalls, text, Some("--shards")));
+    }
+}
+
+#[cfg(test)]
+#[path = "warnings_test.rs"]
+mod tests;

@@ -1,0 +1,412 @@
+use ringfall_core::facts::{RingFeatures, ShardFacts};
+use ringfall_core::metrics::{DriveMetrics, Histogram};
+use ringfall_core::units::GIB;
+use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, Part, QosAnswer, QosBreak};
+use ringfall_workloads::source::ValidationTrace;
+
+use super::*;
+use crate::facts::{
+    BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, Looks,
+    RequestStats, SimulationFigures, TierShortage, TimelineSecond, class_index,
+};
+use crate::testing::roofline;
+use crate::testing::{busy, nothing};
+use crate::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
+use ringfall_config::{AutoscalerMode, AutoscalerPlan, PhaseMode};
+use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
+
+fn codes(result: &RunResult) -> Vec<Code> {
+    let of_reads = [Code::ReadsCached, Code::ReadsUnseen, Code::MemoryBacked];
+    let all = warnings_of(result).into_iter().map(|warning| warning.code);
+    all.filter(|code| of_reads.contains(code)).collect()
+}
+
+#[test]
+fn a_run_that_was_stopped_for_a_while_says_so() {
+    let mut result = busy();
+    let told = |result: &RunResult| {
+        let warnings = warnings_of(result).into_iter();
+        let mut of_it = warnings.filter(|one| [Code::Stalls, Code::StoodStill].contains(&one.code));
+        of_it.next().map(|one| (one.code, one.text))
+    };
+    assert_eq!(told(&result), None);
+    // The watchdog was stopped with it.
+    let gap_s = result.window.seconds / 4.0;
+    result.watchdog.overdue_max_ns = (gap_s * 1e9) as u64;
+    let (code, text) = told(&result).unwrap();
+    assert_eq!((code, text.contains("25 % of the window")), (Code::StoodStill, true), "{text}");
+    result.watchdog.overdue_max_ns = 0;
+    result.watchdog.stalls = 2;
+    assert_eq!(told(&result).unwrap().0, Code::Stalls);
+}
+
+/// 100 requests a second, first come, first served at 70 a second, for 3 s: the survivors' P95
+/// and the estimate agree within 10 %, and the truth is far above both.
+#[test]
+fn an_overloaded_queue_is_warned_of_where_survivors_and_estimate_agree() {
+    let mut result = nothing();
+    let (window_ns, mut truth) = (3_000_000_000, Histogram::new());
+    let class = class_index(Class::Interactive);
+    for n in 0..300 {
+        let (arrived_ns, ended_ns) = (n * 10_000_000, (n + 1) * 1_000_000_000 / 70);
+        truth.record(ended_ns - arrived_ns);
+        match ended_ns <= window_ns {
+            true => result.requests.end_to_end[class].record(ended_ns - arrived_ns),
+            false => result.requests.record_unfinished(Class::Interactive, window_ns - arrived_ns),
+        }
+    }
+    let all = result.requests.latency_of_all(Class::Interactive);
+    let p95 = all.quantile(0.95).unwrap();
+    let survivors_ns = result.requests.end_to_end[class].quantile_ns(0.95).unwrap();
+    let truth_ns = truth.quantile_ns(0.95).unwrap();
+    let (estimate_ns, bound_ns) = (p95.estimate_ns.unwrap(), p95.at_least_ns);
+    assert!(estimate_ns.abs_diff(survivors_ns) < survivors_ns / 10, "{p95:?} {survivors_ns}");
+    assert!(estimate_ns < truth_ns * 3 / 4 && bound_ns <= truth_ns, "{p95:?} {truth_ns}");
+    let warnings = warnings_of(&result);
+    let told = warnings.iter().find(|one| one.code == Code::Unfinished).unwrap();
+    let bound = format!("it is {:.1} ms or more", Nanos::from_ns(bound_ns).as_ms_f64());
+    assert!(told.text.ends_with(&bound), "{}", told.text);
+}
+
+#[test]
+fn reads_that_no_device_served_are_told() {
+    let mut result = busy();
+    let bytes = result.engine.io_read.bytes;
+    let read = |result: &mut RunResult, bytes| {
+        if let Some(kernel) = &mut result.kernel {
+            kernel.read_bytes = bytes;
+        }
+    };
+    read(&mut result, bytes);
+    assert_eq!(codes(&result), []);
+    read(&mut result, bytes / 2);
+    assert_eq!(codes(&result), [Code::ReadsCached]);
+    // The disk below a loop device read nothing: its file is in the page cache.
+    read(&mut result, bytes);
+    let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
+        name: name.to_owned(),
+        numbers: String::new(),
+        kind: kind.to_owned(),
+        above: above.map(str::to_owned),
+    };
+    result.machine.device_chain =
+        vec![link("loop0", "loop", None), link("sda", "disk", Some("loop0"))];
+    let kernel = result.kernel.clone().unwrap();
+    let of = |device: &str, read_bytes| ringfall_host::BlockDelta {
+        device: device.to_owned(),
+        read_bytes,
+        ..kernel.clone()
+    };
+    result.kernel_chain = vec![of("loop0", bytes), of("sda", 0)];
+    assert_eq!(codes(&result), [Code::ReadsCached]);
+    result.kernel = None;
+    let on = |result: &mut RunResult, file_system: &str| {
+        let file_system = file_system.to_owned();
+        result.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
+    };
+    on(&mut result, "nfs4");
+    assert_eq!(codes(&result), [Code::ReadsUnseen]);
+    let mut commands = result.clone();
+    commands.facts = vec![shard_of_commands()];
+    assert_eq!(codes(&commands), []);
+    on(&mut result, "tmpfs");
+    assert_eq!(codes(&result), [Code::MemoryBacked]);
+}
+
+fn shard_of_commands() -> ShardFacts {
+    ShardFacts {
+        ring: RingFeatures { passthrough: true, ..RingFeatures::default() },
+        huge_pages: false,
+        buffer_bytes: 0,
+        gpu_reaches_buffers: None,
+        shortfalls: Vec::new(),
+    }
+}
+
+/// Histograms of a queue of 128 places that is always full, of a drive whose fastest I/O takes a
+/// hundredth of the usual one.
+fn fill_the_queue(result: &mut RunResult) {
+    let latency = &mut result.engine.io_read.latency;
+    *latency = Histogram::new();
+    latency.record(200_000);
+    (0..64_000).for_each(|_| latency.record(20_000_000));
+}
+
+/// Twenty seconds, in each of which storage read less than in the one before.
+fn falling() -> Vec<TimelineSecond> {
+    let of = |second: u32| {
+        let mut row = TimelineSecond { seconds: 1.0, ..TimelineSecond::default() };
+        row.end_s = f64::from(second);
+        row.tiers[Tier::Storage.index()].read.bytes = GIB / u64::from(second);
+        row
+    };
+    (1..=20).map(of).collect()
+}
+
+fn gpu(backing: Option<GpuBacking>, why_not: Option<&str>) -> Option<GpuOutcome> {
+    let left_out = GpuOutcome::left_out(GIB, "it is in use".to_owned());
+    Some(GpuOutcome { backing, why_not: why_not.map(str::to_owned), ..left_out })
+}
+
+fn searched(conclusive: bool, users: u32) -> Option<Conclusion> {
+    let broke = QosBreak {
+        users: 1,
+        part: Some(Part::StorageRead),
+        saturation: Some(2.0),
+        largest_part: "storage",
+        largest_share: 0.9,
+    };
+    Some(Conclusion {
+        mode: Mode::Qos,
+        initial_users: 1,
+        conclusive,
+        reason: "the run ended first".to_owned(),
+        answer: Answer::Qos(QosAnswer { users, confirmed: true, broke: Some(broke) }),
+        entries: Vec::new(),
+    })
+}
+
+fn drives(result: &mut RunResult) {
+    result.drives = ["/a", "/b"]
+        .map(|path| DriveOutcome { path: path.to_owned(), ..DriveOutcome::default() })
+        .to_vec();
+    result.engine.drives = vec![DriveMetrics::default(); 2];
+    for (drive, latency_us) in result.engine.drives.iter_mut().zip([1_000, 9_000]) {
+        (0..50).for_each(|_| drive.read.add(1 << 20, 1 << 20, latency_us * 1_000));
+    }
+}
+
+/// A loop device whose file is in memory.
+fn memory_below_a_loop() -> Vec<ChainLink> {
+    let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
+        name: name.to_owned(),
+        numbers: String::new(),
+        kind: kind.to_owned(),
+        above: above.map(str::to_owned),
+    };
+    vec![link("loop0", "loop", None), link("tmpfs", "memory", Some("loop0"))]
+}
+
+fn simulated(device: &str, source: &str, run: &RunResult) -> SimulationReport {
+    let named = (device.to_owned(), source.to_owned());
+    SimulationReport::of(named, SimulationFigures::default(), None, run)
+}
+
+#[test]
+fn a_simulated_run_says_so_first_and_names_the_description() {
+    let mut result = busy();
+    for (device, source, words) in [
+        ("nvme", "measured", "simulated with the device description nvme"),
+        (NO_DRIVE, NO_DRIVE_SOURCE, "a logical trace"),
+    ] {
+        result.simulation = Some(simulated(device, source, &result));
+        let first = warnings_of(&result).into_iter().next().unwrap();
+        assert_eq!(first.code, Code::Simulated);
+        assert!(first.text.contains(words), "{}", first.text);
+        assert!(first.text.contains("no drive moved a byte"), "{}", first.text);
+    }
+}
+
+/// Change to a run that raises a warning: the run had none of that name before.
+type Raise = fn(&mut RunResult);
+
+/// A change of a run for each code that its figures can raise.
+const RAISED: &[(Code, Raise)] = &[
+    (Code::KernelDisagrees, |run| run.kernel.as_mut().unwrap().read_bytes *= 9),
+    (Code::KernelDisagrees, |run| run.kernel.as_mut().unwrap().write_bytes = 1),
+    (Code::ReadsCached, |run| run.kernel.as_mut().unwrap().read_bytes = 1),
+    (Code::ReadsUnseen, |run| run.kernel = None),
+    (Code::DeepQueue, fill_the_queue),
+    (Code::NotSteady, |run| run.timeline = falling()),
+    (Code::NotTraced, |run| run.block_trace = Some(Err("no bpftrace".to_owned()))),
+    (Code::TraceLost, |run| {
+        let trace = BlockTraceFigures { lost_events: 3, ..BlockTraceFigures::default() };
+        run.block_trace = Some(Ok(trace));
+    }),
+    (Code::FirstTouch, |run| run.engine.first_touch_bytes = run.engine.io_write.bytes),
+    (Code::DriveFailed, |run| {
+        run.drives = vec![DriveOutcome { failed_s: Some(1.0), ..DriveOutcome::default() }];
+    }),
+    (Code::DriveSlow, drives),
+    (Code::Unfinished, |run| {
+        (0..30).for_each(|_| run.requests.record_unfinished(Class::Batch, 5_000_000_000));
+    }),
+    (Code::Backlog, |run| run.workload.queued_at_end = u64::MAX),
+    (Code::SkippedRows, |run| run.source.skipped.rows = 1),
+    (Code::SkippedRows, |run| {
+        let mut feed = FeedFigures::default();
+        feed.skipped.rows = 1;
+        run.feed = Some(feed);
+    }),
+    (Code::DisorderedRows, |run| {
+        run.feed = Some(FeedFigures { disordered: 1, ..FeedFigures::default() });
+    }),
+    (Code::SkippedValidationRows, |run| {
+        let mut recording = ValidationTrace::default();
+        recording.skipped.rows = 1;
+        run.validation = Some(recording);
+    }),
+    (Code::Autoscaler, |run| run.autoscale = searched(false, 1)),
+    (Code::AutoscalerNone, |run| run.autoscale = searched(true, 0)),
+    (Code::OpenAutoscaling, |run| {
+        run.plan.arrival = Arrival::Open;
+        run.plan.autoscaler = Some(AutoscalerPlan {
+            mode: AutoscalerMode::Qos,
+            initial_users: 1,
+            target_saturation: 0.8,
+        });
+    }),
+    (Code::GpuLeftOut, |run| run.gpu = gpu(None, Some("it is in use"))),
+    (Code::GpuSmaller, |run| {
+        run.gpu = gpu(Some(GpuBacking::Real(GpuKind::Cuda)), Some("it is in use"));
+    }),
+    (Code::GpuNotDirect, |run| {
+        let mut outcome = gpu(Some(GpuBacking::Real(GpuKind::Cuda)), None);
+        if let Some(outcome) = &mut outcome {
+            let why_not_direct = Some("there is no libcufile.so.0".to_owned());
+            outcome.transfer =
+                Some(GpuTransferOutcome { is_direct: false, why_not_direct, warns: true });
+        }
+        run.gpu = outcome;
+    }),
+    (Code::GpuEmulated, |run| run.gpu = gpu(Some(GpuBacking::Real(GpuKind::Emulated)), None)),
+    (Code::GpuPassedOver, |run| {
+        run.gpu = gpu(Some(GpuBacking::Simulated), None);
+        run.engine.counts.passed_over_entries = 1;
+    }),
+    (Code::TierLowered, |run| {
+        run.shortages = vec![TierShortage {
+            tier: Tier::Cpu,
+            wanted_bytes: 2,
+            given_bytes: 1,
+            since_s: None,
+            until_s: None,
+            why: "memory is short".to_owned(),
+        }];
+    }),
+    (Code::Refused, |run| run.requests.refused = 1),
+    (Code::Refused, |run| run.engine.refused_entries = 1),
+    (Code::MissesFree, |run| run.cache.reuse = Looks { found: 9, missed: 11 }),
+    (Code::MissesFree, |run| {
+        run.plan.phases = PhaseMode::DecodeOnly;
+        run.cache.own = Looks { found: 210, missed: 790 };
+    }),
+    (Code::Population, |run| run.population_failed = 1),
+    (Code::PopulationEvicted, |run| run.source.populated = Some((1, u64::MAX))),
+    (Code::RooflineDevice, |run| {
+        let mut limits = roofline(1e15, 1e15);
+        limits.machine.device = Some(DeviceFacts::default());
+        run.roofline = Some(("limits.json".to_owned(), limits));
+    }),
+    (Code::RooflineExceeded, |run| {
+        run.roofline = Some(("limits.json".to_owned(), roofline(1.0, 1.0)));
+    }),
+    (Code::StoodStill, |run| run.watchdog.overdue_max_ns = 9_000_000_000),
+    (Code::Stalls, |run| run.watchdog.stalls = 1),
+    (Code::Engine, |run| {
+        run.facts = vec![ShardFacts {
+            ring: RingFeatures::default(),
+            huge_pages: false,
+            buffer_bytes: 0,
+            gpu_reaches_buffers: None,
+            shortfalls: vec!["no huge pages".to_owned()],
+        }];
+    }),
+    (Code::MemoryBacked, |run| {
+        let file_system = "tmpfs".to_owned();
+        run.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
+    }),
+    (Code::MemoryBacked, |run| run.machine.device_chain = memory_below_a_loop()),
+    (Code::Simulated, |run| run.simulation = Some(simulated("nvme", "measured", run))),
+    (Code::Simulated, |run| {
+        run.simulation = Some(simulated(NO_DRIVE, NO_DRIVE_SOURCE, run));
+    }),
+    (Code::NothingCompleted, |run| run.requests = RequestStats::default()),
+];
+
+#[test]
+fn one_request_or_entry_is_told_in_the_singular() {
+    let told = |change: Raise| {
+        let mut run = busy();
+        change(&mut run);
+        warnings_of(&run).into_iter().map(|one| one.text).collect::<Vec<_>>().join("\n")
+    };
+    for (change, words) in [
+        (
+            (|run| run.requests.record_unfinished(Class::Batch, 5_000_000_000)) as Raise,
+            "1 batch request had not finished",
+        ),
+        (|run| run.requests.refused = 1, "1 request ("),
+        (|run| run.engine.refused_entries = 1, "1 entry could not be stored"),
+        (|run| run.population_failed = 1, "1 entry could not be written"),
+        (|run| run.source.skipped.rows = 1, "skipped 1 row that"),
+    ] {
+        assert!(told(change).contains(words), "{words}: {}", told(change));
+    }
+}
+
+#[test]
+fn misses_that_cost_nothing_are_told_with_the_hit_rate() {
+    let told = |run: &RunResult| {
+        let mut all = warnings_of(run).into_iter().filter(|one| one.code == Code::MissesFree);
+        all.next().map(|one| one.text)
+    };
+    let mut run = busy();
+    run.plan.phases = PhaseMode::DecodeOnly;
+    run.cache.own = Looks { found: 210, missed: 790 };
+    let text = told(&run).unwrap();
+    for part in ["only 21.0 % of 1000 looks", "costs no time"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // Its own entry, which a request has just written, is none of what can be missed.
+    run.plan.phases = PhaseMode::Both;
+    assert_eq!(told(&run), None);
+    for (found, missed) in [(500, 500), (2, 9), (1_000, 0), (0, 0)] {
+        run.cache.reuse = Looks { found, missed };
+        assert_eq!(told(&run), None, "{found} found, {missed} missed");
+    }
+    run.cache.reuse = Looks { found: 0, missed: 500 };
+    assert!(told(&run).is_some());
+    // Those that the reference counts by its definition.
+    run.plan.workload.history_counts_queued_turns = true;
+    assert_eq!(told(&run), None);
+}
+
+#[test]
+fn each_shortfall_of_the_shards_is_told_once() {
+    let mut result = busy();
+    let facts = |shortfalls: &[&str]| ShardFacts {
+        ring: RingFeatures::default(),
+        huge_pages: false,
+        buffer_bytes: 0,
+        gpu_reaches_buffers: None,
+        shortfalls: shortfalls.iter().map(|&text| text.to_owned()).collect(),
+    };
+    result.facts = vec![facts(&["no huge pages"]), facts(&["no huge pages", "few locked pages"])];
+    result.shortfalls = vec!["part of the tier".to_owned(), "no huge pages".to_owned()];
+    let told = warnings_of(&result).into_iter().filter(|one| one.code == Code::Engine);
+    let texts: Vec<String> = told.map(|one| one.text).collect();
+    assert_eq!(texts, ["few locked pages", "no huge pages", "part of the tier"]);
+}
+
+#[test]
+fn every_code_of_a_run_is_raised_by_what_it_stands_for_and_by_nothing_else() {
+    let all = |run: &RunResult| {
+        let warnings = warnings_of(run).into_iter();
+        warnings.map(|warning| (warning.code, warning.text)).collect::<Vec<_>>()
+    };
+    let before = all(&busy());
+    let mut raised = Vec::new();
+    for (code, change) in RAISED {
+        let mut run = busy();
+        change(&mut run);
+        let after = all(&run);
+        assert!(before.iter().all(|(known, _)| known != code), "{code} is there without a cause");
+        let told = after.iter().find(|(known, _)| known == code);
+        assert!(told.is_some_and(|(_, text)| !text.is_empty()), "{code} is not raised: {after:?}");
+        raised.push(code);
+    }
+    for code in Code::OF_RUN {
+        assert!(raised.contains(&code), "{code} is declared, and nothing here raises it");
+    }
+}

@@ -1,0 +1,176 @@
+//! Text of a run's progress.
+
+use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::key::Tier;
+use ringfall_core::units::gib;
+
+use ringfall_host::counted;
+use ringfall_running::run::{Phase, Progress};
+
+/// Text of the population's progress, and the time left at the pace so far.
+fn populating(progress: &Progress<'_>) -> String {
+    let (done, all) = (progress.status.populated, progress.status.population);
+    if all == 0 {
+        return "about to populate".to_owned();
+    }
+    let mut line = format!("populating: {done} of {all} entries written");
+    if let Some(left) = all.checked_sub(done).filter(|_| done > 0) {
+        let left_ns = u128::from(progress.elapsed.as_ns()) * u128::from(left) / u128::from(done);
+        line.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND.as_ns()))));
+    }
+    line
+}
+
+/// Text of the wait before the load begins.
+fn gathering(progress: &Progress<'_>) -> String {
+    match (progress.awaits, progress.left) {
+        ("", Nanos::MAX) => "ready, and waiting for the others".to_owned(),
+        ("", left) => format!("ready: the load begins in {} s", left.div_ceil(SECOND)),
+        (awaits, _) => awaits.to_owned(),
+    }
+}
+
+/// Text that says how far a run has come.
+#[must_use]
+pub fn progress_text(progress: &Progress<'_>) -> String {
+    let Some(waiting) = &progress.waiting else { return line_of_phase(progress) };
+    // In the place of figures, of which a slow drive gives none, and which leave no room.
+    let far = match progress.phase {
+        Phase::WarmUp | Phase::Measure => format!(" {} s", progress.left.div_ceil(SECOND)),
+        Phase::Populate => format!(" {}/{}", progress.status.populated, progress.status.population),
+        _ => String::new(),
+    };
+    format!("{}{far} | {waiting}", progress.phase)
+}
+
+fn line_of_phase(progress: &Progress<'_>) -> String {
+    let phase = match progress.phase {
+        Phase::Populate => return populating(progress),
+        Phase::Gather => return gathering(progress),
+        phase @ (Phase::WarmUp | Phase::Measure) => phase.doing(),
+        Phase::Drain if progress.is_interrupted => {
+            return "ending what is in flight… (a second signal leaves the data file behind)"
+                .to_owned();
+        }
+        phase @ (Phase::Drain
+        | Phase::Open
+        | Phase::Precondition
+        | Phase::Assemble
+        | Phase::Report) => return format!("{phase}…"),
+    };
+    let left_s = progress.left.div_ceil(SECOND);
+    let status = &progress.status;
+    let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
+    let mut line =
+        format!("{phase} {left_s} s | {users}{} served, {} queued", status.serving, status.queued);
+    // The newest second that every shard has surely reported.
+    let seconds = progress.timeline.seconds();
+    if let Some(second) = seconds.len().checked_sub(2).and_then(|index| seconds.get(index)) {
+        let [read, write] = &second.tiers[Tier::Storage.index()];
+        line.push_str(&format!(
+            " | read {:.2} write {:.2} GiB/s",
+            gib(read.bytes),
+            gib(write.bytes)
+        ));
+        if let Some([_, p95_ns, _]) = second.latest_read_quantiles_ns() {
+            line.push_str(&format!(" | P95 {:.0} ms", p95_ns as f64 / 1e6));
+        }
+    }
+    if status.errors > 0 {
+        line.push_str(&format!(" | {}", counted(status.errors, "error")));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::progress_text as line;
+    use super::*;
+    use ringfall_running::driver::ShardStatus;
+    use ringfall_running::run::{SlowIos, Timeline};
+
+    #[test]
+    fn a_population_says_how_long_it_still_takes() {
+        let timeline = Timeline::default();
+        let populating = |populated| Progress {
+            phase: Phase::Populate,
+            left: Nanos::MAX,
+            elapsed: 10 * SECOND,
+            status: ShardStatus { populated, population: 300, ..ShardStatus::default() },
+            timeline: &timeline,
+            users: None,
+            awaits: "",
+            waiting: None,
+            is_interrupted: false,
+        };
+        let text = line(&populating(100));
+        assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
+        assert_eq!(line(&populating(0)), "populating: 0 of 300 entries written");
+    }
+
+    #[test]
+    fn a_slow_drive_is_told_in_every_phase() {
+        let timeline = Timeline::default();
+        let waiting = SlowIos { on: "drive", ios: 65_536, oldest: 1_280 * SECOND };
+        for (phase, start) in [
+            (Phase::Populate, "populating 100/300 | "),
+            (Phase::WarmUp, "warming up 86400 s | "),
+            (Phase::Measure, "measuring 86400 s | "),
+            (Phase::Drain, "ending what is in flight | "),
+        ] {
+            let text = line(&Progress {
+                phase,
+                left: 86_400 * SECOND,
+                elapsed: SECOND,
+                status: ShardStatus { populated: 100, population: 300, ..ShardStatus::default() },
+                timeline: &timeline,
+                users: None,
+                awaits: "",
+                waiting: Some(waiting),
+                is_interrupted: true,
+            });
+            let told = "waiting for the drive: 65536 I/Os, the oldest for 1280 s";
+            assert_eq!(text, format!("{start}{told}"));
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_says_what_a_second_signal_does() {
+        let timeline = Timeline::default();
+        let ending = |is_interrupted| {
+            line(&Progress {
+                phase: Phase::Drain,
+                left: Nanos::MAX,
+                elapsed: Nanos::ZERO,
+                status: ShardStatus::default(),
+                timeline: &timeline,
+                users: None,
+                awaits: "",
+                waiting: None,
+                is_interrupted,
+            })
+        };
+        assert!(ending(true).contains("a second signal") && ending(true).chars().count() < 80);
+        assert!(!ending(false).contains("signal"));
+    }
+
+    #[test]
+    fn whoever_waits_says_for_whom() {
+        let timeline = Timeline::default();
+        let gathering = |awaits, left| {
+            line(&Progress {
+                phase: Phase::Gather,
+                left,
+                elapsed: Nanos::ZERO,
+                status: ShardStatus::default(),
+                timeline: &timeline,
+                users: None,
+                awaits,
+                waiting: None,
+                is_interrupted: false,
+            })
+        };
+        assert_eq!(gathering("waiting for rank 2", Nanos::MAX), "waiting for rank 2");
+        assert_eq!(gathering("", Nanos::from_ms(1_500)), "ready: the load begins in 2 s");
+    }
+}

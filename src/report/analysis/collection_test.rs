@@ -1,0 +1,74 @@
+use super::*;
+use ringfall_model::metrics::DECODE_READ;
+
+const FAST: &[u8] = include_bytes!("../../../tests/data/discovery_fast.xlsx");
+const SLOW: &[u8] = include_bytes!("../../../tests/data/discovery_slow.xlsx");
+const SLOW_CSV: &[u8] = include_bytes!("../../../tests/data/discovery_slow.csv");
+
+fn error_of(read: Result<Vec<Run>, FileProblem>) -> String {
+    read.unwrap_err().to_string()
+}
+
+fn csv_error(text: &str) -> String {
+    error_of(csv(Path::new("a.csv"), text.as_bytes()))
+}
+
+#[test]
+fn the_published_spreadsheets_are_read_whole() {
+    assert_eq!(xlsx(Path::new("f"), FAST.to_vec()).unwrap().len(), 1411);
+    let slow = xlsx(Path::new("s"), SLOW.to_vec()).unwrap();
+    let same = csv(Path::new("s"), SLOW_CSV).unwrap();
+    assert_eq!((slow.len(), same.len()), (268, 268));
+    for (left, right) in slow.iter().zip(&same) {
+        assert_eq!(left.configuration, right.configuration);
+        assert_eq!(left.values, right.values);
+    }
+    let decode = METRICS.iter().position(|metric| metric.key == DECODE_READ).unwrap();
+    assert_eq!(slow[0].values[decode], Some(498.582_519_531_25));
+}
+
+#[test]
+fn rows_that_make_no_sense_are_named() {
+    let head = "Filename,Decode Bytes Read (GB)\n";
+    let good = "a_m_cpu0GB_qd0_gennone_users5.json";
+    assert!(csv_error("").contains("Filename"));
+    assert!(csv_error("File,Decode Bytes Read (GB)\n").contains("Filename"));
+    assert!(csv_error(head).contains("no row"));
+    assert!(csv_error("Filename,Nonsense\nx,1\n").contains("no column of a metric"));
+    let text = csv_error(&format!("{head}{good},1\nwhat.json,2\n"));
+    assert!(text.contains("row 3") && text.contains("what.json"), "{text}");
+    let text = csv_error(&format!("{head}{good},lots\n"));
+    assert!(text.contains("row 2") && text.contains("lots"), "{text}");
+    assert!(csv_error(&format!("{head}{good},inf\n")).contains("inf"));
+    assert!(csv_error(&format!("{head}{good},1,2\n")).contains("CSV"));
+    assert!(error_of(csv(Path::new("a"), b"Filename,\xff\xfe\n")).contains("CSV"));
+}
+
+#[test]
+fn a_figure_that_was_not_measured_is_absent() {
+    let text = "\u{feff}Filename,Decode Bytes Read (GB),Cache Hit Rate\n\
+                a_m_cpu0GB_qd0_gennone_users5.json,N/A,0.5\n,,\n";
+    let runs = csv(Path::new("a"), text.as_bytes()).unwrap();
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0].values.iter().flatten().collect::<Vec<_>>(), [&0.5]);
+}
+
+/// A damaged spreadsheet is an error or, where the damage hit nothing that is read, the same rows;
+/// never a panic.
+#[test]
+fn damaged_spreadsheets_are_told() {
+    let whole = SLOW.len();
+    for keep in [0, 1, 100, whole / 2, whole - 30, whole - 1] {
+        let error = error_of(xlsx(Path::new("cut.xlsx"), SLOW[..keep].to_vec()));
+        assert!(error.starts_with("cut.xlsx: ") && error.contains("xlsx"), "{error}");
+    }
+    for at in (0..whole).step_by(whole / 150) {
+        let mut bytes = SLOW.to_vec();
+        bytes[at] ^= 0x55;
+        if let Ok(runs) = xlsx(Path::new("flipped.xlsx"), bytes) {
+            assert_eq!(runs.len(), 268, "at {at}");
+        }
+    }
+    let error = error_of(xlsx(Path::new("text.xlsx"), b"not a zip".to_vec()));
+    assert!(error.contains("xlsx"), "{error}");
+}

@@ -1,0 +1,256 @@
+use ringfall_core::key::Tier;
+use serde_json::json;
+
+use super::*;
+use ringfall_model::SimulationReport;
+use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction};
+use ringfall_model::facts::{SimulationFigures, TimelineSecond};
+use ringfall_model::figures::figure::{Derived, Same, Sum};
+use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use ringfall_model::testing::to_json;
+use ringfall_model::testing::{file, run};
+use ringfall_model::trust::{Situation, Trust};
+
+/// A result of 60 s in which each second did about `per_second` of everything.
+fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {
+    let mut result = run(events.clone(), 60.0);
+    result.timeline = (0..60)
+        .map(|second| {
+            let amount = per_second * 1_000 + (second * 7_919 + events.start) % 97 * per_second;
+            let mut row = TimelineSecond {
+                end_s: second as f64 + 1.0,
+                seconds: 1.0,
+                generated_tokens: amount,
+                requests_completed: amount / 10,
+                ..Default::default()
+            };
+            row.tiers[Tier::Storage.index()].read.bytes = amount << 20;
+            row.tiers[Tier::Storage.index()].write.bytes = amount << 18;
+            row
+        })
+        .collect();
+    let mut document = to_json(&result);
+    let tokens: u64 = result.timeline.iter().map(|row| row.generated_tokens).sum();
+    document["summary"]["total_tokens"] = tokens.into();
+    document["summary"]["avg_throughput_tokens_per_sec"] = json!(tokens as f64 / 60.0);
+    file(name, document)
+}
+
+fn row<'a>(comparison: &'a Comparison, metric: &str) -> &'a Row {
+    comparison.rows.iter().find(|row| row.metric == metric).unwrap()
+}
+
+#[test]
+fn a_result_does_not_differ_from_itself() {
+    let a = result("a", 0..3_000, 10);
+    let comparison = compare(vec![a.clone()], vec![a]).unwrap();
+    assert!(comparison.rows.len() > 15);
+    for row in &comparison.rows {
+        assert!(row.ratio.is_none_or(|ratio| ratio == 1.0), "{row:?}");
+        assert!(row.interval.is_none_or(|interval| interval.contains(1.0)), "{row:?}");
+        assert!(row.interval.is_some() != row.no_interval.is_some(), "{row:?}");
+        assert!(matches!(row.verdict, Verdict::NotShown | Verdict::Unknown));
+    }
+    assert_eq!(row(&comparison, "end_to_end_p95_ms").basis, Some(Basis::Events));
+    assert_eq!(row(&comparison, WALL_CLOCK).basis, Some(Basis::Seconds));
+    assert!(row(&comparison, STORAGE_THROUGHPUT).no_interval.is_some());
+    assert!(comparison.configuration_differences.is_empty());
+    assert!(comparison.notes.iter().any(|note| note.contains("one run")));
+}
+
+#[test]
+fn the_same_file_on_both_sides_is_told() {
+    let (a, b) = (result("a", 0..900, 10), result("b", 0..900, 10));
+    let cautions = |one: &[&ResultFile], other: &[&ResultFile]| {
+        let all = |side: &[&ResultFile]| side.iter().map(|&file| file.clone()).collect();
+        compare(all(one), all(other)).unwrap().cautions
+    };
+    assert_eq!(cautions(&[&a], &[&b]), [] as [String; 0]);
+    let told = cautions(&[&a, &b], &[&b]);
+    assert!(told.len() == 1 && told[0].contains("the same file (b)"), "{told:?}");
+}
+
+#[test]
+fn other_seeds_are_told_where_each_side_has_one() {
+    let with = |name: &str, seed: u64| {
+        let mut file = result(name, 0..900, 10);
+        file.document.seed = Same::of(seed);
+        file
+    };
+    let (one, other) = (with("a", 1), with("b", 2));
+    let cautions = |a: &[&ResultFile], b: &[&ResultFile]| {
+        let all = |side: &[&ResultFile]| side.iter().map(|&file| file.clone()).collect();
+        compare(all(a), all(b)).unwrap().cautions
+    };
+    let told = cautions(&[&one], &[&other]);
+    assert!(told.len() == 1 && told[0].contains("(1 in the baseline, 2 in the"), "{told:?}");
+    assert_eq!(cautions(&[&one], &[&with("c", 1)]), [] as [String; 0]);
+    // Several of one side have several seeds themselves.
+    assert_eq!(cautions(&[&one, &other], &[&with("c", 1), &with("d", 2)]), [] as [String; 0]);
+}
+
+#[test]
+fn other_hit_rates_are_told_before_the_rows() {
+    let with = |name: &str, looks: Option<(u64, u64)>| {
+        let mut file = result(name, 0..900, 10);
+        let cache = &mut file.document.ringfall.cache;
+        let (found, of) = looks.unzip();
+        (cache.looks, cache.looks_found) = (Sum::maybe(of), Sum::maybe(found));
+        cache.look_hit_rate = Derived::maybe(looks.map(|(found, of)| found as f64 / of as f64));
+        file
+    };
+    let told =
+        |one, other| compare(vec![with("a", one)], vec![with("b", other)]).unwrap().cautions.pop();
+    let text = told(Some((210, 1_000)), Some((995, 1_000))).unwrap();
+    for part in ["not of the same work", "21.0 %", "99.5 % in the candidate"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(told(Some((98, 100)), Some((96, 100))), None);
+    // A result of another version or of the reference does not say.
+    assert_eq!(told(None, Some((210, 1_000))), None);
+}
+
+#[test]
+fn what_is_twice_as_fast_is_said_to_be_so_and_which_way() {
+    let (a, b) = (result("a", 0..3_000, 10), result("b", 10..3_010, 20));
+    let there = compare(vec![a.clone()], vec![b.clone()]).unwrap();
+    let back = compare(vec![b], vec![a]).unwrap();
+    let fast = row(&there, WALL_CLOCK);
+    assert!((fast.ratio.unwrap() - 2.0).abs() < 0.05, "{fast:?}");
+    assert!(fast.interval.unwrap().contains(fast.ratio.unwrap()), "{fast:?}");
+    assert!(fast.interval.unwrap().low > 1.9);
+    assert_eq!((fast.verdict, row(&back, WALL_CLOCK).verdict), (Verdict::Better, Verdict::Worse));
+    // The same latencies but for the ten at the edges.
+    assert_eq!(row(&there, "end_to_end_p50_ms").verdict, Verdict::NotShown);
+}
+
+#[test]
+fn a_percentile_of_few_events_has_no_interval() {
+    let (a, b) = (result("a", 0..100, 10), result("b", 100..200, 10));
+    let comparison = compare(vec![a], vec![b]).unwrap();
+    assert!(row(&comparison, "storage_io_p50_ms").interval.is_some());
+    let p99 = row(&comparison, "storage_io_p99_ms");
+    assert_eq!((p99.interval, p99.verdict), (None, Verdict::Unknown));
+    assert!(p99.no_interval.unwrap().contains("few"));
+}
+
+#[test]
+fn trials_speak_for_the_difference_between_runs() {
+    let trials = |start: u64| -> Vec<ResultFile> {
+        let of = |n: u64| result(&format!("t{n}"), n * 1_000..(n + 1) * 1_000, 10 + n);
+        (start..start + 3).map(of).collect()
+    };
+    let comparison = compare(trials(0), trials(3)).unwrap();
+    let tokens = row(&comparison, WALL_CLOCK);
+    assert_eq!(tokens.basis, Some(Basis::Trials));
+    // 13, 14, 15 to 10, 11, 12, of geometric means.
+    let want = (13.0_f64 * 14.0 * 15.0 / (10.0 * 11.0 * 12.0)).cbrt();
+    assert!((tokens.ratio.unwrap() - want).abs() < 0.03, "{tokens:?}");
+    assert!(tokens.interval.unwrap().contains(want));
+    assert!(row(&comparison, STORAGE_THROUGHPUT).interval.is_some());
+    assert!(!comparison.notes.iter().any(|note| note.contains("one run")));
+    // One trial against three: the runs' own variation, and it is said.
+    let mixed = compare(trials(0), vec![result("x", 0..900, 10)]).unwrap();
+    assert_eq!(row(&mixed, WALL_CLOCK).basis, Some(Basis::Seconds));
+    assert!(mixed.notes.iter().any(|note| note.contains("one run")));
+}
+
+#[test]
+fn differences_and_trust_are_told() {
+    let a = result("a", 0..500, 10);
+    let mut b = result("b", 500..1_000, 10);
+    let ours = &mut b.document.ringfall;
+    let mut config = ours.config.as_ref().unwrap().clone();
+    config.settings.insert("io_size".to_owned(), "4k".into());
+    ours.config = Agreed::of(config);
+    ours.machine.cpu_model = Some("other".to_owned());
+    let comparison = compare(vec![a], vec![b]).unwrap();
+    assert_eq!(comparison.configuration_differences[0].key, "io_size");
+    assert_eq!(comparison.machine_differences[0].key, "machine.cpu_model");
+    assert!(comparison.trust.iter().all(|advice| !advice.why.is_empty()));
+    let order: Vec<Trust> = comparison.trust.iter().map(|advice| advice.trust).collect();
+    assert!(order.is_sorted() && !order.is_empty());
+}
+
+#[test]
+fn the_reference_s_results_are_compared_without_intervals() {
+    let of = |name: &str, tokens: f64| {
+        file(
+            name,
+            json!({ "summary": { "avg_throughput_tokens_per_sec": tokens,
+            "cache_stats": { "decode_bytes_read_gb": 3.0 } } }),
+        )
+    };
+    let (a, b) = ("x_m_cpu0GB_qd0_gennone_users5.json", "y_m_cpu0GB_qd0_gennone_users5.json");
+    let comparison = compare(vec![of(a, 10.0)], vec![of(b, 15.0)]).unwrap();
+    let tokens = row(&comparison, WALL_CLOCK);
+    assert_eq!((tokens.ratio, tokens.interval), (Some(1.5), None));
+    assert_eq!(comparison.trust[0].metric, DECODE_READ);
+    let trials = compare(vec![of(a, 10.0), of(a, 11.0)], vec![of(b, 20.0), of(b, 21.0)]).unwrap();
+    assert_eq!(row(&trials, WALL_CLOCK).verdict, Verdict::Better);
+}
+
+#[test]
+fn a_situation_is_read_from_where_a_result_has_it() {
+    let situation = Situation::of(&result("a.json", 0..9, 3));
+    assert!(situation.queued_at_end.is_some() && situation.seconds.is_some());
+    assert!(situation.users.is_some() && situation.arrivals_open.is_some());
+    assert!(situation.ended_by_requests.is_some() && situation.generation_waits.is_some());
+}
+
+#[test]
+fn a_simulated_drive_is_told_as_one_and_not_compared_with_a_real_one() {
+    let measured = Situation {
+        cpu_memory_mib: Some(0),
+        generation_waits: Some(false),
+        ..Situation::default()
+    };
+    let simulated = Situation { simulated: Some("nvme".to_owned()), ..measured.clone() };
+    let all = advise(&[simulated.clone(), simulated.clone()]);
+    let primary = all.iter().find(|advice| advice.metric == DECODE_READ).unwrap();
+    assert_eq!(primary.told(), "without a CPU tier every read is the simulated drive's");
+    for advice in advise(&[measured, simulated]) {
+        assert_eq!((advice.trust, advice.published), (Trust::No, None));
+        assert!(advice.why.contains("(device description nvme)"), "{advice:?}");
+    }
+    let mut result = run(0..9, 60.0);
+    let device = ("nvme".to_owned(), "measured".to_owned());
+    let report = SimulationReport::of(device, SimulationFigures::default(), None, &result);
+    result.simulation = Some(report);
+    let situation = Situation::of_document(&Document::of(&result));
+    assert_eq!(situation.simulated.as_deref(), Some("nvme"));
+}
+
+#[test]
+fn a_contradiction_is_told_without_a_command_that_refuses_merged_results() {
+    let claim = |value| Claim { place: "`a`".to_owned(), value };
+    let one = Contradiction { one: claim(1.0), other: claim(2.0), is_bound: false };
+    let told = told_contradictions(&[one]).unwrap();
+    assert!(told.ends_with("run it again") && !told.contains("audit"), "{told}");
+}
+
+#[test]
+fn what_was_published_of_a_preset_stands_beside_the_ratio_of_whoever_ran_it() {
+    let preset = |name: &str, per_second: u64, users: u32| {
+        let mut file = result(name, 0..3_000, per_second);
+        let config = file.document.ringfall.config.as_ref().unwrap().clone();
+        file.document.ringfall.config = Agreed::of(ConfigReport {
+            model: Some("llama3.1-8b".to_owned()),
+            cpu_memory_bytes: Some(0),
+            num_users: Some(users),
+            max_concurrent_allocs: None,
+            generation_mode: Some("none".to_owned()),
+            ..config
+        });
+        file
+    };
+    let (slow, fast) = (preset("a", 10, 200), preset("b", 20, 200));
+    for (one, other) in [(&slow, &fast), (&fast, &slow)] {
+        let found = compare(vec![one.clone()], vec![other.clone()]).unwrap().published;
+        assert_eq!((found.len(), found[0].preset), (1, "llama3.1-8b-stress"));
+        assert_eq!((found[0].metric, found[0].published), (WALL_CLOCK, 2.70));
+        assert!((found[0].here.unwrap() - 2.0).abs() < 0.05, "{found:?}");
+    }
+    let other = preset("c", 20, 100);
+    assert!(compare(vec![slow], vec![other]).unwrap().published.is_empty());
+}

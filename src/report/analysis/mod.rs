@@ -1,0 +1,10 @@
+//! Analysis of several results: collections of runs, comparing. Reads files
+//! and computes. Not here: measuring anything, or writing to the terminal.
+
+pub mod best;
+pub mod collection;
+pub mod compare;
+pub mod differences;
+pub mod iostat;
+pub mod pairs;
+mod spreadsheet;

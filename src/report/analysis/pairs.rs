@@ -1,0 +1,279 @@
+//! Two systems over all configurations that both have run: what differs, by metric and by group of
+//! configurations.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::collection::{Collection, Run};
+use ringfall_model::configuration::Configuration;
+use ringfall_model::metrics::{
+    Better, DECODE_READ, METRICS, Metric, STORAGE_THROUGHPUT, WALL_CLOCK,
+};
+use ringfall_model::stats;
+
+/// A property by which configurations are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Dimension {
+    /// Capacity of the CPU tier.
+    CpuMemory,
+    /// Model whose KV cache is simulated.
+    Model,
+    /// Number of simulated users.
+    Users,
+    /// Number of prefill writes in progress at the same time.
+    Allocs,
+    /// Simulated time to generate a token.
+    Generation,
+}
+
+impl Dimension {
+    /// As people read it, for one value; of a configuration that nothing tells, that.
+    fn label(self, configuration: Option<&Configuration>) -> String {
+        let Some(configuration) = configuration else {
+            return match self {
+                Dimension::CpuMemory => "CPU memory not said".to_owned(),
+                Dimension::Model => "model not said".to_owned(),
+                Dimension::Users => "users not said".to_owned(),
+                Dimension::Allocs => "allocs not said".to_owned(),
+                Dimension::Generation => "generation not said".to_owned(),
+            };
+        };
+        match self {
+            Dimension::CpuMemory => format!("CPU memory {} GiB", configuration.cpu_memory_gib()),
+            Dimension::Model => configuration.model.clone(),
+            Dimension::Users => format!("{} users", configuration.users),
+            Dimension::Allocs => format!("allocs {}", configuration.max_concurrent_allocs),
+            Dimension::Generation => format!("generation {}", configuration.generation_mode),
+        }
+    }
+
+    /// Key that orders and distinguishes groups: numbers as numbers, unknown values last.
+    fn sort_key(self, configuration: Option<&Configuration>) -> (bool, u64, String) {
+        let Some(configuration) = configuration else { return (true, 0, String::new()) };
+        let (number, name) = match self {
+            Dimension::CpuMemory => (configuration.cpu_memory_mib, ""),
+            Dimension::Model => (0, &*configuration.model),
+            Dimension::Users => (configuration.users, ""),
+            Dimension::Allocs => (configuration.max_concurrent_allocs, ""),
+            Dimension::Generation => (0, &*configuration.generation_mode),
+        };
+        (false, number, name.to_owned())
+    }
+}
+
+/// The order of groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// By the name of the group.
+    Name,
+    /// Largest mean ratio of storage throughput first, the metric of the published table of models
+    #[value(alias = "ratio")]
+    StorageThroughput,
+    /// Largest mean ratio of wall-clock throughput first
+    WallClock,
+    /// Largest mean ratio of decode bytes read first
+    DecodeRead,
+}
+
+impl Order {
+    /// Puts groups of one grouping in this order; those without such a ratio come last.
+    pub fn sort(self, groups: &mut [Group]) {
+        let metric = match self {
+            Order::Name => return,
+            Order::StorageThroughput => STORAGE_THROUGHPUT,
+            Order::WallClock => WALL_CLOCK,
+            Order::DecodeRead => DECODE_READ,
+        };
+        let ratio = |group: &Group| group.row(metric).and_then(|row| row.mean_of_ratios);
+        groups.sort_by(|a, b| match (ratio(a), ratio(b)) {
+            (Some(a), Some(b)) => b.total_cmp(&a),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+    }
+}
+
+/// A configuration that both have run; each side's values are means over its trials.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// Configuration of the runs; `None`: neither side states it.
+    pub configuration: Option<Configuration>,
+    fast: Side,
+    slow: Side,
+}
+
+impl Pair {
+    /// The first system's value over the second's; none where one lacks it, or the second has 0.
+    #[must_use]
+    pub fn ratio(&self, metric: &Metric) -> Option<f64> {
+        let at = METRICS.iter().position(|known| known.key == metric.key)?;
+        let (fast, slow) = (self.fast.means.get(at)?.as_ref()?, self.slow.means.get(at)?.as_ref()?);
+        (*slow != 0.0).then(|| fast / slow)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Side {
+    means: Vec<Option<f64>>,
+    /// Spread over the trials; `None` with fewer than two.
+    cvs: Vec<Option<f64>>,
+}
+
+/// One metric over a group's pairs. What can't be computed is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Row {
+    /// Key of the metric.
+    pub metric: &'static str,
+    /// Whether higher or lower values win, or neither.
+    pub better: Better,
+    /// Number of configurations with a value on both sides.
+    pub pairs: usize,
+    /// Mean of the first system's values over the mean of the second's.
+    pub ratio_of_means: Option<f64>,
+    /// Mean over the pairs of first over second; pairs whose second is 0 have no ratio.
+    pub mean_of_ratios: Option<f64>,
+    /// Median over the pairs of first over second.
+    pub median_of_ratios: Option<f64>,
+    /// Median of the first system's values over the median of the second's.
+    pub ratio_of_medians: Option<f64>,
+    /// Share of the pairs in which the first is better; a tie is no win.
+    pub win_rate: Option<f64>,
+    /// Mean of the first system's values.
+    pub fast_mean: Option<f64>,
+    /// Mean of the second system's values.
+    pub slow_mean: Option<f64>,
+    /// Coefficient of variation (standard deviation over mean) of the first system's values over
+    /// the group's configurations.
+    pub fast_cv: Option<f64>,
+    /// Coefficient of variation of the second system's values over the group's configurations.
+    pub slow_cv: Option<f64>,
+    /// Coefficient of variation over the first system's trials of one configuration, as a mean over
+    /// those with two or more.
+    pub fast_trial_cv: Option<f64>,
+    /// Coefficient of variation over the second system's trials of one configuration, as a mean
+    /// over those with two or more.
+    pub slow_trial_cv: Option<f64>,
+}
+
+/// Pairs that are alike in some dimensions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Group {
+    /// Dimensions in which the pairs of the group are alike; none: all pairs.
+    pub by: Vec<Dimension>,
+    /// Name of the group, with the values of its dimensions.
+    pub label: String,
+    /// A row for each metric that any of the pairs has.
+    pub rows: Vec<Row>,
+}
+
+impl Group {
+    /// The row of a metric.
+    #[must_use]
+    pub fn row(&self, metric: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.metric == metric)
+    }
+}
+
+/// Averages the trials of each configuration, and matches what both have run.
+#[must_use]
+pub fn matched(fast: &Collection, slow: &Collection) -> Vec<Pair> {
+    let (fast, mut slow) = (by_configuration(&fast.runs), by_configuration(&slow.runs));
+    let pair = |(configuration, fast): (&Option<Configuration>, Vec<&Run>)| {
+        let slow = slow.remove(configuration)?;
+        let configuration = configuration.clone();
+        Some(Pair { configuration, fast: averaged(&fast), slow: averaged(&slow) })
+    };
+    fast.into_iter().filter_map(pair).collect()
+}
+
+/// Different configurations among the runs.
+#[must_use]
+pub fn configurations(collection: &Collection) -> usize {
+    by_configuration(&collection.runs).len()
+}
+
+fn by_configuration(runs: &[Run]) -> BTreeMap<&Option<Configuration>, Vec<&Run>> {
+    let mut groups: BTreeMap<&Option<Configuration>, Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        groups.entry(&run.configuration).or_default().push(run);
+    }
+    groups
+}
+
+fn averaged(trials: &[&Run]) -> Side {
+    let of = |metric: usize| -> Vec<f64> {
+        trials.iter().filter_map(|trial| trial.values.get(metric).copied().flatten()).collect()
+    };
+    let values: Vec<Vec<f64>> = (0..METRICS.len()).map(of).collect();
+    Side {
+        means: values.iter().map(|values| stats::mean(values)).collect(),
+        cvs: values.iter().map(|values| stats::coefficient_of_variation(values)).collect(),
+    }
+}
+
+/// The pairs in groups that are alike in `by`, in order; without dimensions one group of all.
+#[must_use]
+pub fn groups(pairs: &[Pair], by: &[Dimension]) -> Vec<Group> {
+    let mut parts: BTreeMap<Vec<(bool, u64, String)>, Vec<&Pair>> = BTreeMap::new();
+    for pair in pairs {
+        let key =
+            by.iter().map(|dimension| dimension.sort_key(pair.configuration.as_ref())).collect();
+        parts.entry(key).or_default().push(pair);
+    }
+    let group = |part: Vec<&Pair>| {
+        let labels = |pair: &&Pair| -> Vec<String> {
+            by.iter().map(|dimension| dimension.label(pair.configuration.as_ref())).collect()
+        };
+        let label = match part.first().map(labels) {
+            Some(labels) if !labels.is_empty() => labels.join(", "),
+            _ => "all configurations".to_owned(),
+        };
+        let rows = METRICS.iter().enumerate().map(|(at, metric)| row(at, metric, &part));
+        Group { by: by.to_vec(), label, rows: rows.filter(|row| row.pairs > 0).collect() }
+    };
+    parts.into_values().map(group).collect()
+}
+
+fn row(at: usize, metric: &Metric, pairs: &[&Pair]) -> Row {
+    let value = |side: &Side| side.means.get(at).copied().flatten();
+    let both: Vec<(f64, f64)> =
+        pairs.iter().filter_map(|pair| value(&pair.fast).zip(value(&pair.slow))).collect();
+    let (fast, slow): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
+    let ratios: Vec<f64> =
+        both.iter().filter(|(_, slow)| *slow != 0.0).map(|(fast, slow)| fast / slow).collect();
+    let wins: Option<Vec<bool>> = both.iter().map(|&(f, s)| metric.wins(f, s)).collect();
+    let trial_cv = |side: fn(&Pair) -> &Side| {
+        let cvs = pairs.iter().filter_map(|pair| side(pair).cvs.get(at).copied().flatten());
+        stats::mean(&cvs.collect::<Vec<_>>())
+    };
+    let (fast_mean, slow_mean) = (stats::mean(&fast), stats::mean(&slow));
+    let over =
+        |fast: Option<f64>, slow: Option<f64>| Some(fast? / slow.filter(|&slow| slow != 0.0)?);
+    Row {
+        metric: metric.key,
+        better: metric.better,
+        pairs: both.len(),
+        ratio_of_means: over(fast_mean, slow_mean),
+        mean_of_ratios: stats::mean(&ratios),
+        median_of_ratios: stats::median(&ratios),
+        ratio_of_medians: over(stats::median(&fast), stats::median(&slow)),
+        win_rate: wins
+            .filter(|wins| !wins.is_empty())
+            .map(|wins| wins.iter().filter(|&&win| win).count() as f64 / wins.len() as f64),
+        fast_mean,
+        slow_mean,
+        fast_cv: stats::coefficient_of_variation(&fast),
+        slow_cv: stats::coefficient_of_variation(&slow),
+        fast_trial_cv: trial_cv(|pair| &pair.fast),
+        slow_trial_cv: trial_cv(|pair| &pair.slow),
+    }
+}
+
+#[cfg(test)]
+#[path = "pairs_test.rs"]
+mod tests;

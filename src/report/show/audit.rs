@@ -1,0 +1,208 @@
+//! An audit on an 80-column terminal: a table a run, then what was found, the heaviest first.
+
+use std::fmt::Write as _;
+
+use super::prose::prose;
+use ringfall_foreign::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Value};
+use ringfall_host::counted;
+use ringfall_host::escape::{terminal, terminal_path};
+
+const WIDTH: usize = 80;
+/// Findings, notes and skipped files that are printed unless all are asked for.
+const FINDINGS_SHOWN: usize = 12;
+const NOTES_SHOWN: usize = 4;
+const SKIPPED_SHOWN: usize = 8;
+/// Runs whose table is printed unless all are asked for.
+const RUNS_SHOWN: usize = 24;
+
+/// The page; `all`: every run, finding, note and input.
+#[must_use]
+pub fn audit_page(audit: &Audit, all: bool) -> String {
+    let mut page = String::new();
+    let runs = if all { audit.runs.len() } else { RUNS_SHOWN };
+    for run in audit.runs.iter().take(runs) {
+        let _infallible = writeln!(page, "{}", terminal_path(&run.path));
+        let _infallible = writeln!(
+            page,
+            "  {:<20}{:>7}{:>17}{:>17}{:>17}",
+            "", "files", "reported, GiB/s", "over real time", "overstated"
+        );
+        for group in &run.groups {
+            rows(&mut page, group);
+        }
+        page.push('\n');
+    }
+    left(&mut page, audit.runs.len(), runs, "runs");
+    list(&mut page, audit, all);
+    footer(&mut page, audit, all);
+    page
+}
+
+fn left(page: &mut String, count: usize, shown: usize, what: &str) {
+    if count > shown {
+        let left = count - shown;
+        let _infallible = writeln!(page, "  … and {left} more {what} (--all-findings shows all)\n");
+    }
+}
+
+/// The rates of a group, and its classes of requests.
+fn rows(page: &mut String, group: &GroupReport) {
+    let name = terminal(&group.label);
+    if name.chars().count() > 12 {
+        let _infallible = writeln!(page, "  {name}");
+    }
+    let name = if name.chars().count() > 12 { String::new() } else { name };
+    let files = format!("{}/{}", group.ranks_read, group.ranks_expected.max(group.ranks_read));
+    let rates = [("read", group.read), ("write", group.write)];
+    for (place, (direction, rate)) in rates.into_iter().enumerate() {
+        let (name, files) = if place == 0 { (name.as_str(), files.as_str()) } else { ("", "") };
+        let cells = match rate {
+            Some(rate) => {
+                [number(rate.reported_gib_per_s), range(rate), percents(rate.overstatement())]
+            }
+            None => ["–".to_owned(), "–".to_owned(), "–".to_owned()],
+        };
+        let _infallible = writeln!(
+            page,
+            "  {name:<13}{direction:<7}{files:>7}{:>17}{:>17}{:>17}",
+            cells[0], cells[1], cells[2]
+        );
+    }
+    if !group.targets.is_empty() {
+        let told: Vec<String> = group
+            .targets
+            .iter()
+            .map(|row| format!("{} {:.1} %", row.class, row.compliance * 100.0))
+            .collect();
+        let met: u64 = group.targets.iter().map(|row| row.met).sum();
+        let files: u64 = group.targets.iter().map(|row| row.files).sum();
+        let text = format!("{}; targets met {met} of {files}", told.join(", "));
+        wrapped(page, &format!("{:<15}within target: ", ""), &text);
+    }
+}
+
+/// A rate, GiB/s.
+pub(super) fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// Bounds on a rate.
+pub(super) fn range(rate: Rate) -> String {
+    let [least, most] = [rate.at_least_gib_per_s, rate.at_most_gib_per_s];
+    match (least.map(number), most.map(number)) {
+        (Some(least), Some(most)) if least == most => most,
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (None, Some(most)) => format!("≤ {most}"),
+        _ => "–".to_owned(),
+    }
+}
+
+/// Bounds on an overstatement.
+pub(super) fn percents(bounds: (Option<f64>, Option<f64>)) -> String {
+    // −0.0 of rounding is 0.
+    let shown = |share: f64| format!("{:.1}", share.max(0.0) * 100.0);
+    match (bounds.0.map(shown), bounds.1.map(shown)) {
+        (Some(least), Some(most)) if least == most => format!("{least} %"),
+        (Some(least), Some(most)) => format!("{least} to {most} %"),
+        (Some(least), None) => format!("≥ {least} %"),
+        _ => "–".to_owned(),
+    }
+}
+
+fn list(page: &mut String, audit: &Audit, all: bool) {
+    let (findings, notes): (Vec<&Finding>, Vec<&Finding>) =
+        audit.findings.iter().partition(|finding| finding.level == Level::Finding);
+    let several = audit.runs.len() > 1;
+    for (title, found, few) in
+        [("Findings", findings, FINDINGS_SHOWN), ("Notes", notes, NOTES_SHOWN)]
+    {
+        if found.is_empty() {
+            continue;
+        }
+        let shown = if all { found.len() } else { few };
+        let order = if title == "Findings" { ", the heaviest first" } else { "" };
+        let _infallible = writeln!(page, "{title} ({}{order})", found.len());
+        for (place, finding) in found.iter().take(shown).enumerate() {
+            one(page, place + 1, finding, several, all);
+        }
+        left(page, found.len(), shown, &title.to_lowercase());
+    }
+}
+
+fn one(page: &mut String, place: usize, finding: &Finding, several: bool, all: bool) {
+    let head = format!("{place:>3}. ");
+    wrapped(page, &head, &format!("{}.", finding.kind.title()));
+    let indent = " ".repeat(head.len());
+    if several {
+        wrapped(page, &indent, &format!("In {}", finding.run.display()));
+    }
+    wrapped(page, &indent, &finding.sentence);
+    if finding.level == Level::Finding || all {
+        wrapped(page, &format!("{indent}Computed: "), &finding.formula);
+        let weight = format!("{:.3}, {}", finding.weight, finding.weight_is);
+        wrapped(page, &format!("{indent}Weight: "), &weight);
+    }
+    if all {
+        for input in &finding.inputs {
+            wrapped(page, &format!("{indent}- "), &told(input));
+        }
+    }
+    page.push('\n');
+}
+
+/// An input as a line.
+fn told(input: &Input) -> String {
+    let value = match &input.value {
+        Value::Number(number) => format!("{number} {}", input.unit),
+        Value::Text(text) => text.clone(),
+    };
+    format!("{}: {} = {}", input.file.display(), input.key, value.trim_end())
+}
+
+fn footer(page: &mut String, audit: &Audit, all: bool) {
+    let read = &audit.read;
+    wrapped(page, "Read      ", &what_was_read(audit));
+    let others: Vec<String> = audit.passed_over.iter().map(ToString::to_string).collect();
+    if !others.is_empty() {
+        let text = format!("{}: no part of a run, and nothing of them was read", others.join(", "));
+        wrapped(page, "Passed over ", &text);
+    }
+    let shown = if all { audit.skipped.len() } else { SKIPPED_SHOWN };
+    for skipped in audit.skipped.iter().take(shown) {
+        wrapped(page, "Skipped   ", &format!("{}: {}", skipped.path.display(), skipped.why));
+    }
+    if read.skipped > shown as u64 {
+        let left = read.skipped - shown as u64;
+        wrapped(page, "          ", &format!("… and {left} more"));
+    }
+}
+
+/// `1 rank file, 2 logs; skipped none.` Kinds of file of which there were none are left out.
+fn what_was_read(audit: &Audit) -> String {
+    let read = &audit.read;
+    let counts = [
+        (read.rank_files, counted(read.rank_files, "rank file")),
+        (read.summaries, counted(read.summaries, "summary")),
+        (read.metadata, counted(read.metadata, "metadata file")),
+        (read.logs, counted(read.logs, "log")),
+        (read.iostat, counted(read.iostat, "iostat log")),
+        (read.other_json, counted(read.other_json, "other JSON file")),
+    ];
+    let told = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told);
+    let told = told.collect::<Vec<_>>().join(", ");
+    let told = if told.is_empty() { "nothing" } else { &told };
+    match read.skipped {
+        0 if !audit.passed_over.is_empty() => format!("{told}."),
+        0 => format!("{told}; skipped none."),
+        skipped => format!("{told}; skipped {}.", counted(skipped, "file")),
+    }
+}
+
+fn wrapped(page: &mut String, head: &str, text: &str) {
+    prose(page, head, text, WIDTH);
+}

@@ -1,0 +1,122 @@
+//! Terminal output about the GPU tier: its backend, or why there is none.
+
+use std::io::Write;
+
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::TierMetrics;
+use ringfall_core::units::gib;
+
+use super::latency::latency_row;
+use super::prose;
+use super::terminal::Style;
+use ringfall_config::Plan;
+use ringfall_model::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
+
+/// Width that fits every terminal.
+const COLUMNS: usize = 80;
+/// Where the text of a line of the banner begins.
+const INDENT: usize = 12;
+
+/// Writes the banner's lines on the tier that was asked for.
+pub(super) fn banner_lines(
+    out: &mut dyn Write,
+    style: Style,
+    plan: &Plan,
+    gpu: &GpuOutcome,
+) -> std::io::Result<()> {
+    let is_gpu = gpu.backing.is_some_and(GpuBacking::is_gpu);
+    for (place, line) in
+        prose::lines(&text(plan, gpu), (INDENT, INDENT), COLUMNS).iter().enumerate()
+    {
+        let head = if place == 0 { "  gpu" } else { "" };
+        let line = if is_gpu { line.clone() } else { style.warn(line) };
+        writeln!(out, "{head:<INDENT$}{line}")?;
+    }
+    Ok(())
+}
+
+/// The latencies of the tier, named by what stands behind it: no other figures are a GPU's.
+pub(super) fn latency_rows(text: &mut String, tier: &TierMetrics, gpu: Option<&GpuOutcome>) {
+    let name = match gpu.and_then(|gpu| gpu.backing) {
+        Some(GpuBacking::Simulated) => "sim. GPU",
+        Some(backing) if !backing.is_gpu() => "emulated",
+        _ => "GPU tier",
+    };
+    for (direction, metrics) in [("read", &tier.read), ("write", &tier.write)] {
+        latency_row(text, &format!("{name} {direction}, entry"), &metrics.total);
+        latency_row(text, "  of that, device", &metrics.device);
+    }
+}
+
+/// Addition to the GPU tier's name, in the list of tiers, where no GPU backs it.
+pub(super) fn backing(tier: Tier, gpu: Option<&GpuOutcome>) -> String {
+    let backing = gpu.filter(|_| tier == Tier::Gpu).and_then(|gpu| gpu.backing);
+    match backing.filter(|backing| !backing.is_gpu()) {
+        Some(backing) => format!(" ({}: no GPU)", backing.name()),
+        None => String::new(),
+    }
+}
+
+fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
+    let asked = gib(gpu.asked_bytes);
+    let size = match plan.gpus {
+        1 => format!("{asked:.1} GiB"),
+        gpus => {
+            let each = asked / f64::from(gpus);
+            format!("{gpus} × {each:.1} GiB ({asked:.1} GiB in all)")
+        }
+    };
+    let parallel = match plan.tensor_parallel {
+        1 => String::new(),
+        parallel => format!(", tensor parallel {parallel}"),
+    };
+    let way = match &gpu.transfer {
+        Some(transfer) if transfer.is_direct => {
+            "; data between it and storage bypasses host memory (gds)".to_owned()
+        }
+        Some(GpuTransferOutcome { why_not_direct: Some(why), .. }) => {
+            format!("; data between it and storage goes through buffers (pinned): {why}")
+        }
+        _ => String::new(),
+    };
+    match (gpu.backing, &gpu.why_not) {
+        (None, Some(why)) => format!("{size} left out: {why}"),
+        (Some(backing), why) if backing.is_gpu() => {
+            let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
+            let smaller = why.as_ref().map_or_else(String::new, |why| {
+                format!("; {:.2} GiB of it taken: {why}", gib(gpu.given_bytes))
+            });
+            format!("{size}{parallel} on {}{smaller}{way}", names.join(", "))
+        }
+        (backing, _) => {
+            let name = backing.map_or("none", GpuBacking::name);
+            format!("{size}{parallel}, {name}: what is measured of it is not a GPU's{way}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfall_core::units::GIB;
+    use ringfall_model::testing::nothing;
+
+    fn told(gpus: u32, parallel: u32, gpu: &GpuOutcome) -> String {
+        let mut plan = nothing().plan;
+        (plan.gpus, plan.tensor_parallel) = (gpus, parallel);
+        let mut out = Vec::new();
+        banner_lines(&mut out, Style { colour: false }, &plan, gpu).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        text
+    }
+
+    #[test]
+    fn the_banner_says_what_stands_behind_the_tier_or_why_there_is_none() {
+        let left_out = GpuOutcome::left_out(16 * GIB, "no driver was found".to_owned());
+        assert_eq!(told(1, 1, &left_out), "  gpu       16.0 GiB left out: no driver was found\n");
+        let text = told(8, 8, &GpuOutcome::simulated(1128 * GIB));
+        assert!(text.contains("8 × 141.0 GiB (1128.0 GiB in all), tensor parallel 8"), "{text}");
+        assert!(text.contains("simulated") && text.contains("not a GPU's"), "{text}");
+    }
+}

@@ -1,0 +1,54 @@
+//! The page's rows on the GPU tier, where any of the results asked for one.
+
+use super::page::moved;
+use super::{Named, shown};
+use ringfall_model::Document;
+use ringfall_model::document::GpuReport;
+
+/// Rows of the table of tiers: a name, and a cell for each result. What stands in for a GPU is
+/// named in each of them. Plain text: the table makes it fit for HTML.
+pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
+    let gpu = |document: &Document| document.ringfall.gpu.clone();
+    if results.iter().all(|named| gpu(&named.document).is_none()) {
+        return Vec::new();
+    }
+    let row = |name: &str, pick: &dyn Fn(&Document, &GpuReport) -> String| {
+        let cell = |named: &Named| {
+            let document = &named.document;
+            gpu(document).map_or("–".to_owned(), |gpu| pick(document, &gpu))
+        };
+        (name.to_owned(), results.iter().map(cell).collect())
+    };
+    let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
+    vec![
+        row("GPU tier, backend", &|_, gpu| told(gpu)),
+        row("GPU tier, way from storage", &|_, gpu| {
+            gpu.transfer.as_ref().map_or("–", |way| way.as_str()).to_owned()
+        }),
+        row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
+        row("GPU tier, GiB used of", &|d, gpu| {
+            let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());
+            let all = gpu.capacity_bytes.known().map(ringfall_core::units::gib);
+            format!("{used} of {}", gib(all))
+        }),
+        row("GPU tier, GiB read / written", &|d, _| {
+            let stats = &d.summary.cache_stats;
+            let read = gib(stats.tier_gpu_kv_bytes_read_gb.known());
+            format!("{read} / {}", gib(stats.tier_gpu_kv_bytes_written_gb.known()))
+        }),
+        row("demoted from GPU to CPU", &|d, _| moved(&d.ringfall.evictions.gpu_to_cpu)),
+        row("demoted from GPU to storage", &|d, _| moved(&d.ringfall.evictions.gpu_to_storage)),
+    ]
+}
+
+fn told(gpu: &GpuReport) -> String {
+    let names: Vec<String> = gpu.devices.iter().map(|device| device.name.to_string()).collect();
+    match (gpu.why_not.as_ref(), gpu.backend.as_ref()) {
+        (Some(why), None) => format!("left out: {why}"),
+        (Some(why), Some(_)) => format!("{}; smaller than asked for: {why}", names.join(", ")),
+        (None, Some(_)) if gpu.is_gpu.known() == Some(true) => names.join(", "),
+        (None, Some(backend)) => format!("{backend}: not a GPU's figures"),
+        // Of merged results that had different ones, or did not all have one.
+        (None, None) => "–".to_owned(),
+    }
+}

@@ -1,0 +1,61 @@
+//! The HTML report: one file that opens offline, of one result or several laid over each other.
+//! Pictures are SVG made here; there is no script and nothing to fetch.
+
+mod audit;
+mod axis;
+mod block;
+mod chart;
+mod depth;
+mod gpu;
+mod heat;
+mod mlperf;
+mod page;
+mod parts;
+mod ranks;
+mod roofline;
+mod suite;
+mod verdict;
+mod what_if;
+
+use std::path::Path;
+
+use super::Named;
+pub use audit::write_audit_html;
+pub use mlperf::write_mlperf_html;
+#[cfg(test)]
+use ringfall_model::Document;
+pub use roofline::write_roofline_html;
+pub use suite::write_suite_html;
+pub use what_if::write_what_if_html;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Writes the report of these results.
+///
+/// # Errors
+/// Returns the error of the file system.
+pub fn write_html(results: &[Named], path: &Path) -> std::io::Result<()> {
+    ringfall_host::write_output(path, page::page(results).as_bytes())
+}
+
+/// The page of these results.
+#[cfg(test)]
+pub(super) fn page_of(results: &[Named]) -> String {
+    page::page(results)
+}
+
+/// A number as people read it: three digits that count.
+fn shown(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 99_999.5 => format!("{value:.2e}"),
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.0995 => format!("{value:.2}"),
+        size if size >= 0.000_995 => format!("{value:.4}"),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use ringfall_core::clock::Nanos;
+use ringfall_core::key::Tier;
+use ringfall_workloads::contract::Class;
+
+use super::page::page;
+use super::*;
+use crate::show::tests::on_two_nodes;
+use ringfall_model::merge::merge;
+use ringfall_model::testing::{judged, nothing, rank_of_204};
+
+fn named(name: &str) -> Named {
+    let mut result = judged();
+    result.plan.model = "<script>alert(1)</script> & \"co\"".into();
+    result.timeline[0].io[0].record(Nanos::from_ms(3));
+    (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
+    result.timeline[0].tiers[Tier::Storage.index()].read.bytes = 1 << 30;
+    Named { name: name.into(), document: Document::of(&result) }
+}
+
+/// Tags that were opened are closed, in order; void and self-closing ones aside.
+fn assert_well_formed(html: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = html;
+    while let Some(begin) = rest.find('<') {
+        rest = &rest[begin + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let tag = &rest[..end];
+        rest = &rest[end + 1..];
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+        if tag.starts_with('!') || ["meta", "link"].contains(&name) || tag.ends_with('/') {
+            continue;
+        }
+        match tag.strip_prefix('/') {
+            Some(_) => assert_eq!(open.pop(), Some(name), "before {:.60}", rest),
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
+    for results in [vec![named("a")], vec![named("a<b>"), named("b")]] {
+        let html = page(&results);
+        assert_well_formed(&html);
+        assert!(!html.contains("<script"), "what was typed must not run");
+        assert!(html.contains("&lt;script&gt;"));
+        for fetching in ["http://", "https://", "src=", "@import", "url("] {
+            assert!(!html.contains(fetching), "{fetching}");
+        }
+        for part in [
+            "What to go by",
+            "decode bytes read, GiB",
+            "time went to: storage",
+            "tokens generated, all together",
+            "PASS, passed 4 of 4",
+            "Cache Hit Rate &gt; 30%",
+            "met: 83.3 % of 24 samples",
+            "Latency",
+            "finished and unfinished",
+            "1 / 30",
+            "≥ 6",
+            "Over time",
+            "Tiers",
+            "Configuration",
+            "Machine",
+            "<polyline",
+            "heat",
+        ] {
+            assert!(html.contains(part), "{part}");
+        }
+    }
+}
+
+#[test]
+fn a_result_that_measured_nothing_is_a_page_too() {
+    let document = Document::of(&nothing());
+    let html = page(&[Named { name: "x".into(), document }]);
+    assert_well_formed(&html);
+    assert!(!html.contains("NaN") && !html.contains(">inf<"), "no number that is none");
+}
+
+#[test]
+fn numbers_are_short() {
+    for (value, text) in [
+        (0.0, "0"),
+        (0.034_12, "0.0341"),
+        (0.5, "0.50"),
+        (2.4789, "2.48"),
+        (12.3456, "12.3"),
+        (1234.5, "1234"),
+        (1_234_567.0, "1.23e6"),
+        (0.000_012, "1.2e-5"),
+    ] {
+        assert_eq!(shown(value), text);
+    }
+}
+
+#[test]
+fn bytes_that_cross_between_numa_nodes_are_on_the_page_where_they_are_known() {
+    let shown = |remote_bytes| {
+        let document = Document::of(&on_two_nodes(remote_bytes));
+        page(&[Named { name: "a".into(), document }])
+    };
+    let known = shown([Some(0), Some(3 << 20)]);
+    for share in ["0.0 %", "75.0 %"] {
+        let told = format!("; {share} of them from or to other NUMA nodes; P95");
+        assert!(known.contains(&told), "{known}");
+    }
+    assert!(!shown([None; 2]).contains("other NUMA nodes"));
+}
+
+/// As many ranks as the largest published launch.
+#[test]
+fn two_hundred_and_four_ranks_open_as_a_page() {
+    let files: Vec<_> = (0..204).map(rank_of_204).collect();
+    let merged = merge(&files, &[], &["ringfall".into()]).unwrap();
+    let page = std::env::temp_dir().join(format!("ringfall-204-{}.html", std::process::id()));
+    write_html(&[Named { name: "all".into(), document: merged }], &page).unwrap();
+    let text = std::fs::read_to_string(&page).unwrap();
+    std::fs::remove_file(&page).unwrap();
+    assert!(text.contains("· 204 ranks, 4 users each ·"));
+    assert!(text.contains("204 of 204 ranks have a result here."));
+    assert_eq!(text.matches("<td>node50</td>").count(), 4, "a row for each rank");
+    assert_eq!(text.matches("<th>node50</th>").count(), 1, "a row for each machine");
+    assert!(text.contains("</html>") && text.len() < 5_000_000, "{}", text.len());
+}

@@ -1,0 +1,51 @@
+//! Results in a person's hands: the terminal, pages, workbooks, a fio job.
+//!
+//! Not here: computing figures or judging whether they can be trusted (`results`).
+
+mod audit;
+mod depth;
+mod discover;
+mod fio_job;
+mod gpu;
+mod html;
+mod latency;
+mod mlperf;
+pub mod prose;
+mod sheet;
+mod suite;
+mod terminal;
+mod verdict;
+mod what_if;
+mod who;
+
+pub use audit::audit_page;
+pub use discover::discovery_page;
+pub use fio_job::fio_job;
+pub use html::{
+    write_audit_html, write_html, write_mlperf_html, write_roofline_html, write_suite_html,
+    write_what_if_html,
+};
+pub use mlperf::{MlperfRun, mlperf_text};
+pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
+pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
+pub use terminal::{Banner, Style, print_banner, print_summary};
+pub use what_if::{WhatIf, WhatIfRow};
+pub use who::who;
+
+use ringfall_model::Document;
+
+/// A result and what to call it.
+pub struct Named {
+    /// A file's name, or the like.
+    pub name: String,
+    /// The result that goes by this name.
+    pub document: Document,
+}
+
+/// The sum of counts that a file may have made up: no more than 64 bits hold.
+fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+use ringfall_core::error::{ErrorKind, IoError, Operation};
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::DriveMetrics;
+use ringfall_core::units::GIB;
+use ringfall_workloads::contract::Class;
+use ringfall_workloads::source::read_validation;
+
+use super::*;
+use ringfall_config::Traffic;
+use ringfall_host::DeviceFacts;
+use ringfall_model::facts::{DriveOutcome, TimelineSecond};
+use ringfall_model::testing::{busy, judged, nothing};
+use ringfall_model::{Code, Document, RunResult, Warning, warnings_of};
+
+fn summary(style: Style, result: &RunResult) -> String {
+    super::terminal::summary(style, result, &Document::of(result))
+}
+
+#[test]
+fn names_in_the_banner_and_the_summary_are_not_obeyed() {
+    let hostile = "\u{1b}[31mx\n\u{9b}2J\u{202e}\r";
+    let mut result = busy();
+    result.plan.model = hostile.into();
+    result.plan.traffic = Traffic::ShareGpt {
+        path: hostile.into(),
+        conversations_max: 0,
+        tokenizer: ringfall_workloads::source::tokenizer::Tokenizer::Estimate,
+    };
+    result.failure = Some(hostile.into());
+    let kernel = result.kernel.as_mut().unwrap();
+    kernel.device = hostile.into();
+    result.warnings = warnings_of(&result);
+    result.warnings.push(Warning {
+        code: Code::named("x".into()),
+        text: hostile.into(),
+        flag_to_try: Some(hostile.into()),
+    });
+    let style = Style { colour: false };
+    let mut shown = summary(style, &result).into_bytes();
+    let banner = Banner {
+        plan: &result.plan,
+        directory: hostile.into(),
+        below: hostile.into(),
+        storage_bytes: 0,
+        buffer_bytes: 0,
+        token_bytes: 0,
+        gpu: None,
+        shortages: &[],
+        reclaimed_bytes: 0,
+    };
+    print_banner(&mut shown, style, &banner).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.matches("\\u{1b}[31mx").count() >= 6, "{shown}");
+    assert!(!shown.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'), "{shown:?}");
+}
+
+#[test]
+fn a_suite_s_rows_mark_an_emulated_gpu_tier_and_explain_the_mark() {
+    let flags: Vec<crate::suite::Flag> = Vec::new();
+    let invocation = crate::suite::Invocation {
+        name: "mlperf_throughput_8b".to_owned(),
+        workload: crate::suite::Workload::StorageOnly,
+        title: "on storage".to_owned(),
+        flags,
+        duration_s: 60,
+        left_out: None,
+        impossible: None,
+    };
+    let row = |codes: &[Code]| {
+        let mut result = judged();
+        let warning =
+            |code: &Code| Warning { code: code.clone(), text: String::new(), flag_to_try: None };
+        result.warnings = codes.iter().map(warning).collect();
+        let document = Document::of(&result);
+        crate::suite::Row::of(&invocation, &crate::suite::End::Done, Some(&document), None)
+    };
+    let (plain, marked) = (row(&[Code::Engine]), row(&[Code::GpuEmulated]));
+    let told = "* with a GPU tier emulated in host memory";
+    for (row, want, is_told) in [
+        (plain, "  mlperf_throughput_8b PASS", false),
+        (marked, "  mlperf_throughput_8b*PASS", true),
+    ] {
+        assert!(suite_row(&row).starts_with(want), "{}", suite_row(&row));
+        assert!(suite_row(&row).chars().count() <= 80);
+        let table = crate::suite::Table::new(None, None, vec![row]);
+        assert_eq!(suite_page(&table).contains(told), is_told);
+    }
+}
+
+#[test]
+fn the_summary_fits_a_screen_of_80_columns() {
+    let mut result = judged();
+    let writes = &mut result.engine.tiers[Tier::Storage.index()].write.device;
+    *writes = Default::default();
+    writes.record(1_281_000_000);
+    let error = IoError {
+        kind: ErrorKind::Media,
+        operation: Operation::Read,
+        tier: Tier::Storage,
+        file: "/a/long/path/to/some/directory/of/the/cache/data-0.kv".into(),
+        offset_bytes: 1 << 40,
+        length_bytes: 1 << 20,
+        errno: 5,
+    };
+    result.engine.record_error(&error);
+    result.errors.push(error);
+    result.failure = Some("stopped after 1000 I/O errors".into());
+    result.engine.first_touch_bytes = 2 * GIB;
+    result.workload.queued_at_end = 1_000_000;
+    result.warnings = warnings_of(&result);
+    assert!(result.warnings.len() >= 2, "{:?}", result.warnings);
+    let plain = summary(Style { colour: false }, &result);
+    for line in plain.lines() {
+        assert!(line.chars().count() <= 80, "{line:?} in\n{plain}");
+    }
+    assert!(plain.lines().count() <= 60, "{plain}");
+    assert!(!plain.contains('\x1b'));
+    for part in [
+        "GiB/s",
+        "tokens/s",
+        "P95",
+        "mean",
+        "hit rate",
+        "kernel",
+        "interactive",
+        "dmesg",
+        "9 tokens in all; mean request: 10 of context, 3 generated",
+        "time went to queue 0 %, storage 2 %",
+        "decode bytes read",
+        "wall-clock throughput 0.900 tokens/s",
+        "storage throughput 3000 tokens/s",
+        "PASS, passed 3 of 3",
+        "met:     Cache Hit Rate > 30%: 83.3 % of 24 samples",
+        "too few to judge: Storage Tier Write Device P95 < 500ms: 1281.00\n",
+    ] {
+        assert!(plain.contains(part), "{part} in\n{plain}");
+    }
+    let coloured = summary(Style { colour: true }, &result);
+    assert!(coloured.contains('\x1b'));
+    assert!(!summary(Style { colour: false }, &nothing()).is_empty());
+}
+
+#[test]
+fn unfinished_requests_stand_beside_the_finished_ones() {
+    let mut result = busy();
+    let plain = summary(Style { colour: false }, &result);
+    assert!(!plain.contains("unfin."), "{plain}");
+    (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
+    result.warnings = warnings_of(&result);
+    let plain = summary(Style { colour: false }, &result);
+    for line in plain.lines() {
+        assert!(line.chars().count() <= 80, "{line:?} in\n{plain}");
+    }
+    for part in ["unfin.", "≥ 6", "batch 100 / 3 %", "30 batch requests"] {
+        assert!(plain.contains(part), "{part} in\n{plain}");
+    }
+}
+
+#[test]
+fn of_a_recording_only_what_it_has_is_printed() {
+    let style = Style { colour: false };
+    let printed = |mut result: RunResult, recording: &str| {
+        result.validation = Some(read_validation(recording.as_bytes()).unwrap());
+        let plain = summary(style, &result);
+        let lines = plain.lines().skip_while(|line| !line.contains("validation"));
+        lines.take(3).map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    let bare = printed(busy(), "cache_hit\n1\n");
+    assert!(bare.starts_with("validation   does not agree: recorded hit rate 100.0 %"), "{bare}");
+    assert!(bare.contains("\n1 recorded request\n"), "{bare}");
+    let whole = "cache_hit,context_tokens,generation_tokens,read_bytes,write_bytes\n\
+                 1,300,50,4000,500\n0,100,50,4000,500\n";
+    let whole = printed(busy(), whole).replace('\n', " ");
+    let told = "2 recorded requests; mean: 200.0 tokens of context, 50.0 tokens generated; 8.0 \
+                bytes read per byte written";
+    assert!(whole.contains(told), "{whole}");
+    let some = printed(busy(), "cache_hit,generation_tokens\n1,50\n");
+    assert!(some.contains("\n1 recorded request; mean: 50.0 tokens generated\n"), "{some}");
+    let none = printed(nothing(), "cache_hit\n0\n").replace('\n', " ");
+    let told = "nothing to compare: recorded hit rate 0.0 %, and this run read nothing";
+    assert!(none.contains(told), "{none}");
+}
+
+/// A run on two drives of 4 MiB each, on NUMA nodes 0 and 1: so many bytes of each are remote.
+pub(super) fn on_two_nodes(remote_bytes: [Option<u64>; 2]) -> RunResult {
+    let mut result = busy();
+    let drive = |node: u32, remote_bytes| DriveOutcome {
+        path: format!("/drive{node}"),
+        device: Some(DeviceFacts { numa_node: Some(node), ..DeviceFacts::default() }),
+        remote_bytes,
+        ..DriveOutcome::default()
+    };
+    result.drives = vec![drive(0, remote_bytes[0]), drive(1, remote_bytes[1])];
+    result.engine.drives = vec![DriveMetrics::default(); 2];
+    for drive in &mut result.engine.drives {
+        (0..4).for_each(|_| drive.read.add(1 << 20, 1 << 20, 1_000));
+    }
+    result
+}
+
+#[test]
+fn bytes_that_cross_between_numa_nodes_are_told_by_drive() {
+    let style = Style { colour: false };
+    let plain = summary(style, &on_two_nodes([Some(0), Some(3 << 20)]));
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "NUMA bytes from or to shards on other nodes: /drive0 (node 0) 0.0 %, /drive1 \
+                (node 1) 75.0 %";
+    assert!(plain.contains(told), "{plain}");
+    // Not known is not said, and is not zero.
+    let unknown = on_two_nodes([None; 2]);
+    assert!(!summary(style, &unknown).contains("NUMA"));
+    assert_eq!(Document::of(&unknown).ringfall.drives[1].remote_bytes, None);
+}
+
+#[test]
+fn a_drive_that_collapses_is_marked_beside_its_bandwidth() {
+    let mut result = busy();
+    result.warnings = warnings_of(&result);
+    let of = |result: &RunResult| {
+        let document = Document::of(result);
+        let page = html::page_of(&[Named { name: "a".to_owned(), document }]);
+        (summary(Style { colour: false }, result), page)
+    };
+    let (plain, page) = of(&result);
+    assert!(!plain.contains("unsteady") && !page.contains("unsteady"));
+    result.timeline = (1..=10u32)
+        .map(|end_s| {
+            let mut second = TimelineSecond { seconds: 1.0, ..TimelineSecond::default() };
+            second.end_s = f64::from(end_s);
+            second.gauges.in_flight = 64;
+            let read = &mut second.tiers[Tier::Storage.index()].read;
+            read.bytes = if end_s > 6 { GIB / 100 } else { GIB };
+            second
+        })
+        .collect();
+    result.warnings = warnings_of(&result);
+    let (plain, page) = of(&result);
+    let headline = plain.lines().find(|line| line.starts_with("  storage  ")).unwrap();
+    assert!(headline.contains(" GiB/s, unsteady  read "), "{headline}");
+    assert!(headline.chars().count() <= 80, "{headline}");
+    assert!(page.contains("storage read, GiB/s (unsteady)"));
+    for shown in [plain.split_whitespace().collect::<Vec<_>>().join(" "), page] {
+        assert!(shown.contains("1.000, 1.000, 1.000, 0.010, 0.010 GiB/s in its fifths"), "{shown}");
+    }
+}
+
+#[test]
+fn a_published_invocation_shows_what_was_published_of_it() {
+    let mut result = busy();
+    let preset = ringfall_config::Preset::by_name("llama3.1-8b-stress").unwrap();
+    result.plan.model = preset.model.to_owned();
+    result.plan.cpu_memory_bytes = 0;
+    result.plan.num_users = preset.users;
+    result.plan.users = preset.users;
+    result.plan.max_concurrent_allocs = None;
+    result.plan.generation_mode = ringfall_config::GenerationMode::None;
+    let style = Style { colour: false };
+    let flat = |result: &RunResult| {
+        summary(style, result).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let shown = flat(&result);
+    let wanted = "published wall-clock throughput of drives of 14,000 and about 3,000 MB/s \
+                  differed 2.70× (llama3.1-8b-stress)";
+    assert!(shown.contains(wanted), "{shown}");
+    result.plan.max_concurrent_allocs = Some(2);
+    assert!(!flat(&result).contains("published"));
+}

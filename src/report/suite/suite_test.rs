@@ -1,0 +1,421 @@
+use std::path::Path;
+
+use ringfall_core::units::{GIB, MIB};
+
+use super::*;
+use ringfall_host::survey::{
+    Disk, FileSystem, Gpu, Limits, NumaNode, PciLink, PciPath, Survey, Throttle,
+};
+
+fn engine() -> Engine {
+    Engine { shards: 4, queue_depth: 64, io_bytes: MIB, buffer_bytes: 256 * MIB }
+}
+
+fn system(mount_point: &str, disk: &str, free_gib: u64) -> FileSystem {
+    FileSystem {
+        mount_point: mount_point.to_owned(),
+        kind: "ext4".to_owned(),
+        disk: Some(disk.to_owned()),
+        drives: vec![disk.to_owned()],
+        size_bytes: Some(1000 * GIB),
+        free_bytes: Some(free_gib * GIB),
+        is_writable: true,
+        ..FileSystem::default()
+    }
+}
+
+fn disk(name: &str, kind: &str) -> Disk {
+    Disk {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        numbers: format!("259:{}", name.len()),
+        size_bytes: 1000 * GIB,
+        rotational: Some(false),
+        scheduler: Some("none".to_owned()),
+        schedulers: vec!["none".to_owned(), "mq-deadline".to_owned()],
+        ..Disk::default()
+    }
+}
+
+fn survey() -> Survey {
+    let mut survey = Survey {
+        kernel: Some("6.8.0-31-generic".to_owned()),
+        disks: vec![disk("sda", "scsi"), disk("nvme0n1", "nvme"), disk("nvme10n1", "nvme")],
+        file_systems: vec![
+            system("/", "sda", 900),
+            system("/data", "nvme0n1", 100),
+            system("/big disk", "nvme10n1", 500),
+            FileSystem { kind: "tmpfs".into(), free_bytes: Some(GIB << 20), ..system("/x", "", 0) },
+        ],
+        ..Survey::default()
+    };
+    survey.memory.total_bytes = Some(64 * GIB);
+    survey.memory.available_bytes = Some(60 * GIB);
+    survey
+}
+
+fn flags(invocation: &Invocation) -> String {
+    let words = invocation.flags.iter().map(|flag| match &flag.value {
+        Some(value) => format!("{} {value}", flag.flag),
+        None => flag.flag.clone(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn one(workload: Workload, machine: &Machine) -> Invocation {
+    invocations(workload, &Asked::default(), machine).remove(0)
+}
+
+#[test]
+fn the_data_goes_to_the_largest_local_nvme_drive_unless_a_place_is_given() {
+    let survey = survey();
+    let place = Place::of(&survey, None);
+    assert_eq!(place.directory, Path::new("/big disk/ringfall-kv"));
+    assert!(place.reason.contains("500.0 GiB free"), "{}", place.reason);
+    assert_eq!(place.drives(&survey)[0].name, "nvme10n1");
+    let modest = Place::usual(&survey, None);
+    assert_eq!(modest.directory, std::env::temp_dir().join("ringfall-kv"));
+    assert!(modest.reason.contains("recommends /big disk/ringfall-kv"), "{}", modest.reason);
+    let mut usual = survey.clone();
+    usual.file_systems.push(system("/mnt/ssd", "sda", 5));
+    assert_eq!(Place::usual(&usual, None).directory, Path::new("/mnt/ssd/ringfall-kv"));
+    let given = Place::of(&survey, Some(Path::new("/data/mine")));
+    assert!(given.is_given && given.mount_point.as_deref() == Some("/data"));
+    let only_root = Survey { file_systems: vec![system("/", "sda", 9)], ..survey.clone() };
+    assert_eq!(Place::of(&only_root, None).directory, Path::new("/var/tmp/ringfall-kv"));
+    let none = Survey { file_systems: vec![system("/", "sda", 1)], ..survey };
+    assert!(Place::of(&none, None).reason.contains("name a directory"));
+}
+
+#[test]
+fn tiers_that_a_workload_excludes_are_not_asked_for() {
+    let machine = Machine { gpu_gib: Ok(80.0), ..Machine::of(&survey(), None) };
+    let text = |workload| flags(&one(workload, &machine));
+    let gpu_only = text(Workload::GpuOnly);
+    assert!(gpu_only.contains("--gpu-mem-gb 80 --cpu-mem-gb 0 --disable-storage"), "{gpu_only}");
+    assert!(!gpu_only.contains("--cache-dir"));
+    let cpu_only = text(Workload::CpuOnly);
+    assert!(cpu_only.contains("--cpu-mem-gb 30 --disable-storage"), "{cpu_only}");
+    assert!(!cpu_only.contains("--gpu-mem-gb"));
+    let storage_only = text(Workload::StorageOnly);
+    assert!(storage_only.contains("--cpu-mem-gb 0 --cache-dir /big disk/ringfall-kv"));
+    let gpu_cpu = text(Workload::GpuCpu);
+    assert!(gpu_cpu.contains("--gpu-mem-gb 80 --cpu-mem-gb 30 --disable-storage"), "{gpu_cpu}");
+    let cpu_storage = text(Workload::CpuStorage);
+    assert!(cpu_storage.contains("--num-users 300 --cpu-mem-gb 7.5 --cache-dir"), "{cpu_storage}");
+    assert!(text(Workload::Production).contains("--gpu-mem-gb 80"));
+}
+
+#[test]
+fn without_a_gpu_it_is_said_what_is_left_out_and_what_cannot_be_run() {
+    let machine = Machine::of(&survey(), None);
+    for workload in [Workload::GpuOnly, Workload::GpuCpu, Workload::GpuCpuStorage] {
+        let invocation = one(workload, &machine);
+        let why = invocation.impossible.unwrap();
+        assert!(why.contains("no GPU") && why.contains("--gpu-backend emulated"), "{why}");
+        assert!(invocation.flags.is_empty());
+    }
+    for workload in [Workload::Production, Workload::Autoscale] {
+        let invocation = one(workload, &machine);
+        assert!(invocation.left_out.as_ref().unwrap().contains("GPU tier is left out"));
+        assert!(!flags(&invocation).contains("--gpu-mem-gb"));
+    }
+    let mut with_gpu = survey();
+    let driver = Some("nvidia".to_owned());
+    with_gpu.gpus.push(Gpu { model: Some("H100".into()), driver, ..Gpu::default() });
+    let why = Machine::of(&with_gpu, None).gpu_gib.unwrap_err();
+    assert!(why.contains("H100") && why.contains("nothing is known"), "{why}");
+}
+
+#[test]
+fn host_memory_stands_in_for_a_gpu_where_it_is_asked_to_and_is_named_as_such() {
+    let machine = Machine::of(&survey(), None).with_emulated_gpu(Some(0.25));
+    for workload in [Workload::GpuOnly, Workload::GpuCpu, Workload::GpuCpuStorage] {
+        let invocation = one(workload, &machine);
+        assert_eq!(invocation.impossible, None);
+        assert!(flags(&invocation).contains("--gpu-mem-gb 0.25"), "{}", flags(&invocation));
+        assert!(invocation.title.ends_with("(the GPU is emulated in host memory)"));
+    }
+    assert_eq!(one(Workload::Production, &machine).left_out, None);
+    // The flag that says how much goes to every run.
+    let storage = one(Workload::StorageOnly, &machine).title;
+    assert_eq!(storage, "the whole cache on storage, beside a GPU tier emulated in host memory");
+    let unsaid = Machine::of(&survey(), None).with_emulated_gpu(None);
+    assert!(!one(Workload::StorageOnly, &unsaid).title.contains("emulated"));
+    assert!(flags(&one(Workload::GpuOnly, &unsaid)).contains("--gpu-mem-gb 7.5"));
+}
+
+#[test]
+fn the_fourth_published_invocation_runs_when_it_is_named() {
+    let machine = Machine::of(&survey(), None);
+    let fourth = flags(&one(Workload::by_name("mlperf_throughput_70b").unwrap(), &machine));
+    let wanted = "--num-users 20 --cpu-mem-gb 4 --max-concurrent-allocs 4";
+    assert!(fourth.contains("llama3.1-70b-instruct") && fourth.contains(wanted), "{fourth}");
+    let in_all = WORKLOADS.iter().filter(|row| row.0.is_in_all());
+    assert_eq!(in_all.count(), 11, "as many as the reference's wrapper has");
+}
+
+#[test]
+fn the_large_model_is_not_said_to_have_the_largest_entries() {
+    use ringfall_workloads::model::MODELS;
+    let bytes = |name: &str| {
+        let (_, spec) = MODELS.iter().find(|(known, _)| *known == name).unwrap();
+        spec.bytes_per_token().unwrap()
+    };
+    let large = bytes("llama3.1-70b-instruct");
+    assert_eq!((large, 2 * large), (320 << 10, 5 * bytes("llama3.1-8b")));
+    assert!(bytes("llama2-7b") > large);
+    let machine = Machine::of(&survey(), None);
+    let all = WORKLOADS.iter().flat_map(|row| invocations(row.0, &Asked::default(), &machine));
+    for flag in all.flat_map(|invocation| invocation.flags) {
+        assert!(!flag.reason.contains("largest"), "{}: {}", flag.flag, flag.reason);
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_what_is_run() {
+    let machine = Machine::of(&survey(), None);
+    let asked = Asked {
+        model: "tiny-1b".to_owned(),
+        users: Some(7),
+        users_high: Some(5),
+        rag_documents: Some(3),
+        storage_gib: Some(0.5),
+        tier_s: 9,
+        ..Asked::default()
+    };
+    let first = |workload| flags(&invocations(workload, &asked, &machine)[0]);
+    let text = first(Workload::CpuStorage);
+    assert!(text.starts_with("--model tiny-1b --duration 9 --num-users 7"), "{text}");
+    assert!(text.ends_with("--enable-rag --rag-num-docs 3 --seed 42"), "{text}");
+    assert!(text.contains("/ringfall-kv --storage-capacity-gb 0.5"), "{text}");
+    assert!(!first(Workload::CpuOnly).contains("--storage-capacity-gb"));
+    let published = invocations(Workload::MlperfSubmission, &asked, &machine);
+    let models: Vec<String> = published.iter().map(flags).collect();
+    assert_eq!(models.len(), 3);
+    assert!(models.iter().all(|text| !text.contains("tiny-1b") && !text.contains("--enable-rag")));
+    assert!(models[0].contains("--num-users 200 --cpu-mem-gb 0 --max-concurrent-allocs 16"));
+    assert!(models[2].contains("llama3.1-70b-instruct --duration 300 --num-users 70"));
+}
+
+#[test]
+fn workloads_go_by_the_names_of_the_reference() {
+    for (workload, name, others, _) in WORKLOADS {
+        assert_eq!((workload.name(), Workload::by_name(name)), (name, Some(workload)));
+        for other in others {
+            assert_eq!(Workload::by_name(&other.to_uppercase()), Some(workload));
+        }
+    }
+    assert_eq!(Workload::by_name("cpu_only"), Some(Workload::CpuOnly));
+    assert_eq!(Workload::by_name("cpuonly"), None);
+}
+
+fn told(survey: &Survey) -> Vec<(Weight, String, String)> {
+    let place = Place::of(survey, Some(Path::new("/big disk/kv")));
+    let all = advise(survey, &place, &engine(), &[]);
+    all.into_iter().map(|one| (one.weight, one.what, one.command.unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_machine_set_well_gets_no_advice() {
+    assert_eq!(told(&survey()), []);
+}
+
+type Change = fn(&mut Survey);
+
+/// A change of the machine, the weight of the advice that it brings, words of it, and its command.
+const CHANGES: [(Change, Weight, &str, &str); 16] = [
+    (|s| s.kernel = Some("5.15.0".into()), Weight::Matters, "older than 6.1", ""),
+    (
+        |s| s.limits.io_uring_disabled = Some(2),
+        Weight::Needed,
+        "nobody may use io_uring",
+        "sysctl -w kernel.io_uring_disabled=0",
+    ),
+    (|s| s.limits.open_files = Some(64), Weight::Needed, "about 96", "ulimit -n 96"),
+    (
+        |s| s.memory.transparent_huge_pages = Some("never".into()),
+        Weight::Matters,
+        "4 KiB",
+        "echo madvise",
+    ),
+    (|s| s.memory.swap_bytes = Some(GIB), Weight::Minor, "1.0 GiB of swap", "swapoff"),
+    (
+        |s| {
+            s.processor.governors.insert("powersave".into(), 8);
+        },
+        Weight::Matters,
+        "8 processors",
+        "echo performance",
+    ),
+    (
+        |s| s.disks[2].scheduler = Some("mq-deadline".into()),
+        Weight::Matters,
+        "nvme10n1 has the scheduler mq-deadline",
+        "echo none | sudo tee /sys/block/nvme10n1/queue/scheduler",
+    ),
+    (
+        |s| (s.disks[2].requests_per_queue, s.disks[2].queues) = (Some(32), Some(2)),
+        Weight::Minor,
+        "64 requests at a time, and a run keeps up to 256",
+        "--queue-depth 16",
+    ),
+    (
+        |s| s.disks[2].interrupted_cores = vec![1],
+        Weight::Minor,
+        "nvme10n1 interrupts 1 core only (1), and a run has 4 shards",
+        "",
+    ),
+    (
+        |s| {
+            s.disks[2].request_bytes_max = Some(128 << 10);
+            s.disks[2].request_bytes_hardware_max = Some(512 << 10);
+        },
+        Weight::Minor,
+        "128 KiB at most",
+        "echo 512 | sudo tee",
+    ),
+    (
+        |s| {
+            s.disks[2].temperature_c = Some(78.0);
+            s.disks[2].temperature_max_c = Some(80.0);
+        },
+        Weight::Matters,
+        "slows down from 80",
+        "",
+    ),
+    (
+        |s| s.file_systems[2].options = vec!["data=journal".into()],
+        Weight::Needed,
+        "through the page cache",
+        "",
+    ),
+    (
+        |s| s.file_systems[2].options = vec!["sync".into()],
+        Weight::Matters,
+        "mounted with sync",
+        "sudo mount -o remount,async '/big disk'",
+    ),
+    (|s| s.file_systems[2].kind = "nfs4".into(), Weight::Matters, "elsewhere", ""),
+    (
+        |s| {
+            let limit = "rbps=1".to_owned();
+            let file = "/sys/fs/cgroup/x y/io.max".to_owned();
+            s.limits.throttles.push(Throttle { numbers: "259:8".into(), file, limit });
+        },
+        Weight::Needed,
+        "limits nvme10n1",
+        "echo '259:8 rbps=max' | sudo tee '/sys/fs/cgroup/x y/io.max'",
+    ),
+    (|s| s.file_systems[2].free_bytes = Some(9 * GIB), Weight::Matters, "nearly full", ""),
+];
+
+#[test]
+fn each_thing_that_would_be_better_otherwise_is_told_with_its_command() {
+    for (change, weight, what, command) in CHANGES {
+        let mut survey = survey();
+        change(&mut survey);
+        let told = told(&survey);
+        assert_eq!(told.len(), 1, "{what}: {told:?}");
+        assert_eq!(told[0].0, weight, "{what}");
+        assert!(told[0].1.contains(what) && told[0].2.contains(command), "{told:?}");
+        assert_eq!(told[0].2.is_empty(), command.is_empty(), "{told:?}");
+    }
+}
+
+#[test]
+fn a_link_below_its_best_and_a_drive_on_another_node_are_told() {
+    let mut survey = survey();
+    let device = PciLink {
+        address: "0000:3d:00.0".into(),
+        speed_gt_per_s: Some(8.0),
+        speed_max_gt_per_s: Some(16.0),
+        lanes: Some(4),
+        lanes_max: Some(4),
+        ..PciLink::default()
+    };
+    survey.disks[2].pci = Some(PciPath { links: vec![device], ..PciPath::default() });
+    let told_of_link = told(&survey);
+    assert!(told_of_link[0].1.contains("3.94 GB/s instead of 7.88"), "{told_of_link:?}");
+    assert_eq!(told_of_link[0].2, "sudo lspci -vv -s 0000:3d:00.0");
+    survey.disks[2].pci = None;
+    survey.disks[2].numa_node = Some(1);
+    let node = |id| NumaNode { id, thread_count: 2, ..NumaNode::default() };
+    survey.numa_nodes = vec![node(0), node(1)];
+    assert!(told(&survey)[0].2.starts_with("numactl --cpunodebind=1"));
+    survey.limits = Limits { io_uring_disabled: Some(2), ..Limits::default() };
+    assert_eq!(told(&survey)[0].0, Weight::Needed, "the weightiest first");
+}
+
+fn saved(asked: Asked, more: &[&str]) -> SavedSuite {
+    let machine = Machine::of(&survey(), None);
+    let workloads = vec![Workload::CpuOnly, Workload::GpuOnly];
+    let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
+    let more = more.iter().map(|word| (*word).to_owned()).collect();
+    SavedSuite::new(Some("host".into()), asked, workloads, (None, more), runs)
+}
+
+#[test]
+fn a_plan_is_read_back_as_it_was_written_and_damage_is_named() {
+    let directory = std::env::temp_dir().join(format!("ringfall-suite-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    assert_eq!(SavedSuite::read(&directory).unwrap(), None);
+    let suite = saved(Asked::default(), &["--shards", "1"]);
+    let path = SavedSuite::path(&directory);
+    ringfall_model::write_json(&suite, &path).unwrap();
+    assert_eq!(SavedSuite::read(&directory).unwrap().unwrap(), suite);
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (from, to, word) in [
+        ("\"ringfall_suite\": 1", "\"ringfall_suite\": 9", "layout 9"),
+        ("\"cpu-only\"", "\"cpu-x\"", "is not a workload"),
+        ("{", "[", "is not the plan of a suite"),
+    ] {
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let error = SavedSuite::read(&directory).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("suite.plan"), "{error}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn suites_that_were_asked_for_differently_are_told_apart_by_their_flags() {
+    let one = saved(Asked::default(), &[]);
+    assert!(one.differences(&one).is_empty());
+    let asked = Asked { tier_s: 9, users: Some(3), ..Asked::default() };
+    let told = one.differences(&saved(asked, &["--pin", "off"]));
+    assert_eq!(told, ["-t (120 and 9)", "-u (not given and 3)", "flags after -- ( and --pin off)"]);
+}
+
+#[test]
+fn a_row_holds_the_verdict_of_the_result_and_what_was_published() {
+    use ringfall_model::Document;
+    let machine = Machine::of(&survey(), None);
+    let runs = invocations(Workload::MlperfSubmission, &Asked::default(), &machine);
+    let mut result = ringfall_model::testing::busy();
+    result.plan.model = "llama3.1-8b".to_owned();
+    (result.plan.users, result.plan.cpu_memory_bytes) = (200, 0);
+    result.plan.settings.max_concurrent_allocs = Some(16);
+    result.plan.settings.generation_mode = ringfall_config::GenerationMode::None;
+    result.plan.settings.arrival = ringfall_config::Arrival::Closed;
+    let document = Document::of(&result);
+    let row = Row::of(&runs[0], &End::Done, Some(&document), Some(&document));
+    let health = ringfall_model::judge(&result);
+    assert_eq!(row.verdict.name(), &*health.overall_status);
+    assert_eq!(row.criteria, Some((health.passed_count, health.total_count)));
+    assert_eq!(row.why.len(), health.total_count - health.passed_count);
+    assert_eq!(row.figures.len(), FIGURES.len());
+    assert!(row.go_by.iter().all(|one| one.ratio == Some(1.0)) && !row.go_by.is_empty());
+    let published: Vec<_> = row.published.iter().map(|one| (one.preset, one.published)).collect();
+    assert_eq!(published, [("mlperf-stress", 2.62), ("mlperf-stress", 2.43)]);
+    assert!(row.published.iter().all(|one| one.here == Some(1.0)));
+    let failed = Row::of(&runs[0], &End::Failed("it broke".into()), Some(&document), None);
+    assert_eq!((failed.verdict, failed.why[0].as_str()), (Verdict::Error, "it broke"));
+    assert!(failed.figures.iter().any(Option::is_some), "what was measured is kept");
+    assert!(!row.is_gpu_emulated);
+    let none = Row::of(&runs[0], &End::NotRun, None, None);
+    assert_eq!((none.verdict, none.criteria), (Verdict::NotRun, None));
+    let gpu = invocations(Workload::GpuOnly, &Asked::default(), &machine);
+    let impossible = Row::of(&gpu[0], &End::NotRun, None, None);
+    assert_eq!(impossible.verdict, Verdict::Impossible);
+    assert!(impossible.why[0].contains("no GPU"));
+}

@@ -1,0 +1,253 @@
+//! One checkpoint as a whole: what may be begun where, what is gone on with, and the moment at
+//! which it counts. It counts when `checkpoint.json` is there; until then
+//! `checkpoint-unfinished.json` says what it is to become.
+
+use ringfall_core::units::gib;
+
+use super::layout::{Layout, Manifest};
+use super::meter::Meter;
+use super::restore::missing;
+use super::save::{FileWork, SaveSettings, Saved, StreamError, missing_bytes, save};
+use super::target::{Presence, Target, TargetError};
+
+/// Beside a checkpoint that is whole.
+const FINISHED: &str = "checkpoint.json";
+/// Beside one that is being written.
+const UNFINISHED: &str = "checkpoint-unfinished.json";
+/// Longest manifest, bytes: that of 65,536 ranks has a tenth of it.
+const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+
+/// Handling of a checkpoint that already exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// Nothing may be there.
+    Fresh,
+    /// An unfinished checkpoint is gone on with; without one it begins.
+    Resume,
+    /// A checkpoint, finished or not, is removed first.
+    Overwrite,
+}
+
+/// A checkpoint to be written.
+pub struct Commit<'a, T: Target> {
+    /// The directory or object store that the checkpoint goes to.
+    pub target: &'a T,
+    /// Description of the checkpoint: its job, files and chunks.
+    pub manifest: &'a Manifest,
+    /// Before each name; empty, or ends in `/`.
+    pub prefix: &'a str,
+    /// Threads, memory and how many files are written at the same time.
+    pub settings: &'a SaveSettings,
+    /// Counts the bytes that are moved, for a progress line.
+    pub meter: &'a Meter,
+    /// Whether to end early.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// A checkpoint that was written.
+#[derive(Clone, Debug, Default)]
+pub struct Committed {
+    /// Outcome of this save.
+    pub saved: Saved,
+    /// Bytes that an earlier save had stored.
+    pub found_bytes: u64,
+}
+
+impl<T: Target> Commit<'_, T> {
+    /// Writes the checkpoint.
+    ///
+    /// # Errors
+    /// Fails if an existing checkpoint forbids it, there is no room, or the target failed.
+    pub fn write(&self, begin: Begin) -> Result<Committed, StreamError> {
+        let layout = Layout::new(self.manifest, self.prefix);
+        layout.files.iter().try_for_each(|file| self.target.check(&file.plan))?;
+        let Some(works) = self.prepare(&layout, begin)? else {
+            let found_bytes = self.manifest.total_bytes();
+            return Ok(Committed { found_bytes, ..Committed::default() });
+        };
+        let to_store = missing_bytes(&layout, &works);
+        self.check_room(&layout, &works, to_store)?;
+        self.put(UNFINISHED)?;
+        let (meter, step) = (self.meter, self.manifest.step);
+        let saved = save(self.target, &layout, &works, self.settings, meter, (step, self.stop))?;
+        self.put(FINISHED)?;
+        self.target.remove_small(&self.name(UNFINISHED))?;
+        Ok(Committed { saved, found_bytes: self.manifest.total_bytes() - to_store })
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn put(&self, name: &str) -> Result<(), TargetError> {
+        let text = serde_json::to_vec_pretty(self.manifest).map_err(|error| {
+            TargetError::new(format!("the manifest can't be written as JSON: {error}"), "report it")
+        })?;
+        self.target.put(&self.name(name), &text)
+    }
+
+    /// Prepares the save: returns the files and chunks to store; `None` when all are there.
+    fn prepare(&self, layout: &Layout, begin: Begin) -> Result<Option<Vec<FileWork>>, StreamError> {
+        let there = |name| read(self.target, self.prefix, name);
+        // Before anything is removed or gone on with, it must be ours.
+        let (finished, unfinished) = (there(FINISHED)?, there(UNFINISHED)?);
+        match (begin, finished, unfinished) {
+            (Begin::Overwrite, finished, unfinished) => {
+                for manifest in [finished, unfinished].into_iter().flatten() {
+                    remove(self.target, &manifest, self.prefix)?;
+                }
+            }
+            (Begin::Resume, Some(finished), unfinished) => {
+                self.same(&finished)?;
+                if unfinished.is_some() {
+                    // The save that wrote the former ended before it could remove this one.
+                    self.target.remove_small(&self.name(UNFINISHED))?;
+                }
+                return Ok(None);
+            }
+            (Begin::Resume, None, Some(unfinished)) => {
+                self.same(&unfinished)?;
+                let stream = &self.settings.stream;
+                let until = (self.manifest.step, self.stop);
+                return missing(self.target, layout, stream, self.meter, until).map(Some);
+            }
+            (Begin::Fresh, Some(_), _) => {
+                return Err(self.refused("holds a checkpoint already", "").into());
+            }
+            (Begin::Fresh, None, Some(_)) => {
+                // Only `write` can go on, and only its checkpoint lies at the top.
+                let resume =
+                    if self.prefix.is_empty() { "--resume to go on with it, " } else { "" };
+                return Err(self.refused("holds an unfinished checkpoint", resume).into());
+            }
+            (Begin::Fresh | Begin::Resume, None, None) => {}
+        }
+        for file in &layout.files {
+            if self.target.presence(&file.plan.name)? != Presence::Absent {
+                let what = format!(
+                    "{} in {} belongs to no checkpoint that is known there",
+                    file.plan.name,
+                    self.target.name()
+                );
+                let remedy = "move it away, or give another directory or prefix";
+                return Err(TargetError::input(what, remedy).into());
+            }
+        }
+        Ok(Some(FileWork::all(layout)))
+    }
+
+    fn refused(&self, what: &str, resume: &str) -> TargetError {
+        TargetError::input(
+            format!("{}/{} {what}", self.target.name(), self.prefix),
+            format!("give {resume}--overwrite to begin again, or another directory or prefix"),
+        )
+    }
+
+    /// Whether what is there is of the checkpoint that is asked for.
+    fn same(&self, there: &Manifest) -> Result<(), TargetError> {
+        let wanted = self.manifest;
+        let different = if there.shard_bytes != wanted.shard_bytes {
+            Some(format!(
+                "{:.3} GiB (ranks: {}) instead of {:.3} GiB (ranks: {})",
+                gib(there.total_bytes()),
+                there.shard_bytes.len(),
+                gib(wanted.total_bytes()),
+                wanted.shard_bytes.len()
+            ))
+        } else if (there.seed, there.step) != (wanted.seed, wanted.step) {
+            Some(format!("seed {} instead of {}", there.seed, wanted.seed))
+        } else if there.shared_file != wanted.shared_file {
+            Some("the other of one file and one for each rank".to_owned())
+        } else if there.chunk_bytes != wanted.chunk_bytes {
+            let (there, wanted) = (there.chunk_bytes >> 10, wanted.chunk_bytes >> 10);
+            Some(format!("chunks of {there} KiB instead of {wanted} KiB"))
+        } else if there != wanted {
+            Some("other --dedupe-ratio or --compress-ratio".to_owned())
+        } else {
+            None
+        };
+        different.map_or(Ok(()), |different| {
+            Err(TargetError::input(
+                format!("the checkpoint in {} is another one: {different}", self.target.name()),
+                "give the flags with which it was begun, or --overwrite, or another directory",
+            ))
+        })
+    }
+
+    fn check_room(
+        &self,
+        layout: &Layout,
+        works: &[FileWork],
+        to_store: u64,
+    ) -> Result<(), TargetError> {
+        // What a draft holds has its space already.
+        let reserved = |work: &&FileWork| work.goes_on;
+        let reserved: Vec<FileWork> = works.iter().filter(reserved).cloned().collect();
+        let wanted = to_store - missing_bytes(layout, &reserved);
+        match self.target.room_bytes()? {
+            Some(room) if room < wanted => Err(TargetError::new(
+                format!(
+                    "{} has room for {:.2} GiB, {:.2} GiB less than the checkpoint needs",
+                    self.target.name(),
+                    gib(room),
+                    gib(wanted - room)
+                ),
+                "free space there, ask for less, or give another directory",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A manifest, if it is there.
+fn read<T: Target>(target: &T, prefix: &str, name: &str) -> Result<Option<Manifest>, TargetError> {
+    let name = format!("{prefix}{name}");
+    let Some(text) = target.get(&name, MANIFEST_BYTES_MAX)? else { return Ok(None) };
+    let strange = |why: String| {
+        TargetError::input(
+            format!("{name} in {} describes no checkpoint: {why}", target.name()),
+            "give another directory, or move the file away",
+        )
+    };
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|error| strange(error.to_string()))?;
+    manifest.check().map_err(strange)?;
+    Ok(Some(manifest))
+}
+
+/// The manifest of the checkpoint that is there.
+///
+/// # Errors
+/// There is none, or none that is whole.
+pub fn find<T: Target>(target: &T, prefix: &str) -> Result<Manifest, TargetError> {
+    if let Some(manifest) = read(target, prefix, FINISHED)? {
+        return Ok(manifest);
+    }
+    Err(match read(target, prefix, UNFINISHED)? {
+        Some(_) => TargetError::input(
+            format!("the checkpoint in {} is not finished", target.name()),
+            "go on with it by `ringfall checkpoint write --resume` and the flags with which it \
+             was begun",
+        ),
+        None => TargetError::input(
+            format!("there is no checkpoint in {}: {FINISHED} is missing", target.name()),
+            "give the directory to which `ringfall checkpoint write` has written",
+        ),
+    })
+}
+
+/// Removes a checkpoint, its manifest first: what is left half-way counts no more.
+///
+/// # Errors
+/// A file is still there.
+pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Result<(), TargetError> {
+    if let Ok(text) = serde_json::to_vec_pretty(manifest) {
+        // Lets a removal that is interrupted be gone on with; a full disk must not forbid one.
+        let _marked = target.put(&format!("{prefix}{UNFINISHED}"), &text);
+    }
+    target.remove_small(&format!("{prefix}{FINISHED}"))?;
+    for file in Layout::new(manifest, prefix).files {
+        target.remove(&file.plan.name)?;
+    }
+    target.remove_small(&format!("{prefix}{UNFINISHED}"))
+}

@@ -1,0 +1,364 @@
+//! A training job as storage sees it: it computes, saves a checkpoint, and now and then restores
+//! one, as after a failure. It waits for a save until that is durable, or computes beside it as
+//! soon as all content has been taken over.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use ringfall_core::clock::{Nanos, monotonic_now};
+use ringfall_core::fill::VerifyMode;
+
+use super::commit::{Begin, Commit, Committed, remove};
+use super::layout::{Layout, Manifest};
+use super::meter::{Doing, Meter};
+use super::restore::{Restored, restore};
+use super::save::{SaveSettings, StreamError};
+use super::target::{Target, TargetError};
+
+/// Interval between two checks whether to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// For how much of a save training stands still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SaveMode {
+    /// Until the checkpoint is durable.
+    Sync,
+    /// Until all content has been taken over; the rest of the save goes on beside training, and the
+    /// next save, or the end of the job, waits for it.
+    Async,
+}
+
+impl SaveMode {
+    /// As it is given on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SaveMode::Sync => "sync",
+            SaveMode::Async => "async",
+        }
+    }
+}
+
+/// Settings of the training job.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// Computing between two saves.
+    pub interval: Duration,
+    /// No save begins after that.
+    pub duration: Duration,
+    /// For how much of a save training stands still.
+    pub mode: SaveMode,
+    /// A restore after so many saves; 0: none.
+    pub restore_every: u32,
+    /// Checkpoints that are kept while the job goes on, ≥ 1.
+    pub keep: u32,
+    /// Extent of the comparison of a restored checkpoint.
+    pub verify: VerifyMode,
+    /// Whether an existing checkpoint may be removed.
+    pub overwrite: bool,
+    /// The last checkpoint stays when the job ends.
+    pub leave_last: bool,
+}
+
+/// One save of the job.
+#[derive(Clone, Debug)]
+pub struct TrainingSave {
+    /// Number of the training step after which it was made, from 1.
+    pub step: u32,
+    /// When it began, since the job began.
+    pub began: Nanos,
+    /// For how long training stood still because of it.
+    pub stall: Nanos,
+    /// Bytes and time of the save.
+    pub committed: Committed,
+}
+
+/// One restore of the job.
+#[derive(Clone, Debug)]
+pub struct TrainingRestore {
+    /// Which save it restored.
+    pub step: u32,
+    /// When it began, since the job began.
+    pub began: Nanos,
+    /// Bytes, verification and time of the restore.
+    pub restored: Restored,
+}
+
+/// Outcome of a job.
+#[derive(Clone, Debug, Default)]
+pub struct Trained {
+    /// All saves of the job, in order.
+    pub saves: Vec<TrainingSave>,
+    /// All restores of the job, in order.
+    pub restores: Vec<TrainingRestore>,
+    /// Time in which it computed.
+    pub computed: Nanos,
+    /// From its beginning to the end of its last save or restore.
+    pub elapsed: Nanos,
+    /// Whether it was told to end.
+    pub is_interrupted: bool,
+}
+
+/// Runs a job whose checkpoints are as the manifest says, at each step with other content. What it
+/// has done is in `trained` as it does it.
+///
+/// # Errors
+/// The first failure; to have been told to end is none.
+pub fn train<T: Target>(
+    target: &T,
+    manifest: &Manifest,
+    training: &Training,
+    settings: &SaveSettings,
+    meter: &Meter,
+    stop: &(dyn Fn() -> bool + Sync),
+    trained: &Mutex<Trained>,
+) -> Result<(), StreamError> {
+    let mut job = Job {
+        target,
+        manifest,
+        training,
+        settings,
+        meter,
+        stop,
+        began: monotonic_now(),
+        slots: vec![None; training.keep as usize + 1],
+        trained,
+    };
+    let result = job.run();
+    let cleaned = job.clean();
+    match result {
+        Ok(()) => cleaned?,
+        Err(StreamError::Interrupted) => {
+            job.trained().is_interrupted = true;
+            // It stays an interrupt.
+            if let Err(error) = cleaned {
+                tracing::error!("what was saved can't be removed: {error}");
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+struct Job<'a, T: Target> {
+    target: &'a T,
+    manifest: &'a Manifest,
+    training: &'a Training,
+    settings: &'a SaveSettings,
+    meter: &'a Meter,
+    stop: &'a (dyn Fn() -> bool + Sync),
+    began: Nanos,
+    /// Checkpoint stored or begun below each prefix: one more than is kept, so that the next is
+    /// whole before the oldest goes.
+    slots: Vec<Option<Manifest>>,
+    trained: &'a Mutex<Trained>,
+}
+
+/// A save that goes on beside training.
+struct Beside<'scope> {
+    step: u32,
+    slot: usize,
+    manifest: Manifest,
+    began: Nanos,
+    /// For how long training has stood still because of it so far.
+    stall: Nanos,
+    thread: ScopedJoinHandle<'scope, Result<Committed, StreamError>>,
+}
+
+/// The prefix of a slot.
+fn prefix(slot: usize) -> String {
+    format!("slot-{slot}/")
+}
+
+impl<'a, T: Target> Job<'a, T> {
+    fn run(&mut self) -> Result<(), StreamError> {
+        match self.training.mode {
+            SaveMode::Sync => self.run_waiting(),
+            SaveMode::Async => std::thread::scope(|scope| self.run_beside(scope)),
+        }
+    }
+
+    /// Each save is durable before training goes on.
+    fn run_waiting(&mut self) -> Result<(), StreamError> {
+        for step in 1.. {
+            self.compute(step, false)?;
+            let slot = self.slot_of(step);
+            let began = monotonic_now();
+            let manifest = self.manifest_of(step);
+            let written = self.commit(&manifest, slot);
+            self.saved(step, slot, manifest, began, written, monotonic_now() - began)?;
+            if self.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A save goes on beside training once all its content has been taken over; the next one waits
+    /// for it.
+    fn run_beside<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), StreamError> {
+        let mut beside = None;
+        for step in 1.. {
+            let computed = self.compute(step, beside.is_some());
+            self.join(beside.take())?;
+            computed?;
+            let mut save = self.begin(scope, step)?;
+            // One that fails early takes over nothing any more.
+            while !self.meter.wait_taken(LOOK) && !save.thread.is_finished() {}
+            save.stall = monotonic_now() - (self.began + save.began);
+            beside = Some(save);
+            if self.is_over() {
+                break;
+            }
+        }
+        self.join(beside)?;
+        self.trained().elapsed = monotonic_now() - self.began;
+        Ok(())
+    }
+
+    fn trained(&self) -> MutexGuard<'a, Trained> {
+        // Plain data: a panic elsewhere can't have left it half-changed.
+        self.trained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no save is to begin any more; the job has lasted until now.
+    fn is_over(&mut self) -> bool {
+        let elapsed = monotonic_now() - self.began;
+        self.trained().elapsed = elapsed;
+        elapsed.as_duration() >= self.training.duration
+    }
+
+    fn slot_of(&self, step: u32) -> usize {
+        step as usize % self.slots.len()
+    }
+
+    fn manifest_of(&self, step: u32) -> Manifest {
+        Manifest { step, ..self.manifest.clone() }
+    }
+
+    fn begin_how(&self) -> Begin {
+        if self.training.overwrite { Begin::Overwrite } else { Begin::Fresh }
+    }
+
+    /// Begins a save on a thread of its own.
+    fn begin<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, 'a>,
+        step: u32,
+    ) -> Result<Beside<'scope>, StreamError> {
+        let (slot, manifest, how) = (self.slot_of(step), self.manifest_of(step), self.begin_how());
+        let (target, settings, meter, stop) = (self.target, self.settings, self.meter, self.stop);
+        let began = meter.begin(Doing::Preparing, step, 0) - self.began;
+        let of_thread = manifest.clone();
+        let work = move || {
+            let (manifest, prefix) = (&of_thread, prefix(slot));
+            Commit { target, manifest, prefix: &prefix, settings, meter, stop }.write(how)
+        };
+        let builder = Builder::new().name("ringfall-save".to_owned());
+        let thread = builder.spawn_scoped(scope, work).map_err(|error| {
+            let what = format!("no thread can be started for a save: {error}");
+            TargetError::new(what, "raise the limit on processes (ulimit -u)")
+        })?;
+        Ok(Beside { step, slot, manifest, began, stall: Nanos::ZERO, thread })
+    }
+
+    /// Waits for a save that goes on beside training; that, too, is a stall.
+    fn join(&mut self, beside: Option<Beside<'_>>) -> Result<(), StreamError> {
+        let Some(Beside { step, slot, manifest, began, stall, thread }) = beside else {
+            return Ok(());
+        };
+        let from = monotonic_now();
+        let written = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let stall = stall + (monotonic_now() - from);
+        self.saved(step, slot, manifest, self.began + began, written, stall)
+    }
+
+    fn compute(&mut self, step: u32, is_saving: bool) -> Result<(), StreamError> {
+        let began = match is_saving {
+            // What is shown and counted is the save.
+            true => monotonic_now(),
+            false => self.meter.begin(Doing::Computing, step, 0),
+        };
+        loop {
+            let spent = monotonic_now() - began;
+            let left = self.training.interval.saturating_sub(spent.as_duration());
+            if left.is_zero() {
+                self.trained().computed += spent;
+                return Ok(());
+            }
+            if (self.stop)() {
+                self.trained().computed += spent;
+                return Err(StreamError::Interrupted);
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
+    fn commit(&self, manifest: &Manifest, slot: usize) -> Result<Committed, StreamError> {
+        let (target, settings, meter, stop) = (self.target, self.settings, self.meter, self.stop);
+        let prefix = prefix(slot);
+        let commit = Commit { target, manifest, prefix: &prefix, settings, meter, stop };
+        commit.write(self.begin_how())
+    }
+
+    /// A save has ended: the oldest checkpoint goes, and where it is time for it, the new one is
+    /// restored.
+    fn saved(
+        &mut self,
+        step: u32,
+        slot: usize,
+        manifest: Manifest,
+        began: Nanos,
+        written: Result<Committed, StreamError>,
+        stall: Nanos,
+    ) -> Result<(), StreamError> {
+        let is_ours = match &written {
+            // What was there before is not ours to remove.
+            Err(StreamError::Target(error)) => !error.is_input,
+            _ => true,
+        };
+        if is_ours {
+            self.slots[slot] = Some(manifest);
+        }
+        let (began, committed) = (began - self.began, written?);
+        self.trained().saves.push(TrainingSave { step, began, stall, committed });
+        self.free((slot + 1) % self.slots.len())?;
+        // Steps begin at 1: none is a multiple of 0.
+        match step.is_multiple_of(self.training.restore_every) {
+            true => self.restore(step, slot),
+            false => Ok(()),
+        }
+    }
+
+    fn restore(&mut self, step: u32, slot: usize) -> Result<(), StreamError> {
+        let Some(manifest) = &self.slots[slot] else { return Ok(()) };
+        let began = monotonic_now() - self.began;
+        let layout = Layout::new(manifest, &prefix(slot));
+        let stream = &self.settings.stream;
+        let until = (step, self.stop);
+        let restored =
+            restore(self.target, &layout, stream, self.training.verify, self.meter, until)?;
+        self.trained().restores.push(TrainingRestore { step, began, restored });
+        Ok(())
+    }
+
+    fn free(&mut self, slot: usize) -> Result<(), StreamError> {
+        if let Some(manifest) = self.slots[slot].take() {
+            remove(self.target, &manifest, &prefix(slot))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what the job has stored, but for the last whole checkpoint where that is to stay.
+    fn clean(&mut self) -> Result<(), StreamError> {
+        let last = self.trained().saves.last().map(|save| save.step);
+        for slot in 0..self.slots.len() {
+            let step = self.slots[slot].as_ref().map(|manifest| manifest.step);
+            if !(self.training.leave_last && step.is_some() && step == last) {
+                self.free(slot)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! A file of content, written for others to store, and compared again.
+
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use ringfall_core::fill::{NamedContent, VerifyMode};
+use ringfall_core::units::MIB;
+
+use super::DatagenError;
+use ringfall_host::files::Spot;
+use ringfall_host::open_plain;
+
+/// Made at a time, bytes.
+const CHUNK_BYTES: u64 = 8 * MIB;
+
+/// Outcome of a comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Checked {
+    /// Blocks of 4 KiB compared.
+    pub blocks: u64,
+    /// Number of compared blocks that differed from what was written.
+    pub blocks_bad: u64,
+    /// Offset of the first of them, bytes.
+    pub first_bad_offset: Option<u64>,
+}
+
+/// Writes a file, a multiple of 4 KiB long, which gets its name when it is whole and durable.
+///
+/// # Errors
+/// It is there already and may not be replaced; it can't be written; it was told to end.
+pub fn write_file(
+    path: &Path,
+    content: &NamedContent,
+    bytes: u64,
+    overwrite: bool,
+    tell: &dyn Fn(u64) -> bool,
+) -> Result<(), DatagenError> {
+    let failed = |error| DatagenError::file(format!("can't write {}", path.display()), error);
+    if path.exists() && !(overwrite && path.is_file()) {
+        let what = format!("{} already exists", path.display());
+        return Err(DatagenError::Lacks(match path.is_file() {
+            true => format!("{what}: give --overwrite to replace it, or another name"),
+            false => format!("{what}, and is not a file: give another name"),
+        }));
+    }
+    let spot = Spot::of(path).map_err(failed)?;
+    let draft = spot.begin().map_err(failed)?;
+    let mut buffer = vec![0; CHUNK_BYTES.min(bytes) as usize];
+    let mut offset = 0;
+    while offset < bytes {
+        let part = &mut buffer[..CHUNK_BYTES.min(bytes - offset) as usize];
+        content.fill(part, offset);
+        draft.file().write_all(part).map_err(failed)?;
+        offset += part.len() as u64;
+        if !tell(offset) {
+            return Err(DatagenError::Interrupted);
+        }
+    }
+    draft.publish(spot.name()).map_err(failed)
+}
+
+/// Compares a file with content of that length.
+///
+/// # Errors
+/// It has another length, or can't be read; it was told to end.
+pub fn verify_file(
+    path: &Path,
+    content: &NamedContent,
+    bytes: u64,
+    tell: &dyn Fn(u64) -> bool,
+) -> Result<Checked, DatagenError> {
+    let failed = |error| DatagenError::file(format!("can't read {}", path.display()), error);
+    let file = open_plain(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    if length != bytes {
+        return Err(DatagenError::Lacks(format!(
+            "{} has {length} bytes and not {bytes}: give the --size-gib with which it was written",
+            path.display()
+        )));
+    }
+    let mut checked = Checked::default();
+    let mut buffer = vec![0; CHUNK_BYTES.min(bytes) as usize];
+    let mut offset = 0;
+    while offset < bytes {
+        let part = &mut buffer[..CHUNK_BYTES.min(bytes - offset) as usize];
+        file.read_exact_at(part, offset).map_err(failed)?;
+        let report = content.verify(VerifyMode::Full, part, offset);
+        checked.blocks += report.blocks_checked;
+        checked.blocks_bad += report.blocks_bad;
+        let bad = report.first_bad_block.map(|block| block * 4096);
+        checked.first_bad_offset = checked.first_bad_offset.or(bad);
+        offset += part.len() as u64;
+        if !tell(offset) {
+            return Err(DatagenError::Interrupted);
+        }
+    }
+    Ok(checked)
+}

@@ -1,0 +1,53 @@
+//! Content as data: its reducibility by storage that removes duplicates or compresses, and files of
+//! it.
+//!
+//! Here: the analysis of any data (`source`, `digests`, `analyze`), files of content (`file`). Not
+//! here: the content itself (`ringfall_core::fill`), flags, and displaying results.
+
+mod analyze;
+mod digests;
+mod file;
+mod source;
+
+pub use analyze::{Analysis, AnalyzeSettings, DuplicateFigures, PackedFigures, analyze};
+pub use file::{Checked, verify_file, write_file};
+pub use source::{Item, items_of};
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum DatagenError {
+    /// A file could not be read or written: what was tried, and why it failed.
+    #[error("{what}: {error}; {remedy}")]
+    File {
+        /// Operation that was tried, and its file.
+        what: String,
+        /// Error of the operating system.
+        error: std::io::Error,
+        /// The next step.
+        remedy: &'static str,
+    },
+    /// There is too little of something: a sentence with its remedy.
+    #[error("{0}")]
+    Lacks(String),
+    /// It was told to end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl DatagenError {
+    fn file(what: impl Into<String>, error: std::io::Error) -> DatagenError {
+        use std::io::ErrorKind;
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => "check the path",
+            ErrorKind::PermissionDenied => "check its owner and permissions",
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "free space there, or ask for less"
+            }
+            ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
+            ErrorKind::UnexpectedEof => "nothing else may change it meanwhile",
+            ErrorKind::IsADirectory => "give a file",
+            _ => "look up the error in errno(3), and look at dmesg",
+        };
+        DatagenError::File { what: what.into(), error, remedy }
+    }
+}

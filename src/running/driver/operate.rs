@@ -1,0 +1,213 @@
+//! One operation of the engine for the workload: what it was, how it ended, who is told.
+
+use std::rc::Rc;
+
+use ringfall_core::clock::Nanos;
+use ringfall_core::key::{EntryKey, ShardId, Tier};
+use ringfall_engine::buffer::Urgency;
+use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
+use ringfall_workloads::contract::{Class, Key, Outcome, Purpose, Scope};
+
+use super::Driver;
+use crate::iotrace::{OperationLog, TracePhase, TraceRow};
+
+impl Driver {
+    fn home(&self, key: Key, scope: Scope) -> ShardId {
+        match scope {
+            Scope::Own => self.shard.id(),
+            Scope::Shared => EntryKey(key.0).home_shard(self.shard.shards()),
+        }
+    }
+
+    /// Reads so many times; the outcome and the time taken, ns, without the waits for room in a
+    /// faster tier, which have a figure of their own. Each read counts when it ends: a step of many
+    /// reads may begin in the window and end after it.
+    pub(super) async fn read(
+        &self,
+        (key, scope): (Key, Scope),
+        class: Class,
+        (purpose, has_prompt): (Purpose, bool),
+        times: u32,
+    ) -> (Outcome, u64) {
+        let home = self.home(key, scope);
+        let (begun, mut room) = (self.clock.now(), Nanos::ZERO);
+        let taken_ns = |room| (self.clock.now() - begun).saturating_sub(room).as_ns();
+        // Each begins when the one before has ended.
+        let mut next = begun;
+        for reads_done in 0..times {
+            let read = self.shard.read_from(next, home, EntryKey(key.0), urgency(class));
+            let is_look = reads_done == 0;
+            let outcome = match read.await {
+                ReadOutcome::Hit { bytes, tier, times } => {
+                    room += times.room;
+                    next = times.ended;
+                    self.log(key, false, tier, purpose, bytes);
+                    let hit = (Outcome::Hit, bytes);
+                    self.count_read((purpose, has_prompt), hit, is_look, next);
+                    continue;
+                }
+                ReadOutcome::Miss => {
+                    let missed = (Outcome::Miss { reads_done: 0 }, 0);
+                    self.count_read((purpose, has_prompt), missed, is_look, self.clock.now());
+                    Outcome::Miss { reads_done }
+                }
+                ReadOutcome::Failed(_) => Outcome::Failed,
+            };
+            return (outcome, taken_ns(room));
+        }
+        (Outcome::Hit, taken_ns(room))
+    }
+
+    fn count_read(
+        &self,
+        (purpose, has_prompt): (Purpose, bool),
+        (outcome, bytes): (Outcome, u64),
+        is_look: bool,
+        ended: Nanos,
+    ) {
+        self.record(self.since_start(ended), |totals, second| {
+            let before = (totals.cache.hits, totals.cache.misses);
+            totals.cache.record_read(purpose, 1, outcome, bytes, has_prompt);
+            if is_look {
+                totals.cache.record_look(purpose, outcome == Outcome::Hit);
+            }
+            let now = (totals.cache.hits, totals.cache.misses);
+            let second = totals.second(second);
+            second.hits += now.0 - before.0;
+            second.misses += now.1 - before.1;
+        });
+    }
+
+    /// Writes an entry; the outcome and the time taken, ns, without the waits for a permit and for
+    /// room in its tier, which have figures of their own.
+    pub(super) async fn write(
+        &self,
+        key: Key,
+        scope: Scope,
+        class: Class,
+        purpose: Purpose,
+        bytes: u64,
+    ) -> (Outcome, u64) {
+        let home = self.home(key, scope);
+        let mut begun = self.clock.now();
+        let bounded = self.max_concurrent_allocs
+            && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
+        let _permit = match bounded {
+            true => {
+                let permit = self.shard.allocation_permit(urgency(class)).await;
+                let asked = std::mem::replace(&mut begun, self.clock.now());
+                let waited_ns = (begun - asked).as_ns();
+                self.record(self.since_start(begun), |totals, _| {
+                    totals.allocation_wait.record(waited_ns);
+                });
+                Some(permit)
+            }
+            false => None,
+        };
+        let mode = match purpose {
+            Purpose::Prefix | Purpose::Rag | Purpose::Block | Purpose::Populate => {
+                WriteMode::IfAbsent
+            }
+            _ => WriteMode::Replace,
+        };
+        let mut room = Nanos::ZERO;
+        let named = (EntryKey(key.0), bytes);
+        let write = self.shard.write_from(begun, home, named, urgency(class), mode);
+        let outcome = match write.await {
+            WriteOutcome::Written { tier, times } => {
+                room = times.room;
+                self.log(key, true, tier, purpose, bytes);
+                self.count_write(purpose, bytes, times.ended);
+                Outcome::Written
+            }
+            WriteOutcome::AlreadyThere => Outcome::Written,
+            // Whoever looks for it misses it, as one that was evicted. The engine has counted it.
+            WriteOutcome::DroppedWithoutStorage => Outcome::Written,
+            WriteOutcome::Refused { .. } => Outcome::Refused,
+            WriteOutcome::Failed(_) => Outcome::Failed,
+        };
+        if purpose == Purpose::Block && outcome == Outcome::Written {
+            self.record(self.workload_now(), |totals, second| {
+                totals.cache.record_block_miss();
+                totals.second(second).misses += 1;
+            });
+        }
+        (outcome, (self.clock.now() - begun).saturating_sub(room).as_ns())
+    }
+
+    fn count_write(&self, purpose: Purpose, bytes: u64, ended: Nanos) {
+        let now = self.since_start(ended);
+        self.record(now, |totals, _| totals.cache.record_write(purpose, bytes));
+        // Documents that are ingested beside the load during a warm-up were there before the
+        // window, like those that are ingested before the load.
+        if purpose == Purpose::Rag && self.is_before_window(now) {
+            self.totals.borrow_mut().cache.record_ingested_before(bytes);
+        }
+    }
+
+    /// Writes an entry that must be there before measuring begins.
+    pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
+        let outcome = self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0;
+        // What is written beforehand and shared by all is a chunk of a document.
+        if outcome == Outcome::Written && scope == Scope::Shared {
+            self.totals.borrow_mut().cache.record_ingested_before(bytes);
+        }
+        outcome
+    }
+
+    /// Writes a document's chunk beside the load.
+    pub(super) async fn ingest(&self, key: Key, bytes: u64) -> Outcome {
+        self.write(key, Scope::Shared, Class::Batch, Purpose::Rag, bytes).await.0
+    }
+
+    /// Lets a shared entry go.
+    pub(super) fn forget(&self, key: Key) {
+        self.shard.forget(self.home(key, Scope::Shared), EntryKey(key.0));
+    }
+
+    fn log(&self, key: Key, is_write: bool, tier: Tier, purpose: Purpose, bytes: u64) {
+        let Some(log) = &*self.log.borrow() else { return };
+        let phase = match purpose {
+            Purpose::Decode | Purpose::Rewrite => TracePhase::Decode,
+            // As the reference has it: only writes are prefill.
+            Purpose::History | Purpose::Prefix | Purpose::Rag if !is_write => TracePhase::Decode,
+            // Not part of the load: whoever replays it finds out what must be there.
+            Purpose::Populate => return,
+            _ => TracePhase::Prefill,
+        };
+        log.operation(self.clock.now(), TraceRow { key: key.0, is_write, tier, phase, bytes });
+    }
+
+    /// Has `log` told of every operation and every move between tiers from now on.
+    pub fn log_to(&self, log: &Rc<dyn OperationLog>) {
+        *self.log.borrow_mut() = Some(Rc::clone(log));
+        let (log, clock) = (Rc::clone(log), self.clock.clone());
+        self.shard.watch_transitions(Box::new(move |moved| {
+            let now = clock.now();
+            let row = TraceRow {
+                key: moved.key.0,
+                is_write: false,
+                tier: moved.from,
+                phase: TracePhase::Evict,
+                bytes: moved.bytes,
+            };
+            let to = TraceRow { is_write: true, tier: moved.to, ..row };
+            // What moves up was read by the hit that moves it.
+            if moved.to < moved.from {
+                log.operation(now, TraceRow { phase: TracePhase::Decode, ..to });
+            } else {
+                log.operation(now, row);
+                log.operation(now, to);
+            }
+        }));
+    }
+}
+
+/// The engine's urgency of a class.
+pub(super) fn urgency(class: Class) -> Urgency {
+    match class {
+        Class::Interactive => Urgency(0),
+        Class::Responsive => Urgency(1),
+        Class::Batch => Urgency(2),
+    }
+}

@@ -1,0 +1,158 @@
+//! Totals of a shard's requests inside the measurement window, and by second of it.
+
+use std::cell::RefCell;
+
+use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::metrics::Histogram;
+use ringfall_workloads::autoscale::TimeShares;
+use ringfall_workloads::contract::{Nanos as SinceStart, RequestRecord};
+
+use super::Driver;
+use ringfall_model::facts::{CacheStats, RequestStats};
+
+/// Totals of a shard's requests inside the measurement window.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Times and tokens of the requests that finished in the window, and how many did not.
+    pub requests: RequestStats,
+    /// Cache hits and misses of the requests.
+    pub cache: CacheStats,
+    /// Waiting for an allocation permit.
+    pub allocation_wait: Histogram,
+    /// By second of the window.
+    pub seconds: Vec<RequestSecond>,
+}
+
+/// One second of a shard's requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestSecond {
+    /// Number of requests that finished in this second.
+    pub completed: u64,
+    /// Number of tokens generated for the requests that finished in this second.
+    pub tokens: u64,
+    /// Reads that found their entry.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+}
+
+/// One second of a shard's requests, as the autoscaler wants it.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// Which second of the window, from 0.
+    pub index: u64,
+    /// Intended arrival to end, by class.
+    pub classes: [Histogram; 3],
+    /// Number of tokens generated for the requests that finished in the interval.
+    pub tokens: u64,
+    /// Where the time went.
+    pub time: TimeShares,
+}
+
+impl Totals {
+    pub(super) fn second(&mut self, index: usize) -> &mut RequestSecond {
+        if self.seconds.len() <= index {
+            self.seconds.resize(index + 1, RequestSecond::default());
+        }
+        &mut self.seconds[index]
+    }
+
+    /// Adds the totals of another shard.
+    pub fn merge(&mut self, other: &Totals) {
+        self.requests.merge(&other.requests);
+        self.cache.merge(&other.cache);
+        self.allocation_wait.merge(&other.allocation_wait);
+        for (index, theirs) in other.seconds.iter().enumerate() {
+            let mine = self.second(index);
+            mine.completed += theirs.completed;
+            mine.tokens += theirs.tokens;
+            mine.hits += theirs.hits;
+            mine.misses += theirs.misses;
+        }
+    }
+}
+
+/// Reports come this long after a second is over, so that it surely is.
+const TICK_LAG: Nanos = Nanos::from_ms(2);
+
+impl Driver {
+    /// Totals of the finished requests.
+    #[must_use]
+    pub fn totals(&self) -> Box<Totals> {
+        self.totals.borrow().clone()
+    }
+
+    /// A request that ended after the window and before [`Driver::stop`] was unfinished at its end.
+    pub(super) fn note_late(&self, record: &RequestRecord) {
+        if let Some(end) = self.window_end()
+            && !self.stopped.get()
+            && record.arrived < end
+            && record.finished >= end
+        {
+            let mut totals = self.totals.borrow_mut();
+            totals.requests.record_unfinished(record.class, (end - record.arrived).as_ns());
+        }
+    }
+
+    /// The window is over: what arrived in it and has not ended counts with its age at its end.
+    pub(super) fn note_unfinished(&self) {
+        let Some(end) = self.window_end() else { return };
+        let mut totals = self.totals.borrow_mut();
+        self.workload.borrow().unfinished(end, &mut |class, arrived| {
+            totals.requests.record_unfinished(class, (end - arrived).as_ns());
+        });
+    }
+
+    /// The window's end on the workload's clock; none when it is not known, or nothing began.
+    fn window_end(&self) -> Option<SinceStart> {
+        let (origin, (start, end)) = (self.origin.get(), self.window.get());
+        (origin != Nanos::MAX && end != Nanos::MAX && start < end).then(|| self.since_start(end))
+    }
+
+    pub(super) fn note_interval(&self, index: u64, record: &RequestRecord) {
+        let Some(intervals) = &self.intervals else { return };
+        let mut intervals = intervals.borrow_mut();
+        if intervals.last().is_none_or(|last| last.index != index) {
+            intervals.push(Interval { index, ..Interval::default() });
+        }
+        let Some(interval) = intervals.last_mut() else { return };
+        let total_ns = record.finished.saturating_sub(record.arrived).as_ns();
+        let queue_ns = record.started.saturating_sub(record.arrived).as_ns();
+        interval.classes[record.class as usize].record(total_ns);
+        interval.tokens += u64::from(record.generated_tokens);
+        interval.time.add(&TimeShares {
+            queue_ns,
+            storage_ns: total_ns.saturating_sub(queue_ns + record.generation_ns),
+            generation_ns: record.generation_ns,
+            total_ns,
+        });
+    }
+
+    /// Intervals before this second that the autoscaler has not seen yet.
+    pub fn take_intervals(&self) -> Vec<Interval> {
+        self.intervals.as_ref().map(RefCell::take).unwrap_or_default()
+    }
+
+    /// When to report next, on the engine's clock: just after a second of the window is over.
+    pub(super) fn next_tick(&self) -> Nanos {
+        let now = self.clock.now();
+        match self.window.get() {
+            (start, _) if start <= now => start + ((now - start) / SECOND + 1) * SECOND + TICK_LAG,
+            (start, _) => start.saturating_add(SECOND + TICK_LAG).min(now + SECOND),
+        }
+    }
+
+    /// Whether `at` (the workload's clock) is before the window.
+    pub(super) fn is_before_window(&self, at: SinceStart) -> bool {
+        self.moment(at) < self.window.get().0
+    }
+
+    /// Changes the totals, if `at` (the workload's clock) is inside the window.
+    pub(super) fn record(&self, at: SinceStart, change: impl FnOnce(&mut Totals, usize)) {
+        let (start, end) = self.window.get();
+        let at = self.moment(at);
+        if start <= at && at < end {
+            change(&mut self.totals.borrow_mut(), ((at - start) / SECOND) as usize);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! An object store as the storage tier of a run: what the engine asks for, by name.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName};
+use rustix::io::Errno;
+
+use super::Bytes;
+use super::cause::{Cause, ObjectError};
+use super::client::{Objects, OpenError};
+use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
+use ringfall_model::facts::ObjectCounts;
+
+/// A prefix that is a run's own: nothing was below it, and all that is goes when the run ends.
+pub struct TierObjects {
+    objects: Objects,
+    /// As the user would name it.
+    name: String,
+    path: PathBuf,
+    /// Whether a failure was told: the first says why, and all are counted.
+    is_told: AtomicBool,
+}
+
+impl std::fmt::Debug for TierObjects {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("TierObjects").field("name", &self.name).finish()
+    }
+}
+
+/// Why a prefix can't be a run's.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TierError {
+    /// The store can't be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Something is there.
+    #[error(
+        "{place} is not empty (it holds {name}, for one): give --cache-dir a prefix that nothing \
+         uses, such as {place}/ringfall, or remove what a run that was killed has left there"
+    )]
+    NotEmpty {
+        /// The prefix, as a URL.
+        place: String,
+        /// An object below it.
+        name: String,
+    },
+}
+
+impl TierObjects {
+    /// Opens the prefix, which must be empty. While the store has not answered, `goes_on` is told
+    /// for how long, and says whether to go on.
+    ///
+    /// # Errors
+    /// [`TierError`].
+    pub fn open(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<TierObjects, TierError> {
+        let (objects, found) = Objects::open_listed(url, options, goes_on)?;
+        let name = url.to_string();
+        if let Some(object) = found {
+            return Err(TierError::NotEmpty { place: name, name: object });
+        }
+        let path = PathBuf::from(&name);
+        Ok(TierObjects { objects, name, path, is_told: AtomicBool::new(false) })
+    }
+
+    /// The URL as a path, for who shows paths.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Counts of the requests so far.
+    #[must_use]
+    pub fn counts(&self) -> ObjectCounts {
+        self.objects.counts()
+    }
+
+    /// Removes everything below the prefix.
+    ///
+    /// # Errors
+    /// The first object that could not be removed; the rest is removed nevertheless.
+    pub fn remove_all(&self) -> Result<(), ObjectError> {
+        let left = self.objects.list(usize::MAX)?;
+        let (tell, told) = sync_channel(left.len());
+        for (name, _) in &left {
+            let tell = tell.clone();
+            // The channel has a place for each.
+            self.objects.start_remove(name, move |outcome| drop(tell.try_send(outcome)));
+        }
+        drop(tell);
+        // All of them, before the first error is returned.
+        told.iter().fold(Ok(()), Result::and)
+    }
+
+    /// Tells the first failure and says what it is to the engine.
+    fn errno(&self, error: &ObjectError) -> i32 {
+        if !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::error!("{error}");
+        }
+        errno_of(&error.cause).raw_os_error()
+    }
+}
+
+/// The error of a drive that comes nearest.
+fn errno_of(cause: &Cause) -> Errno {
+    match cause {
+        Cause::Timeout { .. } => Errno::TIMEDOUT,
+        Cause::NoCredentials
+        | Cause::Expired { .. }
+        | Cause::UnknownKey { .. }
+        | Cause::WrongSecret { .. }
+        | Cause::Denied { .. }
+        | Cause::ClockSkew { .. } => Errno::ACCESS,
+        Cause::NoBucket | Cause::Connect { .. } | Cause::Tls { .. } | Cause::Region { .. } => {
+            Errno::NODEV
+        }
+        Cause::NoObject | Cause::Length { .. } => Errno::NODATA,
+        Cause::Busy { .. }
+        | Cause::Server { .. }
+        | Cause::Cut { .. }
+        | Cause::Checksum { .. }
+        | Cause::PartLost { .. }
+        | Cause::NoUpload
+        | Cause::Other { .. } => Errno::IO,
+    }
+}
+
+/// Names sort by where they lie on the device.
+fn key(name: ObjectName) -> String {
+    format!("{:012x}-{:x}", name.start_block, name.generation)
+}
+
+/// The engine's view of it: it calls back on a thread of the store.
+#[derive(Debug)]
+pub struct TierIo(pub std::sync::Arc<TierObjects>);
+
+impl ObjectIo for TierIo {
+    fn put(&self, name: ObjectName, bytes: Vec<u8>, done: ObjectDone) {
+        let (content, tier) = (Bytes::from(bytes), std::sync::Arc::clone(&self.0));
+        let kept = content.clone();
+        self.0.objects.start_put(&key(name), content, move |outcome| match outcome {
+            // Without a copy, unless a connection still holds it.
+            Ok(()) => done(Ok(Vec::from(kept))),
+            Err(error) => done(Err(tier.errno(&error))),
+        });
+    }
+
+    fn get(&self, name: ObjectName, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
+        let (length, tier) = (buffer.len(), std::sync::Arc::clone(&self.0));
+        let answer = move |buffer, outcome: Result<(), ObjectError>| match outcome {
+            Ok(()) => done(Ok(buffer)),
+            Err(error) => done(Err(tier.errno(&error))),
+        };
+        self.0.objects.start_get(&key(name), offset_bytes, length, buffer, answer);
+    }
+
+    fn remove(&self, name: ObjectName) {
+        let tier = std::sync::Arc::clone(&self.0);
+        self.0.objects.start_remove(&key(name), move |outcome| {
+            // What is left now is removed at the end.
+            if let Err(error) = outcome {
+                tier.errno(&error);
+            }
+        });
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::super::client::tests::in_memory;
+    use super::*;
+
+    fn tier() -> Arc<TierObjects> {
+        let objects = in_memory(1, ObjectOptions::default());
+        let name = objects.url().to_string();
+        let path = PathBuf::from(&name);
+        Arc::new(TierObjects { objects, name, path, is_told: AtomicBool::new(false) })
+    }
+
+    #[test]
+    fn what_the_engine_puts_it_gets_back_and_nothing_is_left() {
+        let tier = tier();
+        let io = TierIo(Arc::clone(&tier));
+        let (tell, told) = channel();
+        let answer = || {
+            let tell = tell.clone();
+            Box::new(move |outcome| tell.send(outcome).unwrap())
+        };
+        let name = ObjectName { start_block: 16, generation: 3 };
+        io.put(name, vec![7; 8192], answer());
+        assert_eq!(told.recv().unwrap(), Ok(vec![7; 8192]));
+        io.get(name, 4096, vec![0; 4096], answer());
+        assert_eq!(told.recv().unwrap(), Ok(vec![7; 4096]));
+        assert_eq!(tier.objects.list(9).unwrap(), [("000000000010-3".to_owned(), 8192)]);
+        io.get(ObjectName { generation: 4, ..name }, 0, vec![0; 4096], answer());
+        assert_eq!(told.recv().unwrap(), Err(Errno::NODATA.raw_os_error()));
+        io.get(name, 8192, vec![0; 4096], answer());
+        assert!(told.recv().unwrap().is_err());
+        tier.remove_all().unwrap();
+        assert_eq!(tier.objects.list(9).unwrap(), []);
+        assert_eq!(io.name(), "s3://bucket/prefix");
+    }
+}

@@ -1,0 +1,293 @@
+//! A real run: the store opened, prepared and given to the shards' threads, which are led through
+//! the phases; at the end everything is added up, and what is to be deleted is handed out.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfall_core::clock::{Nanos, monotonic_now};
+use ringfall_core::error::SetupError;
+
+use super::conduct::{Shards, conduct_to_the_end};
+use super::fleet::{Fleet, FleetError};
+use super::phases::{Ending, Order, Phase, Sight};
+use super::threads::{Ended, Threads};
+use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, milestones, seeds};
+use crate::source::Feed;
+use crate::store::{Store, StoreError, StoreRequest};
+use ringfall_host::Overdue;
+use ringfall_host::interrupt::Interrupt;
+
+/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
+/// minutes, and a run that did not end well may have a dead device.
+fn removal_patience(ending: &Ending) -> Duration {
+    match ending {
+        Ending::Complete => Duration::from_secs(3_600),
+        Ending::Failed(_) => Duration::from_secs(120),
+        Ending::Interrupted => INTERRUPTED_REMOVAL_PATIENCE,
+    }
+}
+
+/// Longest wait for it once somebody has interrupted the run.
+const INTERRUPTED_REMOVAL_PATIENCE: Duration = Duration::from_secs(8);
+
+/// The data of a run that is over. It is deleted after the results are written: deleting may take
+/// minutes, and a signal that ends the process meanwhile must not take the results with it. Files
+/// are deleted also when this is dropped; objects stay in their store.
+pub struct Cleanup {
+    store: Store,
+    patience: Duration,
+    interrupt: Interrupt,
+    /// Whether it is left behind because the kernel lets nobody go who deletes a file before the
+    /// I/Os on it have ended, and somebody wants the run to end.
+    is_left: bool,
+}
+
+impl Cleanup {
+    /// Deletes it.
+    ///
+    /// # Errors
+    /// Data that could not be deleted, or is not deleted yet when the patience has ended: an hour
+    /// for a run that came to its end, 2 min for one that has failed, and 8 s once it is
+    /// interrupted. Or I/Os on it have not ended, and it is left behind.
+    pub fn carry_out(self) -> Result<(), SetupError> {
+        if self.is_left && self.store.is_in_files() {
+            let what = format!(
+                "the data in {} is left behind, as I/Os on it have not ended, and the kernel may \
+                 keep this process until they have",
+                self.store.paths()
+            );
+            // Dropped, it would be deleted.
+            std::mem::forget(self.store);
+            let remedy = "look at the drive; the next run there deletes it, or delete it by hand";
+            return Err(SetupError::new(what, remedy));
+        }
+        let Cleanup { store, patience, interrupt, .. } = self;
+        let _overdue = Overdue::new(format!("the data in {} to be deleted", store.paths()));
+        let patience = move || match interrupt.is_set() {
+            true => patience.min(INTERRUPTED_REMOVAL_PATIENCE),
+            false => patience,
+        };
+        store.remove_within(&patience)
+    }
+}
+
+/// A run from open to results.
+///
+/// # Errors
+/// When it could not begin. A shard that dies or gets stuck later ends the run as failed, with what
+/// the others measured.
+pub fn run(
+    settings: &RunSettings,
+    assignment: Assignment,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, FleetError> {
+    let stage = Stage::Given(Given { assignment, observer });
+    let mut run = RealRun { settings, interrupt, stage, refusal: None };
+    conduct_to_the_end(settings.phase_plan(), &mut run);
+    run.outcome()
+}
+
+/// See the module.
+struct RealRun<'a> {
+    settings: &'a RunSettings,
+    interrupt: &'a Interrupt,
+    stage: Stage<'a>,
+    /// Why it could not begin.
+    refusal: Option<FleetError>,
+}
+
+/// Stage of the run.
+enum Stage<'a> {
+    /// Nothing is open.
+    Given(Given<'a>),
+    /// The store is open.
+    Open(Given<'a>, Store),
+    /// The shards run.
+    Running(Box<Threads<'a>>),
+    /// It ends before it has begun; the store, where there is one.
+    Unbegun(Option<Store>),
+    /// Everything is added up.
+    Over(Box<RunOutcome>),
+}
+
+/// Inputs of a run that its threads need.
+struct Given<'a> {
+    assignment: Assignment,
+    observer: &'a mut dyn Observer,
+}
+
+impl<'a> RealRun<'a> {
+    /// Outcome of the run.
+    fn outcome(self) -> Result<RunOutcome, FleetError> {
+        match (self.refusal, self.stage) {
+            (Some(refusal), _) => Err(refusal),
+            (None, Stage::Over(outcome)) => Ok(*outcome),
+            (None, _) => unreachable!("the last order of every run is to report"),
+        }
+    }
+
+    /// Carries out `order`, moving to the next stage. If that fails, nothing has begun, and the
+    /// store deletes what it has made as it is dropped.
+    fn advance(&mut self, order: &Order) -> Result<(), FleetError> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Unbegun(None));
+        self.stage = match (order, stage) {
+            (Order::Open, Stage::Given(given)) => {
+                match open_store(self.settings, self.interrupt, given.observer) {
+                    // It was not waited for.
+                    Err(_) if self.interrupt.is_set() => Stage::Unbegun(None),
+                    opened => Stage::Open(given, opened?),
+                }
+            }
+            (Order::Precondition, Stage::Open(given, store)) => {
+                given.observer.prepare(&store)?;
+                Stage::Open(given, store)
+            }
+            (Order::Assemble, Stage::Open(given, store)) => self.assemble(given, store)?,
+            (_, stage) => unreachable!("{order:?} does not follow a {}", stage.name()),
+        };
+        Ok(())
+    }
+
+    /// Starts the shards' threads.
+    fn assemble(&self, given: Given<'a>, store: Store) -> Result<Stage<'a>, FleetError> {
+        let (settings, Given { assignment, observer }) = (self.settings, given);
+        let (direct, opened) = gpu_direct::open(settings, &store)?;
+        if let Some(opened) = opened {
+            observer.gpu_direct(opened);
+        }
+        let (feed, rows) = match assignment.rows {
+            None => (None, vec![None; usize::from(settings.shards)]),
+            Some(trace) => {
+                let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
+                    SetupError::new(
+                        format!("no thread can be started to read the trace: {error}"),
+                        "raise the limit on threads (ulimit -u)",
+                    )
+                })?;
+                (Some(feed), rows.into_iter().map(Some).collect())
+            }
+        };
+        let seeds =
+            seeds(settings, (&assignment.config, &assignment.source), rows, &store, direct)?;
+        // A run has at least one shard.
+        let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
+        let _overdue = Overdue::new("the shards to start".to_owned());
+        let (fleet, facts) = match Fleet::start(seeds, self.interrupt) {
+            // Nothing was measured, and that is what the results say.
+            Err(FleetError::Interrupted) => return Ok(Stage::Unbegun(Some(store))),
+            started => started?,
+        };
+        milestones::opened(settings, &store, &facts);
+        observer.opened(&store, &facts);
+        let places = settings.places(store.drives.len(), &facts);
+        let users = (!assignment.source.is_rows()).then_some(assignment.config.num_users);
+        let fleet = (fleet, shared);
+        let mut threads =
+            Threads::new(settings, self.interrupt, observer, store, fleet, feed, users);
+        threads.places = places;
+        Ok(Stage::Running(Box::new(threads)))
+    }
+
+    /// Adds up what the threads measured, and hands out their data to be deleted.
+    fn report(&self, stage: Stage<'a>, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
+        let nothing = |store: Option<Store>| {
+            let objects = store.as_ref().and_then(Store::object_counts);
+            (RunOutcome { objects, ..RunOutcome::empty(ending.clone(), window) }, store, true)
+        };
+        let (mut outcome, store, is_at_rest) = match stage {
+            Stage::Running(threads) => {
+                let Ended { outcome, store, is_at_rest } = threads.outcome(ending, window);
+                self.settings.start.ended(&outcome.ending);
+                (outcome, Some(store), is_at_rest)
+            }
+            Stage::Open(_, store) => nothing(Some(store)),
+            Stage::Unbegun(store) => nothing(store),
+            Stage::Given(_) => nothing(None),
+            Stage::Over(_) => unreachable!("a run reports once"),
+        };
+        let is_left = !is_at_rest && outcome.ending == Ending::Interrupted;
+        let patience = removal_patience(&outcome.ending);
+        let interrupt = self.interrupt.clone();
+        outcome.cleanup = store.map(|store| Cleanup { store, patience, interrupt, is_left });
+        outcome
+    }
+}
+
+impl Stage<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Stage::Given(_) => "run with nothing open",
+            Stage::Open(..) => "run with an open store",
+            Stage::Running(_) => "run whose shards run",
+            Stage::Unbegun(_) => "run that has not begun",
+            Stage::Over(_) => "run that is over",
+        }
+    }
+}
+
+impl Shards for RealRun<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        if let Stage::Running(threads) = &mut self.stage {
+            return Ok(threads.sight(phase));
+        }
+        let is_unbegun = matches!(self.stage, Stage::Unbegun(_));
+        Ok(Sight {
+            now: monotonic_now(),
+            // Each order is carried out before it is looked again.
+            is_done: true,
+            is_interrupted: self.interrupt.is_set() || (is_unbegun && self.refusal.is_none()),
+            failure: self.refusal.as_ref().map(ToString::to_string),
+            ..Sight::default()
+        })
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        milestones::order(&order);
+        match (order, &mut self.stage) {
+            (Order::Report { ending, window }, stage) => {
+                let stage = std::mem::replace(stage, Stage::Unbegun(None));
+                self.stage = Stage::Over(Box::new(self.report(stage, ending, window)));
+            }
+            (order, Stage::Running(threads)) => threads.obey(order),
+            (order, _) => self.refusal = self.advance(&order).err(),
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        match &mut self.stage {
+            Stage::Running(threads) => threads.pass_time(phase, until),
+            stage => unreachable!("a {} waits for nothing", stage.name()),
+        }
+        Ok(())
+    }
+}
+
+/// The store that a run asks for, unless it is interrupted meanwhile.
+fn open_store(
+    settings: &RunSettings,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<Store, StoreError> {
+    let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
+    match (settings.has_storage, &settings.objects) {
+        (false, _) => Store::nowhere(),
+        #[cfg(feature = "objects")]
+        (true, Some((url, options))) => {
+            let bytes = settings.store.capacity_bytes;
+            Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
+                observer.awaits_store(url, waited);
+                !interrupt.is_set()
+            })
+        }
+        // Without the feature such a place is refused with the other settings.
+        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
+            observer.giving_space(done_bytes, all_bytes);
+            !interrupt.is_set()
+        }),
+    }
+}

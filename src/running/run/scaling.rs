@@ -1,0 +1,222 @@
+//! The autoscaler's ears and hands: the shards' seconds added up for it, its decisions carried out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::Histogram;
+use ringfall_workloads::autoscale::{
+    Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
+};
+use serde::{Deserialize, Serialize};
+
+use super::over_ranks::OverRanks;
+use super::timeline::Timeline;
+use super::{RunSettings, Start};
+use crate::driver::Interval;
+
+/// Latencies as the engine keeps them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LatencySet(#[serde(with = "crate::group::sent")] pub Histogram);
+
+impl Latencies for LatencySet {
+    fn add(&mut self, other: &Self) {
+        self.0.merge(&other.0);
+    }
+
+    fn count(&self) -> u64 {
+        self.0.count()
+    }
+
+    fn quantile_ns(&self, q: f64) -> Option<u64> {
+        self.0.quantile_ns(q)
+    }
+}
+
+/// An autoscaler at work.
+pub(super) struct Scaling {
+    seconds: Seconds,
+    decider: Decider,
+    /// Users of this process in each second observed.
+    users: Vec<u32>,
+}
+
+/// Who decides.
+enum Decider {
+    /// This process, for itself.
+    Alone(Box<Judge>),
+    /// Rank 0, for all ranks.
+    Group(Box<OverRanks>),
+}
+
+/// An autoscaler, and what ends it early.
+pub(super) struct Judge {
+    pub(super) autoscaler: Autoscaler<LatencySet>,
+    /// Requests that may still end before the run does.
+    requests_left: u64,
+}
+
+impl Judge {
+    /// That may see so many requests end.
+    pub(super) fn new(autoscaler: Autoscaler<LatencySet>, requests_max: Option<u64>) -> Judge {
+        Judge { autoscaler, requests_left: requests_max.unwrap_or(u64::MAX) }
+    }
+
+    /// Counts a second's requests, and observes it unless it is one that does not count.
+    pub(super) fn observe(&mut self, sample: &Sample<LatencySet>, counts: bool) -> Decision {
+        let decision = match counts {
+            true => self.autoscaler.observe(sample),
+            false => Decision::Hold,
+        };
+        let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
+        self.requests_left = self.requests_left.saturating_sub(ended);
+        if self.requests_left == 0 { Decision::Stop } else { decision }
+    }
+}
+
+impl Scaling {
+    /// Creates the scaling that the settings ask for; none when the number of users is fixed.
+    pub(super) fn of(settings: &RunSettings) -> Option<Scaling> {
+        let bounds = settings.autoscale?;
+        let requests_max = settings.autoscale_requests_max;
+        let decider = match &settings.start {
+            Start::Together(group) => {
+                let group = Arc::clone(group);
+                Decider::Group(Box::new(OverRanks::new(group, bounds, requests_max)))
+            }
+            Start::WhenReady | Start::AtUnix(_) => {
+                Decider::Alone(Box::new(Judge::new(Autoscaler::new(bounds), requests_max)))
+            }
+        };
+        let seconds = Seconds::of(usize::from(settings.shards));
+        Some(Scaling { seconds, decider, users: Vec::new() })
+    }
+
+    /// A shard reported: how many seconds are over, its requests' seconds, and how many requests
+    /// wait to be served.
+    pub(super) fn add(
+        &mut self,
+        shard: usize,
+        seconds: u64,
+        intervals: Vec<Interval>,
+        queued: u64,
+    ) {
+        self.seconds.add(shard, seconds, intervals, queued);
+    }
+
+    /// Observes the seconds that all shards have reported, so long into the window; the last
+    /// decision that is not to hold.
+    pub(super) fn decide(&mut self, timeline: &Timeline, elapsed: Nanos) -> Decision {
+        match &mut self.decider {
+            Decider::Alone(judge) => {
+                let mut decision = Decision::Hold;
+                while decision == Decision::Hold
+                    && let Some((_, sample)) = self.seconds.next(timeline)
+                {
+                    self.users.push(judge.autoscaler.users());
+                    decision = judge.observe(&sample, true);
+                }
+                decision
+            }
+            Decider::Group(ranks) => {
+                while let Some((index, sample)) = self.seconds.next(timeline) {
+                    self.users.push(ranks.users());
+                    ranks.add(index, sample);
+                }
+                ranks.decide(elapsed / SECOND)
+            }
+        }
+    }
+
+    /// Autoscaler's conclusion, where this process decided, and the users of each second.
+    pub(super) fn conclude(&self) -> (Option<Conclusion>, Vec<u32>) {
+        let conclusion = match &self.decider {
+            Decider::Alone(judge) => Some(judge.autoscaler.conclude()),
+            Decider::Group(ranks) => ranks.conclude(),
+        };
+        (conclusion, self.users.clone())
+    }
+}
+
+/// The shards' seconds, until they are taken.
+struct Seconds {
+    /// By second of the window; removed once taken.
+    requests: BTreeMap<u64, Requests>,
+    /// Seconds that each shard has reported.
+    reported: Vec<u64>,
+    /// Requests that waited to be served when each shard reported last.
+    queued: Vec<u64>,
+    /// Seconds taken.
+    taken: u64,
+}
+
+#[derive(Default)]
+struct Requests {
+    classes: [LatencySet; 3],
+    tokens: u64,
+    time: TimeShares,
+}
+
+impl Seconds {
+    fn of(shards: usize) -> Seconds {
+        Seconds {
+            requests: BTreeMap::new(),
+            reported: vec![0; shards],
+            queued: vec![0; shards],
+            taken: 0,
+        }
+    }
+
+    fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>, queued: u64) {
+        self.queued[shard] = queued;
+        self.reported[shard] = self.reported[shard].max(seconds);
+        for interval in intervals {
+            let sum = self.requests.entry(interval.index).or_default();
+            for (sum, one) in sum.classes.iter_mut().zip(&interval.classes) {
+                sum.0.merge(one);
+            }
+            sum.tokens += interval.tokens;
+            sum.time.add(&interval.time);
+        }
+    }
+
+    /// The next second that all shards have reported.
+    fn next(&mut self, timeline: &Timeline) -> Option<(u64, Sample<LatencySet>)> {
+        let index = self.taken;
+        if index >= self.reported.iter().copied().min().unwrap_or(0) {
+            return None;
+        }
+        let sample = self.sample(index, timeline);
+        self.requests.remove(&index);
+        self.taken += 1;
+        Some((index, sample))
+    }
+
+    fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
+        let mut sample: Sample<LatencySet> =
+            Sample { length_ns: SECOND.as_ns(), ..Sample::default() };
+        sample.requests_queued = self.queued.iter().sum();
+        if let Some(second) = timeline.seconds().get(index as usize) {
+            let storage = &second.tiers[Tier::Storage.index()];
+            sample.storage_bytes = storage.iter().map(|direction| direction.bytes).sum();
+            sample.tier_bytes = second.tiers.iter().flatten().map(|d| d.bytes).sum();
+            for (set, direction) in [&mut sample.read, &mut sample.write].into_iter().zip(storage) {
+                if let Some(latency) = direction.latency() {
+                    set.0.merge(latency);
+                }
+            }
+            sample.storage_waits_ns = second.storage_waits_ns;
+            let sets = [&mut sample.read_device, &mut sample.write_device];
+            for (set, device) in sets.into_iter().zip(&second.storage_device) {
+                device.iter().for_each(|device| set.0.merge(device));
+            }
+        }
+        if let Some(requests) = self.requests.get(&index) {
+            sample.classes = requests.classes.clone();
+            sample.tokens = requests.tokens;
+            sample.time = requests.time;
+        }
+        sample
+    }
+}

@@ -1,0 +1,169 @@
+//! A shard that ends while the others go on.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use ringfall_core::clock::SECOND;
+use ringfall_core::drive::{Durability, Preallocate};
+use ringfall_core::facts::ShardFacts;
+use ringfall_core::key::ShardId;
+use ringfall_core::units::MIB;
+use ringfall_engine::engine::Engine;
+use ringfall_engine::load::LoadError;
+use ringfall_workloads::config::{Arrival, GenerationMode, Persona, WorkloadConfig};
+use ringfall_workloads::source::Source;
+
+use super::*;
+use crate::run::conduct::{Shards, conduct_to_the_end};
+use crate::run::seeds;
+use crate::store::StoreRequest;
+
+struct Nobody;
+
+impl Observer for Nobody {
+    fn giving_space(&mut self, _: u64, _: u64) {}
+    fn awaits_store(&mut self, _: &ringfall_config::object_store::ObjectUrl, _: Duration) {}
+
+    fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
+        Ok(())
+    }
+    fn gpu_direct(&mut self, _: Result<(), String>) {}
+    fn opened(&mut self, _: &Store, _: &[ShardFacts]) {}
+    fn window_began(&mut self) {}
+    fn window_ended(&mut self) {}
+    fn kept(&mut self, _: RunOutcome) {}
+    fn progress(&mut self, _: &Progress<'_>) {}
+}
+
+/// Shards of which the second ends by itself, once requests have been measured.
+struct Dying<'a> {
+    threads: Option<Threads<'a>>,
+    is_dead: bool,
+    /// Merged results, once all threads have reported.
+    ended: Option<Ended>,
+}
+
+impl Shards for Dying<'_> {
+    type Broken = Infallible;
+
+    fn sight(&mut self, phase: Phase) -> Result<Sight, Infallible> {
+        let over = || Sight { is_done: true, ..Sight::default() };
+        Ok(self.threads.as_mut().map_or_else(over, |threads| threads.sight(phase)))
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Infallible> {
+        match order {
+            // They run already.
+            Order::Open | Order::Precondition | Order::Assemble => {}
+            Order::Report { ending, window } => {
+                let threads = self.threads.take().expect("they report once");
+                self.ended = Some(threads.outcome(ending, window));
+            }
+            order => self.threads.as_mut().expect("they run").obey(order),
+        }
+        Ok(())
+    }
+
+    fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
+        let threads = self.threads.as_mut().expect("they run");
+        if threads.shards.iter().all(|shard| shard.status.completed > 0) && !self.is_dead {
+            threads.fleet.end_one(1);
+            self.is_dead = true;
+        }
+        threads.pass_time(phase, until);
+        Ok(())
+    }
+}
+
+fn settings(directory: &std::path::Path) -> RunSettings {
+    RunSettings {
+        engine: Engine::builder().durability(Durability::None).requests_max(Some(8)),
+        store: StoreRequest {
+            places: vec![directory.to_owned()],
+            capacity_bytes: 64 * MIB,
+            shards: 2,
+            preallocate: Preallocate::Reserve,
+            ..StoreRequest::default()
+        },
+        shards: 2,
+        queue_depth: 4,
+        io_buffer_bytes: 8 * MIB,
+        seed: 5,
+        duration: 300 * SECOND,
+        ..RunSettings::default()
+    }
+}
+
+/// Users who read and write all the time, their store, and the threads that serve them.
+fn launched(settings: &RunSettings, interrupt: &Interrupt) -> (Store, Fleet, Arc<EngineShared>) {
+    let persona =
+        Persona { context_tokens: [8, 16], generation_tokens: [1, 9], think_time_s: [0.01, 0.02] };
+    let config = Arc::new(WorkloadConfig {
+        num_users: 8,
+        personas: vec![persona],
+        arrival: Arrival::Closed,
+        generation_mode: GenerationMode::None,
+        prefix_caching: false,
+        ..WorkloadConfig::default()
+    });
+    let store = Store::open(&settings.store, &mut |_, _| true).unwrap();
+    let rows = vec![None; 2];
+    let seeds = seeds(settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
+    let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
+    let (fleet, _facts) = Fleet::start(seeds, interrupt).unwrap();
+    (store, fleet, shared)
+}
+
+#[test]
+fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
+    let name = format!("ringfall-dying-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let settings = settings(&directory);
+    let interrupt = Interrupt::install().unwrap();
+    let (store, fleet, shared) = launched(&settings, &interrupt);
+    let fleet = (fleet, shared);
+    let mut observer = Nobody;
+    let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
+    let mut shards = Dying { threads: Some(threads), is_dead: false, ended: None };
+    conduct_to_the_end(settings.phase_plan(), &mut shards);
+    let Ended { outcome, store, .. } = shards.ended.expect("the last order is to report");
+    store.remove().unwrap();
+    let _already_gone = std::fs::remove_dir_all(&directory);
+    let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };
+    for part in ["shard 1 ended early", "the figures of shard 1 are missing"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert!(outcome.totals.requests.completed() > 0 && outcome.metrics.io_write.bytes > 0);
+    assert!(outcome.window.1 - outcome.window.0 < 100 * SECOND);
+    assert!(outcome.timeline.seconds().iter().any(|second| second.requests.completed > 0));
+}
+
+#[test]
+fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
+    let name = format!("ringfall-losing-{}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let mut settings = settings(&directory);
+    settings.store.places = vec![directory.join("a"), directory.join("b")];
+    settings.outlives_drives = true;
+    let interrupt = Interrupt::install().unwrap();
+    let (store, fleet, shared) = launched(&settings, &interrupt);
+    let fleet = (fleet, Arc::clone(&shared));
+    let mut observer = Nobody;
+    let mut threads =
+        Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
+    let tick = |errors| {
+        let status = ShardStatus { errors, ..ShardStatus::default() };
+        Notice::Tick(ShardId(0), status, Vec::new(), Vec::new())
+    };
+    assert!(shared.budgets.lose_drive(DriveId::at(1)));
+    threads.take(tick(1_300));
+    threads.check_drives();
+    // These were said before the shard knew of the loss.
+    assert_eq!(threads.sight(Phase::Measure).errors, 0);
+    // And these are of the drive that is left.
+    threads.take(tick(999));
+    assert_eq!(threads.sight(Phase::Measure).errors, 999);
+    let Ended { store, .. } = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
+    store.remove().unwrap();
+    let _already_gone = std::fs::remove_dir_all(&directory);
+}

@@ -1,0 +1,202 @@
+//! A device's limits as a drive for `ringfall simulate`.
+
+use std::fmt::Write as _;
+
+use ringfall_core::units::gib;
+
+use ringfall_config::compact_utc;
+use ringfall_host::escape::yaml;
+use ringfall_model::facts::{Limit, Measured, Roofline};
+
+/// From this much more than what taking turns would give on, reads and writes are taken not to
+/// share a limit.
+const DUPLEX_GAIN: f64 = 1.15;
+
+/// The drive in the form of `config/devices/`.
+///
+/// # Errors
+/// A direction was not measured: which.
+pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
+    let limit = |percent: u32, name: &str| {
+        let found = roofline.limits.iter().find(|limit| limit.read_percent == percent);
+        found.ok_or_else(|| format!("{name} were not measured: leave out --read-percent"))
+    };
+    let (read, write) = (limit(100, "reads")?, limit(0, "writes")?);
+    let device = roofline.machine.device.as_ref();
+    let name = device.map_or("store", |device| device.model.as_deref().unwrap_or(&device.name));
+    let mut text = format!(
+        "# Written by `ringfall saturate`.\nname: {}\nsource: >-\n  Measured by ringfall {} on \
+         {:.2} GiB with {} threads, {}.\n",
+        yaml(name),
+        roofline.version,
+        gib(roofline.range_bytes),
+        roofline.threads,
+        // Never before 1970.
+        compact_utc(roofline.unix_s.max(0.0) as u64)
+    );
+    if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
+        let _infallible = writeln!(
+            text,
+            "doubt: >-\n  The speed of this drive varied while it was measured: a probe had {:.1} \
+             MB/s, which\n  later measurements did not, so don't expect much of predictions from \
+             these numbers.",
+            fastest.bytes_per_s / 1e6
+        );
+    }
+    let mut direction = |name: &str, limit: &Limit| {
+        let best = &limit.bandwidth.best;
+        let (median_us, p99_us) = latency_us(limit);
+        let iops_from = match limit.iops {
+            Some(_) => "",
+            None => "  # iops: not measured, 4 KiB blocks at full bandwidth",
+        };
+        let _infallible = writeln!(
+            text,
+            "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1}, \
+             latency_p99_us: {p99_us:.1}}}{iops_from}",
+            best.bytes_per_s / 1e6,
+            iops(limit).max(1.0),
+        );
+    };
+    direction("read", read);
+    direction("write", write);
+    let (is_duplex, penalty) = mixed(roofline, read, write);
+    let burst_ms = burst_ms(read);
+    let _infallible = write!(
+        text,
+        "duplex: {is_duplex}             # whether reads and writes have limits of their own\n\
+         mixed_penalty: {penalty:.3}     # from a mix measured with --read-percent 100,0,50\n\
+         burst_ms: {burst_ms:.0}              # how far apart the bursts begin that it works \
+         in; 0: evenly\n\
+         flush_us: 0              # not measured\n\
+         parallel_ios: 0          # as many as are asked for\n"
+    );
+    Ok(text)
+}
+
+/// Most I/Os a second: what was found, or what 4 KiB blocks at full bandwidth would be, which no
+/// device exceeds.
+fn iops(limit: &Limit) -> f64 {
+    limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
+}
+
+/// Latency of an I/O besides the time that it occupies the drive, median and 99th percentile, as
+/// left over at the smallest depth that was tried. The tail is no longer than the mean allows: a
+/// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
+fn latency_us(limit: &Limit) -> (f64, f64) {
+    let probes = limit.bandwidth.probes.iter();
+    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
+    let Some(probe) = shallow.filter(|probe| probe.bytes_per_s > 0.0) else { return (0.0, 0.0) };
+    let occupied_us =
+        1e6 * (f64::from(probe.io_bytes) / limit.bandwidth.best.bytes_per_s).max(1.0 / iops(limit));
+    // In a full queue the others' turns are waited for too.
+    let depth = f64::from(probe.depth.max(1));
+    let waited_us = occupied_us * depth;
+    // Little's law.
+    let mean_us = depth * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6 - waited_us;
+    let median = (probe.latency_p50_us - waited_us).min(mean_us / MEAN_OF_MEDIAN).max(0.0);
+    let tail = (mean_us - MEAN_OF_MEDIAN * median) / MEAN_OF_TAIL;
+    let p99 = (probe.latency_p99_us - waited_us).min(median + tail);
+    (median, p99.max(median))
+}
+
+/// The mean of the model's latencies is so much of the median (half of them lie evenly between 0.8
+/// of it and itself) ...
+const MEAN_OF_MEDIAN: f64 = 0.95;
+/// ... and so much of what the 99th percentile is above it (the other half lie on a straight line
+/// through it).
+const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
+
+/// Interval between bursts, if the device works in such: then most I/Os at the smallest depth take
+/// much less than their share of the time, and some wait for the next burst.
+fn burst_ms(limit: &Limit) -> f64 {
+    let probes = limit.bandwidth.probes.iter();
+    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
+    let Some(probe) = shallow.filter(|probe| probe.bytes_per_s > 0.0) else { return 0.0 };
+    let mean_us = f64::from(probe.depth) * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6;
+    let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
+    let is_bursting = median_us < BURST_MEDIAN * mean_us && pause_us > BURST_PAUSE * mean_us;
+    match is_bursting {
+        // The rest of each period goes in the burst itself.
+        true => (pause_us / (1.0 - median_us / mean_us) / 1e3).round(),
+        false => 0.0,
+    }
+}
+
+/// A median below this share of the mean ...
+const BURST_MEDIAN: f64 = 0.6;
+/// ... and a 99th percentile above so many means are bursts.
+const BURST_PAUSE: f64 = 10.0;
+
+/// Whether the directions share a limit, and what turning round costs.
+fn mixed(roofline: &Roofline, read: &Limit, write: &Limit) -> (bool, f64) {
+    let mix = roofline.limits.iter().find(|limit| (1..100).contains(&limit.read_percent));
+    let Some(mix) = mix else { return (false, 0.0) };
+    let rate = |measured: &Measured| measured.bytes_per_s;
+    let reads = f64::from(mix.read_percent) / 100.0;
+    let turns =
+        1.0 / (reads / rate(&read.bandwidth.best) + (1.0 - reads) / rate(&write.bandwidth.best));
+    let measured = rate(&mix.bandwidth.best);
+    if measured > turns * DUPLEX_GAIN {
+        return (true, 0.0);
+    }
+    // A random mix turns round so often.
+    let share = 2.0 * reads * (1.0 - reads);
+    (false, ((turns / measured - 1.0) / share).clamp(0.0, 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::clock::{MICROSECOND, Nanos};
+
+    use super::*;
+    use ringfall_config::DeviceFile;
+    use ringfall_model::testing::roofline;
+
+    #[test]
+    fn what_was_measured_reads_back_as_a_drive() {
+        let mut found = roofline(4e9, 2e9);
+        found.limits[0].bandwidth.probes = vec![
+            Measured {
+                io_bytes: 1 << 20,
+                depth: 1,
+                // 418 µs at a time, of which 262 are the transfer.
+                bytes_per_s: (1 << 20) as f64 / 418e-6,
+                latency_p50_us: 400.0,
+                latency_p99_us: 490.0,
+                ..Measured::default()
+            },
+            Measured { io_bytes: 1 << 20, depth: 64, latency_p50_us: 9e4, ..Measured::default() },
+        ];
+        let text = device_yaml(&found).unwrap();
+        let file = DeviceFile::parse("d.yaml", &text).unwrap();
+        assert_eq!((file.model.read.bytes_per_s, file.model.write.bytes_per_s), (4e9, 2e9));
+        assert_eq!(file.model.read.latency / MICROSECOND, 137);
+        assert_eq!(file.model.read.latency_p99 / MICROSECOND, 227);
+        assert_eq!((file.model.burst_period, file.doubt), (Nanos::ZERO, None));
+        // A probe was faster than the best that held.
+        let mut doubtful = found.clone();
+        doubtful.limits[0].bandwidth.probes[1].bytes_per_s = 9e9;
+        let read_back = DeviceFile::parse("d.yaml", &device_yaml(&doubtful).unwrap()).unwrap();
+        assert_eq!(read_back.model.read.bytes_per_s, 4e9);
+        let doubt = read_back.doubt.unwrap();
+        assert!(doubt.contains("a probe had 9000.0 MB/s, which later"), "{doubt}");
+        // Bursts: the same rate as at any depth, and a few wait for the next one.
+        let mut bursts = found.clone();
+        let probe = &mut bursts.limits[0].bandwidth.probes[0];
+        (probe.bytes_per_s, probe.latency_p50_us, probe.latency_p99_us) = (4e9, 65.5, 75_000.0);
+        let model = DeviceFile::parse("d.yaml", &device_yaml(&bursts).unwrap()).unwrap().model;
+        assert_eq!((model.read.latency, model.read.latency_p99), (Nanos::ZERO, Nanos::ZERO));
+        assert_eq!(model.burst_period, Nanos::from_ms(100));
+        assert!(!file.model.is_duplex);
+        let mut mixed = roofline(4e9, 2e9);
+        mixed.limits.push(Limit { read_percent: 50, ..mixed.limits[0].clone() });
+        let both = device_yaml(&mixed).unwrap();
+        assert!(DeviceFile::parse("d.yaml", &both).unwrap().model.is_duplex);
+        mixed.limits[2].bandwidth.best.bytes_per_s = 2e9;
+        let slower = DeviceFile::parse("d.yaml", &device_yaml(&mixed).unwrap()).unwrap().model;
+        assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);
+        mixed.limits.remove(0);
+        assert!(device_yaml(&mixed).unwrap_err().contains("reads"));
+    }
+}

@@ -1,0 +1,309 @@
+//! Finding the device's limits with nothing but I/O: plain pinned threads, the engine's rings.
+//!
+//! This folder decides which load is tried when, for how long, and what the result is. It neither
+//! makes a load (`engine/load`) nor shows the answer.
+
+mod device_model;
+mod measure;
+mod object_limits;
+#[cfg(feature = "objects")]
+mod objects;
+mod ranks;
+mod roofline;
+mod search;
+mod time;
+mod together;
+mod vram;
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringfall_engine::device::DataFile;
+use ringfall_engine::load::LoadError;
+use ringfall_engine::ring::{Polling, check_polled_commands};
+
+use crate::group::Group;
+use crate::precondition::{PreconditionPlan, precondition};
+pub use device_model::device_yaml;
+use measure::{CONFIRM, PROBE};
+pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
+#[cfg(feature = "objects")]
+pub use objects::{ObjectSweep, ObjectSweepError, ObjectWatcher, sweep};
+use ranks::Prepared;
+use ringfall_config::Until;
+use ringfall_host::Machine;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::{
+    Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, steady,
+};
+pub use roofline::read_roofline;
+use search::{Bounds, Goal, Search, SearchStep};
+use time::{Budget, Share};
+pub use together::together;
+pub use vram::{
+    VramFound, VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits,
+    vram_measurements,
+};
+
+/// Settings of the search.
+#[derive(Clone, Debug)]
+pub struct SaturateSettings {
+    /// The first so many bytes are used.
+    pub range_bytes: u64,
+    /// Smallest and largest I/O, bytes.
+    pub io_bytes: (u32, u32),
+    /// Largest depth over all threads.
+    pub depth_max: u32,
+    /// Memory for buffers, bytes.
+    pub buffer_bytes_max: u64,
+    /// A thread for each, on that core.
+    pub cpus: Vec<Option<usize>>,
+    /// Submission and completion of I/Os: by system calls and interrupts, or by polling.
+    pub polling: Polling,
+    /// Directions and mixes: percent of the I/Os that read.
+    pub read_percents: Vec<u32>,
+    /// Whether I/Os a second are looked for too.
+    pub iops: bool,
+    /// Random seed of the offsets.
+    pub seed: u64,
+    /// Seconds that it may take, with writing the range; none: as long as it needs.
+    pub time_limit_s: Option<u32>,
+}
+
+/// Told what is being done.
+pub trait Watcher {
+    /// A load was measured.
+    fn measured(&mut self, read_percent: u32, measured: &Measured, confirmed: bool);
+    /// The range is being written.
+    fn preparing(&mut self, done_bytes: u64, of_bytes: u64);
+    /// A measurement goes on: nothing is new but the time.
+    fn waiting(&mut self) {}
+}
+
+/// Why no answer was found.
+#[derive(Debug, thiserror::Error)]
+pub enum SaturateError {
+    /// The load failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A signal.
+    #[error("interrupted before the limits were found; nothing was written")]
+    Interrupted,
+    /// Another rank ended early, or what it told can't be understood.
+    #[error("{0}; nothing was written")]
+    Ranks(String),
+}
+
+/// Finds the limits of the device below `file`, by NVMe commands where its namespace is open.
+///
+/// # Errors
+/// An I/O failed, or somebody interrupted.
+pub fn find(
+    file: &Arc<DataFile>,
+    settings: &SaturateSettings,
+    machine: Machine,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+) -> Result<Roofline, SaturateError> {
+    let bench =
+        Bench { file, settings, interrupt, range_bytes: settings.range_bytes, together: None };
+    search_all(bench, machine, watcher)
+}
+
+/// Finds the limits of the storage that several ranks share, each below a file of its own: all of
+/// them load it with the same point at the same time, and what they reach is added up. Rank 0
+/// searches, and has the answer; none on the others, which do as it says.
+///
+/// # Errors
+/// An I/O failed, somebody interrupted, or another rank ended early.
+pub fn find_together(
+    file: &Arc<DataFile>,
+    settings: &SaturateSettings,
+    machine: Machine,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+    group: &Group,
+) -> Result<Option<Roofline>, SaturateError> {
+    let together = Some(ranks::Together::new(group));
+    let mut bench =
+        Bench { file, settings, interrupt, range_bytes: settings.range_bytes, together };
+    if group.rank() == 0 {
+        return search_all(bench, machine, watcher).map(Some);
+    }
+    bench.serve(watcher)?;
+    Ok(None)
+}
+
+fn search_all(
+    mut bench: Bench<'_>,
+    machine: Machine,
+    watcher: &mut dyn Watcher,
+) -> Result<Roofline, SaturateError> {
+    let (file, settings) = (bench.file, bench.settings);
+    let began = Instant::now();
+    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64());
+    let limit = settings.time_limit_s.map(|seconds| Duration::from_secs(u64::from(seconds)));
+    let budget = Budget { began, limit };
+    bench.range_bytes = bench.prepare(&budget, watcher)?;
+    // Not before something is there to read: the kernel answers for what was never written.
+    file.probe_polling(settings.polling).map_err(LoadError::from)?;
+    if settings.polling == Polling::Completion {
+        file.check_polled_size(settings.io_bytes.1.into()).map_err(LoadError::from)?;
+    }
+    let prepared = bench.all_prepared()?;
+    let mut limits = Vec::new();
+    let mut searches_left = settings.read_percents.len() as u32 * if settings.iops { 2 } else { 1 };
+    let mut share = || {
+        let share = budget.share(Instant::now(), searches_left);
+        searches_left -= 1;
+        share
+    };
+    for &read_percent in &settings.read_percents {
+        let bandwidth = bench.search(Goal::Bandwidth, read_percent, share(), watcher)?;
+        let iops = match settings.iops {
+            true => Some(bench.search(Goal::Iops, read_percent, share(), watcher)?),
+            false => None,
+        };
+        limits.push(Limit { read_percent, bandwidth, iops });
+    }
+    bench.dismiss();
+    Ok(Roofline {
+        ringfall_roofline: ROOFLINE_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        unix_s,
+        warnings: machine.in_memory().into_iter().collect(),
+        machine,
+        range_bytes: prepared.iter().map(|one| one.range_bytes).sum(),
+        threads: prepared.iter().map(|one| one.threads).sum(),
+        polling: polling_name(settings.polling).to_owned(),
+        nvme_passthrough: file.command_target().is_some(),
+        steady_rule: steady::RULE.to_owned(),
+        seconds: began.elapsed().as_secs_f64(),
+        time_limit_s: settings.time_limit_s,
+        range_left_bytes: prepared.iter().map(|one| one.range_left_bytes).sum(),
+        limits,
+        together: Vec::new(),
+        drives: Vec::new(),
+        ranks: ranks_of(&prepared),
+    })
+}
+
+/// The ranks, where there are several.
+fn ranks_of(prepared: &[Prepared]) -> Vec<RankOfLimits> {
+    let several = prepared.iter().filter(|_| prepared.len() > 1);
+    several.map(|one| RankOfLimits { rank: one.rank, host: one.host.clone() }).collect()
+}
+
+fn polling_name(polling: Polling) -> &'static str {
+    match polling {
+        Polling::None => "none",
+        Polling::Submission => "submission",
+        Polling::Completion => "completion",
+    }
+}
+
+struct Bench<'a> {
+    file: &'a Arc<DataFile>,
+    settings: &'a SaturateSettings,
+    interrupt: &'a Interrupt,
+    /// Size of the range that was written and is used, bytes.
+    range_bytes: u64,
+    /// The other ranks, where there are some.
+    together: Option<ranks::Together<'a>>,
+}
+
+impl Bench<'_> {
+    /// Writes the whole range once: what was never written is not read from the device. Returns how
+    /// much of it there was time for, at least the largest I/O.
+    fn prepare(&self, budget: &Budget, watcher: &mut dyn Watcher) -> Result<u64, SaturateError> {
+        let plan = PreconditionPlan {
+            bytes: self.settings.range_bytes,
+            range_bytes: self.settings.range_bytes,
+            until: Until::Bytes,
+            cpus: self.settings.cpus.clone(),
+            seed: self.settings.seed,
+        };
+        if self.settings.polling == Polling::Completion && self.file.command_target().is_some() {
+            // Not only when all is written.
+            check_polled_commands().map_err(LoadError::from)?;
+        }
+        let (until, written) = (budget.writing_until(), Cell::new(0));
+        let range_bytes_min = u64::from(self.settings.io_bytes.1).min(plan.range_bytes);
+        let is_over = || {
+            let is_late = until.is_some_and(|until| Instant::now() >= until);
+            self.interrupt.is_set() || (is_late && written.get() >= range_bytes_min)
+        };
+        let report = precondition(self.file, &plan, &is_over, &mut |done, of| {
+            written.set(done);
+            watcher.preparing(done, of);
+        })?;
+        if self.interrupt.is_set() {
+            return Err(SaturateError::Interrupted);
+        }
+        // Writes go in order and those in flight are waited for: so much from the start on is
+        // there.
+        Ok(if report.interrupted { report.bytes.min(plan.range_bytes) } else { plan.range_bytes })
+    }
+
+    fn search(
+        &self,
+        goal: Goal,
+        read_percent: u32,
+        share: Option<Share>,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Best, SaturateError> {
+        let bounds = Bounds {
+            io_bytes: self.settings.io_bytes,
+            depth_max: self.settings.depth_max.saturating_mul(self.ranks()),
+            in_flight_bytes_max: self.settings.buffer_bytes_max * u64::from(self.ranks()),
+            range_bytes: self.range_bytes,
+            threads: self.settings.cpus.len() as u32,
+        };
+        let value = |measured: &Measured| match goal {
+            Goal::Bandwidth => measured.bytes_per_s,
+            Goal::Iops => measured.iops,
+        };
+        let mut search = Search::new(goal, bounds);
+        let (mut probes, mut confirmed, mut settled) = (Vec::new(), Vec::new(), true);
+        loop {
+            let step = search.step();
+            let (point, pace, list) = match step {
+                SearchStep::Probe(point) => (point, &PROBE, &mut probes),
+                SearchStep::Confirm(point) => (point, &CONFIRM, &mut confirmed),
+                SearchStep::Done => break,
+            };
+            let allows = |share: Share| share.allows(step, Instant::now(), pace.shortest());
+            // Without a first load there is no answer: it is measured however late it is.
+            if search.has_begun() && !share.is_none_or(allows) {
+                settled = false;
+                search.cut();
+                continue;
+            }
+            let until = share.map(|share| share.until);
+            let load = self.plan(point, read_percent);
+            let (measured, is_whole) = match &self.together {
+                None => self.measure_alone(&load, pace, until, watcher)?,
+                Some(together) => {
+                    let is_confirmed = matches!(step, SearchStep::Confirm(_));
+                    self.measure_together(together, &load, is_confirmed, until, watcher)?
+                }
+            };
+            settled &= is_whole;
+            watcher.measured(read_percent, &measured, matches!(step, SearchStep::Confirm(_)));
+            search.observe(value(&measured));
+            list.push(measured);
+        }
+        // Where there was no time to measure the best for longer, its probe is what is known.
+        let known = if confirmed.is_empty() { &probes } else { &confirmed };
+        let best = known.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
+        let best = best.cloned().unwrap_or_default();
+        let knee = search.knee();
+        let at = |probe: &&Measured| {
+            knee.is_some_and(|knee| probe.io_bytes == knee.io_bytes && probe.depth == knee.depth)
+        };
+        // Where the climb saw nothing but what the best did not come to, the best is its knee.
+        let knee = confirmed.iter().chain(&probes).find(at).unwrap_or(&best).clone();
+        Ok(Best { best, knee, probes, settled })
+    }
+}

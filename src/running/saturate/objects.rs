@@ -1,0 +1,365 @@
+//! The limits of an object store: a sweep over sizes of objects and requests in flight, first PUT,
+//! then GET of what was put.
+//!
+//! One thread keeps so many requests in flight, makes the content of each object just before it is
+//! sent, and notes when answers come; the store's own threads do the rest. Objects have fresh
+//! content each, so a store that recognises duplicates has no use of it.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringfall_core::fill::{ContentName, fill};
+use ringfall_core::key::EntryKey;
+use ringfall_core::metrics::Histogram;
+
+use super::object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
+use crate::objects::{Bytes, ObjectError, Objects};
+use ringfall_host::CostSnapshot;
+use ringfall_host::interrupt::Interrupt;
+
+/// Which loads a search for an object store's limits tries, and for how long.
+#[derive(Clone, Debug)]
+pub struct ObjectSweep {
+    /// Sizes of objects, bytes; multiples of 4 KiB.
+    pub sizes: Vec<u64>,
+    /// Numbers of requests in flight to try, each in turn.
+    pub in_flight: Vec<u32>,
+    /// Duration of each point's measurement.
+    pub point: Duration,
+    /// Points whose objects in flight take more memory than this, bytes, are left out.
+    pub buffer_bytes_max: u64,
+    /// Bytes of objects of one size that are kept for reading.
+    pub range_bytes: u64,
+    /// Random seed of the content and of the order of reads.
+    pub seed: u64,
+}
+
+/// Told what is being done.
+pub trait ObjectWatcher {
+    /// A point is measured now.
+    fn measuring(&mut self, operation: &str, object_bytes: u64, in_flight: u32);
+    /// It has been.
+    fn measured(&mut self, point: &ObjectPoint);
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectSweepError {
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] ObjectError),
+    /// Objects are there already.
+    #[error(
+        "{url} is not empty (it holds {name}, for one): give a prefix that nothing uses, such as \
+         {url}/ringfall"
+    )]
+    NotEmpty {
+        /// The place.
+        url: String,
+        /// An object there.
+        name: String,
+    },
+    /// A signal.
+    #[error("interrupted before the limits were found; nothing was written")]
+    Interrupted,
+    /// The threads of the store are gone.
+    #[error("the threads that send requests ended early; please report this")]
+    Ended,
+}
+
+/// Ends a wait for answers in which none came, to look at signals.
+const LOOK: Duration = Duration::from_millis(100);
+/// Part of a point that is left out at its beginning, while requests in flight build up.
+const RAMP_SHARE: u32 = 5;
+
+/// Sweeps, and removes what it wrote, also when it fails.
+///
+/// # Errors
+/// [`ObjectSweepError`].
+pub fn sweep(
+    objects: &Objects,
+    plan: &ObjectSweep,
+    interrupt: &Interrupt,
+    watcher: &mut dyn ObjectWatcher,
+) -> Result<ObjectLimits, ObjectSweepError> {
+    if let Some((name, _)) = objects.list(1)?.pop() {
+        return Err(ObjectSweepError::NotEmpty { url: objects.url().to_string(), name });
+    }
+    let (began, unix_s) = (Instant::now(), unix_s());
+    let mut points = Vec::new();
+    let mut left_out = Vec::new();
+    for (index, &object_bytes) in plan.sizes.iter().enumerate() {
+        let mut bench = Bench::new(objects, plan, interrupt, object_bytes, index as u64);
+        let measured = bench.measure_all(watcher, &mut points, &mut left_out);
+        let removed = bench.remove_all();
+        measured?;
+        removed?;
+    }
+    Ok(ObjectLimits {
+        ringfall_object_limits: OBJECT_LIMITS_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        unix_s,
+        place: objects.url().to_string(),
+        seconds: began.elapsed().as_secs_f64(),
+        points,
+        left_out,
+        counts: objects.counts(),
+    })
+}
+
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64())
+}
+
+/// PUT or GET.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Put,
+    Get,
+}
+
+impl Verb {
+    const fn name(self) -> &'static str {
+        match self {
+            Verb::Put => "PUT",
+            Verb::Get => "GET",
+        }
+    }
+}
+
+/// An answer: its buffer, when its request was sent, and what came of it.
+struct Answer {
+    buffer: Option<Vec<u8>>,
+    sent: Instant,
+    outcome: Result<(), ObjectError>,
+}
+
+/// Latencies and requests in the measurement of one point.
+#[derive(Default)]
+struct Window {
+    latency: Histogram,
+    requests: u64,
+}
+
+/// Objects of one size.
+struct Bench<'a> {
+    objects: &'a Objects,
+    plan: &'a ObjectSweep,
+    interrupt: &'a Interrupt,
+    object_bytes: u64,
+    /// Number of the size: names its objects.
+    group: u64,
+    /// Most objects that are kept.
+    kept_max: u64,
+    /// Objects that were put, from 0 on.
+    put: u64,
+    /// Objects whose PUT was begun, in all.
+    begun: u64,
+    /// State of the generator of reads.
+    random: u64,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(
+        objects: &'a Objects,
+        plan: &'a ObjectSweep,
+        interrupt: &'a Interrupt,
+        object_bytes: u64,
+        group: u64,
+    ) -> Bench<'a> {
+        let kept_max = (plan.range_bytes / object_bytes).max(1);
+        let random = plan.seed ^ group << 32 ^ 0x9E37_79B9_7F4A_7C15;
+        let (put, begun, buffers) = (0, 0, Vec::new());
+        Bench {
+            objects,
+            plan,
+            interrupt,
+            object_bytes,
+            group,
+            kept_max,
+            put,
+            begun,
+            random,
+            buffers,
+        }
+    }
+
+    fn measure_all(
+        &mut self,
+        watcher: &mut dyn ObjectWatcher,
+        points: &mut Vec<ObjectPoint>,
+        left_out: &mut Vec<String>,
+    ) -> Result<(), ObjectSweepError> {
+        let depths: Vec<u32> = self.plan.in_flight.clone();
+        for verb in [Verb::Put, Verb::Get] {
+            for &in_flight in &depths {
+                let bytes = self.object_bytes * u64::from(in_flight);
+                if bytes > self.plan.buffer_bytes_max {
+                    left_out.push(format!(
+                        "{} of {} bytes, {in_flight} in flight: {bytes} bytes of memory, \
+                         --io-buffer-mb allows {}",
+                        verb.name(),
+                        self.object_bytes,
+                        self.plan.buffer_bytes_max
+                    ));
+                    continue;
+                }
+                watcher.measuring(verb.name(), self.object_bytes, in_flight);
+                let point = self.measure(verb, in_flight)?;
+                watcher.measured(&point);
+                points.push(point);
+            }
+        }
+        Ok(())
+    }
+
+    /// One point. All requests that it began are answered when it returns.
+    fn measure(&mut self, verb: Verb, in_flight: u32) -> Result<ObjectPoint, ObjectSweepError> {
+        let (tell, told) = sync_channel(in_flight as usize);
+        let began = Instant::now();
+        let ramp = self.plan.point / RAMP_SHARE;
+        let (open, close) = (began + ramp, began + ramp + self.plan.point);
+        let mut window = Window::default();
+        let (mut flying, mut failed, mut cost) = (0, None, None);
+        let retries = self.objects.counts().retries.total();
+        let mut last = open;
+        loop {
+            let now = Instant::now();
+            if now >= open && cost.is_none() {
+                cost = CostSnapshot::now();
+            }
+            // However slow the store, one answer is waited for.
+            let is_over = now >= close && window.requests > 0;
+            let goes_on = failed.is_none() && !self.interrupt.is_set() && !is_over;
+            while goes_on && flying < in_flight {
+                self.start(verb, &tell);
+                flying += 1;
+            }
+            if flying == 0 {
+                break;
+            }
+            let Some(answer) = next(&told)? else { continue };
+            flying -= 1;
+            let at = Instant::now();
+            match answer.outcome {
+                Ok(()) if at >= open && (at <= close || window.requests == 0) => {
+                    window.requests += 1;
+                    window.latency.record(at.duration_since(answer.sent).as_nanos() as u64);
+                    last = at;
+                }
+                Ok(()) => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            self.buffers.extend(answer.buffer);
+        }
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if self.interrupt.is_set() {
+            return Err(ObjectSweepError::Interrupted);
+        }
+        let seconds = last.max(close).duration_since(open).as_secs_f64();
+        let cost = cost.zip(CostSnapshot::now()).map(|(before, after)| before.until(&after));
+        let bytes = window.requests * self.object_bytes;
+        let us = |quantile| window.latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
+        Ok(ObjectPoint {
+            operation: verb.name().to_owned(),
+            object_bytes: self.object_bytes,
+            in_flight,
+            seconds,
+            requests: window.requests,
+            bytes_per_s: bytes as f64 / seconds,
+            requests_per_s: window.requests as f64 / seconds,
+            latency_p50_us: us(0.5),
+            latency_p99_us: us(0.99),
+            cpu_s_per_gib: cost.and_then(|cost| cost.cpu_s_per_gib(bytes)),
+            retries: self.objects.counts().retries.total() - retries,
+        })
+    }
+
+    fn name(&self, object: u64) -> String {
+        format!("{:03}/{object:08}", self.group)
+    }
+
+    fn start(&mut self, verb: Verb, tell: &SyncSender<Answer>) {
+        let bytes = self.object_bytes as usize;
+        let mut buffer = self.buffers.pop().unwrap_or_else(|| vec![0; bytes]);
+        let tell = tell.clone();
+        // The channel has a place for each request in flight; who listens waits for all of them.
+        let answer = move |answer| drop(tell.try_send(answer));
+        match verb {
+            Verb::Put => {
+                let object = self.begun % self.kept_max;
+                let version = (self.begun / self.kept_max) as u32;
+                let key = EntryKey(u128::from(self.group) << 64 | u128::from(object));
+                fill(&mut buffer, &ContentName { seed: self.plan.seed, key, version }, 0);
+                self.begun += 1;
+                self.put = self.put.max(object + 1);
+                let (content, sent) = (Bytes::from(buffer), Instant::now());
+                let kept = content.clone();
+                self.objects.start_put(&self.name(object), content, move |outcome| {
+                    // Where a connection that failed still holds it, a new one is made.
+                    let buffer = kept.is_unique().then(|| Vec::from(kept));
+                    answer(Answer { buffer, sent, outcome });
+                });
+            }
+            Verb::Get => {
+                let object = self.next_random() % self.put;
+                let sent = Instant::now();
+                self.objects.start_get(
+                    &self.name(object),
+                    0,
+                    bytes,
+                    buffer,
+                    move |buffer, outcome| {
+                        answer(Answer { buffer: Some(buffer), sent, outcome });
+                    },
+                );
+            }
+        }
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// Removes all objects of this size; the first error, after all have been tried.
+    fn remove_all(&mut self) -> Result<(), ObjectSweepError> {
+        let in_flight = self.objects.options().concurrency as usize;
+        let (tell, told) = sync_channel(in_flight);
+        let mut left: VecDeque<u64> = (0..self.put).collect();
+        let (mut flying, mut failed) = (0, None);
+        while flying > 0 || !left.is_empty() {
+            while flying < in_flight
+                && let Some(object) = left.pop_front()
+            {
+                let tell = tell.clone();
+                self.objects.start_remove(&self.name(object), move |outcome| {
+                    let sent = Instant::now();
+                    drop(tell.try_send(Answer { buffer: None, sent, outcome }));
+                });
+                flying += 1;
+            }
+            let Some(answer) = next(&told)? else { continue };
+            flying -= 1;
+            failed = failed.or(answer.outcome.err());
+        }
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+/// The next answer; none where none came for a while.
+fn next(told: &Receiver<Answer>) -> Result<Option<Answer>, ObjectSweepError> {
+    match told.recv_timeout(LOOK) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(ObjectSweepError::Ended),
+    }
+}

@@ -1,0 +1,57 @@
+//! The file that holds a device's limits, against which later runs are held.
+
+use std::path::Path;
+
+use ringfall_config::InputError;
+use ringfall_model::facts::{ROOFLINE_VERSION, Roofline};
+
+/// Largest file read as one.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a file of limits that `ringfall saturate` wrote.
+///
+/// # Errors
+/// It can't be read, or is something else.
+pub fn read_roofline(path: &Path) -> Result<Roofline, InputError> {
+    let wrong = |what: String| InputError::new(format!("--roofline {}: {what}", path.display()));
+    let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+        return Err(wrong("it is not a file written by `ringfall saturate --output`".to_owned()));
+    }
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let roofline: Roofline = serde_json::from_slice(&text).map_err(|error| {
+        wrong(format!("it is not a file written by `ringfall saturate --output`: {error}"))
+    })?;
+    if roofline.ringfall_roofline != ROOFLINE_VERSION {
+        return Err(wrong(format!(
+            "its layout is {}, this version reads {ROOFLINE_VERSION}",
+            roofline.ringfall_roofline
+        )));
+    }
+    roofline.check().map_err(wrong)?;
+    Ok(roofline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfall_model::testing::roofline;
+
+    #[test]
+    fn what_is_no_roofline_is_named() {
+        let directory = std::env::temp_dir();
+        let path = directory.join(format!("ringfall-roofline-{}.json", std::process::id()));
+        for text in ["", "{}", "[1]", "{\"ringfall_roofline\":1}"] {
+            std::fs::write(&path, text).unwrap();
+            let error = read_roofline(&path).unwrap_err().to_string();
+            assert!(error.contains("saturate") && error.contains("ringfall-roofline"), "{error}");
+        }
+        let later = Roofline { ringfall_roofline: 9, ..roofline(1.0, 1.0) };
+        std::fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
+        assert!(read_roofline(&path).unwrap_err().to_string().contains("layout is 9"));
+        std::fs::write(&path, serde_json::to_vec(&roofline(1.0, 1.0)).unwrap()).unwrap();
+        assert_eq!(read_roofline(&path).unwrap(), roofline(1.0, 1.0));
+        std::fs::remove_file(&path).unwrap();
+        assert!(read_roofline(&directory).is_err());
+    }
+}

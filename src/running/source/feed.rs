@@ -1,0 +1,110 @@
+//! The thread that reads a trace and gives each shard its rows, a bounded number ahead.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flume::{Receiver, Sender};
+use ringfall_workloads::source::{SourceRequest, Stream};
+
+use super::OpenTrace;
+use ringfall_model::facts::FeedFigures;
+
+/// Rows on the way to one shard.
+pub const ROWS_AHEAD: usize = 1_024;
+
+/// A running reader. Its thread ends by itself when the shards no longer listen.
+pub struct Feed {
+    figures: Arc<Mutex<FeedFigures>>,
+}
+
+impl Feed {
+    /// Starts reading; the receivers are the shards', in order.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(
+        trace: OpenTrace,
+        shards: u16,
+    ) -> std::io::Result<(Feed, Vec<Receiver<SourceRequest>>)> {
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..shards).map(|_| flume::bounded(ROWS_AHEAD)).unzip();
+        let rows = RowReader::new(trace);
+        let figures = Arc::clone(&rows.figures);
+        std::thread::Builder::new()
+            .name("ringfall-trace".to_owned())
+            .spawn(move || read(rows, &senders))?;
+        Ok((Feed { figures }, receivers))
+    }
+
+    /// Figures of the reading so far.
+    #[must_use]
+    pub fn figures(&self) -> FeedFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn read(mut rows: RowReader, senders: &[Sender<SourceRequest>]) {
+    while let Some((shard, row)) = rows.next_row(senders.len()) {
+        if senders[shard].send(row).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads a trace row by row, and keeps the figures of it.
+pub struct RowReader {
+    first: Option<SourceRequest>,
+    stream: Stream,
+    operations: Option<u64>,
+    figures: Arc<Mutex<FeedFigures>>,
+}
+
+impl RowReader {
+    /// A reader at the beginning.
+    #[must_use]
+    pub fn new(trace: OpenTrace) -> RowReader {
+        let OpenTrace { first, stream, operations } = trace;
+        RowReader { first: Some(first), stream, operations, figures: Arc::default() }
+    }
+
+    /// Figures of the reading so far.
+    #[must_use]
+    pub fn figures(&self) -> FeedFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The next row and whose of the shards it is; `None` at the end, also when it broke off:
+    /// [`FeedFigures::failure`].
+    pub fn next_row(&mut self, shards: usize) -> Option<(usize, SourceRequest)> {
+        let next = match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.stream.next_request(),
+        };
+        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        figures.skipped = self.stream.skipped();
+        figures.disordered = self.stream.disordered_rows();
+        figures.cycles = self.stream.cycles();
+        match next {
+            Ok(Some(row)) => {
+                figures.rows += 1;
+                Some(((row.user % shards as u64) as usize, row))
+            }
+            Ok(None) => {
+                let expected = self.operations.map(|count| count * u64::from(figures.cycles));
+                if expected
+                    .is_some_and(|expected| self.stream.is_over() && expected != figures.rows)
+                {
+                    figures.failure = Some(
+                        "the trace changed while it was replayed: it does not have the operations \
+                         any more that it began with"
+                            .to_owned(),
+                    );
+                }
+                None
+            }
+            Err(error) => {
+                figures.failure = Some(format!("the rest of the trace could not be read: {error}"));
+                None
+            }
+        }
+    }
+}

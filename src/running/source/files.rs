@@ -1,0 +1,143 @@
+//! Files by name, directory or pattern; `.gz` and `.zst` read as what is inside.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use super::reading::Reading;
+use ringfall_host::open_to_read;
+
+/// Read at once: a trace is read beside a benchmark, in few and large steps.
+const READ_BYTES: usize = 1 << 18;
+/// Endings of a trace's files in a directory.
+const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
+
+/// Opens a file for reading, through its compression.
+///
+/// # Errors
+/// The system's error, in words.
+pub(super) fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
+    let file = open_to_read(path).map_err(|error| explain(&error))?;
+    let file = file.unbounded_when(reading.beside()).ended_when(reading.wish());
+    let metadata = file.metadata().map_err(|error| explain(&error))?;
+    if metadata.is_dir() {
+        return Err("it is a directory: give a file".to_owned());
+    }
+    // A pipe is fine (`<(…)` of a shell); a device may never end.
+    let kind = metadata.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err("it is a device: give a file or a pipe".to_owned());
+    }
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let reader: Box<dyn Read + Send> = match ending.to_ascii_lowercase().as_str() {
+        // Several members one after the other are one file, as `gzip -d` has it.
+        "gz" => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(file))),
+        "zst" | "zstd" => {
+            let decoder = zstd::stream::read::Decoder::new(file);
+            Box::new(decoder.map_err(|error| explain(&error))?)
+        }
+        _ => Box::new(file),
+    };
+    let watched = reading.watch(path.display().to_string(), reader);
+    Ok(Box::new(BufReader::with_capacity(READ_BYTES, watched)))
+}
+
+fn explain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file: check the path".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "you don't have permission to read it".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The files that a path stands for: itself, those of a directory, or those of a pattern; sorted
+/// by name.
+///
+/// # Errors
+/// There are none.
+pub(super) fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(|error| explain(&error))?;
+        let mut files = Vec::new();
+        for entry in entries {
+            let file = entry.map_err(|error| explain(&error))?.path();
+            if file.is_file() && is_trace(&file) {
+                files.push(file);
+            }
+        }
+        files.sort();
+        return match files.is_empty() {
+            true => Err("the directory has no .csv or .jsonl file (also .gz, .zst)".to_owned()),
+            false => Ok(files),
+        };
+    }
+    let text = path.to_string_lossy();
+    if path.exists() || !text.contains(['*', '?', '[']) {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let found = glob::glob(&text).map_err(|error| format!("not a pattern: {error}"))?;
+    let mut files = Vec::new();
+    for file in found {
+        let file = file.map_err(|error| error.to_string())?;
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    match files.is_empty() {
+        true => Err("no file matches the pattern".to_owned()),
+        false => Ok(files),
+    }
+}
+
+fn is_trace(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let bare = [".gz", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end));
+    let bare = bare.unwrap_or(&name);
+    TRACE_ENDINGS.iter().any(|ending| bare.ends_with(&format!(".{ending}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use super::*;
+
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("ringfall-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn compressed_files_read_as_what_is_inside() {
+        let directory = directory("compressed");
+        let open = |path: &Path| open(path, &Reading::new(|| false, false));
+        let text = b"one\ntwo\n".repeat(1_000);
+        let gz = directory.join("a.csv.gz");
+        let mut encoder = flate2::write::GzEncoder::new(
+            File::create(&gz).unwrap(),
+            flate2::Compression::default(),
+        );
+        encoder.write_all(&text).unwrap();
+        encoder.finish().unwrap();
+        let zst = directory.join("b.csv.zst");
+        std::fs::write(&zst, zstd::encode_all(&text[..], 3).unwrap()).unwrap();
+        std::fs::write(directory.join("notes.txt"), b"no trace").unwrap();
+        for path in [&gz, &zst] {
+            let mut read = Vec::new();
+            open(path).unwrap().read_to_end(&mut read).unwrap();
+            assert_eq!(read, text);
+        }
+        assert_eq!(expand(&directory).unwrap(), [gz.clone(), zst.clone()]);
+        assert_eq!(expand(&directory.join("*.gz")).unwrap(), std::slice::from_ref(&gz));
+        assert!(expand(&directory.join("*.nothing")).unwrap_err().contains("no file matches"));
+        // Cut in the middle: an error, not an early end.
+        std::fs::write(&zst, &std::fs::read(&zst).unwrap()[..20]).unwrap();
+        assert!(open(&zst).unwrap().read_to_end(&mut Vec::new()).is_err());
+        assert!(open(&directory).is_err());
+        assert!(open(Path::new("/dev/zero")).err().unwrap().contains("device"));
+        assert!(open(&directory.join("none.csv")).err().unwrap().contains("no such file"));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,256 @@
+//! Opening what requests come from: files, directories, patterns, compressed or not; datasets read
+//! before the run, traces read beside it by a thread of their own, so that no shard ever waits for
+//! a file. What must not live here: the formats (`workloads/source`).
+
+mod feed;
+mod files;
+mod reading;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ringfall_workloads::Source;
+use ringfall_workloads::source::tokenizer::Tokenizer;
+use ringfall_workloads::source::{
+    BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
+    Skipped, SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first,
+    read_sharegpt, read_validation,
+};
+
+pub use feed::{Feed, ROWS_AHEAD, RowReader};
+pub use reading::Reading;
+
+use ringfall_config::{Arrival, BURST_TRACE, InputError, Plan, TraceKind, Traffic};
+use ringfall_host::Room;
+use ringfall_model::facts::SourceFacts;
+
+/// Where a run's requests come from, ready to go.
+pub struct OpenSource {
+    /// Source that the shards' workloads draw from.
+    pub workload: Source,
+    /// The rows of a trace.
+    pub rows: Option<OpenTrace>,
+    /// Facts about the trace's or dataset's files, for the report.
+    pub facts: SourceFacts,
+}
+
+/// A trace whose first request has been read already: it is one.
+pub struct OpenTrace {
+    /// The first request of the trace, which has been read already.
+    pub first: SourceRequest,
+    /// The requests after the first, in order.
+    pub stream: Stream,
+    /// Operations that one pass over a logical trace has.
+    pub operations: Option<u64>,
+}
+
+/// Opens what the plan names.
+///
+/// # Errors
+/// The file can't be read or is not what it should be; which, where, and why.
+pub fn open(plan: &Plan, reading: &Reading) -> Result<OpenSource, InputError> {
+    match &plan.traffic {
+        Traffic::Drawn => Ok(OpenSource {
+            workload: Source::Synthetic,
+            rows: None,
+            facts: SourceFacts::default(),
+        }),
+        Traffic::ShareGpt { path, conversations_max, tokenizer } => {
+            open_dataset(plan, path, (*conversations_max, *tokenizer), reading)
+        }
+        Traffic::Trace { kind, path, speedup, cycles } => {
+            open_trace(plan, (*kind, path), (*speedup, *cycles), reading)
+        }
+    }
+}
+
+/// Reads a dataset's conversations, all of them.
+fn open_dataset(
+    plan: &Plan,
+    path: &Path,
+    (conversations_max, tokenizer): (u32, Tokenizer),
+    reading: &Reading,
+) -> Result<OpenSource, InputError> {
+    let limits = ShareGptLimits {
+        conversations_max,
+        tokenizer,
+        context_tokens_max: plan.workload.dataset_context_tokens_max,
+        generate_tokens_max: plan.workload.dataset_generate_tokens_max,
+        memory_bytes_max: memory_for_lists(),
+    };
+    let wrong = |what: String| wrong("--dataset-path", path, what);
+    let reader = files::open(path, reading).map_err(wrong)?;
+    let (dataset, skipped) =
+        read_sharegpt(reader, &limits).map_err(|error| wrong(error.to_string()))?;
+    let facts = SourceFacts {
+        files: vec![path.display().to_string()],
+        conversations: Some(u64::from(dataset.len())),
+        turns: Some(dataset.turns_in_all()),
+        skipped,
+        ..SourceFacts::default()
+    };
+    Ok(OpenSource { workload: Source::Dataset(Arc::new(dataset)), rows: None, facts })
+}
+
+/// Opens a trace and reads its first request; of a logical trace, what it has to find as well.
+fn open_trace(
+    plan: &Plan,
+    (kind, path): (TraceKind, &Path),
+    (speedup, cycles): (f64, u32),
+    reading: &Reading,
+) -> Result<OpenSource, InputError> {
+    let flag = match kind {
+        TraceKind::BurstGpt => "--burst-trace-path",
+        TraceKind::Mooncake => "--mooncake-trace",
+        TraceKind::Io(_) => "--replay-trace",
+    };
+    if kind == TraceKind::BurstGpt && path == Path::new(BURST_TRACE) && !path.exists() {
+        return Err(InputError::new(format!(
+            "--use-burst-trace: there is no {BURST_TRACE} here, which is the trace when no other \
+             is named: give --burst-trace-path"
+        )));
+    }
+    let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
+    let pace = match (plan.request_rate_per_s, speedup) {
+        (rate, _) if rate > 0.0 => {
+            Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
+        }
+        (_, 0.0) => Pace::NoGaps,
+        (_, speedup) => Pace::Recorded { speedup },
+    };
+    let settings = StreamSettings {
+        pace,
+        cycles,
+        requests_max: plan.max_requests.unwrap_or(0),
+        users: plan.users,
+        seed: plan.seed,
+    };
+    let operations = match kind {
+        TraceKind::Io(tiers) => Some(read_operations(path, &paths, tiers, reading)?),
+        _ => None,
+    };
+    let facts = SourceFacts {
+        operations: operations.as_ref().map(|(count, _)| *count),
+        populated: operations.as_ref().map(|(_, objects)| {
+            (objects.len() as u64, objects.iter().map(|object| object.bytes).sum())
+        }),
+        files: paths.iter().map(|path| path.display().to_string()).collect(),
+        ..SourceFacts::default()
+    };
+    let count = paths.len();
+    let open = rows_of(kind, paths, reading.clone());
+    let mut stream = Stream::new(open, count, settings);
+    let first = stream
+        .next_request()
+        .map_err(|error| {
+            let text = error.to_string();
+            // Errors of opening name the file already.
+            match facts.files.iter().any(|file| text.starts_with(file.as_str())) {
+                true => InputError::new(format!("{flag} {text}")),
+                false => wrong(flag, path, text),
+            }
+        })?
+        .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
+    reading.end();
+    let rows = Some(OpenTrace { first, stream, operations: facts.operations });
+    let workload =
+        operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
+    Ok(OpenSource { workload, rows, facts })
+}
+
+/// Opens one file after the other, as a stream asks for them.
+fn rows_of(kind: TraceKind, paths: Vec<PathBuf>, beside: Reading) -> Open {
+    Box::new(move |n| {
+        let named = |what: String| {
+            ringfall_workloads::Error::new(format!("{}: {what}", paths[n].display()))
+        };
+        let reader = files::open(&paths[n], &beside).map_err(named)?;
+        let rows: Box<dyn Rows> = match kind {
+            TraceKind::BurstGpt => {
+                let rows = BurstGpt::new(reader).map_err(|e| named(e.to_string()))?;
+                Box::new(rows)
+            }
+            TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
+            TraceKind::Io(tiers) => {
+                let rows = IoTrace::new(reader, tiers);
+                Box::new(rows.map_err(|e| named(e.to_string()))?)
+            }
+        };
+        Ok(Box::new(NamedRows { name: paths[n].display().to_string(), rows }))
+    })
+}
+
+/// Part of the machine's memory that may remember what a file lists, percent: the run comes after.
+const LISTS_PERCENT_MAX: u64 = 25;
+/// The same where nothing says how much memory there is, and the most anywhere: what a trace of 20
+/// million entries takes.
+const LISTS_BYTES_MAX: u64 = 1 << 30;
+
+/// Memory that remembering what a file lists may take, bytes.
+fn memory_for_lists() -> u64 {
+    let bytes = Room::look().memory_bytes().map(|bytes| bytes / 100 * LISTS_PERCENT_MAX);
+    bytes.unwrap_or(LISTS_BYTES_MAX).min(LISTS_BYTES_MAX)
+}
+
+/// Rows whose errors name their file.
+struct NamedRows {
+    name: String,
+    rows: Box<dyn Rows>,
+}
+
+impl Rows for NamedRows {
+    fn next_row(&mut self) -> Result<Option<Row>, ringfall_workloads::Error> {
+        self.rows
+            .next_row()
+            .map_err(|error| ringfall_workloads::Error::new(format!("{}: {error}", self.name)))
+    }
+
+    fn skipped(&self) -> &Skipped {
+        self.rows.skipped()
+    }
+}
+
+/// Reads a logical trace once to its end: every row must be one, and what it reads before it writes
+/// must be known.
+fn read_operations(
+    path: &Path,
+    paths: &[PathBuf],
+    tiers: ReplayedRows,
+    reading: &Reading,
+) -> Result<(u64, Vec<ReplayObject>), InputError> {
+    let wrong = |what: String| wrong("--replay-trace", path, what);
+    let [file] = paths else {
+        return Err(wrong("it stands for several files: give one".to_owned()));
+    };
+    if file.exists() && !file.is_file() {
+        return Err(wrong("it is not a plain file, and a replay reads the trace twice".to_owned()));
+    }
+    let reader = files::open(file, reading).map_err(wrong)?;
+    let mut rows = IoTrace::new(reader, tiers).map_err(|error| wrong(error.to_string()))?;
+    let found = objects_read_first(&mut rows, memory_for_lists())
+        .map_err(|error| wrong(error.to_string()))?;
+    if found.0 == 0 {
+        let what =
+            "none of its operations is one to replay (--replay-tiers all: those in any tier)";
+        return Err(wrong(what.to_owned()));
+    }
+    Ok(found)
+}
+
+/// Reads the trace to compare with, if one is given.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_validation(
+    plan: &Plan,
+    reading: &Reading,
+) -> Result<Option<ValidationTrace>, InputError> {
+    let Some(path) = &plan.validation_trace else { return Ok(None) };
+    let wrong = |what: String| wrong("--validation-trace", path, what);
+    let reader = files::open(path, reading).map_err(wrong)?;
+    read_validation(reader).map(Some).map_err(|error| wrong(error.to_string()))
+}
+
+fn wrong(flag: &str, path: &Path, what: String) -> InputError {
+    InputError::new(format!("{flag} {}: {what}", path.display()))
+}

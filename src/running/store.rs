@@ -1,0 +1,411 @@
+//! Where the run keeps its data: directories and devices, capacity, data files.
+
+mod found;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use ringfall_core::drive::Preallocate;
+use ringfall_core::error::SetupError;
+use ringfall_core::units::BLOCK_BYTES;
+#[cfg(feature = "objects")]
+use ringfall_core::units::gib;
+use ringfall_engine::device::{CacheDir, DataFile, ObjectIo, RawDevice, is_block_device};
+#[cfg(feature = "objects")]
+use ringfall_engine::engine::SEGMENT_BYTES_MIN;
+
+#[cfg(feature = "objects")]
+use crate::objects::{ObjectError, OpenError, TierError, TierIo, TierObjects};
+use found::{
+    Capacity, Made, capacity, divide, find_device, find_directory, heed_file_limit,
+    share_file_systems,
+};
+#[cfg(feature = "objects")]
+use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
+use ringfall_host::Overdue;
+use ringfall_host::files::unguessable;
+use ringfall_model::facts::ObjectCounts;
+
+/// Interval between checks whether to go on waiting for deletions.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Why there is no store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Something is wrong with the directory or device.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// There is less room than asked for, and no less is wanted, or the place is not one for a run:
+    /// a sentence.
+    #[error("{0}")]
+    Short(String),
+}
+
+#[cfg(feature = "objects")]
+impl From<TierError> for StoreError {
+    fn from(error: TierError) -> StoreError {
+        match error {
+            TierError::Open(OpenError::Refused(error)) => refused(&error).into(),
+            TierError::Open(OpenError::Threads(_)) => {
+                SetupError::new(error.to_string(), "raise the limit on processes (ulimit -u)")
+                    .into()
+            }
+            TierError::Open(OpenError::Interrupted { .. }) => {
+                SetupError::new(error.to_string(), "look whether its address is right").into()
+            }
+            // What was typed can't be meant, or not there.
+            TierError::Open(OpenError::Options(_)) | TierError::NotEmpty { .. } => {
+                StoreError::Short(error.to_string())
+            }
+        }
+    }
+}
+
+/// Converts a permanent refusal of the object store.
+#[cfg(feature = "objects")]
+fn refused(error: &ObjectError) -> SetupError {
+    SetupError::new(error.what(), error.cause.to_string())
+}
+
+/// Parameters of the store.
+#[derive(Clone, Debug)]
+pub struct StoreRequest {
+    /// `--cache-dir`, a directory or device on each drive; none: a fresh directory under the
+    /// system's temp.
+    pub places: Vec<PathBuf>,
+    /// Whether a raw device may be written over.
+    pub destroy_device_contents: bool,
+    /// Capacity, bytes; 0: 95 % of the free space, or the whole raw devices.
+    pub capacity_bytes: u64,
+    /// Flag that sets the capacity.
+    pub capacity_flag: &'static str,
+    /// Whether less than asked for is refused, where a file that grows would do with it.
+    pub is_strict: bool,
+    /// At most this part of the free space, percent; for a run that was not asked for a size.
+    pub free_percent_max: Option<u64>,
+    /// Number of shards that share the store.
+    pub shards: u16,
+    /// Allocation of the data file's space.
+    pub preallocate: Preallocate,
+    /// Whether each place is an NVMe namespace that takes commands in place of reads and writes;
+    /// one that takes none is found out before anything else is written.
+    pub nvme_passthrough: bool,
+}
+
+/// A fresh directory with as much space as may be had, taken as it is needed.
+impl Default for StoreRequest {
+    fn default() -> StoreRequest {
+        StoreRequest {
+            places: Vec::new(),
+            destroy_device_contents: false,
+            capacity_bytes: 0,
+            capacity_flag: "--storage-capacity-gb",
+            is_strict: false,
+            free_percent_max: None,
+            shards: 1,
+            preallocate: Preallocate::Grow,
+            nvme_passthrough: false,
+        }
+    }
+}
+
+/// Where a store is.
+#[derive(Debug)]
+pub enum Place {
+    /// A locked directory; the data file in it is ours to delete.
+    Directory(CacheDir),
+    /// A claimed block device, written over.
+    Device(RawDevice),
+    /// A prefix in an object store.
+    #[cfg(feature = "objects")]
+    Objects(Arc<TierObjects>),
+    /// Nowhere: there is no storage tier.
+    Nowhere,
+}
+
+/// One drive of a store.
+pub struct StoreDrive {
+    /// The directory, block device or object store that the drive's data is in.
+    pub place: Place,
+    /// Shared by all shards.
+    pub file: Arc<DataFile>,
+    /// Capacity of the drive, blocks.
+    pub capacity_blocks: u64,
+}
+
+impl StoreDrive {
+    /// The directory or device, as the user would name it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match &self.place {
+            Place::Directory(directory) => directory.path(),
+            Place::Device(device) => device.path(),
+            #[cfg(feature = "objects")]
+            Place::Objects(objects) => objects.path(),
+            Place::Nowhere => Path::new("none"),
+        }
+    }
+
+    /// Capacity of all drives, bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_blocks * BLOCK_BYTES
+    }
+}
+
+/// An open store, on one or several drives.
+pub struct Store {
+    /// Its drives, at least one.
+    pub drives: Vec<StoreDrive>,
+    /// The capacity that was asked for, bytes, when there is less room.
+    pub wanted_bytes: Option<u64>,
+    /// Whether the limit of file sizes (`ulimit -f`) leaves less room than the file systems have.
+    pub is_file_limited: bool,
+    /// Bytes freed by deleting what dead runs had left.
+    pub reclaimed_bytes: u64,
+}
+
+impl Store {
+    /// Opens the directories, reclaims what a dead run left, and makes the data files with all of
+    /// their space, or the first step of it; or claims the raw devices. While space is written,
+    /// `goes_on` is told the bytes done and all of them, and says whether to go on.
+    ///
+    /// # Errors
+    /// Each thing that can be wrong with a directory or device, a device that takes no NVMe
+    /// commands and is to, and too little space: says how much.
+    pub fn open(
+        request: &StoreRequest,
+        goes_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Store, StoreError> {
+        let overdue = Overdue::new("the storage to be opened".to_owned());
+        let mut reclaimed_bytes = 0;
+        let paths = match &request.places[..] {
+            [] => {
+                reclaimed_bytes = reclaim_fresh();
+                vec![fresh_directory()?]
+            }
+            paths => paths.to_vec(),
+        };
+        let mut found = Vec::new();
+        for path in &paths {
+            found.push(match is_block_device(path) {
+                true => find_device(request, path)?,
+                false => find_directory(path)?,
+            });
+        }
+        share_file_systems(&mut found);
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+        heed_file_limit(&mut found, limit.current);
+        let capacity = capacity(request, &found)?;
+        let parts = divide(capacity.bytes / BLOCK_BYTES, &found, request.capacity_bytes == 0);
+        let made = found.into_iter().zip(parts).map(|(place, blocks)| place.make(request, blocks));
+        let made = made.collect::<Result<Vec<Made>, StoreError>>()?;
+        if request.nvme_passthrough {
+            // All of them before the first is written, which can take minutes.
+            made.iter().try_for_each(Made::open_namespace)?;
+        }
+        let (all_bytes, mut before_bytes) = (capacity.bytes, 0);
+        let mut drives = Vec::new();
+        for place in made {
+            let mut goes_on = |done_bytes| {
+                overdue.moves();
+                goes_on(before_bytes + done_bytes, all_bytes)
+            };
+            let drive = place.prepare(request, &mut goes_on)?;
+            if let Place::Directory(directory) = &drive.place {
+                reclaimed_bytes += directory.reclaimed_bytes();
+            }
+            before_bytes += drive.capacity_bytes();
+            drives.push(drive);
+        }
+        let Capacity { wanted_bytes, is_file_limited, .. } = capacity;
+        Ok(Store { drives, wanted_bytes, is_file_limited, reclaimed_bytes })
+    }
+
+    /// No store, for a run without a storage tier: no directory is made and no drive touched.
+    ///
+    /// # Errors
+    /// The kernel can't make a file in memory.
+    pub fn nowhere() -> Result<Store, StoreError> {
+        Store::without_file(Place::Nowhere, 0)
+    }
+
+    /// A store in a prefix of an object store, which must be empty. While it has not answered,
+    /// `goes_on` is told for how long, and says whether to go on.
+    ///
+    /// # Errors
+    /// It is not empty, refuses, or can't be reached, or it was not waited for any longer.
+    #[cfg(feature = "objects")]
+    pub fn in_objects(
+        url: &ObjectUrl,
+        options: &ObjectOptions,
+        capacity_bytes: u64,
+        shards: u16,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Store, StoreError> {
+        let least = u64::from(shards) * SEGMENT_BYTES_MIN;
+        if capacity_bytes < least {
+            let told = format!(
+                "--storage-capacity-gb is too little for {shards} shards: give at least {:.4}",
+                gib(least)
+            );
+            return Err(StoreError::Short(told));
+        }
+        let objects = TierObjects::open(url, options, goes_on)?;
+        Store::without_file(Place::Objects(Arc::new(objects)), capacity_bytes / BLOCK_BYTES)
+    }
+
+    fn without_file(place: Place, capacity_blocks: u64) -> Result<Store, StoreError> {
+        let file = DataFile::of_no_blocks().map_err(|error| {
+            let what = format!("cannot create a file in memory: {error}");
+            SetupError::new(what, "raise the limit on open files (ulimit -n)")
+        })?;
+        let drive = StoreDrive { place, file: Arc::new(file), capacity_blocks };
+        let drives = vec![drive];
+        Ok(Store { drives, wanted_bytes: None, is_file_limited: false, reclaimed_bytes: 0 })
+    }
+
+    /// The engine's view of the object store, where there is one.
+    #[must_use]
+    pub fn object_io(&self) -> Option<Arc<dyn ObjectIo>> {
+        #[cfg(feature = "objects")]
+        if let Place::Objects(objects) = &self.drives[0].place {
+            return Some(Arc::new(TierIo(Arc::clone(objects))));
+        }
+        None
+    }
+
+    /// Counts of requests to the object store, where there is one.
+    #[must_use]
+    pub fn object_counts(&self) -> Option<ObjectCounts> {
+        #[cfg(feature = "objects")]
+        if let Place::Objects(objects) = &self.drives[0].place {
+            return Some(objects.counts());
+        }
+        None
+    }
+
+    /// Whether there is a storage tier.
+    #[must_use]
+    pub fn is_somewhere(&self) -> bool {
+        !self.drives.iter().any(|drive| matches!(drive.place, Place::Nowhere))
+    }
+
+    /// The directory or device of the first drive, as the user would name it; `none` when there is
+    /// no storage tier.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.drives[0].path()
+    }
+
+    /// The directories and devices, as the user would name them.
+    #[must_use]
+    pub fn paths(&self) -> String {
+        let paths: Vec<String> =
+            self.drives.iter().map(|drive| drive.path().display().to_string()).collect();
+        paths.join(", ")
+    }
+
+    /// The data files, one a drive.
+    #[must_use]
+    pub fn files(&self) -> Vec<Arc<DataFile>> {
+        self.drives.iter().map(|drive| Arc::clone(&drive.file)).collect()
+    }
+
+    /// Capacity of each drive, bytes.
+    #[must_use]
+    pub fn sizes_bytes(&self) -> Vec<u64> {
+        self.drives.iter().map(StoreDrive::capacity_bytes).collect()
+    }
+
+    /// Deletes the files or objects that the store made.
+    ///
+    /// # Errors
+    /// Returns the first failure to delete; the rest is deleted nevertheless.
+    pub fn remove(self) -> Result<(), SetupError> {
+        let removed = self.drives.into_iter().map(|drive| match drive.place {
+            Place::Directory(directory) => directory.remove(),
+            #[cfg(feature = "objects")]
+            Place::Objects(objects) => objects.remove_all().map_err(|error| refused(&error)),
+            Place::Device(_) | Place::Nowhere => Ok(()),
+        });
+        // All of them, before the first error is returned.
+        removed.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// Whether it is in files, which have to be deleted.
+    #[must_use]
+    pub fn is_in_files(&self) -> bool {
+        self.drives.iter().any(|drive| matches!(drive.place, Place::Directory(_)))
+    }
+
+    /// As [`Store::remove`], but waits no longer than that for files, which is asked anew while it
+    /// waits: the kernel lets nobody go who deletes a file of a device that does not answer. An
+    /// object store has bounds of its own.
+    ///
+    /// # Errors
+    /// Fails if something could not be deleted, or is not deleted yet.
+    pub fn remove_within(self, patience: &dyn Fn() -> Duration) -> Result<(), SetupError> {
+        if !self.is_in_files() {
+            return self.remove();
+        }
+        let paths = self.paths();
+        let (sender, removed) = std::sync::mpsc::channel();
+        let remove = move || {
+            // Nobody hears it any more when it took too long.
+            let _heard = sender.send(self.remove());
+        };
+        if let Err(error) = std::thread::Builder::new().name("ringfall-clean".into()).spawn(remove)
+        {
+            let what = format!("no thread can be started to delete the data in {paths}: {error}");
+            return Err(SetupError::new(what, "delete it by hand"));
+        }
+        let began = Instant::now();
+        while began.elapsed() < patience() {
+            match removed.recv_timeout(LOOK) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Err(SetupError::new(
+            format!(
+                "the data in {paths} is not deleted yet after {} s: the device may not answer",
+                began.elapsed().as_secs()
+            ),
+            "look at dmesg; what remains is deleted by the next run there, or by hand",
+        ))
+    }
+
+    /// Whole capacity in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.sizes_bytes().iter().sum()
+    }
+}
+
+/// Prefix of a directory made without `--cache-dir`; identifies leftovers of runs that died.
+const FRESH_PREFIX: &str = "ringfall-";
+
+/// Others may write to the system's temporary directory too: nobody can have made it before.
+fn fresh_directory() -> Result<PathBuf, SetupError> {
+    let unguessable = unguessable().map_err(|error| {
+        let what = format!("the system gives no random name for a directory: {error}");
+        SetupError::new(what, "give --cache-dir a directory")
+    })?;
+    let name = format!("{FRESH_PREFIX}{}-{unguessable}", std::process::id());
+    Ok(std::env::temp_dir().join(name))
+}
+
+/// Deletes what runs that were not told where, and died, left: bytes freed.
+fn reclaim_fresh() -> u64 {
+    CacheDir::reclaim_dead(&std::env::temp_dir(), |name| {
+        let own = name.strip_prefix(FRESH_PREFIX).unwrap_or_default();
+        let (number, unguessable) = own.split_once('-').unwrap_or((own, ""));
+        !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && unguessable.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
