@@ -66,8 +66,8 @@ mod tests {
             }
             assert!(
                 page(name) == text,
-                "{path} is old: write it anew with `RINGFALL_WRITE_SCHEMA=1 cargo test -p ringfall \
-                 --lib schema`"
+                "{path} is old: write it anew with `RINGFALL_WRITE_SCHEMA=1 cargo test \
+                 --workspace --lib schema`"
             );
         }
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_workloads::Source;
-use ringfall_workloads::source::tokenizer::Tokenizer;
+use ringfall_workloads::source::tokenizer::{CountTokens, Tokenizer, estimate};
 use ringfall_workloads::source::{
     BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
     Skipped, SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first,
@@ -73,7 +73,7 @@ fn open_dataset(
 ) -> Result<OpenSource, InputError> {
     let limits = ShareGptLimits {
         conversations_max,
-        tokenizer,
+        count_tokens: counting(tokenizer)?,
         context_tokens_max: plan.workload.dataset_context_tokens_max,
         generate_tokens_max: plan.workload.dataset_generate_tokens_max,
         memory_bytes_max: memory_for_lists(),
@@ -90,6 +90,20 @@ fn open_dataset(
         ..SourceFacts::default()
     };
     Ok(OpenSource { workload: Source::Dataset(Arc::new(dataset)), rows: None, facts })
+}
+
+/// The function that counts tokens as a tokenizer does.
+fn counting(tokenizer: Tokenizer) -> Result<CountTokens, InputError> {
+    match tokenizer {
+        #[cfg(feature = "tokenizer")]
+        Tokenizer::Cl100k => Ok(|text| bpe_openai::cl100k_base().count(text)),
+        #[cfg(not(feature = "tokenizer"))]
+        Tokenizer::Cl100k => Err(InputError::new(
+            "this ringfall was built without the vocabulary of cl100k: give --tokenizer estimate, \
+             or build it with the feature `tokenizer`, which is on by default",
+        )),
+        Tokenizer::Estimate => Ok(estimate),
+    }
 }
 
 /// Opens a trace and reads its first request; of a logical trace, what it has to find as well.
@@ -253,4 +267,26 @@ pub fn open_validation(
 
 fn wrong(flag: &str, path: &Path, what: String) -> InputError {
     InputError::new(format!("{flag} {}: {what}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts by OpenAI's own tokenizer (tiktoken, cl100k_base).
+    #[cfg(feature = "tokenizer")]
+    #[test]
+    fn counts_are_those_of_the_published_vocabulary() {
+        let count = counting(Tokenizer::Cl100k).unwrap();
+        for (text, tokens) in [
+            ("hello world", 2),
+            ("tiktoken is great!", 6),
+            ("antidisestablishmentarianism", 6),
+            ("2 + 2 = 4", 7),
+            ("お誕生日おめでとう", 9),
+            ("", 0),
+        ] {
+            assert_eq!(count(text), tokens, "{text}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::Skipped;
 use super::bounded::Bounded;
-use super::tokenizer::Tokenizer;
+use super::tokenizer::CountTokens;
 use crate::dataset::{Dataset, TurnTokens};
 use crate::error::Error;
 
@@ -20,8 +20,8 @@ use crate::error::Error;
 pub struct ShareGptLimits {
     /// Largest number of conversations to take; 0 takes all of them.
     pub conversations_max: u32,
-    /// Tokenizer that counts the tokens.
-    pub tokenizer: Tokenizer,
+    /// Function that counts the tokens of a text.
+    pub count_tokens: CountTokens,
     /// Longest context, tokens: longer ones are cut.
     pub context_tokens_max: u32,
     /// Longest answer, tokens; longer ones are cut.
@@ -168,7 +168,7 @@ impl Collect<'_> {
         let messages = &conversation.conversations;
         let pairs = messages.windows(2).filter(|pair| is_human(&pair[0]) && is_answer(&pair[1]));
         let count = |text: &str, max: u32| {
-            let tokens = u32::try_from(self.limits.tokenizer.count(text)).unwrap_or(u32::MAX);
+            let tokens = u32::try_from((self.limits.count_tokens)(text)).unwrap_or(u32::MAX);
             tokens.clamp(1, max)
         };
         let turns: Vec<TurnTokens> = pairs

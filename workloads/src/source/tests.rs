@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::tokenizer::Tokenizer;
+use super::tokenizer::estimate;
 use super::*;
 use crate::conversation::Turn;
 
@@ -31,7 +31,7 @@ fn limits(conversations_max: u32) -> ShareGptLimits {
     ShareGptLimits {
         memory_bytes_max: 1 << 20,
         conversations_max,
-        tokenizer: Tokenizer::Estimate,
+        count_tokens: estimate,
         context_tokens_max: 8_192,
         generate_tokens_max: 2_048,
     }
