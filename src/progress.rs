@@ -84,10 +84,11 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::progress_text as line;
-    use super::*;
     use ringfall_running::driver::ShardStatus;
     use ringfall_running::run::{SlowIos, Timeline};
+
+    use super::progress_text as line;
+    use super::*;
 
     #[test]
     fn a_population_says_how_long_it_still_takes() {

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ringfall_core::held::HeldDirectory;
+use ringfall_host::exit::Exit;
+use ringfall_host::files;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::job::{Job, Outcome};
 use super::late::{Deed, Lateness, Limits};
-use ringfall_host::exit::Exit;
-use ringfall_host::files;
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";

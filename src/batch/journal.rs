@@ -7,13 +7,13 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use ringfall_config::InputError;
 use ringfall_core::held::HeldDirectory;
+use ringfall_host::files;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::job::{Job, Outcome};
-use ringfall_config::InputError;
-use ringfall_host::files;
 
 /// Its name in the directory; not `.json`, which would be taken for a result.
 const NAME: &str = "batch.journal";

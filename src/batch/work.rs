@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use ringfall_config::InputError;
 use ringfall_core::held::HeldDirectory;
 
 use super::child::{End, Running, log_of, output_of};
@@ -14,7 +15,6 @@ use super::journal::{Journal, Plan};
 use super::late::Limits;
 use super::locks::Locks;
 use super::screen::{Screen, Standing, duration_text};
-use ringfall_config::InputError;
 
 /// This executable, also when its file has been replaced since it was started.
 const THIS_PROGRAM: &str = "/proc/self/exe";

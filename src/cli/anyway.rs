@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
 use clap::ValueEnum as _;
+use ringfall_config::{Options, Ranks};
 
 use super::RunArgs;
 use super::mlperf::RESULTS_DIR;
-use ringfall_config::{Options, Ranks};
 
 /// Shortest beginning of a flag that is taken for it, with its dashes.
 const BEGINNING_MIN: usize = 5;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
+use ringfall_config::values::Size;
 
 use super::ContentArgs;
 use super::checkpoint::size_gib;
-use ringfall_config::values::Size;
 
 /// Arguments of the command `datagen`.
 #[derive(Clone, Debug, Args)]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand};
-
-use super::RunArgs;
 use ringfall_foreign::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
 use ringfall_foreign::mlperf::{SEED_BASE, TRIAL_DELAY_S};
+
+use super::RunArgs;
 
 /// Where `mlperf run` keeps results when nothing else is said.
 pub(super) const RESULTS_DIR: &str = "results/mlperf";

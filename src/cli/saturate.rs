@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-
-use super::ObjectArgs;
 use ringfall_config::object_store::ObjectOptions;
 use ringfall_config::values::Size;
 use ringfall_config::{GpuBackend, Places, Ranks};
+
+use super::ObjectArgs;
 
 /// Kind of target that `saturate` measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]

@@ -1,7 +1,7 @@
 use clap::CommandFactory;
+use ringfall_config::Word;
 
 use super::*;
-use ringfall_config::Word;
 
 fn parsed(line: &str) -> Result<Cli, Stop> {
     parse(line.split_whitespace().map(OsString::from))

@@ -4,10 +4,6 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use serde::Serialize;
-
-use super::{percent, print, print_json, wrapped};
-use crate::cli::AnalyzeArgs;
 use ringfall_config::InputError;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -16,6 +12,10 @@ use ringfall_report::analysis::best::{Best, best};
 use ringfall_report::analysis::collection::{Collection, LeftOut};
 use ringfall_report::analysis::pairs;
 use ringfall_report::analysis::pairs::{Dimension, Group, Order, Pair};
+use serde::Serialize;
+
+use super::{percent, print, print_json, wrapped};
+use crate::cli::AnalyzeArgs;
 
 /// Groupings that are shown without asking.
 const GROUPINGS: [&[Dimension]; 4] =

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-
-use super::{print, print_json, refuse_input};
-use crate::cli::AuditArgs;
 use ringfall_config::InputError;
 use ringfall_foreign::audit::{Audit, AuditSettings, Level, audit};
 use ringfall_host::exit::Exit;
 use ringfall_model::write_json;
 use ringfall_report::show::{audit_page, write_audit_csv, write_audit_html};
+
+use super::{print, print_json, refuse_input};
+use crate::cli::AuditArgs;
 
 /// Audits the results and says what was found.
 ///

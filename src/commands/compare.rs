@@ -4,16 +4,16 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-
-use super::merge::read_all;
-use super::{figure, print, print_json, wrapped};
-use crate::cli::CompareArgs;
 use ringfall_config::{InputError, PUBLISHED_SYSTEMS};
 use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
 use ringfall_model::metrics::Metric;
 use ringfall_model::stats::Interval;
 use ringfall_report::analysis::compare::{Basis, Comparison, Row, compare};
+
+use super::merge::read_all;
+use super::{figure, print, print_json, wrapped};
+use crate::cli::CompareArgs;
 
 /// Reads both sides and prints how they differ.
 ///

@@ -6,14 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use ringfall_config::InputError;
 use ringfall_core::fill::{ContentName, NamedContent};
 use ringfall_core::key::EntryKey;
 use ringfall_core::units::{GIB, MIB, gib, round_up_to_block};
-use serde::Serialize;
-
-use super::run::check_output_writable;
-use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
-use ringfall_config::InputError;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -23,6 +19,10 @@ use ringfall_model::write_json;
 use ringfall_running::datagen::{
     Analysis, AnalyzeSettings, DatagenError, Item, analyze, items_of, verify_file, write_file,
 };
+use serde::Serialize;
+
+use super::run::check_output_writable;
+use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 
 /// Smallest and largest block among which duplicates are counted, bytes.
 const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);

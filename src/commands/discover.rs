@@ -2,17 +2,17 @@
 //! each workload for it.
 
 use anyhow::Result;
-use ringfall_engine::ring::RingTrial;
-
-use super::{machine_of, print, print_json};
-use crate::cli::DiscoverArgs;
 use ringfall_config::{Facts, Options, resolve};
+use ringfall_engine::ring::RingTrial;
 use ringfall_host::exit::Exit;
 use ringfall_host::remedy::told_setup;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, takes_direct_io};
 use ringfall_report::show::discovery_page;
 use ringfall_report::suite::{Asked, Discovery, Engine, IoUring};
+
+use super::{machine_of, print, print_json};
+use crate::cli::DiscoverArgs;
 
 /// Looks at the machine and says what it found.
 ///

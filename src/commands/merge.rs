@@ -10,9 +10,6 @@ use anyhow::{Context, Result};
 mod ranks;
 
 use ranks::Expanded;
-
-use super::{print, print_json, refuse_input, spread_page, tell};
-use crate::cli::MergeArgs;
 use ringfall_config::InputError;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -22,6 +19,9 @@ use ringfall_model::spread::spreads;
 use ringfall_model::{Code, Document, write_json, write_text};
 use ringfall_report::analysis::differences;
 use ringfall_report::analysis::differences::Difference;
+
+use super::{print, print_json, refuse_input, spread_page, tell};
+use crate::cli::MergeArgs;
 
 /// Reads the results, merges them, and prints or writes what they are together.
 ///

@@ -3,10 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-
-use super::run::write_fio_job;
-use super::{refuse_input, tell};
-use crate::cli::ReportArgs;
 use ringfall_config::InputError;
 use ringfall_host::exit::Exit;
 use ringfall_model::document::{
@@ -15,6 +11,10 @@ use ringfall_model::document::{
 use ringfall_model::{Code, Warning};
 use ringfall_report::analysis::iostat;
 use ringfall_report::show::{Named, write_html, write_sheet};
+
+use super::run::write_fio_job;
+use super::{refuse_input, tell};
+use crate::cli::ReportArgs;
 
 /// Makes the report.
 ///

@@ -6,12 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use ringfall_engine::device::{is_block_device, nvme_block_device};
-use ringfall_workloads::source::ValidationTrace;
-
-use super::answer::{Answer, Work};
-use ringfall_config;
 use ringfall_config::{InputError, Plan, RooflineFrom, Traffic};
+use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_host::counted;
 use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
@@ -23,6 +19,9 @@ use ringfall_running::run::{Assignment, Cleanup, Start};
 use ringfall_running::saturate::read_roofline;
 use ringfall_running::source::{OpenSource, Reading};
 use ringfall_running::{run, source};
+use ringfall_workloads::source::ValidationTrace;
+
+use super::answer::{Answer, Work};
 
 mod document;
 mod gpu;

@@ -11,19 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ringfall_config::object_store::Place;
+use ringfall_config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use ringfall_core::drive::Preallocate;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::device::is_block_device;
 use ringfall_engine::ring::Polling;
-
-use super::answer::{Answer, Work};
-use super::run::{
-    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, check_passthrough,
-    cores_near, or_tell_ranks, share_below,
-};
-use crate::cli::{SaturateArgs, SaturateTarget};
-use ringfall_config::object_store::Place;
-use ringfall_config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -39,6 +32,13 @@ use ringfall_running::saturate::{
     SaturateError, SaturateSettings, Watcher, device_yaml, find, find_together, together,
 };
 use ringfall_running::store::{Store, StoreRequest};
+
+use super::answer::{Answer, Work};
+use super::run::{
+    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, check_passthrough,
+    cores_near, or_tell_ranks, share_below,
+};
+use crate::cli::{SaturateArgs, SaturateTarget};
 use table::{direction, size, table};
 
 /// Largest and smallest I/O that may be asked for, bytes.

@@ -1,8 +1,9 @@
 //! `ringfall schema`: the JSON Schemas of all that the program writes for others to read. Each page
 //! is made from the types that are written, by the test below; the program prints the page.
 
-use crate::cli::SchemaName;
 use ringfall_model::SCHEMA_PAGE;
+
+use crate::cli::SchemaName;
 
 /// The schema of that name, as JSON Schema 2020-12.
 #[must_use]
@@ -24,17 +25,17 @@ pub const fn page(name: SchemaName) -> &'static str {
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum as _;
-    use schemars::{Schema, schema_for};
-
-    use super::*;
-    use crate::commands::analyze::AnalysisReport;
-    use crate::commands::checkpoint::result::CheckpointResult;
     use ringfall_foreign::audit::Audit;
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
     use ringfall_report::show::WhatIf;
     use ringfall_report::suite::{Discovery, Table};
     use ringfall_running::saturate::ObjectLimits;
+    use schemars::{Schema, schema_for};
+
+    use super::*;
+    use crate::commands::analyze::AnalysisReport;
+    use crate::commands::checkpoint::result::CheckpointResult;
 
     /// Schema of the types behind a name; none of the results, which have a test of their own.
     fn schema(name: SchemaName) -> Option<Schema> {

@@ -4,13 +4,6 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
-
-use std::path::PathBuf;
-
-use super::run::{all_outputs, simulated};
-use super::{figure, percent, refuse_input, wrapped};
-use crate::cli::SimulateArgs;
-use ringfall_config;
 use ringfall_config::{ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
 use ringfall_host::escape::{terminal, terminal_page, terminal_path};
 use ringfall_host::exit::Exit;
@@ -18,6 +11,12 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_model::write_text;
 use ringfall_report::show::{WhatIf, WhatIfRow, write_what_if_html};
+
+use std::path::PathBuf;
+
+use super::run::{all_outputs, simulated};
+use super::{figure, percent, refuse_input, wrapped};
+use crate::cli::SimulateArgs;
 
 /// Combinations that a person may ask for.
 const COMBINATIONS_MAX: usize = 10_000;

@@ -5,14 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_core::held::HeldDirectory;
-
-use super::{machine_of, print, print_json};
-use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
-use crate::cli::{self, Command, RunArgs, SuiteArgs};
 use ringfall_config::{
     ConfigFile, Facts, GpuBackend, InputError, Options, Plan, compact_utc, resolve,
 };
+use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
@@ -23,6 +19,10 @@ use ringfall_report::show::{
     suite_head, suite_page, suite_plan_page, suite_row, write_suite_html, write_suite_sheet,
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
+
+use super::{machine_of, print, print_json};
+use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
+use crate::cli::{self, Command, RunArgs, SuiteArgs};
 
 /// Time that a run takes besides its measurement, s: opening, draining, writing results.
 const BESIDES_S: f64 = 6.0;

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-
-use super::print;
-use crate::batch::{Batch, Job, Outcome, Report, Screen, duration_text};
-use crate::cli::SweepArgs;
 use ringfall_config::InputError;
 use ringfall_host::Launcher;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
+
+use super::print;
+use crate::batch::{Batch, Job, Outcome, Report, Screen, duration_text};
+use crate::cli::SweepArgs;
 
 mod jobs;
 mod space;

@@ -3,6 +3,7 @@
 
 use ringfall_core::units::GIB;
 
+use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, human};
 use ringfall_workloads::PopulationEstimate;
 
 use super::auto::CPU_STEP_BYTES;
@@ -11,7 +12,6 @@ use super::names::Names;
 use super::values::Auto;
 use super::{Facts, GpuBackend, Origin, Plan, Traffic};
 use crate::PRECONDITION_THREAD_BYTES;
-use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, human};
 
 /// Memory of a shard of a real run beside its buffers, bytes: its histograms, executor, rings and
 /// stack. Measured, peak RSS with `--io-size 4k --queue-depth 1`: 48, 227, 388 and 456 MiB for 2,

@@ -1,11 +1,11 @@
 //! A machine of 20 GiB and 2 cores, and what is too much for it.
 
 use ringfall_core::units::GIB;
+use ringfall_host::Room;
 
 use super::*;
 use crate::tests::run_args;
 use crate::{ConfigFile, InputError, resolve};
-use ringfall_host::Room;
 
 fn facts() -> Facts {
     let memory = room(20 * GIB, 17 * GIB);

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use ringfall_host::escape::{yaml, yaml_key};
 use serde_json::Value;
 
 use super::{Origin, Plan, defaults_page};
-use ringfall_host::escape::{yaml, yaml_key};
 
 /// Maps whose keys are the user's own: written whole, not line by line.
 const FREE_MAPS: [&str; 2] = ["models", "workload.personas"];

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use rand::TryRng;
 use rand::rngs::SysRng;
+use ringfall_host::Room;
 
 use super::RankFacts;
-use ringfall_host::Room;
 
 /// The world when the run begins.
 #[derive(Clone, Debug, PartialEq)]

@@ -135,9 +135,10 @@ pub fn presets_page() -> String {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Room;
+
     use super::*;
     use crate::{Facts, resolve};
-    use ringfall_host::Room;
 
     #[test]
     fn every_preset_is_a_run_and_flags_take_precedence() {

@@ -3,8 +3,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Facts, InputError, MergeRanks, Ranks, Settings};
 use ringfall_host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
+
+use super::{Facts, InputError, MergeRanks, Ranks, Settings};
 
 /// Facts that decide a rank's share.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
+use ringfall_core::units::GIB;
+
 use super::*;
 use crate::tests::{facts, plan_on};
-use ringfall_core::units::GIB;
 
 fn launcher(rank: u32, size: u32, local: Option<(u32, u32)>) -> Launcher {
     Launcher {

@@ -185,9 +185,10 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::error::Operation;
     use ringfall_core::key::Tier;
+
+    use super::*;
 
     fn io(kind: ErrorKind) -> IoError {
         IoError {

@@ -1,6 +1,7 @@
 //! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
+use ringfall_host::counted;
 use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,6 @@ use crate::figures::merge::figures;
 use crate::saturation::Bound;
 use crate::sla::CLASS_NAMES;
 use crate::{RunResult, saturation};
-use ringfall_host::counted;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -455,8 +455,9 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_workloads::autoscale::{CapacityAnswer, Conclusion, Entry};
+
+    use super::*;
 
     #[test]
     fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {

@@ -1,10 +1,10 @@
 //! Whether what a run read came from the device: the kernel's counters beside the engine's own, and
 //! what may lie below them that no counter of this machine shows.
 
+use ringfall_host::{BlockDelta, ChainLink, Machine};
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
-use ringfall_host::{BlockDelta, ChainLink, Machine};
 
 /// Share of the bytes read from which on all of them count as having reached the device: what is in
 /// flight at the window's edges is counted on one side alone.
@@ -282,8 +282,9 @@ fn below(machine: &Machine) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
+
+    use super::*;
 
     fn link(name: &str, kind: &str, above: Option<&str>) -> ChainLink {
         let (name, kind, above) = (name.to_owned(), kind.to_owned(), above.map(str::to_owned));

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use ringfall_config::PRESETS;
 use serde::Serialize;
 
 use crate::Document;
-use ringfall_config::PRESETS;
 
 /// MiB of a GiB.
 const MIB_PER_GIB: f64 = 1024.0;
@@ -126,9 +126,10 @@ impl Configuration {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::Named as _;
+
     use super::*;
     use crate::testing::nothing;
-    use ringfall_config::Named as _;
 
     #[test]
     fn published_names_are_read_with_and_without_trials() {

@@ -1,10 +1,10 @@
 //! Do two series tell the same story? Ours of each second, and the kernel's counters read about a
 //! second apart: how they go together, by how much they differ, and by how much one lags.
 
+use ringfall_core::key::Tier;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{KernelSecond, TimelineSecond};
-use ringfall_core::key::Tier;
 
 /// Seconds that are needed to say anything.
 const SECONDS_MIN: usize = 5;
@@ -118,8 +118,9 @@ fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_host::BlockDelta;
+
+    use super::*;
 
     fn ours(bytes: &[u64]) -> Vec<TimelineSecond> {
         let second = |(index, &bytes): (usize, &u64)| {

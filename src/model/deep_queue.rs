@@ -76,10 +76,11 @@ fn fastest_ms(latency: &Histogram) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
+
     use super::*;
     use crate::facts::{DepthFigures, DriveOutcome};
     use crate::testing::nothing;
-    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
 
     /// I/Os of which the first took `fastest_us` and the others `usual_us`, as many as fill that
     /// many places.

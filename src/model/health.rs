@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use ringfall_config::{PerformanceProfile, PhaseMode};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
 use crate::simulation::is_without_drive;
-use ringfall_config::{PerformanceProfile, PhaseMode};
 
 /// One criterion that the storage has to meet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! Ratios published for a configuration in which two systems are compared.
 
+use ringfall_config::{PRESETS, Preset};
 use serde::Serialize;
 
 use super::configuration::Configuration;
 use super::metrics::Metric;
-use ringfall_config::{PRESETS, Preset};
 
 /// A published ratio beside one's own.
 #[derive(Clone, Debug, PartialEq, Serialize)]

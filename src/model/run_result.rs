@@ -1,11 +1,13 @@
 //! Everything that a run measured, as one plain value: a command fills it, documents and summaries
 //! are made of it.
 
+use ringfall_config::{PhaseMode, Plan};
 use ringfall_core::error::IoError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::TIER_COUNT;
 use ringfall_core::metrics::{Histogram, Metrics};
 use ringfall_core::placement::SpaceFigures;
+use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 use ringfall_workloads::WorkloadStats;
 use ringfall_workloads::autoscale::Conclusion;
 use ringfall_workloads::source::ValidationTrace;
@@ -17,8 +19,6 @@ use crate::facts::{
     TierShortage, TierState, TimelineSecond, WatchdogReport, Window,
 };
 use crate::warnings::Warning;
-use ringfall_config::{PhaseMode, Plan};
-use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 
 /// Everything a run measured.
 #[derive(Clone, Debug)]

@@ -1,12 +1,12 @@
 //! Explains the limit on the number of users that the autoscaler found: the component, its value,
 //! its target, and the remedy.
 
+use ringfall_config::{SaturationTargets, TARGET_MS_MAX, WAITING_MAX};
+use ringfall_host::counted;
 use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResult};
 
 use super::RunResult;
 use super::sla::CLASS_NAMES;
-use ringfall_config::{SaturationTargets, TARGET_MS_MAX, WAITING_MAX};
-use ringfall_host::counted;
 
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;

@@ -1,5 +1,6 @@
 //! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
 
+use ringfall_config::{Arrival, Traffic};
 use ringfall_core::metrics::TierMetrics;
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +8,6 @@ use crate::facts::SimulationFigures;
 use crate::figures::figure::{OfRun, OverTime, Same, shapes};
 use crate::figures::merge::figures;
 use crate::{RunResult, deep_queue};
-use ringfall_config::{Arrival, Traffic};
 
 shapes!(Binding, IoTraceReport);
 

@@ -16,13 +16,13 @@
 //! shrinks too, though by far less than the rate. A simulated drive does not change, so it is never
 //! told to have become slower.
 
+use ringfall_core::key::Tier;
+use ringfall_core::units::GIB;
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
 use crate::facts::steady::{RANGE_MAX, RoundsSpread, WINDOW};
 use crate::facts::{TimelineSecond, TimelineTier};
-use ringfall_core::key::Tier;
-use ringfall_core::units::GIB;
 
 /// Shortest part that is compared with others, s: in shorter ones the requests that happen to fall
 /// into them differ more than the storage does.
@@ -241,9 +241,10 @@ fn goes_one_way(fifths: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
+
     use super::*;
     use crate::testing::nothing;
-    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
 
     /// A run of seconds in which storage read that many GiB, and wrote as much.
     fn run(gib: &[f64]) -> RunResult {

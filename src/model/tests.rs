@@ -1,14 +1,14 @@
 use proptest::prelude::*;
+use ringfall_config::{PerformanceProfile, PhaseMode};
 use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
+use ringfall_host::Launcher;
 use ringfall_workloads::contract::{Class, Outcome, Purpose, RequestEnd, RequestRecord};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::facts::{CacheStats, RequestStats, SAMPLES_MAX, TimelineSecond};
 use crate::testing::{MILLISECOND_NS, busy, judged, nothing, request, to_json};
-use ringfall_config::{PerformanceProfile, PhaseMode};
-use ringfall_host::Launcher;
 
 /// `a.{x,y}.b` as `a.x.b` and `a.y.b`.
 fn expanded(pattern: &str) -> Vec<String> {

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use ringfall_config::{Arrival, Preallocate, Traffic};
 use ringfall_core::clock::Nanos;
 use ringfall_core::facts::GpuKind;
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
+use ringfall_host::{Machine, counted};
 use ringfall_workloads::contract::Class;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +17,6 @@ use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::health::SAMPLES_MIN;
 use crate::sla::CLASS_NAMES;
 use crate::{RunResult, deep_queue, saturation, steadiness};
-use ringfall_config::{Arrival, Preallocate, Traffic};
-use ringfall_host::{Machine, counted};
 
 /// Something to know before trusting the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,8 @@
+use ringfall_config::{AutoscalerMode, AutoscalerPlan, PhaseMode};
 use ringfall_core::facts::{RingFeatures, ShardFacts};
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
+use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
 use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, Part, QosAnswer, QosBreak};
 use ringfall_workloads::source::ValidationTrace;
 
@@ -12,8 +14,6 @@ use crate::facts::{
 use crate::testing::roofline;
 use crate::testing::{busy, nothing};
 use crate::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
-use ringfall_config::{AutoscalerMode, AutoscalerPlan, PhaseMode};
-use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
 
 fn codes(result: &RunResult) -> Vec<Code> {
     let of_reads = [Code::ReadsCached, Code::ReadsUnseen, Code::MemoryBacked];

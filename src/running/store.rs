@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "objects")]
+use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_core::drive::Preallocate;
 use ringfall_core::error::SetupError;
 use ringfall_core::units::BLOCK_BYTES;
@@ -15,6 +17,9 @@ use ringfall_core::units::gib;
 use ringfall_engine::device::{CacheDir, DataFile, ObjectIo, RawDevice, is_block_device};
 #[cfg(feature = "objects")]
 use ringfall_engine::engine::SEGMENT_BYTES_MIN;
+use ringfall_host::Overdue;
+use ringfall_host::files::unguessable;
+use ringfall_model::facts::ObjectCounts;
 
 #[cfg(feature = "objects")]
 use crate::objects::{ObjectError, OpenError, TierError, TierIo, TierObjects};
@@ -22,11 +27,6 @@ use found::{
     Capacity, Made, capacity, divide, find_device, find_directory, heed_file_limit,
     share_file_systems,
 };
-#[cfg(feature = "objects")]
-use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
-use ringfall_host::Overdue;
-use ringfall_host::files::unguessable;
-use ringfall_model::facts::ObjectCounts;
 
 /// Interval between checks whether to go on waiting for deletions.
 const LOOK: Duration = Duration::from_millis(100);

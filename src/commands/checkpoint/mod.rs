@@ -12,19 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ringfall_config::InputError;
 use ringfall_core::clock::Nanos;
 use ringfall_core::fill::VerifyMode;
 use ringfall_core::units::GIB;
-
-use crate::cli::{
-    CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
-    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, SaveModeArg, StreamArgs, VerifyArg,
-    WayArg,
-};
-use place::{AnyTarget, with_target};
-use plan::{manifest, stream_settings};
-use result::{CheckpointResult, Restore, Save};
-use ringfall_config::InputError;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
@@ -34,6 +25,15 @@ use ringfall_running::checkpoint::{
     Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveMode, SaveSettings, StreamError,
     StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
 };
+
+use crate::cli::{
+    CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
+    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, SaveModeArg, StreamArgs, VerifyArg,
+    WayArg,
+};
+use place::{AnyTarget, with_target};
+use plan::{manifest, stream_settings};
+use result::{CheckpointResult, Restore, Save};
 use screen::watched;
 
 use super::answer::{Answer, Work};

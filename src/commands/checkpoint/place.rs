@@ -3,9 +3,6 @@
 use std::path::Path;
 
 use anyhow::Result;
-
-use super::{failed, io};
-use crate::cli::StreamArgs;
 use ringfall_config::InputError;
 use ringfall_config::object_store::Place;
 #[cfg(feature = "objects")]
@@ -13,6 +10,9 @@ use ringfall_host::escape::terminal;
 use ringfall_running::checkpoint::FileTarget;
 #[cfg(feature = "objects")]
 use ringfall_running::checkpoint::ObjectTarget;
+
+use super::{failed, io};
+use crate::cli::StreamArgs;
 
 /// An open target.
 pub(super) enum AnyTarget {

@@ -4,16 +4,16 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use ringfall_core::units::{BLOCK_BYTES, GIB, KIB, MIB, gib};
-
-use crate::cli::{JobArgs, OptimizerArg, PrecisionArg, StreamArgs};
 use ringfall_config::InputError;
 use ringfall_config::nearest::nearest;
+use ringfall_core::units::{BLOCK_BYTES, GIB, KIB, MIB, gib};
 use ringfall_host::{Room, human};
 use ringfall_running::checkpoint::{
     FORMAT, FORMAT_VERSION, Job, MODELS, Manifest, Optimizer, Precision, StreamSettings,
     even_shards,
 };
+
+use crate::cli::{JobArgs, OptimizerArg, PrecisionArg, StreamArgs};
 
 /// Length of a chunk when none is given, bytes.
 const CHUNK_BYTES: u64 = 32 * MIB;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use ringfall_core::clock::Nanos;
 use ringfall_core::units::{GIB, MIB};
-
-use crate::cli::StreamArgs;
 use ringfall_host::ProgressLine;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_running::checkpoint::{Doing, Meter, Progress};
+
+use crate::cli::StreamArgs;
 
 /// Interval at which it is seen whether a line is due.
 const LOOK: Duration = Duration::from_millis(500);

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use ringfall_core::units::{GIB, gib};
+use ringfall_host::escape::terminal;
+use ringfall_host::{counted, human};
 
 use super::super::wrapped;
 use super::result::{CheckpointResult, Restore, Save};
-use ringfall_host::escape::terminal;
-use ringfall_host::{counted, human};
 
 /// Seconds whose bandwidth is shown one by one; a longer save shows as many, evenly chosen.
 const SECONDS_SHOWN: usize = 10;

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ringfall_core::units::gib;
-
-use crate::commands::{figure, wrapped};
 use ringfall_config::InputError;
+use ringfall_core::units::gib;
 use ringfall_host::escape::terminal;
 use ringfall_model::document::{FileProblem, Launch, MergedReport};
 use ringfall_model::{Code, Document};
+
+use crate::commands::{figure, wrapped};
 
 /// A setting by what came of it; the storage tier's is never `auto`, and 0 means what is free.
 const CAPACITY: &str = "storage_capacity_bytes";

@@ -7,9 +7,9 @@ mod shim;
 mod team;
 
 use anyhow::Result;
+use ringfall_host::exit::Exit;
 
 use crate::cli::{MlperfArgs, MlperfCommand};
-use ringfall_host::exit::Exit;
 
 /// Runs the subcommand.
 ///

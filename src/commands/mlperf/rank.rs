@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-
-use crate::cli::{RankArgs, RunArgs};
-use crate::log_lines::log_to_stderr;
-use ringfall_config;
 use ringfall_config::values::Auto;
 use ringfall_config::{ConfigFile, Facts, Places, Plan, Ranks};
 use ringfall_foreign::mlperf::place::{Place, results_in};
@@ -17,6 +13,9 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Launcher, write_output};
 use ringfall_model::Code;
 use ringfall_model::document::ResultFile;
+
+use crate::cli::{RankArgs, RunArgs};
+use crate::log_lines::log_to_stderr;
 
 /// Interval at which a wait checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);

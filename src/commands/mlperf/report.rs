@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-
-use crate::cli::MlperfReportArgs;
-use crate::commands::{print, print_json};
 use ringfall_config::InputError;
 use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
 use ringfall_foreign::mlperf::metadata::Departures;
 use ringfall_host::exit::Exit;
 use ringfall_report::show::{MlperfRun, mlperf_text, write_mlperf_html};
+
+use crate::cli::MlperfReportArgs;
+use crate::commands::{print, print_json};
 
 /// Adds up and shows.
 ///

@@ -3,14 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-
-use super::rank::{now_unix_s, own_of, plan_of};
-use super::report::{read, shown};
-use super::team::Team;
-use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
-use crate::cli::{self, MlperfCommand, MlperfRunArgs};
-use crate::commands::run::or_tell_ranks;
-use crate::commands::{TEXT_WIDTH, print};
 use ringfall_config::{InputError, Rank, Ranks};
 use ringfall_foreign::mlperf::NOT_CLOSED;
 use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
@@ -27,6 +19,14 @@ use ringfall_host::{files, host_name};
 use ringfall_model::document::ResultFile;
 use ringfall_model::write_json;
 use ringfall_report::show::{mlperf_text, write_mlperf_html};
+
+use super::rank::{now_unix_s, own_of, plan_of};
+use super::report::{read, shown};
+use super::team::Team;
+use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
+use crate::cli::{self, MlperfCommand, MlperfRunArgs};
+use crate::commands::run::or_tell_ranks;
+use crate::commands::{TEXT_WIDTH, print};
 
 /// Runs the sequence, adds it up, and shows it.
 ///

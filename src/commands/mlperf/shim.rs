@@ -1,14 +1,14 @@
 //! `ringfall mlperf shim`.
 
 use anyhow::{Context as _, Result};
-
-use crate::cli::ShimArgs;
-use crate::commands::{TEXT_WIDTH, print};
 use ringfall_config::InputError;
 use ringfall_foreign::mlperf::NOT_CLOSED;
 use ringfall_foreign::mlperf::shim::{ShimError, write};
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
+
+use crate::cli::ShimArgs;
+use crate::commands::{TEXT_WIDTH, print};
 
 /// Writes the shim and says how the harness is given it.
 ///

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use ringfall_core::held::HeldDirectory;
-
-use crate::batch::Job;
 use ringfall_config::InputError;
+use ringfall_core::held::HeldDirectory;
 use ringfall_foreign::mlperf::tree::state_directory;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Launcher, host_name};
 use ringfall_running::group::{Group, Meeting, Party, Session, Silence, Topic};
+
+use crate::batch::Job;
 
 /// Rank 0 tells the others the run's directory.
 const RUN: Topic = Topic("mlperf-run");

@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use ringfall_config::{Plan, RooflineFrom};
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::Polling;
-
-use super::settings::pinned_cores;
-use ringfall_config::{Plan, RooflineFrom};
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Machine, Overdue, ProgressLine, human};
 use ringfall_model::facts::{Measured, PreconditionReport, Roofline};
@@ -19,6 +17,8 @@ use ringfall_running::group::Group;
 use ringfall_running::precondition::{PreconditionPlan, precondition};
 use ringfall_running::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
 use ringfall_running::store::Store;
+
+use super::settings::pinned_cores;
 
 /// Bytes that a fresh roofline is measured on, at most.
 const FRESH_RANGE_BYTES: u64 = 4 * GIB;

@@ -1,18 +1,18 @@
 //! The result of a run, from what it came to and what was sampled beside it.
 
+use ringfall_config::Plan;
 use ringfall_core::clock::{SECOND, monotonic_now};
 use ringfall_core::key::Tier;
-
-use super::document::begun_unix_s;
-use super::shortages;
-use super::teller::Teller;
-use ringfall_config::Plan;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 use ringfall_model::facts::{
     GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window,
 };
 use ringfall_model::{RunResult, warnings_of};
 use ringfall_running::run::{Cleanup, Ending, RunOutcome, WatchdogFigures};
+
+use super::document::begun_unix_s;
+use super::shortages;
+use super::teller::Teller;
 
 /// The result, and what is to be deleted once it is kept.
 pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult, Option<Cleanup>) {

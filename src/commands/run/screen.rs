@@ -3,17 +3,17 @@
 use std::io::Write as _;
 
 use anyhow::Result;
-use ringfall_core::clock::Nanos;
-
-use super::outputs::outputs;
-use crate::commands::merge::{Merged, sorted};
-use crate::commands::write_out;
 use ringfall_config::Plan;
+use ringfall_core::clock::Nanos;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::outlet::Stream;
 use ringfall_host::{ProgressLine, is_stream_watched};
 use ringfall_model::{Document, RunResult};
 use ringfall_report::show::{Style, print_summary};
+
+use super::outputs::outputs;
+use crate::commands::merge::{Merged, sorted};
+use crate::commands::write_out;
 
 /// Period between lines of progress where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);

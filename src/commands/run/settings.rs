@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use ringfall_config::{OnDeviceFailure, Plan, Promotion, Rank, Traffic};
 use ringfall_core::clock::SECOND;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
-use ringfall_workloads::autoscale;
-
-use super::ranks;
-use ringfall_config::{OnDeviceFailure, Plan, Promotion, Rank, Traffic};
 use ringfall_host::{DeviceFacts, Room, Topology, device_numbers, interrupted_cores};
 use ringfall_running::run::{RunSettings, Start};
 use ringfall_running::store::StoreRequest;
+use ringfall_workloads::autoscale;
+
+use super::ranks;
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;

@@ -6,19 +6,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_core::clock::{MICROSECOND, Nanos, monotonic_now};
-use ringfall_core::model::DeviceModel;
-use ringfall_core::units::MIB;
-
-use super::document::begun_unix_s;
-use super::{
-    Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
-    settings, show, tell_advice, write_results,
-};
 use ringfall_config::values::Auto;
 use ringfall_config::{
     Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch, Traffic,
 };
+use ringfall_core::clock::{MICROSECOND, Nanos, monotonic_now};
+use ringfall_core::model::DeviceModel;
+use ringfall_core::units::MIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::DriveOutcome;
@@ -31,6 +25,12 @@ use ringfall_running::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use ringfall_running::run;
 use ringfall_running::run::{Assignment, BEGIN, VirtualGpus, VirtualSystem};
 use ringfall_running::source::Reading;
+
+use super::document::begun_unix_s;
+use super::{
+    Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
+    settings, show, tell_advice, write_results,
+};
 
 /// Duration of an I/O when no drive is simulated: it is above zero, or users without pauses would
 /// do infinitely much in no time.
@@ -218,8 +218,9 @@ fn told(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_model::testing::nothing;
+
+    use super::*;
 
     #[test]
     fn no_depth_is_searched_where_no_drive_is_asked() {

@@ -4,21 +4,11 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use ringfall_config::Plan;
+use ringfall_config::object_store::ObjectUrl;
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_core::facts::{DriverUse, ShardFacts};
 use ringfall_engine::load::LoadError;
-use ringfall_workloads::WorkloadConfig;
-use ringfall_workloads::source::ValidationTrace;
-
-use super::Begin;
-use super::document::document_of;
-use super::prepare::{self, Prepared};
-use super::result::result_of;
-use super::screen::{progress_line, stream, style};
-use super::shortages;
-use crate::progress::progress_text;
-use ringfall_config::Plan;
-use ringfall_config::object_store::ObjectUrl;
 use ringfall_host::outlet::Notices;
 use ringfall_host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, ProgressLine, Topology,
@@ -32,6 +22,16 @@ use ringfall_report::show::{Banner, print_banner};
 use ringfall_running::blocktrace::BlockTrace;
 use ringfall_running::run::{Observer, Phase, Progress, RunOutcome};
 use ringfall_running::store::{Place, Store};
+use ringfall_workloads::WorkloadConfig;
+use ringfall_workloads::source::ValidationTrace;
+
+use super::Begin;
+use super::document::document_of;
+use super::prepare::{self, Prepared};
+use super::result::result_of;
+use super::screen::{progress_line, stream, style};
+use super::shortages;
+use crate::progress::progress_text;
 
 /// Longest wait for a store's answer before a line says that it is waited for.
 const AWAITED_MIN: Duration = Duration::from_secs(2);

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use serde::{Deserialize, Serialize};
-
-use crate::cli::{RunArgs, gist};
-use crate::commands::merge::{Merged, merge_files, sorted};
 use ringfall_config::{ConfigFile, MeetsBy, MergedOutputs, Plan, Rank, Ranks};
 use ringfall_host::{Overdue, write_output};
 use ringfall_model::document::read_bytes;
 use ringfall_model::write_json;
 use ringfall_report::show::{Named, write_html, write_sheet};
 use ringfall_running::group::{Group, Meeting, Party, Session, Topic};
+use serde::{Deserialize, Serialize};
+
+use crate::cli::{RunArgs, gist};
+use crate::commands::merge::{Merged, merge_files, sorted};
 
 /// Topic of each rank's result, and topic by which rank 0 says that all are merged.
 const RESULT: Topic = Topic("result");

@@ -6,15 +6,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-
-use super::{
-    Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
-    check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
-    tell_advice, together,
-};
-use crate::commands::answer::Answer;
-use crate::commands::merge::sorted;
-use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
 use ringfall_config::{InputError, MergedOutputs, Plan};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -27,6 +18,15 @@ use ringfall_model::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use ringfall_model::trust::{Situation, Trust, advise};
 use ringfall_model::{Code, Document, Warning, write_json};
 use ringfall_running::source::Reading;
+
+use super::{
+    Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
+    check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
+    tell_advice, together,
+};
+use crate::commands::answer::Answer;
+use crate::commands::merge::sorted;
+use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
 const TRIALS_WORTH_ASKING: u64 = 30;

@@ -1,8 +1,9 @@
 //! `ringfall saturate s3://...`: the limits of an object store, as a table and a file.
 
-use crate::cli::SaturateArgs;
 use ringfall_config::InputError;
 use ringfall_config::object_store::Place;
+
+use crate::cli::SaturateArgs;
 
 /// Object store to measure; none if the target is a drive, by `--cache-dir` or by default.
 pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {

@@ -4,14 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
-
-use super::super::run::check_output_writable;
-use super::super::{print_json, wrapped, write_out};
-use super::{TIME_LIMIT_S_MAX, progress_line, size, stream};
-use crate::cli::SaturateArgs;
 use ringfall_config::object_store::ObjectUrl;
 use ringfall_config::{Facts, InputError, Rank, compact_utc};
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -21,6 +16,11 @@ use ringfall_running::objects::{Objects, OpenError};
 use ringfall_running::saturate::{
     ObjectLimits, ObjectPoint, ObjectSweep, ObjectSweepError, ObjectWatcher, sweep,
 };
+
+use super::super::run::check_output_writable;
+use super::super::{print_json, wrapped, write_out};
+use super::{TIME_LIMIT_S_MAX, progress_line, size, stream};
+use crate::cli::SaturateArgs;
 
 /// Sizes of objects that are measured when none are named, bytes: from what a request costs to
 /// what a connection carries.
@@ -240,8 +240,9 @@ fn table(limits: &ObjectLimits) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_model::facts::ObjectCounts;
+
+    use super::*;
 
     #[test]
     fn the_table_fits_a_terminal() {

@@ -1,10 +1,10 @@
 //! Limits as text on a terminal.
 
 use ringfall_core::units::GIB;
-
-use super::super::wrapped;
 use ringfall_host::escape::terminal;
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
+
+use super::super::wrapped;
 
 /// The roofline as text, 80 columns.
 pub(super) fn table(roofline: &Roofline) -> String {
@@ -127,8 +127,9 @@ pub(super) fn size(bytes: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_host::Machine;
+
+    use super::*;
 
     #[test]
     fn the_table_fits_a_terminal() {

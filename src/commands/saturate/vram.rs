@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use ringfall_config::{Facts, GpuBackend, InputError, Rank, compact_utc};
 use ringfall_core::drive::Preallocate;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_engine::device::DataFile;
@@ -14,12 +15,6 @@ use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory, NoDirect};
-
-use super::super::wrapped;
-use super::{check, check_outputs, cores, places, size};
-use crate::cli::SaturateArgs;
-use crate::remedy::told;
-use ringfall_config::{Facts, GpuBackend, InputError, Rank, compact_utc};
 use ringfall_host::escape::{terminal, terminal_page, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -31,6 +26,11 @@ use ringfall_running::saturate::{
     vram_measurements,
 };
 use ringfall_running::store::{Store, StoreRequest};
+
+use super::super::wrapped;
+use super::{check, check_outputs, cores, places, size};
+use crate::cli::SaturateArgs;
+use crate::remedy::told;
 
 /// Length of a measurement where no time limit is given, and the bounds of one that follows from a
 /// limit, s.

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use ringfall_config::values::Auto;
+use ringfall_config::{
+    ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, PRESET_DURATION_S, Plan,
+};
 
 use super::space::{Point, check_allowed};
 use crate::batch::Job;
 use crate::cli::{self, Command, RunArgs, SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
-use ringfall_config;
-use ringfall_config::values::Auto;
-use ringfall_config::{
-    ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, PRESET_DURATION_S, Plan,
-};
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.

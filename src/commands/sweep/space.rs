@@ -1,8 +1,9 @@
 //! Varied settings, their values and all combinations of them.
 
-use crate::cli::SweepSpace;
 use ringfall_config::nearest::nearest;
 use ringfall_config::{InSweep, InputError, Options, PRESETS, Preset, SETTINGS, Setting};
+
+use crate::cli::SweepSpace;
 
 /// Combinations that a sweep may have, before trials and drives.
 const POINTS_MAX: usize = 20_000;
@@ -224,8 +225,9 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use super::*;
     use ringfall_report::analysis::collection::Collection;
+
+    use super::*;
 
     fn told(result: Result<impl std::fmt::Debug, InputError>) -> String {
         result.map_or_else(|error| error.to_string(), |value| format!("{value:?}"))

@@ -1,11 +1,12 @@
 //! The table that grows: a row for each run that has ended.
 
-use super::jobs::{Described, SweepRun};
-use crate::batch::{Ended, Outcome, duration_text};
-use crate::commands::figure;
 use ringfall_host::escape::terminal;
 use ringfall_model::document::ResultFile;
 use ringfall_model::metrics::Metric;
+
+use super::jobs::{Described, SweepRun};
+use crate::batch::{Ended, Outcome, duration_text};
+use crate::commands::figure;
 
 /// Figures of a row: metric, and what its column is called.
 const FIGURES: [(&str, &str); 4] = [

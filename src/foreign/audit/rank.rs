@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_model::document::{Contradiction, ResultFile, contradictions};
+
 use super::json::{Flat, Numbers, Scalar, Shape, read};
 use super::span::{FromLog, Span};
-use ringfall_model::document::{Contradiction, ResultFile, contradictions};
 
 /// The quality-of-service classes of a result.
 pub(super) const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_host::counted;
 use serde::{Serialize, Serializer};
 
 use super::finding::Finding;
 use super::leaf::{Group, Leaf};
 use super::rank::{CLASSES, Rank, value};
 use super::rates::{Direction, Rate, of_group, of_rank};
-use ringfall_host::counted;
 
 /// Version of the shape of [`Audit`]: it rises when a key changes its meaning or goes.
 pub const AUDIT_VERSION: u32 = 1;

@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use ringfall_model::document::{CLASSES, FileProblem, Histograms, Kind, LatencyMsMax, ResultFile};
+use ringfall_model::merge::merge;
+use ringfall_model::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT};
+use ringfall_model::{Document, stats};
+
 use super::NOT_CLOSED;
 use super::options::RULES;
 use super::place::{rank_name, results_in};
@@ -11,10 +16,6 @@ use super::summary::{
     About, Merged, OptionDetails, OptionSummary, SCHEMA_VERSION, Summary, TrialRow,
 };
 use super::tree::{merged_of, run_name};
-use ringfall_model::document::{CLASSES, FileProblem, Histograms, Kind, LatencyMsMax, ResultFile};
-use ringfall_model::merge::merge;
-use ringfall_model::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT};
-use ringfall_model::{Document, stats};
 
 /// Options, trials and ranks of a run that are added up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
-use super::*;
 use ringfall_config::{Cores, Rank};
 use ringfall_host::Launcher;
 use ringfall_model::RunResult;
 use ringfall_model::testing::to_json;
 use ringfall_model::testing::{file, run};
+
+use super::*;
 
 /// A run as rank `rank` of two, each on its own machine.
 fn rank(rank: u32, events: std::ops::Range<u64>) -> RunResult {

@@ -1,8 +1,9 @@
 //! Published results, to compare a measurement with.
 
+use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT};
+
 use super::options::RULES;
 use super::summary::{OptionSummary, Summary};
-use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT};
 
 /// Aggregated figures of one option, as the harness makes them: rates summed over ranks and
 /// averaged over trials, the latency the largest of ranks and trials.
@@ -388,9 +389,10 @@ pub fn hold(this: &Summary, other: &Summary) -> Vec<Held> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_model::metrics::Metric;
+
     use super::*;
     use crate::mlperf::summary::Merged;
-    use ringfall_model::metrics::Metric;
 
     #[test]
     fn two_runs_are_held_against_what_is_published_of_two_systems() {

@@ -6,9 +6,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ringfall_core::held::HeldDirectory;
+use ringfall_host::{open_plain, write_output};
 
 use super::NOT_CLOSED;
-use ringfall_host::{open_plain, write_output};
 
 /// Script that the harness starts on every rank.
 const WRAPPER: &str = "mlperf_wrapper.py";
@@ -156,8 +156,9 @@ const CONFIG_TEXT: &str = "\
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_config::ConfigFile;
+
+    use super::*;
 
     fn scratch(name: &str) -> PathBuf {
         let path =

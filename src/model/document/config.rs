@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ringfall_config::{Named as _, Origin, typed_places};
 use ringfall_core::key::Tier;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::RunResult;
-use ringfall_config::{Named as _, Origin, typed_places};
 
 /// Configuration of the run. A setting is null when it was not used, or when merged results differ
 /// in it.

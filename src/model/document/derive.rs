@@ -2,8 +2,10 @@
 //! counters. The only place where that is done, for a run and for merged results alike; a figure
 //! whose parts are unknown is unknown.
 
+use ringfall_config::QosTargets;
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::GIB;
+use ringfall_host::Machine;
 use serde::Deserialize;
 
 use super::Document;
@@ -24,8 +26,6 @@ use super::tracing::DeviceLatencyTracing;
 use crate::cold::ColdReads;
 use crate::facts::SAMPLES_MAX;
 use crate::sla::Sla;
-use ringfall_config::QosTargets;
-use ringfall_host::Machine;
 
 /// `part / whole`; unknown when a part is, or there is nothing to divide by.
 fn quotient(part: Option<f64>, whole: Option<f64>) -> Derived<Option<f64>> {

@@ -3,6 +3,7 @@
 
 use ringfall_core::metrics::{DriveMetrics, IoMetrics};
 use ringfall_core::units::gib;
+use ringfall_host::BlockDelta;
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Fact, Part, Same, Sum};
@@ -10,7 +11,6 @@ use super::list::{Named, Rows};
 use super::merge::figures;
 use crate::RunResult;
 use crate::facts::{DriveOutcome, metrics_by_drive};
-use ringfall_host::BlockDelta;
 
 /// One drive of the storage tier: what the engine did on it in the window, and what the kernel
 /// counted for it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::{EvictionMetrics, IoMetrics, SizeCount};
 use ringfall_core::units::BLOCK_BYTES;
+use ringfall_host::BlockDelta;
 use serde::{Deserialize, Serialize};
 
 use super::drives::DiskCounters;
@@ -16,7 +17,6 @@ use crate::RunResult;
 use crate::cold::{ColdReads, reached_bytes};
 use crate::correlation::{Correlation, correlate};
 use crate::facts::{KernelSecond, quotient};
-use ringfall_host::BlockDelta;
 
 shapes!(Agreement, ColdReads, Correlation);
 

@@ -1,13 +1,14 @@
 //! `ringfall.gpu`: what stood behind the GPU tier, or why there was none.
 
+use ringfall_core::facts::GpuDevice;
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::PromotionMetrics;
+
 use super::figure::{Min, Same, Sum};
 use super::list::{ByName, Named};
 use super::merge::figures;
 use crate::RunResult;
 use crate::facts::GpuBacking;
-use ringfall_core::facts::GpuDevice;
-use ringfall_core::key::Tier;
-use ringfall_core::metrics::PromotionMetrics;
 
 figures! {
 /// A GPU of the tier.

@@ -1,12 +1,12 @@
 //! Facts that are kept where all merged results agree in them: the configuration and the machine.
 
+use ringfall_host::Machine;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::figure::same;
 use super::merge::{Inputs, Merge};
-use ringfall_host::Machine;
 
 /// Facts each of which is kept where all results agree in it, and null otherwise. All of its
 /// fields, and what is in them, may be null.

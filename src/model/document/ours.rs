@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use ringfall_config::Named as _;
+use ringfall_core::metrics::Counts;
+use ringfall_core::units::GIB;
+use ringfall_host::Machine;
+use ringfall_host::remedy::told_io;
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
@@ -27,11 +32,6 @@ use crate::autoscaling::AutoscalerReport;
 use crate::facts::{BlockTraceFigures, ObjectCounts, PreconditionReport, TierShortage};
 use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling, source};
-use ringfall_config::Named as _;
-use ringfall_core::metrics::Counts;
-use ringfall_core::units::GIB;
-use ringfall_host::Machine;
-use ringfall_host::remedy::told_io;
 
 shapes!(
     BlockTraceFigures,

@@ -4,6 +4,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::open_plain;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
@@ -11,8 +13,6 @@ use serde_json::{Map, Value};
 
 use super::{Agreed, CacheStatsReport, ConfigReport, Document, SCHEMA_VERSION, Summary, damage};
 use crate::figures::figure::Part;
-use ringfall_host::escape::{terminal, terminal_path};
-use ringfall_host::open_plain;
 
 /// A file that is not what it should be: named, with what is wrong and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use ringfall_config::{SETTINGS, Setting};
 use ringfall_core::metrics::Counters;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
@@ -17,7 +18,6 @@ use super::kept::Agreed;
 use super::latency_keys;
 use crate::Code;
 use crate::figures::described::schema_as;
-use ringfall_config::{SETTINGS, Setting};
 
 schema_as!({ T: JsonSchema } Part<T> => T);
 schema_as!({ T: JsonSchema } Agreed<T> => T);

@@ -1,10 +1,11 @@
 //! Latencies of requests: a histogram for each kind, and a sample of the raw values.
 
+use ringfall_core::metrics::Histogram;
+use ringfall_workloads::contract::{Class, RequestEnd, RequestRecord};
+
 use super::survival::Survival;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use ringfall_core::metrics::Histogram;
-use ringfall_workloads::contract::{Class, RequestEnd, RequestRecord};
 
 /// Raw values kept at most, each kind: the length that readers of the arrays may count on.
 pub const SAMPLES_MAX: usize = 100_000;

@@ -58,8 +58,9 @@ impl fmt::Display for Moment {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::units::GIB;
+
+    use super::*;
 
     #[test]
     fn the_sentence_has_both_sizes_the_time_and_the_reason() {

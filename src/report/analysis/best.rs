@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use super::pairs::Pair;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::metrics::Metric;
 use ringfall_model::trust::{Situation, Trust, advise};
+use serde::Serialize;
+
+use super::pairs::Pair;
 
 /// The largest ratio of a metric among the configurations of a model in which that metric is one to
 /// go by.

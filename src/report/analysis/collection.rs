@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
-use super::iostat;
-use super::spreadsheet::{self, Row};
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document;
 use ringfall_model::document::{FileProblem, Kind, ResultFile, json_files};
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS, Metric};
+use serde::Serialize;
+
+use super::iostat;
+use super::spreadsheet::{self, Row};
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";

@@ -1,5 +1,6 @@
-use super::*;
 use ringfall_model::metrics::DECODE_READ;
+
+use super::*;
 
 const FAST: &[u8] = include_bytes!("../../../tests/data/discovery_fast.xlsx");
 const SLOW: &[u8] = include_bytes!("../../../tests/data/discovery_slow.xlsx");

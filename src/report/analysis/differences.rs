@@ -125,11 +125,12 @@ fn same(key: &str, first: &Value, second: &Value) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::*;
     use ringfall_host::DeviceFacts;
     use ringfall_model::Document;
     use ringfall_model::document::Agreed;
     use ringfall_model::testing::nothing;
+
+    use super::*;
 
     fn result(name: &str, settings: Value, capacity: u64, device: &str) -> ResultFile {
         let mut document = Document::of(&nothing());

@@ -80,8 +80,9 @@ fn rates(reading: &Reading) -> Option<IostatRates> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_foreign::iostat::{DeviceSum, Report};
+
+    use super::*;
 
     #[test]
     fn the_rates_are_the_means_of_the_busiest_device_without_the_first_report() {

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use serde::Serialize;
-
-use super::collection::{Collection, Run};
 use ringfall_model::configuration::Configuration;
 use ringfall_model::metrics::{
     Better, DECODE_READ, METRICS, Metric, STORAGE_THROUGHPUT, WALL_CLOCK,
 };
 use ringfall_model::stats;
+use serde::Serialize;
+
+use super::collection::{Collection, Run};
 
 /// A property by which configurations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]

@@ -1,7 +1,8 @@
 use std::path::Path;
 
-use super::*;
 use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+
+use super::*;
 
 fn published(name: &str) -> Collection {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");

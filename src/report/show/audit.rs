@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::prose::prose;
 use ringfall_foreign::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Value};
 use ringfall_host::counted;
 use ringfall_host::escape::{terminal, terminal_path};
+
+use super::prose::prose;
 
 const WIDTH: usize = 80;
 /// Findings, notes and skipped files that are printed unless all are asked for.

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::prose;
-use super::terminal::COLUMNS;
 use ringfall_config::Plan;
 use ringfall_model::RunResult;
+
+use super::prose;
+use super::terminal::COLUMNS;
 
 /// As the banner says it, before the run.
 pub(super) fn planned(plan: &Plan) -> String {

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use ringfall_core::units::MIB;
-
-use super::prose::prose;
-use crate::suite::{Discovery, Flag, Invocation};
 use ringfall_host::escape::terminal;
 use ringfall_host::survey::{Disk, FileSystem, Gpu, NumaNode, PciLink, PciPath, Survey};
 use ringfall_host::{counted, escape, human};
+
+use super::prose::prose;
+use crate::suite::{Discovery, Flag, Invocation};
 
 const WIDTH: usize = 80;
 /// Mount options that tell nothing of speed or safety, which nearly all file systems have.

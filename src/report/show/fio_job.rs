@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::total;
 use ringfall_host::escape;
 use ringfall_model::Document;
 use ringfall_model::document::engine::IoDirection;
+
+use super::total;
 
 /// Sizes in a split, at most: more would not be told apart by anybody.
 const SIZES_MAX: usize = 6;
@@ -130,9 +131,10 @@ fn split(io: &IoDirection) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_model::figures::figure::{Derived, Sum};
     use ringfall_model::testing::{busy, nothing};
+
+    use super::*;
 
     #[test]
     fn a_run_without_io_has_no_job() {

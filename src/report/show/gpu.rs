@@ -2,15 +2,15 @@
 
 use std::io::Write;
 
+use ringfall_config::Plan;
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::TierMetrics;
 use ringfall_core::units::gib;
+use ringfall_model::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 
 use super::latency::latency_row;
 use super::prose;
 use super::terminal::Style;
-use ringfall_config::Plan;
-use ringfall_model::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 
 /// Width that fits every terminal.
 const COLUMNS: usize = 80;
@@ -97,9 +97,10 @@ fn text(plan: &Plan, gpu: &GpuOutcome) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::units::GIB;
     use ringfall_model::testing::nothing;
+
+    use super::*;
 
     fn told(gpus: u32, parallel: u32, gpu: &GpuOutcome) -> String {
         let mut plan = nothing().plan;

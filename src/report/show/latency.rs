@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
+use ringfall_model::document::{QuantileMs, RequestsReport};
+use ringfall_model::{Document, RunResult, is_without_drive};
 
 use super::gpu;
 use super::terminal::Style;
-use ringfall_model::document::{QuantileMs, RequestsReport};
-use ringfall_model::{Document, RunResult, is_without_drive};
 
 /// Nanoseconds as ms, or nothing to tell.
 fn ms(ns: Option<u64>) -> String {

@@ -4,13 +4,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::prose::prose;
 use ringfall_foreign::mlperf::options::rule;
 use ringfall_foreign::mlperf::published::{EXPECTATIONS_SOURCE, hold};
 use ringfall_foreign::mlperf::summary::{Merged, OptionSummary, Summary};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_model::document::LatencyMsMax;
 use ringfall_model::metrics::Metric;
+
+use super::prose::prose;
 
 const WIDTH: usize = 80;
 

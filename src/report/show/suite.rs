@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::prose::prose;
-use crate::suite::{FIGURES, GoBy, Invocation, Row, Table, Verdict};
 use ringfall_config::PUBLISHED_SYSTEMS;
 use ringfall_host::counted;
 use ringfall_host::escape::terminal;
 use ringfall_model::metrics::Metric;
+
+use super::prose::prose;
+use crate::suite::{FIGURES, GoBy, Invocation, Row, Table, Verdict};
 
 const WIDTH: usize = 80;
 /// Mark of a row whose GPU tier was none.

@@ -3,13 +3,9 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
+use ringfall_config::{Named as _, Plan};
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
-
-use super::latency::{latencies, short_ms};
-use super::who::who;
-use super::{depth, gpu, prose, total, verdict};
-use ringfall_config::{Named as _, Plan};
 use ringfall_host::remedy::told_io;
 use ringfall_host::{counted, escape};
 use ringfall_model::document::{DriveDirection, DriveReport, RequestsReport};
@@ -17,6 +13,10 @@ use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use ringfall_model::sla::COMPLIANCE;
 use ringfall_model::source::ValidationTraceStats;
 use ringfall_model::{Code, Document, RunResult, Warning, autoscaling, is_without_drive};
+
+use super::latency::{latencies, short_ms};
+use super::who::who;
+use super::{depth, gpu, prose, total, verdict};
 
 /// Width that fits every terminal.
 pub(super) const COLUMNS: usize = 80;

@@ -1,16 +1,16 @@
+use ringfall_config::Traffic;
 use ringfall_core::error::{ErrorKind, IoError, Operation};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::DriveMetrics;
 use ringfall_core::units::GIB;
-use ringfall_workloads::contract::Class;
-use ringfall_workloads::source::read_validation;
-
-use super::*;
-use ringfall_config::Traffic;
 use ringfall_host::DeviceFacts;
 use ringfall_model::facts::{DriveOutcome, TimelineSecond};
 use ringfall_model::testing::{busy, judged, nothing};
 use ringfall_model::{Code, Document, RunResult, Warning, warnings_of};
+use ringfall_workloads::contract::Class;
+use ringfall_workloads::source::read_validation;
+
+use super::*;
 
 fn summary(style: Style, result: &RunResult) -> String {
     super::terminal::summary(style, result, &Document::of(result))

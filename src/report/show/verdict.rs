@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use super::terminal::{Style, wrapped};
 use ringfall_config::PUBLISHED_SYSTEMS;
 use ringfall_host::counted;
 use ringfall_model::Document;
@@ -12,6 +11,8 @@ use ringfall_model::health::{Criterion, Health, Measure};
 use ringfall_model::metrics::Metric;
 use ringfall_model::published::preset_of;
 use ringfall_model::trust::headlines;
+
+use super::terminal::{Style, wrapped};
 
 /// Columns before what a label stands for.
 const LABEL: usize = 15;

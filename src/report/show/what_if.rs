@@ -273,8 +273,9 @@ fn is_in_time(result: &RunResult) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_model::testing::nothing;
+
+    use super::*;
 
     #[test]
     fn nobody_is_in_time_whose_requests_never_finish() {

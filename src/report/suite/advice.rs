@@ -1,11 +1,11 @@
 //! Advice on the settings of this machine to change before anything is measured, and how.
 
 use ringfall_core::units::MIB;
+use ringfall_host::survey::{Disk, FileSystem, Survey};
+use ringfall_host::{counted, escape, human};
 use serde::Serialize;
 
 use super::machine::{Engine, Place};
-use ringfall_host::survey::{Disk, FileSystem, Survey};
-use ringfall_host::{counted, escape, human};
 
 /// Importance of the advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

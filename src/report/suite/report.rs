@@ -2,12 +2,12 @@
 //! workload.
 
 use ringfall_core::facts::RingFeatures;
+use ringfall_host::survey::Survey;
 use serde::Serialize;
 
 use super::advice::{Advice, Weight, advise};
 use super::machine::{Engine, Machine, Place};
 use super::workload::{Asked, Invocation, WORKLOADS, invocations};
-use ringfall_host::survey::Survey;
 
 /// Findings and recommendations of `discover`.
 #[derive(Clone, Debug, Serialize)]

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_model::document::{FileProblem, read_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::workload::{Asked, Invocation, Workload};
-use ringfall_model::document::{FileProblem, read_bytes};
 
 /// Name of the file. It holds JSON, but whoever reads all results of a directory (*.json) must not
 /// take it for one.

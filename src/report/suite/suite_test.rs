@@ -1,11 +1,11 @@
 use std::path::Path;
 
 use ringfall_core::units::{GIB, MIB};
-
-use super::*;
 use ringfall_host::survey::{
     Disk, FileSystem, Gpu, Limits, NumaNode, PciLink, PciPath, Survey, Throttle,
 };
+
+use super::*;
 
 fn engine() -> Engine {
     Engine { shards: 4, queue_depth: 64, io_bytes: MIB, buffer_bytes: 256 * MIB }

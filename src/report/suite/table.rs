@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
-
-use super::workload::Invocation;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 use ringfall_model::published::{Published, published};
 use ringfall_model::trust::{Trust, headlines};
 use ringfall_model::{Code, Document};
+use serde::Serialize;
+
+use super::workload::Invocation;
 
 /// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -12,11 +12,11 @@ use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::{MIB, gib};
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 use ringfall_engine::ring::{ChunkIo, ChunkRing};
+use ringfall_host::{Machine, files};
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
-use ringfall_host::{Machine, files};
 
 /// Suffix of a draft's file name.
 const DRAFT_ENDING: &str = ".part";

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ringfall_config::object_store::{ObjectOptions, ObjectUrl, PART_BYTES, PARTS_MAX};
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 
@@ -18,7 +19,6 @@ use super::target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
 };
 use crate::objects::{Bytes, Cancel, ObjectError, Objects, OpenError, Upload, UploadRecord};
-use ringfall_config::object_store::{ObjectOptions, ObjectUrl, PART_BYTES, PARTS_MAX};
 
 /// Suffix of an upload record's name, after the name of its file.
 const RECORD_ENDING: &str = ".upload.json";

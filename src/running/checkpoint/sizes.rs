@@ -125,8 +125,9 @@ pub fn even_shards(bytes: u64, ranks: u32) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::units::gib;
+
+    use super::*;
 
     fn job(parameters: u64) -> Job {
         Job {

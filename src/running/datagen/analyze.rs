@@ -392,9 +392,10 @@ impl Packers {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::fill::{ContentName, NamedContent, Shape};
     use ringfall_core::key::EntryKey;
+
+    use super::*;
 
     fn settings() -> AnalyzeSettings {
         AnalyzeSettings {

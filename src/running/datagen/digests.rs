@@ -170,8 +170,9 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::key::mix64;
+
+    use super::*;
 
     fn digest(value: u64) -> u128 {
         u128::from(mix64(value ^ 0x5555)) << 64 | u128::from(mix64(value))

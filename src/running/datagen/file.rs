@@ -6,10 +6,10 @@ use std::path::Path;
 
 use ringfall_core::fill::{NamedContent, VerifyMode};
 use ringfall_core::units::MIB;
-
-use super::DatagenError;
 use ringfall_host::files::Spot;
 use ringfall_host::open_plain;
+
+use super::DatagenError;
 
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;

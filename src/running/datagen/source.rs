@@ -5,8 +5,9 @@ use std::io::{Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
-use super::DatagenError;
 use ringfall_core::fill::NamedContent;
+
+use super::DatagenError;
 
 /// Files that are analyzed at once; a tree of more is no data set.
 const FILES_MAX: usize = 10_000_000;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flume::Sender;
+use ringfall_core::clock::Nanos;
 use ringfall_core::error::{IoError, SetupError};
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::{ShardId, TIER_COUNT};
@@ -12,7 +13,6 @@ use ringfall_engine::shard::{IoInterval, Links, Message, Second};
 use ringfall_workloads::WorkloadStats;
 
 use super::{Interval, Totals};
-use ringfall_core::clock::Nanos;
 
 /// Commands of the run to the driver of a shard.
 #[derive(Clone, Copy, Debug)]

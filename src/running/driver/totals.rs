@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::metrics::Histogram;
+use ringfall_model::facts::{CacheStats, RequestStats};
 use ringfall_workloads::autoscale::TimeShares;
 use ringfall_workloads::contract::{Nanos as SinceStart, RequestRecord};
 
 use super::Driver;
-use ringfall_model::facts::{CacheStats, RequestStats};
 
 /// Totals of a shard's requests inside the measurement window.
 #[derive(Clone, Debug, Default)]

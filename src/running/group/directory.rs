@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfall_core::held::{HeldDirectory, Stranger};
+use ringfall_host::files::Draft;
 use rustix::fs::OFlags;
 
 use super::board::{Board, BoardTiming};
-use ringfall_host::files::Draft;
 
 /// Several looks for a word to arrive, on a file system that is shared.
 const TIMING: BoardTiming = BoardTiming {

@@ -153,8 +153,9 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_core::key::Tier;
+
+    use super::*;
 
     #[test]
     fn rows_are_in_order_whoever_came_first() {

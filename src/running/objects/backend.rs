@@ -10,10 +10,10 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::multipart::MultipartStore;
 use object_store::{ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
+use ringfall_config::object_store::{Checksum, ObjectOptions, ObjectUrl, PathStyle, Scheme};
 
 use super::profile::{Profile, ProfileFiles};
 use super::wire::Wires;
-use ringfall_config::object_store::{Checksum, ObjectOptions, ObjectUrl, PathStyle, Scheme};
 
 /// A store with uploads in parts.
 pub(super) trait Store: ObjectStore + MultipartStore {}

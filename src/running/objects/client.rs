@@ -352,9 +352,9 @@ fn backoff(attempts: u32) -> Duration {
 #[cfg(test)]
 pub(crate) mod tests {
     use object_store::memory::InMemory;
+    use ringfall_config::object_store::Place;
 
     use super::*;
-    use ringfall_config::object_store::Place;
 
     /// A store in memory with so many endpoints.
     pub(crate) fn in_memory(endpoints: usize, options: ObjectOptions) -> Objects {

@@ -243,9 +243,10 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::object_store::ObjectOptions;
+
     use super::super::client::tests::in_memory;
     use super::*;
-    use ringfall_config::object_store::ObjectOptions;
 
     #[test]
     fn what_is_stored_is_listed_read_and_removed() {

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName};
+use ringfall_model::facts::ObjectCounts;
 use rustix::io::Errno;
 
 use super::Bytes;
 use super::cause::{Cause, ObjectError};
 use super::client::{Objects, OpenError};
-use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
-use ringfall_model::facts::ObjectCounts;
 
 /// A prefix that is a run's own: nothing was below it, and all that is goes when the run ends.
 pub struct TierObjects {

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hyper::body::Bytes;
 use object_store::PutPayload;
 use object_store::multipart::PartId;
+use ringfall_config::object_store::PARTS_MAX;
 use serde::{Deserialize, Serialize};
 
 use super::cause::{Cause, ObjectError};
 use super::client::Objects;
 use super::counts::add;
 use super::requests::{Cancel, path_of};
-use ringfall_config::object_store::PARTS_MAX;
 
 /// Name of the last step of an upload, for messages.
 const COMPLETING: &str = "completing the upload of";
@@ -250,9 +250,10 @@ impl Upload {
 mod tests {
     use std::sync::mpsc;
 
+    use ringfall_config::object_store::ObjectOptions;
+
     use super::super::client::tests::in_memory;
     use super::*;
-    use ringfall_config::object_store::ObjectOptions;
 
     fn send(upload: &Arc<Upload>, parts: &[(usize, &'static str)]) {
         let (tell, told) = mpsc::channel();

@@ -10,6 +10,7 @@ use ringfall_core::facts::ShardFacts;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardSpec;
 use ringfall_engine::shard::executor::{Executor, JoinError, Vitals};
+use ringfall_host::interrupt::Interrupt;
 use ringfall_workloads::Workload;
 use ringfall_workloads::source::SourceRequest;
 
@@ -17,7 +18,6 @@ use super::phases::Phase;
 use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
 use crate::driver::{Inbound, Notice, ShardCommand, ShardPlan, shard_main};
 use crate::store::StoreError;
-use ringfall_host::interrupt::Interrupt;
 
 /// Interval at which the shards are checked while they open.
 const LOOK: Duration = Duration::from_millis(50);

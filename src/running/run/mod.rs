@@ -23,6 +23,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::error::{IoError, SetupError};
 use ringfall_core::facts::ShardFacts;
@@ -34,6 +35,8 @@ use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardSpec;
 use ringfall_engine::tier::gpu::DirectStorage;
+use ringfall_host::ShardBytes;
+use ringfall_model::facts::{DepthFigures, FeedFigures, ObjectCounts, bytes_by_drive};
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
@@ -49,9 +52,6 @@ pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
 };
 pub use real::{Cleanup, run};
-use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
-use ringfall_host::ShardBytes;
-use ringfall_model::facts::{DepthFigures, FeedFigures, ObjectCounts, bytes_by_drive};
 use scaling::Scaling;
 pub use start::Start;
 pub use timeline::{SecondFigures, Timeline};

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::error::SetupError;
+use ringfall_host::Overdue;
+use ringfall_host::interrupt::Interrupt;
 
 use super::conduct::{Shards, conduct_to_the_end};
 use super::fleet::{Fleet, FleetError};
@@ -15,8 +17,6 @@ use super::threads::{Ended, Threads};
 use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, milestones, seeds};
 use crate::source::Feed;
 use crate::store::{Store, StoreError, StoreRequest};
-use ringfall_host::Overdue;
-use ringfall_host::interrupt::Interrupt;
 
 /// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
 /// minutes, and a run that did not end well may have a dead device.

@@ -8,6 +8,9 @@ use ringfall_core::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_core::drive::DriveId;
 use ringfall_core::key::Tier;
 use ringfall_engine::shard::EngineShared;
+use ringfall_host::Overdue;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::remedy::told_io;
 use ringfall_workloads::autoscale::Decision;
 
 use super::depth::{TunerOrder, Tuning};
@@ -21,9 +24,6 @@ use super::{Observer, Progress, RunOutcome, RunSettings, Timeline, milestones};
 use crate::driver::{Notice, ShardCommand, ShardOutcome, ShardStatus};
 use crate::source::Feed;
 use crate::store::Store;
-use ringfall_host::Overdue;
-use ringfall_host::interrupt::Interrupt;
-use ringfall_host::remedy::told_io;
 
 /// Interval at which the run checks its threads.
 const LOOK: Duration = Duration::from_millis(50);

@@ -1,10 +1,11 @@
 //! The seconds of a run, added up over the shards.
 
-use crate::driver::RequestSecond;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::key::TIER_COUNT;
 use ringfall_core::metrics::{CoarseLatencies, Gauges, Histogram};
 use ringfall_engine::shard::Second;
+
+use crate::driver::RequestSecond;
 
 /// One tier in one direction over one second, all shards. Latencies in ns; none where nothing
 /// ended.

@@ -147,11 +147,11 @@ fn mixed(roofline: &Roofline, read: &Limit, write: &Limit) -> (bool, f64) {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::DeviceFile;
     use ringfall_core::clock::{MICROSECOND, Nanos};
+    use ringfall_model::testing::roofline;
 
     use super::*;
-    use ringfall_config::DeviceFile;
-    use ringfall_model::testing::roofline;
 
     #[test]
     fn what_was_measured_reads_back_as_a_drive() {

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use ringfall_core::units::GIB;
 use ringfall_engine::load::{Access, Load, LoadFigures, LoadPlan};
+use ringfall_model::facts::Measured;
+use ringfall_model::facts::steady::{WINDOW, steady_mean};
 
 use super::search::Point;
 use super::{Bench, SaturateError, Watcher};
-use ringfall_model::facts::Measured;
-use ringfall_model::facts::steady::{WINDOW, steady_mean};
 
 /// Ramp-up of a probe, and its rounds: enough to tell 2 % on a steady device.
 pub(super) const PROBE: RoundPace = RoundPace {

@@ -19,9 +19,15 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ringfall_config::Until;
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::{Polling, check_polled_commands};
+use ringfall_host::Machine;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::{
+    Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, steady,
+};
 
 use crate::group::Group;
 use crate::precondition::{PreconditionPlan, precondition};
@@ -31,12 +37,6 @@ pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
 #[cfg(feature = "objects")]
 pub use objects::{ObjectSweep, ObjectSweepError, ObjectWatcher, sweep};
 use ranks::Prepared;
-use ringfall_config::Until;
-use ringfall_host::Machine;
-use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::{
-    Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, steady,
-};
 pub use roofline::read_roofline;
 use search::{Bounds, Goal, Search, SearchStep};
 use time::{Budget, Share};

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ringfall_core::fill::{ContentName, fill};
 use ringfall_core::key::EntryKey;
 use ringfall_core::metrics::Histogram;
+use ringfall_host::CostSnapshot;
+use ringfall_host::interrupt::Interrupt;
 
 use super::object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
 use crate::objects::{Bytes, ObjectError, Objects};
-use ringfall_host::CostSnapshot;
-use ringfall_host::interrupt::Interrupt;
 
 /// Which loads a search for an object store's limits tries, and for how long.
 #[derive(Clone, Debug)]

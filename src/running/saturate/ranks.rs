@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::GIB;
 use ringfall_engine::load::{Load, LoadPlan};
+use ringfall_model::facts::Measured;
+use ringfall_model::facts::steady::{WINDOW, steady_mean};
 use serde::{Deserialize, Serialize};
 
 use super::measure::{CONFIRM, PROBE, RoundPace, slope};
@@ -13,8 +15,6 @@ use super::search::Point;
 use super::time::Budget;
 use super::{Bench, SaturateError, Watcher};
 use crate::group::{Group, Moment, Silence, Topic, share};
-use ringfall_model::facts::Measured;
-use ringfall_model::facts::steady::{WINDOW, steady_mean};
 
 /// Topics of rank 0's orders and of the others' answers.
 const ORDER: Topic = Topic("order");

@@ -34,8 +34,9 @@ pub fn read_roofline(path: &Path) -> Result<Roofline, InputError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ringfall_model::testing::roofline;
+
+    use super::*;
 
     #[test]
     fn what_is_no_roofline_is_named() {

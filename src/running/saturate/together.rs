@@ -9,12 +9,12 @@ use ringfall_core::metrics::Histogram;
 use ringfall_core::units::GIB;
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{Access, Load, LoadFigures, LoadPlan};
-
-use super::{SaturateError, SaturateSettings, Watcher};
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::shared_port;
 use ringfall_model::facts::steady::{WINDOW, steady_mean};
 use ringfall_model::facts::{Best, Limit, Measured, Roofline, Together};
+
+use super::{SaturateError, SaturateSettings, Watcher};
 
 /// Before it is measured.
 const RAMP: Duration = Duration::from_millis(200);

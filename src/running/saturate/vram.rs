@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringfall_config::Until;
 use ringfall_core::facts::GpuFacts;
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{LoadError, VramEnds, VramFigures, VramPlan, VramWay, measure_vram};
 use ringfall_engine::tier::gpu::{DirectStorage, GpuMemory};
+use ringfall_host::Machine;
+use ringfall_host::interrupt::Interrupt;
 use serde::Serialize;
 
 use super::SaturateError;
 use crate::precondition::{PreconditionPlan, precondition};
-use ringfall_config::Until;
-use ringfall_host::Machine;
-use ringfall_host::interrupt::Interrupt;
 
 /// Layout of the file.
 pub const VRAM_LIMITS_VERSION: u32 = 1;

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flume::{Receiver, Sender};
+use ringfall_model::facts::FeedFigures;
 use ringfall_workloads::source::{SourceRequest, Stream};
 
 use super::OpenTrace;
-use ringfall_model::facts::FeedFigures;
 
 /// Rows on the way to one shard.
 pub const ROWS_AHEAD: usize = 1_024;

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use super::reading::Reading;
 use ringfall_host::open_to_read;
+
+use super::reading::Reading;
 
 /// Read at once: a trace is read beside a benchmark, in few and large steps.
 const READ_BYTES: usize = 1 << 18;

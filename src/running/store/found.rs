@@ -11,10 +11,10 @@ use ringfall_core::error::SetupError;
 use ringfall_core::units::{BLOCK_BYTES, MIB, gib};
 use ringfall_engine::device::{CacheDir, DataFile, RawDevice};
 use ringfall_engine::engine::SEGMENT_BYTES_MIN;
-
-use super::{Place, StoreDrive, StoreError, StoreRequest};
 use ringfall_host::interrupt;
 use ringfall_host::remedy::told_io;
+
+use super::{Place, StoreDrive, StoreError, StoreRequest};
 
 /// Part of the free space that `--storage-capacity-gb 0` takes.
 const AUTO_CAPACITY_PERCENT: u64 = 95;
@@ -240,9 +240,10 @@ pub(super) fn capacity(request: &StoreRequest, found: &[Found]) -> Result<Capaci
 
 #[cfg(test)]
 mod tests {
+    use ringfall_core::units::GIB;
+
     use super::super::Store;
     use super::*;
-    use ringfall_core::units::GIB;
 
     fn request(capacity_bytes: u64) -> StoreRequest {
         let preallocate = Preallocate::Reserve;

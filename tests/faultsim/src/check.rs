@@ -9,11 +9,11 @@ use ringfall_engine::device::FlawCounts;
 use ringfall_engine::tier::cpu::CHUNK_BYTES;
 use ringfall_engine::tier::gpu;
 use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
+use ringfall_running::driver::Driver;
+use ringfall_running::run::World;
 use ringfall_workloads::WorkloadStats;
 
 use crate::scenario::Scenario;
-use ringfall_running::driver::Driver;
-use ringfall_running::run::World;
 
 /// State of the shards when they were stopped.
 #[derive(Default)]

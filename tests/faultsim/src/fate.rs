@@ -6,10 +6,10 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_core::clock::{MILLISECOND, Nanos, SECOND};
+use ringfall_running::run::Phase;
 use ringfall_workloads::source::{SourceRequest, Turn};
 
 use crate::scenario::time_within;
-use ringfall_running::run::Phase;
 
 /// Tells these draws from all others of a seed.
 const STREAM: u64 = u64::from_be_bytes(*b"incident");

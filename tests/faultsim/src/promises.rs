@@ -2,9 +2,9 @@
 //! and says the truth, and what was measured is handed over before it can be lost.
 
 use ringfall_core::clock::Nanos;
+use ringfall_running::run::{Ending, Order, Phase};
 
 use crate::fate::{Fate, What};
-use ringfall_running::run::{Ending, Order, Phase};
 
 /// Orders and incidents with their times, as far as the phases are judged by them.
 #[derive(Default)]

@@ -16,14 +16,14 @@ use ringfall_engine::engine::Engine;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::tier::gpu::{self, GpuSpace};
+use ringfall_running::run::{Assignment, Phase, RunSettings};
+use ringfall_running::store::StoreRequest;
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, PhaseMode, RagIngestion};
 use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
 use crate::fate::{Fate, Incident, What};
 use crate::way::Way;
-use ringfall_running::run::{Assignment, Phase, RunSettings};
-use ringfall_running::store::StoreRequest;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.
 const GPU_MEMORY_STREAM: u64 = u64::from_be_bytes(*b"gpu memo");

@@ -11,9 +11,9 @@ use ringfall_engine::shard::{ReadOutcome, Shard, WriteMode, WriteOutcome};
 
 use ringfall_core::clock::Nanos;
 use ringfall_engine::shard::timers::Timers;
+use ringfall_running::run::World;
 
 use crate::scenario::{Scenario, time_within};
-use ringfall_running::run::World;
 
 /// Keys of one of them.
 const KEYS: u128 = 4;

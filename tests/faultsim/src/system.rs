@@ -21,6 +21,11 @@ use ringfall_engine::shard::Content;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
+use ringfall_running::driver::Driver;
+use ringfall_running::run::{
+    BEGIN, ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World,
+    WorldParts, conduct,
+};
 
 use crate::check::{self, AtStop};
 use crate::fate::What;
@@ -28,11 +33,6 @@ use crate::promises::Diary;
 use crate::scenario::{Scenario, time_within};
 use crate::stranger::Strangers;
 use crate::way::Way;
-use ringfall_running::driver::Driver;
-use ringfall_running::run::{
-    BEGIN, ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World,
-    WorldParts, conduct,
-};
 
 /// No run of these sizes takes so many steps: one that does hangs.
 const STEPS_MAX: u64 = 5_000_000;

@@ -1,11 +1,12 @@
 //! Findings about what results of ours say of their own run: that it was simulated, ended early, or
 //! went wrong.
 
+use ringfall_model::NO_DRIVE;
+
 use super::super::finding::{Finding, Input, Kind, Level};
 use super::super::leaf::{Group, Leaf};
 use super::super::rank::{Known, Rank};
 use super::{about, shown};
-use ringfall_model::NO_DRIVE;
 
 /// The ranks of a group for which `is` holds, and the share of all that they are.
 fn of_those(group: &Group, is: impl Fn(&Rank) -> bool) -> Option<(Vec<&Rank>, f64)> {

@@ -1,7 +1,4 @@
 use ringfall_core::key::Tier;
-use serde_json::json;
-
-use super::*;
 use ringfall_model::SimulationReport;
 use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction};
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
@@ -10,6 +7,9 @@ use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use ringfall_model::testing::to_json;
 use ringfall_model::testing::{file, run};
 use ringfall_model::trust::{Situation, Trust};
+use serde_json::json;
+
+use super::*;
 
 /// A result of 60 s in which each second did about `per_second` of everything.
 fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {

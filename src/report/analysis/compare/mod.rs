@@ -3,9 +3,6 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
-
-use super::differences::{self, Difference};
 use ringfall_model::cold::ColdReads;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document::{
@@ -17,6 +14,9 @@ use ringfall_model::published::{Published, published};
 use ringfall_model::stats::{self, Interval, Slice};
 use ringfall_model::trust::{Advice, Situation, advise};
 use ringfall_model::{Code, Document};
+use serde::Serialize;
+
+use super::differences::{self, Difference};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
 /// two sides' draws are independent.

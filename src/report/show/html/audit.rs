@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::STYLE;
-use crate::show::audit::{number, percents, range};
 use ringfall_foreign::audit::{Audit, Finding, GroupReport, LeafReport, Level, Value};
 use ringfall_host::escape;
+
+use super::STYLE;
+use crate::show::audit::{number, percents, range};
 
 /// Inputs of a finding that the page shows; the JSON has all.
 const INPUTS_SHOWN: usize = 400;

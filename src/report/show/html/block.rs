@@ -1,10 +1,11 @@
 //! Charts of the block layer: latencies, depths, places.
 
+use ringfall_model::facts::{BlockDirection, BlockTraceFigures, Bucket};
+
 use super::Named;
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use crate::show::total;
-use ringfall_model::facts::{BlockDirection, BlockTraceFigures, Bucket};
 
 /// Parts of the device that the trace counts in.
 const PARTS: f64 = 256.0;

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use ringfall_host::escape;
+
 use super::axis::Axis;
 use super::shown;
-use ringfall_host::escape;
 
 /// Size of every picture, in its own units; on the page it is as wide as it may be.
 pub(super) const WIDTH: f64 = 640.0;

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Named, shown};
 use ringfall_host::escape;
 use ringfall_model::document::DepthStepReport;
+
+use super::{Named, shown};
 
 /// A section for the page; nothing where there was no search.
 pub(super) fn section(html: &mut String, results: &[Named]) {

@@ -1,9 +1,10 @@
 //! The page's rows on the GPU tier, where any of the results asked for one.
 
-use super::page::moved;
-use super::{Named, shown};
 use ringfall_model::Document;
 use ringfall_model::document::GpuReport;
+
+use super::page::moved;
+use super::{Named, shown};
 
 /// Rows of the table of tiers: a name, and a cell for each result. What stands in for a GPU is
 /// named in each of them. Plain text: the table makes it fit for HTML.

@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
+use ringfall_host::escape;
+use ringfall_model::document::SecondReport;
+
 use super::axis::Axis;
 use super::chart::{across, frame, up};
 use super::shown;
-use ringfall_host::escape;
-use ringfall_model::document::SecondReport;
 
 /// Columns at most: more are narrower than a line.
 const COLUMNS_MAX: usize = 240;

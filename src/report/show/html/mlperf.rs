@@ -4,15 +4,16 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::STYLE;
-use crate::show::MlperfRun;
-use crate::show::mlperf::{LATENCIES, counted, figure, percentiles, title};
 use ringfall_foreign::mlperf::published::{
     EXPECTATIONS, EXPECTATIONS_SOURCE, PublishedRun, RUNS, RUNS_SOURCE, hold,
 };
 use ringfall_foreign::mlperf::summary::{OptionSummary, Summary};
 use ringfall_host::escape;
 use ringfall_model::metrics::Metric;
+
+use super::STYLE;
+use crate::show::MlperfRun;
+use crate::show::mlperf::{LATENCIES, counted, figure, percentiles, title};
 
 /// Writes the page.
 ///

@@ -19,11 +19,12 @@ mod what_if;
 
 use std::path::Path;
 
+#[cfg(test)]
+use ringfall_model::Document;
+
 use super::Named;
 pub use audit::write_audit_html;
 pub use mlperf::write_mlperf_html;
-#[cfg(test)]
-use ringfall_model::Document;
 pub use roofline::write_roofline_html;
 pub use suite::write_suite_html;
 pub use what_if::write_what_if_html;

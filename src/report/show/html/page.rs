@@ -3,9 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
-
-use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
 use ringfall_host::{Machine, escape};
 use ringfall_model::document::{
     DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs,
@@ -13,6 +10,9 @@ use ringfall_model::document::{
 };
 use ringfall_model::metrics::{Metric, STORAGE_THROUGHPUT};
 use ringfall_model::{Code, Document};
+use serde_json::{Map, Value};
+
+use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {

@@ -1,13 +1,13 @@
 //! The report's charts, from documents.
 
 use ringfall_core::metrics::Histogram;
+use ringfall_model::autoscaling::CurvePoint;
+use ringfall_model::document::{CLASSES, KernelSecondReport, SecondReport};
+use ringfall_model::figures::figure::{Fact, Sum};
 
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{Named, heat};
-use ringfall_model::autoscaling::CurvePoint;
-use ringfall_model::document::{CLASSES, KernelSecondReport, SecondReport};
-use ringfall_model::figures::figure::{Fact, Sum};
 
 const GIB: f64 = (1u64 << 30) as f64;
 

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use ringfall_core::units::gib;
-
-use super::{Named, shown};
 use ringfall_host::escape;
 use ringfall_model::document::{HostRow, Launch, MergedReport, RankRow};
+
+use super::{Named, shown};
 
 /// A table of ranks and one of machines for each result that was merged of ranks.
 pub(super) fn section(html: &mut String, results: &[Named]) {

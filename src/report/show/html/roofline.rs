@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ringfall_host::escape;
+use ringfall_model::facts::{Best, Measured, Roofline};
+
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{STYLE, shown};
-use ringfall_host::escape;
-use ringfall_model::facts::{Best, Measured, Roofline};
 
 const GIB: f64 = (1u64 << 30) as f64;
 

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ringfall_host::escape;
+
 use super::STYLE;
 use crate::show::suite::remarks;
 use crate::suite::{FIGURES, Row, Table, Verdict};
-use ringfall_host::escape;
 
 /// Names that are told apart at a glance are not broken.
 const ONE_LINE: &str = " style=\"white-space: nowrap\"";

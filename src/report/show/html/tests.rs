@@ -1,12 +1,12 @@
 use ringfall_core::clock::Nanos;
 use ringfall_core::key::Tier;
+use ringfall_model::merge::merge;
+use ringfall_model::testing::{judged, nothing, rank_of_204};
 use ringfall_workloads::contract::Class;
 
 use super::page::page;
 use super::*;
 use crate::show::tests::on_two_nodes;
-use ringfall_model::merge::merge;
-use ringfall_model::testing::{judged, nothing, rank_of_204};
 
 fn named(name: &str) -> Named {
     let mut result = judged();

@@ -1,12 +1,13 @@
 //! The page's judgements: the metrics to go by, where the time went, what the profile asked of the
 //! storage.
 
-use super::page::table;
-use super::{Named, shown};
-use crate::show::verdict::measured;
 use ringfall_host::escape;
 use ringfall_model::health::Criterion;
 use ringfall_model::trust::{Headline, headlines};
+
+use super::page::table;
+use super::{Named, shown};
+use crate::show::verdict::measured;
 
 type Rows = Vec<(String, Vec<String>)>;
 

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ringfall_host::escape;
+
 use super::axis::Axis;
 use super::chart::{Chart, Line};
 use super::{STYLE, shown};
 use crate::show::{WhatIf, WhatIfRow};
-use ringfall_host::escape;
 
 /// Writes the page.
 ///

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use csv::{Terminator, WriterBuilder};
+use ringfall_host::escape;
 
 use super::Rows;
 use super::columns::Cell;
-use ringfall_host::escape;
 
 pub(super) fn write(rows: &Rows, path: &Path) -> std::io::Result<()> {
     ringfall_host::write_output(path, &bytes(rows)?)

@@ -1,10 +1,10 @@
 //! Meaning of each column: the description that the schema of results has for the key from which
 //! the column is read, so that no second list could part from the first.
 
+use ringfall_model::{Document, SCHEMA_PAGE};
 use serde_json::Value;
 
 use super::columns::{ColumnOrigin, Columns};
-use ringfall_model::{Document, SCHEMA_PAGE};
 
 /// A column of the Summary.
 #[derive(Clone, Debug)]
@@ -62,9 +62,10 @@ fn resolved<'a>(schema: &'a Value, mut place: &'a Value) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_model::testing::judged;
+
     use super::super::columns::Cell;
     use super::*;
-    use ringfall_model::testing::judged;
 
     #[test]
     fn every_column_has_a_meaning() {

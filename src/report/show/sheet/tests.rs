@@ -1,11 +1,11 @@
 use std::io::Read;
 
-use ringfall_workloads::contract::Class;
-
-use super::*;
 use ringfall_model::facts::{GpuOutcome, SimulationFigures};
 use ringfall_model::testing::{busy, judged, nothing};
 use ringfall_model::{Document, RunResult, SimulationReport};
+use ringfall_workloads::contract::Class;
+
+use super::*;
 
 fn named(document: Document) -> Named {
     Named { name: "d/a.json".into(), document }

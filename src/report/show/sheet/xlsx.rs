@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
+use ringfall_host::escape;
+use ringfall_model::Document;
+use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
+use ringfall_model::figures::figure::{Derived, OfRun, Sum};
 use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
 
 use super::columns::{Cell, Columns, Row};
 use super::meaning::{Meaning, meanings};
 use super::{Named, Rows};
-use ringfall_host::escape;
-use ringfall_model::Document;
-use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
-use ringfall_model::figures::figure::{Derived, OfRun, Sum};
 
 /// Longest column that is made as wide as its text.
 const COLUMN_CHARS_MAX: usize = 48;

@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use ringfall_core::clock::{MICROSECOND, Nanos, SECOND};
 use ringfall_engine::shard::IoInterval;
+use ringfall_model::facts::{DepthFigures, DepthReason};
 
 use super::{Tuner, TunerOrder};
-use ringfall_model::facts::{DepthFigures, DepthReason};
 
 /// Model of the drive behind the queues.
 #[derive(Clone, Copy)]

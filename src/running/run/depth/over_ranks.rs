@@ -9,11 +9,11 @@ use std::sync::Arc;
 use ringfall_core::clock::Nanos;
 use ringfall_core::metrics::Histogram;
 use ringfall_engine::shard::IoInterval;
+use ringfall_model::facts::{DepthFigures, DepthReason};
 use serde::{Deserialize, Serialize};
 
 use super::{Tuner, TunerOrder};
 use crate::group::{Group, Topic};
-use ringfall_model::facts::{DepthFigures, DepthReason};
 
 /// Topics of rank 0's message to all others, and of their answers.
 const DEPTH: Topic = Topic("depth");

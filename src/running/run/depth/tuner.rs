@@ -3,9 +3,9 @@
 
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_engine::shard::IoInterval;
+use ringfall_model::facts::{DepthFigures, DepthReason, DepthStep};
 
 use super::search::{Next, Search};
-use ringfall_model::facts::{DepthFigures, DepthReason, DepthStep};
 
 /// For a load that has just begun to fill the queues.
 const RAMP: Nanos = SECOND;

@@ -22,6 +22,8 @@ use ringfall_engine::device::{Occupation, SimDrive};
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::shard::{Content, Hollow, HollowMemory};
 use ringfall_engine::tier::cpu::CpuPool;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::SimulationFigures;
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
@@ -32,8 +34,6 @@ use super::scaling::Scaling;
 use super::{Assignment, RunOutcome, RunSettings, Timeline};
 use crate::iotrace::TraceWriter;
 use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
-use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::SimulationFigures;
 pub use world::{BEGIN, World, WorldParts};
 
 /// Steps between two looks at whether somebody interrupts.
