@@ -8,7 +8,7 @@ use crate::key::TIER_COUNT;
 pub struct Gauges {
     /// Number of I/Os submitted and not yet completed.
     pub in_flight: u32,
-    /// Bytes of the entries in each tier, by [`Tier::index`].
+    /// Bytes of the entries in each tier, by [`crate::key::Tier::index`].
     pub held_bytes: [u64; TIER_COUNT],
 }
 
