@@ -3,7 +3,7 @@
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -233,6 +233,26 @@ fn a_training_job_saves_restores_and_cleans_up() {
     let left = names(&scratch.store());
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(names(&scratch.store().join(&left[0])).contains(&"checkpoint.json".to_owned()));
+}
+
+/// The time until its last save was given for all of it.
+#[test]
+fn an_interrupted_job_computed_no_longer_than_it_lasted() {
+    let scratch = Scratch::new("training-interrupted");
+    let more = ["--duration", "60", "--interval", "60", "--output", "o.json"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["checkpoint", "run"]).arg(scratch.store()).args(SMALL).args(more);
+    command.current_dir(scratch.file("")).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let result: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("o.json")).unwrap()).unwrap();
+    let of = |key: &str| result["training"][key].as_f64().unwrap();
+    let (computed_s, elapsed_s) = (of("computed_s"), of("elapsed_s"));
+    assert!(computed_s > 0.5 && computed_s <= elapsed_s, "{computed_s} of {elapsed_s} s");
 }
 
 #[test]

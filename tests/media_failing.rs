@@ -1,9 +1,9 @@
 //! Real devices that answer late or never again, and file systems that shut down. Needs root, as
 //! [`crate::media`] does.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::media::{IMAGE_BYTES, Loop, on, small_ext4, tool};
@@ -183,6 +183,36 @@ fn saves_that_were_measured_are_kept_when_a_slow_drive_keeps_the_next_one_from_e
     crate::support::assert_valid_as("checkpoint", &kept);
     assert_eq!(kept["training"]["interrupted"], true);
     assert_eq!(kept["saves"].as_array().map(Vec::len), Some(1), "{kept}");
+}
+
+/// They were lost with the save that failed.
+#[test]
+fn saves_that_were_measured_are_kept_when_the_file_system_is_full() {
+    let scratch = Scratch::new("full-saves");
+    let (mut image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("saves on a full file system", &why),
+    };
+    let place = point.join("saves");
+    let mut job = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    job.args(["checkpoint", "run"]).arg(&place).args(["--size-gib", "0.05", "--interval", "1"]);
+    job.args(["--restore-every", "0", "--duration", "100", "--output", "o.json"]);
+    job.current_dir(scratch.file("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = job.spawn().unwrap();
+    wait_until("a save has ended", || place.join("slot-1/checkpoint.json").exists());
+    let mut fill = std::fs::File::create(point.join("fill")).unwrap();
+    while fill.write_all(&[1; 1 << 16]).is_ok() {}
+    let ended = child.wait_with_output().unwrap();
+    drop(fill);
+    let unmounts = || tool("umount", &[point.to_str().unwrap()]).is_ok();
+    wait_until("the kernel lets the file system go", unmounts);
+    image.mounted.clear();
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    let kept = std::fs::read(scratch.file("o.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(kept["training"]["interrupted"], true);
+    assert!(kept["saves"].as_array().is_some_and(|saves| !saves.is_empty()), "{kept}");
 }
 
 /// Only a run's own I/Os were waited for aloud.

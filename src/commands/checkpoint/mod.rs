@@ -267,11 +267,24 @@ fn train_on<T: Target>(
             train(target, manifest, &training, settings, &session.meter, &stop, &so_far)
         })
     });
-    ended.map_err(|error| match error {
-        StreamError::Target(error) => failed(error),
-        StreamError::Interrupted => anyhow::anyhow!("interrupted before anything was saved"),
-    })?;
     let trained = so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match ended {
+        Ok(()) => {}
+        Err(StreamError::Interrupted) => {
+            return Err(anyhow::anyhow!("interrupted before anything was saved"));
+        }
+        Err(StreamError::Target(error)) => {
+            let error = failed(error);
+            // The saves before it were measured all the same.
+            if !trained.saves.is_empty() {
+                let result = result_of(&Trained { is_interrupted: true, ..trained });
+                if let Err(also) = finish(&args.stream, &result) {
+                    ringfall_host::stderr::tell(format_args!("error: {also:#}"));
+                }
+            }
+            return Err(error);
+        }
+    }
     let result = result_of(&trained);
     let exit = finish(&args.stream, &result)?;
     Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })

@@ -94,7 +94,7 @@ pub struct Trained {
     pub restores: Vec<TrainingRestore>,
     /// Time in which it computed.
     pub computed: Nanos,
-    /// From its beginning to the end of its last save or restore.
+    /// From its beginning to its end, without removing what it wrote.
     pub elapsed: Nanos,
     /// Whether it was told to end.
     pub is_interrupted: bool,
@@ -126,6 +126,7 @@ pub fn train<T: Target>(
         trained,
     };
     let result = job.run();
+    job.trained().elapsed = monotonic_now() - job.began;
     let cleaned = job.clean();
     match result {
         Ok(()) => cleaned?,
@@ -212,9 +213,7 @@ impl<'a, T: Target> Job<'a, T> {
                 break;
             }
         }
-        self.join(beside)?;
-        self.trained().elapsed = monotonic_now() - self.began;
-        Ok(())
+        self.join(beside)
     }
 
     fn trained(&self) -> MutexGuard<'a, Trained> {
@@ -284,15 +283,22 @@ impl<'a, T: Target> Job<'a, T> {
             let spent = monotonic_now() - began;
             let left = self.training.interval.saturating_sub(spent.as_duration());
             if left.is_zero() {
-                self.trained().computed += spent;
+                self.computed(spent);
                 return Ok(());
             }
             if (self.stop)() {
-                self.trained().computed += spent;
+                self.computed(spent);
                 return Err(StreamError::Interrupted);
             }
             std::thread::sleep(left.min(LOOK));
         }
+    }
+
+    /// Counts time in which it computed, until now.
+    fn computed(&self, spent: Nanos) {
+        let mut trained = self.trained();
+        trained.computed += spent;
+        trained.elapsed = monotonic_now() - self.began;
     }
 
     fn commit(&self, manifest: &Manifest, slot: usize) -> Result<Committed, StreamError> {
