@@ -182,8 +182,10 @@ fn two_batches_do_not_share_a_directory() {
     let batch = batch(&directory, vec![job("a", WORKS)]);
     let refused = told(run(&batch).0);
     assert!(refused.contains("another batch is working in"), "{refused}");
-    // A batch that was killed leaves the lock of its jobs until they have ended.
+    // A batch that was killed leaves the lock of its jobs until they have ended. A process that is
+    // just being started has copies of all descriptors; that of the batch's lock keeps nobody out.
     let of_job = locks.for_job().unwrap();
+    let _copy = locks.copy_of_batch();
     drop(locks);
     let waited = Cell::new(false);
     let of_job = RefCell::new(Some(of_job));

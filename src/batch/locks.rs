@@ -17,8 +17,16 @@ const PERIOD: Duration = Duration::from_millis(50);
 
 /// The locks of a directory, given back when dropped.
 pub(super) struct Locks {
-    _batch: File,
+    batch: File,
     jobs: File,
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        // Closing it is not enough: a process that another thread is starting has a copy of the
+        // descriptor until it runs its own program, and a lock is held as long as any copy is open.
+        let _closing_gives_it_back = self.batch.unlock();
+    }
 }
 
 impl Locks {
@@ -58,7 +66,7 @@ impl Locks {
             }
             std::thread::sleep(PERIOD);
         }
-        Ok(Locks { _batch: batch, jobs })
+        Ok(Locks { batch, jobs })
     }
 
     /// The lock that a job holds as long as it lives: its standard input, which is empty.
@@ -67,6 +75,13 @@ impl Locks {
     /// No file descriptor is left.
     pub(super) fn for_job(&self) -> Result<File> {
         self.jobs.try_clone().context("there is no file descriptor left for a job")
+    }
+}
+
+#[cfg(test)]
+impl Locks {
+    pub(super) fn copy_of_batch(&self) -> File {
+        self.batch.try_clone().expect("a descriptor is left")
     }
 }
 

@@ -307,6 +307,10 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--io-buffer-mb 1", ["--io-buffer-mb 1", "4 MiB"]),
         ("--tensor-parallel 2", ["--tensor-parallel 2", "--num-gpus (1)"]),
         ("--prefill-only --decode-only", ["--prefill-only", "--decode-only"]),
+        (
+            "--decode-only --enable-autoscaling --num-users 1 --shards 2",
+            ["--num-users 1", "or --shards 1"],
+        ),
         ("--gpu-devices 0,x", ["--gpu-devices 0,x", "nvidia-smi -L"]),
         ("--num-gpus 2 --gpu-devices 1,1", ["--gpu-devices 1,1", "twice"]),
         ("--num-gpus 2 --gpu-devices 1", ["--gpu-devices 1", "--num-gpus (2)"]),

@@ -157,6 +157,18 @@ impl Check<'_> {
                 ),
             );
         }
+        let (users, shards) = (plan.users, u32::from(plan.shards));
+        if plan.phases == PhaseMode::DecodeOnly && users < shards {
+            let shards_flag = self.name_of("shards");
+            self.wrong(
+                "num_users",
+                format_args!(
+                    "{users} would leave shards of the {shards} without entries, and the users \
+                     that the autoscaler adds there would find nothing to read: give {shards}, or \
+                     {shards_flag} {users}"
+                ),
+            );
+        }
         if plan.arrival == Arrival::Poisson {
             let flag = self.name_of("request_rate");
             self.wrong(

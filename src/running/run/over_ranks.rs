@@ -205,7 +205,7 @@ impl OverRanks {
 fn add(sum: &mut Sample<LatencySet>, one: &Sample<LatencySet>) {
     sum.length_ns = sum.length_ns.max(one.length_ns);
     sum.storage_bytes += one.storage_bytes;
-    sum.tier_bytes += one.tier_bytes;
+    sum.judged_bytes += one.judged_bytes;
     sum.tokens += one.tokens;
     for (sum, one) in sum.classes.iter_mut().zip(&one.classes) {
         sum.add(one);

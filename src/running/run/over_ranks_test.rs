@@ -50,7 +50,7 @@ fn groups(common: &Path) -> Vec<Arc<Group>> {
 fn sample(bytes: u64, latency_ns: u64) -> Sample<LatencySet> {
     let mut sample: Sample<LatencySet> =
         Sample { length_ns: SECOND.as_ns(), storage_bytes: bytes, ..Sample::default() };
-    sample.tier_bytes = bytes;
+    sample.judged_bytes = bytes;
     sample.read.0.record(latency_ns);
     sample.classes[1].0.record(latency_ns);
     sample

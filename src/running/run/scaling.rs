@@ -89,7 +89,7 @@ impl Scaling {
                 Decider::Alone(Box::new(Judge::new(Autoscaler::new(bounds), requests_max)))
             }
         };
-        let seconds = Seconds::of(usize::from(settings.shards));
+        let seconds = Seconds::of(usize::from(settings.shards), settings.has_storage);
         Some(Scaling { seconds, decider, users: Vec::new() })
     }
 
@@ -141,6 +141,8 @@ impl Scaling {
 
 /// The shards' seconds, until they are taken.
 struct Seconds {
+    /// Whether the run has a storage tier, whose throughput is judged then.
+    has_storage: bool,
     /// By second of the window; removed once taken.
     requests: BTreeMap<u64, Requests>,
     /// Seconds that each shard has reported.
@@ -159,8 +161,9 @@ struct Requests {
 }
 
 impl Seconds {
-    fn of(shards: usize) -> Seconds {
+    fn of(shards: usize, has_storage: bool) -> Seconds {
         Seconds {
+            has_storage,
             requests: BTreeMap::new(),
             reported: vec![0; shards],
             queued: vec![0; shards],
@@ -200,7 +203,10 @@ impl Seconds {
         if let Some(second) = timeline.seconds().get(index as usize) {
             let storage = &second.tiers[Tier::Storage.index()];
             sample.storage_bytes = storage.iter().map(|direction| direction.bytes).sum();
-            sample.tier_bytes = second.tiers.iter().flatten().map(|d| d.bytes).sum();
+            sample.judged_bytes = match self.has_storage {
+                true => sample.storage_bytes,
+                false => second.tiers.iter().flatten().map(|direction| direction.bytes).sum(),
+            };
             for (set, direction) in [&mut sample.read, &mut sample.write].into_iter().zip(storage) {
                 if let Some(latency) = direction.latency() {
                     set.0.merge(latency);

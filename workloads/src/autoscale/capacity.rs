@@ -69,7 +69,11 @@ impl Capacity {
         });
         if self.climbing {
             match best {
-                Some(best) if !pays(best, &self.points[self.points.len() - 1]) => {
+                // As long as nothing is moved, more users may not fit the tiers above any more.
+                Some(best)
+                    if best.bytes_per_s > 0.0
+                        && !pays(best, &self.points[self.points.len() - 1]) =>
+                {
                     self.not_paying += 1;
                 }
                 _ => self.not_paying = 0,
@@ -170,10 +174,14 @@ impl Capacity {
                 format!("the search reached its limit of {}", counted(self.settings.users_max))
             }
         };
-        let best = most_bytes(results.iter());
+        let best = most_bytes(results.iter()).filter(|best| best.bytes_per_s > 0.0);
+        if best.is_none() && !results.is_empty() {
+            reason.push_str("; storage moved nothing, and so there is no peak");
+        }
         let answer = best.zip(self.peak()).map(|(best, peak_bytes_per_s)| {
+            let moved = results.iter().filter(|result| result.bytes_per_s > 0.0);
             let points: Vec<(u32, f64)> =
-                results.iter().map(|result| (result.users, result.bytes_per_s)).collect();
+                moved.map(|result| (result.users, result.bytes_per_s)).collect();
             let peak_users = self.knee_bracket().1.unwrap_or(best.users);
             let at_knee = most_bytes(results.iter().filter(|step| step.users == peak_users));
             let doubt = doubt(results, peak_bytes_per_s, peak_users);

@@ -218,3 +218,17 @@ fn more_is_beyond_three_percent_and_beyond_the_noise_of_both() {
     assert!(is_more((0.0, 0.0), (0.5, 9.0)) && !is_more((0.0, 0.0), (0.0, 0.0)));
     assert!(!is_more((0.5, 0.0), (0.5, 0.0)));
 }
+
+#[test]
+fn a_climb_that_moves_nothing_goes_on_and_finds_no_peak() {
+    let nothing = [(10, 0.0), (20, 0.0), (40, 0.0)];
+    let (search, wishes) = wishes(&nothing);
+    assert_eq!(wishes, [step(20), step(40), step(80)]);
+    let (answer, reason) = concluded(&search, &nothing);
+    assert!(answer.is_none() && reason.contains("storage moved nothing"), "{reason}");
+    // What moves in the end counts alone.
+    let steps = [&nothing[..], &[(80, 100.0), (160, 100.0), (320, 100.0)]].concat();
+    let (answer, _) = concluded(&self::wishes(&steps).0, &steps);
+    let answer = answer.unwrap();
+    assert_eq!((answer.peak_bytes_per_s, answer.peak_users), (100.0, 80));
+}

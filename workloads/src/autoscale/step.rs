@@ -91,7 +91,7 @@ pub struct StepResult {
     pub end_s: f64,
     /// Whether it was steady.
     pub steady: bool,
-    /// Bytes a second of the storage tier, both directions; of all tiers when it moved none.
+    /// Bytes a second of the storage tier, both directions; of all tiers where the run has none.
     pub bytes_per_s: f64,
     /// Half the width of that mean's 95 % confidence interval (Student's t), as a share of it.
     pub uncertainty: f64,
@@ -186,8 +186,7 @@ impl<H: Latencies> UserStep<H> {
             return None;
         }
         self.seconds += seconds;
-        let bytes = if sample.storage_bytes > 0 { sample.storage_bytes } else { sample.tier_bytes };
-        self.rates.push(bytes as f64 / seconds);
+        self.rates.push(sample.judged_bytes as f64 / seconds);
         self.add(sample);
         let enough = self.rates.len() >= self.samples_min;
         let steady = enough

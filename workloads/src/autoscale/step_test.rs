@@ -12,7 +12,7 @@ fn busy() -> Sample<List> {
     Sample {
         length_ns: 500_000_000,
         storage_bytes: 1_000,
-        tier_bytes: 7_000,
+        judged_bytes: 1_000,
         tokens: 30,
         classes: [list(100), list(200), list(4)],
         read: list(100),
@@ -118,7 +118,7 @@ fn a_step_to_a_peak_goes_on_until_its_mean_is_known_to_5_percent() {
     let samples = |bytes: [u64; 2]| {
         let settings = settings(Mode::Capacity, 5);
         let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
-        let uneven = |n: usize| Sample { storage_bytes: bytes[n % 2], ..busy() };
+        let uneven = |n: usize| Sample { judged_bytes: bytes[n % 2], ..busy() };
         let (samples, found) = samples_of(&mut step, &settings, uneven);
         assert!(!found.steady);
         (samples - 1, found.is_known())
@@ -133,12 +133,12 @@ fn a_step_to_a_peak_goes_on_until_its_mean_is_known_to_5_percent() {
 fn a_step_without_any_bytes_is_certain_of_it() {
     let settings = settings(Mode::Capacity, 5);
     let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
-    let idle = |_| Sample { storage_bytes: 0, tier_bytes: 0, ..busy() };
+    let idle = |_| Sample { storage_bytes: 0, judged_bytes: 0, ..busy() };
     let (samples, found) = samples_of(&mut step, &settings, idle);
     assert_eq!((samples, found.bytes_per_s, found.uncertainty), (7, 0.0, 0.0));
     // Rates below 1 byte/s have an uncertainty as all others have.
     let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
-    let slow = |n| Sample { length_ns: 10_000_000_000, storage_bytes: 1 + n as u64 % 2, ..busy() };
+    let slow = |n| Sample { length_ns: 10_000_000_000, judged_bytes: 1 + n as u64 % 2, ..busy() };
     assert!(samples_of(&mut step, &settings, slow).1.uncertainty > 0.1);
 }
 

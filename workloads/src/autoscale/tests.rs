@@ -55,7 +55,7 @@ impl<X: Fn(f64) -> f64, S: Fn(f64) -> f64> Model<X, S> {
             let sample = Sample {
                 length_ns: 1_000_000_000,
                 storage_bytes: bytes,
-                tier_bytes: 2 * bytes,
+                judged_bytes: bytes,
                 tokens: bytes / 1000,
                 classes: [class(0), class(1), class(2)],
                 read: List(vec![5]),
@@ -414,7 +414,6 @@ fn qos_of_storage_that_nothing_asks_stops_at_the_most_users() {
     let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
     let idle = || Sample {
         length_ns: 1_000_000_000,
-        tier_bytes: 1_000,
         classes: [List(vec![1_000; 900]), List::default(), List::default()],
         ..Sample::default()
     };
