@@ -211,4 +211,8 @@ fn what_memory_moves_is_no_peak_of_storage() {
     let read = device.split("mb_per_s:").nth(1).unwrap().trim_start();
     let read: f64 = read.split([',', '}', '\n']).next().unwrap().trim().parse().unwrap();
     assert!(most > 0.0 && most <= 1.01 * read * 1e6 / f64::from(1 << 30), "{most} of {read}");
+    // Where there is no storage, memory is what is searched.
+    let line = line.replace("--storage-capacity-gb 100", "--disable-storage");
+    let (_, found) = simulate(&scratch, SLOW, &line);
+    assert!(found["peak_gib_per_s"].as_f64().is_some_and(|peak| peak > 0.0), "{found}");
 }

@@ -68,16 +68,11 @@ fn each_figure_of_a_step_is_that_of_its_window() {
 }
 
 #[test]
-fn the_tiers_count_only_where_storage_moved_nothing() {
+fn throughput_is_that_of_the_judged_bytes() {
     let settings = settings(Mode::Capacity, 5);
-    let rates = |storage_bytes| {
-        let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
-        let sample = |_| Sample { storage_bytes, ..busy() };
-        let (_, found) = samples_of(&mut step, &settings, sample);
-        (found.bytes_per_s, found.storage.bytes_per_s)
-    };
-    assert_eq!(rates(0), (14_000.0, 0.0));
-    assert_eq!(rates(1), (2.0, 2.0));
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let (_, found) = samples_of(&mut step, &settings, |_| Sample { judged_bytes: 7_000, ..busy() });
+    assert_eq!((found.bytes_per_s, found.storage.bytes_per_s), (14_000.0, 2_000.0));
 }
 
 #[test]
@@ -93,8 +88,8 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_takes_three_times_as_long(
     for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 9, 1 + 36)] {
         let settings = settings(Mode::Slo, 5);
         let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
-        let sample = |ended: u64, storage_bytes: u64| Sample {
-            storage_bytes,
+        let sample = |ended: u64, judged_bytes: u64| Sample {
+            judged_bytes,
             classes: [list(ended), list(0), list(0)],
             ..busy()
         };

@@ -157,7 +157,7 @@ fn a_step_down_begins_once_the_requests_of_those_who_left_have_ended() {
     let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings(Mode::Capacity, 8));
     let sample = |ended| Sample {
         length_ns: 1_000_000_000,
-        storage_bytes: 1 << 30,
+        judged_bytes: 1 << 30,
         classes: [List(vec![1; ended]), List::default(), List::default()],
         ..Sample::default()
     };
