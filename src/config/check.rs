@@ -219,6 +219,9 @@ impl<'a> Check<'a> {
     /// Where a rank keeps its data, and how it meets the others.
     fn rank(&mut self, asked: &Settings, plan: &Plan) {
         let Some(rank) = &plan.rank else { return };
+        if let Some(what) = rank.contradiction() {
+            return self.complain(what);
+        }
         if let Some(what) = rank.is_misplaced(asked) {
             self.wrong("cache_dir", what);
         }

@@ -25,7 +25,8 @@ impl RankFacts {
     /// process.
     #[must_use]
     pub fn look() -> Option<RankFacts> {
-        let launcher = Launcher::look().filter(|launcher| launcher.size != Some(1))?;
+        let launcher =
+            Launcher::look().filter(|launcher| launcher.size != Some(1) || launcher.rank > 0)?;
         Some(RankFacts {
             launcher,
             host: host_name(),
@@ -99,6 +100,18 @@ impl Rank {
             is_by_mpi: false,
             merged: None,
         }
+    }
+
+    /// Reason why the launcher's numbers can't be right, if any: a rank beyond the number of ranks.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<String> {
+        let Launcher { rank, size, .. } = &self.launcher;
+        let size = size.filter(|size| rank >= size)?;
+        Some(format!(
+            "the environment says that this is rank {rank} of {size}, which no launcher does: ranks \
+             count from 0; unset the variables of the launcher (OMPI_COMM_WORLD_*, PMI_*, PMIX_*, \
+             SLURM_*), or give --ranks off"
+        ))
     }
 
     /// Number of ranks that share this machine, ≥ 1. Where the launcher does not say how many are
@@ -200,7 +213,8 @@ impl Rank {
     /// where the results of all go. None where it is the only process.
     ///
     /// # Errors
-    /// MPI was asked for, and this program was built without it.
+    /// MPI was asked for, and this program was built without it; or the launcher's numbers can't
+    /// be right.
     pub fn for_command(ranks: Ranks, output: &Path) -> Result<Option<Rank>, InputError> {
         if ranks == Ranks::Off {
             return Ok(None);
@@ -209,6 +223,9 @@ impl Rank {
             return Err(InputError::new(format!("--ranks {NO_MPI}")));
         }
         let rank = RankFacts::look().map(|facts| Rank::of(&facts));
+        if let Some(what) = rank.as_ref().and_then(Rank::contradiction) {
+            return Err(InputError::new(what));
+        }
         Ok(rank.filter(|rank| rank.several().is_some()).map(|rank| Rank {
             is_by_mpi: is_by_mpi(ranks),
             common_output: (!is_device(output)).then(|| {

@@ -143,3 +143,15 @@ fn ranks_of_one_machine_can_t_share_a_raw_device() {
     let complaint = crate::tests::complaint_on("--cache-dir /dev/nvme0n1", &facts);
     assert!(complaint.contains("one device for 2 ranks"), "{complaint}");
 }
+
+#[test]
+fn a_rank_beyond_the_number_of_ranks_is_told() {
+    let contradiction =
+        |rank, size| Rank::of(&rank_facts(launcher(rank, size, None), vec![0], 1)).contradiction();
+    assert!(contradiction(1, 2).is_none());
+    for (rank, size) in [(2, 2), (0, 0), (5, 1)] {
+        let told = contradiction(rank, size).unwrap();
+        assert!(told.contains(&format!("rank {rank} of {size}")), "{told}");
+        assert!(told.contains("--ranks off"), "{told}");
+    }
+}

@@ -100,12 +100,7 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     if result.simulation.is_some() {
         return None;
     }
-    let directions = [
-        fifths_of(result, |storage| storage.read.bytes)?,
-        fifths_of(result, |storage| storage.write.bytes)?,
-    ];
-    let slowed = Slowed::of(fifths, &directions, &looks(&result.timeline))?;
-    let Slowed { slow, fast, range_share } = slowed;
+    let Slowed { slow, fast, range_share } = Slowed::in_run(result, fifths)?;
     Some(format!(
         "storage bandwidth was not steady in the window ({} GiB/s in its fifths): fifths {} and {} \
          lie {:.0} % of the mean apart, where steady is up to {:.0} %, and differ as much in each \
@@ -119,6 +114,17 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
         range_share * 100.0,
         RANGE_MAX * 100.0
     ))
+}
+
+/// Flag that may help a run whose unsteadiness is told: a warm-up where the bandwidth went one way,
+/// or where the first fifth of a run without one is the odd one.
+pub(super) fn flag_to_try(result: &RunResult) -> Option<&'static str> {
+    let fifths = SteadinessReport::of(result)?.fifths_gib_per_s;
+    let is_at_the_start = || {
+        let slowed = Slowed::in_run(result, &fifths);
+        result.plan.warmup_s == 0 && slowed.is_some_and(|one| one.slow == 0 || one.fast == 0)
+    };
+    (goes_one_way(&fifths) || is_at_the_start()).then_some("--warmup")
 }
 
 /// Bytes that storage moved in a second of the window.
@@ -191,6 +197,15 @@ struct Slowed {
 }
 
 impl Slowed {
+    /// That of a run, whose fifths are these.
+    fn in_run(result: &RunResult, fifths: &[f64]) -> Option<Slowed> {
+        let directions = [
+            fifths_of(result, |storage| storage.read.bytes)?,
+            fifths_of(result, |storage| storage.write.bytes)?,
+        ];
+        Slowed::of(fifths, &directions, &looks(&result.timeline))
+    }
+
     /// The slowest fifth that another outdid in each direction that it was asked for, if it was the
     /// storage that made it slower. The queue is as long as before where the drive slows down, and
     /// shrinks at least like bandwidth where less is asked for: the nearer of the two is believed.
@@ -275,6 +290,7 @@ mod tests {
         // 3.85, 3.45, 3.05, 2.65 and 2.25 GiB/s: from first to last 1.6 of 3.05.
         assert!(!falls.steady && (falls.trend_share + 1.6 / 3.05).abs() < 1e-6, "{falls:?}");
         let text = told(&fallen).unwrap();
+        assert_eq!(flag_to_try(&fallen), Some("--warmup"));
         for part in ["fell by 52 %", "3.850, 3.450, 3.050, 2.650, 2.250"] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -343,6 +359,11 @@ mod tests {
             let slow = slow.to_string();
             assert!(pair.split(" and ").any(|fifth| fifth == slow), "{fifths:?}: {text}");
         }
+        // A warm-up leaves out a slow beginning, and nothing later.
+        let [slow, usual] = [(0.3, 0.2), (0.6, 0.4)];
+        let flag = |fifths| flag_to_try(&mixed(fifths));
+        assert_eq!(flag([usual, usual, slow, usual, usual]), None);
+        assert_eq!(flag([slow, usual, usual, usual, usual]), Some("--warmup"));
     }
 
     /// Each of five figures for two seconds.

@@ -8,6 +8,7 @@ use ringfall_core::facts::GpuKind;
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
 use ringfall_host::{Machine, counted};
+use ringfall_workloads::autoscale::Entry;
 use ringfall_workloads::contract::Class;
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +70,8 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_space(result, &mut warnings);
     of_the_misses(result, &mut warnings);
     of_the_machine(result, &mut warnings);
-    if result.requests.completed() == 0 {
+    // A run that failed says why, and what would help there.
+    if result.requests.completed() == 0 && result.failure.is_none() {
         let text = "no request finished: entries may be too large to be written in the time \
                     given"
             .to_owned();
@@ -114,7 +116,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
     }
     if let Some(text) = steadiness::told(result) {
-        warnings.push(warning(Code::NotSteady, text, Some("--warmup")));
+        warnings.push(warning(Code::NotSteady, text, steadiness::flag_to_try(result)));
     }
     if let Some(Err(why)) = &result.block_trace {
         let text = format!("the block layer was not traced: {why}");
@@ -285,7 +287,11 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning(Code::SkippedValidationRows, text, None));
     }
     if let Some(conclusion) = result.autoscale.as_ref().filter(|found| !found.conclusive) {
-        warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), Some("--duration")));
+        let has_moved = |entry: &Entry| entry.result.bytes_per_s > 0.0;
+        let is_above =
+            !conclusion.entries.iter().any(has_moved) && result.plan.cpu_memory_bytes > 0;
+        let flag = if is_above { "--cpu-mem-gb 0" } else { "--duration" };
+        warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), Some(flag)));
     }
     if let Some(why) = saturation::why_none(result) {
         let text = format!("the autoscaler's answer is 0 users: {why}");

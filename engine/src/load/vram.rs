@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::LoadError;
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::DataFile;
-use crate::error::{ErrorKind, IoError, Operation};
+use crate::error::{ErrorKind, IoError, Operation, SetupError};
 use crate::fill::{ContentName, VerifyMode};
 use crate::key::{EntryKey, Tier, mix64};
 use crate::metrics::Histogram;
@@ -149,8 +149,19 @@ pub fn measure_vram(
     sum.window_ns = (window.1 - window.0).as_ns();
     let mut failure = None;
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..plan.threads).map(|index| scope.spawn(move || work(index))).collect();
+        let mut threads = Vec::new();
+        for index in 0..plan.threads {
+            let builder = std::thread::Builder::new().name("ringfall-vram".to_owned());
+            match builder.spawn_scoped(scope, move || work(index)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    let reason = error.to_string();
+                    failure = Some(SetupError::NoThread { reason }.into());
+                    break;
+                }
+            }
+        }
         for thread in threads {
             match thread.join() {
                 Ok(Ok(one)) => {

@@ -103,6 +103,13 @@ const RESULT_BYTES: usize = 256 << 10;
 pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
     let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
+    if path == Path::new("-") {
+        return Err(InputError::new(format!(
+            "{flag} - would write a file named `-`: give /dev/stdout for standard output, or ./- \
+             for that name"
+        ))
+        .into());
+    }
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
     if is_strange_pipe(path) {
         return Err(InputError::new(format!(

@@ -1,11 +1,12 @@
 //! Work on an open store before the run: preconditioning, a fresh roofline.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ringfall_config::{Plan, RooflineFrom};
 use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::error::SetupError;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::Polling;
@@ -136,6 +137,7 @@ fn precondition_all(
         part as u64 / BLOCK_BYTES * BLOCK_BYTES
     };
     let done: Vec<AtomicU64> = store.drives.iter().map(|_| AtomicU64::new(0)).collect();
+    let gives_up = AtomicBool::new(false);
     let write = |index: usize| -> Result<PreconditionReport, LoadError> {
         let drive = &store.drives[index];
         let overdue = Overdue::new(format!("the space of {}", drive.path().display()));
@@ -150,7 +152,8 @@ fn precondition_all(
             seed: all.seed.wrapping_add(index as u64),
             ..all.clone()
         };
-        let report = precondition(&drive.file, &own, &|| interrupt.is_set(), &mut |bytes, _| {
+        let is_over = || interrupt.is_set() || gives_up.load(Ordering::Relaxed);
+        let report = precondition(&drive.file, &own, &is_over, &mut |bytes, _| {
             done[index].store(bytes, Ordering::Relaxed);
         })?;
         if report.bytes >= own.range_bytes {
@@ -160,8 +163,17 @@ fn precondition_all(
     };
     let write = &write;
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..store.drives.len()).map(|index| scope.spawn(move || write(index))).collect();
+        let mut threads = Vec::new();
+        for index in 0..store.drives.len() {
+            let builder = std::thread::Builder::new().name("ringfall-fill".to_owned());
+            match builder.spawn_scoped(scope, move || write(index)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    gives_up.store(true, Ordering::Relaxed);
+                    return Err(SetupError::NoThread { reason: error.to_string() }.into());
+                }
+            }
+        }
         while threads.iter().any(|thread| !thread.is_finished()) {
             let bytes = done.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
             progress(bytes, all.bytes);

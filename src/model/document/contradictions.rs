@@ -290,6 +290,21 @@ fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_
         let key = format!("the sum of `{name}.bytes` over `ringfall.drives`");
         pairs.same(bytes, (&key, sum(&ours.drives, |drive| of_drive(drive).bytes.known())));
         let count = format!("`ringfall.io.{name}.count`");
+        let key = format!("the sum of `{name}.count` over `ringfall.drives`");
+        let counts = sum(&ours.drives, |drive| of_drive(drive).count.known());
+        pairs.same((&count, io.count.number()), (&key, counts));
+        let seconds = ours.window.seconds.known().filter(|_| ours.merged.is_none());
+        for drive in ours.drives.iter() {
+            let moved = of_drive(drive);
+            let key = format!("`{name}.bytes` of {} in `ringfall.drives`", drive.path);
+            let rate = moved.gib_per_s.zip(seconds).map(|(rate, s)| rate * s * GIB as f64);
+            let from_rate = format!("its `{name}.gib_per_s` by the window");
+            pairs.same((&key, moved.bytes.number()), (&from_rate, rate));
+            let key = format!("`{name}.count` of {} in `ringfall.drives`", drive.path);
+            let count = moved.per_s.zip(seconds).map(|(rate, s)| rate * s);
+            let from_rate = format!("its `{name}.per_s` by the window");
+            pairs.same((&key, moved.count.number()), (&from_rate, count));
+        }
         let key = format!("the count of `ringfall.histograms.io_{name}`");
         pairs.same((&count, io.count.number()), (&key, events));
     }

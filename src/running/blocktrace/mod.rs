@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use parse::parse as read_output;
+use ringfall_core::error::SetupError;
 use ringfall_model::facts::{BlockTraceFigures, Bucket};
 
 /// Oldest bpftrace whose language and JSON the script needs (`strncmp`, 0.10; keyed histograms in
@@ -84,11 +85,12 @@ impl BlockTrace {
             .zip(sectors)
             .map(|((major, minor), sectors)| script::script(major, minor, sectors))
             .ok_or_else(|| format!("the kernel describes no disk {name}"))?;
+        let queue = QueueSampler::start(numbers)?;
         let mut child = spawn_bpftrace(&script)
             .map_err(|error| format!("bpftrace can't be started: {error}"))?;
         let (sender, lines) = channel();
         let stdout = child.stdout.take();
-        let reader = std::thread::spawn(move || {
+        let reader = thread(move || {
             let Some(stdout) = stdout else { return };
             for line in BufReader::new(stdout.take(OUTPUT_BYTES_MAX)).lines() {
                 // Nobody listening, or no text: the trace is over.
@@ -99,7 +101,7 @@ impl BlockTrace {
             }
         });
         let stderr = child.stderr.take();
-        let errors = std::thread::spawn(move || {
+        let errors = thread(move || {
             let mut text = String::new();
             if let Some(stderr) = stderr {
                 // What is no text says nothing to anybody.
@@ -107,7 +109,15 @@ impl BlockTrace {
             }
             text
         });
-        let queue = QueueSampler::start(numbers);
+        let (reader, errors) = match (reader, errors) {
+            (Ok(reader), Ok(errors)) => (reader, errors),
+            (Err(why), _) | (_, Err(why)) => {
+                // It is of no use without them; what fails here has ended already.
+                let _killed = child.kill();
+                let _ended = child.wait();
+                return Err(why);
+            }
+        };
         let mut trace = BlockTrace {
             child,
             lines,
@@ -212,6 +222,14 @@ impl Drop for BlockTrace {
     }
 }
 
+/// Starts a thread of the trace.
+fn thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, String> {
+    let thread = std::thread::Builder::new().name("ringfall-trace".to_owned()).spawn(work);
+    thread.map_err(|error| SetupError::NoThread { reason: error.to_string() }.to_string())
+}
+
 /// Looks at how many requests are in flight (`/sys/block/*/inflight`: reads, writes).
 struct QueueSampler {
     stop: Arc<AtomicBool>,
@@ -219,10 +237,10 @@ struct QueueSampler {
 }
 
 impl QueueSampler {
-    fn start(numbers: &str) -> QueueSampler {
+    fn start(numbers: &str) -> Result<QueueSampler, String> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, path) = (Arc::clone(&stop), format!("/sys/dev/block/{numbers}/inflight"));
-        let thread = std::thread::spawn(move || {
+        let thread = thread(move || {
             // By octaves: none, 1, 2..3, 4..7 …
             let mut counts = [[0u64; 65]; 2];
             while !stopped.load(Ordering::Relaxed) {
@@ -243,7 +261,7 @@ impl QueueSampler {
                 counts[..used].iter().enumerate().map(bucket).collect()
             })
         });
-        QueueSampler { stop, thread: Some(thread) }
+        Ok(QueueSampler { stop, thread: Some(thread?) })
     }
 
     fn stop(&self) {
@@ -297,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_can_not_be_seen_has_no_depths() {
-        let mut sampler = QueueSampler::start("9999:9999");
+        let mut sampler = QueueSampler::start("9999:9999").unwrap();
         assert_eq!(sampler.take(), [vec![], vec![]]);
     }
 }
