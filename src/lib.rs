@@ -177,10 +177,25 @@ fn told(error: &anyhow::Error) -> String {
     links.collect::<Vec<_>>().join(": ")
 }
 
+/// Longest message of an error, characters: one may repeat a line of a file, of any length.
+const MESSAGE_CHARS_MAX: usize = 4_000;
+
+/// A message of at most that length, its end kept: the remedy stands there.
+fn shortened(text: String) -> String {
+    let length = text.chars().count();
+    if length <= MESSAGE_CHARS_MAX {
+        return text;
+    }
+    let half = MESSAGE_CHARS_MAX / 2;
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(length - half).collect();
+    format!("{head} … ({} characters left out) … {tail}", length - 2 * half)
+}
+
 fn wrong(what: &dyn std::fmt::Display) -> Exit {
     ringfall_host::stderr::tell(format_args!(
         "error: {}",
-        escape::terminal_page(&what.to_string())
+        escape::terminal_page(&shortened(what.to_string()))
     ));
     Exit::Usage
 }
@@ -193,7 +208,24 @@ fn ended(result: anyhow::Result<Exit>) -> Exit {
         if error.is::<InputError>() || error.is::<ringfall_model::document::FileProblem>() {
             return wrong(&error);
         }
-        ringfall_host::stderr::tell(format_args!("error: {}", escape::terminal(&told(&error))));
+        ringfall_host::stderr::tell(format_args!(
+            "error: {}",
+            escape::terminal(&shortened(told(&error)))
+        ));
         Exit::Failed
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_keeps_its_beginning_and_its_end() {
+        let text = format!("begin {} end", "é".repeat(5_000_000));
+        let short = shortened(text);
+        assert!(short.starts_with("begin ") && short.ends_with(" end"), "{short}");
+        assert!(short.chars().count() < MESSAGE_CHARS_MAX + 50 && short.contains("4996010"));
+        assert_eq!(shortened("short".to_owned()), "short");
+    }
 }

@@ -4,8 +4,7 @@ use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction};
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
 use ringfall_model::figures::figure::{Derived, Same, Sum};
 use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
-use ringfall_model::testing::to_json;
-use ringfall_model::testing::{file, run};
+use ringfall_model::testing::{file, nothing, run, to_json};
 use ringfall_model::trust::{Situation, Trust};
 use serde_json::json;
 
@@ -219,6 +218,24 @@ fn a_simulated_drive_is_told_as_one_and_not_compared_with_a_real_one() {
     result.simulation = Some(report);
     let situation = Situation::of_document(&Document::of(&result));
     assert_eq!(situation.simulated.as_deref(), Some("nvme"));
+}
+
+#[test]
+fn simulated_runs_with_one_seed_are_no_trials() {
+    let simulated = |name: &str, seed: u64| {
+        let mut file = result(name, 0..3_000, 100);
+        let device = ("nvme".to_owned(), "measured".to_owned());
+        let report = SimulationReport::of(device, SimulationFigures::default(), None, &nothing());
+        file.document.ringfall.simulation = Some(report);
+        file.document.seed = Same::of(seed);
+        file
+    };
+    let cautions = |seeds: [u64; 2]| {
+        let side = vec![simulated("a.json", seeds[0]), simulated("b.json", seeds[1])];
+        let all = compare(side, vec![result("c.json", 0..3_000, 100)]).unwrap().cautions;
+        all.iter().filter(|caution| caution.contains("copies of one run")).count()
+    };
+    assert_eq!((cautions([1, 1]), cautions([1, 2])), (1, 0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use ringfall_host::counted;
 use ringfall_model::cold::ColdReads;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document::{
@@ -230,6 +231,7 @@ pub fn compare(
         trust: advise(&all).into_iter().filter(there).collect(),
         cautions: [same_files(&a, &b), other_work(&a, &b), other_seeds(&a, &b)]
             .into_iter()
+            .chain([copies("baseline", &a), copies("candidate", &b)])
             .flatten()
             .collect(),
         notes: notes(&a, &b, trials),
@@ -258,6 +260,22 @@ fn same_files(a: &Side, b: &Side) -> Option<String> {
             "baseline and candidate are the same file ({}): a result compared with itself shows \
              no difference",
             names.join(", ")
+        )
+    })
+}
+
+/// Simulated runs of one side with the same seed, of which each is a copy of the other.
+fn copies(name: &str, side: &Side) -> Option<String> {
+    let simulated = side.files.iter().filter(|file| file.document.ringfall.simulation.is_some());
+    let mut seeds: Vec<u64> = simulated.filter_map(|file| file.document.seed.known()).collect();
+    let all = seeds.len();
+    seeds.sort_unstable();
+    seeds.dedup();
+    (seeds.len() < all).then(|| {
+        format!(
+            "the {name} has {all} simulated runs of {}: those with the same seed are copies of one \
+             run, so that their agreement says nothing; simulate with another --seed each",
+            counted(seeds.len() as u64, "seed")
         )
     })
 }
