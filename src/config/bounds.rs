@@ -3,14 +3,14 @@
 
 use ringfall_core::units::GIB;
 
-use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, human};
+use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, counted, human};
 use ringfall_workloads::PopulationEstimate;
 
 use super::auto::CPU_STEP_BYTES;
 use super::check::Check;
 use super::names::Names;
 use super::values::Auto;
-use super::{Facts, GpuBackend, Origin, Plan, Traffic};
+use super::{Facts, GpuBackend, Origin, PhaseMode, Plan, Traffic};
 use crate::PRECONDITION_THREAD_BYTES;
 
 /// Memory of a shard of a real run beside its buffers, bytes: its histograms, executor, rings and
@@ -412,6 +412,27 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
     Some((smallest, largest, held))
 }
 
+/// Sentence about tiers that hold less than one entry for each simulated user: little can be read
+/// again, and requests wait for space. None with an autoscaler, which looks for the number of users.
+fn little_space(plan: &Plan) -> Option<String> {
+    let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.phases != PhaseMode::DecodeOnly;
+    let held = tiers_bytes(plan).filter(|_| is_drawn && plan.autoscaler.is_none())?;
+    let mean = plan.workload_config().turn_bytes_mean();
+    let wanted = mean.saturating_mul(plan.users.into());
+    (wanted > held).then(|| {
+        let users = (held / mean.max(1)).max(1);
+        format!(
+            "{} with one entry of {} each take about {}, and the tiers hold {}: hardly any earlier \
+             turn will be found again, and requests may wait for space; raise \
+             --storage-capacity-gb, or give --num-users {users}",
+            counted(plan.users.into(), "user"),
+            human(mean),
+            human(wanted),
+            human(held)
+        )
+    })
+}
+
 /// Sentences about what can't be met as it may have been meant; the run begins all the same.
 #[must_use]
 pub fn advice(plan: &Plan) -> Vec<String> {
@@ -436,6 +457,7 @@ pub fn advice(plan: &Plan) -> Vec<String> {
             human(held)
         ));
     }
+    sentences.extend(little_space(plan));
     if let Some((bytes, held)) = written_and_held(plan) {
         sentences.push(format!(
             "about {} are written before the measurement, and the tiers hold {}: what was written \

@@ -164,3 +164,24 @@ fn a_tier_too_small_for_any_entry_is_refused_and_one_too_small_for_some_is_told(
     assert!(told("0.1").iter().any(|line| line.contains("requests whose entry is larger")));
     assert_eq!(told("40"), Vec::<String>::new());
 }
+
+/// Too little space for the users was told by no word, and its waits were called "permits/other".
+#[test]
+fn tiers_that_hold_less_than_an_entry_for_each_user_are_told() {
+    let line = "--cpu-mem-gb 0 --storage-capacity-gb 0.6";
+    let told = |more: &str| {
+        let all = advice(&resolved(&format!("{line} {more}"), "{}", &facts()).unwrap());
+        all.into_iter().find(|sentence| sentence.contains("for space"))
+    };
+    let text = told("--users 50").unwrap();
+    for part in ["50 users with one entry", "hold 614.4 MiB", "--num-users 4"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(told("--users 4"), None);
+    assert_eq!(told("--users 50 --enable-autoscaling"), None);
+    let line = "--cpu-mem-gb 0 --users 50 --storage-capacity-gb";
+    for gib in ["7", "0"] {
+        let all = advice(&resolved(&format!("{line} {gib}"), "{}", &facts()).unwrap());
+        assert!(!all.iter().any(|sentence| sentence.contains("for space")), "{all:?}");
+    }
+}

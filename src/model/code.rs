@@ -96,6 +96,8 @@ codes! {
         TierLowered = "tier_lowered",
         /// Requests or entries were too large for the last tier.
         Refused = "refused",
+        /// Requests waited for room in a tier for much of their time.
+        SpaceShort = "space_short",
         /// Most looks for an entry missed it, which cost no time.
         MissesFree = "misses_free",
         /// Entries could not be written before the run.

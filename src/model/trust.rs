@@ -162,7 +162,7 @@ impl Situation {
                 .allocation_permit_ms
                 .as_ref()
                 .and_then(|waits| waits.percentiles.p99.known()),
-            rest_share: ours.served.time.permits_and_rest_share.known(),
+            rest_share: ours.served.time.waits_share(),
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
             serving_slots: config.and_then(|c| c.max_inflight_requests).map(u64::from),

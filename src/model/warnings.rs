@@ -68,6 +68,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_unfinished(result, &mut warnings);
     of_the_gpu(result, &mut warnings);
     of_the_space(result, &mut warnings);
+    of_the_waits_for_space(result, &mut warnings);
     of_the_misses(result, &mut warnings);
     of_the_machine(result, &mut warnings);
     // A run that failed says why, and what would help there.
@@ -423,6 +424,34 @@ fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
 
 fn last_tier_bytes(result: &RunResult) -> u64 {
     result.tiers.iter().rev().map(|tier| tier.capacity_bytes).find(|&bytes| bytes > 0).unwrap_or(0)
+}
+
+/// Share of the requests' time from which waiting for space is told: what is left of it is still
+/// most of the figures.
+const SPACE_SHARE_TOLD: f64 = 0.25;
+
+/// Warns where requests waited for room in a tier for much of their time.
+fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
+    let requests = &result.requests;
+    let total_ns = requests.end_to_end_all().sum_ns();
+    let share = requests.room.sum_ns() as f64 / total_ns.max(1) as f64;
+    if share < SPACE_SHARE_TOLD {
+        return;
+    }
+    let held: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+    let text = format!(
+        "requests waited {:.0} % of their time for space: the tiers hold {:.1} GiB, too little for \
+         {}, so the figures tell how fast space came free rather than how fast the storage is; \
+         with fewer users they would not",
+        share * 100.0,
+        gib(held),
+        counted(result.plan.users.into(), "user"),
+    );
+    let flag = match result.plan.is_without_storage {
+        true => "--cpu-mem-gb",
+        false => "--storage-capacity-gb",
+    };
+    warnings.push(warning(Code::SpaceShort, text, Some(flag)));
 }
 
 /// Limits that the run went beyond are not those of the device.

@@ -140,6 +140,17 @@ pub enum Outcome {
     Failed,
 }
 
+/// Parts of the time that a step took; what is left of it went to the processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StepTimes {
+    /// Storage I/O (what `storage_io_latency` sums), ns.
+    pub io_ns: u64,
+    /// Waits for room in a tier that is full, ns.
+    pub room_ns: u64,
+    /// Wait for a permit to allocate, ns.
+    pub permit_ns: u64,
+}
+
 /// Notification from the driver to the machine: time has passed, or a step has ended.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
@@ -158,8 +169,8 @@ pub enum Event {
         request: RequestId,
         /// Result of the step.
         outcome: Outcome,
-        /// Time this step spent in storage I/O (what `storage_io_latency` sums), ns.
-        io_ns: u64,
+        /// Where its time went.
+        times: StepTimes,
     },
 }
 
@@ -178,6 +189,13 @@ pub struct RequestRecord {
     pub finished: Nanos,
     /// Sum of its steps' I/O times, ns.
     pub storage_io_ns: u64,
+    /// Sum of its steps' waits for room in a tier, ns.
+    pub room_ns: u64,
+    /// Sum of its steps' waits for a permit to allocate, ns.
+    pub permit_ns: u64,
+    /// Time in reads of what was there before it (prompt, earlier turns, chunks, blocks) with their
+    /// waits for room, ns; none where it found nothing of that.
+    pub load_ns: Option<u64>,
     /// Time in prefix, history, RAG and prefill steps up to the end of the prefill write, ns.
     pub prefill_ns: u64,
     /// Time in decode reads and re-writes, ns.

@@ -75,6 +75,25 @@ impl WorkloadConfig {
         [low, highs.max().unwrap_or(1)].map(|tokens| self.entry_bytes(tokens))
     }
 
+    /// Mean entry of a drawn user's turn, over all users, bytes, system prompts left aside.
+    ///
+    /// # Panics
+    /// When the config was not validated.
+    #[must_use]
+    pub fn turn_bytes_mean(&self) -> u64 {
+        if self.phases == PhaseMode::DecodeOnly {
+            return self.entry_bytes(self.decode_only_entry_tokens);
+        }
+        // A user's limit is drawn evenly from its persona's range, and each turn evenly from a
+        // quarter of the limit to all of it.
+        let limits = self.personas.iter().map(|persona| {
+            let [low, high] = persona.context_tokens.map(f64::from);
+            f64::midpoint(low, high)
+        });
+        let limit = limits.sum::<f64>() / self.personas.len() as f64;
+        self.entry_bytes((limit * f64::midpoint(0.25, 1.0)) as u32)
+    }
+
     /// Memory of the system prompts' lengths, bytes: every one of `shards` keeps them.
     #[must_use]
     pub fn prompts_bytes(&self, shards: u32) -> u64 {
@@ -105,19 +124,22 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::contract::{Action, Event, Nanos, Outcome};
+    use crate::contract::{Action, Event, Nanos, Outcome, StepTimes};
     use crate::{Source, Workload};
 
     #[test]
     fn turns_are_as_large_as_drawn() {
-        let config = WorkloadConfig {
+        let mut config = WorkloadConfig {
             num_users: 300,
             multi_turn: false,
             prefix_caching: false,
             arrival: Arrival::Closed,
             ..WorkloadConfig::default()
         };
+        // Who thinks for longer asks less often; the mean is that over the users.
+        config.personas.iter_mut().for_each(|persona| persona.think_time_s = [0.1, 0.5]);
         let [low, high] = config.turn_bytes();
+        let told_mean = config.turn_bytes_mean() as f64;
         let mut workload = Workload::new(Arc::new(config), Source::Synthetic, 7, 0, 1).unwrap();
         workload.start(Nanos::ZERO);
         let (mut seen, mut actions) = (Vec::new(), Vec::new());
@@ -131,7 +153,8 @@ mod tests {
                 if let Action::Write { request, bytes, .. } = action {
                     seen.push(bytes);
                     // Ends the request, so that its user asks again.
-                    let refused = Event::StepDone { request, outcome: Outcome::Refused, io_ns: 0 };
+                    let (outcome, times) = (Outcome::Refused, StepTimes::default());
+                    let refused = Event::StepDone { request, outcome, times };
                     workload.on_event(now, refused, &mut Vec::new());
                 }
             }
@@ -139,6 +162,8 @@ mod tests {
         let (least, most) = (*seen.iter().min().unwrap(), *seen.iter().max().unwrap());
         assert!(low <= least && least < low * 2, "{low} {least}");
         assert!(high >= most && most > high / 2, "{high} {most}");
+        let mean = seen.iter().sum::<u64>() as f64 / seen.len() as f64;
+        assert!((mean / told_mean - 1.0).abs() < 0.1, "{mean} {told_mean}");
     }
 
     fn written(config: &WorkloadConfig) -> (u64, u64) {

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::config::{PhaseMode, WorkloadConfig};
-use crate::contract::{Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope};
+use crate::contract::{
+    Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope, StepTimes,
+};
 use crate::key;
 use crate::rag;
 use crate::source::{BLOCK_TOKENS, Operation};
@@ -64,6 +66,11 @@ pub(crate) struct Request {
     /// Document and chunks, once retrieval has begun.
     retrieved: (u32, Vec<u32>),
     storage_io_ns: u64,
+    room_ns: u64,
+    permit_ns: u64,
+    load_ns: u64,
+    /// Whether it found anything of what was there before it.
+    has_loaded: bool,
     prefill_ns: u64,
     decode_ns: u64,
     generation_ns: u64,
@@ -107,6 +114,10 @@ impl Request {
             past,
             retrieved: (0, Vec::new()),
             storage_io_ns: 0,
+            room_ns: 0,
+            permit_ns: 0,
+            load_ns: 0,
+            has_loaded: false,
             prefill_ns: 0,
             decode_ns: 0,
             generation_ns: 0,
@@ -144,16 +155,16 @@ impl Request {
         }
     }
 
-    /// Takes in how the last step ended (`io_ns` of I/O) and says what comes next. The first call
-    /// of a request passes no outcome.
+    /// Takes in how the last step ended, and says what comes next. The first call of a request
+    /// passes no outcome.
     pub(crate) fn next(
         &mut self,
         config: &WorkloadConfig,
-        outcome: Option<(Outcome, u64)>,
+        ended: Option<(Outcome, StepTimes)>,
         stats: &mut WorkloadStats,
     ) -> RequestStep {
-        if let Some((outcome, io_ns)) = outcome
-            && let Some(step) = self.settle(config, outcome, io_ns, stats)
+        if let Some((outcome, times)) = ended
+            && let Some(step) = self.settle(config, outcome, times, stats)
         {
             return step;
         }
@@ -165,10 +176,10 @@ impl Request {
         &mut self,
         config: &WorkloadConfig,
         outcome: Outcome,
-        io_ns: u64,
+        times: StepTimes,
         stats: &mut WorkloadStats,
     ) -> Option<RequestStep> {
-        self.book(io_ns);
+        self.book(outcome, times);
         let ended_early = match outcome {
             Outcome::Failed => Some(RequestEnd::Failed),
             // Without its entry there is nothing to decode: no token of it was served.
@@ -231,13 +242,24 @@ impl Request {
         }
     }
 
-    /// Counts the I/O time of the last step for the phase that it was of.
-    fn book(&mut self, io_ns: u64) {
+    /// Counts the times of the last step, those of its I/O for the phase that it was of.
+    fn book(&mut self, outcome: Outcome, times: StepTimes) {
+        let StepTimes { io_ns, room_ns, permit_ns } = times;
         self.storage_io_ns += io_ns;
+        self.room_ns += room_ns;
+        self.permit_ns += permit_ns;
         match self.phase {
             Phase::Decode | Phase::Rewrite { .. } | Phase::DecodeAgain => self.decode_ns += io_ns,
             Phase::Generate => {}
             _ => self.prefill_ns += io_ns,
+        }
+        let is_load = matches!(
+            self.phase,
+            Phase::PrefixRead | Phase::History(_) | Phase::Retrieve(_) | Phase::BlockRead(_)
+        );
+        if is_load {
+            self.load_ns += io_ns + room_ns;
+            self.has_loaded |= outcome == Outcome::Hit;
         }
     }
 
@@ -372,6 +394,9 @@ impl Request {
             started: self.started,
             finished,
             storage_io_ns: self.storage_io_ns,
+            room_ns: self.room_ns,
+            permit_ns: self.permit_ns,
+            load_ns: self.has_loaded.then_some(self.load_ns),
             prefill_ns: self.prefill_ns,
             decode_ns: self.decode_ns,
             generation_ns: self.generation_ns,

@@ -26,6 +26,38 @@ fn request(demand: Demand, history: Vec<u64>) -> Request {
     Request::new(3, (Class::Batch, Class::Batch), times(), demand, past)
 }
 
+/// A step that took so long in I/O, and twice as long in each of the waits.
+const fn io(io_ns: u64) -> StepTimes {
+    StepTimes { io_ns, room_ns: 2 * io_ns, permit_ns: 2 * io_ns }
+}
+
+#[test]
+fn a_load_is_what_was_there_before_and_was_found() {
+    let config = WorkloadConfig::default();
+    let record = |history: Vec<u64>, prompt: Option<u32>, found: bool| {
+        let mut stats = WorkloadStats::default();
+        let mut one = request(Demand { prompt, ..demand(1000, 65) }, history);
+        let mut step = one.next(&config, None, &mut stats);
+        while step != RequestStep::Done {
+            let answer = match step {
+                RequestStep::Read(_, _, Purpose::Decode, _) => Outcome::Hit,
+                RequestStep::Read(..) if !found => Outcome::Miss { reads_done: 0 },
+                _ => all_well(0, &step),
+            };
+            step = one.next(&config, Some((answer, io(100))), &mut stats);
+        }
+        one.record(Nanos::from_ns(99))
+    };
+    // Two reads of earlier turns with their waits for room; then write, decode read and generation.
+    let whole = record(vec![3, 4], None, true);
+    assert_eq!((whole.load_ns, whole.storage_io_ns), (Some(2 * 300), 500));
+    assert_eq!((whole.room_ns, whole.permit_ns), (1_000, 1_000));
+    assert_eq!(record(vec![], Some(1), true).load_ns, Some(300));
+    // A first turn has nothing to load, and what was evicted is not loaded.
+    assert_eq!(record(vec![], None, true).load_ns, None);
+    assert_eq!(record(vec![3, 4], None, false).load_ns, None);
+}
+
 /// Runs a request, answering each step by `answer`; the purposes it went through.
 fn run(
     config: &WorkloadConfig,
@@ -41,7 +73,7 @@ fn run(
             RequestStep::Wait(_) | RequestStep::Done => {}
         }
         let outcome = answer(trail.len(), &step);
-        step = request.next(config, Some((outcome, 100)), &mut stats);
+        step = request.next(config, Some((outcome, io(100))), &mut stats);
     }
     (trail, stats)
 }
@@ -212,7 +244,7 @@ fn a_request_whose_entry_is_refused_was_not_served() {
         while step != RequestStep::Done {
             let answer =
                 if matches!(step, RequestStep::Write(..)) { outcome } else { Outcome::Waited };
-            step = one.next(&config, Some((answer, 1)), &mut stats);
+            step = one.next(&config, Some((answer, io(1))), &mut stats);
         }
         assert_eq!((one.record(Nanos::from_ns(99)).end, stats.refused_requests), (end, refused));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
-use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope};
+use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope, StepTimes};
 use crate::conversation::{Conversations, Turn};
 use crate::error::Error;
 use crate::ingest::{Ingest, Library};
@@ -344,8 +344,8 @@ impl Workload {
                 let id = self.begin(queued, now);
                 self.go_on(id, None, now, actions);
             }
-            Event::StepDone { request, outcome, io_ns } => {
-                self.go_on(request, Some((outcome, io_ns)), now, actions);
+            Event::StepDone { request, outcome, times } => {
+                self.go_on(request, Some((outcome, times)), now, actions);
             }
         }
     }
@@ -515,14 +515,14 @@ impl Workload {
     fn go_on(
         &mut self,
         id: RequestId,
-        outcome: Option<(Outcome, u64)>,
+        ended: Option<(Outcome, StepTimes)>,
         now: Nanos,
         actions: &mut Vec<Action>,
     ) {
         let slot = &mut self.requests[id.0 as usize];
         let request = slot.as_mut().expect("a step belongs to a request being served");
         let class = request.urgency;
-        let step = request.next(&self.config, outcome, &mut self.stats);
+        let step = request.next(&self.config, ended, &mut self.stats);
         actions.push(match step {
             RequestStep::Read(key, scope, purpose, times) => {
                 Action::Read { request: id, key, scope, class, purpose, times }

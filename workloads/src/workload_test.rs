@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::contract::Purpose;
+use crate::contract::{Purpose, StepTimes};
 use crate::dataset::{Dataset, TurnTokens};
 use crate::source::{BurstGpt, Mooncake, Open, Pace, Stream, StreamSettings};
 
@@ -75,7 +75,11 @@ fn run_shard<'a>(
         if answer == Some(next) {
             let Some(Reverse((_, request))) = due.pop() else { unreachable!() };
             let outcome = answers.remove(&request).unwrap();
-            let done = Event::StepDone { request, outcome, io_ns: step_ns };
+            let done = Event::StepDone {
+                request,
+                outcome,
+                times: StepTimes { io_ns: step_ns, ..StepTimes::default() },
+            };
             workload.on_event(now, done, &mut actions);
         } else if ingested.take_if(|at| *at == next).is_some() {
             let event = Event::Ingested { outcome: Outcome::Written };
@@ -295,7 +299,7 @@ fn serve_all(workload: &mut Workload, now: Nanos) -> (BTreeMap<u64, Vec<Vec<Key>
                 }
                 other => panic!("{other:?} is no step of a request"),
             };
-            let done = Event::StepDone { request, outcome, io_ns: 0 };
+            let done = Event::StepDone { request, outcome, times: StepTimes::default() };
             workload.on_event(now, done, &mut actions);
         }
     }

@@ -20,7 +20,7 @@ use super::histograms::{CLASSES, Histograms};
 use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
 use super::requests::RequestsReport;
-use super::served::{ServedReport, TimeReport};
+use super::served::{ServedReport, TimeParts, TimeReport};
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
 use super::tracing::DeviceLatencyTracing;
 use crate::cold::ColdReads;
@@ -207,8 +207,10 @@ fn of_the_served(
         let (queue, storage) = (part("wait_request_queue")?, part("storage_io")?);
         // Nothing was waited for where there was no drive.
         let storage = if has_drive { storage } else { &none };
-        Some([whole, queue, storage, part("generation")?])
+        let waits = part("request_room").zip(part("request_permit"));
+        Some(TimeParts { total: whole, queue, storage, generation: part("generation")?, waits })
     });
+    served.context_load_ms = long(part("context_load").filter(|_| has_drive));
     served.time = Part(TimeReport::of(parts));
 }
 

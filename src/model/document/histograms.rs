@@ -170,6 +170,9 @@ impl Histograms {
             put((*name).to_owned(), histogram);
         }
         put("storage_io".into(), &requests.storage_io);
+        put("request_room".into(), &requests.room);
+        put("request_permit".into(), &requests.permit);
+        put("context_load".into(), &requests.load);
         put("generation".into(), &requests.generation);
         put("prefill".into(), &requests.prefill);
         put("decode".into(), &requests.decode);

@@ -3,6 +3,7 @@
 use ringfall_core::metrics::Histogram;
 
 use super::figure::{Derived, Part, Sum};
+use super::latency::LatencyMsMax;
 use super::merge::figures;
 use crate::RunResult;
 
@@ -15,6 +16,11 @@ pub struct ServedReport {
     pub context_tokens_mean: Derived<Option<f64>>,
     /// Mean number of tokens that a request generated; null without requests.
     pub generated_tokens_mean: Derived<Option<f64>>,
+    /// Loads of a context: time in which a request read what was there before it (shared prompt,
+    /// earlier turns, retrieved chunks, blocks of a trace), with waits for room, of the requests
+    /// that found any of it. Storage adds this to the time to the first token, besides the write of
+    /// the new entry, ms.
+    pub context_load_ms: Derived<Option<LatencyMsMax>>,
     /// Where the time of these requests went.
     pub time: Part<TimeReport>,
 }
@@ -28,15 +34,36 @@ pub struct TimeReport {
     pub total_s: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting to be served.
     pub queue_share: Derived<Option<f64>>,
+    /// Share of `total_s` spent waiting for room in a tier that is full; null in results of versions
+    /// that did not keep it, where it is part of `rest_share`.
+    pub space_share: Derived<Option<f64>>,
     /// Share of `total_s` spent reading and writing entries in all tiers, including waits for
     /// buffers and for places in the device's queue, but not those for room in a tier.
     pub storage_share: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting for generated tokens.
     pub generation_share: Derived<Option<f64>>,
-    /// Share of `total_s` that is left: waits for room in a tier that is full, for an allocation
-    /// permit (`--max-concurrent-allocs`) and for the processor.
-    pub permits_and_rest_share: Derived<Option<f64>>,
+    /// Share of `total_s` spent waiting for permits to allocate (`--max-concurrent-allocs`); null
+    /// where `space_share` is.
+    pub permit_share: Derived<Option<f64>>,
+    /// Share of `total_s` that is left: waits for the processor.
+    #[serde(alias = "permits_and_rest_share")]
+    pub rest_share: Derived<Option<f64>>,
 }
+}
+
+/// Histograms of the requests that finished, from which the shares of their time follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimeParts<'a> {
+    /// Whole requests, from intended arrival to end.
+    pub(super) total: &'a Histogram,
+    /// Their waits to be served.
+    pub(super) queue: &'a Histogram,
+    /// Their storage I/O.
+    pub(super) storage: &'a Histogram,
+    /// Their waits for generated tokens.
+    pub(super) generation: &'a Histogram,
+    /// Their waits for room in a tier, and for permits; none where they were not kept.
+    pub(super) waits: Option<(&'a Histogram, &'a Histogram)>,
 }
 
 impl ServedReport {
@@ -49,36 +76,54 @@ impl ServedReport {
 }
 
 impl TimeReport {
-    /// Computes the shares from the histograms of whole requests, of their waits to be served, of
-    /// their storage I/O and of their generation. The steps of a request follow one another, so the
-    /// rest of the total is time that no histogram covers.
-    pub(super) fn of(parts: Option<[&Histogram; 4]>) -> TimeReport {
-        let Some(sums) = parts.map(|parts| parts.map(|part| part.sum_ns() as f64 / 1e9)) else {
-            return TimeReport::default();
-        };
-        let [total_s, queue_s, storage_s, generation_s] = sums;
-        let rest_s = (total_s - queue_s - storage_s - generation_s).max(0.0);
-        let all_s = queue_s + storage_s + generation_s + rest_s;
+    /// Computes the shares. The steps of a request follow one another, so the rest of the total is
+    /// time that no histogram covers.
+    pub(super) fn of(parts: Option<TimeParts<'_>>) -> TimeReport {
+        let Some(parts) = parts else { return TimeReport::default() };
+        let seconds = |part: &Histogram| part.sum_ns() as f64 / 1e9;
+        let total_s = seconds(parts.total);
+        let (queue_s, storage_s) = (seconds(parts.queue), seconds(parts.storage));
+        let generation_s = seconds(parts.generation);
+        let waits_s = parts.waits.map(|(room, permits)| (seconds(room), seconds(permits)));
+        let (space_s, permit_s) = waits_s.unwrap_or_default();
+        let known_s = queue_s + space_s + storage_s + generation_s + permit_s;
+        let rest_s = (total_s - known_s).max(0.0);
+        let all_s = known_s + rest_s;
         let share = |part: f64| Derived::maybe((all_s > 0.0).then(|| part / all_s));
+        let share_of_waits = |part: f64| Derived::maybe(waits_s.and_then(|_| share(part).known()));
         TimeReport {
             total_s: Derived::maybe((all_s > 0.0).then_some(total_s)),
             queue_share: share(queue_s),
+            space_share: share_of_waits(space_s),
             storage_share: share(storage_s),
             generation_share: share(generation_s),
-            permits_and_rest_share: share(rest_s),
+            permit_share: share_of_waits(permit_s),
+            rest_share: share(rest_s),
         }
     }
 
     /// The shares with what people call them, in the order in which a request meets them; none
     /// without requests.
     #[must_use]
-    pub fn rows(&self) -> Option<[(&'static str, f64); 4]> {
-        Some([
-            ("queue", self.queue_share.known()?),
-            ("storage", self.storage_share.known()?),
-            ("generation", self.generation_share.known()?),
-            ("permits/other", self.permits_and_rest_share.known()?),
-        ])
+    pub fn rows(&self) -> Option<Vec<(&'static str, f64)>> {
+        let (space, permits) = (self.space_share.known(), self.permit_share.known());
+        let rows = [
+            ("queue", Some(self.queue_share.known()?)),
+            ("space", space),
+            ("storage", Some(self.storage_share.known()?)),
+            ("generation", Some(self.generation_share.known()?)),
+            ("permits", permits),
+            (if space.is_some() { "other" } else { "space/other" }, Some(self.rest_share.known()?)),
+        ];
+        Some(rows.into_iter().filter_map(|(name, share)| Some((name, share?))).collect())
+    }
+
+    /// Share of the time that was waited for anything but storage, tokens and a turn; none without
+    /// requests.
+    #[must_use]
+    pub fn waits_share(&self) -> Option<f64> {
+        let of = |share: &Derived<Option<f64>>| share.known().unwrap_or(0.0);
+        Some(self.rest_share.known()? + of(&self.space_share) + of(&self.permit_share))
     }
 }
 
@@ -94,21 +139,55 @@ mod tests {
         histogram
     }
 
-    #[test]
-    fn the_shares_of_the_time_add_up_and_the_rest_is_named() {
-        let parts = [of(&[60, 40]), of(&[30]), of(&[20, 20]), of(&[10])];
-        let time = TimeReport::of(Some(parts.each_ref()));
+    fn rows(time: &TimeReport) -> Vec<(&'static str, f64)> {
         let rows = time.rows().unwrap();
-        let shares = rows.map(|(_, share)| (share * 100.0).round());
-        assert_eq!(shares, [30.0, 40.0, 10.0, 20.0]);
+        assert!((rows.iter().map(|row| row.1).sum::<f64>() - 1.0).abs() < 1e-12, "{rows:?}");
+        rows.into_iter().map(|(name, share)| (name, (share * 100.0).round())).collect()
+    }
+
+    /// Waits for room were a part of "permits/other", which reads as if something else were short.
+    #[test]
+    fn the_shares_of_the_time_add_up_and_each_wait_is_named() {
+        let (total, queue, storage) = (of(&[60, 40]), of(&[30]), of(&[10, 10]));
+        let (generation, room, permits) = (of(&[10]), of(&[20]), of(&[5]));
+        let parts = TimeParts {
+            total: &total,
+            queue: &queue,
+            storage: &storage,
+            generation: &generation,
+            waits: Some((&room, &permits)),
+        };
+        let time = TimeReport::of(Some(parts));
+        let expected = [
+            ("queue", 30.0),
+            ("space", 20.0),
+            ("storage", 20.0),
+            ("generation", 10.0),
+            ("permits", 5.0),
+            ("other", 15.0),
+        ];
+        assert_eq!(rows(&time), expected);
         assert_eq!(time.total_s.known(), Some(0.1));
-        assert!((rows.iter().map(|row| row.1).sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!((time.waits_share().unwrap() - 0.4).abs() < 1e-12);
+        // A result of a version that did not keep them.
+        let time = TimeReport::of(Some(TimeParts { waits: None, ..parts }));
+        let expected =
+            [("queue", 30.0), ("storage", 20.0), ("generation", 10.0), ("space/other", 40.0)];
+        assert_eq!(rows(&time), expected);
+        assert!((time.waits_share().unwrap() - 0.4).abs() < 1e-12);
     }
 
     #[test]
     fn without_requests_there_are_no_shares() {
-        let parts: [Histogram; 4] = std::array::from_fn(|_| Histogram::new());
-        assert_eq!(TimeReport::of(Some(parts.each_ref())).rows(), None);
+        let none = Histogram::new();
+        let parts = TimeParts {
+            total: &none,
+            queue: &none,
+            storage: &none,
+            generation: &none,
+            waits: Some((&none, &none)),
+        };
+        assert_eq!(TimeReport::of(Some(parts)).rows(), None);
         assert_eq!(TimeReport::of(None).rows(), None);
     }
 }

@@ -36,6 +36,13 @@ pub struct RequestStats {
     pub end_to_end: [Histogram; 3],
     /// Time that each of these requests spent on storage I/O, ns.
     pub storage_io: Histogram,
+    /// Time that each waited for room in tiers that were full, ns.
+    pub room: Histogram,
+    /// Time that each waited for permits to allocate, ns.
+    pub permit: Histogram,
+    /// Time in which each that found something of what was there before it (prompt, earlier turns,
+    /// chunks, blocks) read that, ns.
+    pub load: Histogram,
     /// Time that each waited for generated tokens, ns.
     pub generation: Histogram,
     /// Time of the prefill phase of each that had one, ns.
@@ -64,6 +71,9 @@ impl Default for RequestStats {
         RequestStats {
             end_to_end: Default::default(),
             storage_io: Histogram::new(),
+            room: Histogram::new(),
+            permit: Histogram::new(),
+            load: Histogram::new(),
             generation: Histogram::new(),
             prefill: Histogram::new(),
             decode: Histogram::new(),
@@ -103,6 +113,11 @@ impl RequestStats {
         };
         self.end_to_end[class_index(record.class)].record(sample.end_to_end_ns);
         self.storage_io.record(sample.storage_io_ns);
+        self.room.record(record.room_ns);
+        self.permit.record(record.permit_ns);
+        if let Some(load_ns) = record.load_ns {
+            self.load.record(load_ns);
+        }
         self.generation.record(sample.generation_ns);
         if sample.prefill_ns > 0 {
             self.prefill.record(sample.prefill_ns);
@@ -148,6 +163,9 @@ impl RequestStats {
             mine.merge(theirs);
         }
         self.storage_io.merge(&other.storage_io);
+        self.room.merge(&other.room);
+        self.permit.merge(&other.permit);
+        self.load.merge(&other.load);
         self.generation.merge(&other.generation);
         self.prefill.merge(&other.prefill);
         self.decode.merge(&other.decode);

@@ -79,6 +79,7 @@ fn of_the_tiers(text: &mut String, result: &RunResult) {
     gpu::latency_rows(text, engine.tier(Tier::Gpu), result.gpu.as_ref());
     latency_row(text, "CPU tier read, entry", &engine.tier(Tier::Cpu).read.total);
     latency_row(text, "CPU tier write, entry", &engine.tier(Tier::Cpu).write.total);
+    latency_row(text, "load of a context", &result.requests.load);
     latency_row(text, "request, storage I/O", &result.requests.storage_io);
 }
 

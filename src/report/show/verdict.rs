@@ -37,8 +37,10 @@ pub(super) fn served(text: &mut String, document: &Document) -> std::fmt::Result
     }
     if let Some(rows) = served.time.rows() {
         let share = |(name, share): (&str, f64)| format!("{name} {:.0} %", share * 100.0);
-        let shares = rows.map(share).join(", ");
-        labelled(text, "time went to", &shares)?;
+        // What a request never met says nothing; the storage is what the run is about.
+        let is_told = |row: &(&str, f64)| row.0 == "storage" || row.1 >= 0.005;
+        let shares: Vec<String> = rows.into_iter().filter(is_told).map(share).collect();
+        labelled(text, "time went to", &shares.join(", "))?;
     }
     Ok(())
 }

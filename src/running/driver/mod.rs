@@ -21,7 +21,7 @@ use ringfall_core::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::contract::{
-    Action, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId,
+    Action, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, StepTimes,
 };
 
 use crate::iotrace::OperationLog;
@@ -272,7 +272,8 @@ impl Driver {
             };
             let Some(Reverse((_, request))) = due else { break };
             self.ledger.answer(request);
-            self.event(Event::StepDone { request, outcome: Outcome::Waited, io_ns: 0 });
+            let times = StepTimes::default();
+            self.event(Event::StepDone { request, outcome: Outcome::Waited, times });
         }
         let due = self.workload.borrow().next_wake().is_some_and(|wake| wake <= now);
         if due {
@@ -395,8 +396,8 @@ impl Driver {
                 self.ledger.begin_operation();
                 self.begin(async move {
                     let purpose = (purpose, has_prompt);
-                    let (outcome, io_ns) = driver.read((key, scope), class, purpose, times).await;
-                    driver.step_done(request, outcome, io_ns);
+                    let (outcome, took) = driver.read((key, scope), class, purpose, times).await;
+                    driver.step_done(request, outcome, took);
                 });
             }
             Action::Write { request, key, scope, class, purpose, bytes } => {
@@ -404,8 +405,8 @@ impl Driver {
                 self.ledger.step(request);
                 self.ledger.begin_operation();
                 self.begin(async move {
-                    let (outcome, io_ns) = driver.write(key, scope, class, purpose, bytes).await;
-                    driver.step_done(request, outcome, io_ns);
+                    let (outcome, times) = driver.write(key, scope, class, purpose, bytes).await;
+                    driver.step_done(request, outcome, times);
                 });
             }
         }
@@ -423,7 +424,7 @@ impl Driver {
         }
     }
 
-    fn step_done(self: &Rc<Self>, request: RequestId, outcome: Outcome, io_ns: u64) {
+    fn step_done(self: &Rc<Self>, request: RequestId, outcome: Outcome, times: StepTimes) {
         self.ledger.end_operation();
         self.ledger.answer(request);
         if self.stopped.get() {
@@ -431,6 +432,6 @@ impl Driver {
             self.idle.notify_all();
             return;
         }
-        self.event(Event::StepDone { request, outcome, io_ns });
+        self.event(Event::StepDone { request, outcome, times });
     }
 }

@@ -6,7 +6,7 @@ use ringfall_core::clock::Nanos;
 use ringfall_core::key::{EntryKey, ShardId, Tier};
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
-use ringfall_workloads::contract::{Class, Key, Outcome, Purpose, Scope};
+use ringfall_workloads::contract::{Class, Key, Outcome, Purpose, Scope, StepTimes};
 
 use super::Driver;
 use crate::iotrace::{OperationLog, TracePhase, TraceRow};
@@ -19,8 +19,8 @@ impl Driver {
         }
     }
 
-    /// Reads so many times; the outcome and the time taken, ns, without the waits for room in a
-    /// faster tier, which have a figure of their own. Each read counts when it ends: a step of many
+    /// Reads so many times; the outcome and the times taken, the waits for room being those in a
+    /// faster tier. Each read counts when it ends: a step of many
     /// reads may begin in the window and end after it.
     pub(super) async fn read(
         &self,
@@ -28,10 +28,14 @@ impl Driver {
         class: Class,
         (purpose, has_prompt): (Purpose, bool),
         times: u32,
-    ) -> (Outcome, u64) {
+    ) -> (Outcome, StepTimes) {
         let home = self.home(key, scope);
         let (begun, mut room) = (self.clock.now(), Nanos::ZERO);
-        let taken_ns = |room| (self.clock.now() - begun).saturating_sub(room).as_ns();
+        let taken = |room: Nanos| StepTimes {
+            io_ns: (self.clock.now() - begun).saturating_sub(room).as_ns(),
+            room_ns: room.as_ns(),
+            permit_ns: 0,
+        };
         // Each begins when the one before has ended.
         let mut next = begun;
         for reads_done in 0..times {
@@ -53,9 +57,9 @@ impl Driver {
                 }
                 ReadOutcome::Failed(_) => Outcome::Failed,
             };
-            return (outcome, taken_ns(room));
+            return (outcome, taken(room));
         }
-        (Outcome::Hit, taken_ns(room))
+        (Outcome::Hit, taken(room))
     }
 
     fn count_read(
@@ -78,8 +82,7 @@ impl Driver {
         });
     }
 
-    /// Writes an entry; the outcome and the time taken, ns, without the waits for a permit and for
-    /// room in its tier, which have figures of their own.
+    /// Writes an entry; the outcome and the times taken.
     pub(super) async fn write(
         &self,
         key: Key,
@@ -87,18 +90,19 @@ impl Driver {
         class: Class,
         purpose: Purpose,
         bytes: u64,
-    ) -> (Outcome, u64) {
+    ) -> (Outcome, StepTimes) {
         let home = self.home(key, scope);
         let mut begun = self.clock.now();
         let bounded = self.max_concurrent_allocs
             && matches!(purpose, Purpose::Prefill | Purpose::Rewrite | Purpose::Block);
+        let mut permit_ns = 0;
         let _permit = match bounded {
             true => {
                 let permit = self.shard.allocation_permit(urgency(class)).await;
                 let asked = std::mem::replace(&mut begun, self.clock.now());
-                let waited_ns = (begun - asked).as_ns();
+                permit_ns = (begun - asked).as_ns();
                 self.record(self.since_start(begun), |totals, _| {
-                    totals.allocation_wait.record(waited_ns);
+                    totals.allocation_wait.record(permit_ns);
                 });
                 Some(permit)
             }
@@ -132,7 +136,8 @@ impl Driver {
                 totals.second(second).misses += 1;
             });
         }
-        (outcome, (self.clock.now() - begun).saturating_sub(room).as_ns())
+        let io_ns = (self.clock.now() - begun).saturating_sub(room).as_ns();
+        (outcome, StepTimes { io_ns, room_ns: room.as_ns(), permit_ns })
     }
 
     fn count_write(&self, purpose: Purpose, bytes: u64, ended: Nanos) {
