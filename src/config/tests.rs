@@ -308,8 +308,16 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--tensor-parallel 2", ["--tensor-parallel 2", "--num-gpus (1)"]),
         ("--prefill-only --decode-only", ["--prefill-only", "--decode-only"]),
         (
-            "--decode-only --enable-autoscaling --num-users 1 --shards 2",
+            "--decode-only --enable-autoscaling --num-users 1 --shards 2 --cpu-mem-gb 0",
             ["--num-users 1", "or --shards 1"],
+        ),
+        (
+            "--decode-only --enable-autoscaling --num-users 4 --cpu-mem-gb 4",
+            ["--enable-autoscaling would ask storage for nothing", "--cpu-mem-gb 0"],
+        ),
+        (
+            "--disable-storage --enable-autoscaling --cpu-mem-gb 4 --autoscaler-mode qos",
+            ["--disable-storage leaves nothing to search by", "slo or capacity"],
         ),
         ("--gpu-devices 0,x", ["--gpu-devices 0,x", "nvidia-smi -L"]),
         ("--num-gpus 2 --gpu-devices 1,1", ["--gpu-devices 1,1", "twice"]),

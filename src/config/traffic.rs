@@ -4,7 +4,8 @@
 use super::check::Check;
 use super::derive::is_rate_idle;
 use super::words::RagIngestion;
-use super::{Arrival, PhaseMode, Plan, Settings, Traffic};
+use super::{Arrival, AutoscalerMode, PhaseMode, Plan, Settings, Traffic};
+use ringfall_host::human;
 
 /// Where the reference looks for a BurstGPT trace when it isn't told: in a clone of the data set's
 /// repository, below the working directory.
@@ -167,6 +168,30 @@ impl Check<'_> {
                      that the autoscaler adds there would find nothing to read: give {shards}, or \
                      {shards_flag} {users}"
                 ),
+            );
+        }
+        let memory_bytes = plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes);
+        let population_bytes = plan.workload_config().population_estimate().bytes;
+        if plan.phases == PhaseMode::DecodeOnly
+            && !plan.is_without_storage
+            && population_bytes <= memory_bytes
+        {
+            let (only, cpu) = (self.name_of("decode_only"), self.name_of("cpu_mem_gb"));
+            self.wrong(
+                "enable_autoscaling",
+                format_args!(
+                    "would ask storage for nothing: {only} writes the entries of the users at the \
+                     start, {}, which the tiers in memory hold; give {cpu} 0, or more users",
+                    human(population_bytes)
+                ),
+            );
+        }
+        let mode = plan.autoscaler.map(|autoscaler| autoscaler.mode);
+        if mode == Some(AutoscalerMode::Qos) && plan.is_without_storage {
+            self.wrong(
+                "disable_storage",
+                "leaves nothing to search by: mode qos looks for the users that the storage tier \
+                 serves within its targets; give --autoscaler-mode slo or capacity",
             );
         }
         if plan.arrival == Arrival::Poisson {

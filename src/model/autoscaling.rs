@@ -108,9 +108,10 @@ pub struct AutoscalerReport {
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32>,
     /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
-    /// several steps, when the throughput of those with `peak_users` or more is known to 5 %, when
-    /// requests finished with `peak_users`, and when no step moved more than the peak by over 3 %
-    /// and its own uncertainty. `reason` says what is missing.
+    /// several steps, when a longer step with `peak_users`, in which each user had eight requests
+    /// answered on average, is known to 5 % and finished requests, and when no step moved more than
+    /// the peak by over 3 % and its own uncertainty, short ones left out where there is a longer
+    /// one with as many users. `reason` says what is missing.
     pub peak_confirmed: Same<bool>,
     /// Mode capacity: fit of the Universal Scalability Law to the curve.
     pub usl: Same<UslReport>,

@@ -90,10 +90,11 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     let shown = || fifths.iter().map(|rate| format!("{rate:.3}")).collect::<Vec<_>>().join(", ");
     if !spread.is_level() && goes_one_way(fifths) {
         let way = if spread.trend > 0.0 { "rose" } else { "fell" };
+        let (first, last) = (fifths[0], fifths[fifths.len() - 1]);
         return Some(format!(
-            "storage bandwidth {way} by {:.0} % in the window ({} GiB/s in its fifths): the run \
-             had not settled, and a longer one would give other figures",
-            spread.trend.abs() * 100.0,
+            "storage bandwidth {way} all through the window, from {first:.3} to {last:.3} GiB/s \
+             ({} in its fifths): the run had not settled, or the drive changes its speed, and a \
+             longer run would give other figures",
             shown()
         ));
     }
@@ -291,7 +292,10 @@ mod tests {
         assert!(!falls.steady && (falls.trend_share + 1.6 / 3.05).abs() < 1e-6, "{falls:?}");
         let text = told(&fallen).unwrap();
         assert_eq!(flag_to_try(&fallen), Some("--warmup"));
-        for part in ["fell by 52 %", "3.850, 3.450, 3.050, 2.650, 2.250"] {
+        for part in [
+            "fell all through the window, from 3.850 to 2.250",
+            "3.850, 3.450, 3.050, 2.650, 2.250",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -213,6 +213,8 @@ pub struct RequestRecord {
 /// Ending of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestEnd {
+    /// Its user was sent home: it ended after the step that was under way, and counts nowhere.
+    Dropped,
     /// All its steps succeeded; the only end that counts as throughput or latency.
     Served,
     /// An I/O of one of its steps failed.

@@ -171,6 +171,13 @@ impl Request {
         self.advance(config)
     }
 
+    /// Ends it here, because its user was sent home.
+    pub(crate) fn drop_rest(&mut self) -> RequestStep {
+        self.end = RequestEnd::Dropped;
+        self.phase = Phase::End;
+        RequestStep::Done
+    }
+
     /// Books the last step. `Some`: it decides the next step by itself.
     fn settle(
         &mut self,

@@ -10,7 +10,7 @@ pub struct WorkloadStats {
     pub decode_rewrites: u64,
     /// Requests issued by users.
     pub arrived: u64,
-    /// Requests dropped from the queue because the run stopped.
+    /// Requests dropped because the run stopped, or their users were sent home.
     pub dropped: u64,
     /// Requests whose entry no tier could ever hold.
     pub refused_requests: u64,

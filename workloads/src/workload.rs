@@ -141,9 +141,10 @@ impl Workload {
     }
 
     /// Changes how many users there are, over all shards. New ones begin by thinking. Those sent
-    /// home finish what is being served for them; what they have in the queue is dropped, and
-    /// counted. They come back where they left off. When users who do not wait for answers become
-    /// fewer, all of the queue is dropped: it is what the larger number asked for.
+    /// home finish the step that is under way; the rest of what is being served for them, and what
+    /// they have in the queue, is dropped, and counted. They come back where they left off. When
+    /// users who do not wait for answers become fewer, all of the queue is dropped: it is what the
+    /// larger number asked for.
     pub fn set_users(&mut self, total_users: u32, now: Nanos) {
         let fewer = total_users < self.users_in_all && self.config.arrival != Arrival::Closed;
         self.users_in_all = total_users;
@@ -522,7 +523,16 @@ impl Workload {
         let slot = &mut self.requests[id.0 as usize];
         let request = slot.as_mut().expect("a step belongs to a request being served");
         let class = request.urgency;
-        let step = request.next(&self.config, ended, &mut self.stats);
+        let place = (request.user / u64::from(self.shards)) as usize;
+        let is_row = self.source.is_rows();
+        let step = match !is_row && self.users.get(place).is_some_and(|user| !user.active) {
+            // Nobody waits for it any more.
+            true => {
+                self.stats.dropped += 1;
+                request.drop_rest()
+            }
+            false => request.next(&self.config, ended, &mut self.stats),
+        };
         actions.push(match step {
             RequestStep::Read(key, scope, purpose, times) => {
                 Action::Read { request: id, key, scope, class, purpose, times }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::contract::{Purpose, StepTimes};
+use crate::contract::{Purpose, RequestEnd, StepTimes};
 use crate::dataset::{Dataset, TurnTokens};
 use crate::source::{BurstGpt, Mooncake, Open, Pace, Stream, StreamSettings};
 
@@ -420,6 +420,27 @@ fn users_can_be_added_and_sent_home_while_it_runs() {
         let active = shards.iter().flat_map(|w| &w.users).filter(|user| user.active).count();
         assert_eq!(active, total as usize);
     }
+}
+
+/// The requests of 115 users that had left were the load of one.
+#[test]
+fn a_user_that_is_sent_home_finishes_its_step_and_no_more() {
+    let config = WorkloadConfig { num_users: 1, arrival: Arrival::Closed, ..Default::default() };
+    let mut workload = Workload::new(Arc::new(config), Source::Synthetic, 1, 0, 1).unwrap();
+    workload.start(Nanos::ZERO);
+    let (now, mut actions) = (workload.next_wake().unwrap(), Vec::new());
+    workload.on_event(now, Event::Tick, &mut actions);
+    workload.on_event(now, Event::SlotGranted, &mut actions);
+    let request = match actions.pop() {
+        Some(Action::Read { request, .. } | Action::Write { request, .. }) => request,
+        other => panic!("{other:?}"),
+    };
+    workload.set_users(0, now);
+    let (outcome, times) = (Outcome::Written, StepTimes::default());
+    workload.on_event(now, Event::StepDone { request, outcome, times }, &mut actions);
+    let Some(Action::Done { record, .. }) = actions.pop() else { panic!("{actions:?}") };
+    assert_eq!((record.end, workload.stats().dropped), (RequestEnd::Dropped, 1));
+    assert_eq!(workload.next_wake(), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfall_config::{OnDeviceFailure, Plan, Promotion, Rank, Traffic};
+use ringfall_config::{Arrival, OnDeviceFailure, Plan, Promotion, Rank, Traffic};
 use ringfall_core::clock::SECOND;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
@@ -88,6 +88,7 @@ fn store(plan: &Plan) -> StoreRequest {
 fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
     plan.autoscaler.map(|scale| autoscale::Settings {
         mode: scale.mode,
+        users_wait: plan.arrival == Arrival::Closed,
         initial_users: scale.initial_users,
         users_min: plan.workload.autoscaler.users_min,
         users_max: plan.workload.autoscaler.users_max,

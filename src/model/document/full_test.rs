@@ -124,6 +124,8 @@ fn scaled() -> Conclusion {
         window_s: 5.0,
         end_s: 6.0,
         steady: true,
+        patient: true,
+        settled: true,
         bytes_per_s: GIB as f64,
         uncertainty: 0.01,
         tokens_per_s: 900.0,

@@ -95,6 +95,7 @@ impl RequestStats {
     pub fn record(&mut self, record: &RequestRecord) {
         match record.end {
             RequestEnd::Served => {}
+            RequestEnd::Dropped => return,
             RequestEnd::Failed => {
                 self.failed += 1;
                 return;

@@ -216,6 +216,7 @@ fn add(sum: &mut Sample<LatencySet>, one: &Sample<LatencySet>) {
     sum.write_device.add(&one.write_device);
     sum.storage_waits_ns += one.storage_waits_ns;
     sum.requests_queued += one.requests_queued;
+    sum.requests_served += one.requests_served;
     sum.time.add(&one.time);
 }
 

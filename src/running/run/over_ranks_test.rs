@@ -15,6 +15,7 @@ const USER: u64 = 10_000_000;
 fn settings() -> Settings {
     Settings {
         mode: Mode::Capacity,
+        users_wait: true,
         initial_users: 2,
         users_min: 1,
         users_max: 10_000,
@@ -52,7 +53,8 @@ fn sample(bytes: u64, latency_ns: u64) -> Sample<LatencySet> {
         Sample { length_ns: SECOND.as_ns(), storage_bytes: bytes, ..Sample::default() };
     sample.judged_bytes = bytes;
     sample.read.0.record(latency_ns);
-    sample.classes[1].0.record(latency_ns);
+    // As many requests as a search for the peak waits for.
+    (0..100).for_each(|_| sample.classes[1].0.record(latency_ns));
     sample
 }
 

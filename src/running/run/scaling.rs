@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::over_ranks::OverRanks;
 use super::timeline::Timeline;
 use super::{RunSettings, Start};
-use crate::driver::Interval;
+use crate::driver::{Interval, ShardStatus};
 
 /// Latencies as the engine keeps them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -93,16 +93,15 @@ impl Scaling {
         Some(Scaling { seconds, decider, users: Vec::new() })
     }
 
-    /// A shard reported: how many seconds are over, its requests' seconds, and how many requests
-    /// wait to be served.
+    /// A shard reported: how many seconds are over, its requests' seconds, and how it stands.
     pub(super) fn add(
         &mut self,
         shard: usize,
         seconds: u64,
         intervals: Vec<Interval>,
-        queued: u64,
+        status: &ShardStatus,
     ) {
-        self.seconds.add(shard, seconds, intervals, queued);
+        self.seconds.add(shard, seconds, intervals, status);
     }
 
     /// Observes the seconds that all shards have reported, so long into the window; the last
@@ -147,8 +146,8 @@ struct Seconds {
     requests: BTreeMap<u64, Requests>,
     /// Seconds that each shard has reported.
     reported: Vec<u64>,
-    /// Requests that waited to be served when each shard reported last.
-    queued: Vec<u64>,
+    /// Requests that waited to be served, and that were served, when each shard reported last.
+    open: Vec<(u64, u32)>,
     /// Seconds taken.
     taken: u64,
 }
@@ -166,13 +165,13 @@ impl Seconds {
             has_storage,
             requests: BTreeMap::new(),
             reported: vec![0; shards],
-            queued: vec![0; shards],
+            open: vec![(0, 0); shards],
             taken: 0,
         }
     }
 
-    fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>, queued: u64) {
-        self.queued[shard] = queued;
+    fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>, status: &ShardStatus) {
+        self.open[shard] = (status.queued, status.serving);
         self.reported[shard] = self.reported[shard].max(seconds);
         for interval in intervals {
             let sum = self.requests.entry(interval.index).or_default();
@@ -199,7 +198,8 @@ impl Seconds {
     fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
         let mut sample: Sample<LatencySet> =
             Sample { length_ns: SECOND.as_ns(), ..Sample::default() };
-        sample.requests_queued = self.queued.iter().sum();
+        sample.requests_queued = self.open.iter().map(|open| open.0).sum();
+        sample.requests_served = self.open.iter().map(|open| u64::from(open.1)).sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
             let storage = &second.tiers[Tier::Storage.index()];
             sample.storage_bytes = storage.iter().map(|direction| direction.bytes).sum();

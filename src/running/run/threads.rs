@@ -167,7 +167,7 @@ impl<'a> Threads<'a> {
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
                 if let Some(scaling) = &mut self.scaling {
-                    scaling.add(id.index(), over, intervals, status.queued);
+                    scaling.add(id.index(), over, intervals, &status);
                 }
             }
             Notice::Interval(_, interval) => {

@@ -8,10 +8,15 @@ use super::{Settings, Wish, between, counted};
 const GAIN_MIN: f64 = 0.03;
 /// Steps up in a row that did not pay before it is a plateau: one may be an unlucky window.
 const NOT_PAYING_MIN: u32 = 2;
+/// Steps up in a row of which hardly anything is known, and which therefore do not count as ones
+/// that did not pay: with more users a load is more even.
+const HARDLY_KNOWN_MAX: u32 = 3;
 /// The knee: the fewest users that reach this share of the peak.
 const KNEE_SHARE: f64 = 0.99;
 /// The knee is known to this share.
 const KNEE_TOLERANCE: f64 = 0.08;
+/// Longer steps that confirm what short ones found, at most.
+const PATIENT_MAX: usize = 8;
 /// A summit between two counts is looked for until they are this close.
 const SUMMIT_TOLERANCE: f64 = 0.2;
 
@@ -24,13 +29,14 @@ pub struct CapacityAnswer {
     pub peak_bytes_per_s: f64,
     /// Fewest users that reach 99 % of the peak.
     pub peak_users: u32,
-    /// Tokens/s of the step with `peak_users` that moved the most bytes/s.
+    /// Tokens/s of the longest step with `peak_users`.
     pub peak_tokens_per_s: f64,
     /// Universal scalability law fitted to the curve of all steps; none where no fit was possible.
     pub usl: Option<UslFit>,
     /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
-    /// those with `peak_users` or more are known to 5 %, requests finished with `peak_users`, and
-    /// no step moved more than the peak by over 3 % and its own uncertainty.
+    /// a longer one with `peak_users` is known to 5 % and finished requests, and no step moved more
+    /// than the peak by over 3 % and its own uncertainty, short ones left out where there is a
+    /// longer one with as many users.
     pub confirmed: bool,
 }
 
@@ -40,6 +46,8 @@ pub(super) struct Capacity {
     /// Users and throughput of every step; several steps of one count are averaged by time.
     points: Vec<Point>,
     not_paying: u32,
+    /// Steps among these and before them of which hardly anything is known.
+    hardly_known: u32,
     climbing: bool,
     plateau: bool,
 }
@@ -50,21 +58,34 @@ struct Point {
     bytes_per_s: f64,
     uncertainty: f64,
     is_known: bool,
+    patient: bool,
     seconds: f64,
 }
 
 impl Capacity {
     pub(super) fn new(settings: Settings) -> Capacity {
-        Capacity { settings, points: Vec::new(), not_paying: 0, climbing: true, plateau: false }
+        Capacity {
+            settings,
+            points: Vec::new(),
+            not_paying: 0,
+            hardly_known: 0,
+            climbing: true,
+            plateau: false,
+        }
     }
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
         let best = self.best();
+        if result.patient {
+            // What a short step found with as many users was a part of the load.
+            self.points.retain(|point| point.users != result.users);
+        }
         self.points.push(Point {
             users: result.users,
             bytes_per_s: result.bytes_per_s,
             uncertainty: result.uncertainty,
             is_known: result.is_known(),
+            patient: result.patient,
             seconds: result.window_s,
         });
         if self.climbing {
@@ -74,9 +95,12 @@ impl Capacity {
                     if best.bytes_per_s > 0.0
                         && !pays(best, &self.points[self.points.len() - 1]) =>
                 {
-                    self.not_paying += 1;
+                    // One that is hardly known may pay all the same.
+                    self.hardly_known += u32::from(!result.is_known());
+                    let may_pay = !result.is_known() && self.hardly_known <= HARDLY_KNOWN_MAX;
+                    self.not_paying += u32::from(!may_pay);
                 }
-                _ => self.not_paying = 0,
+                _ => (self.not_paying, self.hardly_known) = (0, 0),
             }
             self.plateau = self.not_paying >= NOT_PAYING_MIN;
             if !self.plateau && result.users < self.settings.users_max {
@@ -91,15 +115,31 @@ impl Capacity {
         match self.knee_bracket() {
             (Some(low), Some(high)) => match between(low, high, KNEE_TOLERANCE) {
                 Some(users) => Wish::Step { users, patient: false },
-                None => Wish::Stop,
+                None => self.confirm(),
             },
             // The first step reached the peak already: the knee is below it.
             (None, Some(high)) => match self.settings.fewer(high) {
                 Some(users) => Wish::Step { users, patient: false },
-                None => Wish::Stop,
+                None => self.confirm(),
             },
-            _ => Wish::Stop,
+            _ => self.confirm(),
         }
+    }
+
+    /// A longer step with the users of the peak, of its knee, and of what seems to lie above it,
+    /// one after the other; the end when none is left.
+    fn confirm(&self) -> Wish {
+        let taken = self.points.iter().filter(|point| point.patient).count();
+        let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
+        if best.bytes_per_s <= 0.0 || taken >= PATIENT_MAX {
+            return Wish::Stop;
+        }
+        let above = self.points.iter().filter(|point| point.bytes_per_s > peak);
+        let above = above.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+        let knee = self.knee_bracket().1;
+        let knee = self.points.iter().find(|point| Some(point.users) == knee);
+        let next = [Some(&best), knee, above].into_iter().flatten().find(|point| !point.patient);
+        next.map_or(Wish::Stop, |point| Wish::Step { users: point.users, patient: true })
     }
 
     /// The point that moved the most, of those that are known if there are any: an uncertain one
@@ -140,6 +180,9 @@ impl Capacity {
             return Some(best.bytes_per_s);
         }
         let good = self.points.iter().filter(|point| {
+            if best.patient && !point.patient {
+                return false;
+            }
             let is_beyond = point.is_known && point.users >= best.users;
             Self::reaches(point, best.bytes_per_s) || is_beyond && !is_clearly_less(point, &best)
         });
@@ -183,7 +226,9 @@ impl Capacity {
             let points: Vec<(u32, f64)> =
                 moved.map(|result| (result.users, result.bytes_per_s)).collect();
             let peak_users = self.knee_bracket().1.unwrap_or(best.users);
-            let at_knee = most_bytes(results.iter().filter(|step| step.users == peak_users));
+            let of_knee = || results.iter().filter(|step| step.users == peak_users);
+            let longer = of_knee().rev().find(|step| step.patient).copied();
+            let at_knee = longer.or_else(|| most_bytes(of_knee()));
             let doubt = doubt(results, peak_bytes_per_s, peak_users);
             if let Some(doubt) = &doubt {
                 reason = format!("{reason}; the peak is not confirmed: {doubt}");
@@ -206,29 +251,38 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
     if results.len() < 2 {
         return Some("a single number of users shows no peak".to_owned());
     }
-    let mut from_peak = results.iter().filter(|step| step.users >= peak_users);
-    if let Some(step) = from_peak.clone().find(|step| !step.is_known()) {
-        let users = step.users;
-        if step.bytes_per_s <= 0.0 {
-            return Some(format!("{} moved nothing", counted(users)));
-        }
+    let is_longer = |step: &&&StepResult| step.patient && step.users == peak_users;
+    let Some(step) = results.iter().find(is_longer) else {
+        let users = counted(peak_users);
+        return Some(format!("{users} were not measured over a longer window"));
+    };
+    if !step.settled {
+        return Some(format!(
+            "requests of users that had left were still being served beside {}",
+            counted(peak_users)
+        ));
+    }
+    if !step.is_known() {
         return Some(format!(
             "the throughput of {} is known only to {:.1} % after {:.0} s, where a peak takes \
-             {:.0} %; measure it without the autoscaler, by --num-users {users} and a long \
+             {:.0} %; measure it without the autoscaler, by --num-users {peak_users} and a long \
              --duration",
-            counted(users),
+            counted(peak_users),
             step.uncertainty * 100.0,
             step.window_s,
             KNOWN_TO * 100.0
         ));
     }
-    if !from_peak.any(|step| step.users == peak_users && step.requests_per_s > 0.0) {
+    if step.requests_per_s <= 0.0 {
         return Some(format!("no request of {} finished", counted(peak_users)));
     }
+    let has_longer = |users: u32| results.iter().any(|step| step.patient && step.users == users);
+    let counts = |step: &&&StepResult| step.patient || !has_longer(step.users);
     let is_above = |step: &&&StepResult| {
         step.bytes_per_s > peak_bytes_per_s * (1.0 + GAIN_MIN + step.uncertainty)
     };
-    results.iter().find(is_above).map(|step| format!("{} moved more", counted(step.users)))
+    let above = results.iter().filter(counts).find(is_above);
+    above.map(|step| format!("{} moved more", counted(step.users)))
 }
 
 /// The step that moved the most bytes/s.

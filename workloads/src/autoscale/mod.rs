@@ -71,6 +71,8 @@ pub struct Sample<H> {
     pub storage_waits_ns: u64,
     /// Requests that waited to be served at its end.
     pub requests_queued: u64,
+    /// Requests that were being served at its end.
+    pub requests_served: u64,
     /// Where the ended requests' time went.
     pub time: TimeShares,
 }
@@ -80,6 +82,8 @@ pub struct Sample<H> {
 pub struct Settings {
     /// Goal of the search.
     pub mode: Mode,
+    /// Whether a user asks for nothing as long as a request of its own is not answered.
+    pub users_wait: bool,
     /// Users to begin with, ≥ 1.
     pub initial_users: u32,
     /// Fewest users to try, ≥ 1.
@@ -286,11 +290,11 @@ impl<H: Latencies> Autoscaler<H> {
         let (act, decision) = match wish {
             Wish::Stop => (Act::Stop, Decision::Stop),
             Wish::Step { users: next, patient } => {
-                // Answers of requests asked before the change do not count; those of users that
-                // went home would be measured as the load of fewer.
+                // Answers of requests asked before the change do not count.
                 let settles = match self.settings.mode {
-                    Mode::Qos if next != users => users.max(next),
-                    _ if next < users => users,
+                    Mode::Qos if next != users => next,
+                    Mode::Capacity if patient => next,
+                    _ if next < users => next,
                     _ => 0,
                 };
                 self.step = UserStep::new(self.settings.mode, next, patient, settles);

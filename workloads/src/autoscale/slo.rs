@@ -32,7 +32,7 @@ impl Slo {
         let users = result.users;
         if self.is_good(result) {
             if self.confirming {
-                self.confirmed = true;
+                self.confirmed = result.settled;
                 return Wish::Stop;
             }
             self.good = Some(self.good.map_or(users, |good| good.max(users)));

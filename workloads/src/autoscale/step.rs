@@ -6,19 +6,32 @@ use super::{Latencies, Mode, Part, Sample, Settings};
 
 /// Samples passed over after a change of users: answers of requests asked before it.
 const SETTLE_SAMPLES: u32 = 1;
-/// Longest wait for the requests that are passed over, s: after a step down one of each user there
-/// was, for those that went home left theirs behind; in qos mode always, for users that begin
-/// together write together.
+/// Longest wait for the requests that are passed over, s: in qos mode, and in a patient step of a
+/// search for the peak, one of each user, for users that begin together write together.
 const SETTLE_S_MAX: f64 = 45.0;
+/// Longest wait for the requests of users that went home, s: where they are served for longer, they
+/// are part of the load that the step measures, and nothing is known by it.
+const LEAVE_S_MAX: f64 = 600.0;
 /// Samples of a window at least; of a patient one three times as many.
 const WINDOW_SAMPLES_MIN: usize = 3;
 /// The same in a search for the peak, where it is the evenness of the samples that ends a window:
 /// three in a row are even by chance, as those in which a drive with slower writes only read.
 const PEAK_SAMPLES_MIN: usize = 6;
-/// ... and at most: then the step ends, steady or not. One of a search for the peak goes on for
-/// three times as many while its mean is not known to [`KNOWN_TO`].
+/// ... and at most: then the step ends, steady or not.
 const WINDOW_SAMPLES_MAX: usize = 12;
 const PATIENCE: usize = 3;
+/// Requests that each user has had answered, on average, when a patient step of a search for the
+/// peak ends: a load swings with the turns of its conversations, so that any part of it which is
+/// even for some seconds is not the whole. The length follows from the requests, and not from how
+/// even the samples are, for who stops at the first even stretch finds the drive's limit in every
+/// load that reaches it for a while. Where that is not enough, it goes on for twice as long, and
+/// twice again.
+const PEAK_REQUESTS_EACH: u64 = 8;
+/// Samples of that step at least, and at most.
+const PEAK_PATIENT_SAMPLES: [usize; 2] = [30, 600];
+/// Parts of that step, of whose means its uncertainty follows: its samples follow one another too
+/// closely to be drawn by chance.
+const BLOCKS: usize = 6;
 /// A peak is looked for among means that are known to this share (95 % confidence): nothing is said
 /// of a step that may as well have moved half as much or twice.
 pub(super) const KNOWN_TO: f64 = 0.05;
@@ -91,6 +104,10 @@ pub struct StepResult {
     pub end_s: f64,
     /// Whether it was steady.
     pub steady: bool,
+    /// Whether it was a longer one, which confirms what a short one found.
+    pub patient: bool,
+    /// Whether no request of users that went home was served in it.
+    pub settled: bool,
     /// Bytes a second of the storage tier, both directions; of all tiers where the run has none.
     pub bytes_per_s: f64,
     /// Half the width of that mean's 95 % confidence interval (Student's t), as a share of it.
@@ -119,7 +136,7 @@ pub struct StepResult {
 impl StepResult {
     /// Whether its throughput is known well enough to look for a peak by it.
     pub(super) fn is_known(&self) -> bool {
-        self.bytes_per_s > 0.0 && self.uncertainty <= KNOWN_TO
+        self.settled && self.bytes_per_s > 0.0 && self.uncertainty <= KNOWN_TO
     }
 }
 
@@ -131,8 +148,14 @@ pub(super) struct UserStep<H> {
     settle_left: u32,
     /// Requests that must end before the window begins.
     settle_requests: u64,
+    /// Whether requests of users that went home are being served, as far as is known.
+    is_left_over: bool,
+    settled: bool,
+    patient: bool,
     samples_min: usize,
     samples_max: usize,
+    /// Samples after which a patient step of a search for the peak is looked at again.
+    looks_after: usize,
     rates: Vec<f64>,
     seconds: f64,
     sum: Sample<H>,
@@ -143,17 +166,24 @@ impl<H: Latencies> UserStep<H> {
     /// Begins a step with `users` users; `settle_requests` must end before its window.
     pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
         let factor = if patient { PATIENCE } else { 1 };
-        let samples_min = match mode {
-            Mode::Capacity => PEAK_SAMPLES_MIN,
-            Mode::Slo | Mode::Qos => WINDOW_SAMPLES_MIN,
+        let [samples_min, samples_max] = match (mode, patient) {
+            (Mode::Capacity, true) => PEAK_PATIENT_SAMPLES,
+            (Mode::Capacity, false) => [PEAK_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
+            (Mode::Slo | Mode::Qos, _) => {
+                [WINDOW_SAMPLES_MIN * factor, WINDOW_SAMPLES_MAX * factor]
+            }
         };
         UserStep {
             mode,
             users,
             settle_left: SETTLE_SAMPLES,
             settle_requests: settle_requests.into(),
-            samples_min: samples_min * factor,
-            samples_max: WINDOW_SAMPLES_MAX * factor,
+            is_left_over: true,
+            settled: true,
+            patient,
+            samples_min,
+            samples_max,
+            looks_after: samples_min,
             rates: Vec::new(),
             seconds: 0.0,
             sum: Sample::default(),
@@ -176,13 +206,8 @@ impl<H: Latencies> UserStep<H> {
             return None;
         }
         self.elapsed_s += seconds;
-        if self.settle_left > 0 || self.settle_requests > 0 {
-            self.settle_left = self.settle_left.saturating_sub(1);
-            let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
-            self.settle_requests = self.settle_requests.saturating_sub(ended);
-            if self.elapsed_s >= SETTLE_S_MAX {
-                self.settle_requests = 0;
-            }
+        if self.settle_left > 0 || self.settle_requests > 0 || self.is_left_over {
+            self.settle(sample, settings);
             return None;
         }
         self.seconds += seconds;
@@ -190,21 +215,42 @@ impl<H: Latencies> UserStep<H> {
         self.add(sample);
         let enough = self.rates.len() >= self.samples_min;
         let steady = enough
-            && match self.mode {
-                Mode::Capacity => is_steady(&self.rates),
-                Mode::Slo => is_believed(&self.sum.classes),
-                Mode::Qos => {
+            && match (self.mode, self.patient) {
+                (Mode::Capacity, false) => is_steady(&self.rates),
+                (Mode::Capacity, true) => self.knows_peak(),
+                (Mode::Slo, _) => is_believed(&self.sum.classes),
+                (Mode::Qos, _) => {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     moved.iter().all(|moved| moved.count() == 0) || is_believed(moved)
                 }
             };
-        let samples_max = match self.mode {
-            Mode::Capacity if mean_and_share(&self.rates).1 > KNOWN_TO => {
-                self.samples_max * PATIENCE
-            }
-            _ => self.samples_max,
-        };
-        (steady || self.rates.len() >= samples_max).then(|| self.result(steady, settings))
+        (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
+    }
+
+    /// Whether a patient step of a search for the peak has seen enough.
+    fn knows_peak(&mut self) -> bool {
+        let ended: u64 = self.sum.classes.iter().map(Latencies::count).sum();
+        let wanted = PEAK_REQUESTS_EACH * u64::from(self.users);
+        if ended < wanted || self.rates.len() < self.looks_after {
+            return false;
+        }
+        self.looks_after = 2 * self.rates.len();
+        mean_and_share(&blocks(&self.rates)).1 <= KNOWN_TO
+    }
+
+    /// Passes a sample over.
+    fn settle(&mut self, sample: &Sample<H>, settings: &Settings) {
+        self.settle_left = self.settle_left.saturating_sub(1);
+        let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
+        self.settle_requests = self.settle_requests.saturating_sub(ended);
+        if self.elapsed_s >= SETTLE_S_MAX {
+            self.settle_requests = 0;
+        }
+        // Of a user who waits for answers one request is served at a time.
+        self.is_left_over = settings.users_wait && sample.requests_served > self.users.into();
+        if self.elapsed_s >= LEAVE_S_MAX && std::mem::take(&mut self.is_left_over) {
+            self.settled = false;
+        }
     }
 
     fn add(&mut self, sample: &Sample<H>) {
@@ -239,12 +285,17 @@ impl<H: Latencies> UserStep<H> {
             })
             .max_by(|a, b| a.1.total_cmp(&b.1));
         let requests: u64 = self.sum.classes.iter().map(Latencies::count).sum();
-        let (mean, uncertainty) = mean_and_share(&self.rates);
+        let (mean, uncertainty) = match (self.mode, self.patient) {
+            (Mode::Capacity, true) => mean_and_share(&blocks(&self.rates)),
+            _ => mean_and_share(&self.rates),
+        };
         StepResult {
             users: self.users,
             window_s: self.seconds,
             end_s: self.elapsed_s,
             steady,
+            patient: self.patient,
+            settled: self.settled,
             bytes_per_s: mean,
             uncertainty,
             tokens_per_s: self.sum.tokens as f64 / self.seconds,
@@ -301,6 +352,14 @@ fn mean_and_uncertainty(values: &[f64]) -> (f64, f64) {
 fn mean_and_share(values: &[f64]) -> (f64, f64) {
     let (mean, uncertainty) = mean_and_uncertainty(values);
     (mean, if mean > 0.0 { uncertainty / mean } else { 0.0 })
+}
+
+/// Means of equal parts of the rates, those at the beginning left out that are too few for a part.
+fn blocks(rates: &[f64]) -> Vec<f64> {
+    let length = (rates.len() / BLOCKS).max(1);
+    let first = rates.len() % length.saturating_mul(BLOCKS).max(1);
+    let parts = rates[first..].chunks_exact(length);
+    parts.map(|part| part.iter().sum::<f64>() / length as f64).collect()
 }
 
 fn is_steady(rates: &[f64]) -> bool {

@@ -21,6 +21,7 @@ fn busy() -> Sample<List> {
         write_device: list(400),
         storage_waits_ns: 1_000_000_000,
         requests_queued: 6,
+        requests_served: 5,
         time: TimeShares { queue_ns: 1, storage_ns: 20, generation_ns: 300, total_ns: 4_000 },
     }
 }
@@ -107,21 +108,68 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_takes_three_times_as_long(
     }
 }
 
-/// It ended after 12 samples, be its mean known to 4 % or to 60 %.
-#[test]
-fn a_step_to_a_peak_goes_on_until_its_mean_is_known_to_5_percent() {
-    let samples = |bytes: [u64; 2]| {
-        let settings = settings(Mode::Capacity, 5);
-        let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
-        let uneven = |n: usize| Sample { judged_bytes: bytes[n % 2], ..busy() };
-        let (samples, found) = samples_of(&mut step, &settings, uneven);
-        assert!(!found.steady);
-        (samples - 1, found.is_known())
+/// A search's longer step with so many requests ended a sample: how many samples it took, and
+/// whether its throughput is known.
+fn longer(ended: u64, bytes: impl Fn(usize) -> u64) -> (usize, bool) {
+    let settings = settings(Mode::Capacity, 5);
+    let mut step = UserStep::new(Mode::Capacity, 5, true, 0);
+    let sample = |n: usize| Sample {
+        judged_bytes: bytes(n),
+        classes: [list(ended), list(0), list(0)],
+        ..busy()
     };
-    // The mean of 12 has 0.66 of a swing for its uncertainty, that of 36 less than 0.37.
-    assert_eq!(samples([950, 1_050]), (12, true));
-    assert_eq!(samples([900, 1_100]), (21, true));
-    assert_eq!(samples([500, 1_500]), (36, false));
+    let ended = (1..2_000).find_map(|n| Some((n - 1, step.observe(&sample(n), &settings)?)));
+    let (samples, found) = ended.expect("a step ends");
+    (samples, found.is_known())
+}
+
+#[test]
+fn a_longer_step_to_a_peak_sees_eight_requests_of_each_user() {
+    assert_eq!(longer(1, |_| 1_000), (40, true));
+    // A minimum of 30 samples, and a maximum of 600.
+    assert_eq!(longer(100, |_| 1_000), (30, true));
+    assert_eq!(longer(0, |_| 1_000), (600, true));
+}
+
+/// A swing that lasts for longer than a step's first samples was known to 5 % by them alone.
+#[test]
+fn a_longer_step_goes_on_while_its_parts_differ() {
+    let swing = |period: usize| move |n: usize| if n % period < period / 2 { 500 } else { 1_500 };
+    // Each part of 5 samples holds more than one period of 2.
+    assert_eq!(longer(100, swing(2)).1, longer(100, swing(2)).0 < 600);
+    let (samples, is_known) = longer(100, swing(60));
+    assert!(samples > 60, "{samples} {is_known}");
+    // Of one that gets ever faster nothing is known.
+    assert_eq!(longer(100, |n| n as u64 * n as u64), (600, false));
+}
+
+#[test]
+fn the_parts_of_a_step_are_equal_and_its_last_samples_count() {
+    let rates: Vec<f64> = (0..13).map(f64::from).collect();
+    assert_eq!(blocks(&rates), [1.5, 3.5, 5.5, 7.5, 9.5, 11.5]);
+    assert_eq!(blocks(&rates[..6]), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+}
+
+/// After 200 users the requests of most that had left were measured as the load of one.
+#[test]
+fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
+    let begins = |users_wait: bool, served: &dyn Fn(usize) -> u64| {
+        let settings = Settings { users_wait, ..settings(Mode::Capacity, 5) };
+        let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+        let sample = |n| Sample { requests_served: served(n), ..busy() };
+        let (samples, found) = samples_of(&mut step, &settings, sample);
+        (samples - PEAK_SAMPLES_MIN, found.settled)
+    };
+    assert_eq!(begins(true, &|_| 5), (1, true));
+    assert_eq!(begins(true, &|n| if n < 20 { 6 } else { 5 }), (20, true));
+    // Who does not wait for answers may have several served at once.
+    assert_eq!(begins(false, &|_| 6), (1, true));
+    let settings = settings(Mode::Capacity, 5);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let sample = || Sample { requests_served: 6, ..busy() };
+    let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
+    let (samples, found) = ended.unwrap();
+    assert_eq!((samples, found.settled, found.is_known()), (1_206, false, false));
 }
 
 #[test]

@@ -35,6 +35,7 @@ struct Point {
     load: StorageLoad,
     uncertainty: f64,
     patient: bool,
+    settled: bool,
 }
 
 #[derive(Debug)]
@@ -76,23 +77,53 @@ fn saturation(load: &StorageLoad, targets: &StorageTargets, share_used: f64) -> 
     larger((latency.min(1.0) * share_used, part), queue(load, targets))
 }
 
-/// Storage throughput with so many users or fewer, over the highest of all; 0 without any.
-fn share_used(points: &[(u32, f64)], users: u32) -> f64 {
-    let most = |up_to: u32| {
-        let points = points.iter().filter(|point| point.0 <= up_to);
-        points.map(|point| point.1).fold(0.0, f64::max)
-    };
-    let peak = most(u32::MAX);
-    if peak > 0.0 { most(users) / peak } else { 0.0 }
+/// Loads of all numbers of users, by which each of them is judged.
+struct Judged {
+    /// Users and load, the last of each number of users.
+    loads: Vec<(u32, StorageLoad)>,
+    /// Latency over its target from which a load is overloaded.
+    overload: f64,
+}
+
+impl Judged {
+    fn of(all: impl IntoIterator<Item = (u32, StorageLoad)>, targets: &StorageTargets) -> Judged {
+        let mut loads: Vec<(u32, StorageLoad)> = Vec::new();
+        for (users, load) in all {
+            loads.retain(|other| other.0 != users);
+            loads.push((users, load));
+        }
+        let latencies = loads.iter().map(|(_, load)| latency(load, targets).0);
+        let lowest = latencies.filter(|latency| *latency > 0.0).fold(f64::INFINITY, f64::min);
+        let lowest = if lowest.is_finite() { lowest.max(1.0) } else { 1.0 };
+        Judged { loads, overload: OVERLOAD * lowest }
+    }
+
+    /// Storage throughput with so many users or fewer, over the highest of all; 0 without any. All
+    /// of it where the load is overloaded: the highest may have been a moment of reads alone, where
+    /// the whole of the load can't move as much.
+    fn share_used(&self, users: u32, load: &StorageLoad, targets: &StorageTargets) -> f64 {
+        let most = |up_to: u32| {
+            let loads = self.loads.iter().filter(|one| one.0 <= up_to);
+            loads.map(|one| one.1.bytes_per_s).fold(0.0, f64::max)
+        };
+        let peak = most(u32::MAX);
+        match peak > 0.0 {
+            true if latency(load, targets).0 >= self.overload => 1.0,
+            true => most(users) / peak,
+            false => 0.0,
+        }
+    }
+
+    fn saturation(&self, users: u32, load: &StorageLoad, targets: &StorageTargets) -> (f64, Part) {
+        saturation(load, targets, self.share_used(users, load, targets))
+    }
 }
 
 /// Sets the saturation of steps by what all of them show.
 pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
-    let points: Vec<(u32, f64)> =
-        results.iter().map(|result| (result.users, result.storage.bytes_per_s)).collect();
+    let all = Judged::of(results.iter().map(|result| (result.users, result.storage)), targets);
     for result in results {
-        let used = share_used(&points, result.users);
-        let (saturation, part) = saturation(&result.storage, targets, used);
+        let (saturation, part) = all.saturation(result.users, &result.storage, targets);
         (result.saturation, result.worst) = (Some(saturation), Some(part));
     }
 }
@@ -108,6 +139,7 @@ impl Storage {
             load: result.storage,
             uncertainty: result.uncertainty,
             patient: self.patient,
+            settled: result.settled,
         });
         if self.climbing && result.users < self.settings.users_max && !self.is_limited() {
             return self.step(self.settings.more(result.users), false);
@@ -135,7 +167,9 @@ impl Storage {
 
     fn confirm(&mut self, good: Point) -> Wish {
         if good.patient {
-            self.confirmed = true;
+            // Where nothing was asked of the storage, nothing shows what it could do.
+            let is_idle = self.points.iter().all(|point| point.load.bytes_per_s <= 0.0);
+            self.confirmed = good.settled && !is_idle;
             return Wish::Stop;
         }
         self.step(good.users, true)
@@ -183,12 +217,9 @@ impl Storage {
             last.push(*point);
         }
         last.sort_by_key(|point| point.users);
-        let rates: Vec<(u32, f64)> =
-            last.iter().map(|point| (point.users, point.load.bytes_per_s)).collect();
-        let judge = |point: Point| {
-            let used = share_used(&rates, point.users);
-            (point, saturation(&point.load, &self.settings.storage, used).0)
-        };
+        let targets = &self.settings.storage;
+        let all = Judged::of(last.iter().map(|point| (point.users, point.load)), targets);
+        let judge = |point: Point| (point, all.saturation(point.users, &point.load, targets).0);
         last.into_iter().map(judge).collect()
     }
 
@@ -211,7 +242,11 @@ impl Storage {
             results.iter().rev().find(|result| result.users == bad.users).map(|r| QosBreak::at(r))
         });
         let users = good.map_or(0, |point| point.users);
+        let is_idle = self.points.iter().all(|point| point.load.bytes_per_s <= 0.0);
         let reason = match (users, self.confirmed) {
+            (1.., false) if is_idle => {
+                "storage moved nothing, and so nothing shows how many users it can serve".into()
+            }
             (0, _) => "even the fewest users saturated the storage tier beyond the target".into(),
             (users, true) if users >= self.settings.users_max => format!(
                 "the search reached its limit of {}, and the storage tier was within the target",

@@ -37,6 +37,7 @@ fn is_limited(steps: &[(u32, f64, f64)]) -> bool {
         load: load(latency, rate),
         uncertainty: 0.0,
         patient: false,
+        settled: true,
     }));
     search.is_limited()
 }
@@ -87,10 +88,32 @@ fn targets_of_nothing_are_targets_of_one() {
 
 #[test]
 fn what_is_used_is_the_most_of_as_many_users_over_the_most_of_all() {
+    let targets = target().storage;
+    let used = |points: &[(u32, f64)], users| {
+        let all =
+            Judged::of(points.iter().map(|&(users, rate)| (users, load(0.1, rate))), &targets);
+        all.share_used(users, &load(0.1, 0.0), &targets)
+    };
     let points = [(1, 0.2), (2, 0.5), (4, 0.4)];
-    assert_eq!([1, 2, 3, 4].map(|users| share_used(&points, users)), [0.4, 1.0, 1.0, 1.0]);
-    assert_eq!(share_used(&points[1..], 1), 0.0);
-    assert_eq!(share_used(&[(1, 0.0)], 1), 0.0);
+    assert_eq!([1, 2, 3, 4].map(|users| used(&points, users)), [0.4, 1.0, 1.0, 1.0]);
+    assert_eq!(used(&points[1..], 1), 0.0);
+    assert_eq!(used(&[(1, 0.0)], 1), 0.0);
+    // The last step of a number of users is the one that counts.
+    assert_eq!(used(&[(1, 0.2), (2, 0.9), (2, 0.4)], 1), 0.5);
+}
+
+/// A drive that was 100 % busy, at a P95 of 17 s where 0.2 s was the target, was within it: it had
+/// moved more in three seconds of reads alone.
+#[test]
+fn an_overloaded_drive_is_used_whole_whatever_it_moved_at_another_moment() {
+    let targets = target().storage;
+    let steps = [(1, load(1.5, 200.0)), (2, load(0.9, 460.0)), (4, load(85.0, 300.0))];
+    let all = Judged::of(steps, &targets);
+    assert_eq!(all.saturation(4, &steps[2].1, &targets).0, 1.0);
+    // Where even the fewest users wait for longer than the target, its entries are large.
+    let large = [(1, load(30.0, 200.0)), (2, load(31.0, 300.0)), (4, load(85.0, 600.0))];
+    let all = Judged::of(large, &targets);
+    assert_eq!(all.saturation(2, &large[1].1, &targets).0, 0.5);
 }
 
 #[test]

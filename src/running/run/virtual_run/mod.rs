@@ -424,8 +424,7 @@ impl Simulation<'_> {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
             if let Some(scaling) = &mut self.scaling {
-                let queued = driver.status().queued;
-                scaling.add(index, over, driver.take_intervals(), queued);
+                scaling.add(index, over, driver.take_intervals(), &driver.status());
             }
         }
         let Some(scaling) = &mut self.scaling else { return };
