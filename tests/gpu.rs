@@ -310,6 +310,23 @@ fn the_ways_between_gpu_memory_and_a_drive_are_measured_and_never_pass_as_a_gpus
     assert_fails(&output(saturate(&more)), 2, &["--iopoll has no meaning", "needs a GPU backend"]);
 }
 
+/// The table was lost with the file.
+#[test]
+fn limits_of_gpu_memory_that_can_t_be_written_are_shown() {
+    let scratch = Scratch::new("vram-full");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["saturate", "--target", "vram", "--gpu-backend", "emulated"]);
+    command.args(["--size-gb", "0.0625", "--time-limit", "5", "--depth-max", "1"]);
+    command.args(["--io-size-min", "64k", "--io-size-max", "64k", "--threads", "1"]);
+    command.arg("--cache-dir").arg(scratch.store()).args(["--output", "/dev/full"]);
+    command.current_dir(&scratch.path);
+    let ended = output(command);
+    assert_fails(&ended, 1, &["the limits can't be written to /dev/full: No space left"]);
+    let page = String::from_utf8_lossy(&ended.stdout);
+    assert!(page.contains("emulated: no GPU") && page.contains("64 KiB"), "{page}");
+    assert!(!page.contains("  limits       "), "{page}");
+}
+
 #[test]
 fn what_the_search_of_gpu_memory_can_not_heed_it_refuses() {
     let scratch = Scratch::new("vram-refused");

@@ -130,6 +130,30 @@ fn a_search_that_has_the_time_leaves_nothing() {
     assert_sound(&found);
 }
 
+/// A file that did not take the limits cost the table, and the files after it.
+#[test]
+fn limits_that_can_t_be_written_are_shown_and_all_files_are_tried() {
+    let small = ["--no-iops", "--depth-max", "1", "--time-limit", "3", "--size-gb", "0.0625"];
+    let sizes = ["--io-size-min", "64k", "--io-size-max", "64k"];
+    for (full, others) in [
+        ("--output", [("--html-output", "limits.html"), ("--device-output", "drive.yaml")]),
+        ("--html-output", [("--output", "other.json"), ("--device-output", "drive.yaml")]),
+    ] {
+        let scratch = Scratch::new("limits-full");
+        let mut command = saturate(&scratch, &[&small[..], &sizes].concat());
+        command.args([full, "/dev/full"]);
+        command.args(others.iter().flat_map(|(flag, file)| [flag, file]));
+        let ended = output(command);
+        assert_fails(&ended, 1, &["the limits can't be written to /dev/full: No space left"]);
+        let page = String::from_utf8_lossy(&ended.stdout);
+        assert!(page.contains("read, bandwidth") && page.contains("write, bandwidth"), "{page}");
+        assert!(!page.contains("  limits       "), "{full}: {page}");
+        for (flag, file) in others {
+            assert!(scratch.file(file).exists(), "{flag} was not tried");
+        }
+    }
+}
+
 #[test]
 fn what_can_not_be_saturated_is_said_before_anything_is_made() {
     let scratch = Scratch::new("limits-wrong");

@@ -80,6 +80,17 @@ fn a_sweep_measures_put_and_get_and_leaves_nothing() {
     assert_no_secret(&scratch, &text(&output));
 }
 
+/// The table was lost with the file.
+#[test]
+fn limits_of_a_store_that_can_t_be_written_are_shown() {
+    let (scratch, server) = (Scratch::new("sweep-full"), S3Server::start());
+    let ended = output(saturate(&scratch, &server, &["--output", "/dev/full"]));
+    assert_fails(&ended, 1, &["the limits can't be written to /dev/full: No space left"]);
+    let page = String::from_utf8_lossy(&ended.stdout);
+    assert!(page.contains("best PUT") && page.contains("best GET"), "{page}");
+    assert!(!page.contains("  limits       "), "{page}");
+}
+
 #[test]
 fn faults_that_pass_are_answered_and_counted() {
     for (method, wrong, counter) in [

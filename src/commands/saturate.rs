@@ -102,17 +102,30 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let Some(roofline) = found? else {
         return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
     };
-    let told = |path: &Path| format!("the limits can't be written to {}", path.display());
-    write_json(&roofline, &output).with_context(|| told(&output))?;
-    if let Some(page) = &args.html_output {
-        write_roofline_html(&roofline, page).with_context(|| told(page))?;
-    }
-    if let Some(path) = &args.device_output {
-        let text = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
-        ringfall_host::write_output(path, text.as_bytes()).with_context(|| told(path))?;
-    }
-    show(args, &roofline, &output)?;
+    let written = write_outputs(args, &roofline, &output);
+    // What was measured is shown also when it could not be kept.
+    show(args, &roofline, &output, written.is_ok())?;
+    written?;
     Ok(Exit::Done)
+}
+
+/// Writes all that was asked for; the first failure is told when all was tried.
+fn write_outputs(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
+    let limits = write_json(roofline, output).with_context(|| lost(output));
+    let page = args
+        .html_output
+        .as_deref()
+        .map_or(Ok(()), |path| write_roofline_html(roofline, path).with_context(|| lost(path)));
+    let device = args.device_output.as_deref().map_or(Ok(()), |path| {
+        let text = device_yaml(roofline).map_err(anyhow::Error::msg)?;
+        ringfall_host::write_output(path, text.as_bytes()).with_context(|| lost(path))
+    });
+    limits.and(page).and(device)
+}
+
+/// Sentence for a file that did not take the limits.
+fn lost(path: &Path) -> String {
+    format!("the limits can't be written to {}", path.display())
 }
 
 /// Checks everything that can be checked before anything is opened.
@@ -524,17 +537,25 @@ fn stream(args: &SaturateArgs) -> Stream {
     if args.json { Stream::Err } else { Stream::Out }
 }
 
-fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
+/// `is_written`: the file is named only when all of them could be written.
+fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path, is_written: bool) -> Result<()> {
     if args.json {
         super::print_json(roofline)?;
     }
     if args.quiet {
         return Ok(());
     }
-    let page = table(roofline);
-    let page = format!("{page}  limits       {}\n", terminal_path(output));
+    let page = format!("{}{}", table(roofline), limits_line(output, is_written));
     super::write_out(stream(args), &page)?;
     Ok(())
+}
+
+/// Last line of a table: the file with the limits, if it could be written.
+fn limits_line(output: &Path, is_written: bool) -> String {
+    match is_written {
+        true => format!("  limits       {}\n", terminal_path(output)),
+        false => String::new(),
+    }
 }
 
 #[cfg(test)]

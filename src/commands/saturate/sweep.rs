@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use ringfall_config::object_store::ObjectUrl;
 use ringfall_config::{Facts, InputError, Rank, compact_utc};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
-use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{ProgressLine, Room, human};
@@ -19,7 +18,7 @@ use ringfall_running::saturate::{
 
 use super::super::run::check_output_writable;
 use super::super::{print_json, wrapped, write_out};
-use super::{TIME_LIMIT_S_MAX, progress_line, size, stream};
+use super::{TIME_LIMIT_S_MAX, limits_line, lost, progress_line, size, stream};
 use crate::cli::SaturateArgs;
 
 /// Sizes of objects that are measured when none are named, bytes: from what a request costs to
@@ -87,9 +86,10 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         }
         other => other?,
     };
-    write_json(&limits, &output)
-        .with_context(|| format!("the limits can't be written to {}", output.display()))?;
-    show(args, &limits, &output)?;
+    let written = write_json(&limits, &output).with_context(|| lost(&output));
+    // What was measured is shown also when it could not be kept.
+    show(args, &limits, &output, written.is_ok())?;
+    written?;
     Ok(Exit::Done)
 }
 
@@ -176,14 +176,19 @@ fn size_of(bytes: u64) -> String {
     size(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
-fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path) -> Result<()> {
+fn show(
+    args: &SaturateArgs,
+    limits: &ObjectLimits,
+    output: &Path,
+    is_written: bool,
+) -> Result<()> {
     if args.json {
         print_json(limits)?;
     }
     if args.quiet {
         return Ok(());
     }
-    let page = format!("{}  limits       {}\n", table(limits), terminal_path(output));
+    let page = format!("{}{}", table(limits), limits_line(output, is_written));
     write_out(stream(args), &page)?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use ringfall_engine::load::LoadError;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory, NoDirect};
-use ringfall_host::escape::{terminal, terminal_page, terminal_path};
+use ringfall_host::escape::{terminal, terminal_page};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Machine, Overdue};
@@ -28,7 +28,7 @@ use ringfall_running::saturate::{
 use ringfall_running::store::{Store, StoreRequest};
 
 use super::super::wrapped;
-use super::{check, check_outputs, cores, places, size};
+use super::{check, check_outputs, cores, limits_line, lost, places, size};
 use crate::cli::SaturateArgs;
 use crate::remedy::told;
 
@@ -94,15 +94,16 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
         }
         other => other?,
     }
-    write_json(&limits, &output)
-        .with_context(|| format!("the limits can't be written to {}", output.display()))?;
+    let written = write_json(&limits, &output).with_context(|| lost(&output));
+    // What was measured is shown also when it could not be kept.
     if args.json {
         super::super::print_json(&limits)?;
     }
     if !args.quiet {
-        let page = format!("{}  limits       {}\n", table(&limits), terminal_path(&output));
+        let page = format!("{}{}", table(&limits), limits_line(&output, written.is_ok()));
         super::super::write_out(super::stream(args), &terminal_page(&page))?;
     }
+    written?;
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
     if limits.interrupted {
         tell_left(removed.as_ref().err());
