@@ -235,6 +235,27 @@ fn a_training_job_saves_restores_and_cleans_up() {
     assert!(names(&scratch.store().join(&left[0])).contains(&"checkpoint.json".to_owned()));
 }
 
+/// What was measured was lost with the file.
+#[test]
+fn a_result_that_can_t_be_written_is_shown() {
+    let commands: [(&str, &[&str]); 3] = [
+        ("write", &[]),
+        ("run", &["--duration", "1", "--interval", "0"]),
+        ("compare", &["--trials", "1"]),
+    ];
+    for (what, more) in commands {
+        let scratch = Scratch::new("full-output");
+        let full = ["--output", "/dev/full", "--json"];
+        let ended = checkpoint(&scratch, what, &[&SMALL[..], more, &full].concat());
+        let words = ["the result can't be written to /dev/full: No space left"];
+        assert_fails(&ended, 1, &words);
+        assert_fails(&ended, 1, &["checkpoint of 0.04 GiB, 3 ranks, a file for each rank"]);
+        let shown: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        assert_valid_as("checkpoint", &shown);
+        assert!(!shown["saves"].as_array().unwrap().is_empty(), "{what}: {shown}");
+    }
+}
+
 /// The time until its last save was given for all of it.
 #[test]
 fn an_interrupted_job_computed_no_longer_than_it_lasted() {

@@ -154,6 +154,20 @@ fn what_cannot_be_analyzed_is_told() {
     }
 }
 
+/// The analysis was lost with the file.
+#[test]
+fn an_analysis_that_can_t_be_written_is_shown() {
+    let scratch = Scratch::new("full-analysis");
+    let given = ["analyze", "--generated-gib", "0.001", "--output", "/dev/full"];
+    let told = "the result can't be written to /dev/full: No space left";
+    let page = datagen(&scratch, &given);
+    assert_fails(&page, 1, &[told, "content that ringfall makes", "bits a byte"]);
+    let json = datagen(&scratch, &[&given[..], &["--json"]].concat());
+    assert_fails(&json, 1, &[told]);
+    let shown: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(shown["format"], "ringfall-datagen-analysis");
+}
+
 #[test]
 fn a_name_of_two_lines_is_shown_in_one() {
     let scratch = Scratch::new("two-lines");

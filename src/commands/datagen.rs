@@ -241,11 +241,13 @@ fn finish(
     json: bool,
     page: impl FnOnce() -> String,
 ) -> Result<Exit> {
-    if let Some(output) = output {
+    let written = output.map_or(Ok(()), |output| {
         let told = || format!("the result can't be written to {}", output.display());
-        write_json(result, output).with_context(told)?;
-    }
-    if json { super::print_json(result) } else { super::print(&page()) }
+        write_json(result, output).with_context(told)
+    });
+    // What was found is shown also when it could not be kept.
+    let shown = if json { super::print_json(result) } else { super::print(&page()) };
+    written.and(shown)
 }
 
 /// Progress of several threads, on a terminal alone.

@@ -365,10 +365,11 @@ fn save_and_remove<T: Target>(
 }
 
 /// Shows and writes a result; the status says whether every block was what it is to be.
+///
+/// # Errors
+/// It can't be written, which is told after it was shown, or it can't be shown.
 fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
-    if let Some(output) = &stream.output {
-        write_result(result, output)?;
-    }
+    let written = stream.output.as_deref().map_or(Ok(()), |output| write_result(result, output));
     if stream.json {
         super::print_json(result)?;
     }
@@ -376,9 +377,15 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
         show(stream, &table::page(result))?;
     }
     let bad: u64 = result.restores.iter().map(|restore| restore.blocks_bad).sum();
-    if bad == 0 {
-        return Ok(Exit::Done);
+    if bad > 0 {
+        tell_bad(result, bad);
     }
+    written?;
+    Ok(if bad > 0 { Exit::Failed } else { Exit::Done })
+}
+
+/// Says how many blocks were not what they are to be, and where the first one is.
+fn tell_bad(result: &CheckpointResult, bad: u64) {
     let first = result.restores.iter().flat_map(|restore| &restore.bad_blocks).next();
     let first = first.map_or(String::new(), |bad| {
         format!(
@@ -392,7 +399,6 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
         counted(bad, "block"),
         if bad == 1 { "is" } else { "are" }
     ));
-    Ok(Exit::Failed)
 }
 
 fn write_result(result: &CheckpointResult, output: &Path) -> Result<()> {
