@@ -41,6 +41,26 @@ fn trials_are_kept_and_summed_up_as_merge_does() {
     assert_eq!(again["summary"], summary["summary"]);
 }
 
+/// Nothing of that trial was shown.
+#[test]
+fn a_trial_that_can_t_be_written_is_shown() {
+    for full in [1, 2] {
+        let scratch = Scratch::new("trials-full");
+        let file = format!("result_trial{full}.json");
+        std::os::unix::fs::symlink("/dev/full", scratch.file(&file)).unwrap();
+        let more = ["--max-requests", "8", "--duration", "60", "--trials", "2", "--json"];
+        let ended = scratch.run(&more);
+        let told = format!("{file}: No space left");
+        assert_fails(&ended, 1, &["  verified     ", &told]);
+        // One document: the first trial's own, or the summary of the trials before the second.
+        let shown: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        assert_eq!(shown["requests_completed"], 8);
+        let inputs = shown["ringfall"]["merged"]["inputs"].as_array().map(Vec::len);
+        assert_eq!(inputs, (full == 2).then_some(1));
+        assert!(!text(&ended).contains(&format!("trial {full} of 2")), "{}", text(&ended));
+    }
+}
+
 #[test]
 fn trials_that_can_t_be_kept_are_refused_before_the_first() {
     let scratch = Scratch::new("trials-refused");

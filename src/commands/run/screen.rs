@@ -18,7 +18,7 @@ use crate::commands::write_out;
 /// Period between lines of progress where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
-/// `is_written`: the files are named only when all of them could be written.
+/// Shows the result as a page, and as JSON where that is asked for; see [`show_page`].
 pub(super) fn show(
     plan: &Plan,
     result: &RunResult,
@@ -28,6 +28,16 @@ pub(super) fn show(
     if plan.json {
         crate::commands::print_json(document)?;
     }
+    show_page(plan, result, document, is_written)
+}
+
+/// `is_written`: the files are named only when all of them could be written.
+pub(super) fn show_page(
+    plan: &Plan,
+    result: &RunResult,
+    document: &Document,
+    is_written: bool,
+) -> Result<()> {
     if !plan.quiet {
         let mut out = Vec::new();
         print_summary(&mut out, style(plan), result, document)?;

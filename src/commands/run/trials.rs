@@ -21,7 +21,7 @@ use ringfall_running::source::Reading;
 
 use super::{
     Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
-    check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, stream,
+    check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, screen, stream,
     tell_advice, together,
 };
 use crate::commands::answer::Answer;
@@ -151,6 +151,12 @@ impl Trials<'_> {
                 .with_context(|| format!("the results can't be written to {}", path.display()))
         });
         drop(answer);
+        if written.is_err() {
+            // What was measured is shown also when it could not be kept. Standard output takes one
+            // JSON document: that of earlier trials is their summary.
+            let show = if complete.own.is_empty() { screen::show } else { screen::show_page };
+            show(plan, &result, &document, false)?;
+        }
         written?;
         tell(plan, &self::line(trial, plan.trials, &document, &path));
         let mut lack = None;
