@@ -291,6 +291,26 @@ fn an_interrupted_job_says_what_it_did_and_leaves_nothing() {
     assert_eq!(names(&scratch.store()), [""; 0]);
 }
 
+/// It was told and kept as an interrupted one, without a word of why.
+#[test]
+fn a_job_that_fails_is_no_interrupted_one() {
+    let scratch = Scratch::new("job-fails");
+    std::fs::create_dir(scratch.store()).unwrap();
+    // A file where the second save's directory is to be.
+    std::fs::write(scratch.store().join("slot-0"), "theirs").unwrap();
+    let more = ["--duration", "100", "--interval", "0", "--output", "result.json"];
+    let ended = checkpoint(&scratch, "run", &[&SMALL[..], &more].concat());
+    assert_fails(&ended, 1, &["; ended early", "note: the job ended early: ", "slot-0"]);
+    assert!(!text(&ended).contains("interrupted"), "{}", text(&ended));
+    let result: Value =
+        serde_json::from_slice(&std::fs::read(scratch.file("result.json")).unwrap()).unwrap();
+    assert_valid_as("checkpoint", &result);
+    assert_eq!(result["training"]["interrupted"], false);
+    assert_eq!(result["saves"].as_array().map(Vec::len), Some(1), "{result}");
+    let told = result["warnings"].to_string();
+    assert!(told.contains("the job ended early: ") && told.contains("slot-0"), "{told}");
+}
+
 #[test]
 fn an_asynchronous_save_goes_on_beside_training() {
     let scratch = Scratch::new("asynchronous");

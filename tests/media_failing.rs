@@ -211,7 +211,9 @@ fn saves_that_were_measured_are_kept_when_the_file_system_is_full() {
     assert_eq!(ended.status.code(), Some(1), "{told}");
     let kept = std::fs::read(scratch.file("o.json")).unwrap();
     let kept: serde_json::Value = serde_json::from_slice(&kept).unwrap();
-    assert_eq!(kept["training"]["interrupted"], true);
+    assert_eq!(kept["training"]["interrupted"], false);
+    let warnings = kept["warnings"].to_string();
+    assert!(warnings.contains("the job ended early: "), "{warnings}");
     assert!(kept["saves"].as_array().is_some_and(|saves| !saves.is_empty()), "{kept}");
 }
 

@@ -274,15 +274,15 @@ fn train_on<T: Target>(
             return Err(anyhow::anyhow!("interrupted before anything was saved"));
         }
         Err(StreamError::Target(error)) => {
-            let error = failed(error);
             // The saves before it were measured all the same.
             if !trained.saves.is_empty() {
-                let result = result_of(&Trained { is_interrupted: true, ..trained });
+                let mut result = result_of(&trained);
+                result.end_early(&error);
                 if let Err(also) = finish(&args.stream, &result) {
                     ringfall_host::stderr::tell(format_args!("error: {also:#}"));
                 }
             }
-            return Err(error);
+            return Err(failed(error));
         }
     }
     let result = result_of(&trained);

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use ringfall_host::peak_rss_bytes;
 use ringfall_running::checkpoint::{
-    BadBlock, Committed, Manifest, Restored, SaveSettings, Target, TargetCounters, Trained,
-    Training, Way,
+    BadBlock, Committed, Manifest, Restored, SaveSettings, Target, TargetCounters, TargetError,
+    Trained, Training, Way,
 };
 
 /// Version of this document.
@@ -85,6 +85,9 @@ pub(in crate::commands) struct TrainingFigures {
     pub computed_s: f64,
     /// Whether it was interrupted.
     pub interrupted: bool,
+    /// Whether a failure ended it, which the warnings tell in JSON.
+    #[serde(skip)]
+    pub ended_early: bool,
 }
 
 /// One save.
@@ -238,7 +241,16 @@ impl CheckpointResult {
             elapsed_s: trained.elapsed.as_secs_f64(),
             computed_s: trained.computed.as_secs_f64(),
             interrupted: trained.is_interrupted,
+            ended_early: false,
         });
+    }
+
+    /// Notes the failure that ended the training job before its time.
+    pub(super) fn end_early(&mut self, why: &TargetError) {
+        self.warnings.push(format!("the job ended early: {why}"));
+        if let Some(training) = &mut self.training {
+            training.ended_early = true;
+        }
     }
 }
 

@@ -212,13 +212,15 @@ fn job(page: &mut String, result: &CheckpointResult) {
             elapsed if elapsed > 0.0 => training.computed_s / elapsed * 100.0,
             _ => 0.0,
         };
+        let ending = match (training.interrupted, training.ended_early) {
+            (true, _) => "; interrupted",
+            (false, true) => "; ended early",
+            (false, false) => "",
+        };
         let _infallible = writeln!(
             page,
-            "  computing    {:.1} of {:.1} s, {share:.1} %, saves {}{}",
-            training.computed_s,
-            training.elapsed_s,
-            training.save_mode,
-            if training.interrupted { "; interrupted" } else { "" }
+            "  computing    {:.1} of {:.1} s, {share:.1} %, saves {}{ending}",
+            training.computed_s, training.elapsed_s, training.save_mode
         );
     }
     let memory = result.peak_rss_bytes.map_or("unknown".to_owned(), human);
