@@ -14,6 +14,8 @@ pub fn told_io(error: &IoError) -> String {
     let remedy = match error.tier {
         Tier::Gpu => error.remedy(),
         Tier::Storage if is_in_objects(error) => return told_object_io(error),
+        // On a device there is nothing to free, which the error knows by its path.
+        Tier::Cpu | Tier::Storage if error.kind == ErrorKind::NoSpace => error.remedy(),
         Tier::Cpu | Tier::Storage => io_remedy(error.kind),
     };
     format!("{}; {remedy}", error.what())
@@ -215,6 +217,17 @@ mod tests {
             let text = told_io(&io(kind));
             assert!(text.contains(flag) && text.contains("4096 bytes at offset 8192"), "{text}");
         }
+    }
+
+    /// The remedy was to free space there, and to raise the limit on file sizes.
+    #[test]
+    fn a_device_without_space_is_told_as_one_that_ends() {
+        let error = IoError { errno: Errno::NOSPC.raw_os_error(), ..io(ErrorKind::NoSpace) };
+        let file = told_io(&error);
+        assert!(file.contains("d/ringfall.kv failed") && file.contains("free space"), "{file}");
+        let device = told_io(&IoError { file: "/dev/nvme1n1".into(), ..error });
+        assert!(device.contains("it ends before that offset"), "{device}");
+        assert!(!device.contains("free space") && !device.contains("ulimit"), "{device}");
     }
 
     /// It was told as a device that is not attached, with a remedy for files.

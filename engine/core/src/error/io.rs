@@ -165,15 +165,26 @@ pub struct IoError {
 impl IoError {
     /// Remedy for a person, in the engine's words.
     #[must_use]
-    pub const fn remedy(&self) -> &'static str {
+    pub fn remedy(&self) -> &'static str {
         match (self.tier, self.kind) {
             (Tier::Gpu, ErrorKind::Resources) => {
                 "end what else uses the GPU's memory, or ask for less in flight at once"
             }
             (Tier::Gpu, ErrorKind::Corrupt) => "see whether nvidia-smi reports memory errors",
             (Tier::Gpu, _) => "look at dmesg and nvidia-smi for what the GPU reports",
+            (Tier::Storage, ErrorKind::NoSpace) if self.is_on_device() => {
+                "look at dmesg and at the device's size (blockdev --getsize64): it ends before \
+                 that offset, as it became smaller, or what backs it (a thin pool, the file of a \
+                 loop device) is full"
+            }
             (Tier::Cpu | Tier::Storage, kind) => kind.remedy(),
         }
+    }
+
+    /// Whether the file is a device itself, by its path.
+    fn is_on_device(&self) -> bool {
+        // Files in memory lie below /dev too.
+        self.file.starts_with("/dev/") && !self.file.starts_with("/dev/shm/")
     }
 
     /// Says what happened and where, without a remedy.
@@ -245,6 +256,31 @@ mod tests {
             full.starts_with("preallocate of 8192 bytes at offset 4096 of /d/f failed"),
             "{full}"
         );
+    }
+
+    /// The remedy was to free space there, and to raise the limit on file sizes.
+    #[test]
+    fn a_device_without_space_is_told_as_one_that_ends() {
+        let remedy = |file: &str| {
+            let error = IoError {
+                kind: ErrorKind::NoSpace,
+                operation: Operation::Write,
+                tier: Tier::Storage,
+                file: file.to_owned(),
+                offset_bytes: 8192,
+                length_bytes: 4096,
+                errno: libc::ENOSPC,
+            };
+            error.remedy()
+        };
+        for device in ["/dev/loop3", "/dev/mapper/vg-thin"] {
+            let told = remedy(device);
+            assert!(told.contains("it ends before that offset"), "{told}");
+            assert!(!told.contains("free space") && !told.contains("ulimit"), "{told}");
+        }
+        for file in ["/mnt/kv/ringfall.kv", "/dev/shm/kv/ringfall.kv"] {
+            assert_eq!(remedy(file), ErrorKind::NoSpace.remedy());
+        }
     }
 
     #[test]
