@@ -174,7 +174,7 @@ fn what_can_not_be_saturated_is_said_before_anything_is_made() {
         assert!(!scratch.store().exists() && !limits(&scratch).exists(), "{flags:?}");
     }
     let sentence = output(saturate(&scratch, &["--size-gb", "4000000"]));
-    assert_fails(&sentence, 1, &["less than the 4000000.00 GiB"]);
+    assert_fails(&sentence, 1, &["less than the 3.8 PiB of --size-gb"]);
 }
 
 #[test]

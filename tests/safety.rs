@@ -34,7 +34,7 @@ fn a_directory_in_use_is_refused_and_the_other_run_is_not_disturbed() {
 #[test]
 fn too_little_space_says_how_much_is_missing() {
     let scratch = Scratch::new("space");
-    let words = ["has room for", "GiB less", "--storage-capacity-gb"];
+    let words = ["has room for", "less than the", "--storage-capacity-gb"];
     let much = ["--storage-capacity-gb", "1000000"];
     let reserved = scratch.run(&[&much[..], &["--preallocate", "reserve"]].concat());
     assert_fails(&reserved, 1, &words);
@@ -99,7 +99,7 @@ fn a_limit_of_file_sizes_is_named_before_anything_is_measured() {
     };
     let words = ["too little", "raise the limit of file sizes (ulimit -f)"];
     assert_fails(&limited("1000", &[]), 1, &words);
-    let words = ["may hold 0.02 GiB", "raise the limit of file sizes (ulimit -f)"];
+    let words = ["may hold 19.5 MiB", "raise the limit of file sizes (ulimit -f)"];
     assert_fails(&limited("20000", &["--preallocate", "reserve"]), 1, &words);
     assert_eq!(scratch.leftovers(), [""; 0]);
     let ran = limited("98304", &["--duration", "1"]);

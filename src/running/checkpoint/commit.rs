@@ -3,6 +3,7 @@
 //! `checkpoint-unfinished.json` says what it is to become.
 
 use ringfall_core::units::gib;
+use ringfall_host::human;
 
 use super::layout::{Layout, Manifest};
 use super::meter::Meter;
@@ -186,17 +187,18 @@ impl<T: Target> Commit<'_, T> {
         let wanted = to_store - missing_bytes(layout, &reserved);
         match self.target.room_bytes()? {
             Some(room) if room < wanted => Err(TargetError::new(
-                format!(
-                    "{} has room for {:.2} GiB, {:.2} GiB less than the checkpoint needs",
-                    self.target.name(),
-                    gib(room),
-                    gib(wanted - room)
-                ),
+                no_room(&self.target.name(), room, wanted),
                 "free space there, ask for less, or give another directory",
             )),
             _ => Ok(()),
         }
     }
+}
+
+/// Sentence for a target that has less room than is wanted, bytes.
+fn no_room(target: &str, room: u64, wanted: u64) -> String {
+    let (room, lacking) = (human(room), human(wanted - room));
+    format!("{target} has room for {room}, {lacking} less than the checkpoint needs")
 }
 
 /// A manifest, if it is there.
@@ -250,4 +252,20 @@ pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Resul
         target.remove(&file.plan.name)?;
     }
     target.remove_small(&format!("{prefix}{UNFINISHED}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::units::{GIB, MIB};
+
+    use super::*;
+
+    /// It had `room for 0.10 GiB, 0.00 GiB less than the checkpoint needs`.
+    #[test]
+    fn a_little_room_that_lacks_is_not_told_as_none() {
+        let told = no_room("/d", 100 * MIB, 100 * MIB + 4096);
+        assert_eq!(told, "/d has room for 100.0 MiB, 4 KiB less than the checkpoint needs");
+        let told = no_room("/d", 2 * GIB, 12 * GIB);
+        assert_eq!(told, "/d has room for 2.0 GiB, 10.0 GiB less than the checkpoint needs");
+    }
 }

@@ -11,8 +11,8 @@ use ringfall_core::error::SetupError;
 use ringfall_core::units::{BLOCK_BYTES, MIB, gib};
 use ringfall_engine::device::{CacheDir, DataFile, RawDevice};
 use ringfall_engine::engine::SEGMENT_BYTES_MIN;
-use ringfall_host::interrupt;
 use ringfall_host::remedy::told_io;
+use ringfall_host::{human, human_apart, interrupt};
 
 use super::{Place, StoreDrive, StoreError, StoreRequest};
 
@@ -178,8 +178,8 @@ impl Made {
     ) -> Result<StoreDrive, StoreError> {
         let Made { place, file, capacity_blocks } = self;
         file.prepare_watched(capacity_blocks, goes_on).map_err(|error| {
-            let (gib, flag) = (gib(capacity_blocks * BLOCK_BYTES), request.capacity_flag);
-            let what = format!("{} can't take the {gib:.2} GiB of {flag}", file.path().display());
+            let (size, flag) = (human(capacity_blocks * BLOCK_BYTES), request.capacity_flag);
+            let what = format!("{} can't take the {size} of {flag}", file.path().display());
             SetupError::new(what, told_io(&error))
         })?;
         Ok(StoreDrive { place, file: Arc::new(file), capacity_blocks })
@@ -211,12 +211,9 @@ pub(super) fn capacity(request: &StoreRequest, found: &[Found]) -> Result<Capaci
         false => ("has room for", "free space there"),
     };
     if wanted > usable_bytes && (request.is_strict || !may_be_less) {
-        let what = format!(
-            "{place} {has} {:.2} GiB, {:.2} GiB less than the {:.2} GiB of {flag}",
-            gib(usable_bytes),
-            gib(wanted - usable_bytes),
-            gib(wanted)
-        );
+        let lacking = human(wanted - usable_bytes);
+        let (usable, wanted) = human_apart(usable_bytes, wanted);
+        let what = format!("{place} {has} {usable}, {lacking} less than the {wanted} of {flag}");
         let remedy = format!("{free}, lower {flag}, or give --cache-dir another directory");
         return Err(match may_be_less {
             true => {
@@ -271,7 +268,7 @@ mod tests {
         let parts = divide(10, &places, true);
         assert_eq!((parts.iter().sum::<u64>(), parts[1]), (10, 3));
         let error = capacity(&request(10 * GIB), &places).unwrap_err().to_string();
-        assert!(error.contains("x and x and x has room for 9.00 GiB"), "{error}");
+        assert!(error.contains("x and x and x has room for 9.0 GiB"), "{error}");
     }
 
     #[test]
@@ -297,10 +294,19 @@ mod tests {
         let auto = of(&request(0), 10 * GIB).unwrap().bytes;
         assert!(auto > 9 * GIB && auto < 10 * GIB && auto.is_multiple_of(BLOCK_BYTES));
         let error = of(&request(12 * GIB), 10 * GIB).unwrap_err().to_string();
-        assert!(error.contains("room for 10.00 GiB") && error.contains("2.00 GiB less"), "{error}");
+        assert!(error.contains("room for 10.0 GiB") && error.contains("2.0 GiB less"), "{error}");
         assert!(of(&request(0), MIB).is_err());
         let demo = StoreRequest { free_percent_max: Some(25), ..request(4 * GIB) };
         assert_eq!(of(&demo, 8 * GIB).unwrap(), all(2 * GIB));
+    }
+
+    /// It had `0.10 GiB, 0.00 GiB less than the 0.10 GiB`.
+    #[test]
+    fn a_little_room_that_lacks_is_not_told_as_none() {
+        let asked = request(100 * MIB + BLOCK_BYTES);
+        let error = capacity(&asked, &[found(100 * MIB, 1)]).unwrap_err().to_string();
+        let told = "x has room for 100.000 MiB, 4 KiB less than the 100.004 MiB of";
+        assert!(error.contains(told), "{error}");
     }
 
     #[test]
@@ -334,7 +340,7 @@ mod tests {
         assert!(!of(&asked, Some(20 * GIB)).unwrap().0.is_file_limited);
         assert_eq!(of(&asked, None).unwrap().0.bytes, 9 * GIB);
         let error = of(&request(9 * GIB), Some(3 * GIB)).unwrap_err().to_string();
-        assert!(error.contains("may hold 5.00 GiB, 4.00 GiB less"), "{error}");
+        assert!(error.contains("may hold 5.0 GiB, 4.0 GiB less"), "{error}");
         assert!(error.contains("raise the limit of file sizes (ulimit -f), lower"), "{error}");
     }
 }
