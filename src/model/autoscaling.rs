@@ -131,6 +131,22 @@ pub struct AutoscalerReport {
 }
 }
 
+impl AutoscalerReport {
+    /// Answer of the search, in a clause: its peak, or the number of users within the target.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let doubt = if self.conclusive.known() == Some(false) { ", not confirmed" } else { "" };
+        let users = |users: u32| counted(users.into(), "user");
+        match (self.peak_gib_per_s.known(), self.peak_users.known(), self.qos_users.known()) {
+            (Some(rate), Some(peak), _) => {
+                format!("peak {rate:.2} GiB/s with {}{doubt}", users(peak))
+            }
+            (_, _, Some(found)) => format!("{}{doubt}", users(found)),
+            _ => "no answer".to_owned(),
+        }
+    }
+}
+
 /// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]

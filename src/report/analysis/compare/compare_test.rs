@@ -1,5 +1,6 @@
 use ringfall_core::key::Tier;
 use ringfall_model::SimulationReport;
+use ringfall_model::autoscaling::AutoscalerReport;
 use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction};
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
 use ringfall_model::figures::figure::{Derived, Same, Sum};
@@ -86,6 +87,45 @@ fn other_seeds_are_told_where_each_side_has_one() {
     assert_eq!(cautions(&[&one], &[&with("c", 1)]), [] as [String; 0]);
     // Several of one side have several seeds themselves.
     assert_eq!(cautions(&[&one, &other], &[&with("c", 1), &with("d", 2)]), [] as [String; 0]);
+}
+
+/// Means over different numbers of users were judged as if they were of the same load.
+#[test]
+fn searches_for_a_number_of_users_are_compared_by_their_answers() {
+    let found = |name: &str, found: AutoscalerReport| {
+        let mut file = result(name, 0..900, 10);
+        file.document.ringfall.autoscaler = Some(found);
+        file
+    };
+    let peak = AutoscalerReport {
+        conclusive: Same::of(true),
+        peak_gib_per_s: Same::of(4.6612),
+        peak_users: Same::of(33),
+        ..AutoscalerReport::default()
+    };
+    let within = AutoscalerReport {
+        conclusive: Same::of(false),
+        qos_users: Same::of(1),
+        ..AutoscalerReport::default()
+    };
+    let peak = || found("a", peak.clone());
+    // Other seeds have a caution of their own, after it.
+    let seeded = |mut file: ResultFile, seed: u64| {
+        file.document.seed = Same::of(seed);
+        file
+    };
+    let told = |one, other| compare(vec![seeded(one, 1)], vec![seeded(other, 2)]).unwrap().cautions;
+    let both = told(peak(), found("b", within));
+    assert_eq!(both.len(), 2, "{both:?}");
+    for part in [
+        "means over all numbers of users",
+        "(baseline: peak 4.66 GiB/s with 33 users; candidate: 1 user, not confirmed)",
+        "--num-users",
+    ] {
+        assert!(both[0].contains(part), "{part}: {both:?}");
+    }
+    let one = told(result("b", 0..900, 10), peak());
+    assert!(one[0].contains("(baseline: no search; candidate: peak 4.66 GiB/s"), "{one:?}");
 }
 
 #[test]

@@ -229,11 +229,7 @@ pub fn compare(
         baseline: names(&a),
         candidate: names(&b),
         trust: advise(&all).into_iter().filter(there).collect(),
-        cautions: [same_files(&a, &b), other_work(&a, &b), other_seeds(&a, &b)]
-            .into_iter()
-            .chain([copies("baseline", &a), copies("candidate", &b)])
-            .flatten()
-            .collect(),
+        cautions: cautions(&a, &b),
         notes: notes(&a, &b, trials),
         cold_reads: [("baseline", &a), ("candidate", &b)]
             .into_iter()
@@ -247,6 +243,45 @@ pub fn compare(
         configuration_differences: configuration,
         machine_differences: machine,
     })
+}
+
+/// Cautions; one that holds of every figure stands first.
+fn cautions(a: &Side, b: &Side) -> Vec<String> {
+    let all = [
+        searched_users(a, b),
+        same_files(a, b),
+        other_work(a, b),
+        other_seeds(a, b),
+        copies("baseline", a),
+        copies("candidate", b),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Answers of the searches for a number of users, where a side has one: the figures of such a
+/// result are those of all its steps together.
+fn searched_users(a: &Side, b: &Side) -> Option<String> {
+    let answers = |side: &Side| -> Vec<String> {
+        let searches = side.files.iter().filter_map(|file| {
+            let found = file.document.ringfall.autoscaler.as_ref()?;
+            Some(found.answer())
+        });
+        searches.collect()
+    };
+    let (one, other) = (answers(a), answers(b));
+    if one.is_empty() && other.is_empty() {
+        return None;
+    }
+    let told = |answers: Vec<String>| match answers.is_empty() {
+        true => "no search".to_owned(),
+        false => answers.join(" and "),
+    };
+    Some(format!(
+        "the figures are means over all numbers of users that the searches tried, which differ: \
+         compare the answers (baseline: {}; candidate: {}), or runs with a fixed --num-users",
+        told(one),
+        told(other)
+    ))
 }
 
 /// Files that stand on both sides, of which nothing can differ.
