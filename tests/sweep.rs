@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{
@@ -71,6 +72,26 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
     assert_eq!(data_bytes(&store), 0, "the run of the killed sweep has left its data");
     let analyzed = output(ringfall(&scratch, &["analyze", "r", "r"]));
     assert!(text(&analyzed).contains("3 configurations were run on both"), "{}", text(&analyzed));
+}
+
+/// Nothing was said of a signal where standard error was no terminal.
+#[test]
+fn an_interrupted_sweep_says_at_once_that_it_ends() {
+    let scratch = Scratch::new("sweep-interrupted");
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
+    let config = format!("--config={small}");
+    let cache_dir = format!("--cache-dir={}", scratch.store().display());
+    let flags = ["sweep", "--results=r", "--quiet", "--vary", "users=2,3", &config, &cache_dir];
+    let tiers = ["--model=tiny-1b", "--cpu-mem-gb=0", "--storage-capacity-gb=0.25"];
+    let long = ["--duration=100", "--generation-mode=none", "--arrival=closed"];
+    let child = spawn(ringfall(&scratch, &[&flags[..], &tiers, &long].concat()));
+    wait_until("the first run has its data", || data_bytes(&scratch.store()) > 0);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = finish(child);
+    let told = text(&ended);
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    assert_eq!(told.matches("ending what runs, within 30 s").count(), 1, "{told}");
+    assert_eq!(data_bytes(&scratch.store()), 0, "{told}");
 }
 
 #[test]

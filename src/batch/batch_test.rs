@@ -60,6 +60,27 @@ fn run(batch: &Batch) -> (anyhow::Result<Report>, Vec<String>) {
     (report, rows)
 }
 
+/// A writer whose text can be read.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 fn told(result: anyhow::Result<Report>) -> String {
     result.map_or_else(|error| error.to_string(), |report| format!("{report:?}"))
 }
@@ -174,6 +195,30 @@ fn what_is_told_to_end_ends_in_order_and_runs_again() {
     assert_eq!((report.unwrap().done(), rows.len()), (2, 2));
 }
 
+/// Without a terminal nothing was said, and the data that a job left was named in its log alone.
+#[test]
+fn a_signal_is_answered_without_a_terminal_and_what_a_job_leaves_is_named() {
+    let directory = Directory::new("answered");
+    let script = r#"trap 'echo "error: the data in /d is left behind"; exit 130' TERM
+        : > "$2.begun"; while :; do sleep 0.01; done"#;
+    let batch = batch(&directory, vec![job("a", script)]);
+    let begun = directory.0.join("a.json.begun");
+    let ended = |is_live| {
+        let _there_may_be_none = std::fs::remove_file(&begun);
+        let (table, kept) = (Box::new(Shared::default()), Shared::default());
+        let errors = Box::new(kept.clone());
+        let mut screen = Screen::to(table, Box::new(Shared::default()), errors, is_live);
+        let report = batch.run(&|| begun.exists(), &mut screen, &mut |_| Vec::new()).unwrap();
+        assert!(report.is_interrupted);
+        kept.text()
+    };
+    let left = "error: a: the data in /d is left behind\n";
+    let answer = "ending what runs, within 30 s (a second signal ends it at once)\n";
+    assert_eq!(ended(false), format!("{answer}{left}"));
+    // On a terminal the line that is rewritten says it.
+    assert_eq!(ended(true), left);
+}
+
 #[test]
 fn two_batches_do_not_share_a_directory() {
     let directory = Directory::new("locked");
@@ -215,28 +260,17 @@ fn as_many_run_at_once_as_may() {
 
 #[test]
 fn the_screen_says_what_it_takes_and_the_table_grows() {
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
     let directory = Directory::new("screen");
     let (table, progress) = (Shared::default(), Shared::default());
-    let mut screen = Screen::to(Box::new(table.clone()), Box::new(progress.clone()));
+    let [table_kept, errors] = [&table, &progress].map(|kept| Box::new(kept.clone()));
+    let mut screen = Screen::to(table_kept, Box::new(progress.clone()), errors, true);
     let jobs = vec![job("a", WORKS), job("b", "exit 3")];
     let report = batch(&directory, jobs).run(&|| false, &mut screen, &mut |ended| {
         vec![format!("row\u{1b}[2J {} {}", ended.place, ended.job.name)]
     });
     assert_eq!(report.unwrap().failed(), 1);
-    let text = |shared: &Shared| String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(text(&table), "row\\u{1b}[2J 0 a\nrow\\u{1b}[2J 1 b\n");
-    let told = text(&progress);
+    assert_eq!(table.text(), "row\\u{1b}[2J 0 a\nrow\\u{1b}[2J 1 b\n");
+    let told = progress.text();
     assert!(told.starts_with("2 runs: about 2 s; results in "), "{told}");
     assert!(told.contains("\r0 of 2 done | 2 s left | a 0 s") && told.ends_with("\r\x1b[K"));
 }

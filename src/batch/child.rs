@@ -66,8 +66,9 @@ pub(super) struct Running {
 pub(super) enum End {
     /// By itself.
     Of(Outcome),
-    /// Because it was told to; it counts as not run.
-    Interrupted,
+    /// Because it was told to; it counts as not run. With the last error that it printed: that its
+    /// data is left behind, perhaps.
+    Interrupted(Option<String>),
 }
 
 impl Running {
@@ -165,13 +166,15 @@ impl Running {
         let is_interrupted = status.code() == Some(i32::from(Exit::Interrupted.status()))
             || status.signal().is_some();
         if was_told && is_interrupted {
-            return End::Interrupted;
+            return End::Interrupted(last_error(&log_end(&self.log)).map(str::to_owned));
         }
         let has_result = std::fs::metadata(&self.output).is_ok_and(|file| file.len() > 0);
         if status.success() && has_result {
             return End::Of(Outcome::Done { seconds });
         }
-        let said = last_error(&self.log).map(|text| format!(": {text}")).unwrap_or_default();
+        let log = log_end(&self.log);
+        let said = last_error(&log).or_else(|| last_line(&log));
+        let said = said.map(|text| format!(": {text}")).unwrap_or_default();
         if let Some(stuck) = self.lateness.told() {
             return End::Of(Outcome::Failed { seconds, why: format!("{stuck}{said}") });
         }
@@ -226,17 +229,26 @@ fn computed_bytes(cpu_s: f64) -> u64 {
     (cpu_s * BYTES_A_CPU_SECOND) as u64
 }
 
-/// The last line of a log that says what was wrong, or else its last line.
-fn last_error(log: &Path) -> Option<String> {
-    let mut file = File::open(log).ok()?;
-    let bytes = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(bytes.saturating_sub(LOG_END_BYTES))).ok()?;
-    let mut end = Vec::new();
-    file.take(LOG_END_BYTES).read_to_end(&mut end).ok()?;
-    let end = String::from_utf8_lossy(&end);
-    let lines = || end.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-    let error = lines().find_map(|line| line.strip_prefix("error: "));
-    error.or_else(|| lines().next()).map(str::to_owned)
+/// The end of a log; nothing of one that can't be read.
+fn log_end(log: &Path) -> String {
+    let read = || {
+        let mut file = File::open(log)?;
+        let bytes = file.metadata()?.len();
+        file.seek(SeekFrom::Start(bytes.saturating_sub(LOG_END_BYTES)))?;
+        let mut end = Vec::new();
+        file.take(LOG_END_BYTES).read_to_end(&mut end)?;
+        Ok::<_, std::io::Error>(end)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// The last line that says what was wrong.
+fn last_error(log: &str) -> Option<&str> {
+    log.lines().rev().find_map(|line| line.trim().strip_prefix("error: "))
+}
+
+fn last_line(log: &str) -> Option<&str> {
+    log.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }
 
 #[cfg(test)]

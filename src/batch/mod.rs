@@ -17,9 +17,9 @@
 //!   done and whose results are still there, and runs the others, failed ones too. Another plan, or
 //!   another version of ringfall, is refused with what differs.
 //! - **Ends.** A job that fails is recorded and does not end the rest. The first Ctrl-C is passed
-//!   on to the jobs, which end in order; a second ends everything. Jobs of a batch that was killed
-//!   are told to end ([`end_with_parent`]), and the next batch in that directory waits until they
-//!   have.
+//!   on to the jobs, which end in order, and an error of one, such as data that it left behind, is
+//!   told; a second ends everything. Jobs of a batch that was killed are told to end
+//!   ([`end_with_parent`]), and the next batch in that directory waits until they have.
 //! - **Hanging.** A job that takes far longer than it says, and reads and writes nothing any more,
 //!   is told to end, killed if it does not, and recorded as failed; see `late`.
 //! - **Time.** Jobs say how long they will probably take; the estimate is corrected by how long

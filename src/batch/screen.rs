@@ -6,7 +6,8 @@ use std::io::Write;
 use ringfall_core::clock::Nanos;
 
 use ringfall_host::ProgressLine;
-use ringfall_host::escape::terminal_page;
+use ringfall_host::escape::{terminal, terminal_page};
+use ringfall_host::interrupt::ENDS_WITHIN;
 use ringfall_host::outlet::{Notices, Stream};
 
 /// Interval between lines where there is no terminal.
@@ -31,25 +32,33 @@ pub(super) struct Standing {
     pub(super) is_ending: bool,
 }
 
-/// The table goes to one writer, progress to the other.
+/// The table goes to one writer, progress to another.
 pub struct Screen {
     table: Box<dyn Write>,
     progress: ProgressLine,
+    /// Takes what must not be missed, also where it is quiet.
+    errors: Box<dyn Write>,
     quiet: bool,
 }
 
 impl Screen {
-    /// The table on standard output, progress on standard error. `quiet`: neither.
+    /// The table on standard output, progress on standard error. `quiet`: neither, but for errors.
     #[must_use]
     pub fn new(quiet: bool) -> Screen {
         let progress = ProgressLine::new(Stream::Err, quiet, Some(PLAIN_PERIOD));
-        Screen { table: Box::new(Notices(Stream::Out)), progress, quiet }
+        let [table, errors] = [Stream::Out, Stream::Err].map(|stream| Box::new(Notices(stream)));
+        Screen { table, progress, errors, quiet }
     }
 
     #[cfg(test)]
-    pub(super) fn to(table: Box<dyn Write>, progress: Box<dyn Write + Send>) -> Screen {
-        let progress = ProgressLine::to(progress, true, Some(PLAIN_PERIOD));
-        Screen { table, progress, quiet: false }
+    pub(super) fn to(
+        table: Box<dyn Write>,
+        progress: Box<dyn Write + Send>,
+        errors: Box<dyn Write>,
+        is_live: bool,
+    ) -> Screen {
+        let progress = ProgressLine::to(progress, is_live, Some(PLAIN_PERIOD));
+        Screen { table, progress, errors, quiet: false }
     }
 
     /// Writes lines of the table; what may be in them is obeyed by no terminal. A reader that has
@@ -65,6 +74,23 @@ impl Screen {
     /// Says something that is no row of the table.
     pub(super) fn tell(&mut self, line: &str) {
         self.progress.tell(line);
+    }
+
+    /// Says an error, or what else must not be missed, also where it is quiet.
+    pub(super) fn insist(&mut self, line: &str) {
+        self.progress.clear();
+        let line = format!("{}\n", terminal(line));
+        let _nobody_may_read_it = self.errors.write_all(line.as_bytes());
+    }
+
+    /// Answers a signal at once where no live line will.
+    pub(super) fn answer(&mut self) {
+        if !self.progress.is_live() {
+            self.insist(&format!(
+                "ending what runs, within {} s (a second signal ends it at once)",
+                ENDS_WITHIN.as_secs()
+            ));
+        }
     }
 
     /// Shows where the batch is, if it is time to.

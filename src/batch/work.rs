@@ -227,6 +227,9 @@ impl Work<'_> {
         loop {
             if is_interrupted() && !std::mem::replace(&mut was_told, true) {
                 self.running.iter().try_for_each(Running::interrupt)?;
+                if !self.running.is_empty() {
+                    screen.answer();
+                }
             }
             while !was_told && self.running.len() < self.batch.at_once.max(1) {
                 let Some(place) = self.state.waiting.pop() else { break };
@@ -265,19 +268,27 @@ impl Work<'_> {
                 continue;
             };
             let place = self.running.swap_remove(at).place;
-            if let End::Of(outcome) = end {
-                let job = &self.batch.jobs[place];
-                if outcome.is_done() {
-                    sync(&output_of(&self.batch.directory, job))?;
+            let job = &self.batch.jobs[place];
+            let outcome = match end {
+                End::Of(outcome) => outcome,
+                End::Interrupted(error) => {
+                    // It runs again, and its log is written anew then.
+                    if let Some(error) = error {
+                        screen.insist(&format!("error: {}: {error}", job.name));
+                    }
+                    continue;
                 }
-                self.journal.add(&job.name, &outcome)?;
-                if outcome.is_done() {
-                    self.state.expected_s += job.expected_s;
-                    self.state.taken_s += outcome.seconds();
-                }
-                self.state.outcomes[place] = Some(outcome);
-                self.tell_ended(place, false, screen, rows);
+            };
+            if outcome.is_done() {
+                sync(&output_of(&self.batch.directory, job))?;
             }
+            self.journal.add(&job.name, &outcome)?;
+            if outcome.is_done() {
+                self.state.expected_s += job.expected_s;
+                self.state.taken_s += outcome.seconds();
+            }
+            self.state.outcomes[place] = Some(outcome);
+            self.tell_ended(place, false, screen, rows);
         }
         Ok(())
     }

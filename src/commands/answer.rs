@@ -9,12 +9,9 @@ use std::time::Duration;
 
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
+use ringfall_host::interrupt::{ENDS_WITHIN, Interrupt};
 use ringfall_host::outlet;
 
-/// Work that is interrupted ends within this. Of a run: 10 s for what is in flight, 5 s each for
-/// reports and for threads, 8 s for deleting its data, and what is left for writing the results.
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Interval of the checks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest wait for a terminal or disk to take the last line.

@@ -14,6 +14,9 @@ use signal_hook::iterator::Signals;
 use crate::exit::Exit;
 use crate::{escape, outlet, stderr};
 
+/// Work that is interrupted ends within this. Of a run: 10 s for what is in flight, 5 s each for
+/// reports and for threads, 8 s for deleting its data, and what is left for writing the results.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// Signals that come so soon after the first are taken for the same: a terminal tells every process
 /// of a job, and a wrapper (`timeout`, `mpirun`) passes on what it was told. Far longer than that
 /// takes, and shorter than somebody takes who has seen that the first was not enough.

@@ -68,6 +68,12 @@ impl ProgressLine {
         ProgressLine { out: Some(out), is_live, plain_period, next: None, is_shown: false }
     }
 
+    /// Whether a line is rewritten: somebody watches it on a terminal.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.is_live && self.out.is_some()
+    }
+
     /// Writes a line that stays.
     pub fn tell(&mut self, text: &str) {
         self.clear();
