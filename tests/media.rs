@@ -294,6 +294,39 @@ fn file_systems_on_a_loop_device_hold_a_store_and_can_be_unmounted_at_once() {
     }
 }
 
+/// The page cache's speed was given as the limit of the drive, without a warning.
+#[test]
+fn limits_of_a_loop_device_whose_file_is_in_the_page_cache_say_so() {
+    let scratch = Scratch::new("limits-loop");
+    let (_image, point) = match small_ext4(&scratch) {
+        Ok(made) => made,
+        Err(why) => return skipped("limits of a loop device", &why),
+    };
+    let mut saturate = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    saturate.args(["saturate", "--size-gb", "0.0625", "--time-limit", "3", "--no-iops"]);
+    saturate.args(["--read-percent", "100", "--threads", "1", "--depth-max", "8"]);
+    saturate.args(["--output", "limits.json", "--cache-dir"]).arg(point.join("kv"));
+    saturate.current_dir(&scratch.path).stdin(Stdio::null());
+    let ended = output(saturate);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let found = std::fs::read(scratch.file("limits.json")).unwrap();
+    let found: Value = serde_json::from_slice(&found).unwrap();
+    let chain = found["machine"]["device_chain"].as_array().unwrap();
+    let is_counted = |link: &Value| {
+        let numbers = link["numbers"].as_str().unwrap();
+        !numbers.is_empty() && Path::new(&format!("/sys/dev/block/{numbers}/stat")).exists()
+    };
+    if chain.len() < 2 || !chain.iter().all(is_counted) {
+        return skipped("limits of a loop device", "the disk below it is not seen");
+    }
+    let told = found["warnings"].to_string();
+    for words in ["the kernel counted only", "the file behind loop", "page cache"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let words = text(&ended).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("is in the page cache"), "{words}");
+}
+
 #[test]
 fn memory_as_a_device_zram_and_tmpfs() {
     let scratch = Scratch::new("zram");

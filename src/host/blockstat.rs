@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::device::ChainLink;
+
 /// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockCounters {
@@ -62,6 +64,12 @@ impl BlockCounters {
     pub fn read(numbers: &str) -> Option<BlockCounters> {
         let path = format!("/sys/dev/block/{numbers}/stat");
         BlockCounters::parse(&std::fs::read_to_string(path).ok()?)
+    }
+
+    /// Reads the counters of each of these devices; `None` for one that has none.
+    #[must_use]
+    pub fn of_links(links: &[ChainLink]) -> Vec<Option<BlockCounters>> {
+        links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
     }
 
     /// Whether the disk's counters have NVMe passthrough commands in them: where that was asked for
@@ -132,6 +140,21 @@ impl BlockDelta {
             queue_ms: after.queue_ms.wrapping_sub(before.queue_ms),
             flushes: flushes.map(|(before, after)| after.wrapping_sub(before)),
         }
+    }
+
+    /// Subtracts one reading of all these devices from a later one; without those that either has
+    /// no counters of.
+    #[must_use]
+    pub fn of_links(
+        links: &[ChainLink],
+        before: &[Option<BlockCounters>],
+        after: &[Option<BlockCounters>],
+    ) -> Vec<BlockDelta> {
+        let pairs = before.iter().zip(after).zip(links);
+        let deltas = pairs.filter_map(|((before, after), link)| {
+            Some(BlockDelta::between(&link.name, (*before)?, (*after)?))
+        });
+        deltas.collect()
     }
 }
 

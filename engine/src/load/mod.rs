@@ -89,6 +89,9 @@ pub struct LoadFigures {
     pub read: DirectionFigures,
     /// Writes that completed in the window.
     pub write: DirectionFigures,
+    /// Bytes of all reads that completed, also those before and after the window: what the kernel's
+    /// counters, read before the load and after it, are held against.
+    pub all_read_bytes: u64,
     /// Length of the window.
     pub window_ns: u64,
     /// CPU time of the threads in it; a polling kernel thread's is not among it.
@@ -104,6 +107,7 @@ impl LoadFigures {
             mine.bytes += theirs.bytes;
             mine.latency.merge(&theirs.latency);
         }
+        self.all_read_bytes += other.all_read_bytes;
         self.cpu_ns += other.cpu_ns;
         self.registered_buffers &= other.registered_buffers;
     }
@@ -307,6 +311,19 @@ mod tests {
         // Every block of the range was written: none is zeros any more.
         let bytes = std::fs::read(file.path()).unwrap();
         assert!(bytes.chunks(4096).all(|block| block.iter().any(|&byte| byte != 0)));
+        directory.remove().unwrap();
+    }
+
+    #[test]
+    fn reads_outside_of_the_window_are_counted_for_themselves() {
+        let (directory, file) = scratch("outside", 4096);
+        let plan = LoadPlan { bytes_max: Some(1 << 20), ..plan(100) };
+        let load = Load::start(&file, &plan).unwrap();
+        while !load.is_over() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let figures = load.stop().unwrap();
+        assert_eq!((figures.read.bytes, figures.all_read_bytes), (0, 1 << 20));
         directory.remove().unwrap();
     }
 

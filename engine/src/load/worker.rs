@@ -145,6 +145,9 @@ impl Worker {
                 }
                 ios += 1;
                 bytes += u64::from(self.io_bytes);
+                if kind == IoKind::Read {
+                    figures.all_read_bytes += u64::from(self.io_bytes);
+                }
                 if counted {
                     let direction = match kind {
                         IoKind::Read => &mut figures.read,

@@ -159,21 +159,16 @@ impl<'a> Teller<'a> {
 
     fn chain_counters(&self) -> Vec<Option<BlockCounters>> {
         let links = &self.machine.device_chain;
-        if !self.is_counted {
-            return vec![None; links.len()];
+        match self.is_counted {
+            true => BlockCounters::of_links(links),
+            false => vec![None; links.len()],
         }
-        links.iter().map(|link| BlockCounters::read(&link.numbers)).collect()
     }
 
     /// Kernel counters over the window, for every device below the store.
     pub(super) fn chain_deltas(&self) -> Vec<BlockDelta> {
         let [before, after] = &self.chain;
-        let pairs = before.iter().zip(after).zip(&self.machine.device_chain);
-        pairs
-            .filter_map(|((before, after), link)| {
-                Some(BlockDelta::between(&link.name, (*before)?, (*after)?))
-            })
-            .collect()
+        BlockDelta::of_links(&self.machine.device_chain, before, after)
     }
 
     /// The counters of all disks together.

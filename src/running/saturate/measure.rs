@@ -99,6 +99,7 @@ impl Bench<'_> {
             is_steady = rounds.len() >= WINDOW && steady_mean(&rounds).is_some();
         }
         let figures = load.stop()?;
+        self.add_reads(&figures);
         let is_whole = is_enough(rounds.len(), is_steady);
         Ok((measured(plan, &figures, slope(&samples), is_steady), is_whole))
     }

@@ -3,6 +3,7 @@
 //! This folder decides which load is tried when, for how long, and what the result is. It neither
 //! makes a load (`engine/load`) nor shows the answer.
 
+mod cold;
 mod device_model;
 mod measure;
 mod object_limits;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_config::Until;
 use ringfall_engine::device::DataFile;
-use ringfall_engine::load::LoadError;
+use ringfall_engine::load::{LoadError, LoadFigures};
 use ringfall_engine::ring::{Polling, check_polled_commands};
 use ringfall_host::Machine;
 use ringfall_host::interrupt::Interrupt;
@@ -31,6 +32,7 @@ use ringfall_model::facts::{
 
 use crate::group::Group;
 use crate::precondition::{PreconditionPlan, precondition};
+use cold::Counted;
 pub use device_model::device_yaml;
 use measure::{CONFIRM, PROBE};
 pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
@@ -106,9 +108,7 @@ pub fn find(
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
 ) -> Result<Roofline, SaturateError> {
-    let bench =
-        Bench { file, settings, interrupt, range_bytes: settings.range_bytes, together: None };
-    search_all(bench, machine, watcher)
+    search_all(Bench::new(file, settings, interrupt, None), machine, watcher)
 }
 
 /// Finds the limits of the storage that several ranks share, each below a file of its own: all of
@@ -126,8 +126,7 @@ pub fn find_together(
     group: &Group,
 ) -> Result<Option<Roofline>, SaturateError> {
     let together = Some(ranks::Together::new(group));
-    let mut bench =
-        Bench { file, settings, interrupt, range_bytes: settings.range_bytes, together };
+    let mut bench = Bench::new(file, settings, interrupt, together);
     if group.rank() == 0 {
         return search_all(bench, machine, watcher).map(Some);
     }
@@ -152,6 +151,8 @@ fn search_all(
         file.check_polled_size(settings.io_bytes.1.into()).map_err(LoadError::from)?;
     }
     let prepared = bench.all_prepared()?;
+    let are_commands = file.command_target().is_some();
+    let before = Counted::now(&machine, are_commands);
     let mut limits = Vec::new();
     let mut searches_left = settings.read_percents.len() as u32 * if settings.iops { 2 } else { 1 };
     let mut share = || {
@@ -168,16 +169,20 @@ fn search_all(
         limits.push(Limit { read_percent, bandwidth, iops });
     }
     bench.dismiss();
+    let after = Counted::now(&machine, are_commands);
+    let read_bytes = bench.read_bytes.get();
+    let told = |(before, after): (Counted, Counted)| before.warning(&after, &machine, read_bytes);
+    let cold = before.zip(after).and_then(told);
     Ok(Roofline {
         ringfall_roofline: ROOFLINE_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         unix_s,
-        warnings: machine.in_memory().into_iter().collect(),
+        warnings: machine.in_memory().into_iter().chain(cold).collect(),
         machine,
         range_bytes: prepared.iter().map(|one| one.range_bytes).sum(),
         threads: prepared.iter().map(|one| one.threads).sum(),
         polling: polling_name(settings.polling).to_owned(),
-        nvme_passthrough: file.command_target().is_some(),
+        nvme_passthrough: are_commands,
         steady_rule: steady::RULE.to_owned(),
         seconds: began.elapsed().as_secs_f64(),
         time_limit_s: settings.time_limit_s,
@@ -209,11 +214,29 @@ struct Bench<'a> {
     interrupt: &'a Interrupt,
     /// Size of the range that was written and is used, bytes.
     range_bytes: u64,
+    /// Bytes that the loads of this process have read so far. Those of other ranks are not among
+    /// them: where such a rank is on another machine, no counter of this one shows its reads.
+    read_bytes: Cell<u64>,
     /// The other ranks, where there are some.
     together: Option<ranks::Together<'a>>,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    fn new(
+        file: &'a Arc<DataFile>,
+        settings: &'a SaturateSettings,
+        interrupt: &'a Interrupt,
+        together: Option<ranks::Together<'a>>,
+    ) -> Bench<'a> {
+        let (range_bytes, read_bytes) = (settings.range_bytes, Cell::new(0));
+        Bench { file, settings, interrupt, range_bytes, read_bytes, together }
+    }
+
+    /// Adds the reads of a load that has ended.
+    fn add_reads(&self, figures: &LoadFigures) {
+        self.read_bytes.set(self.read_bytes.get() + figures.all_read_bytes);
+    }
+
     /// Writes the whole range once: what was never written is not read from the device. Returns how
     /// much of it there was time for, at least the largest I/O.
     fn prepare(&self, budget: &Budget, watcher: &mut dyn Watcher) -> Result<u64, SaturateError> {

@@ -218,6 +218,7 @@ impl Bench<'_> {
         let watched = self.watch(&load, pace, measure.rounds, began, watcher);
         std::thread::sleep(TAIL);
         let figures = load.stop()?;
+        self.add_reads(&figures);
         let (rounds, samples) = watched?;
         let mut latency = figures.read.latency.clone();
         latency.merge(&figures.write.latency);
