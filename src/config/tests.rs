@@ -312,7 +312,7 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
             ["--num-users 1", "or --shards 1"],
         ),
         (
-            "--decode-only --enable-autoscaling --num-users 4 --cpu-mem-gb 4",
+            "--decode-only --enable-autoscaling --num-users 1 --shards 1 --cpu-mem-gb 4",
             ["--enable-autoscaling would ask storage for nothing", "--cpu-mem-gb 0"],
         ),
         (

@@ -176,12 +176,7 @@ fn size_of(bytes: u64) -> String {
     size(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
-fn show(
-    args: &SaturateArgs,
-    limits: &ObjectLimits,
-    output: &Path,
-    is_written: bool,
-) -> Result<()> {
+fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path, is_written: bool) -> Result<()> {
     if args.json {
         print_json(limits)?;
     }

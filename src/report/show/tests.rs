@@ -125,7 +125,7 @@ fn the_summary_fits_a_screen_of_80_columns() {
         "interactive",
         "dmesg",
         "9 tokens in all; mean request: 10 of context, 3 generated",
-        "time went to storage 2 %",
+        "time went to space 2 %, storage 2 %, other 97 %",
         "decode bytes read",
         "wall-clock throughput 0.900 tokens/s",
         "storage throughput 3000 tokens/s",

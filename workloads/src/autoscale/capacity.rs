@@ -13,6 +13,9 @@ const NOT_PAYING_MIN: u32 = 2;
 const HARDLY_KNOWN_MAX: u32 = 3;
 /// The knee: the fewest users that reach this share of the peak.
 const KNEE_SHARE: f64 = 0.99;
+/// Share that noise may explain of what a longer step lacks to the peak: what it moved is told as
+/// the peak.
+const KNEE_NOISE: f64 = 0.02;
 /// The knee is known to this share.
 const KNEE_TOLERANCE: f64 = 0.08;
 /// Longer steps that confirm what short ones found, at most.
@@ -169,7 +172,9 @@ impl Capacity {
     /// Whether a point is as good as `bytes_per_s`, as far as its noise lets one tell; one that is
     /// hardly known is not.
     fn reaches(point: &Point, bytes_per_s: f64) -> bool {
-        point.is_known && point.bytes_per_s >= (KNEE_SHARE - point.uncertainty) * bytes_per_s
+        let noise =
+            if point.patient { point.uncertainty.min(KNEE_NOISE) } else { point.uncertainty };
+        point.is_known && point.bytes_per_s >= (KNEE_SHARE - noise) * bytes_per_s
     }
 
     /// Time-weighted mean of what is as good as the best. What lies beyond it and is not clearly

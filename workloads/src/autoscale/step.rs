@@ -12,23 +12,21 @@ const SETTLE_S_MAX: f64 = 45.0;
 /// Longest wait for the requests of users that went home, s: where they are served for longer, they
 /// are part of the load that the step measures, and nothing is known by it.
 const LEAVE_S_MAX: f64 = 600.0;
-/// Samples of a window at least; of a patient one three times as many.
+/// Samples of a window at least.
 const WINDOW_SAMPLES_MIN: usize = 3;
 /// The same in a search for the peak, where it is the evenness of the samples that ends a window:
 /// three in a row are even by chance, as those in which a drive with slower writes only read.
 const PEAK_SAMPLES_MIN: usize = 6;
 /// ... and at most: then the step ends, steady or not.
 const WINDOW_SAMPLES_MAX: usize = 12;
-const PATIENCE: usize = 3;
-/// Requests that each user has had answered, on average, when a patient step of a search for the
-/// peak ends: a load swings with the turns of its conversations, so that any part of it which is
+/// Requests that each user has had answered, on average, when a patient step ends: a load swings with the turns of its conversations, so that any part of it which is
 /// even for some seconds is not the whole. The length follows from the requests, and not from how
 /// even the samples are, for who stops at the first even stretch finds the drive's limit in every
-/// load that reaches it for a while. Where that is not enough, it goes on for twice as long, and
-/// twice again.
-const PEAK_REQUESTS_EACH: u64 = 8;
-/// Samples of that step at least, and at most.
-const PEAK_PATIENT_SAMPLES: [usize; 2] = [30, 600];
+/// load that reaches it for a while. Where that is not enough to know a peak, it goes on for twice
+/// as long, and twice again.
+const PATIENT_REQUESTS_EACH: u64 = 8;
+/// Samples of a patient step at least, and at most.
+const PATIENT_SAMPLES: [usize; 2] = [30, 600];
 /// Parts of that step, of whose means its uncertainty follows: its samples follow one another too
 /// closely to be drawn by chance.
 const BLOCKS: usize = 6;
@@ -165,13 +163,10 @@ pub(super) struct UserStep<H> {
 impl<H: Latencies> UserStep<H> {
     /// Begins a step with `users` users; `settle_requests` must end before its window.
     pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
-        let factor = if patient { PATIENCE } else { 1 };
         let [samples_min, samples_max] = match (mode, patient) {
-            (Mode::Capacity, true) => PEAK_PATIENT_SAMPLES,
+            (_, true) => PATIENT_SAMPLES,
             (Mode::Capacity, false) => [PEAK_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
-            (Mode::Slo | Mode::Qos, _) => {
-                [WINDOW_SAMPLES_MIN * factor, WINDOW_SAMPLES_MAX * factor]
-            }
+            (Mode::Slo | Mode::Qos, false) => [WINDOW_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
         };
         UserStep {
             mode,
@@ -213,7 +208,9 @@ impl<H: Latencies> UserStep<H> {
         self.seconds += seconds;
         self.rates.push(sample.judged_bytes as f64 / seconds);
         self.add(sample);
-        let enough = self.rates.len() >= self.samples_min;
+        let ended: u64 = self.sum.classes.iter().map(Latencies::count).sum();
+        let wanted = if self.patient { PATIENT_REQUESTS_EACH * u64::from(self.users) } else { 0 };
+        let enough = self.rates.len() >= self.samples_min && ended >= wanted;
         let steady = enough
             && match (self.mode, self.patient) {
                 (Mode::Capacity, false) => is_steady(&self.rates),
@@ -227,11 +224,9 @@ impl<H: Latencies> UserStep<H> {
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
     }
 
-    /// Whether a patient step of a search for the peak has seen enough.
+    /// Whether a patient step of a search for the peak knows its throughput, as far as it looks now.
     fn knows_peak(&mut self) -> bool {
-        let ended: u64 = self.sum.classes.iter().map(Latencies::count).sum();
-        let wanted = PEAK_REQUESTS_EACH * u64::from(self.users);
-        if ended < wanted || self.rates.len() < self.looks_after {
+        if self.rates.len() < self.looks_after {
             return false;
         }
         self.looks_after = 2 * self.rates.len();

@@ -85,20 +85,25 @@ fn a_sample_of_no_length_counts_for_nothing() {
 }
 
 #[test]
-fn a_step_that_is_never_steady_ends_and_a_patient_one_takes_three_times_as_long() {
-    for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 9, 1 + 36)] {
+fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_each_user() {
+    for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 30, 1 + 600)] {
         let settings = settings(Mode::Slo, 5);
-        let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
         let sample = |ended: u64, judged_bytes: u64| Sample {
             judged_bytes,
             classes: [list(ended), list(0), list(0)],
             ..busy()
         };
-        let (samples, found) = samples_of(&mut step, &settings, |_| sample(100, 1_000));
-        assert_eq!((samples, found.steady), (fewest, true));
-        let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
-        let wild = |n| sample(0, 1 + n as u64 % 2);
-        let (samples, found) = samples_of(&mut step, &settings, wild);
+        let run = |sample: &dyn Fn(usize) -> Sample<List>| {
+            let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
+            let ended = (1..1_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
+            ended.expect("a step ends")
+        };
+        let (samples, found) = run(&|_| sample(100, 1_000));
+        assert_eq!((samples, found.steady, found.patient), (fewest, true, patient));
+        // Forty requests of five users, one a sample; twenty are believed.
+        let (samples, _) = run(&|_| sample(1, 1_000));
+        assert_eq!(samples, if patient { 1 + 40 } else { 1 + 12 });
+        let (samples, found) = run(&|n| sample(0, 1 + n as u64 % 2));
         assert_eq!((samples, found.steady), (most, false));
         // Of rates of 2 and 4 bytes/s, half each.
         assert_eq!(found.bytes_per_s, 3.0);

@@ -77,53 +77,43 @@ fn saturation(load: &StorageLoad, targets: &StorageTargets, share_used: f64) -> 
     larger((latency.min(1.0) * share_used, part), queue(load, targets))
 }
 
-/// Loads of all numbers of users, by which each of them is judged.
-struct Judged {
-    /// Users and load, the last of each number of users.
-    loads: Vec<(u32, StorageLoad)>,
-    /// Latency over its target from which a load is overloaded.
-    overload: f64,
+/// Storage throughput by number of users, by which each step is judged.
+struct Rates {
+    /// Users and bytes a second, the last step of each number of users.
+    all: Vec<(u32, f64)>,
+    /// Highest of them, of the longer steps where there are any.
+    peak: f64,
 }
 
-impl Judged {
-    fn of(all: impl IntoIterator<Item = (u32, StorageLoad)>, targets: &StorageTargets) -> Judged {
-        let mut loads: Vec<(u32, StorageLoad)> = Vec::new();
-        for (users, load) in all {
-            loads.retain(|other| other.0 != users);
-            loads.push((users, load));
+impl Rates {
+    /// Those of steps, in the order taken: users, bytes a second, and whether it was a longer one.
+    fn of(steps: impl IntoIterator<Item = (u32, f64, bool)>) -> Rates {
+        let mut last: Vec<(u32, f64, bool)> = Vec::new();
+        for step in steps {
+            last.retain(|other| other.0 != step.0);
+            last.push(step);
         }
-        let latencies = loads.iter().map(|(_, load)| latency(load, targets).0);
-        let lowest = latencies.filter(|latency| *latency > 0.0).fold(f64::INFINITY, f64::min);
-        let lowest = if lowest.is_finite() { lowest.max(1.0) } else { 1.0 };
-        Judged { loads, overload: OVERLOAD * lowest }
+        let has_longer = last.iter().any(|step| step.2);
+        let counts = last.iter().filter(|step| step.2 || !has_longer);
+        let peak = counts.map(|step| step.1).fold(0.0, f64::max);
+        Rates { all: last.into_iter().map(|step| (step.0, step.1)).collect(), peak }
     }
 
-    /// Storage throughput with so many users or fewer, over the highest of all; 0 without any. All
-    /// of it where the load is overloaded: the highest may have been a moment of reads alone, where
-    /// the whole of the load can't move as much.
-    fn share_used(&self, users: u32, load: &StorageLoad, targets: &StorageTargets) -> f64 {
-        let most = |up_to: u32| {
-            let loads = self.loads.iter().filter(|one| one.0 <= up_to);
-            loads.map(|one| one.1.bytes_per_s).fold(0.0, f64::max)
-        };
-        let peak = most(u32::MAX);
-        match peak > 0.0 {
-            true if latency(load, targets).0 >= self.overload => 1.0,
-            true => most(users) / peak,
-            false => 0.0,
-        }
-    }
-
-    fn saturation(&self, users: u32, load: &StorageLoad, targets: &StorageTargets) -> (f64, Part) {
-        saturation(load, targets, self.share_used(users, load, targets))
+    /// Throughput with so many users or fewer, over the highest of all; 0 without any.
+    fn share_used(&self, users: u32) -> f64 {
+        let up_to = self.all.iter().filter(|one| one.0 <= users);
+        let most = up_to.map(|one| one.1).fold(0.0, f64::max);
+        if self.peak > 0.0 { (most / self.peak).min(1.0) } else { 0.0 }
     }
 }
 
 /// Sets the saturation of steps by what all of them show.
 pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
-    let all = Judged::of(results.iter().map(|result| (result.users, result.storage)), targets);
+    let of = |result: &&mut StepResult| (result.users, result.storage.bytes_per_s, result.patient);
+    let rates = Rates::of(results.iter().map(of));
     for result in results {
-        let (saturation, part) = all.saturation(result.users, &result.storage, targets);
+        let used = rates.share_used(result.users);
+        let (saturation, part) = saturation(&result.storage, targets, used);
         (result.saturation, result.worst) = (Some(saturation), Some(part));
     }
 }
@@ -153,7 +143,7 @@ impl Storage {
             (Some(good), None) => self.confirm(good),
             (None, Some(bad)) => match self.settings.fewer(bad.users) {
                 Some(users) => self.step(users, false),
-                None if !bad.patient => self.step(bad.users, true),
+                None if !bad.patient => self.longer(bad.users),
                 None => Wish::Stop,
             },
             (None, None) => Wish::Stop,
@@ -172,7 +162,22 @@ impl Storage {
             self.confirmed = good.settled && !is_idle;
             return Wish::Stop;
         }
-        self.step(good.users, true)
+        self.longer(good.users)
+    }
+
+    /// A longer step with so many users; before the first, one with those that moved the most, by
+    /// which it is judged how much of the storage is used.
+    fn longer(&mut self, users: u32) -> Wish {
+        if !self.points.iter().any(|point| point.patient) {
+            let rate = |point: &&Point| point.load.bytes_per_s;
+            let own = self.points.iter().rev().find(|point| point.users == users);
+            let more = self.points.iter().filter(|point| point.users > users);
+            let best = more.max_by(|a, b| rate(a).total_cmp(&rate(b)));
+            if let Some(best) = best.filter(|best| rate(best) > own.as_ref().map_or(0.0, rate)) {
+                return self.step(best.users, true);
+            }
+        }
+        self.step(users, true)
     }
 
     /// Whether more users would show nothing new of what the storage can do.
@@ -217,9 +222,12 @@ impl Storage {
             last.push(*point);
         }
         last.sort_by_key(|point| point.users);
-        let targets = &self.settings.storage;
-        let all = Judged::of(last.iter().map(|point| (point.users, point.load)), targets);
-        let judge = |point: Point| (point, all.saturation(point.users, &point.load, targets).0);
+        let of = |point: &Point| (point.users, point.load.bytes_per_s, point.patient);
+        let rates = Rates::of(last.iter().map(of));
+        let judge = |point: Point| {
+            let used = rates.share_used(point.users);
+            (point, saturation(&point.load, &self.settings.storage, used).0)
+        };
         last.into_iter().map(judge).collect()
     }
 

@@ -88,11 +88,8 @@ fn targets_of_nothing_are_targets_of_one() {
 
 #[test]
 fn what_is_used_is_the_most_of_as_many_users_over_the_most_of_all() {
-    let targets = target().storage;
     let used = |points: &[(u32, f64)], users| {
-        let all =
-            Judged::of(points.iter().map(|&(users, rate)| (users, load(0.1, rate))), &targets);
-        all.share_used(users, &load(0.1, 0.0), &targets)
+        Rates::of(points.iter().map(|&(users, rate)| (users, rate, false))).share_used(users)
     };
     let points = [(1, 0.2), (2, 0.5), (4, 0.4)];
     assert_eq!([1, 2, 3, 4].map(|users| used(&points, users)), [0.4, 1.0, 1.0, 1.0]);
@@ -105,15 +102,20 @@ fn what_is_used_is_the_most_of_as_many_users_over_the_most_of_all() {
 /// A drive that was 100 % busy, at a P95 of 17 s where 0.2 s was the target, was within it: it had
 /// moved more in three seconds of reads alone.
 #[test]
-fn an_overloaded_drive_is_used_whole_whatever_it_moved_at_another_moment() {
-    let targets = target().storage;
-    let steps = [(1, load(1.5, 200.0)), (2, load(0.9, 460.0)), (4, load(85.0, 300.0))];
-    let all = Judged::of(steps, &targets);
-    assert_eq!(all.saturation(4, &steps[2].1, &targets).0, 1.0);
-    // Where even the fewest users wait for longer than the target, its entries are large.
-    let large = [(1, load(30.0, 200.0)), (2, load(31.0, 300.0)), (4, load(85.0, 600.0))];
-    let all = Judged::of(large, &targets);
-    assert_eq!(all.saturation(2, &large[1].1, &targets).0, 0.5);
+fn what_a_longer_step_moved_is_what_the_storage_can_do() {
+    let steps = [(4, 0.28, false), (45, 0.38, false), (45, 0.3, true), (4, 0.28, true)];
+    let used = |count: usize| Rates::of(steps[..count].iter().copied()).share_used(4);
+    assert!(used(2) < 0.8 && used(3) > 0.9 && used(4) > 0.9, "{} {}", used(2), used(4));
+    // So one is taken with the users that moved the most, before the answer is confirmed.
+    let quick = [(1, 0.1, 100.0), (2, 0.5, 200.0), (4, 5.0, 400.0), (8, 5.0, 400.0)];
+    let (mut search, wishes) = wishes(target(), &quick);
+    let mut wish = *wishes.last().unwrap();
+    while let Wish::Step { users, patient: false } = wish {
+        let more = f64::from(users);
+        let found = result(users, load(more, 100.0 * more.min(4.0)));
+        wish = search.after(&found);
+    }
+    assert!(matches!(wish, Wish::Step { users: 4.., patient: true }), "{wish:?}");
 }
 
 #[test]

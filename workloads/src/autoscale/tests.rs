@@ -501,10 +501,17 @@ fn requests_of_as_many_users_as_there_will_be_end_before_each_window() {
             break;
         }
     }
-    // Five requests end a sample, and three samples are a window, nine of a patient one. The users
-    // of the last step are those of the one before it: one sample is passed over.
-    let wanted =
-        [(2 + 3, 20), (4 + 3, 14), (3 + 3, 17), (4 + 3, 18), (4 + 3, 19), (4 + 3, 18), (4 + 9, 18)];
+    // Five requests end a sample, and three samples are a window, eight requests of each user and
+    // thirty samples a longer one.
+    let wanted = [
+        (2 + 3, 20),
+        (4 + 3, 14),
+        (3 + 3, 17),
+        (4 + 3, 18),
+        (4 + 3, 19),
+        (4 + 3, 18),
+        (4 + 30, 18),
+    ];
     assert_eq!(changes, wanted);
     let entries = autoscaler.entries().len();
     assert_eq!(autoscaler.observe(&Sample::default()), Decision::Stop);
@@ -518,13 +525,12 @@ fn a_longer_window_at_the_same_users_begins_after_one_sample() {
     let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
     let mut decisions = Vec::new();
     while decisions.last() != Some(&Decision::Stop) && decisions.len() < 100 {
-        let ended = if autoscaler.entries().is_empty() { 5 } else { 0 };
         decisions.push(autoscaler.observe(&Sample {
             length_ns: 1_000_000_000,
-            classes: [List(vec![1; ended]), List::default(), List::default()],
+            classes: [List(vec![1; 5]), List::default(), List::default()],
             ..Sample::default()
         }));
     }
-    assert_eq!(decisions.len(), 2 + 3 + 1 + 9);
+    assert_eq!(decisions.len(), 2 + 3 + 1 + 30);
     assert_eq!(autoscaler.entries()[0].act, Act::Hold);
 }
