@@ -30,7 +30,7 @@ fn users(found: &Value) -> f64 {
 fn the_published_qos_search_finds_users_for_the_described_drive() {
     let scratch = Scratch::new("qos-published");
     let (ended, found) =
-        simulate(&scratch, FAST, &format!("{PUBLISHED} --autoscaler-mode qos --duration 900"));
+        simulate(&scratch, FAST, &format!("{PUBLISHED} --autoscaler-mode qos --duration 2400"));
     // With 60 users a third of the drive is used, with 80 most of it, with 120 all.
     assert!((55.0..=95.0).contains(&users(&found)), "{found}");
     assert_eq!((&found["conclusive"], &found["qos_confirmed"]), (&true.into(), &true.into()));

@@ -235,7 +235,7 @@ fn a_training_job_saves_restores_and_cleans_up() {
     assert!(names(&scratch.store().join(&left[0])).contains(&"checkpoint.json".to_owned()));
 }
 
-/// What was measured was lost with the file.
+/// Measurements were lost together with the file.
 #[test]
 fn a_result_that_can_t_be_written_is_shown() {
     let commands: [(&str, &[&str]); 3] = [

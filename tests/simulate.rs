@@ -143,7 +143,7 @@ fn without_a_drive_no_time_goes_to_storage() {
     assert!(json["requests_completed"].as_u64().unwrap() > 0);
     assert_eq!(share("storage"), 0.0, "{time}");
     assert!(share("generation") > 0.1, "{time}");
-    let parts = ["queue", "storage", "generation", "permits_and_rest"];
+    let parts = ["queue", "space", "storage", "generation", "permit", "rest"];
     assert!((parts.map(share).iter().sum::<f64>() - 1.0).abs() < 1e-9, "{time}");
     assert!(json["ringfall"]["not_measured"].to_string().contains("total_storage_io_time"));
 }

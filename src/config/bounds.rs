@@ -413,7 +413,7 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
 }
 
 /// Sentence about tiers that hold less than one entry for each simulated user: little can be read
-/// again, and requests wait for space. None with an autoscaler, which looks for the number of users.
+/// again, and requests wait for space. None with an autoscaler, which looks for a number of users.
 fn little_space(plan: &Plan) -> Option<String> {
     let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.phases != PhaseMode::DecodeOnly;
     let held = tiers_bytes(plan).filter(|_| is_drawn && plan.autoscaler.is_none())?;

@@ -34,8 +34,8 @@ pub struct TimeReport {
     pub total_s: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting to be served.
     pub queue_share: Derived<Option<f64>>,
-    /// Share of `total_s` spent waiting for room in a tier that is full; null in results of versions
-    /// that did not keep it, where it is part of `rest_share`.
+    /// Share of `total_s` spent waiting for room in a tier that is full; null in results of
+    /// versions that did not keep it, where it is part of `rest_share`.
     pub space_share: Derived<Option<f64>>,
     /// Share of `total_s` spent reading and writing entries in all tiers, including waits for
     /// buffers and for places in the device's queue, but not those for room in a tier.

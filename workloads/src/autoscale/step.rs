@@ -19,11 +19,11 @@ const WINDOW_SAMPLES_MIN: usize = 3;
 const PEAK_SAMPLES_MIN: usize = 6;
 /// ... and at most: then the step ends, steady or not.
 const WINDOW_SAMPLES_MAX: usize = 12;
-/// Requests that each user has had answered, on average, when a patient step ends: a load swings with the turns of its conversations, so that any part of it which is
-/// even for some seconds is not the whole. The length follows from the requests, and not from how
-/// even the samples are, for who stops at the first even stretch finds the drive's limit in every
-/// load that reaches it for a while. Where that is not enough to know a peak, it goes on for twice
-/// as long, and twice again.
+/// Requests that each user has had answered, on average, when a patient step ends: a load swings
+/// with the turns of its conversations, so that any part of it which is even for some seconds is
+/// not the whole. The length follows from the requests, and not from how even the samples are, for
+/// who stops at the first even stretch finds the drive's limit in every load that reaches it for a
+/// while. Where that is not enough to know a peak, it goes on for twice as long, and twice again.
 const PATIENT_REQUESTS_EACH: u64 = 8;
 /// Samples of a patient step at least, and at most.
 const PATIENT_SAMPLES: [usize; 2] = [30, 600];
@@ -224,7 +224,7 @@ impl<H: Latencies> UserStep<H> {
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
     }
 
-    /// Whether a patient step of a search for the peak knows its throughput, as far as it looks now.
+    /// Whether a patient step of a search for the peak knows its throughput, where it looks now.
     fn knows_peak(&mut self) -> bool {
         if self.rates.len() < self.looks_after {
             return false;

@@ -82,8 +82,9 @@ pub(super) fn served(html: &mut String, results: &[Named]) {
         rows
     };
     let text = "The requests that finished in the window, and which share of their time went \
-                where: waiting to be served, for space in a full tier, reading and writing entries, \
-                waiting for generated tokens, for allocation permits, and for the processor.";
+                where: waiting to be served, for space in a full tier, reading and writing \
+                entries, waiting for generated tokens, for allocation permits, and for the \
+                processor.";
     let rows = by_name(results.iter().map(of).collect());
     section(html, "Requests and their time", text, results, &rows);
 }
