@@ -108,9 +108,9 @@ impl Rank {
         let Launcher { rank, size, .. } = &self.launcher;
         let size = size.filter(|size| rank >= size)?;
         Some(format!(
-            "the environment says that this is rank {rank} of {size}, and ranks count from 0: unset \
-             the variables of the launcher (OMPI_COMM_WORLD_*, PMI_*, PMIX_*, SLURM_*), or give \
-             --ranks off"
+            "the environment says that this is rank {rank} of {size}, and ranks count from 0: \
+             unset the variables of the launcher (OMPI_COMM_WORLD_*, PMI_*, PMIX_*, SLURM_*), or \
+             give --ranks off"
         ))
     }
 
