@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Options of other people's programs that a remedy may tell to use.
-const OTHERS_OPTIONS: &[&str] = &["--setrw", "--security-opt"];
+const OTHERS_OPTIONS: &[&str] = &["--getsize64", "--setrw", "--security-opt"];
 
 /// Words such as `--shards`, comments included: those of a library speak of its settings.
 fn flags(text: &str) -> Vec<&str> {
