@@ -45,7 +45,7 @@ impl Ledger {
         self.serving.set(self.serving.get() + 1);
     }
 
-    /// A request goes no further, because the driver stops.
+    /// A request goes no further, because the driver stops or its user was sent home.
     pub(super) fn abandon(&self) {
         let serving = self.serving.get();
         assert!(serving > 0, "a request goes no further that was not being served");

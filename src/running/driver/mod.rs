@@ -353,7 +353,10 @@ impl Driver {
             Action::Done { request, record } => {
                 self.prompted.borrow_mut().remove(&request);
                 self.note_late(&record);
-                self.ledger.done(request);
+                match record.end {
+                    RequestEnd::Dropped => self.ledger.abandon(),
+                    _ => self.ledger.done(request),
+                }
                 self.record(record.finished, |totals, index| {
                     totals.requests.record(&record);
                     if record.end == RequestEnd::Served {
