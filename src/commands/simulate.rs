@@ -2,6 +2,7 @@
 //! a table.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ringfall_config::{ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
@@ -11,8 +12,6 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_model::write_text;
 use ringfall_report::show::{WhatIf, WhatIfRow, write_what_if_html};
-
-use std::path::PathBuf;
 
 use super::run::{all_outputs, simulated};
 use super::{figure, percent, refuse_input, wrapped};

@@ -1,11 +1,12 @@
 //! Where requests come from, when they arrive, and whether users come and go: settings that forbid
 //! each other.
 
+use ringfall_host::human;
+
 use super::check::Check;
 use super::derive::is_rate_idle;
 use super::words::RagIngestion;
 use super::{Arrival, AutoscalerMode, PhaseMode, Plan, Settings, Traffic};
-use ringfall_host::human;
 
 /// Where the reference looks for a BurstGPT trace when it isn't told: in a clone of the data set's
 /// repository, below the working directory.

@@ -20,8 +20,8 @@ impl Driver {
     }
 
     /// Reads so many times; the outcome and the times taken, the waits for room being those in a
-    /// faster tier. Each read counts when it ends: a step of many
-    /// reads may begin in the window and end after it.
+    /// faster tier. Each read counts when it ends: a step of many reads may begin in the window and
+    /// end after it.
     pub(super) async fn read(
         &self,
         (key, scope): (Key, Scope),
