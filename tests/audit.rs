@@ -324,7 +324,7 @@ fn malformed_files_of_every_kind_are_named_skipped_and_counted() {
         "no `summary`",
         "symbolic link",
         "directories deep",
-        "600 MiB, and at most 512 MiB",
+        "600 MiB, and at most 128 MiB",
         "`options` is an array",
         "no report of iostat",
     ] {

@@ -4,26 +4,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::json::{Scalar, read};
+use serde_json::Value;
+
+use super::json::{at, read, text};
 use super::preload::preloads;
 use super::walk::trial_of;
+use crate::mlperf::options::{FLAGS, is_alike, rule};
+use crate::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
-/// Parameters of the harness's options 1, 2 and 3 (`mlpstorage_py/benchmarks/kvcache.py`,
-/// `WORKLOAD_PARAMS`) and the seed that it begins with.
-const TABLE: [(&str, [&str; 3]); 8] = [
-    ("model", ["llama3.1-8b", "llama3.1-8b", "llama3.1-70b-instruct"]),
-    ("num-users", ["200", "100", "70"]),
-    ("duration", ["300"; 3]),
-    ("gpu-mem-gb", ["0"; 3]),
-    ("cpu-mem-gb", ["0", "4", "0"]),
-    ("max-concurrent-allocs", ["16", "16", "4"]),
-    ("generation-mode", ["none"; 3]),
-    ("seed-base", ["42"; 3]),
-];
+/// Parameter of the wrapper that is the same for all options.
+const SEED: &str = "seed-base";
 /// Parameters of the wrapper that are wherever the run was.
 const PLACES: [&str; 3] = ["rank-output-base", "rank-cache-base", "config"];
-/// Parameters of the wrapper that are not given as a rule, and what they are then, s.
-const DELAYS: [(&str, &str); 2] = [("start-delay", "90"), ("end-delay", "90")];
+/// Parameters of the wrapper that are not given as a rule.
+const DELAYS: [&str; 2] = ["start-delay", "end-delay"];
 
 /// A parameter that differs from the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +26,7 @@ pub(super) struct Changed {
     /// As recorded; none: it is not in the command.
     pub(super) is: Option<String>,
     /// As in the table; none: the table has no such parameter.
-    pub(super) table: Option<&'static str>,
+    pub(super) table: Option<String>,
 }
 
 impl Changed {
@@ -43,7 +37,7 @@ impl Changed {
             let number: f64 = text?.parse().ok()?;
             (number.is_finite() && number >= 0.0).then_some(number)
         };
-        match (number(self.is.as_deref()), number(self.table)) {
+        match (number(self.is.as_deref()), number(self.table.as_deref())) {
             (Some(is), Some(table)) if is.max(table) > 0.0 => (is - table).abs() / is.max(table),
             _ => 1.0,
         }
@@ -84,20 +78,27 @@ pub(super) struct Metadata {
 /// # Errors
 /// A sentence: what is wrong with the file.
 pub(super) fn read_metadata(path: &Path, file: PathBuf) -> Result<Metadata, String> {
-    let flat = read(path, &["command_output_files", "args.mpi_params", "args.mode"])?;
-    let mut commands = Vec::new();
-    for (key, scalar) in flat.below("command_output_files.") {
-        if let (true, Scalar::Text(command)) = (key.ends_with(".command"), scalar) {
-            commands.extend(recorded(key, command));
-        }
-    }
-    let params = flat.below("args.mpi_params").filter_map(|(_, scalar)| match scalar {
-        Scalar::Text(text) => Some(text.as_str()),
-        _ => None,
+    let metadata = read(path)?;
+    let started = metadata.get("command_output_files").and_then(Value::as_array);
+    let commands = started.into_iter().flatten().enumerate().filter_map(|(place, files)| {
+        let key = format!("command_output_files.{place}.command");
+        recorded(&key, files.get("command").and_then(text)?)
     });
-    let preloads = preloads(params.flat_map(str::split_whitespace));
-    let mode = flat.text("args.mode").map(str::to_owned);
-    Ok(Metadata { file, commands, preloads, mode })
+    let params = at(&metadata, "args.mpi_params").map(texts).unwrap_or_default();
+    Ok(Metadata {
+        file,
+        commands: commands.collect(),
+        preloads: preloads(params.into_iter().flat_map(str::split_whitespace)),
+        mode: at(&metadata, "args.mode").and_then(text).map(str::to_owned),
+    })
+}
+
+/// The texts of a list, and of lists in it.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(all) => all.iter().flat_map(texts).collect(),
+        one => text(one).into_iter().collect(),
+    }
 }
 
 /// The command, if it starts ranks of a trial.
@@ -153,41 +154,27 @@ fn parameters(words: &[&str]) -> BTreeMap<String, String> {
 }
 
 fn changed(option: u32, parameters: &BTreeMap<String, String>) -> Vec<Changed> {
-    let column = usize::try_from(option).ok().and_then(|option| option.checked_sub(1));
-    let mut changed = Vec::new();
-    for (name, values) in TABLE {
-        let Some(table) = column.and_then(|column| values.get(column).copied()) else { continue };
-        let is = parameters.get(name);
-        if !is.is_some_and(|is| is_same(is, table)) {
-            changed.push(Changed { name: name.to_owned(), is: is.cloned(), table: Some(table) });
-        }
-    }
-    for (name, usual) in DELAYS {
-        if let Some(is) = parameters.get(name).filter(|is| !is_same(is, usual)) {
-            changed.push(Changed {
-                name: name.to_owned(),
-                is: Some(is.clone()),
-                table: Some(usual),
-            });
-        }
-    }
-    for (name, value) in parameters {
-        let is_known = TABLE.iter().any(|(known, _)| known == name)
-            || PLACES.contains(&name.as_str())
-            || DELAYS.iter().any(|(known, _)| known == name);
-        if !is_known {
-            changed.push(Changed { name: name.clone(), is: Some(value.clone()), table: None });
-        }
-    }
-    changed
-}
-
-/// Alike as numbers (`4` and `4.0`) or as words.
-fn is_same(a: &str, b: &str) -> bool {
-    match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
+    let (seed, delay) = (SEED_BASE.to_string(), TRIAL_DELAY_S.to_string());
+    let mut table: Vec<(&str, &str)> = match rule(option) {
+        Some(rule) => FLAGS.into_iter().zip(rule.values).chain([(SEED, &*seed)]).collect(),
+        None => Vec::new(),
+    };
+    let delays = DELAYS.into_iter().filter(|name| parameters.contains_key(*name));
+    table.extend(delays.map(|name| (name, &*delay)));
+    let differing = table.into_iter().filter_map(|(name, table)| {
+        let is = parameters.get(name).cloned();
+        let is_same = is.as_ref().is_some_and(|is| is_alike(is, table));
+        let changed = Changed { name: name.to_owned(), is, table: Some(table.to_owned()) };
+        (!is_same).then_some(changed)
+    });
+    let is_known = |name: &str| {
+        name == SEED || [&FLAGS[..], &PLACES, &DELAYS].iter().any(|all| all.contains(&name))
+    };
+    let others = parameters
+        .iter()
+        .filter(|(name, _)| !is_known(name.as_str()))
+        .map(|(name, value)| Changed { name: name.clone(), is: Some(value.clone()), table: None });
+    differing.chain(others).collect()
 }
 
 #[cfg(test)]
@@ -226,7 +213,7 @@ mod tests {
         let told: Vec<_> = recorded
             .changed
             .iter()
-            .map(|c| (c.name.as_str(), c.is.as_deref(), c.table, c.distance()))
+            .map(|c| (c.name.as_str(), c.is.as_deref(), c.table.as_deref(), c.distance()))
             .collect();
         assert_eq!(
             told,

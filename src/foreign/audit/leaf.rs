@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::command::{Metadata, Recorded};
 use super::iostat::Iostat;
 use super::rank::Rank;
-use super::summary::Published;
+use super::summary::{Published, PublishedOption};
 
 /// Files of one trial.
 #[derive(Debug, Default)]
@@ -38,6 +38,11 @@ impl Group {
         self.trials.iter().flat_map(|(trial, files)| files.ranks.values().map(|r| (*trial, r)))
     }
 
+    /// Key of a figure in the summary of the run.
+    pub(super) fn published_key(&self, name: &str) -> String {
+        format!("options.{}.{name}", self.option.unwrap_or_default())
+    }
+
     /// The group with a capital at the beginning, unless it is a file.
     pub(super) fn begin(&self) -> String {
         self.option.map_or_else(|| self.label.clone(), |option| format!("Option {option}"))
@@ -60,6 +65,12 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
+    /// The summary's file, and what it has of a group.
+    pub(super) fn published_of(&self, group: &Group) -> Option<(&Path, &PublishedOption)> {
+        let published = self.published.as_ref()?;
+        Some((published.file.as_path(), published.options.get(&group.option?)?))
+    }
+
     /// Recorded command of a trial.
     pub(super) fn command(&self, option: Option<u32>, trial: u32) -> Option<&Recorded> {
         let commands = &self.metadata.as_ref()?.commands;
@@ -75,9 +86,8 @@ impl Leaf {
     /// Ranks that each trial of a group should have: as published, else as started, else as many as
     /// the trial with the most.
     pub(super) fn ranks_expected(&self, group: &Group) -> u64 {
-        let published = self.published.as_ref().zip(group.option);
-        let published = published
-            .and_then(|(published, option)| published.options.get(&option)?.count("rank_count"));
+        let published =
+            self.published_of(group).and_then(|(_, published)| published.count("rank_count"));
         let recorded = || self.any_command(group.option).and_then(|command| command.ranks);
         let seen = || {
             let most = group.trials.values().map(|trial| {

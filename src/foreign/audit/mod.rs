@@ -8,15 +8,14 @@
 //!
 //! Files are not read with the reader of documents (`results::document::read`), on purpose: that
 //! one reads a result of ours, or the figures that the reference's have in common with it, in the
-//! shape that they should have, and holds all of it in memory. An audit reads what strangers
-//! publish. It must go on where a figure has another type, name the file, the key and the value
-//! that can't be, keep a few dozen figures of a file of half a gigabyte, and know keys that no
+//! shape that they should have. An audit reads what strangers publish. It must go on where a figure
+//! has another type, name the file, the key and the value that can't be, and know keys that no
 //! document has: a run's metadata, a harness's summary.
 //!
-//! The way of a figure: `walk` lists files within bounds, `json` streams the wanted keys out of
-//! each, `rank`, `summary`, `command`, `log` and `iostat` make facts of them, `leaf` puts those of
-//! one run together, `span` bounds the time, `rates` adds up as the harness does, `report` makes
-//! the rows, and `findings` holds them against each other.
+//! The way of a figure: `walk` lists files within bounds, `json` reads each, `rank`, `summary`,
+//! `command`, `log` and `iostat` make facts of them, `leaf` puts those of one run together, `span`
+//! bounds the time, `rates` adds up as the harness does, `report` makes the rows, and `findings`
+//! holds them against each other.
 
 mod command;
 mod find;

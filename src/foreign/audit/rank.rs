@@ -4,33 +4,15 @@ use std::path::{Path, PathBuf};
 
 use ringfall_model::document::{Contradiction, ResultFile, contradictions};
 
-use super::json::{Flat, Numbers, Scalar, Shape, read};
+use serde_json::Value;
+
+use super::json::{at, is_container, number, read, text};
 use super::span::{FromLog, Span};
 
 /// The quality-of-service classes of a result.
 pub(super) const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];
-/// Keys that are read from a rank file.
-const WANTED: &[&str] = &[
-    "summary.total_requests",
-    "summary.elapsed_time",
-    "summary.avg_throughput_tokens_per_sec",
-    "summary.storage_throughput_tokens_per_sec",
-    "summary.end_to_end_latency_ms",
-    "summary.storage_io_latency_ms",
-    "summary.cache_stats",
-    "summary.qos_metrics",
-    "end_to_end_latencies",
-    "ringfall.schema_version",
-    "ringfall.merged",
-    "ringfall.window",
-    "ringfall.config.storage_capacity_bytes",
-    "ringfall.simulation.device",
-    "ringfall.errors.requests_failed",
-    "ringfall.verify.blocks_bad",
-    "ringfall.device.kernel",
-    "ringfall.device.engine_read_bytes",
-    "ringfall.device.engine_write_bytes",
-];
+/// Key of the raw latencies, which only the reference's results hold in full.
+const RAW: &str = "end_to_end_latencies";
 /// Most that a count, a time or a rate can be; more is a damaged file.
 const FIGURE_MAX: f64 = 1e15;
 /// Least time by which is divided, s: no run is shorter.
@@ -147,27 +129,26 @@ pub(super) enum NotRead {
 /// # Errors
 /// It is no result, or a damaged one.
 pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, NotRead> {
-    let flat = read(path, WANTED).map_err(NotRead::Damaged)?;
-    match (flat.shape("summary"), flat.shape("summary.cache_stats")) {
-        (Some(Shape::Object), Some(Shape::Object)) => {}
-        (Some(Shape::Object), _) => {
-            let what = "its `summary` has no `cache_stats`, so it is not a result of the benchmark";
-            return Err(NotRead::Damaged(what.to_owned()));
-        }
-        _ if flat.shape("end_to_end_latencies").is_some() => {
-            let what = "it has no `summary`: no request was completed, or the run was ended";
-            return Err(NotRead::Damaged(what.to_owned()));
-        }
-        _ => return Err(NotRead::Foreign),
+    let value = read(path).map_err(NotRead::Damaged)?;
+    let damaged = |what: &str| Err(NotRead::Damaged(what.to_owned()));
+    if !at(&value, "summary").is_some_and(Value::is_object) {
+        return match at(&value, RAW).is_some_and(is_container) {
+            true => damaged("it has no `summary`: no request was completed, or the run was ended"),
+            false => Err(NotRead::Foreign),
+        };
     }
-    if flat.shape("ringfall.merged").is_some() {
-        let what = "it sums up several results; give those instead";
-        return Err(NotRead::Damaged(what.to_owned()));
+    if !at(&value, "summary.cache_stats").is_some_and(Value::is_object) {
+        return damaged(
+            "its `summary` has no `cache_stats`, so it is not a result of the benchmark",
+        );
     }
-    let mut rank = rank(&flat, file, index);
+    if at(&value, "ringfall.merged").is_some_and(is_container) {
+        return damaged("it sums up several results; give those instead");
+    }
+    let mut rank = rank(&value, file, index);
     // One that can't be read as a whole, as that of another layout's version, contradicts nothing.
     if rank.is_ours
-        && let Ok(whole) = ResultFile::read(path)
+        && let Ok(whole) = ResultFile::from_json(path, value)
     {
         rank.contradictions = contradictions(&whole.document);
     }
@@ -176,24 +157,22 @@ pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, 
 
 /// Takes figures out of a file, and notes those that can't be.
 struct Taking<'a> {
-    flat: &'a Flat,
+    file: &'a Value,
     odd: Vec<Odd>,
 }
 
 impl Taking<'_> {
     fn take(&mut self, key: &'static str) -> Known {
-        let value = match self.flat.scalar(key)? {
-            Scalar::Number(value) => *value,
-            Scalar::Null => return None,
-            other => {
-                self.note(key, format!("{other:?}"));
-                return None;
-            }
-        };
-        if (0.0..=FIGURE_MAX).contains(&value) {
-            return Some(Figure { key, value });
+        Some(Figure { key, value: self.number(key)? })
+    }
+
+    fn number(&mut self, key: &str) -> Option<f64> {
+        let given = at(self.file, key).filter(|value| !value.is_null() && !is_container(value))?;
+        match number(given) {
+            Some(value) if (0.0..=FIGURE_MAX).contains(&value) => return Some(value),
+            Some(value) => self.note(key, value.to_string()),
+            None => self.note(key, text(given).map_or(given.to_string(), |t| format!("{t:?}"))),
         }
-        self.note(key, value.to_string());
         None
     }
 
@@ -215,56 +194,41 @@ impl Taking<'_> {
 
     /// The slowest request, s: the largest of the raw latencies, or of the classes' maxima.
     fn slowest(&mut self) -> Known {
-        let raw = "end_to_end_latencies";
-        if let Some(Numbers { least, most, .. }) = self.flat.numbers(raw) {
-            if least >= 0.0 && most <= FIGURE_MAX {
-                return Some(Figure { key: raw, value: most });
-            }
-            self.note(raw, format!("{least} to {most}"));
+        let raw = at(self.file, RAW).and_then(Value::as_array).into_iter().flatten();
+        let none = (f64::INFINITY, f64::NEG_INFINITY);
+        let (least, most) =
+            raw.filter_map(number).fold(none, |(least, most), n| (least.min(n), most.max(n)));
+        if least >= 0.0 && (0.0..=FIGURE_MAX).contains(&most) {
+            return Some(Figure { key: RAW, value: most });
         }
-        let maxima = [
+        if least <= most {
+            self.note(RAW, format!("{least} to {most}"));
+        }
+        // The percentiles are interpolated between two requests, so the slowest is no faster.
+        let all = [
             "summary.qos_metrics.interactive.latency_ms.max",
             "summary.qos_metrics.responsive.latency_ms.max",
             "summary.qos_metrics.batch.latency_ms.max",
-        ];
-        // The percentiles are interpolated between two requests, so the slowest is no faster.
-        let quantiles = [
             "summary.end_to_end_latency_ms.p9999",
             "summary.end_to_end_latency_ms.p999",
             "summary.end_to_end_latency_ms.p99",
             "summary.end_to_end_latency_ms.p95",
         ];
-        let all = maxima.into_iter().chain(quantiles);
-        let all: Vec<Figure> = all.filter_map(|key| self.take(key)).collect();
+        let all: Vec<Figure> = all.into_iter().filter_map(|key| self.take(key)).collect();
         let slowest = all.into_iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
         Some(Figure { key: slowest.key, value: slowest.value / 1000.0 })
     }
 
-    fn qos(&mut self, class: usize) -> Option<Qos> {
-        let (requests, compliance, met) = [
-            (
-                "summary.qos_metrics.interactive.total_requests",
-                "summary.qos_metrics.interactive.sla.compliance",
-                "summary.qos_metrics.interactive.sla.met",
-            ),
-            (
-                "summary.qos_metrics.responsive.total_requests",
-                "summary.qos_metrics.responsive.sla.compliance",
-                "summary.qos_metrics.responsive.sla.met",
-            ),
-            (
-                "summary.qos_metrics.batch.total_requests",
-                "summary.qos_metrics.batch.sla.compliance",
-                "summary.qos_metrics.batch.sla.met",
-            ),
-        ][class];
-        let requests = self.take(requests)?.value;
-        let compliance = self.take(compliance)?;
-        if compliance.value > 1.0 {
-            self.note(compliance.key, compliance.value.to_string());
+    fn qos(&mut self, class: &str) -> Option<Qos> {
+        let key = |name: &str| format!("summary.qos_metrics.{class}.{name}");
+        let requests = self.number(&key("total_requests"))?;
+        let compliance = self.number(&key("sla.compliance"))?;
+        if compliance > 1.0 {
+            self.note(&key("sla.compliance"), compliance.to_string());
             return None;
         }
-        Some(Qos { requests, compliance: compliance.value, is_met: self.flat.flag(met)? })
+        let is_met = at(self.file, &key("sla.met"))?.as_bool()?;
+        Some(Qos { requests, compliance, is_met })
     }
 
     fn counted(&mut self) -> Option<Counted> {
@@ -281,10 +245,11 @@ impl Taking<'_> {
     }
 }
 
-fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
-    let mut from = Taking { flat, odd: Vec::new() };
-    let is_ours = flat.number("ringfall.schema_version").is_some();
-    let capacity_bytes = flat.number("ringfall.config.storage_capacity_bytes");
+fn rank(value: &Value, file: PathBuf, index: u32) -> Rank {
+    let mut from = Taking { file: value, odd: Vec::new() };
+    let number = |key: &str| at(value, key).and_then(number);
+    let text = |key: &str| at(value, key).and_then(text).map(str::to_owned);
+    let is_ours = number("ringfall.schema_version").is_some();
     let mut rank = Rank {
         file,
         index,
@@ -311,13 +276,13 @@ fn rank(flat: &Flat, file: PathBuf, index: u32) -> Rank {
         ],
         prefill_writes: from.take("summary.cache_stats.prefill_writes"),
         storage_entries: from.take("summary.cache_stats.storage_entries"),
-        health: flat.text("summary.cache_stats.storage_health.overall_status").map(str::to_owned),
-        qos: [0, 1, 2].map(|class| from.qos(class)),
+        health: text("summary.cache_stats.storage_health.overall_status"),
+        qos: CLASSES.map(|class| from.qos(class)),
         is_ours,
         counted: if is_ours { from.counted() } else { None },
-        is_without_storage_tier: capacity_bytes == Some(0.0),
-        simulated: flat.text("ringfall.simulation.device").map(str::to_owned),
-        is_interrupted: flat.flag("ringfall.window.interrupted") == Some(true),
+        is_without_storage_tier: number("ringfall.config.storage_capacity_bytes") == Some(0.0),
+        simulated: text("ringfall.simulation.device"),
+        is_interrupted: at(value, "ringfall.window.interrupted") == Some(&Value::Bool(true)),
         requests_failed: from.take("ringfall.errors.requests_failed"),
         blocks_bad: from.take("ringfall.verify.blocks_bad"),
         odd: Vec::new(),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::json::{Flat, Scalar, Shape, read};
+use serde_json::Value;
+
+use super::json::{number, read};
 
 /// Aggregated figures whose making is known, and how: from which of a rank's figures, summed over
 /// ranks and averaged over trials, or the largest.
@@ -16,22 +18,30 @@ pub(super) const DEVICE_READ_P95_MS: &str = "aggregated_device_read_p95_ms";
 pub(super) const DEVICE_WRITE_P95_MS: &str = "aggregated_device_write_p95_ms";
 pub(super) const STORAGE_READ_P95_MS: &str = "aggregated_storage_read_p95_ms";
 
-/// Published figures of one option.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct PublishedOption {
-    /// Numbers by their key within the option.
-    pub(super) figures: BTreeMap<String, f64>,
-    pub(super) partial_failure: Option<bool>,
-    pub(super) missing_files: u64,
-    pub(super) cpu_tier_ranks: u64,
-}
+/// Published figures of one option, as the summary has them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PublishedOption(Value);
 
 impl PublishedOption {
+    /// A number by its key within the option.
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        number(self.0.get(key)?)
+    }
+
     /// A count of the option, if it is a whole number that can be one.
     pub(super) fn count(&self, key: &str) -> Option<u64> {
-        let value = *self.figures.get(key)?;
+        let value = self.number(key)?;
         // At most a million, so that nothing of it is lost.
         (value.fract() == 0.0 && (0.0..=1e6).contains(&value)).then_some(value as u64)
+    }
+
+    /// Number of the files or ranks that it lists.
+    pub(super) fn listed(&self, key: &str) -> usize {
+        self.0.get(key).and_then(Value::as_array).map_or(0, Vec::len)
+    }
+
+    pub(super) fn partial_failure(&self) -> Option<bool> {
+        self.0.get("partial_failure")?.as_bool()
     }
 }
 
@@ -62,31 +72,21 @@ impl Published {
 /// # Errors
 /// A sentence: what is wrong with the file.
 pub(super) fn read_summary(path: &Path, file: PathBuf) -> Result<Option<Published>, String> {
-    let flat = read(path, &["options", "host_count", "npernode", "partial_failure"])?;
-    match flat.shape("options") {
-        Some(Shape::Object) => Ok(Some(published(&flat, file))),
-        Some(Shape::Array) => Err("its `options` is an array, and should be an object".to_owned()),
-        None => Ok(None),
-    }
-}
-
-fn published(flat: &Flat, file: PathBuf) -> Published {
-    let mut options: BTreeMap<u32, PublishedOption> = BTreeMap::new();
-    for (path, scalar) in flat.below("options.") {
-        let mut parts = path.split('.').skip(1);
-        let Some(option) = parts.next().and_then(|option| option.parse().ok()) else { continue };
-        let Some(key) = parts.next() else { continue };
-        let entry = options.entry(option).or_default();
-        match (key, scalar) {
-            ("missing_files", _) => entry.missing_files += 1,
-            ("cpu_tier_ranks", _) => entry.cpu_tier_ranks += 1,
-            ("partial_failure", Scalar::Bool(flag)) => entry.partial_failure = Some(*flag),
-            (key, Scalar::Number(number)) if number.is_finite() => {
-                entry.figures.insert(key.to_owned(), *number);
-            }
-            _ => {}
+    let mut summary = read(path)?;
+    let options = match summary.get_mut("options").map(Value::take) {
+        Some(Value::Object(options)) => options,
+        Some(Value::Array(_)) => {
+            return Err("its `options` is an array, and should be an object".to_owned());
         }
-    }
-    let host_count = flat.number("host_count").filter(|hosts| (1.0..=1e6).contains(hosts));
-    Published { file, options, host_count }
+        _ => return Ok(None),
+    };
+    let options = options.into_iter().filter(|(_, option)| option.is_object());
+    let options = options
+        .filter_map(|(name, option)| Some((name.parse::<u32>().ok()?, PublishedOption(option))));
+    let host_count = summary.get("host_count").and_then(number);
+    Ok(Some(Published {
+        file,
+        options: options.collect(),
+        host_count: host_count.filter(|hosts| (1.0..=1e6).contains(hosts)),
+    }))
 }

@@ -119,7 +119,7 @@ impl Workload {
 }
 
 /// Whether two values are the same, also as numbers: `0.0` and `0`.
-fn is_alike(one: &str, other: &str) -> bool {
+pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
     one == other || matches!((number(one), number(other)), (Some(one), Some(other)) if one == other)
 }

@@ -35,8 +35,7 @@ const MADE: [Made; 8] = [
 
 /// Published figures that the rank files do not give.
 pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let (file, option) = leaf.published.as_ref().zip(group.option)?;
-    let published = file.options.get(&option)?;
+    let (file, published) = leaf.published_of(group)?;
     // Of a part of a run nothing can be added up.
     if !leaf.is_whole {
         return None;
@@ -45,14 +44,14 @@ pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let mut told = Vec::new();
     let mut most = 0.0_f64;
     for (key, how, pick, unit) in &MADE {
-        let Some(says) = published.figures.get(*key) else { continue };
+        let Some(says) = published.number(key) else { continue };
         let again = made(group, how, *pick);
         let difference = (says - again).abs() / says.abs().max(again.abs());
         if difference > ROUNDING {
             most = most.max(difference);
-            told.push(format!("{key} is {}, and they give {}", shown(*says), shown(again)));
-            let key = format!("options.{option}.{key}");
-            finding.inputs.push(Input::number(&file.file, key.clone(), *says, unit));
+            told.push(format!("{key} is {}, and they give {}", shown(says), shown(again)));
+            let key = group.published_key(key);
+            finding.inputs.push(Input::number(file, key.clone(), says, unit));
             let key = format!("{key}, from the rank files");
             finding.inputs.push(Input::number(&leaf.path, key, again, unit));
         }

@@ -15,10 +15,8 @@ const SPREAD_SAID_FROM: f64 = 0.05;
 
 /// Rank files that should be there.
 pub(super) fn lost(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let published = leaf.published.as_ref().zip(group.option);
-    let published =
-        published.and_then(|(file, option)| Some((file, option, file.options.get(&option)?)));
-    let says_partial = published.is_some_and(|(_, _, option)| option.partial_failure == Some(true));
+    let published = leaf.published_of(group);
+    let says_partial = published.is_some_and(|(_, says)| says.partial_failure() == Some(true));
     let per_trial = leaf.ranks_expected(group);
     let trials = group.trials.len() as u64;
     let expected = per_trial.saturating_mul(trials);
@@ -42,23 +40,19 @@ pub(super) fn lost(leaf: &Leaf, group: &Group) -> Option<Finding> {
             group.begin()
         ),
     };
-    if let Some((file, option, published)) = published {
-        let key = |name: &str| format!("options.{option}.{name}");
-        for name in ["rank_count", "trial_count"] {
-            if let Some(count) = published.figures.get(name) {
-                finding.inputs.push(Input::number(&file.file, key(name), *count, ""));
-            }
+    if let Some((file, says)) = published {
+        let counts = ["rank_count", "trial_count"];
+        let counts = counts.into_iter().filter_map(|name| Some((name, says.number(name)?)));
+        let listed = says.listed("missing_files");
+        let partial = says.partial_failure().map(|flag| flag.to_string());
+        for (name, count) in counts.chain([("missing_files (length)", listed as f64)]) {
+            finding.inputs.push(Input::number(file, group.published_key(name), count, ""));
         }
-        let missing = published.missing_files as f64;
-        finding.inputs.push(Input::number(&file.file, key("missing_files (length)"), missing, ""));
-        if let Some(partial) = published.partial_failure {
-            let partial = partial.to_string();
-            finding.inputs.push(Input::text(&file.file, key("partial_failure"), partial));
-        }
+        let key = group.published_key("partial_failure");
+        finding.inputs.extend(partial.as_ref().map(|partial| Input::text(file, key, partial)));
         finding.sentence.push_str(&format!(
-            " The summary names {} missing, and says {} for `partial_failure`.",
-            published.missing_files,
-            published.partial_failure.map_or("nothing".to_owned(), |flag| flag.to_string())
+            " The summary names {listed} missing, and says {} for `partial_failure`.",
+            partial.as_deref().unwrap_or("nothing")
         ));
     }
     let rank_files = |path: &PathBuf| Input::text(path, "file", "it could not be read");
@@ -126,15 +120,10 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
         without.len(),
         moved.count()
     );
-    if let Some(published) = leaf
-        .published
-        .as_ref()
-        .zip(group.option)
-        .and_then(|(file, option)| file.options.get(&option))
-    {
+    if let Some((_, says)) = leaf.published_of(group) {
         finding.sentence.push_str(&format!(
             " The summary names {} of them in `cpu_tier_ranks`.",
-            published.cpu_tier_ranks
+            says.listed("cpu_tier_ranks")
         ));
     }
     finding.formula = "rank files with storage_entries = 0 or no bytes of storage ÷ all".to_owned();

@@ -177,7 +177,7 @@ pub(super) fn changed(leaf: &Leaf) -> Vec<Finding> {
 
 fn clause(changed: &Changed) -> String {
     let is = changed.is.as_deref().unwrap_or(ABSENT);
-    match changed.table {
+    match &changed.table {
         Some(table) => format!("--{} is {is} ({table} in the table)", changed.name),
         None => format!("--{} is {is} (not in the table)", changed.name),
     }
