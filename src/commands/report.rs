@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ringfall_config::InputError;
+use ringfall_foreign::iostat;
 use ringfall_host::exit::Exit;
 use ringfall_model::document::{
     FileProblem, ResultFile, contradictions, json_files, told_contradictions,
 };
 use ringfall_model::{Code, Warning};
-use ringfall_report::analysis::iostat;
 use ringfall_report::show::{Named, write_html, write_sheet};
 
 use super::run::write_fio_job;

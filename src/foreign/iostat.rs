@@ -1,16 +1,15 @@
-//! Reader of the kernel's counters as `iostat` printed them beside a run: text or JSON, with or
-//! without `-x` and `-t`. The code that reads results decides what they mean for one.
+//! The kernel's counters as `iostat` printed them beside a run (text or JSON, with or without `-x`
+//! and `-t`): which file belongs to which result, its reports, and what they add up to. The code
+//! that reads results decides what that means for one.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
-use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use ringfall_host::open_plain;
+use ringfall_model::document::FileProblem;
 
 /// Bytes of text that are read: a day of a machine with twenty drives.
 const TEXT_BYTES_MAX: u64 = 512 << 20;
@@ -24,6 +23,14 @@ const DEVICES_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 256;
 /// Rates that a device may have, in any unit: a million times what any does.
 const RATES: std::ops::RangeInclusive<f64> = 0.0..=1e15;
+
+/// Share of the busiest report's bytes from which on a report counts as a part of the run. Chosen
+/// on two runs of the reference on one disk, not derived: at 0.01 other work on that disk made the
+/// one 3 s longer (82 s instead of 79), at 0.02 to 0.1 they differed by 1 s at most.
+const ACTIVE_SHARE: f64 = 0.05;
+const DAY_S: i64 = 86_400;
+/// The word that tells its files from results.
+const WORD: &str = "iostat";
 
 /// Bytes a second that are read and written.
 pub type BytesPerS = [f64; 2];
@@ -44,6 +51,25 @@ pub struct DeviceSum {
     pub first: BytesPerS,
     /// The rates of all reports, added up.
     pub sum: BytesPerS,
+}
+
+/// Sum of the reports that have a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// Bytes of all devices together: reads, then writes.
+    pub bytes: [f64; 2],
+    /// From the first to the last interval with more than a twentieth of the busiest one's bytes,
+    /// s.
+    pub active_s: f64,
+}
+
+/// Mean rates of the busiest device, MB/s (10⁶ bytes).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IostatRates {
+    /// Rate of reads, MB/s.
+    pub read_mb_per_s: f64,
+    /// Rate of reads and writes together, MB/s.
+    pub total_mb_per_s: f64,
 }
 
 /// Content of a file.
@@ -79,15 +105,8 @@ impl Reading {
         Reading::of_json(&String::from_utf8_lossy(&text))
     }
 
-    fn push(&mut self, report: Report) {
-        if self.reports.len() < REPORTS_MAX {
-            self.reports.push(report);
-        }
-    }
-
-    /// Adds what a device moved to the newest report.
-    fn add(&mut self, name: &str, moved: BytesPerS) {
-        let is_first = self.reports.len() == 1;
+    /// Adds what a device moved to the newest report, which may be the first of its machine.
+    fn add(&mut self, name: &str, moved: BytesPerS, is_first: bool) {
         let Some(report) = self.reports.last_mut() else { return };
         plus(&mut report.bytes_per_s, moved);
         if !self.devices.contains_key(name)
@@ -120,12 +139,13 @@ impl Reading {
             } else if line.starts_with("Device") {
                 rows = columns(&line);
                 if rows.is_some() {
-                    reading.push(Report { time_s: time_s.take(), ..Report::default() });
+                    reading.reports.push(Report { time_s: time_s.take(), ..Report::default() });
                 }
             } else if let Some(columns) = rows {
                 let cells: Vec<&str> = line.split_whitespace().collect();
                 if let Some(moved) = row(&cells, columns) {
-                    reading.add(cells[0], moved);
+                    let is_first = reading.reports.len() == 1;
+                    reading.add(cells[0], moved, is_first);
                 }
             } else if let Some(time) = time_of_day(&line) {
                 time_s = Some(time);
@@ -134,18 +154,97 @@ impl Reading {
     }
 
     fn of_json(text: &str) -> Result<Reading, String> {
-        let page = serde_json::from_str::<Page>(text).or_else(|error| {
+        let page = serde_json::from_str::<Value>(text).or_else(|error| {
             // One that was killed has not closed its last brackets: what is added is what
             // `-o JSON` ends with.
             let text = text.trim_end().trim_end_matches(',');
             let mut closed = ["]}]}}", "]}]}]}}"]
                 .iter()
-                .filter_map(|end| serde_json::from_str::<Page>(&format!("{text}{end}")).ok());
+                .filter_map(|end| serde_json::from_str(&format!("{text}{end}")).ok());
             closed.next().ok_or(error)
         });
         let page = page.map_err(|error| format!("it is not JSON from iostat ({error})"))?;
-        Ok(page.sysstat.hosts.0)
+        let hosts = page.pointer("/sysstat/hosts").and_then(Value::as_array);
+        let hosts = hosts.ok_or("it is not JSON from iostat (it has no list of hosts)")?;
+        let mut reading = Reading::default();
+        for host in hosts {
+            for (place, report) in listed(host, "statistics").enumerate() {
+                if reading.reports.len() >= REPORTS_MAX {
+                    return Ok(reading);
+                }
+                let time_s = report.get("timestamp").and_then(Value::as_str).and_then(time_of_day);
+                reading.reports.push(Report { time_s, ..Report::default() });
+                for disk in listed(report, "disk") {
+                    let name = disk.get("disk_device").and_then(Value::as_str);
+                    if let (Some(name), Some(moved)) = (name, moved_by(disk)) {
+                        reading.add(name, moved, place == 0);
+                    }
+                }
+            }
+        }
+        Ok(reading)
     }
+
+    /// The highest rates of one report.
+    #[must_use]
+    pub fn peak_bytes_per_s(&self) -> BytesPerS {
+        [0, 1].map(|of| self.reports.iter().map(|r| r.bytes_per_s[of]).fold(0.0, f64::max))
+    }
+
+    /// Adds the reports up over their times; none where they have no times. The first report has no
+    /// beginning: it is taken to be as long as the second, also where it is what iostat prints
+    /// first, the mean since boot.
+    #[must_use]
+    pub fn counted(&self) -> Option<Counted> {
+        let reports = &self.reports;
+        let times: Vec<i64> = reports.iter().map(|report| report.time_s).collect::<Option<_>>()?;
+        let steps: Vec<f64> =
+            times.windows(2).map(|two| (two[1] - two[0]).rem_euclid(DAY_S) as f64).collect();
+        let first = *steps.first()?;
+        let steps = std::iter::once(first).chain(steps);
+        let moved: Vec<(f64, [f64; 2])> = steps
+            .zip(reports)
+            .map(|(step, report)| (step, report.bytes_per_s.map(|rate| rate * step)))
+            .collect();
+        let total = |of: usize| moved.iter().map(|(_, bytes)| bytes[of]).sum();
+        let busiest = reports.iter().map(|r| r.bytes_per_s.iter().sum::<f64>()).fold(0.0, f64::max);
+        let is_active =
+            |report: &&Report| report.bytes_per_s.iter().sum::<f64>() > busiest * ACTIVE_SHARE;
+        let begin = reports.iter().position(|report| is_active(&report))?;
+        let end = reports.iter().rposition(|report| is_active(&report))?;
+        let active_s: f64 = moved[begin..=end].iter().map(|(step, _)| step).sum();
+        let bytes: [f64; 2] = [total(0), total(1)];
+        let is_known = active_s > 0.0 && bytes.iter().all(|bytes| bytes.is_finite());
+        is_known.then_some(Counted { bytes, active_s })
+    }
+
+    /// Means of the device that moved most; none without a device. The first of several reports is
+    /// that since the machine's start, and is left out.
+    #[must_use]
+    pub fn rates(&self) -> Option<IostatRates> {
+        let is_one_report = self.reports.len() < 2;
+        let moved = self.devices.values().map(|device| match is_one_report {
+            true => device.sum,
+            false => [device.sum[0] - device.first[0], device.sum[1] - device.first[1]],
+        });
+        let [read, written] = moved.max_by(|a, b| (a[0] + a[1]).total_cmp(&(b[0] + b[1])))?;
+        let reports = self.reports.len() - usize::from(!is_one_report);
+        let mean = |sum: f64| sum / reports as f64 / 1e6;
+        Some(IostatRates { read_mb_per_s: mean(read), total_mb_per_s: mean(read + written) })
+    }
+}
+
+/// Elements of an object's list; none where it has no such list.
+fn listed<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    object.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Bytes a second of a device in JSON, whichever unit it has them in.
+fn moved_by(disk: &Value) -> Option<BytesPerS> {
+    let rate = |key: &str| disk.get(key)?.as_f64().filter(|rate| RATES.contains(rate));
+    COLUMNS.iter().find_map(|(read, write, unit_bytes)| {
+        Some([rate(read)? * unit_bytes, rate(write)? * unit_bytes])
+    })
 }
 
 fn plus(sum: &mut BytesPerS, moved: BytesPerS) {
@@ -209,118 +308,50 @@ fn time_of_day(line: &str) -> Option<i64> {
     is_time.then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// A list that is added up while it is read, and never kept.
-trait Fold: Default {
-    type Item: for<'de> Deserialize<'de>;
-
-    fn add_item(&mut self, item: Self::Item);
+/// Whether a file's name says that it holds iostat's output, not a result.
+#[must_use]
+pub fn is_named_so(name: &str) -> bool {
+    name.to_ascii_lowercase().contains(WORD)
 }
 
-struct Folded<T>(T);
-
-impl<T: Fold> Default for Folded<T> {
-    fn default() -> Folded<T> {
-        Folded(T::default())
-    }
-}
-
-impl<'de, T: Fold> Deserialize<'de> for Folded<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Folded<T>, D::Error> {
-        struct List<T>(PhantomData<T>);
-        impl<'de, T: Fold> Visitor<'de> for List<T> {
-            type Value = Folded<T>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Folded<T>, A::Error> {
-                let mut sum = T::default();
-                while let Some(item) = list.next_element()? {
-                    sum.add_item(item);
-                }
-                Ok(Folded(sum))
-            }
+/// The one of the files that lies beside the result by its name: `NAME_iostat.log`, `NAME.iostat`,
+/// `iostat_NAME.txt`, or `iostat_DEVICE_BASE.txt` beside `…_BASE.json`, where BASE holds the
+/// configuration, as the reference's discovery has it.
+#[must_use]
+pub fn beside<'a>(result: &Path, files: &'a [PathBuf]) -> Option<&'a PathBuf> {
+    let of = result.file_stem()?.to_str()?;
+    let is_beside = |file: &&PathBuf| {
+        let Some(name) = file.file_name().and_then(|name| name.to_str()) else { return false };
+        let stem = [".json", ".txt", ".log", ".out"]
+            .iter()
+            .find_map(|ending| name.strip_suffix(ending))
+            .unwrap_or(name);
+        if let Some(before) = stem.strip_suffix(WORD) {
+            return before.trim_end_matches(['_', '-', '.']) == of;
         }
-        from.deserialize_seq(List(PhantomData))
-    }
+        let Some(rest) = stem.strip_prefix(WORD) else { return false };
+        let rest = rest.trim_start_matches(['_', '-', '.']);
+        let base = rest.split_once('_').map(|(_, base)| base);
+        let ends = |base: &str| {
+            let before = of.strip_suffix(base);
+            base.contains("_cpu") && before.is_some_and(|b| b.is_empty() || b.ends_with('_'))
+        };
+        rest == of || base == Some(of) || ends(rest) || base.is_some_and(ends)
+    };
+    files.iter().find(is_beside)
 }
 
-#[derive(Deserialize)]
-struct Page {
-    sysstat: Sysstat,
-}
-
-#[derive(Deserialize)]
-struct Sysstat {
-    hosts: Folded<Reading>,
-}
-
-#[derive(Deserialize)]
-struct Host {
-    #[serde(default)]
-    statistics: Folded<Intervals>,
-}
-
-#[derive(Deserialize)]
-struct Statistics {
-    #[serde(default)]
-    timestamp: Option<String>,
-    #[serde(default)]
-    disk: Folded<Disks>,
-}
-
-/// The devices of a report.
-#[derive(Default)]
-struct Disks(Vec<(String, BytesPerS)>);
-
-impl Fold for Disks {
-    type Item = BTreeMap<String, Value>;
-
-    fn add_item(&mut self, disk: BTreeMap<String, Value>) {
-        let rate = |key: &str| disk.get(key)?.as_f64().filter(|rate| RATES.contains(rate));
-        let both = COLUMNS.iter().find_map(|(read, write, unit_bytes)| {
-            Some([rate(read)? * unit_bytes, rate(write)? * unit_bytes])
-        });
-        if let (Some(both), Some(Value::String(name))) = (both, disk.get("disk_device")) {
-            self.0.push((name.clone(), both));
-        }
-    }
-}
-
-/// The reports of a host.
-#[derive(Default)]
-struct Intervals(Reading);
-
-impl Fold for Intervals {
-    type Item = Statistics;
-
-    fn add_item(&mut self, statistics: Statistics) {
-        if self.0.reports.len() >= REPORTS_MAX {
-            return;
-        }
-        let time_s = statistics.timestamp.as_deref().and_then(time_of_day);
-        self.0.push(Report { time_s, ..Report::default() });
-        for (name, moved) in statistics.disk.0.0 {
-            self.0.add(&name, moved);
-        }
-    }
-}
-
-impl Fold for Reading {
-    type Item = Host;
-
-    fn add_item(&mut self, host: Host) {
-        let Intervals(found) = host.statistics.0;
-        found.reports.into_iter().for_each(|report| self.push(report));
-        for (name, device) in found.devices {
-            if self.devices.len() < DEVICES_MAX || self.devices.contains_key(&name) {
-                let sum = self.devices.entry(name).or_default();
-                plus(&mut sum.sum, device.sum);
-                plus(&mut sum.first, device.first);
-            }
-        }
-    }
+/// Reads the rates of a drive from a file of iostat's.
+///
+/// # Errors
+/// It can't be read, or holds no report with the bytes that a device read and wrote.
+pub fn read_rates(path: &Path) -> Result<IostatRates, FileProblem> {
+    let reading = Reading::of_file(path).map_err(|what| FileProblem::new(path, what))?;
+    reading.rates().ok_or_else(|| {
+        let what = "it holds no report of `iostat -x` with the bytes that a device read and wrote \
+                    (rkB/s and wkB/s, or rMB/s and wMB/s); give its output, or take the file away";
+        FileProblem::new(path, what)
+    })
 }
 
 #[cfg(test)]
@@ -389,5 +420,65 @@ mod tests {
             assert_eq!(reading.devices["nvme0n1"].first, [2.0 * MB, MB]);
         }
         assert!(Reading::of_json("{\"sysstat\": 3}").unwrap_err().contains("not JSON from iostat"));
+    }
+
+    fn report(time_s: Option<i64>, rate: f64) -> Report {
+        Report { time_s, bytes_per_s: [rate * MB, rate / 2.0 * MB] }
+    }
+
+    #[test]
+    fn timed_reports_add_up_over_the_time_in_which_something_moved() {
+        // Over midnight.
+        let times = [86_398, 86_399, 0, 1, 2];
+        let rates = [0.0, 100.0, 300.0, 200.0, 0.5];
+        let reports: Vec<Report> =
+            times.iter().zip(rates).map(|(time, rate)| report(Some(*time), rate)).collect();
+        let counted = Reading { reports, ..Reading::default() }.counted().unwrap();
+        assert_eq!(counted.bytes, [600.5 * MB, 300.25 * MB]);
+        assert_eq!(counted.active_s, 3.0);
+    }
+
+    #[test]
+    fn reports_without_a_time_do_not_add_up() {
+        for reports in
+            [vec![report(None, 1.0), report(None, 2.0)], vec![report(Some(1), 1.0)], vec![]]
+        {
+            assert_eq!(Reading { reports, ..Reading::default() }.counted(), None);
+        }
+    }
+
+    #[test]
+    fn the_rates_are_the_means_of_the_busiest_device_without_the_first_report() {
+        let device = |first: f64, sum: f64| DeviceSum { first: [first, 1e6], sum: [sum, 4e6] };
+        let mut reading = Reading::default();
+        assert_eq!(reading.rates(), None);
+        // The first report has the means since the machine's start: here those of another drive.
+        reading.devices.insert("old".to_owned(), device(900e6, 910e6));
+        reading.devices.insert("busy".to_owned(), device(5e6, 605e6));
+        reading.reports = vec![Report::default(); 4];
+        let found = reading.rates().unwrap();
+        assert!((found.read_mb_per_s - 200.0).abs() < 1e-9, "{found:?}");
+        assert!((found.total_mb_per_s - 201.0).abs() < 1e-9, "{found:?}");
+        reading.reports.truncate(1);
+        assert!((reading.rates().unwrap().read_mb_per_s - 910.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn files_belong_to_results_by_their_names() {
+        let base = "llama2-7b_cpu0GB_qd0_gennone_users5";
+        let of = |result: &str, file: &str| {
+            let files = [PathBuf::from("d/other_iostat.log"), PathBuf::from(file)];
+            beside(Path::new(result), &files) == Some(&files[1])
+        };
+        assert!(of("d/a.json", "d/a_iostat.log"));
+        assert!(of("d/a.json", "d/a.iostat"));
+        assert!(of("d/a.json", "d/a.iostat.json"));
+        assert!(of("d/a_trial1.json", "d/iostat_a_trial1.txt"));
+        let result = format!("d/mlperf_v3_storage_{base}.json");
+        assert!(of(&result, &format!("d/iostat_nvme4n1_{base}.txt")));
+        assert!(!of("d/xa_trial1.json", "d/iostat_a_trial1.txt"));
+        assert!(!of(&result, &format!("d/iostat_nvme4n1_{base}0.txt")));
+        assert!(!of("d/a.json", "d/a.log"));
+        assert!(is_named_so("a_iostat.json") && !is_named_so("a_stat.json"));
     }
 }

@@ -315,7 +315,7 @@ fn roofline(path: &Path) -> Result<String, String> {
 }
 
 fn iostat(path: &Path) -> Result<String, String> {
-    let rates = ringfall_report::analysis::iostat::read(path).map_err(|error| said(&error))?;
+    let rates = ringfall_foreign::iostat::read_rates(path).map_err(|error| said(&error))?;
     assert!(0.0 <= rates.read_mb_per_s && rates.read_mb_per_s <= rates.total_mb_per_s);
     assert!(rates.total_mb_per_s.is_finite());
     Ok(format!("{rates:?}"))

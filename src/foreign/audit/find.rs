@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use super::command::read_metadata;
 use super::finding::sort;
 use super::findings;
-use super::iostat::{Iostat, read_iostat};
-use super::leaf::{Group, Leaf, Trial, division_by_path};
+use super::leaf::{Group, Iostat, Leaf, Trial, division_by_path};
 use super::log::Log;
 use super::rank::{NotRead, Rank, read_rank};
 use super::report::{AUDIT_VERSION, Audit, LeafReport, PassedOver, Read, Skipped};
@@ -291,7 +290,7 @@ impl Finder {
     fn iostat(&mut self, files: &[PathBuf]) -> Vec<Iostat> {
         let mut all = Vec::new();
         for file in files {
-            match read_iostat(file, self.shown(file)) {
+            match Iostat::read(file, self.shown(file)) {
                 Ok(iostat) => {
                     self.read.iostat += 1;
                     all.push(iostat);

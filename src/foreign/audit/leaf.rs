@@ -6,9 +6,39 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use super::command::{Metadata, Recorded};
-use super::iostat::Iostat;
 use super::rank::Rank;
 use super::summary::{Published, PublishedOption};
+use crate::iostat::{BytesPerS, Counted, Reading};
+
+/// Counters of the kernel in a file of iostat's. All devices that it lists are added up, the
+/// reading most generous to the result.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Iostat {
+    /// The file, as it is shown.
+    pub(super) file: PathBuf,
+    /// The names of its devices.
+    pub(super) devices: String,
+    /// The highest rates of one report.
+    pub(super) peak_bytes_per_s: BytesPerS,
+    /// Sum of the reports, if they have a time.
+    pub(super) counted: Option<Counted>,
+}
+
+impl Iostat {
+    /// Reads the file at `path`, which is shown as `file`.
+    ///
+    /// # Errors
+    /// A sentence: it can't be read, or holds no report.
+    pub(super) fn read(path: &Path, file: PathBuf) -> Result<Iostat, String> {
+        let reading = Reading::of_file(path)?;
+        if reading.reports.is_empty() {
+            return Err("no report of iostat is in it (a line that begins with Device)".to_owned());
+        }
+        let (peak_bytes_per_s, counted) = (reading.peak_bytes_per_s(), reading.counted());
+        let devices = reading.devices.into_keys().collect::<Vec<_>>().join(", ");
+        Ok(Iostat { file, devices, peak_bytes_per_s, counted })
+    }
+}
 
 /// Files of one trial.
 #[derive(Debug, Default)]

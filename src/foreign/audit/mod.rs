@@ -13,15 +13,14 @@
 //! document has: a run's metadata, a harness's summary.
 //!
 //! The way of a figure: `walk` lists files within bounds, `json` reads each, `rank`, `summary`,
-//! `command`, `log` and `iostat` make facts of them, `leaf` puts those of one run together, `span`
-//! bounds the time, `rates` adds up as the harness does, `report` makes the rows, and `findings`
-//! holds them against each other.
+//! `command` and `log` make facts of them, `leaf` puts those of one run together, `span` bounds the
+//! time, `rates` adds up as the harness does, `report` makes the rows, and `findings` holds them
+//! against each other.
 
 mod command;
 mod find;
 mod finding;
 mod findings;
-mod iostat;
 mod json;
 mod leaf;
 mod log;

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::report::Skipped;
+use crate::iostat::is_named_so;
 
 /// Directories one in another: the published layout has twelve.
 const DEPTH_MAX: usize = 32;
@@ -58,7 +59,7 @@ pub(super) fn name_of(path: &Path) -> Name {
         || (name.starts_with("kvcache_run_summary") && name.ends_with(".json"));
     if is_summary {
         Name::Summary
-    } else if name.contains("iostat") {
+    } else if is_named_so(&name) {
         Name::Iostat
     } else if name.ends_with("_metadata.json") {
         Name::Metadata

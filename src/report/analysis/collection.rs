@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_foreign::iostat;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document;
 use ringfall_model::document::{FileProblem, Kind, ResultFile, json_files};
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS, Metric};
 use serde::Serialize;
 
-use super::iostat;
 use super::spreadsheet::{self, Row};
 
 /// Column of a spreadsheet that says which run a row is.
@@ -165,7 +165,7 @@ impl Collection {
         self.unnamed += usize::from(configuration.is_none());
         self.simulated += usize::from(result.document.ringfall.simulation.is_some());
         if let Some(log) = log {
-            let rates = iostat::read(log)?;
+            let rates = iostat::read_rates(log)?;
             self.with_iostat += 1;
             for (key, rate) in
                 [(DEVICE_READ, rates.read_mb_per_s), (DEVICE_TOTAL, rates.total_mb_per_s)]

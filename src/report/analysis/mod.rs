@@ -5,6 +5,5 @@ pub mod best;
 pub mod collection;
 pub mod compare;
 pub mod differences;
-pub mod iostat;
 pub mod pairs;
 mod spreadsheet;

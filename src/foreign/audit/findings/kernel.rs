@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::super::AuditSettings;
 use super::super::finding::{Finding, Input, Kind, Level};
-use super::super::iostat::Iostat;
-use super::super::leaf::{Group, Leaf};
+use super::super::leaf::{Group, Iostat, Leaf};
 use super::super::rank::{Rank, value};
 use super::super::rates::{Direction, Rate, of_group, of_trial};
 use super::{about, percent, shown};
@@ -150,8 +149,7 @@ impl Held<'_> {
             inputs.extend(figure.map(|figure| Input::of(&rank.file, figure, "GiB")));
         }
         for file in all {
-            let devices: Vec<&str> = file.devices.iter().map(String::as_str).collect();
-            inputs.push(Input::text(&file.file, "devices", devices.join(", ")));
+            inputs.push(Input::text(&file.file, "devices", &file.devices));
             let (number, unit) = match (key, file.counted) {
                 ("counted", Some(counted)) => (counted.bytes[direction.index()] / GIB, "GiB"),
                 _ => (file.peak_bytes_per_s[direction.index()] / GIB, "GiB/s"),
