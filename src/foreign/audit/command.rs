@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::json::{at, read, text};
 use super::preload::preloads;
-use super::walk::trial_of;
 use crate::mlperf::options::{FLAGS, is_alike, rule};
+use crate::mlperf::tree::trial_of;
 use crate::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
 /// Parameter of the wrapper that is the same for all options.
@@ -71,6 +71,13 @@ pub(super) struct Metadata {
     pub(super) preloads: Vec<String>,
     /// `closed`, `open` or `whatif`.
     pub(super) mode: Option<String>,
+}
+
+impl Metadata {
+    /// The command of a trial.
+    pub(super) fn command(&self, option: Option<u32>, trial: u32) -> Option<&Recorded> {
+        self.commands.iter().find(|one| Some(one.option) == option && one.trial == trial)
+    }
 }
 
 /// Reads the metadata at `path`, which is shown as `file`.

@@ -8,12 +8,16 @@ use super::finding::sort;
 use super::findings;
 use super::leaf::{Group, Iostat, Leaf, Trial, division_by_path};
 use super::log::Log;
-use super::rank::{NotRead, Rank, read_rank};
+use super::rank::read_rank;
 use super::report::{AUDIT_VERSION, Audit, LeafReport, PassedOver, Read, Skipped};
 use super::settings::AuditSettings;
-use super::span::{FromLog, START_DELAY_S};
+use super::span::FromLog;
 use super::summary::read_summary;
-use super::walk::{Name, Tree, name_of, rank_of, trial_of, walk};
+use super::walk::{Name, Tree, name_of, walk};
+use crate::mlperf::TRIAL_DELAY_S;
+use crate::mlperf::place::RESULT_PREFIX;
+use crate::mlperf::sequence::trial_directory;
+use crate::mlperf::tree::{rank_of, trial_of};
 
 /// Maximum number of skipped paths that are named.
 const SKIPPED_MAX: usize = 1000;
@@ -95,6 +99,16 @@ impl Finder {
         }
     }
 
+    /// The facts that `read` makes of a file, given also as it is shown; one that it can't read is
+    /// skipped.
+    fn made<T>(
+        &mut self,
+        path: &Path,
+        read: impl FnOnce(&Path, PathBuf) -> Result<T, String>,
+    ) -> Option<T> {
+        read(path, self.shown(path)).map_err(|why| self.skip(path, why)).ok()
+    }
+
     /// A path as it was given.
     fn shown(&self, path: &Path) -> PathBuf {
         let given = self.roots.iter().find_map(|(root, given)| {
@@ -157,22 +171,12 @@ impl Finder {
         let beside = self.beside(path);
         let is_layout = !files.trials.is_empty() || files.loose.is_empty();
         if let (Some(summary), true) = (&beside.summary, is_layout) {
-            match read_summary(summary, self.shown(summary)) {
-                Ok(published) => {
-                    self.read.summaries += u64::from(published.is_some());
-                    leaf.published = published;
-                }
-                Err(why) => self.skip(summary, why),
-            }
+            leaf.published = self.made(summary, read_summary).flatten();
+            self.read.summaries += u64::from(leaf.published.is_some());
         }
         if let (Some(metadata), true) = (&beside.metadata, is_layout) {
-            match read_metadata(metadata, self.shown(metadata)) {
-                Ok(metadata) => {
-                    self.read.metadata += 1;
-                    leaf.metadata = Some(metadata);
-                }
-                Err(why) => self.skip(metadata, why),
-            }
+            leaf.metadata = self.made(metadata, read_metadata);
+            self.read.metadata += u64::from(leaf.metadata.is_some());
         }
         if let (true, Some(published)) = (leaf.is_whole, &leaf.published) {
             files.trials.extend(published.trials());
@@ -194,8 +198,7 @@ impl Finder {
                 option: Some(option),
                 trials: BTreeMap::new(),
             });
-            let directory = path.join(format!("option_{option}")).join(format!("trial_{trial}"));
-            let iostat = self.beside(&directory).iostat;
+            let iostat = self.beside(&trial_directory(path, option, trial)).iostat;
             let iostat = self.iostat(&iostat);
             group.trials.insert(trial, Trial { iostat, ..Trial::default() });
         }
@@ -212,7 +215,7 @@ impl Finder {
     fn rank(&mut self, rank: u32, paths: &BTreeSet<PathBuf>, trial: &mut Trial) {
         let is_named = |path: &&PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("kvcache_results_")
+            name.starts_with(RESULT_PREFIX)
         };
         let mut named = paths.iter().filter(is_named);
         let Some(first) = named.next() else {
@@ -220,46 +223,33 @@ impl Finder {
             return;
         };
         trial.others.extend(named.map(|path| self.shown(path)));
-        match self.read_rank(first, rank) {
-            Ok(Some(read)) => {
+        let read = self.made(first, |path, file| {
+            let what = "it is JSON, but no result of the benchmark: it has no `summary`";
+            read_rank(path, file, rank)?.ok_or(what.to_owned())
+        });
+        match read {
+            Some(read) => {
+                self.read.rank_files += 1;
                 trial.ranks.insert(rank, read);
             }
-            Ok(None) => {
-                let what = "it is JSON, but no result of the benchmark: it has no `summary`";
-                self.skip(first, what);
-                trial.damaged.push(self.shown(first));
-            }
-            Err(why) => {
-                self.skip(first, why);
-                trial.damaged.push(self.shown(first));
-            }
-        }
-    }
-
-    fn read_rank(&mut self, path: &Path, rank: u32) -> Result<Option<Rank>, String> {
-        match read_rank(path, self.shown(path), rank) {
-            Ok(rank) => {
-                self.read.rank_files += 1;
-                Ok(Some(rank))
-            }
-            Err(NotRead::Foreign) => Ok(None),
-            Err(NotRead::Damaged(why)) => Err(why),
+            None => trial.damaged.push(self.shown(first)),
         }
     }
 
     /// Results in no layout: each is a group of its own, as nothing says which belong together.
     fn singles(&mut self, files: &BTreeSet<PathBuf>, leaf: &mut Leaf) {
         for file in files {
-            match self.read_rank(file, 0) {
-                Ok(Some(rank)) => {
+            match self.made(file, |path, file| read_rank(path, file, 0)) {
+                Some(Some(rank)) => {
+                    self.read.rank_files += 1;
                     let name = file.file_name().unwrap_or_default().to_string_lossy();
                     let ranks = [(0, rank)].into();
                     let trial = Trial { ranks, ..Trial::default() };
                     let trials = [(0, trial)].into();
                     leaf.groups.push(Group { label: name.into_owned(), option: None, trials });
                 }
-                Ok(None) => self.read.other_json += 1,
-                Err(why) => self.skip(file, why),
+                Some(None) => self.read.other_json += 1,
+                None => {}
             }
         }
     }
@@ -288,16 +278,9 @@ impl Finder {
     }
 
     fn iostat(&mut self, files: &[PathBuf]) -> Vec<Iostat> {
-        let mut all = Vec::new();
-        for file in files {
-            match Iostat::read(file, self.shown(file)) {
-                Ok(iostat) => {
-                    self.read.iostat += 1;
-                    all.push(iostat);
-                }
-                Err(why) => self.skip(file, why),
-            }
-        }
+        let all = files.iter().filter_map(|file| self.made(file, Iostat::read));
+        let all: Vec<Iostat> = all.collect();
+        self.read.iostat += all.len() as u64;
         all
     }
 
@@ -307,24 +290,19 @@ impl Finder {
         for group in &leaf.groups {
             let Some(option) = group.option else { continue };
             for trial in group.trials.keys() {
-                let trial = path.join(format!("option_{option}")).join(format!("trial_{trial}"));
-                all.extend(self.beside(&trial).logs);
+                all.extend(self.beside(&trial_directory(path, option, *trial)).logs);
             }
         }
-        let delays = delays(leaf);
+        let Leaf { groups, metadata, .. } = leaf;
         for file in all {
-            let log = match Log::read(&file) {
-                Ok(log) => Log { file: self.shown(&file), ..log },
-                Err(error) => {
-                    self.skip(&file, error.to_string());
-                    continue;
-                }
-            };
+            let Some(log) = self.made(&file, Log::read) else { continue };
             self.read.logs += 1;
-            for group in &mut leaf.groups {
-                let option = group.option;
+            for group in &mut *groups {
                 for (trial, files) in &mut group.trials {
-                    let delay_s = delays.get(&(option, *trial)).copied().unwrap_or(START_DELAY_S);
+                    let command =
+                        metadata.as_ref().and_then(|all| all.command(group.option, *trial));
+                    let delay_s = command.and_then(|command| command.start_delay_s);
+                    let delay_s = delay_s.unwrap_or(TRIAL_DELAY_S as f64);
                     for rank in files.ranks.values_mut() {
                         let found = FromLog::of(&log, &rank.file, delay_s);
                         rank.from_log = rank.from_log.take().or(found);
@@ -333,18 +311,4 @@ impl Finder {
             }
         }
     }
-}
-
-/// The wrapper's delays that were recorded, s, by option and trial.
-fn delays(leaf: &Leaf) -> BTreeMap<(Option<u32>, u32), f64> {
-    let trials = leaf
-        .groups
-        .iter()
-        .flat_map(|group| group.trials.keys().map(move |trial| (group.option, *trial)));
-    trials
-        .filter_map(|(option, trial)| {
-            let delay_s = leaf.command(option, trial)?.start_delay_s?;
-            Some(((option, trial), delay_s))
-        })
-        .collect()
 }

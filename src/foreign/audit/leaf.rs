@@ -101,12 +101,6 @@ impl Leaf {
         Some((published.file.as_path(), published.options.get(&group.option?)?))
     }
 
-    /// Recorded command of a trial.
-    pub(super) fn command(&self, option: Option<u32>, trial: u32) -> Option<&Recorded> {
-        let commands = &self.metadata.as_ref()?.commands;
-        commands.iter().find(|command| Some(command.option) == option && command.trial == trial)
-    }
-
     /// Recorded command of any trial of an option.
     pub(super) fn any_command(&self, option: Option<u32>) -> Option<&Recorded> {
         let commands = &self.metadata.as_ref()?.commands;

@@ -36,13 +36,14 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Reads a log.
+    /// Reads the log at `path`, which is shown as `file`.
     ///
     /// # Errors
-    /// Returns the error of the file system.
-    pub(super) fn read(path: &Path) -> std::io::Result<Log> {
-        let log = Log::parse(BufReader::new(open_plain(path)?.take(LOG_BYTES_MAX)))?;
-        Ok(Log { file: path.to_owned(), ..log })
+    /// The file system's, as a sentence.
+    pub(super) fn read(path: &Path, file: PathBuf) -> Result<Log, String> {
+        let source = open_plain(path).map(|source| BufReader::new(source.take(LOG_BYTES_MAX)));
+        let log = source.and_then(Log::parse).map_err(|error| error.to_string())?;
+        Ok(Log { file, ..log })
     }
 
     fn parse(mut source: impl BufRead) -> std::io::Result<Log> {
@@ -150,7 +151,7 @@ mod tests {
     fn a_pointer_of_git_lfs_is_named() {
         let path = std::env::temp_dir().join(format!("ringfall-audit-{}.log", std::process::id()));
         std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid x\n").unwrap();
-        let why = Log::read(&path).err().map(|error| error.to_string());
+        let why = Log::read(&path, path.clone()).err();
         std::fs::remove_file(&path).unwrap();
         assert!(why.as_ref().is_some_and(|why| why.contains("a Git LFS pointer")), "{why:?}");
     }

@@ -115,26 +115,17 @@ impl Rank {
     }
 }
 
-/// Why a JSON file is not read as a rank's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NotRead {
-    /// It is JSON of another kind.
-    Foreign,
-    /// It should be one; what is wrong.
-    Damaged(String),
-}
-
-/// Reads the rank file at `path`, which is shown as `file`.
+/// Reads the rank file at `path`, which is shown as `file`; none if it is JSON of another kind.
 ///
 /// # Errors
-/// It is no result, or a damaged one.
-pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, NotRead> {
-    let value = read(path).map_err(NotRead::Damaged)?;
-    let damaged = |what: &str| Err(NotRead::Damaged(what.to_owned()));
+/// A sentence: what is wrong with the file.
+pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Option<Rank>, String> {
+    let value = read(path)?;
+    let damaged = |what: &str| Err(what.to_owned());
     if !at(&value, "summary").is_some_and(Value::is_object) {
         return match at(&value, RAW).is_some_and(is_container) {
             true => damaged("it has no `summary`: no request was completed, or the run was ended"),
-            false => Err(NotRead::Foreign),
+            false => Ok(None),
         };
     }
     if !at(&value, "summary.cache_stats").is_some_and(Value::is_object) {
@@ -152,7 +143,7 @@ pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Rank, 
     {
         rank.contradictions = contradictions(&whole.document);
     }
-    Ok(rank)
+    Ok(Some(rank))
 }
 
 /// Takes figures out of a file, and notes those that can't be.

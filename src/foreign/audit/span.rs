@@ -4,9 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::log::{Log, time_of_name};
 
-/// Seconds that the harness's wrapper waits before it starts a rank (`mlperf_wrapper.py`,
-/// `TEST_DELAY`), unless the recorded command says otherwise.
-pub(super) const START_DELAY_S: f64 = 90.0;
 /// A log's times are whole seconds: a difference of n is less than n + 1.
 const LOG_STEP_S: f64 = 1.0;
 

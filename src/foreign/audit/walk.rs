@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::report::Skipped;
 use crate::iostat::is_named_so;
+use crate::mlperf::tree::trial_of;
 
 /// Directories one in another: the published layout has twelve.
 const DEPTH_MAX: usize = 32;
@@ -198,27 +199,6 @@ fn is_kv_cache(path: &Path) -> bool {
         || trials()
 }
 
-/// The run, option and trial that a directory `…/option_1/trial_0` is of.
-pub(super) fn trial_of(path: &Path) -> Option<(PathBuf, u32, u32)> {
-    let trial = numbered(path, "trial_")?;
-    let above = path.parent()?;
-    let option = numbered(above, "option_")?;
-    Some((above.parent()?.to_owned(), option, trial))
-}
-
-/// The run, option, trial and rank that a file `…/option_1/trial_0/rank_0/x.json` is of.
-pub(super) fn rank_of(path: &Path) -> Option<(PathBuf, u32, u32, u32)> {
-    let directory = path.parent()?;
-    let rank = numbered(directory, "rank_")?;
-    let (leaf, option, trial) = trial_of(directory.parent()?)?;
-    Some((leaf, option, trial, rank))
-}
-
-fn numbered(path: &Path, prefix: &str) -> Option<u32> {
-    let name = path.file_name()?.to_str()?;
-    name.strip_prefix(prefix)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,13 +234,5 @@ mod tests {
         walk(&root, &mut tree);
         assert_eq!(tree.json, [root.join("option_1/trial_0/rank_0/kvcache_results_x.json")]);
         std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn places_in_the_layout_are_numbers() {
-        let path = Path::new("/r/20260712/option_2/trial_1/rank_13/kvcache_results_x.json");
-        assert_eq!(rank_of(path), Some((PathBuf::from("/r/20260712"), 2, 1, 13)));
-        let odd = Path::new("/r/option_2/trial_x/rank_1/a.json");
-        assert_eq!(rank_of(odd), None);
     }
 }

@@ -15,7 +15,7 @@ use super::sequence::trial_directory;
 use super::summary::{
     About, Merged, OptionDetails, OptionSummary, SCHEMA_VERSION, Summary, TrialRow,
 };
-use super::tree::{merged_of, run_name};
+use super::tree::{merged_of, numbered, run_name};
 
 /// Options, trials and ranks of a run that are added up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ impl Shape {
     pub fn found(run: &Path) -> Shape {
         let mut shape = Shape { options: Vec::new(), trials: 0, ranks: 0 };
         for option in RULES.iter().map(|rule| rule.number) {
-            let trials = numbered(&run.join(format!("option_{option}")), "trial_");
+            let trials = all_numbered(&run.join(format!("option_{option}")), "trial_");
             for trial in &trials {
-                let ranks = numbered(&trial_directory(run, option, *trial), "rank_");
+                let ranks = all_numbered(&trial_directory(run, option, *trial), "rank_");
                 shape.ranks = shape.ranks.max(ranks.last().map_or(0, |last| last + 1));
             }
             if let Some(last) = trials.last() {
@@ -50,11 +50,10 @@ impl Shape {
 
 /// The numbers N of the directories `PREFIXN`, sorted; none where they can't be listed. A number
 /// that no run reaches is none of its.
-fn numbered(directory: &Path, prefix: &str) -> Vec<u32> {
-    let number = |name: &str| name.strip_prefix(prefix)?.parse().ok().filter(|n| *n < 1_000_000);
+fn all_numbered(directory: &Path, prefix: &str) -> Vec<u32> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut numbers: Vec<u32> =
-        entries.filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect();
+    let numbers = entries.filter_map(|entry| numbered(&entry.path(), prefix));
+    let mut numbers: Vec<u32> = numbers.filter(|number| *number < 1_000_000).collect();
     numbers.sort_unstable();
     numbers
 }
@@ -173,10 +172,13 @@ fn row_of(trial: u32, files: &[ResultFile]) -> TrialRow {
     let sum = |pick: fn(&Document) -> Option<f64>| -> f64 {
         files.iter().filter_map(|file| pick(&file.document)).sum()
     };
-    let largest = |pick: fn(&Document) -> Option<f64>| -> f64 {
-        files.iter().filter_map(|file| pick(&file.document)).fold(0.0, f64::max)
+    let p95_ms = files
+        .iter()
+        .filter_map(|file| file.document.summary.storage_io_latency_ms.as_ref()?.p95.known());
+    let latency = |key: &str| {
+        let of = |file: &ResultFile| file.document.summary.cache_stats.latencies_ms.get(key);
+        files.iter().filter_map(of).fold(0.0, f64::max)
     };
-    let latency = |document: &Document, key| document.summary.cache_stats.latencies_ms.get(key);
     TrialRow {
         trial,
         ranks: u32::try_from(files.len()).unwrap_or(u32::MAX),
@@ -184,19 +186,10 @@ fn row_of(trial: u32, files: &[ResultFile]) -> TrialRow {
         write_gib_per_s: sum(|d| d.summary.cache_stats.tier_storage_write_bandwidth_gbps.known()),
         tokens_per_s: sum(|d| d.summary.avg_throughput_tokens_per_sec.known()),
         storage_tokens_per_s: sum(|d| d.summary.storage_throughput_tokens_per_sec.known()),
-        p95_ms: largest(|d| d.summary.storage_io_latency_ms.as_ref()?.p95.known()),
-        device_read_p95_ms: files
-            .iter()
-            .filter_map(|file| latency(&file.document, "storage_read_device_p95_ms"))
-            .fold(0.0, f64::max),
-        device_write_p95_ms: files
-            .iter()
-            .filter_map(|file| latency(&file.document, "storage_write_device_p95_ms"))
-            .fold(0.0, f64::max),
-        storage_read_p95_ms: files
-            .iter()
-            .filter_map(|file| latency(&file.document, "storage_read_p95_ms"))
-            .fold(0.0, f64::max),
+        p95_ms: p95_ms.fold(0.0, f64::max),
+        device_read_p95_ms: latency("storage_read_device_p95_ms"),
+        device_write_p95_ms: latency("storage_write_device_p95_ms"),
+        storage_read_p95_ms: latency("storage_read_p95_ms"),
     }
 }
 

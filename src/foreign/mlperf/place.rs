@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::stamp;
 
 /// Beginning of the name of a rank's result; the harness looks for it.
-const RESULT_PREFIX: &str = "kvcache_results_";
+pub(crate) const RESULT_PREFIX: &str = "kvcache_results_";
 
 /// Seed, result file and data directory that belong to one rank alone.
 #[derive(Clone, Debug, PartialEq, Eq)]

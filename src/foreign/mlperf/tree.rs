@@ -134,6 +134,28 @@ pub fn metadata_of(run: &Path) -> PathBuf {
     run.join(format!("kv_cache_{}_metadata.json", run_name(run)))
 }
 
+/// The run, option and trial that a directory `…/option_1/trial_0` is of.
+pub(crate) fn trial_of(path: &Path) -> Option<(PathBuf, u32, u32)> {
+    let trial = numbered(path, "trial_")?;
+    let above = path.parent()?;
+    let option = numbered(above, "option_")?;
+    Some((above.parent()?.to_owned(), option, trial))
+}
+
+/// The run, option, trial and rank that a file `…/option_1/trial_0/rank_0/x.json` is of.
+pub(crate) fn rank_of(path: &Path) -> Option<(PathBuf, u32, u32, u32)> {
+    let directory = path.parent()?;
+    let rank = numbered(directory, "rank_")?;
+    let (leaf, option, trial) = trial_of(directory.parent()?)?;
+    Some((leaf, option, trial, rank))
+}
+
+/// The number N of a path that ends in `PREFIXN`.
+pub(crate) fn numbered(path: &Path, prefix: &str) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_prefix(prefix)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +199,13 @@ mod tests {
         std::fs::write(made[2].join(SUMMARY), "{}").unwrap();
         assert_eq!(unfinished_run(&runs).unwrap().as_ref(), Some(&made[1]));
         std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn places_in_the_layout_are_numbers() {
+        let path = Path::new("/r/20260712/option_2/trial_1/rank_13/kvcache_results_x.json");
+        assert_eq!(rank_of(path), Some((PathBuf::from("/r/20260712"), 2, 1, 13)));
+        let odd = Path::new("/r/option_2/trial_x/rank_1/a.json");
+        assert_eq!(rank_of(odd), None);
     }
 }
