@@ -27,7 +27,7 @@ pub struct Run {
 }
 
 /// The runs of one system.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Collection {
     /// The directory or spreadsheet that the runs were read from.
     pub path: PathBuf,
@@ -84,15 +84,7 @@ impl Collection {
                 return Err(FileProblem::new(path, what));
             }
         };
-        Ok(Collection {
-            path: path.to_owned(),
-            runs,
-            left_out: Vec::new(),
-            by_invocation: 0,
-            unnamed: 0,
-            with_iostat: 0,
-            simulated: 0,
-        })
+        Ok(Collection { path: path.to_owned(), runs, ..Collection::default() })
     }
 }
 
@@ -101,15 +93,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
 }
 
 fn directory(path: &Path) -> Result<Collection, FileProblem> {
-    let mut whole = Collection {
-        path: path.to_owned(),
-        runs: Vec::new(),
-        left_out: Vec::new(),
-        by_invocation: 0,
-        unnamed: 0,
-        with_iostat: 0,
-        simulated: 0,
-    };
+    let mut whole = Collection { path: path.to_owned(), ..Collection::default() };
     let logs = iostat_files(path)?;
     for file in json_files(path, iostat::is_named_so)? {
         let result = ResultFile::read(&file)?;

@@ -21,15 +21,7 @@ fn collection(rows: &[(u64, &[f64])]) -> Collection {
         values: METRICS.iter().map(|m| (m.key == "end_to_end_p95_ms").then_some(value)).collect(),
     };
     let runs = rows.iter().flat_map(|(users, trials)| trials.iter().map(|&v| run(*users, v)));
-    Collection {
-        path: "x".into(),
-        runs: runs.collect(),
-        left_out: Vec::new(),
-        by_invocation: 0,
-        unnamed: 0,
-        with_iostat: 0,
-        simulated: 0,
-    }
+    Collection { path: "x".into(), runs: runs.collect(), ..Collection::default() }
 }
 
 fn rounded(value: Option<f64>, digits: i32) -> f64 {

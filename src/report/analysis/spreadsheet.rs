@@ -12,11 +12,9 @@ use ringfall_model::document::FileProblem;
 /// Cells of one row, by column.
 pub(super) type Row = BTreeMap<u32, String>;
 
-/// Bytes that a spreadsheet may unpack to: hundreds of times the reference's published ones.
-const UNPACKED_BYTES_MAX: u64 = 64 << 20;
-/// The same for a part that holds neither cells nor their texts (styles, names, relations): what
-/// its reader makes of a byte may be fifty.
-const SMALL_PART_BYTES_MAX: u64 = 4 << 20;
+/// Bytes that all parts of a spreadsheet may unpack to: 80 times the reference's larger one. What a
+/// reader makes of a byte of styles may be fifty.
+const UNPACKED_BYTES_MAX: u64 = 32 << 20;
 /// Rows and cells that are kept, and bytes of their texts: a shared text is copied to every cell.
 const ROWS_MAX: usize = 200_000;
 const CELLS_MAX: usize = 2_000_000;
@@ -41,63 +39,49 @@ pub(super) fn rows(
         .map_err(|what| unreadable(&what))
 }
 
-/// Unpacks every part of the spreadsheet once, which checks it: the reader below trusts what it
-/// reads, and finds a wrong checksum only after having read all of it.
+/// Unpacks each part once, within a bound. The reader below has none; it finds a wrong checksum only
+/// after having read all of a part; and it makes room for as many shared texts as are declared
+/// before it reads the first, which ends the program where there is no such room.
 fn check_parts(bytes: &[u8]) -> Result<(), String> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;
     let mut left = UNPACKED_BYTES_MAX;
     for at in 0..archive.len() {
         let part = archive.by_index(at).map_err(|error| error.to_string())?;
         let name = part.name().map_err(|error| error.to_string())?.into_owned();
-        let kind = name.replace('\\', "/").to_ascii_lowercase();
-        let is_texts = kind.ends_with("sharedstrings.xml");
-        let is_small = !is_texts && (kind.ends_with("styles.xml") || !kind.contains("worksheets/"));
-        let most = if is_small { SMALL_PART_BYTES_MAX.min(left) } else { left };
+        let mut content = Vec::new();
         // One byte more tells what fits from what does not; what the entry says of its size may
         // lie.
-        let mut part = part.take(most + 1);
-        let damaged = |error: std::io::Error| format!("its part {name:?} is damaged: {error}");
-        let unpacked = if is_texts {
-            let mut text = Vec::new();
-            part.read_to_end(&mut text).map_err(damaged)?;
-            check_declared(&text)?;
-            text.len() as u64
-        } else {
-            std::io::copy(&mut part, &mut std::io::sink()).map_err(damaged)?
-        };
-        if unpacked > most {
-            return Err(format!(
-                "its part {name:?} unpacks to more than {} MiB, and all parts may have {} MiB; \
-                 copy the table alone to a new spreadsheet, or to a .csv file",
-                most >> 20,
+        let read = part.take(left + 1).read_to_end(&mut content);
+        read.map_err(|error| format!("its part {name:?} is damaged: {error}"))?;
+        left = left.checked_sub(content.len() as u64).ok_or_else(|| {
+            format!(
+                "it unpacks to more than {} MiB; copy the table alone to a new spreadsheet, or to \
+                 a .csv file",
                 UNPACKED_BYTES_MAX >> 20
-            ));
+            )
+        })?;
+        if name.to_ascii_lowercase().ends_with("sharedstrings.xml") {
+            check_declared(&content)?;
         }
-        left -= unpacked;
     }
     Ok(())
 }
 
-/// Whether the number of shared texts that is declared can be true: the reader makes room for so
-/// many before it reads the first. `text`: the whole part, in whichever encoding.
-fn check_declared(text: &[u8]) -> Result<(), String> {
-    const NAME: &[u8] = b"uniqueCount";
+/// Whether the number of shared texts that is declared can be true. `texts`: the whole part, in
+/// whichever encoding.
+fn check_declared(texts: &[u8]) -> Result<(), String> {
     // UTF-16 of such a name has a zero beside each letter.
-    let plain: Vec<u8> = text.iter().copied().filter(|&byte| byte != 0).collect();
-    let most = text.len() as u64 / SHARED_TEXT_BYTES_MIN;
-    let mut rest = &plain[..];
-    while let Some(at) = rest.windows(NAME.len()).position(|word| word == NAME) {
-        rest = &rest[at + NAME.len()..];
-        let value = rest.trim_ascii_start().strip_prefix(b"=").map(<[u8]>::trim_ascii_start);
-        let Some([b'"' | b'\'', value @ ..]) = value else { continue };
-        let value = value.trim_ascii_start();
-        let value = value.strip_prefix(b"+").unwrap_or(value);
-        let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let declared = str::from_utf8(&value[..digits]).unwrap_or_default();
-        if digits > 0 && declared.parse().map_or(true, |count: u64| count > most) {
+    let ascii = texts.iter().filter(|byte| byte.is_ascii() && **byte != 0);
+    let plain: String = ascii.copied().map(char::from).collect();
+    let most = texts.len() as u64 / SHARED_TEXT_BYTES_MIN;
+    for value in plain.split("uniqueCount").skip(1) {
+        let value = value.trim_start_matches(|c: char| c.is_whitespace() || "=\"'+".contains(c));
+        let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+        let declared = &value[..end];
+        if end > 0 && declared.parse().map_or(true, |count: u64| count > most) {
             return Err(format!(
                 "it declares {declared} shared texts, and its {} KiB can hold at most {most}",
-                text.len() >> 10
+                texts.len() >> 10
             ));
         }
     }
