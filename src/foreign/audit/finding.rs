@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::rank::Figure;
+use super::rank::{Figure, Known};
 use super::report::path_as_text;
 
 /// Subject of a finding.
@@ -148,6 +148,12 @@ impl Input {
     pub(super) fn of(file: &std::path::Path, figure: Figure, unit: &'static str) -> Input {
         Input::number(file, figure.key, figure.value, unit)
     }
+
+    /// Those of the figures that the file has.
+    pub(super) fn known(file: &std::path::Path, figures: &[(Known, &'static str)]) -> Vec<Input> {
+        let known = figures.iter().filter_map(|(figure, unit)| Some(((*figure)?, *unit)));
+        known.map(|(figure, unit)| Input::of(file, figure, unit)).collect()
+    }
 }
 
 /// Something in published results that calls a figure into question, or is worth knowing.
@@ -181,6 +187,13 @@ pub struct Finding {
     pub at_most: Option<f64>,
     /// Unit of the three; empty for counts and shares.
     pub unit: &'static str,
+}
+
+impl Finding {
+    /// Sets the weight, which is the formula's result too.
+    pub(super) fn weigh(&mut self, weight: f64, weight_is: &'static str) {
+        (self.weight, self.weight_is, self.result) = (weight, weight_is, Some(weight));
+    }
 }
 
 /// Weighed findings before notes, the heaviest first; alike ones in the order of runs.

@@ -68,6 +68,14 @@ impl Group {
         self.trials.iter().flat_map(|(trial, files)| files.ranks.values().map(|r| (*trial, r)))
     }
 
+    /// The rank files for which `is` holds, and the share of all that they are; none where it holds
+    /// for none.
+    pub(super) fn those(&self, is: impl Fn(&Rank) -> bool) -> Option<(Vec<&Rank>, f64)> {
+        let those: Vec<&Rank> = self.ranks().map(|(_, rank)| rank).filter(|r| is(r)).collect();
+        let share = those.len() as f64 / self.ranks().count() as f64;
+        (!those.is_empty()).then_some((those, share))
+    }
+
     /// Key of a figure in the summary of the run.
     pub(super) fn published_key(&self, name: &str) -> String {
         format!("options.{}.{name}", self.option.unwrap_or_default())

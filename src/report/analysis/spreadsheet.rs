@@ -39,8 +39,8 @@ pub(super) fn rows(
         .map_err(|what| unreadable(&what))
 }
 
-/// Unpacks each part once, within a bound. The reader below has none; it finds a wrong checksum only
-/// after having read all of a part; and it makes room for as many shared texts as are declared
+/// Unpacks each part once, within a bound. The reader below has no bound; it finds a wrong checksum
+/// only after having read all of a part; and it makes room for as many shared texts as are declared
 /// before it reads the first, which ends the program where there is no such room.
 fn check_parts(bytes: &[u8]) -> Result<(), String> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| e.to_string())?;

@@ -13,6 +13,7 @@ use super::{about, percent, shown};
 const GIB: f64 = 1_073_741_824.0;
 /// Bytes of the unit in which drives are specified.
 const MB: f64 = 1e6;
+const NOT_COUNTED: &str = "share of the result's bytes that the kernel did not count";
 /// Share by which a result may be above the kernel's count: intervals are cut at whole seconds.
 const TOLERANCE: f64 = 0.02;
 
@@ -57,15 +58,13 @@ pub(super) fn above_the_drive(
         );
         finding.formula = "reported rate ÷ (given MB/s × 10^6 ÷ 2^30 × hosts) − 1".to_owned();
         for (_, rank) in group.ranks() {
-            let figure = direction.gib_per_s(rank);
-            finding.inputs.extend(figure.map(|figure| Input::of(&rank.file, figure, "GiB/s")));
+            let figure = (direction.gib_per_s(rank), "GiB/s");
+            finding.inputs.extend(Input::known(&rank.file, &[figure]));
         }
         let flag = ["--drive-read-mb-s", "--drive-write-mb-s"][direction.index()];
         finding.inputs.push(Input::number(Path::new(""), flag, given_mb_per_s, "MB/s"));
         finding.inputs.push(Input::number(&leaf.path, "hosts", hosts, ""));
-        finding.weight = over;
-        finding.weight_is = "reported rate over the specification, less one";
-        finding.result = Some(over);
+        finding.weigh(over, "reported rate over the specification, less one");
         found.push(finding);
     }
     found
@@ -145,8 +144,7 @@ impl Held<'_> {
     fn inputs(&self, all: &[Iostat], direction: Direction, key: &str) -> Vec<Input> {
         let mut inputs = Vec::new();
         for rank in self.ranks {
-            let figure = direction.gib(rank);
-            inputs.extend(figure.map(|figure| Input::of(&rank.file, figure, "GiB")));
+            inputs.extend(Input::known(&rank.file, &[(direction.gib(rank), "GiB")]));
         }
         for file in all {
             inputs.push(Input::text(&file.file, "devices", &file.devices));
@@ -180,9 +178,7 @@ impl Held<'_> {
         finding.formula =
             "1 − bytes by iostat, over all devices and reports, ÷ bytes by the results".to_owned();
         finding.inputs = self.inputs(all, direction, "counted");
-        finding.weight = share;
-        finding.weight_is = "share of the result's bytes that the kernel did not count";
-        finding.result = Some(share);
+        finding.weigh(share, NOT_COUNTED);
         Some(finding)
     }
 
@@ -210,9 +206,7 @@ impl Held<'_> {
         finding.formula =
             "1 − highest rate of a report, summed over files, ÷ reported rate".to_owned();
         finding.inputs = self.inputs(all, direction, "highest rate");
-        finding.weight = share;
-        finding.weight_is = "share of the reported rate above the kernel's highest";
-        finding.result = Some(share);
+        finding.weigh(share, "share of the reported rate above the kernel's highest");
         Some(finding)
     }
 
@@ -281,8 +275,6 @@ fn of_ours(leaf: &Leaf, group: &Group, rank: &Rank) -> Option<Finding> {
     );
     finding.formula = "1 − bytes by the kernel ÷ bytes by the engine, over the window".to_owned();
     finding.inputs = vec![Input::of(&rank.file, engine, "B"), Input::of(&rank.file, kernel, "B")];
-    finding.weight = share;
-    finding.weight_is = "share of the result's bytes that the kernel did not count";
-    finding.result = Some(share);
+    finding.weigh(share, NOT_COUNTED);
     Some(finding)
 }

@@ -3,9 +3,9 @@
 
 mod kernel;
 mod outcome;
-mod published;
 mod ranks;
 mod settings;
+mod summary;
 mod time;
 
 use super::AuditSettings;
@@ -31,7 +31,7 @@ pub(super) fn of_run(leaf: &Leaf, settings: &AuditSettings) -> Vec<Finding> {
         found.extend(outcome::interrupted(leaf, group));
         found.extend(outcome::requests_failed(leaf, group));
         found.extend(outcome::blocks_bad(leaf, group));
-        found.extend(published::differs(leaf, group));
+        found.extend(summary::differs(leaf, group));
         found.extend(settings::fsync_too_fast(leaf, group));
         found.extend(kernel::above_the_drive(leaf, group, settings));
         found.extend(kernel::of_trials(leaf, group));

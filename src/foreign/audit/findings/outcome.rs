@@ -8,16 +8,9 @@ use super::super::leaf::{Group, Leaf};
 use super::super::rank::{Known, Rank};
 use super::{about, shown};
 
-/// The ranks of a group for which `is` holds, and the share of all that they are.
-fn of_those(group: &Group, is: impl Fn(&Rank) -> bool) -> Option<(Vec<&Rank>, f64)> {
-    let those: Vec<&Rank> = group.ranks().map(|(_, rank)| rank).filter(|rank| is(rank)).collect();
-    let share = those.len() as f64 / group.ranks().count() as f64;
-    (!those.is_empty()).then_some((those, share))
-}
-
 /// Results in which no drive moved a byte.
 pub(super) fn simulated(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let (those, share) = of_those(group, |rank| rank.simulated.is_some())?;
+    let (those, share) = group.those(|rank| rank.simulated.is_some())?;
     let device = |rank: &Rank| rank.simulated.clone().unwrap_or_default();
     let first = match those.first().map_or_else(String::new, |rank| device(rank)) {
         name if name == NO_DRIVE => "without any device, for a logical trace".to_owned(),
@@ -34,15 +27,13 @@ pub(super) fn simulated(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.formula = "rank files with ringfall.simulation ÷ all".to_owned();
     let key = "ringfall.simulation.device";
     finding.inputs = those.iter().map(|rank| Input::text(&rank.file, key, device(rank))).collect();
-    finding.weight = share;
-    finding.weight_is = "share of the rank files that were simulated";
-    finding.result = Some(share);
+    finding.weigh(share, "share of the rank files that were simulated");
     Some(finding)
 }
 
 /// Runs that a signal ended.
 pub(super) fn interrupted(leaf: &Leaf, group: &Group) -> Option<Finding> {
-    let (those, share) = of_those(group, |rank| rank.is_interrupted)?;
+    let (those, share) = group.those(|rank| rank.is_interrupted)?;
     let mut finding = about(leaf, Some(group), Kind::Interrupted, Level::Finding);
     finding.sentence = format!(
         "{}: {} of {} rank files are of runs that a signal ended early. Their figures are those \
@@ -54,9 +45,7 @@ pub(super) fn interrupted(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.formula = "rank files whose window was interrupted ÷ all".to_owned();
     let key = "ringfall.window.interrupted";
     finding.inputs = those.iter().map(|rank| Input::text(&rank.file, key, "true")).collect();
-    finding.weight = share;
-    finding.weight_is = "share of the rank files whose run was interrupted";
-    finding.result = Some(share);
+    finding.weigh(share, "share of the rank files whose run was interrupted");
     Some(finding)
 }
 
@@ -80,7 +69,7 @@ fn counted(
     (one, what): (&str, &str),
     count: impl Fn(&Rank) -> Known,
 ) -> Option<Finding> {
-    let (those, share) = of_those(group, |rank| count(rank).is_some_and(|one| one.value > 0.0))?;
+    let (those, share) = group.those(|rank| count(rank).is_some_and(|one| one.value > 0.0))?;
     let sum: f64 = those.iter().filter_map(|rank| Some(count(rank)?.value)).sum();
     let mut finding = about(leaf, Some(group), kind, Level::Finding);
     finding.sentence = format!(

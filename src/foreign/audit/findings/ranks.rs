@@ -63,9 +63,7 @@ pub(super) fn lost(leaf: &Leaf, group: &Group) -> Option<Finding> {
     }
     finding.formula = "(rank_count × trials − rank files read) ÷ (rank_count × trials)".to_owned();
     let share = if expected > 0 { missing as f64 / expected as f64 } else { 0.0 };
-    finding.weight = share;
-    finding.weight_is = "share of the rank files that are missing";
-    finding.result = Some(share);
+    finding.weigh(share, "share of the rank files that are missing");
     Some(finding)
 }
 
@@ -101,23 +99,19 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
         let keeps_nothing = !rank.is_ours && value(rank.storage_entries) == Some(0.0);
         keeps_nothing || bytes == [Some(0.0), Some(0.0)]
     };
-    let without: Vec<&Rank> =
-        group.ranks().map(|(_, rank)| rank).filter(|rank| is_without(rank)).collect();
-    if without.is_empty() {
-        return None;
-    }
-    let count = group.ranks().count();
+    let (without, share) = group.those(is_without)?;
     if group.ranks().all(|(_, rank)| rank.is_without_storage_tier) {
         return Some(without_storage_tier(leaf, group, &without));
     }
     let moved = without.iter().filter(|rank| value(rank.read_gib).is_some_and(|gib| gib > 0.0));
     let mut finding = about(leaf, Some(group), Kind::RanksWithoutStorage, Level::Finding);
     finding.sentence = format!(
-        "{}: {} of {count} rank files have no entry on storage at the end or moved no byte of it; \
+        "{}: {} of {} rank files have no entry on storage at the end or moved no byte of it; \
          {} of those read from storage all the same. Ranks served from memory add tokens and \
          requests to the sums, and say nothing of storage.",
         group.begin(),
         without.len(),
+        group.ranks().count(),
         moved.count()
     );
     if let Some((_, says)) = leaf.published_of(group) {
@@ -132,14 +126,10 @@ pub(super) fn without_storage(leaf: &Leaf, group: &Group) -> Option<Finding> {
         .flat_map(|rank| {
             let figures =
                 [(rank.storage_entries, ""), (rank.read_gib, "GiB"), (rank.write_gib, "GiB")];
-            figures.map(|(figure, unit)| Some(Input::of(&rank.file, figure?, unit)))
+            Input::known(&rank.file, &figures)
         })
-        .flatten()
         .collect();
-    let share = without.len() as f64 / count as f64;
-    finding.weight = share;
-    finding.weight_is = "share of the rank files that say nothing of storage";
-    finding.result = Some(share);
+    finding.weigh(share, "share of the rank files that say nothing of storage");
     Some(finding)
 }
 
@@ -227,8 +217,7 @@ pub(super) fn impossible(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.inputs = odd()
         .map(|(rank, odd)| Input::text(&rank.file, odd.key.clone(), odd.value.clone()))
         .collect();
-    let files = group.ranks().filter(|(_, rank)| !rank.odd.is_empty()).count();
-    finding.weight = files as f64 / group.ranks().count() as f64;
+    (_, finding.weight) = group.those(|rank| !rank.odd.is_empty())?;
     finding.weight_is = "share of the rank files with such figures";
     finding.result = Some(odd().count() as f64);
     Some(finding)
@@ -303,14 +292,8 @@ pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
 /// The result's own criteria, not met.
 pub(super) fn health_failed(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let known = group.ranks().filter(|(_, rank)| rank.health.is_some()).count();
-    let failed: Vec<&Rank> = group
-        .ranks()
-        .map(|(_, rank)| rank)
-        .filter(|rank| rank.health.as_deref().is_some_and(|status| status != "PASS"))
-        .collect();
-    if failed.is_empty() {
-        return None;
-    }
+    let is_failed = |rank: &Rank| rank.health.as_deref().is_some_and(|status| status != "PASS");
+    let (failed, _) = group.those(is_failed)?;
     let mut finding = about(leaf, Some(group), Kind::HealthFailed, Level::Note);
     finding.sentence = format!(
         "{}: `storage_health`, the benchmark's own verdict, is not PASS in {} of {known} rank \

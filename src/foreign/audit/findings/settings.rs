@@ -23,7 +23,7 @@ const ABSENT: &str = "not given";
 pub(super) fn fsync_too_fast(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let is_below =
         |rank: &Rank, of: usize| value(rank.fsync_ms[of]).is_some_and(|ms| ms < FSYNC_FLOOR_MS);
-    let ranks: Vec<&Rank> = group.ranks().map(|(_, rank)| rank).filter(|r| !r.is_ours).collect();
+    let (ranks, _) = group.those(|rank| !rank.is_ours)?;
     let fast: Vec<&Rank> = ranks.iter().copied().filter(|rank| is_below(rank, 0)).collect();
     let fastest = fast.iter().filter_map(|r| value(r.fsync_ms[0])).min_by(f64::total_cmp)?;
     let share = |rank: &&Rank| if is_below(rank, 1) { MOST } else { HALF };
@@ -49,10 +49,9 @@ pub(super) fn fsync_too_fast(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.inputs = fast
         .iter()
         .flat_map(|rank| {
-            let fsync = rank.fsync_ms.map(|figure| Some(Input::of(&rank.file, figure?, "ms")));
-            let written = rank.write_gib.map(|figure| Input::of(&rank.file, figure, "GiB"));
-            let writes = rank.prefill_writes.map(|figure| Input::of(&rank.file, figure, ""));
-            fsync.into_iter().flatten().chain(written).chain(writes)
+            let [p50, p95] = rank.fsync_ms.map(|figure| (figure, "ms"));
+            let (written, writes) = ((rank.write_gib, "GiB"), (rank.prefill_writes, ""));
+            Input::known(&rank.file, &[p50, p95, written, writes])
         })
         .collect();
     finding.weight = affected;

@@ -56,10 +56,7 @@ pub(super) fn counted_after_the_run(leaf: &Leaf, group: &Group) -> Option<Findin
     for (_, rank) in group.ranks() {
         for direction in Direction::ALL {
             let figures = [(direction.gib(rank), "GiB"), (direction.gib_per_s(rank), "GiB/s")];
-            let inputs = figures
-                .into_iter()
-                .filter_map(|(figure, unit)| Some(Input::of(&rank.file, figure?, unit)));
-            finding.inputs.extend(inputs);
+            finding.inputs.extend(Input::known(&rank.file, &figures));
         }
         finding.inputs.extend(span_inputs(rank));
     }
@@ -152,8 +149,8 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
         .iter()
         .flat_map(|(_, rank)| {
             let elapsed = rank.elapsed_s.map(|figure| Input::of(&rank.file, figure, "s"));
-            let percentiles = rank.request_ms.into_iter().flatten();
-            let percentiles = percentiles.map(|figure| Input::of(&rank.file, figure, "ms"));
+            let percentiles = rank.request_ms.map(|figure| (figure, "ms"));
+            let percentiles = Input::known(&rank.file, &percentiles);
             elapsed.into_iter().chain(slowest_input(rank)).chain(percentiles)
         })
         .collect();
@@ -214,9 +211,7 @@ pub(super) fn rate_is_not_bytes_by_time(leaf: &Leaf, group: &Group) -> Option<Fi
             figures.iter().map(|(figure, unit)| Input::of(&rank.file, *figure, unit))
         })
         .collect();
-    finding.weight = *most;
-    finding.weight_is = "difference from bytes by time, as a share of the larger";
-    finding.result = Some(*most);
+    finding.weigh(*most, "difference from bytes by time, as a share of the larger");
     finding.sentence.push_str(&format!(" They differ by {}.", percent(*most)));
     Some(finding)
 }

@@ -71,9 +71,7 @@ pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
         "throughput and bandwidth: summed over ranks, averaged over trials; latency: \
                        the largest over ranks and trials; |published − that| ÷ the larger of both"
             .to_owned();
-    finding.weight = most;
-    finding.weight_is = "difference from the rank files, as a share of the larger figure";
-    finding.result = Some(most);
+    finding.weigh(most, "difference from the rank files, as a share of the larger figure");
     Some(finding)
 }
 
