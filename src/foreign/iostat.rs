@@ -55,7 +55,7 @@ pub struct DeviceSum {
 
 /// Sum of the reports that have a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Counted {
+pub struct TimedSum {
     /// Bytes of all devices together: reads, then writes.
     pub bytes: [f64; 2],
     /// From the first to the last interval with more than a twentieth of the busiest one's bytes,
@@ -195,7 +195,7 @@ impl Reading {
     /// beginning: it is taken to be as long as the second, also where it is what iostat prints
     /// first, the mean since boot.
     #[must_use]
-    pub fn counted(&self) -> Option<Counted> {
+    pub fn counted(&self) -> Option<TimedSum> {
         let reports = &self.reports;
         let times: Vec<i64> = reports.iter().map(|report| report.time_s).collect::<Option<_>>()?;
         let steps: Vec<f64> =
@@ -215,7 +215,7 @@ impl Reading {
         let active_s: f64 = moved[begin..=end].iter().map(|(step, _)| step).sum();
         let bytes: [f64; 2] = [total(0), total(1)];
         let is_known = active_s > 0.0 && bytes.iter().all(|bytes| bytes.is_finite());
-        is_known.then_some(Counted { bytes, active_s })
+        is_known.then_some(TimedSum { bytes, active_s })
     }
 
     /// Means of the device that moved most; none without a device. The first of several reports is

@@ -149,7 +149,7 @@ impl Input {
         Input::number(file, figure.key, figure.value, unit)
     }
 
-    /// Those of the figures that the file has.
+    /// Inputs from those of the figures that the file has.
     pub(super) fn known(file: &std::path::Path, figures: &[(Known, &'static str)]) -> Vec<Input> {
         let known = figures.iter().filter_map(|(figure, unit)| Some(((*figure)?, *unit)));
         known.map(|(figure, unit)| Input::of(file, figure, unit)).collect()

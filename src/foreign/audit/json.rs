@@ -9,7 +9,7 @@ use serde_json::Value;
 use ringfall_host::open_plain;
 
 /// Largest file that is read, bytes: three times the largest that is known (raw arrays of a day's
-/// run have some 40 MB). As values it can take sixteen times as much of memory.
+/// run have some 40 MB). Its values can take sixteen times as much memory.
 pub(super) const FILE_BYTES_MAX: u64 = 128 << 20;
 /// Characters of a text that are kept; a recorded command has one or two thousand.
 const TEXT_CHARS_MAX: usize = 64 << 10;

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::command::{Metadata, Recorded};
 use super::rank::Rank;
 use super::summary::{Published, PublishedOption};
-use crate::iostat::{BytesPerS, Counted, Reading};
+use crate::iostat::{BytesPerS, Reading, TimedSum};
 
 /// Counters of the kernel in a file of iostat's. All devices that it lists are added up, the
 /// reading most generous to the result.
@@ -21,7 +21,7 @@ pub(super) struct Iostat {
     /// The highest rates of one report.
     pub(super) peak_bytes_per_s: BytesPerS,
     /// Sum of the reports, if they have a time.
-    pub(super) counted: Option<Counted>,
+    pub(super) counted: Option<TimedSum>,
 }
 
 impl Iostat {

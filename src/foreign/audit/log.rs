@@ -126,10 +126,10 @@ mod tests {
         let last = parsed(b"2024-02-29 23:59:59").unwrap();
         assert_eq!(parsed(b"2024-03-01 00:00:00"), Some(last + 1));
         assert_eq!(parsed(b"2026-13-01 00:00:00"), None);
-        assert_eq!(time_of_name(Path::new("a/kvcache_results_20260712_000001.json")), {
-            parsed(b"2026-07-12 00:00:01")
-        });
-        assert_eq!(time_of_name(Path::new("a/kvcache_results_2026.json")), None);
+        let of_name = |name: &str| time_of_name(Path::new(name));
+        let begun = of_name("a/kvcache_results_20260712_000001.json");
+        assert_eq!(begun, parsed(b"2026-07-12 00:00:01"));
+        assert_eq!(of_name("a/kvcache_results_2026.json"), None);
     }
 
     #[test]
