@@ -1,5 +1,5 @@
-//! `ringfall discover`: what this machine has, what would be better set otherwise, and the flags of
-//! each workload for it.
+//! `ringfall discover`: what this machine has, what keeps a run from measuring its drive, and the
+//! flags of each workload for it.
 
 use anyhow::Result;
 use ringfall_config::{Facts, Options, resolve};

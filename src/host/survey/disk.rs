@@ -79,20 +79,6 @@ pub struct Disk {
     pub pci: Option<PciPath>,
 }
 
-impl Disk {
-    /// Whether it is a drive of its own, and not built of others.
-    #[must_use]
-    pub fn is_drive(&self) -> bool {
-        !matches!(self.kind.as_str(), "dm" | "md" | "loop" | "zram")
-    }
-
-    /// I/Os that the kernel hands to the drive at a time; further ones wait in the kernel.
-    #[must_use]
-    pub fn requests_max(&self) -> Option<u64> {
-        self.requests_per_queue?.checked_mul(u64::from(self.queues?.max(1)))
-    }
-}
-
 /// All disks that hold anything, by name.
 pub(super) fn disks(root: &Root) -> Vec<Disk> {
     root.names("/sys/block").into_iter().filter_map(|name| look(root, name)).collect()

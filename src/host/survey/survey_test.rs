@@ -211,7 +211,7 @@ fn a_drive_is_found_with_its_way_and_its_other_namespace() {
     assert_eq!(disk.sibling_namespaces, ["nvme0n2"]);
     assert_eq!(disk.scheduler.as_deref(), Some("mq-deadline"));
     assert_eq!(disk.schedulers, ["none", "mq-deadline", "kyber"]);
-    assert_eq!((disk.queues, disk.requests_max()), (Some(2), Some(2046)));
+    assert_eq!((disk.queues, disk.requests_per_queue), (Some(2), Some(1023)));
     assert_eq!(disk.request_bytes_max, Some(128 << 10));
     assert_eq!((disk.temperature_c, disk.temperature_max_c), (Some(68.85), Some(69.85)));
     assert_eq!(disk.partitions, ["nvme0n1p1"]);

@@ -327,8 +327,6 @@ fn place(page: &mut String, found: &Discovery) {
 
 fn advice(page: &mut String, found: &Discovery) {
     if found.advice.is_empty() {
-        page.push('\n');
-        row(page, "Advice", "nothing needs to be set otherwise for the place above");
         return;
     }
     let count = found.advice.len();

@@ -172,20 +172,6 @@ impl Place {
             is_given,
         }
     }
-
-    /// The file system that it is on.
-    #[must_use]
-    pub fn file_system<'a>(&self, survey: &'a Survey) -> Option<&'a FileSystem> {
-        let point = self.mount_point.as_ref()?;
-        survey.file_systems.iter().find(|system| system.mount_point == *point)
-    }
-
-    /// The drives that its bytes end on.
-    #[must_use]
-    pub fn drives<'a>(&self, survey: &'a Survey) -> Vec<&'a Disk> {
-        let drives = self.file_system(survey).map(|system| system.drives.as_slice());
-        drives.unwrap_or_default().iter().filter_map(|name| survey.disk(name)).collect()
-    }
 }
 
 fn is_candidate(survey: &Survey, system: &FileSystem) -> bool {

@@ -2,10 +2,10 @@
 //! workload.
 
 use ringfall_core::facts::RingFeatures;
+use ringfall_host::escape;
 use ringfall_host::survey::Survey;
 use serde::Serialize;
 
-use super::advice::{Advice, Weight, advise};
 use super::machine::{Engine, Machine, Place};
 use super::workload::{Asked, Invocation, WORKLOADS, invocations};
 
@@ -30,6 +30,41 @@ pub struct Discovery {
     pub advice: Vec<Advice>,
     /// The invocations of each workload, with the reason for each flag.
     pub workloads: Vec<Invocation>,
+}
+
+/// Importance of the advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// Nothing runs, or what is measured is not the drive.
+    Needed,
+    /// Figures would be lower, or could not be compared with others'.
+    Matters,
+}
+
+impl Weight {
+    /// As it is printed.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Weight::Needed => "needed",
+            Weight::Matters => "matters",
+        }
+    }
+}
+
+/// Something that should be configured differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Advice {
+    /// Importance of the advice.
+    pub weight: Weight,
+    /// Setting found, and why it should change: one sentence or two.
+    pub what: String,
+    /// The command that changes it; null where there is none. Most of them need root, and last
+    /// until the next start of the machine.
+    pub command: Option<String>,
 }
 
 /// Outcome of making a ring, registering the buffers of all shards with it, and having it complete
@@ -67,24 +102,6 @@ impl IoUring {
     pub fn failed(error: String, buffer_bytes: u64) -> IoUring {
         IoUring { error: Some(error), buffer_bytes, ..IoUring::default() }
     }
-
-    fn advice(&self) -> Vec<Advice> {
-        let mut all = Vec::new();
-        if let Some(error) = &self.error {
-            let what = format!("io_uring can't be used: {error}");
-            all.push(Advice { weight: Weight::Needed, what, command: None });
-        }
-        if self.buffers_registered == Some(false) {
-            let what = format!(
-                "the kernel does not register {} MiB of I/O buffers: each I/O then pins its pages, \
-                 which costs time",
-                self.buffer_bytes >> 20
-            );
-            let command = Some("ulimit -l unlimited".to_owned());
-            all.push(Advice { weight: Weight::Matters, what, command });
-        }
-        all
-    }
 }
 
 fn completions(features: RingFeatures) -> &'static str {
@@ -106,19 +123,12 @@ impl Discovery {
         tried: (IoUring, Option<bool>),
     ) -> Discovery {
         let (io_uring, takes_direct_io) = tried;
-        let mut known = io_uring.advice();
-        if takes_direct_io == Some(false) {
-            let what = format!(
-                "files in {} do not take O_DIRECT: no run can measure the drive there; name \
-                 another directory",
-                machine.place.directory.display()
-            );
-            known.push(Advice { weight: Weight::Needed, what, command: None });
-        }
+        let directory = machine.place.directory.display().to_string();
+        let direct = (takes_direct_io == Some(false)).then_some(directory.as_str());
         let workloads = WORKLOADS.iter().flat_map(|row| invocations(row.0, asked, machine));
         Discovery {
             version: env!("CARGO_PKG_VERSION"),
-            advice: advise(&survey, &machine.place, &engine, &known),
+            advice: advise(&survey, &io_uring, direct),
             place: machine.place.clone(),
             workloads: workloads.collect(),
             machine: survey,
@@ -127,4 +137,46 @@ impl Discovery {
             io_uring,
         }
     }
+}
+
+/// All advice for runs here, the most important first. `direct` is a directory whose files do not
+/// take O_DIRECT.
+fn advise(survey: &Survey, ring: &IoUring, direct: Option<&str>) -> Vec<Advice> {
+    let mut all = Vec::new();
+    let mut add = |weight, what, command| all.push(Advice { weight, what, command });
+    if let Some(error) = &ring.error {
+        add(Weight::Needed, format!("io_uring can't be used: {error}"), None);
+    }
+    if let Some(directory) = direct {
+        let what = format!(
+            "files in {directory} do not take O_DIRECT: no run can measure the drive there; name \
+             another directory"
+        );
+        add(Weight::Needed, what, None);
+    }
+    for throttle in &survey.limits.throttles {
+        let disk = survey.disks.iter().find(|disk| disk.numbers == throttle.numbers);
+        let name = disk.map_or(throttle.numbers.as_str(), |disk| disk.name.as_str());
+        let what = format!(
+            "a cgroup limits {name} ({} in {}): the limit would be measured instead of the drive",
+            throttle.limit, throttle.file
+        );
+        let key = throttle.limit.split('=').next().unwrap_or_default();
+        let line = match throttle.file.ends_with("io.max") {
+            true => format!("{} {key}=max", throttle.numbers),
+            false => format!("{} 0", throttle.numbers),
+        };
+        let file = escape::shell(&throttle.file);
+        let command = format!("echo {} | sudo tee {file}", escape::shell(&line));
+        add(Weight::Needed, what, Some(command));
+    }
+    if ring.buffers_registered == Some(false) {
+        let what = format!(
+            "the kernel does not register {} MiB of I/O buffers: each I/O then pins its pages, \
+             which costs time",
+            ring.buffer_bytes >> 20
+        );
+        add(Weight::Matters, what, Some("ulimit -l unlimited".to_owned()));
+    }
+    all
 }

@@ -1,9 +1,8 @@
 use std::path::Path;
 
+use ringfall_core::facts::RingFeatures;
 use ringfall_core::units::{GIB, MIB};
-use ringfall_host::survey::{
-    Disk, FileSystem, Gpu, Limits, NumaNode, PciLink, PciPath, Survey, Throttle,
-};
+use ringfall_host::survey::{Disk, FileSystem, Gpu, Survey, Throttle};
 
 use super::*;
 
@@ -72,7 +71,7 @@ fn the_data_goes_to_the_largest_local_nvme_drive_unless_a_place_is_given() {
     let place = Place::of(&survey, None);
     assert_eq!(place.directory, Path::new("/big disk/ringfall-kv"));
     assert!(place.reason.contains("500.0 GiB free"), "{}", place.reason);
-    assert_eq!(place.drives(&survey)[0].name, "nvme10n1");
+    assert_eq!(place.mount_point.as_deref(), Some("/big disk"));
     let modest = Place::usual(&survey, None);
     assert_eq!(modest.directory, std::env::temp_dir().join("ringfall-kv"));
     assert!(modest.reason.contains("recommends /big disk/ringfall-kv"), "{}", modest.reason);
@@ -210,141 +209,50 @@ fn workloads_go_by_the_names_of_the_reference() {
     assert_eq!(Workload::by_name("cpuonly"), None);
 }
 
-fn told(survey: &Survey) -> Vec<(Weight, String, String)> {
-    let place = Place::of(survey, Some(Path::new("/big disk/kv")));
-    let all = advise(survey, &place, &engine(), &[]);
-    all.into_iter().map(|one| (one.weight, one.what, one.command.unwrap_or_default())).collect()
+fn told(
+    survey: &Survey,
+    ring: IoUring,
+    takes_direct_io: Option<bool>,
+) -> Vec<(Weight, String, String)> {
+    let machine = Machine::of(survey, Some(Path::new("/big disk/kv")));
+    let tried = (ring, takes_direct_io);
+    let found = Discovery::of(survey.clone(), &Asked::default(), &machine, engine(), tried);
+    let all = found.advice.into_iter();
+    all.map(|one| (one.weight, one.what, one.command.unwrap_or_default())).collect()
 }
 
 #[test]
-fn a_machine_set_well_gets_no_advice() {
-    assert_eq!(told(&survey()), []);
-}
-
-type Change = fn(&mut Survey);
-
-/// A change of the machine, the weight of the advice that it brings, words of it, and its command.
-const CHANGES: [(Change, Weight, &str, &str); 16] = [
-    (|s| s.kernel = Some("5.15.0".into()), Weight::Matters, "older than 6.1", ""),
-    (
-        |s| s.limits.io_uring_disabled = Some(2),
-        Weight::Needed,
-        "nobody may use io_uring",
-        "sysctl -w kernel.io_uring_disabled=0",
-    ),
-    (|s| s.limits.open_files = Some(64), Weight::Needed, "about 96", "ulimit -n 96"),
-    (
-        |s| s.memory.transparent_huge_pages = Some("never".into()),
-        Weight::Matters,
-        "4 KiB",
-        "echo madvise",
-    ),
-    (|s| s.memory.swap_bytes = Some(GIB), Weight::Minor, "1.0 GiB of swap", "swapoff"),
-    (
-        |s| {
-            s.processor.governors.insert("powersave".into(), 8);
-        },
-        Weight::Matters,
-        "8 processors",
-        "echo performance",
-    ),
-    (
-        |s| s.disks[2].scheduler = Some("mq-deadline".into()),
-        Weight::Matters,
-        "nvme10n1 has the scheduler mq-deadline",
-        "echo none | sudo tee /sys/block/nvme10n1/queue/scheduler",
-    ),
-    (
-        |s| (s.disks[2].requests_per_queue, s.disks[2].queues) = (Some(32), Some(2)),
-        Weight::Minor,
-        "64 requests at a time, and a run keeps up to 256",
-        "--queue-depth 16",
-    ),
-    (
-        |s| s.disks[2].interrupted_cores = vec![1],
-        Weight::Minor,
-        "nvme10n1 interrupts 1 core only (1), and a run has 4 shards",
-        "",
-    ),
-    (
-        |s| {
-            s.disks[2].request_bytes_max = Some(128 << 10);
-            s.disks[2].request_bytes_hardware_max = Some(512 << 10);
-        },
-        Weight::Minor,
-        "128 KiB at most",
-        "echo 512 | sudo tee",
-    ),
-    (
-        |s| {
-            s.disks[2].temperature_c = Some(78.0);
-            s.disks[2].temperature_max_c = Some(80.0);
-        },
-        Weight::Matters,
-        "slows down from 80",
-        "",
-    ),
-    (
-        |s| s.file_systems[2].options = vec!["data=journal".into()],
-        Weight::Needed,
-        "through the page cache",
-        "",
-    ),
-    (
-        |s| s.file_systems[2].options = vec!["sync".into()],
-        Weight::Matters,
-        "mounted with sync",
-        "sudo mount -o remount,async '/big disk'",
-    ),
-    (|s| s.file_systems[2].kind = "nfs4".into(), Weight::Matters, "elsewhere", ""),
-    (
-        |s| {
-            let limit = "rbps=1".to_owned();
-            let file = "/sys/fs/cgroup/x y/io.max".to_owned();
-            s.limits.throttles.push(Throttle { numbers: "259:8".into(), file, limit });
-        },
-        Weight::Needed,
-        "limits nvme10n1",
-        "echo '259:8 rbps=max' | sudo tee '/sys/fs/cgroup/x y/io.max'",
-    ),
-    (|s| s.file_systems[2].free_bytes = Some(9 * GIB), Weight::Matters, "nearly full", ""),
-];
-
-#[test]
-fn each_thing_that_would_be_better_otherwise_is_told_with_its_command() {
-    for (change, weight, what, command) in CHANGES {
-        let mut survey = survey();
-        change(&mut survey);
-        let told = told(&survey);
-        assert_eq!(told.len(), 1, "{what}: {told:?}");
-        assert_eq!(told[0].0, weight, "{what}");
-        assert!(told[0].1.contains(what) && told[0].2.contains(command), "{told:?}");
-        assert_eq!(told[0].2.is_empty(), command.is_empty(), "{told:?}");
+fn what_keeps_a_run_from_measuring_the_drive_is_told_with_its_command() {
+    let works = || IoUring::works(RingFeatures::default(), true, 256 * MIB);
+    assert_eq!(told(&survey(), works(), Some(true)), []);
+    assert_eq!(told(&survey(), works(), None), []);
+    let file = "/sys/fs/cgroup/x y/io.max".to_owned();
+    let throttle = Throttle { numbers: "259:8".into(), file, limit: "rbps=1".to_owned() };
+    let mut limited = survey();
+    limited.limits.throttles.push(throttle);
+    let unregistered = IoUring::works(RingFeatures::default(), false, 256 * MIB);
+    let refused = IoUring::failed("io_uring is forbidden here".to_owned(), 256 * MIB);
+    let cases = [
+        (survey(), refused, None, Weight::Needed, "io_uring is forbidden here", ""),
+        (survey(), unregistered, None, Weight::Matters, "256 MiB of I/O", "ulimit -l unlimited"),
+        (survey(), works(), Some(false), Weight::Needed, "in /big disk/kv do not take", ""),
+        (
+            limited.clone(),
+            works(),
+            Some(true),
+            Weight::Needed,
+            "a cgroup limits nvme10n1 (rbps=1 in ",
+            "echo '259:8 rbps=max' | sudo tee '/sys/fs/cgroup/x y/io.max'",
+        ),
+    ];
+    for (survey, ring, direct, weight, what, command) in cases {
+        let told = told(&survey, ring, direct);
+        assert!(told.len() == 1 && told[0].1.contains(what), "{told:?}");
+        assert_eq!((told[0].0, told[0].2.as_str()), (weight, command));
     }
-}
-
-#[test]
-fn a_link_below_its_best_and_a_drive_on_another_node_are_told() {
-    let mut survey = survey();
-    let device = PciLink {
-        address: "0000:3d:00.0".into(),
-        speed_gt_per_s: Some(8.0),
-        speed_max_gt_per_s: Some(16.0),
-        lanes: Some(4),
-        lanes_max: Some(4),
-        ..PciLink::default()
-    };
-    survey.disks[2].pci = Some(PciPath { links: vec![device], ..PciPath::default() });
-    let told_of_link = told(&survey);
-    assert!(told_of_link[0].1.contains("3.94 GB/s instead of 7.88"), "{told_of_link:?}");
-    assert_eq!(told_of_link[0].2, "sudo lspci -vv -s 0000:3d:00.0");
-    survey.disks[2].pci = None;
-    survey.disks[2].numa_node = Some(1);
-    let node = |id| NumaNode { id, thread_count: 2, ..NumaNode::default() };
-    survey.numa_nodes = vec![node(0), node(1)];
-    assert!(told(&survey)[0].2.starts_with("numactl --cpunodebind=1"));
-    survey.limits = Limits { io_uring_disabled: Some(2), ..Limits::default() };
-    assert_eq!(told(&survey)[0].0, Weight::Needed, "the weightiest first");
+    let unregistered = IoUring::works(RingFeatures::default(), false, 256 * MIB);
+    let both = told(&limited, unregistered, Some(true));
+    assert_eq!(both.iter().map(|one| one.0).collect::<Vec<_>>(), [Weight::Needed, Weight::Matters]);
 }
 
 fn saved(asked: Asked, more: &[&str]) -> SavedSuite {
