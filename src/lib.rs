@@ -15,7 +15,7 @@ use ringfall_config::{self as config, ConfigFile, Facts, InputError, Plan};
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::{self, Stream};
 use ringfall_host::{escape, interrupt};
-use ringfall_running::{run, saturate};
+use ringfall_running::run;
 
 use log_lines::log_to_stderr;
 
@@ -161,22 +161,6 @@ fn page(text: &str) -> Exit {
     ended(commands::write_out(Stream::Out, text))
 }
 
-/// An error and what it came from, in one line; the engine's errors in the program's words.
-fn told(error: &anyhow::Error) -> String {
-    let links = error.chain().map(|link| {
-        let fleet = link.downcast_ref::<run::FleetError>();
-        let saturate = link.downcast_ref::<saturate::SaturateError>();
-        // Both wrap errors of the engine without a word of their own.
-        match (fleet, saturate) {
-            (Some(run::FleetError::Setup(error)), _) => remedy::told(error),
-            (Some(run::FleetError::Load(error)), _) => remedy::told(error),
-            (_, Some(saturate::SaturateError::Load(error))) => remedy::told(error),
-            _ => remedy::told(link),
-        }
-    });
-    links.collect::<Vec<_>>().join(": ")
-}
-
 /// Longest message of an error, characters: one may repeat a line of a file, of any length.
 const MESSAGE_CHARS_MAX: usize = 4_000;
 
@@ -210,7 +194,7 @@ fn ended(result: anyhow::Result<Exit>) -> Exit {
         }
         ringfall_host::stderr::tell(format_args!(
             "error: {}",
-            escape::terminal(&shortened(told(&error)))
+            escape::terminal(&shortened(remedy::told_chain(&error)))
         ));
         Exit::Failed
     })

@@ -5,18 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Options of other people's programs that a remedy may tell to use.
-const OTHERS_OPTIONS: &[&str] = &["--getsize64", "--setrw", "--security-opt"];
-
 /// Words such as `--shards`, comments included: those of a library speak of its settings.
 fn flags(text: &str) -> Vec<&str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
-    words
-        .filter(|word| {
-            word.strip_prefix("--").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
-        })
-        .filter(|word| !OTHERS_OPTIONS.contains(word))
-        .collect()
+    let is_flag = |word: &&str| {
+        word.strip_prefix("--").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+    };
+    words.filter(is_flag).collect()
 }
 
 #[test]

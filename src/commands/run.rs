@@ -22,6 +22,7 @@ use ringfall_running::{run, source};
 use ringfall_workloads::source::ValidationTrace;
 
 use super::answer::{Answer, Work};
+use crate::remedy::told_chain;
 
 mod document;
 mod gpu;
@@ -136,7 +137,7 @@ fn is_complete(result: &RunResult) -> bool {
 fn heed_cleaning(result: &RunResult, cleaned: Result<()>, interrupt: &Interrupt) -> Result<()> {
     match cleaned {
         Err(error) if !is_complete(result) || interrupt.is_set() => {
-            ringfall_host::stderr::tell(format_args!("error: {}", terminal(&format!("{error:#}"))));
+            ringfall_host::stderr::tell(format_args!("error: {}", terminal(&told_chain(&error))));
             Ok(())
         }
         cleaned => cleaned,
@@ -217,7 +218,7 @@ impl Begin<'_> {
     fn measure(&self, plan: &Plan, sources: Sources) -> Result<Measured> {
         self.run(plan, sources).inspect_err(|error| {
             if let Some(group) = &self.group {
-                group.fail(&format!("{error:#}"));
+                group.fail(&told_chain(error));
             }
         })
     }

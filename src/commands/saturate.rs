@@ -39,6 +39,7 @@ use super::run::{
     cores_near, or_tell_ranks, share_below,
 };
 use crate::cli::{SaturateArgs, SaturateTarget};
+use crate::remedy::told_chain;
 use table::{direction, size, table};
 
 /// Largest and smallest I/O that may be asked for, bytes.
@@ -166,7 +167,7 @@ fn leave(group: &Group, found: &Result<Option<Roofline>>, is_interrupted: bool) 
             }
             group.leave();
         }
-        Err(error) => group.fail(&format!("{error:#}")),
+        Err(error) => group.fail(&told_chain(error)),
     }
 }
 

@@ -1,29 +1,38 @@
-//! The engine's errors in this program's words: the same facts, and a remedy that names the flag to
-//! change. The engine knows no flags, so every text with an error of its own goes through here.
+//! The engine's errors in this program's words: its facts, and a remedy that names the flag to
+//! change. The engine knows no remedies, so every text with an error of its own goes through here.
 
 use std::borrow::Cow;
 
 use ringfall_core::error::{ErrorKind, IoError, PassthroughFault, SetupError};
 use ringfall_core::key::Tier;
-use ringfall_core::units::KIB;
+use ringfall_core::units::{BLOCK_BYTES, KIB};
 use rustix::io::Errno;
 
 /// A failed I/O and what to do about it.
 #[must_use]
 pub fn told_io(error: &IoError) -> String {
-    let remedy = match error.tier {
-        Tier::Gpu => error.remedy(),
-        Tier::Storage if is_in_objects(error) => return told_object_io(error),
-        // On a device there is nothing to free, which the error knows by its path.
-        Tier::Cpu | Tier::Storage if error.kind == ErrorKind::NoSpace => error.remedy(),
-        Tier::Cpu | Tier::Storage => io_remedy(error.kind),
+    let remedy = match (error.tier, error.kind) {
+        (Tier::Gpu, ErrorKind::Resources) => {
+            "end what else uses the GPU's memory, or ask for less in flight at once"
+        }
+        (Tier::Gpu, ErrorKind::Corrupt) => "see whether nvidia-smi reports memory errors",
+        (Tier::Gpu, _) => "look at dmesg and nvidia-smi for what the GPU reports",
+        // An object store's place is a URL.
+        (Tier::Storage, _) if error.file.contains("://") => return told_object_io(error),
+        (Tier::Storage, ErrorKind::NoSpace) if is_on_device(error) => {
+            "look at dmesg and at the device's size (blockdev --getsize64): it ends before that \
+             offset, as it became smaller, or what backs it (a thin pool, the file of a loop \
+             device) is full"
+        }
+        (Tier::Cpu | Tier::Storage, kind) => io_remedy(kind),
     };
     format!("{}; {remedy}", error.what())
 }
 
-/// Whether it happened in an object store, whose place is a URL.
-fn is_in_objects(error: &IoError) -> bool {
-    error.file.contains("://")
+/// Whether the file is a device itself, by its path.
+fn is_on_device(error: &IoError) -> bool {
+    // Files in memory lie below /dev too.
+    error.file.starts_with("/dev/") && !error.file.starts_with("/dev/shm/")
 }
 
 /// The engine knows what an object store answers by the errno of a drive that comes nearest, which
@@ -61,53 +70,67 @@ pub fn told_setup(error: &SetupError) -> String {
 
 fn io_remedy(kind: ErrorKind) -> &'static str {
     match kind {
+        ErrorKind::NoSpace => {
+            "free space there, raise the limit on file sizes (ulimit -f) if there is one, or ask \
+             for less"
+        }
+        ErrorKind::Media => "look at dmesg and the drive's SMART log",
         ErrorKind::Permission => "check the permissions and mount options of --cache-dir",
         ErrorKind::Gone => {
             "check that the device is attached and nobody removes files under --cache-dir"
         }
-        ErrorKind::Resources => "lower --queue-depth or --io-buffer-mb, or raise the limits",
-        ErrorKind::Truncated => "nothing but ringfall may write to files under --cache-dir",
-        ErrorKind::Corrupt => {
-            "the device or something beside ringfall changed data; run with --verify full"
+        ErrorKind::Unsupported => {
+            "use a file system that supports O_DIRECT (ext4, XFS) and a kernel of 6.1 or newer"
         }
+        ErrorKind::Resources => "lower --queue-depth or --io-buffer-mb, or raise the limits",
+        ErrorKind::Timeout => "look at dmesg for resets of the device",
         ErrorKind::Cancelled => {
             "if nobody stopped the run, the kernel could not start a worker thread for io_uring: \
              raise the limits on threads (ulimit -u, and pids.max of the cgroup)"
         }
-        ErrorKind::NoSpace
-        | ErrorKind::Media
-        | ErrorKind::Unsupported
-        | ErrorKind::Timeout
-        | ErrorKind::ShardGone
-        | ErrorKind::Other => kind.remedy(),
+        ErrorKind::Truncated => "nothing but ringfall may write to files under --cache-dir",
+        ErrorKind::Corrupt => {
+            "the device or something beside ringfall changed data; run with --verify full"
+        }
+        ErrorKind::ShardGone => "an earlier message says why that shard ended",
+        ErrorKind::Other => "look up the errno in errno(3), and look at dmesg",
     }
 }
 
-fn polled_io_remedy(most_bytes: u64) -> Cow<'static, str> {
-    let most_kib = most_bytes / KIB;
-    let text = format!(
-        "make them no larger (--io-size {most_kib}k, of `saturate` --io-size-max {most_kib}k), or \
-         leave --iopoll out"
-    );
-    text.into()
-}
-
-fn passthrough_remedy(fault: &PassthroughFault) -> Cow<'static, str> {
+/// Remedy of a drive that can't be handed NVMe commands; doing without them always helps.
+fn passthrough_remedy(fault: &PassthroughFault) -> String {
     let without = "leave --nvme-passthrough out";
-    let remedy = match (fault, fault.remedy()) {
-        (PassthroughFault::NotNvme, _) => {
-            "give --cache-dir an NVMe namespace that nothing uses, such as /dev/nvme0n1".into()
+    let remedy = match fault {
+        PassthroughFault::NotNvme => {
+            "give --cache-dir an NVMe namespace that nothing uses, such as /dev/nvme0n1"
         }
-        (PassthroughFault::Partition, _) => "give --cache-dir the whole namespace".into(),
-        (_, Some(remedy)) => remedy,
-        (_, None) => return without.into(),
+        PassthroughFault::Partition => "give --cache-dir the whole namespace",
+        PassthroughFault::Multipath => "load nvme_core with multipath=N",
+        PassthroughFault::NoCharacterDevice { .. } => {
+            "use Linux 5.19 or newer, and have udev or devtmpfs make the device"
+        }
+        PassthroughFault::Forbidden { .. } => {
+            "run as root (CAP_SYS_ADMIN), in a container with access to the device"
+        }
+        PassthroughFault::Kernel { .. } => LINUX_REMEDY,
+        PassthroughFault::Metadata { .. } => {
+            "format it without metadata (`nvme format`, which deletes all data)"
+        }
+        PassthroughFault::Zoned => "choose a namespace that is not zoned",
+        PassthroughFault::BlockSize { .. } => {
+            return format!(
+                "format it with blocks of 512 to {BLOCK_BYTES} bytes (`nvme format`, which \
+                 deletes all data); or {without}"
+            );
+        }
+        PassthroughFault::Differs { .. } | PassthroughFault::Command { .. } => {
+            return without.to_owned();
+        }
     };
-    format!("{remedy}; or {without}").into()
+    format!("{remedy}; or {without}")
 }
 
-/// As the engine has it, with the flag to give.
-const FOREIGN_DATA_REMEDY: &str = "delete it if it is what a run left when the power failed, or \
-                                   give --cache-dir another directory";
+const LINUX_REMEDY: &str = "use Linux 6.1 or newer (5.19 works, slower)";
 
 /// The errno of an error; `EIO` in place of one that the system did not give, such as 0 of an error
 /// of our own, which is none that the type can hold.
@@ -118,7 +141,35 @@ fn errno_of(errno: i32) -> Errno {
     }
 }
 
-fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
+fn directory_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ACCESS | Errno::PERM => "check its owner and permissions, or choose another",
+        Errno::ROFS => "the file system is mounted read-only: remount it, or choose another",
+        Errno::NOSPC | Errno::DQUOT => "free space there, or choose another",
+        Errno::NOTDIR => "a part of that path is a file: give --cache-dir a directory",
+        Errno::NAMETOOLONG => "give --cache-dir a shorter path",
+        _ => "give --cache-dir another directory",
+    }
+}
+
+fn ring_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NOSYS => LINUX_REMEDY,
+        Errno::PERM | Errno::ACCESS => {
+            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
+             io_uring_enter and io_uring_register in its seccomp profile (Docker: --security-opt \
+             seccomp=unconfined)"
+        }
+        Errno::NOMEM => "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
+        Errno::MFILE | Errno::NFILE => "raise the limit with `ulimit -n 65536`, or lower --shards",
+        Errno::INVAL => "use Linux 6.1 or newer (5.19 works, slower), or lower --queue-depth",
+        _ => "look up the errno in io_uring_setup(2)",
+    }
+}
+
+/// Remedy of the error that kept the engine from starting.
+#[must_use]
+pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
     let remedy = match error {
         SetupError::BufferMemory { .. } => "lower --io-buffer-mb or --cpu-mem-gb, or free memory",
         SetupError::CpuTierMemory { .. } => "lower --cpu-mem-gb, or free memory",
@@ -133,16 +184,16 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::SystemDirectory { .. } => {
             "give --cache-dir a directory of its own on the file system to measure"
         }
-        SetupError::ForeignDataFile { .. } => FOREIGN_DATA_REMEDY,
+        // Earlier versions did not make the record durable.
+        SetupError::ForeignDataFile { .. } => {
+            "delete it if it is what a run left when the power failed, or give --cache-dir another \
+             directory"
+        }
         SetupError::ForeignLockFile { .. } => "move it away, or give --cache-dir another directory",
-        SetupError::Directory { errno, .. } => match errno_of(*errno) {
-            Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NOSPC | Errno::DQUOT => {
-                return error.remedy();
-            }
-            Errno::NOTDIR => "a part of that path is a file: give --cache-dir a directory",
-            Errno::NAMETOOLONG => "give --cache-dir a shorter path",
-            _ => "give --cache-dir another directory",
-        },
+        SetupError::NoDirectIo { .. } => {
+            "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
+        }
+        SetupError::Directory { errno, .. } => directory_remedy(errno_of(*errno)),
         SetupError::NotABlockDevice { .. } => "give --cache-dir a directory or a block device",
         SetupError::DeviceInUse { .. } => {
             "give --cache-dir a device that nothing uses, or take it out of use first"
@@ -154,33 +205,38 @@ fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::DeviceReadOnly { .. } => {
             "make it writable (blockdev --setrw), or give --cache-dir another device"
         }
+        SetupError::DeviceChanged { .. } => "try again",
+        SetupError::DeviceBlockTooLarge { .. } => {
+            let text = format!("use a device whose logical block is at most {BLOCK_BYTES} bytes");
+            return text.into();
+        }
+        SetupError::DeviceForbidden { .. } => {
+            "run as root, or as a member of the group that owns it"
+        }
         SetupError::DeviceWithoutDirectIo { .. } => "give --cache-dir another device",
-        SetupError::Ring { errno, .. } => match errno_of(*errno) {
-            Errno::MFILE | Errno::NFILE => {
-                "raise the limit with `ulimit -n 65536`, or lower --shards"
-            }
-            Errno::INVAL => "use Linux 6.1 or newer (5.19 works, slower), or lower --queue-depth",
-            _ => return error.remedy(),
-        },
+        SetupError::DeviceUnopened { .. } => "check the path",
+        SetupError::Ring { errno, .. } => ring_remedy(errno_of(*errno)),
         SetupError::Polling { name: "IOPOLL", .. } => {
             "leave --iopoll out, or load the nvme driver with poll_queues=N \
              (nvme.poll_queues=N on the kernel's command line), so that \
              /sys/block/DEVICE/queue/io_poll is 1"
         }
         SetupError::Polling { .. } => "leave --sqpoll out",
-        SetupError::PolledIoTooLarge { most_bytes, .. } => return polled_io_remedy(*most_bytes),
-        SetupError::Passthrough { fault, .. } => return passthrough_remedy(fault),
+        SetupError::PolledIoTooLarge { most_bytes, .. } => {
+            let most_kib = most_bytes / KIB;
+            return format!(
+                "make them no larger (--io-size {most_kib}k, of `saturate` --io-size-max \
+                 {most_kib}k), or leave --iopoll out"
+            )
+            .into();
+        }
+        SetupError::Passthrough { fault, .. } => return passthrough_remedy(fault).into(),
         SetupError::Executor { .. } => {
             "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
              allowed; or lower --shards, or use --pin=false"
         }
-        SetupError::NoDirectIo { .. }
-        | SetupError::DeviceChanged { .. }
-        | SetupError::DeviceBlockTooLarge { .. }
-        | SetupError::DeviceForbidden { .. }
-        | SetupError::DeviceUnopened { .. }
-        | SetupError::NoThread { .. }
-        | SetupError::Other { .. } => return error.remedy(),
+        SetupError::NoThread { .. } => "raise the limit on threads (ulimit -u)",
+        SetupError::Other { remedy, .. } => remedy,
     };
     remedy.into()
 }
@@ -212,7 +268,7 @@ mod tests {
             (ErrorKind::Truncated, "--cache-dir"),
             (ErrorKind::Resources, "--queue-depth or --io-buffer-mb"),
             (ErrorKind::Corrupt, "--verify full"),
-            (ErrorKind::Media, "dmesg"),
+            (ErrorKind::Media, "dmesg and the drive's SMART log"),
         ] {
             let text = told_io(&io(kind));
             assert!(text.contains(flag) && text.contains("4096 bytes at offset 8192"), "{text}");
@@ -225,9 +281,11 @@ mod tests {
         let error = IoError { errno: Errno::NOSPC.raw_os_error(), ..io(ErrorKind::NoSpace) };
         let file = told_io(&error);
         assert!(file.contains("d/ringfall.kv failed") && file.contains("free space"), "{file}");
-        let device = told_io(&IoError { file: "/dev/nvme1n1".into(), ..error });
+        let device = told_io(&IoError { file: "/dev/nvme1n1".into(), ..error.clone() });
         assert!(device.contains("it ends before that offset"), "{device}");
         assert!(!device.contains("free space") && !device.contains("ulimit"), "{device}");
+        let memory = told_io(&IoError { file: "/dev/shm/kv/ringfall.kv".into(), ..error });
+        assert!(memory.contains("free space"), "{memory}");
     }
 
     /// It was told as a device that is not attached, with a remedy for files.
@@ -262,6 +320,7 @@ mod tests {
         };
         let passthrough = |fault| SetupError::Passthrough { path: path(), fault };
         let command = || PassthroughFault::Command { name: "a read", reason: "no".into() };
+        let forbidden = || PassthroughFault::Forbidden { reason: "no".into() };
         let too_large = || SetupError::PolledIoTooLarge {
             path: path(),
             io_bytes: 1 << 20,
@@ -294,12 +353,17 @@ mod tests {
             (ring(Errno::MFILE), "lower --shards"),
             (ring(Errno::INVAL), "lower --queue-depth"),
             (ring(Errno::NOSYS), "use Linux 6.1"),
+            (ring(Errno::PERM), "io_uring_disabled"),
+            (ring(Errno::NOMEM), "ulimit -l"),
+            (ring(Errno::IO), "io_uring_setup(2)"),
             (SetupError::Polling { name: "IOPOLL", reason: "no".into() }, "leave --iopoll out, or"),
             (too_large(), "--io-size 256k"),
             (passthrough(PassthroughFault::NotNvme), "give --cache-dir an NVMe namespace"),
             (passthrough(PassthroughFault::Partition), "the whole namespace; or leave --nvme-pass"),
             (passthrough(PassthroughFault::Multipath), "multipath=N; or leave --nvme-passthrough"),
             (passthrough(command()), ": leave --nvme-passthrough out"),
+            (passthrough(forbidden()), "CAP_SYS_ADMIN"),
+            (passthrough(PassthroughFault::BlockSize { log2_bytes: 14 }), "512 to 4096 bytes"),
             (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
             (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin=false"),
             (SetupError::new("what", "raise the limit"), "raise the limit"),

@@ -77,7 +77,7 @@ impl ChunkRing {
     /// Each chunk is moved in pieces of at most `piece_bytes`, all of them at once.
     ///
     /// # Errors
-    /// When the kernel or its limits do not allow it; the message has the remedy.
+    /// When the kernel or its limits do not allow it.
     ///
     /// # Panics
     /// When `piece_bytes` is no multiple of 4 KiB: a bug of the caller.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::{RunArgs, gist};
 use crate::commands::merge::{Merged, merge_files, sorted};
+use crate::remedy::told_chain;
 
 /// Topic of each rank's result, and topic by which rank 0 says that all are merged.
 const RESULT: Topic = Topic("result");
@@ -102,7 +103,7 @@ impl Launch {
 /// The result's own.
 pub(in crate::commands) fn or_tell_ranks<T>(rank: Option<&Rank>, result: Result<T>) -> Result<T> {
     if let (Some(rank), Err(error)) = (rank, &result) {
-        tell_ranks(rank, &format!("{error:#}"));
+        tell_ranks(rank, &told_chain(error));
     }
     result
 }

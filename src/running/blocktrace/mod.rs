@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 pub use parse::parse as read_output;
 use ringfall_core::error::SetupError;
+use ringfall_host::remedy::told_setup;
 use ringfall_model::facts::{BlockTraceFigures, Bucket};
 
 /// Oldest bpftrace whose language and JSON the script needs (`strncmp`, 0.10; keyed histograms in
@@ -227,7 +228,7 @@ fn thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, String> {
     let thread = std::thread::Builder::new().name("ringfall-trace".to_owned()).spawn(work);
-    thread.map_err(|error| SetupError::NoThread { reason: error.to_string() }.to_string())
+    thread.map_err(|error| told_setup(&SetupError::NoThread { reason: error.to_string() }))
 }
 
 /// Looks at how many requests are in flight (`/sys/block/*/inflight`: reads, writes).

@@ -12,6 +12,7 @@ use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::{MIB, gib};
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 use ringfall_engine::ring::{ChunkIo, ChunkRing};
+use ringfall_host::remedy::setup_remedy;
 use ringfall_host::{Machine, files};
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
@@ -281,7 +282,7 @@ impl Target for FileTarget {
 
     fn mover(&self, pool: &ChunkPool) -> Result<FileMover, TargetError> {
         let ring = ChunkRing::new(pool, PIECE_BYTES)
-            .map_err(|error| TargetError::new(error.what(), error.remedy()))?;
+            .map_err(|error| TargetError::new(error.what(), setup_remedy(&error)))?;
         Ok(FileMover { ring, paths: Vec::new() })
     }
 

@@ -1,4 +1,4 @@
-//! I/O errors, as facts a caller can branch on and a person can act on.
+//! I/O errors, as facts that a caller can branch on.
 
 use std::fmt;
 
@@ -104,42 +104,6 @@ impl ErrorKind {
             _ => ErrorKind::Other,
         }
     }
-
-    /// Remedy for a person, in the engine's words: it knows no flags. A program that has some names
-    /// them instead.
-    #[must_use]
-    pub const fn remedy(self) -> &'static str {
-        match self {
-            ErrorKind::NoSpace => {
-                "free space there, raise the limit on file sizes (ulimit -f) if there is one, or \
-                 ask for less"
-            }
-            ErrorKind::Media => "look at dmesg and the drive's SMART log",
-            ErrorKind::Permission => {
-                "check the permissions and mount options of the store's directory"
-            }
-            ErrorKind::Gone => {
-                "check that the device is attached and that nobody removes the store's files"
-            }
-            ErrorKind::Unsupported => {
-                "use a file system that supports O_DIRECT (ext4, XFS) and a kernel of 6.1 or newer"
-            }
-            ErrorKind::Resources => {
-                "lower the queue depth or the memory for buffers, or raise the limits"
-            }
-            ErrorKind::Timeout => "look at dmesg for resets of the device",
-            ErrorKind::Cancelled => {
-                "if nobody stopped the engine, the kernel could not start a worker thread for \
-                 io_uring: raise the limits on threads (ulimit -u, and pids.max of the cgroup)"
-            }
-            ErrorKind::Truncated => "nothing but the engine may write to the store's files",
-            ErrorKind::Corrupt => {
-                "the device, or something beside the engine, changed data; verify every block"
-            }
-            ErrorKind::ShardGone => "an earlier message says why that shard ended",
-            ErrorKind::Other => "look up the errno in errno(3), and look at dmesg",
-        }
-    }
 }
 
 /// A failed I/O, with everything needed to find the place again.
@@ -163,31 +127,7 @@ pub struct IoError {
 }
 
 impl IoError {
-    /// Remedy for a person, in the engine's words.
-    #[must_use]
-    pub fn remedy(&self) -> &'static str {
-        match (self.tier, self.kind) {
-            (Tier::Gpu, ErrorKind::Resources) => {
-                "end what else uses the GPU's memory, or ask for less in flight at once"
-            }
-            (Tier::Gpu, ErrorKind::Corrupt) => "see whether nvidia-smi reports memory errors",
-            (Tier::Gpu, _) => "look at dmesg and nvidia-smi for what the GPU reports",
-            (Tier::Storage, ErrorKind::NoSpace) if self.is_on_device() => {
-                "look at dmesg and at the device's size (blockdev --getsize64): it ends before \
-                 that offset, as it became smaller, or what backs it (a thin pool, the file of a \
-                 loop device) is full"
-            }
-            (Tier::Cpu | Tier::Storage, kind) => kind.remedy(),
-        }
-    }
-
-    /// Whether the file is a device itself, by its path.
-    fn is_on_device(&self) -> bool {
-        // Files in memory lie below /dev too.
-        self.file.starts_with("/dev/") && !self.file.starts_with("/dev/shm/")
-    }
-
-    /// Says what happened and where, without a remedy.
+    /// Says what happened and where.
     #[must_use]
     pub fn what(&self) -> String {
         let (operation, bytes) = (self.operation.name(), self.length_bytes);
@@ -225,7 +165,7 @@ impl IoError {
 
 impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.what(), self.remedy())
+        f.write_str(&self.what())
     }
 }
 
@@ -258,35 +198,10 @@ mod tests {
         );
     }
 
-    /// The remedy was to free space there, and to raise the limit on file sizes.
-    #[test]
-    fn a_device_without_space_is_told_as_one_that_ends() {
-        let remedy = |file: &str| {
-            let error = IoError {
-                kind: ErrorKind::NoSpace,
-                operation: Operation::Write,
-                tier: Tier::Storage,
-                file: file.to_owned(),
-                offset_bytes: 8192,
-                length_bytes: 4096,
-                errno: libc::ENOSPC,
-            };
-            error.remedy()
-        };
-        for device in ["/dev/loop3", "/dev/mapper/vg-thin"] {
-            let told = remedy(device);
-            assert!(told.contains("it ends before that offset"), "{told}");
-            assert!(!told.contains("free space") && !told.contains("ulimit"), "{told}");
-        }
-        for file in ["/mnt/kv/ringfall.kv", "/dev/shm/kv/ringfall.kv"] {
-            assert_eq!(remedy(file), ErrorKind::NoSpace.remedy());
-        }
-    }
-
     #[test]
     fn every_errno_has_a_kind_and_no_panic() {
         for errno in -200..200 {
-            assert!(!ErrorKind::of_errno(errno).remedy().is_empty());
+            assert!(!ErrorKind::of_errno(errno).name().is_empty());
         }
         assert_eq!(ErrorKind::of_errno(libc::EIO), ErrorKind::Media);
         assert_eq!(ErrorKind::of_errno(libc::ENOSPC), ErrorKind::NoSpace);
@@ -304,10 +219,10 @@ mod tests {
             errno: libc::EIO,
         };
         let text = error.to_string();
-        for part in ["d/shard-0.kv", "8192", "4096", "Input/output error", "SMART"] {
+        for part in ["d/shard-0.kv", "8192", "4096", "Input/output error"] {
             assert!(text.contains(part), "{text}");
         }
         let text = IoError { errno: NvmeStatus::of_result(0x281).errno(), ..error }.to_string();
-        assert!(text.contains("failed: unrecovered read error (NVMe status 0x281); "), "{text}");
+        assert!(text.ends_with("failed: unrecovered read error (NVMe status 0x281)"), "{text}");
     }
 }

@@ -1,5 +1,5 @@
 //! Errors of an I/O, and those found before any work starts. Facts as fields, for callers to branch
-//! on; as text, a sentence with a remedy that names no flag of any program.
+//! on; as text, a sentence of what happened. Remedies are the program's, which has flags to name.
 
 mod gpu;
 mod io;

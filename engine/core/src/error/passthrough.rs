@@ -1,9 +1,6 @@
 //! Why a drive can't be handed NVMe commands.
 
-use std::borrow::Cow;
-
 use super::NvmeStatus;
-use crate::units::BLOCK_BYTES;
 
 /// Reason why a path can't be used with NVMe passthrough.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,38 +98,6 @@ impl PassthroughFault {
             PassthroughFault::Command { name, reason } => format!("{name} failed: {reason}"),
         }
     }
-
-    /// Remedy, besides doing without passthrough; none where nothing helps.
-    #[must_use]
-    pub fn remedy(&self) -> Option<Cow<'static, str>> {
-        let remedy = match self {
-            PassthroughFault::NotNvme => {
-                "choose an NVMe namespace that nothing uses, such as /dev/nvme0n1 or /dev/ng0n1"
-            }
-            PassthroughFault::Partition => "choose the whole namespace",
-            PassthroughFault::Multipath => "load nvme_core with multipath=N",
-            PassthroughFault::NoCharacterDevice { .. } => {
-                "use Linux 5.19 or newer, and have udev or devtmpfs make the device"
-            }
-            PassthroughFault::Forbidden { .. } => {
-                "run as root (CAP_SYS_ADMIN), in a container with access to the device"
-            }
-            PassthroughFault::Kernel { .. } => "use Linux 6.1 or newer (5.19 works, slower)",
-            PassthroughFault::Metadata { .. } => {
-                "format it without metadata (`nvme format`, which deletes all data)"
-            }
-            PassthroughFault::Zoned => "choose a namespace that is not zoned",
-            PassthroughFault::BlockSize { .. } => {
-                let text = format!(
-                    "format it with blocks of 512 to {BLOCK_BYTES} bytes (`nvme format`, which \
-                     deletes all data)"
-                );
-                return Some(text.into());
-            }
-            PassthroughFault::Differs { .. } | PassthroughFault::Command { .. } => return None,
-        };
-        Some(remedy.into())
-    }
 }
 
 #[cfg(test)]
@@ -144,14 +109,11 @@ mod tests {
         for errno in [libc::EACCES, libc::EPERM] {
             let fault = PassthroughFault::of_errno("a read", errno);
             assert!(matches!(fault, PassthroughFault::Forbidden { .. }), "{fault:?}");
-            assert!(fault.remedy().unwrap().contains("CAP_SYS_ADMIN"));
         }
         let status = NvmeStatus::of_result(0x4002).errno();
         let fault = PassthroughFault::of_errno("Identify", status);
         assert_eq!(fault.what(), "Identify failed: invalid field in command (NVMe status 0x002)");
-        assert_eq!(fault.remedy(), None);
         let block_size = PassthroughFault::BlockSize { log2_bytes: 14 };
         assert!(block_size.what().contains("2^14 bytes"));
-        assert!(block_size.remedy().unwrap().contains("512 to 4096 bytes"));
     }
 }

@@ -1,15 +1,13 @@
 //! Why the environment can't run the engine: found before work starts.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::PassthroughFault;
-use crate::units::{BLOCK_BYTES, KIB};
+use crate::units::KIB;
 
-/// The environment can't run the engine. As text: what was wrong, with the value, then a remedy in
-/// the engine's words. A program with flags shows [`SetupError::what`] and a remedy that names
-/// them.
+/// The environment can't run the engine. As text: what was wrong, with the value. The remedy is the
+/// program's, which has flags to name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetupError {
     /// The kernel gave no memory for I/O buffers, or no address space for the CPU tier.
@@ -256,7 +254,7 @@ impl SetupError {
             SetupError::DeviceUnopened { path, reason } => {
                 format!("can't open {}: {reason}", shown(path))
             }
-            SetupError::Ring { errno, release } => ring_failure(*errno, release).0,
+            SetupError::Ring { errno, release } => ring_failure(*errno, release),
             SetupError::Polling { name, reason } => format!("{name} does not work here: {reason}"),
             SetupError::PolledIoTooLarge { path, io_bytes, most_bytes } => {
                 polled_io_too_large(path, *io_bytes, *most_bytes)
@@ -271,83 +269,7 @@ impl SetupError {
             SetupError::Other { what, .. } => what.clone(),
         }
     }
-
-    /// Remedy, in the engine's words.
-    #[must_use]
-    pub fn remedy(&self) -> Cow<'_, str> {
-        let remedy = match self {
-            SetupError::BufferMemory { .. } => {
-                "ask for less memory for buffers or for the CPU tier, or free memory"
-            }
-            SetupError::CpuTierMemory { .. } => "ask for a smaller CPU tier, or free memory",
-            SetupError::CpuTierTooLarge { .. } => "ask for a smaller CPU tier",
-            SetupError::Gpu { .. } => "see whether nvidia-smi works, or do without the GPU tier",
-            SetupError::NotADirectory { .. } => {
-                "choose a directory on the file system that is to hold the data"
-            }
-            SetupError::StoreInUse { .. } => "wait for it to end, or choose another directory",
-            SetupError::SystemDirectory { .. } => {
-                "choose a directory of its own on the file system that is to hold the data"
-            }
-            SetupError::ForeignDataFile { .. } => FOREIGN_DATA_REMEDY,
-            SetupError::ForeignLockFile { .. } => "move it away, or choose another directory",
-            SetupError::NoDirectIo { .. } => {
-                "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
-            }
-            SetupError::Directory { errno, .. } => directory_remedy(*errno),
-            SetupError::NotABlockDevice { .. } => "choose a directory or a block device",
-            SetupError::DeviceInUse { .. } => {
-                "choose a device that nothing uses, or take it out of use first"
-            }
-            SetupError::DeviceClaimed { .. } => {
-                "look at lsblk and `fuser -v` for who (another run, a mount elsewhere), or choose \
-                 another device"
-            }
-            SetupError::DeviceReadOnly { .. } => {
-                "make it writable (blockdev --setrw), or choose another device"
-            }
-            SetupError::DeviceChanged { .. } => "try again",
-            SetupError::DeviceBlockTooLarge { .. } => {
-                let text =
-                    format!("use a device whose logical block is at most {BLOCK_BYTES} bytes");
-                return text.into();
-            }
-            SetupError::DeviceForbidden { .. } => {
-                "run as root, or as a member of the group that owns it"
-            }
-            SetupError::DeviceWithoutDirectIo { .. } => "choose another device",
-            SetupError::DeviceUnopened { .. } => "check the path",
-            SetupError::Ring { errno, release } => ring_failure(*errno, release).1,
-            SetupError::Polling { name: "IOPOLL", .. } => {
-                "do without it, or load the nvme driver with poll_queues=N \
-                 (nvme.poll_queues=N on the kernel's command line), so that \
-                 /sys/block/DEVICE/queue/io_poll is 1"
-            }
-            SetupError::Polling { .. } => "do without it",
-            SetupError::PolledIoTooLarge { most_bytes, .. } => {
-                let most_kib = most_bytes / KIB;
-                return format!("do without IOPOLL, or make I/Os of {most_kib} KiB at most").into();
-            }
-            SetupError::Passthrough { fault, .. } => {
-                return match fault.remedy() {
-                    Some(remedy) => format!("{remedy}; or do without passthrough").into(),
-                    None => "do without passthrough".into(),
-                };
-            }
-            SetupError::Executor { .. } => {
-                "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
-                 allowed; or have fewer shards, or do not pin them"
-            }
-            SetupError::NoThread { .. } => "raise the limit on threads (ulimit -u)",
-            SetupError::Other { remedy, .. } => remedy,
-        };
-        remedy.into()
-    }
 }
-
-/// Earlier versions did not make the record durable.
-const FOREIGN_DATA_REMEDY: &str =
-    "delete it if it is what a run left when the power failed, or choose another directory";
 
 fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
     format!(
@@ -359,71 +281,23 @@ fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
     )
 }
 
-/// Cause of a failed `io_uring_setup`, and its remedy.
-fn ring_failure(errno: i32, release: &str) -> (String, &'static str) {
+/// Cause of a failed `io_uring_setup`.
+fn ring_failure(errno: i32, release: &str) -> String {
     match errno {
-        libc::ENOSYS => (
-            format!("this kernel ({release}) has no io_uring"),
-            "use Linux 6.1 or newer (5.19 works, slower)",
-        ),
-        libc::EPERM | libc::EACCES => (
-            "io_uring is forbidden here".to_owned(),
-            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
-             io_uring_enter and io_uring_register in its seccomp profile (Docker: \
-             --security-opt seccomp=unconfined)",
-        ),
-        libc::ENOMEM => (
-            "the locked-memory limit is too small for an io_uring".to_owned(),
-            "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
-        ),
-        libc::EMFILE | libc::ENFILE => (
-            "no file descriptor left for an io_uring".to_owned(),
-            "raise the limit with `ulimit -n 65536`, or have fewer shards",
-        ),
-        libc::EINVAL => (
-            format!("this kernel ({release}) refuses our io_uring set-up"),
-            "use Linux 6.1 or newer (5.19 works, slower), or a smaller queue depth",
-        ),
-        _ => (
-            format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
-            "look up the errno in io_uring_setup(2)",
-        ),
-    }
-}
-
-fn directory_remedy(errno: i32) -> &'static str {
-    match errno {
-        libc::EACCES | libc::EPERM => "check its owner and permissions, or choose another",
-        libc::EROFS => "the file system is mounted read-only: remount it, or choose another",
-        libc::ENOSPC | libc::EDQUOT => "free space there, or choose another",
-        libc::ENOTDIR => "a part of that path is a file: choose a directory",
-        libc::ENAMETOOLONG => "choose a shorter path",
-        _ => "choose another directory",
+        libc::ENOSYS => format!("this kernel ({release}) has no io_uring"),
+        libc::EPERM | libc::EACCES => "io_uring is forbidden here".to_owned(),
+        libc::ENOMEM => "the locked-memory limit is too small for an io_uring".to_owned(),
+        libc::EMFILE | libc::ENFILE => "no file descriptor left for an io_uring".to_owned(),
+        libc::EINVAL => format!("this kernel ({release}) refuses our io_uring set-up"),
+        _ => format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
     }
 }
 
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what(), self.remedy())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_likely_errno_of_a_ring_names_its_remedy() {
-        for (errno, word) in [
-            (libc::ENOSYS, "6.1"),
-            (libc::EPERM, "io_uring_disabled"),
-            (libc::ENOMEM, "ulimit -l"),
-            (libc::EMFILE, "ulimit -n"),
-            (libc::EINVAL, "smaller queue depth"),
-            (libc::EIO, "io_uring_setup(2)"),
-        ] {
-            let text = SetupError::Ring { errno, release: "6.1.0".into() }.to_string();
-            assert!(text.contains(word), "{errno}: {text}");
+        match self {
+            SetupError::Other { what, remedy } => write!(f, "{what}: {remedy}"),
+            _ => f.write_str(&self.what()),
         }
     }
 }
