@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::kernel::{kib_of, value_of};
+
 /// The difference of two [`CostSnapshot`]s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
@@ -31,16 +33,12 @@ impl CostSnapshot {
     #[must_use]
     pub fn now() -> Option<CostSnapshot> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        let status = std::fs::read_to_string("/proc/self/status").ok()?;
         // The executable's name, in parentheses, may hold blanks.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
         let mut ticks = || Some(fields.next()?.parse::<u64>().ok()? as f64 / ticks_per_s);
         let (user_s, system_s) = (ticks()?, ticks()?);
-        let (voluntary, involuntary) = thread_switches().unwrap_or((
-            number_after(&status, "voluntary_ctxt_switches:")?,
-            number_after(&status, "nonvoluntary_ctxt_switches:")?,
-        ));
+        let (voluntary, involuntary) = thread_switches()?;
         Some(CostSnapshot { user_s, system_s, voluntary, involuntary })
     }
 
@@ -63,8 +61,8 @@ fn thread_switches() -> Option<(u64, u64)> {
     for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
         // A thread may end between the listing and the reading.
         let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
-        sums.0 += number_after(&status, "voluntary_ctxt_switches:")?;
-        sums.1 += number_after(&status, "nonvoluntary_ctxt_switches:")?;
+        sums.0 += value_of(&status, "voluntary_ctxt_switches")?.parse::<u64>().ok()?;
+        sums.1 += value_of(&status, "nonvoluntary_ctxt_switches")?.parse::<u64>().ok()?;
     }
     Some(sums)
 }
@@ -73,18 +71,12 @@ fn thread_switches() -> Option<(u64, u64)> {
 #[must_use]
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    number_after(&status, "VmHWM:").map(|kib| kib * 1024)
+    kib_of(&status, "VmHWM")
 }
 
 /// Has [`peak_rss_bytes`] count from now on (`/proc/self/clear_refs`, proc(5)); whether it does.
 pub fn reset_peak_rss() -> bool {
     std::fs::write("/proc/self/clear_refs", "5").is_ok()
-}
-
-/// The number on the line that begins with `name`.
-fn number_after(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
 impl Cost {
@@ -112,12 +104,5 @@ mod tests {
         let per_gib = cost.cpu_s_per_gib(1 << 29).unwrap();
         assert!(per_gib >= 0.06, "{per_gib}");
         assert_eq!(cost.cpu_s_per_gib(0), None);
-    }
-
-    #[test]
-    fn numbers_are_found_by_their_names() {
-        let text = "VmHWM:\t  123 kB\nnonvoluntary_ctxt_switches:\t4\n";
-        assert_eq!(number_after(text, "VmHWM:"), Some(123));
-        assert_eq!(number_after(text, "voluntary_ctxt_switches:"), None);
     }
 }

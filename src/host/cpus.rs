@@ -2,6 +2,9 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+use crate::kernel::{cgroups, parse_list};
+use crate::root::Root;
+
 /// Cores that this process may use, by number, ascending; empty where the kernel does not say.
 #[must_use]
 pub fn allowed_cpus() -> Vec<usize> {
@@ -13,36 +16,16 @@ pub fn allowed_cpus() -> Vec<usize> {
 /// that are online. None where nothing says so.
 #[must_use]
 pub fn unbound_cpu_count() -> Option<usize> {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let own = read("/proc/self/cgroup").unwrap_or_default();
-    let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-    let of_cgroup = read(&format!("/sys/fs/cgroup{own}/cpuset.cpus.effective"));
-    let list = of_cgroup.or_else(|| read("/sys/devices/system/cpu/online"))?;
-    count(&list).filter(|&count| count > 0)
-}
-
-/// Number of entries of a list such as `0-3,8`.
-fn count(list: &str) -> Option<usize> {
-    let parts = list.trim().split(',').filter(|part| !part.is_empty());
-    let length = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        Some(last.checked_sub(first)? + 1)
-    };
-    parts.map(length).sum()
+    let root = Root::machine();
+    let own = cgroups(&root, None).pop();
+    let of_cgroup = own.and_then(|own| root.text(format!("{own}/cpuset.cpus.effective")));
+    let list = of_cgroup.or_else(|| root.text("/sys/devices/system/cpu/online"))?;
+    parse_list(&list).map(|list| list.len()).filter(|&count| count > 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_cores_are_counted() {
-        assert_eq!(count("0-3,8\n"), Some(5));
-        assert_eq!(count("7"), Some(1));
-        assert_eq!(count("\n"), Some(0));
-        assert_eq!((count("3-1"), count("x")), (None, None));
-    }
 
     #[test]
     fn this_process_may_use_some_of_the_cores() {

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use ringfall_core::nvme::{numbers, nvme_block_device};
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::{in_brackets, is_pci_address};
+use crate::root::Root;
+
 /// A disk, as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -30,7 +33,7 @@ pub struct DeviceFacts {
     /// NUMA node that the disk is attached to; null when there is only one node or the kernel names
     /// none.
     pub numa_node: Option<u32>,
-    /// Temperature of the disk when the run began, °C.
+    /// Temperature that the disk reported when it was looked at, °C.
     pub temperature_c: Option<f64>,
     /// The kernel's I/O scheduler for the disk.
     pub scheduler: Option<String>,
@@ -80,80 +83,76 @@ impl DeviceFacts {
     /// The whole disk of a partition or disk; `None` for file systems without one (tmpfs).
     #[must_use]
     pub fn of(numbers: &str) -> Option<DeviceFacts> {
-        DeviceFacts::below(Path::new("/sys"), numbers)
+        DeviceFacts::below(&Root::machine(), numbers)
     }
 
-    pub(super) fn below(sys: &Path, numbers: &str) -> Option<DeviceFacts> {
-        let disk = whole_disk(sys, numbers)?;
-        let text = |name: &str| text(&disk.join(name));
+    pub(super) fn below(root: &Root, numbers: &str) -> Option<DeviceFacts> {
+        DeviceFacts::look(root, &whole_disk(root, numbers)?)
+    }
+
+    /// Reads the directory of a whole disk.
+    pub(super) fn look(root: &Root, disk: &Path) -> Option<DeviceFacts> {
+        let text = |name: &str| root.text(disk.join(name));
         let number = |name: &str| text(name)?.parse::<u64>().ok();
-        let scheduler = text("queue/scheduler").map(|all| {
-            // All that there are, the one in use in brackets.
-            let used = all.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            used.map_or(all.clone(), |(used, _)| used.to_owned())
-        });
-        let name = disk.file_name()?.to_string_lossy().into_owned();
-        let is_nvme = name.starts_with("nvme");
-        let poll_queues = || self::text(&sys.join("module/nvme/parameters/poll_queues"));
         // -1: the kernel knows none.
         let node = |path: &str| text(path)?.parse::<u32>().ok();
+        let name = disk.file_name()?.to_string_lossy().into_owned();
+        let poll_queues = || root.text("/sys/module/nvme/parameters/poll_queues");
+        let is_nvme = name.starts_with("nvme");
+        let queues = u32::try_from(root.names(disk.join("mq")).len()).ok();
         Some(DeviceFacts {
             numbers: text("dev")?,
             model: text("device/model"),
             firmware: text("device/firmware_rev").or_else(|| text("device/rev")),
             transport: text("device/transport"),
             namespace: number("nsid"),
-            queues: std::fs::read_dir(disk.join("mq")).ok().map(|queues| queues.count() as u32),
+            queues: queues.filter(|&queues| queues > 0),
             poll_queues: is_nvme.then(poll_queues).flatten().and_then(|n| n.parse().ok()),
             numa_node: node("device/numa_node").or_else(|| node("device/device/numa_node")),
-            temperature_c: temperature_c(&disk),
-            scheduler,
+            temperature_c: sensor(root, disk, "temp1_input"),
+            scheduler: text("queue/scheduler").map(|all| in_brackets(&all).unwrap_or(all)),
+            // In sectors of 512 bytes, whatever the blocks.
             size_bytes: number("size").and_then(|sectors| sectors.checked_mul(512)),
             rotational: number("queue/rotational").map(|flag| flag != 0),
             logical_block_bytes: number("queue/logical_block_size"),
-            request_bytes_max: number("queue/max_sectors_kb").map(|kib| kib * 1024),
+            request_bytes_max: number("queue/max_sectors_kb").and_then(|kib| kib.checked_mul(1024)),
             write_cache: text("queue/write_cache"),
             name,
         })
     }
 }
 
-/// `0-3,8,10-11`.
-pub(super) fn parse_list(text: &str) -> Option<Vec<usize>> {
-    let mut all = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
-        all.extend((low..=high).take(1 << 16));
-    }
-    Some(all)
+/// The kernel's hwmon interface gives thousandths of a degree; `temp1` is the composite one.
+pub(super) fn sensor(root: &Root, disk: &Path, file: &str) -> Option<f64> {
+    ["device", "device/device", "device/hwmon"].iter().find_map(|place| {
+        let place = disk.join(place);
+        let names = root.names(&place).into_iter().filter(|name| name.starts_with("hwmon"));
+        let mut values = names.filter_map(|name| root.text(place.join(name).join(file)));
+        let millidegrees: f64 = values.next()?.parse().ok()?;
+        // What is not set is the lowest or the highest that the drive's register holds.
+        Some(millidegrees / 1000.0).filter(|degrees| (-50.0..200.0).contains(degrees))
+    })
 }
 
 /// Every device below the one of these numbers, that one first, members in order of their names.
 #[must_use]
 pub fn chain(numbers: &str) -> Vec<ChainLink> {
     let mut links = Vec::new();
-    walk(Path::new("/sys"), numbers, None, &mut links);
+    walk(&Root::machine(), numbers, None, &mut links);
     links
 }
 
-fn walk(sys: &Path, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLink>) {
+fn walk(root: &Root, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLink>) {
     let known = links.iter().any(|link| link.numbers == numbers);
     if known || links.len() >= LINKS_MAX {
         return;
     }
-    let Ok(directory) = sys.join("dev/block").join(numbers).canonicalize() else { return };
+    let Some(directory) = directory_of(root, numbers) else { return };
     let Some(name) = directory.file_name().map(|name| name.to_string_lossy().into_owned()) else {
         return;
     };
-    let is_partition = directory.join("partition").exists();
-    let kind = match () {
-        () if is_partition => "partition",
-        () if directory.join("dm").exists() => "dm",
-        () if directory.join("md").exists() => "md",
-        () if directory.join("loop").exists() => "loop",
-        () => "disk",
-    };
+    let mut kinds = ["partition", "dm", "md", "loop"].into_iter();
+    let kind = kinds.find(|file| root.exists(directory.join(file))).unwrap_or("disk");
     links.push(ChainLink {
         name: name.clone(),
         numbers: numbers.to_owned(),
@@ -161,15 +160,13 @@ fn walk(sys: &Path, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLin
         above: above.map(str::to_owned),
     });
     let mut below = Vec::new();
-    if is_partition {
-        below.extend(directory.parent().and_then(|disk| text(&disk.join("dev"))));
+    if kind == "partition" {
+        below.extend(directory.parent().and_then(|disk| root.text(disk.join("dev"))));
     }
-    if let Ok(members) = std::fs::read_dir(directory.join("slaves")) {
-        let mut members: Vec<PathBuf> = members.flatten().map(|member| member.path()).collect();
-        members.sort();
-        below.extend(members.iter().filter_map(|member| text(&member.join("dev"))));
-    }
-    if let Some(file) = text(&directory.join("loop/backing_file")) {
+    let slaves = directory.join("slaves");
+    let members = root.names(&slaves).into_iter();
+    below.extend(members.filter_map(|member| root.text(slaves.join(member).join("dev"))));
+    if let Some(file) = root.text(directory.join("loop/backing_file")) {
         let file = Path::new(&file);
         match memory_file_system(file) {
             Some(kind) => links.push(ChainLink {
@@ -182,7 +179,7 @@ fn walk(sys: &Path, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLin
         }
     }
     for numbers in below {
-        walk(sys, &numbers, Some(&name), links);
+        walk(root, &numbers, Some(&name), links);
     }
 }
 
@@ -198,13 +195,13 @@ fn memory_file_system(file: &Path) -> Option<&'static str> {
 /// machine: the address of the last bridge that they have in common.
 #[must_use]
 pub fn shared_port(disks: &[&str]) -> Option<String> {
-    shared_port_below(Path::new("/sys"), disks)
+    shared_port_below(&Root::machine(), disks)
 }
 
-fn shared_port_below(sys: &Path, disks: &[&str]) -> Option<String> {
+fn shared_port_below(root: &Root, disks: &[&str]) -> Option<String> {
     let mut shared: Option<Vec<String>> = None;
     for numbers in disks {
-        let path = sys.join("dev/block").join(numbers).canonicalize().ok()?;
+        let path = directory_of(root, numbers)?;
         let parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
         let parts: Vec<String> = parts.filter(|part| is_pci_address(part)).collect();
         shared = Some(match shared {
@@ -218,64 +215,46 @@ fn shared_port_below(sys: &Path, disks: &[&str]) -> Option<String> {
     shared?.pop()
 }
 
-/// `0000:3b:00.0`
-fn is_pci_address(part: &str) -> bool {
-    let is_hex = |text: &str, length| {
-        text.len() == length && text.chars().all(|letter| letter.is_ascii_hexdigit())
-    };
-    let mut fields = part.split([':', '.']);
-    let mut next = |length| fields.next().is_some_and(|field| is_hex(field, length));
-    next(4) && next(2) && next(2) && next(1) && part.len() == 12
+/// Directory of the device with these numbers, all links followed.
+fn directory_of(root: &Root, numbers: &str) -> Option<PathBuf> {
+    root.resolved(format!("/sys/dev/block/{numbers}"))
 }
 
 /// Directory of the disk with these device numbers, or on which the partition is that has them.
-pub(super) fn whole_disk(sys: &Path, numbers: &str) -> Option<PathBuf> {
-    let linked = sys.join("dev/block").join(numbers).canonicalize().ok()?;
-    match linked.join("partition").exists() {
+pub(super) fn whole_disk(root: &Root, numbers: &str) -> Option<PathBuf> {
+    let linked = directory_of(root, numbers)?;
+    match root.exists(linked.join("partition")) {
         true => Some(linked.parent()?.to_path_buf()),
         false => Some(linked),
     }
-}
-
-/// The kernel's hwmon interface gives thousandths of a degree; `temp1` is the composite one.
-fn temperature_c(disk: &Path) -> Option<f64> {
-    let device = disk.join("device");
-    let places = [device.clone(), device.join("device"), device.join("hwmon")];
-    let sensors = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
-    sensors.flatten().find_map(|entry| {
-        let is_sensor = entry.file_name().to_string_lossy().starts_with("hwmon");
-        let millidegrees: f64 =
-            text(&entry.path().join("temp1_input")).filter(|_| is_sensor)?.parse().ok()?;
-        Some(millidegrees / 1000.0)
-    })
-}
-
-pub(super) fn text(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A root with a `/sys` of its own.
     struct Sys(PathBuf);
 
     impl Sys {
         fn new(name: &str) -> Sys {
             let path = std::env::temp_dir().join(format!("ringfall-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(path.join("dev/block")).unwrap();
+            std::fs::create_dir_all(path.join("sys/dev/block")).unwrap();
             Sys(path)
         }
 
+        fn root(&self) -> Root {
+            Root::at(&self.0)
+        }
+
         fn device(&self, path: &str, numbers: &str, files: &[(&str, &str)]) {
-            let directory = self.0.join("devices").join(path);
+            let directory = self.0.join("sys/devices").join(path);
             for (name, text) in files.iter().chain([&("dev", numbers)]) {
                 let file = directory.join(name);
                 std::fs::create_dir_all(file.parent().unwrap()).unwrap();
                 std::fs::write(file, format!("{text}\n")).unwrap();
             }
-            let link = self.0.join("dev/block").join(numbers);
+            let link = self.0.join("sys/dev/block").join(numbers);
             std::os::unix::fs::symlink(directory, link).unwrap();
         }
     }
@@ -294,14 +273,14 @@ mod tests {
         sys.device("nvme1n1", "259:2", &[("device/numa_node", "-1")]);
         let member = |numbers| [("partition", "1"), ("dev", numbers)];
         sys.device("md0", "9:0", &[("md/level", "raid0"), ("slaves/nvme1n1/dev", "259:2")]);
-        let slave = sys.0.join("devices/md0/slaves/nvme0n1p1");
+        let slave = sys.0.join("sys/devices/md0/slaves/nvme0n1p1");
         std::fs::create_dir_all(&slave).unwrap();
         for (name, text) in member("259:1") {
             std::fs::write(slave.join(name), text).unwrap();
         }
         sys.device("dm-0", "253:0", &[("dm/name", "vg"), ("slaves/md0/dev", "9:0")]);
         let mut links = Vec::new();
-        walk(&sys.0, "253:0", None, &mut links);
+        walk(&sys.root(), "253:0", None, &mut links);
         let told: Vec<_> = links.iter().map(|l| (l.name.as_str(), l.kind.as_str())).collect();
         let expected = [
             ("dm-0", "dm"),
@@ -312,11 +291,11 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert_eq!(links[3].above.as_deref(), Some("nvme0n1p1"));
-        let facts = DeviceFacts::below(&sys.0, "259:1").unwrap();
+        let facts = DeviceFacts::below(&sys.root(), "259:1").unwrap();
         assert_eq!((facts.name.as_str(), facts.namespace), ("nvme0n1", Some(1)));
         assert_eq!((facts.queues, facts.size_bytes), (Some(1), Some(1 << 20)));
-        assert_eq!(DeviceFacts::below(&sys.0, "259:2").unwrap().numa_node, None);
-        assert_eq!(DeviceFacts::below(&sys.0, "1:1"), None);
+        assert_eq!(DeviceFacts::below(&sys.root(), "259:2").unwrap().numa_node, None);
+        assert_eq!(DeviceFacts::below(&sys.root(), "1:1"), None);
     }
 
     #[test]
@@ -326,12 +305,11 @@ mod tests {
         sys.device(&format!("{switch}/0000:02:00.0/nvme/nvme0/nvme0n1"), "259:0", &[]);
         sys.device(&format!("{switch}/0000:03:00.0/nvme/nvme1/nvme1n1"), "259:1", &[]);
         sys.device("pci0000:80/0000:80:01.0/0000:81:00.0/nvme/nvme2/nvme2n1", "259:2", &[]);
-        let port = |disks: &[&str]| shared_port_below(&sys.0, disks);
+        let port = |disks: &[&str]| shared_port_below(&sys.root(), disks);
         assert_eq!(port(&["259:0", "259:1"]).as_deref(), Some("0000:01:00.0"));
         assert_eq!(port(&["259:0", "259:1", "259:2"]), None);
         assert_eq!(port(&["259:0", "1:1"]), None);
         assert_eq!(port(&[]), None);
-        assert!(!is_pci_address("pci0000:00") && !is_pci_address("0000:zz:00.0"));
     }
 
     #[test]
@@ -346,16 +324,9 @@ mod tests {
             ("queue/scheduler", "[none] mq-deadline"),
         ];
         sys.device("nvme0n1", "259:0", &files);
-        let facts = DeviceFacts::below(&sys.0, "259:0").unwrap();
+        let facts = DeviceFacts::below(&sys.root(), "259:0").unwrap();
         assert_eq!(facts.firmware.as_deref(), Some("F2"));
         assert_eq!((facts.numa_node, facts.temperature_c), (Some(1), Some(41.85)));
         assert_eq!(facts.scheduler.as_deref(), Some("none"));
-    }
-
-    #[test]
-    fn lists_of_cores_are_those_of_the_kernel() {
-        assert_eq!(parse_list("0-2,8,10-11"), Some(vec![0, 1, 2, 8, 10, 11]));
-        assert_eq!(parse_list(""), Some(vec![]));
-        assert_eq!(parse_list("x-3"), None);
     }
 }

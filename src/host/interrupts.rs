@@ -2,9 +2,10 @@
 //! detour by another core, which costs microseconds where few I/Os are in flight.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use super::device::{parse_list, text, whole_disk};
+use crate::device::whole_disk;
+use crate::kernel::parse_list;
+use crate::root::Root;
 
 /// Directories above a disk's own in which its interrupts may be listed: of an NVMe drive that of
 /// its controller's PCI device, of a virtio disk that of the device which carries it.
@@ -14,30 +15,27 @@ const LEVELS: usize = 4;
 /// say, and of disks without interrupts of their own, as loop devices and volumes.
 #[must_use]
 pub fn interrupted_cores(numbers: &str) -> BTreeSet<usize> {
-    interrupted_below(Path::new("/sys"), Path::new("/proc"), numbers)
+    interrupted_below(&Root::machine(), numbers)
 }
 
-/// The same, with other places for `/sys` and `/proc`.
-pub(super) fn interrupted_below(sys: &Path, proc: &Path, numbers: &str) -> BTreeSet<usize> {
-    let device = whole_disk(sys, numbers).and_then(|disk| disk.join("device").canonicalize().ok());
+/// The same, of another machine.
+pub(super) fn interrupted_below(root: &Root, numbers: &str) -> BTreeSet<usize> {
+    let device = whole_disk(root, numbers).and_then(|disk| root.resolved(disk.join("device")));
     let Some(device) = device else { return BTreeSet::new() };
-    let lists = device.ancestors().take(LEVELS).map(|directory| directory.join("msi_irqs"));
-    let Some(listed) = lists.filter_map(|list| std::fs::read_dir(list).ok()).next() else {
-        return BTreeSet::new();
-    };
-    let counters = text(&proc.join("interrupts")).unwrap_or_default();
+    let mut lists = device.ancestors().take(LEVELS).map(|directory| directory.join("msi_irqs"));
+    let Some(list) = lists.find(|list| root.is_dir(list)) else { return BTreeSet::new() };
+    let counters = root.page("/proc/interrupts").unwrap_or_default();
     let cores_of = |irq: &str| {
         let row = counters.lines().find_map(|line| line.trim().strip_prefix(&format!("{irq}:")))?;
         if !is_of_queue(row) {
             return None;
         }
-        let affinity = |name: &str| text(&proc.join("irq").join(irq).join(name));
+        let affinity = |name: &str| root.text(format!("/proc/irq/{irq}/{name}"));
         // The one that the kernel chose, among those that it may choose.
         let list = affinity("effective_affinity_list").or_else(|| affinity("smp_affinity_list"));
         parse_list(&list?)
     };
-    let irqs = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    irqs.filter_map(|irq| cores_of(&irq)).flatten().collect()
+    root.names(list).iter().filter_map(|irq| cores_of(irq)).flatten().collect()
 }
 
 /// Whether a row of `/proc/interrupts`, without its number, is that of a queue which has completed
@@ -92,7 +90,7 @@ mod tests {
             file(&format!("proc/irq/{irq}/effective_affinity_list"), cores);
         }
         file("proc/irq/42/smp_affinity_list", "2-3");
-        let of = |numbers| interrupted_below(&root.join("sys"), &root.join("proc"), numbers);
+        let of = |numbers| interrupted_below(&Root::at(&root), numbers);
         assert_eq!(of("254:0"), BTreeSet::from([1]));
         assert_eq!(of("259:0"), BTreeSet::from([2, 3, 4]), "43 has completed nothing");
         assert_eq!(of("7:0"), BTreeSet::new());

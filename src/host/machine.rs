@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::device::{ChainLink, DeviceFacts, chain, device_numbers};
+use crate::device::{ChainLink, DeviceFacts, chain, device_numbers};
+use crate::kernel::{self, Mount, kib_of, value_of};
+use crate::root::Root;
 
 /// The machine that a run ran on, and the storage below its data files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,21 +95,24 @@ impl Machine {
     /// Reads the facts about this machine, and about the storage below `path`, which exists.
     #[must_use]
     pub fn look(path: &Path) -> Machine {
-        let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
-        let meminfo = read("/proc/meminfo").unwrap_or_default();
-        let mountinfo = read("/proc/self/mountinfo").unwrap_or_default();
+        let root = Root::machine();
+        let cpuinfo = root.page("/proc/cpuinfo").unwrap_or_default();
+        let meminfo = root.page("/proc/meminfo").unwrap_or_default();
+        let mounts = kernel::mounts(&root);
+        let own = device_numbers(path);
+        let mount = own.as_deref().and_then(|own| mount_of(&mounts, own, path));
         // A file system that spans devices (btrfs) has numbers of its own: its source says more.
-        let numbers = device_numbers(path).map(|own| source_of(&mountinfo, &own).unwrap_or(own));
+        let numbers = own.map(|own| source_of(&mounts, &own).unwrap_or(own));
         Machine {
             cpu_model: value_of(&cpuinfo, "model name").map(str::to_owned),
             cores: std::thread::available_parallelism().ok().map(|n| n.get() as u32),
             memory_total_bytes: kib_of(&meminfo, "MemTotal"),
             memory_available_bytes: kib_of(&meminfo, "MemAvailable"),
-            kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
-            numa_nodes: numa_nodes(),
+            kernel: root.text("/proc/sys/kernel/osrelease"),
+            numa_nodes: Some(kernel::numa_nodes(&root).len() as u32).filter(|&count| count > 0),
             gpu: None,
             cache_dir: Some(path.display().to_string()),
-            mount: device_numbers(path).and_then(|own| find_mount(&mountinfo, &own, path)),
+            mount,
             device: numbers.as_deref().and_then(DeviceFacts::of),
             device_chain: numbers.as_deref().map(chain).unwrap_or_default(),
         }
@@ -121,69 +126,23 @@ fn is_memory_name(name: &str) -> bool {
     rests.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-fn read(path: &str) -> Option<String> {
-    std::fs::read_to_string(path).ok()
-}
-
-/// The value of `name : value`.
-fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim())
-    })
-}
-
-pub(super) fn kib_of(meminfo: &str, name: &str) -> Option<u64> {
-    let kib: u64 = value_of(meminfo, name)?.split_ascii_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1024)
-}
-
-fn numa_nodes() -> Option<u32> {
-    let nodes = std::fs::read_dir("/sys/devices/system/node").ok()?.flatten().filter(|entry| {
-        let name = entry.file_name();
-        let digits = name.to_string_lossy().strip_prefix("node").map(str::to_owned);
-        digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
-    });
-    Some(nodes.count() as u32).filter(|&count| count > 0)
-}
-
 /// Numbers of the device that the file system `numbers` was mounted from, where it has others.
-fn source_of(mountinfo: &str, numbers: &str) -> Option<String> {
-    let (_, right) = mountinfo
-        .lines()
-        .filter_map(|line| line.split_once(" - "))
-        .find(|(left, _)| left.split(' ').nth(2) == Some(numbers))?;
-    let source = right.split(' ').nth(1).filter(|source| source.starts_with("/dev/"))?;
-    device_numbers(Path::new(source)).filter(|_| numbers.starts_with("0:"))
+fn source_of(mounts: &[Mount], numbers: &str) -> Option<String> {
+    let mount = mounts.iter().find(|mount| mount.numbers == numbers)?;
+    let has_own = numbers.starts_with("0:") && mount.source.starts_with("/dev/");
+    has_own.then(|| device_numbers(Path::new(&mount.source))).flatten()
 }
 
 /// The mount of device `numbers` that holds `path`: the deepest one.
-fn find_mount(mountinfo: &str, numbers: &str, path: &Path) -> Option<MountFacts> {
-    let mut deepest: Option<MountFacts> = None;
-    for line in mountinfo.lines() {
-        let Some((left, right)) = line.split_once(" - ") else { continue };
-        let left: Vec<&str> = left.split(' ').collect();
-        let right: Vec<&str> = right.split(' ').collect();
-        let (Some(&device), Some(&point), Some(&options)) = (left.get(2), left.get(4), left.get(5))
-        else {
-            continue;
-        };
-        // proc(5): blanks in paths are written as octal.
-        let point = point.replace("\\040", " ");
-        let deeper = deepest.as_ref().is_none_or(|m| m.mount_point.len() <= point.len());
-        if device == numbers && path.starts_with(&point) && deeper {
-            deepest = Some(MountFacts {
-                file_system: (*right.first()?).to_owned(),
-                mount_point: point,
-                mount_options: [Some(options), right.get(2).copied()]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(","),
-            });
-        }
-    }
-    deepest
+fn mount_of(mounts: &[Mount], numbers: &str, path: &Path) -> Option<MountFacts> {
+    let of_device = mounts.iter().filter(|mount| mount.numbers == numbers);
+    let holding = of_device.filter(|mount| path.starts_with(&mount.mount_point));
+    let deepest = holding.max_by_key(|mount| mount.mount_point.len())?;
+    Some(MountFacts {
+        file_system: deepest.kind.clone(),
+        mount_point: deepest.mount_point.clone(),
+        mount_options: deepest.options.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -196,11 +155,12 @@ mod tests {
                     23 22 0:5 / /proc rw - proc proc rw\n\
                     24 22 254:0 /x /data\\040a rw,noatime shared:1 - xfs /dev/vda rw\n\
                     garbage\n1 2 - 3\n";
-        let mount = find_mount(text, "254:0", Path::new("/data a/b")).unwrap();
+        let mounts: Vec<Mount> = text.lines().filter_map(Mount::parse).collect();
+        let mount = mount_of(&mounts, "254:0", Path::new("/data a/b")).unwrap();
         assert_eq!((mount.file_system.as_str(), mount.mount_point.as_str()), ("xfs", "/data a"));
-        let root = find_mount(text, "254:0", Path::new("/home")).unwrap();
+        let root = mount_of(&mounts, "254:0", Path::new("/home")).unwrap();
         assert_eq!(root.mount_options, "rw,relatime,rw,discard");
-        assert_eq!(find_mount(text, "9:9", Path::new("/")), None);
+        assert_eq!(mount_of(&mounts, "9:9", Path::new("/")), None);
     }
 
     #[test]
@@ -208,11 +168,5 @@ mod tests {
         let machine = Machine::look(Path::new("/"));
         assert!(machine.cores > Some(0) && machine.memory_total_bytes > Some(1 << 20));
         assert!(machine.kernel.is_some());
-    }
-
-    #[test]
-    fn memory_is_read_in_kib() {
-        assert_eq!(kib_of("MemTotal:       24 kB\nMemAvailable: x kB", "MemTotal"), Some(24_576));
-        assert_eq!(kib_of("MemAvailable: x kB", "MemAvailable"), None);
     }
 }

@@ -2,9 +2,9 @@
 //! on each node, and the bytes that crossed from one node to another.
 
 use std::collections::VecDeque;
-use std::path::Path;
 
-use super::device::{parse_list, text};
+use crate::kernel::{numa_nodes, parse_list};
+use crate::root::Root;
 
 /// The NUMA nodes of a machine and their cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,23 +34,17 @@ impl Topology {
     /// The nodes of this machine; none where the kernel doesn't say.
     #[must_use]
     pub fn of_machine() -> Topology {
-        Topology::below(Path::new("/sys"))
+        Topology::below(&Root::machine())
     }
 
-    /// The nodes that a tree like `/sys` describes.
-    fn below(sys: &Path) -> Topology {
-        let Ok(entries) = std::fs::read_dir(sys.join("devices/system/node")) else {
-            return Topology::default();
-        };
-        let node = |entry: std::fs::DirEntry| {
-            let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+    fn below(root: &Root) -> Topology {
+        let cores = |node: u32| {
             // A node of memory alone has an empty list.
-            let cores = text(&entry.path().join("cpulist")).as_deref().and_then(parse_list);
-            Some((number, cores.unwrap_or_default()))
+            let list = root.text(format!("/sys/devices/system/node/node{node}/cpulist"));
+            list.and_then(|list| parse_list(&list)).unwrap_or_default()
         };
-        let mut nodes: Vec<_> = entries.flatten().filter_map(node).collect();
-        nodes.sort_unstable();
-        Topology { nodes }
+        let nodes = numa_nodes(root).into_iter().map(|node| (node, cores(node)));
+        Topology { nodes: nodes.collect() }
     }
 
     /// The node that a core belongs to.
@@ -124,7 +118,7 @@ mod tests {
     use super::*;
     use crate::DeviceFacts;
 
-    /// A tree like `/sys` with nodes 0 and 1 of eight cores each, as two sockets with
+    /// A root whose `/sys` has nodes 0 and 1 of eight cores each, as two sockets with
     /// hyper-threading number them, a node of memory alone, and NVMe drives on given nodes.
     struct Sys(std::path::PathBuf);
 
@@ -134,19 +128,23 @@ mod tests {
             let path = std::env::temp_dir().join(format!("ringfall-numa-{name}-{id}"));
             let _left_over = std::fs::remove_dir_all(&path);
             let sys = Sys(path);
-            sys.file("devices/system/node/online", "0-2");
+            sys.file("sys/devices/system/node/online", "0-2");
             for (node, cores) in [(0, "0-3,8-11"), (1, "4-7,12-15"), (2, "")] {
-                sys.file(&format!("devices/system/node/node{node}/cpulist"), cores);
+                sys.file(&format!("sys/devices/system/node/node{node}/cpulist"), cores);
             }
-            std::fs::create_dir_all(sys.0.join("dev/block")).unwrap();
+            std::fs::create_dir_all(sys.0.join("sys/dev/block")).unwrap();
             for (index, node) in drives.iter().enumerate() {
-                let disk = format!("devices/pci/nvme{index}n1");
+                let disk = format!("sys/devices/pci/nvme{index}n1");
                 sys.file(&format!("{disk}/dev"), &format!("259:{index}"));
                 sys.file(&format!("{disk}/device/numa_node"), &node.to_string());
-                let link = sys.0.join(format!("dev/block/259:{index}"));
+                let link = sys.0.join(format!("sys/dev/block/259:{index}"));
                 std::os::unix::fs::symlink(sys.0.join(disk), link).unwrap();
             }
             sys
+        }
+
+        fn root(&self) -> Root {
+            Root::at(&self.0)
         }
 
         fn file(&self, path: &str, content: &str) {
@@ -156,7 +154,7 @@ mod tests {
         }
 
         fn drive_nodes(&self, drives: usize) -> Vec<Option<u32>> {
-            let node = |index| DeviceFacts::below(&self.0, &format!("259:{index}"))?.numa_node;
+            let node = |index| DeviceFacts::below(&self.root(), &format!("259:{index}"))?.numa_node;
             (0..drives).map(node).collect()
         }
     }
@@ -184,7 +182,7 @@ mod tests {
             ("one", [1; 8], [0, 8]),
         ] {
             let sys = Sys::new(name, &drives);
-            let topology = Topology::below(&sys.0);
+            let topology = Topology::below(&sys.root());
             let nodes = sys.drive_nodes(8);
             assert!(nodes.iter().zip(drives).all(|(node, drive)| *node == Some(drive)));
             let order = topology.deal((0..16).collect(), &nodes);
@@ -204,7 +202,7 @@ mod tests {
     #[test]
     fn every_beginning_of_the_order_is_in_proportion() {
         let sys = Sys::new("proportion", &[0, 1, 1, 1]);
-        let topology = Topology::below(&sys.0);
+        let topology = Topology::below(&sys.root());
         let order = topology.deal((0..16).collect(), &sys.drive_nodes(4));
         assert_eq!(order[..4], [4, 5, 0, 6]);
         for shards in 1..=10 {
@@ -217,7 +215,9 @@ mod tests {
     fn cores_stay_in_their_order_where_no_node_is_known() {
         let sys = Sys::new("unknown", &[]);
         let unknown = [None, None];
-        for topology in [Topology::below(&sys.0), Topology::below(&sys.0.join("nowhere"))] {
+        for topology in
+            [Topology::below(&sys.root()), Topology::below(&Root::at(&sys.0.join("nowhere")))]
+        {
             assert_eq!(topology.deal(vec![3, 1, 12], &unknown), [1, 3, 12]);
         }
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn bytes_are_remote_where_a_shard_is_not_on_the_node_of_the_drive() {
         let sys = Sys::new("remote", &[]);
-        let topology = Topology::below(&sys.0);
+        let topology = Topology::below(&sys.root());
         let shard = |core, drives: &[u64]| ShardBytes { core, drives: drives.to_vec() };
         let shards = [shard(Some(0), &[10, 20]), shard(Some(12), &[100, 200]), shard(None, &[])];
         assert_eq!(topology.remote_bytes(&shards, 0, Some(0)), Some(100));

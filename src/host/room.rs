@@ -1,11 +1,12 @@
 //! Resources of this machine: memory, cores, open files. Every bound on a count from a file or a
 //! flag is checked against them, and only here.
 
-use std::path::{Path, PathBuf};
-
 use ringfall_core::arenas::bound_arenas;
 use ringfall_core::units::GIB;
 use rustix::process::{Resource, getrlimit};
+
+use crate::kernel::{cgroups, kib_of};
+use crate::root::Root;
 
 /// Part of the memory to give that no run may ask for: a twentieth. The kernel's own figure is an
 /// estimate (proc(5), MemAvailable), and where nothing is left processes are killed.
@@ -47,7 +48,7 @@ impl Room {
     /// Looks at this machine.
     #[must_use]
     pub fn look() -> Room {
-        let memory = tightest([machine_memory(), cgroup_memory(), address_space()]);
+        let memory = tightest([machine_memory(), cgroup_memory(&Root::machine()), address_space()]);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Room {
             memory,
@@ -67,7 +68,7 @@ impl Room {
     /// taken when it begins, so their limit is not asked.
     #[must_use]
     pub fn memory_left(is_forced: bool) -> Option<u64> {
-        let memory = tightest([machine_memory(), cgroup_memory()])?;
+        let memory = tightest([machine_memory(), cgroup_memory(&Root::machine())])?;
         Some(if is_forced { memory.asked_bytes_max() } else { memory.tier_bytes_max() })
     }
 
@@ -170,8 +171,8 @@ fn machine_memory() -> Option<MemoryRoom> {
 }
 
 fn memory_of(meminfo: &str) -> Option<MemoryRoom> {
-    let bytes = super::machine::kib_of(meminfo, "MemAvailable")?;
-    let total = super::machine::kib_of(meminfo, "MemTotal").unwrap_or(bytes);
+    let bytes = kib_of(meminfo, "MemAvailable")?;
+    let total = kib_of(meminfo, "MemTotal").unwrap_or(bytes);
     let left = (total / LEFT_SHARE).max(LEFT_BYTES_MIN);
     Some(MemoryRoom::leaving(left, bytes, "MemAvailable".to_owned()))
 }
@@ -193,100 +194,57 @@ pub fn heed_address_space() {
 fn address_space() -> Option<MemoryRoom> {
     let limit = getrlimit(Resource::As).current?;
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let mapped = super::machine::kib_of(&status, "VmSize")?;
+    let mapped = kib_of(&status, "VmSize")?;
     let source = ADDRESS_SPACE.to_owned();
     Some(MemoryRoom::leaving(0, limit.saturating_sub(mapped), source))
 }
 
-fn cgroup_memory() -> Option<MemoryRoom> {
-    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let unified = cgroup_root(&mounts)
-        .and_then(|root| tightest_cgroup(&root, own_cgroup(&own)?, cgroup_room));
-    let old = old_cgroup_root(&mounts)
-        .and_then(|root| tightest_cgroup(&root, own_old_cgroup(&own)?, old_cgroup_room));
-    tightest([unified, old])
+/// The tightest limit of the cgroups, from this process's own up to the root.
+fn cgroup_memory(root: &Root) -> Option<MemoryRoom> {
+    let trees = [(UNIFIED, cgroups(root, None)), (OLD, cgroups(root, Some("memory")))];
+    let rooms = trees.iter().flat_map(|(controller, directories)| {
+        directories.iter().rev().filter_map(move |directory| controller.room(root, directory))
+    });
+    rooms.fold(None, |least, room| tightest([least, Some(room)]))
 }
 
-/// Where the tree of the memory controller of version 1 is mounted.
-fn old_cgroup_root(mountinfo: &str) -> Option<PathBuf> {
-    let line = mountinfo.lines().find(|line| {
-        line.split_once(" - ").is_some_and(|(_, right)| {
-            let options = right.rsplit(' ').next().unwrap_or_default();
-            right.starts_with("cgroup ") && options.split(',').any(|option| option == "memory")
-        })
-    })?;
-    line.split(' ').nth(4).map(PathBuf::from)
+/// Files of a cgroup's limits and of its memory in use, and the rows of `memory.stat` that are its
+/// page cache, which goes when memory is short.
+struct Controller {
+    limits: &'static [&'static str],
+    used: &'static str,
+    cache: [&'static str; 2],
 }
 
-/// This process's place in that tree (`9:memory:/a/b`).
-fn own_old_cgroup(text: &str) -> Option<&str> {
-    let path = text.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|name| name == "memory").then_some(path)
-    })?;
-    (!path.contains("..")).then(|| path.trim_start_matches('/'))
-}
+const UNIFIED: Controller = Controller {
+    limits: &["memory.max", "memory.high"],
+    used: "memory.current",
+    cache: ["inactive_file ", "active_file "],
+};
+/// In version 1 no limit is a number beyond any machine's memory.
+const OLD: Controller = Controller {
+    limits: &["memory.limit_in_bytes"],
+    used: "memory.usage_in_bytes",
+    cache: ["total_inactive_file ", "total_active_file "],
+};
 
-/// Where the tree of cgroups of version 2 is mounted.
-fn cgroup_root(mountinfo: &str) -> Option<PathBuf> {
-    let line = mountinfo.lines().find(|line| {
-        line.split_once(" - ").is_some_and(|(_, right)| right.starts_with("cgroup2 "))
-    })?;
-    line.split(' ').nth(4).map(PathBuf::from)
-}
-
-/// This process's place in that tree (`0::/a/b`); none above the root of a container.
-fn own_cgroup(text: &str) -> Option<&str> {
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-    (!path.contains("..")).then(|| path.trim_start_matches('/'))
-}
-
-/// The cgroup, from `own` up to the root, that leaves the least.
-fn tightest_cgroup(
-    root: &Path,
-    own: &str,
-    room_of: fn(&Path) -> Option<MemoryRoom>,
-) -> Option<MemoryRoom> {
-    let own = root.join(own);
-    let levels = own.ancestors().take_while(|level| level.starts_with(root));
-    levels.filter_map(room_of).fold(None, |least, room| tightest([least, Some(room)]))
-}
-
-/// A file of a cgroup that holds one number; `max` (no limit) is none.
-fn number_in(directory: &Path, name: &str) -> Option<u64> {
-    std::fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok()
-}
-
-/// The page cache of a cgroup, which goes when memory is short: these rows of its `memory.stat`.
-fn page_cache(directory: &Path, rows: [&str; 2]) -> u64 {
-    let stat = std::fs::read_to_string(directory.join("memory.stat")).unwrap_or_default();
-    let row = |name: &str| {
-        let rest = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        rest.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
-    };
-    rows.into_iter().map(row).sum()
-}
-
-/// As `cgroup_room`, in version 1. No limit is a number beyond any machine's memory there.
-fn old_cgroup_room(directory: &Path) -> Option<MemoryRoom> {
-    let limit = number_in(directory, "memory.limit_in_bytes")?;
-    let cache = page_cache(directory, ["total_inactive_file", "total_active_file"]);
-    let used = number_in(directory, "memory.usage_in_bytes").unwrap_or(0).saturating_sub(cache);
-    let source = format!("the limit {}", directory.join("memory.limit_in_bytes").display());
-    Some(MemoryRoom::leaving(limit / LEFT_SHARE, limit.saturating_sub(used), source))
-}
-
-/// Memory that one cgroup leaves: its limit, less what is in use and can't be given back.
-fn cgroup_room(directory: &Path) -> Option<MemoryRoom> {
-    let limits = ["memory.max", "memory.high"].into_iter();
-    let (name, limit) = limits
-        .filter_map(|name| Some((name, number_in(directory, name)?)))
-        .min_by_key(|(_, limit)| *limit)?;
-    let cache = page_cache(directory, ["inactive_file", "active_file"]);
-    let used = number_in(directory, "memory.current").unwrap_or(0).saturating_sub(cache);
-    let source = format!("the limit {}", directory.join(name).display());
-    Some(MemoryRoom::leaving(limit / LEFT_SHARE, limit.saturating_sub(used), source))
+impl Controller {
+    /// Memory that one cgroup leaves: its limit, less what is in use and can't be given back.
+    fn room(&self, root: &Root, directory: &str) -> Option<MemoryRoom> {
+        // `max`, for no limit, is no number.
+        let number = |name: &str| root.number(format!("{directory}/{name}"));
+        let limits = self.limits.iter().filter_map(|name| Some((name, number(name)?)));
+        let (name, limit) = limits.min_by_key(|(_, limit)| *limit)?;
+        let stat = root.page(format!("{directory}/memory.stat")).unwrap_or_default();
+        let row = |name: &str| {
+            let rest = stat.lines().find_map(|line| line.strip_prefix(name));
+            rest.and_then(|rest| rest.trim().parse::<u64>().ok()).unwrap_or(0)
+        };
+        let cache = self.cache.into_iter().map(row).sum();
+        let used = number(self.used).unwrap_or(0).saturating_sub(cache);
+        let source = format!("the limit {directory}/{name}");
+        Some(MemoryRoom::leaving(limit / LEFT_SHARE, limit.saturating_sub(used), source))
+    }
 }
 
 #[cfg(test)]
@@ -295,42 +253,42 @@ mod tests {
 
     #[test]
     fn the_tightest_cgroup_up_the_tree_counts_without_its_page_cache() {
-        let root = std::env::temp_dir().join(format!("ringfall-room-{}", std::process::id()));
-        let leaf = root.join("pod/run");
-        std::fs::create_dir_all(&leaf).unwrap();
-        let write = |path: &str, text: &str| std::fs::write(root.join(path), text).unwrap();
-        write("pod/memory.max", "1073741824\n");
-        write("pod/memory.high", "max\n");
-        write("pod/memory.current", "700000000\n");
-        write("pod/memory.stat", "anon 1\ninactive_file 300000000\nactive_file 100000000\n");
-        write("pod/run/memory.max", "max\n");
-        let room = tightest_cgroup(&root, "pod/run", cgroup_room).unwrap();
+        let path = std::env::temp_dir().join(format!("ringfall-room-{}", std::process::id()));
+        for directory in ["proc/self", "cgroup/pod/run", "memory/job"] {
+            std::fs::create_dir_all(path.join(directory)).unwrap();
+        }
+        let write = |file: &str, text: &str| std::fs::write(path.join(file), text).unwrap();
+        let mounts = "35 31 0:32 / /memory rw - cgroup cgroup rw,memory\n\
+                      36 31 0:33 / /cgroup rw - cgroup2 cgroup2 rw\n";
+        write("proc/self/mountinfo", mounts);
+        write("proc/self/cgroup", "0::/pod/run\n");
+        write("cgroup/pod/memory.max", "1073741824\n");
+        write("cgroup/pod/memory.high", "max\n");
+        write("cgroup/pod/memory.current", "700000000\n");
+        let stat = "anon 1\ninactive_file 300000000\nactive_file 100000000\n";
+        write("cgroup/pod/memory.stat", stat);
+        write("cgroup/pod/run/memory.max", "max\n");
+        let root = Root::at(&path);
+        let room = cgroup_memory(&root).unwrap();
         assert_eq!(room.bytes, 1_073_741_824 - 300_000_000);
         assert_eq!(room.shared_bytes, room.bytes - 107_374_182, "a tenth of the limit is left");
-        assert!(room.source.ends_with("pod/memory.max"), "{}", room.source);
-        write("pod/run/memory.high", "4096\n");
-        assert_eq!(tightest_cgroup(&root, "pod/run", cgroup_room).unwrap().bytes, 4096);
-        assert_eq!(tightest_cgroup(&root, "", cgroup_room), None, "no limit above");
-        std::fs::remove_dir_all(&root).unwrap();
-    }
-
-    #[test]
-    fn a_limit_of_version_1_counts_as_well() {
-        let root = std::env::temp_dir().join(format!("ringfall-room1-{}", std::process::id()));
-        std::fs::create_dir_all(root.join("job")).unwrap();
-        let write = |path: &str, text: &str| std::fs::write(root.join(path), text).unwrap();
-        write("memory.limit_in_bytes", "9223372036854771712\n");
-        write("job/memory.limit_in_bytes", "1073741824\n");
-        write("job/memory.usage_in_bytes", "500000000\n");
-        write("job/memory.stat", "cache 7\ntotal_inactive_file 100000000\ntotal_active_file 1\n");
-        let room = tightest_cgroup(&root, "job", old_cgroup_room).unwrap();
+        assert_eq!(room.source, "the limit /cgroup/pod/memory.max");
+        write("cgroup/pod/run/memory.high", "4096\n");
+        assert_eq!(cgroup_memory(&root).unwrap().bytes, 4096);
+        write("proc/self/cgroup", "0::/\n");
+        assert_eq!(cgroup_memory(&root), None, "no limit above");
+        // Version 1 counts as well.
+        write("proc/self/cgroup", "5:cpuset,memory:/job\n0::/\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        write("memory/job/memory.limit_in_bytes", "1073741824\n");
+        write("memory/job/memory.usage_in_bytes", "500000000\n");
+        let stat = "cache 7\ntotal_inactive_file 100000000\ntotal_active_file 1\n";
+        write("memory/job/memory.stat", stat);
+        let room = cgroup_memory(&root).unwrap();
         assert_eq!(room.bytes, 1_073_741_824 - 399_999_999);
         assert_eq!(room.shared_bytes, room.bytes - 107_374_182, "a tenth of the limit is left");
-        assert!(room.source.ends_with("job/memory.limit_in_bytes"), "{}", room.source);
-        std::fs::remove_dir_all(&root).unwrap();
-        let own = "9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/\n";
-        assert_eq!(own_old_cgroup(own), Some("a/b"));
-        assert_eq!(own_old_cgroup("5:memoryless:/a\n"), None);
+        assert_eq!(room.source, "the limit /memory/job/memory.limit_in_bytes");
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]
@@ -352,17 +310,6 @@ mod tests {
         let told = [counted(1, "block"), counted(2, "block"), counted(0, "entry")];
         assert_eq!(told, ["1 block", "2 blocks", "0 entries"]);
         assert_eq!([counted(1, "entry"), counted(2, "day")], ["1 entry", "2 days"]);
-    }
-
-    #[test]
-    fn the_tree_of_version_2_is_found_among_others() {
-        let mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
-                      35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-                      36 31 0:33 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 cgroup2 rw\n";
-        assert_eq!(cgroup_root(mounts), Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(old_cgroup_root(mounts), Some("/sys/fs/cgroup/memory".into()));
-        assert_eq!(own_cgroup("9:name=systemd:/\n0::/a/b\n"), Some("a/b"));
-        assert_eq!(own_cgroup("0::/../other\n"), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::disk::Disk;
-use super::root::Root;
+use crate::kernel::{Mount, mounts};
+use crate::root::Root;
 
 /// A mounted file system that holds files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -68,9 +69,8 @@ const SYSTEM: [&str; 6] = ["/proc", "/sys", "/run", "/boot", "/snap", "/dev"];
 
 /// All that hold files, in the order in which they were mounted.
 pub(super) fn file_systems(root: &Root, disks: &[Disk]) -> Vec<FileSystem> {
-    let mountinfo = root.page("/proc/self/mountinfo").unwrap_or_default();
     let mut all: Vec<FileSystem> = Vec::new();
-    for found in mountinfo.lines().filter_map(parse) {
+    for found in mounts(root).into_iter().map(of_mount) {
         let is_system = SYSTEM.iter().any(|part| found.holds(part.as_ref()) || below(&found, part));
         let is_memory = found.mount_point == "/dev/shm";
         let is_kept = found.source.starts_with('/') || found.is_in_memory() || found.is_remote();
@@ -89,50 +89,16 @@ fn below(found: &FileSystem, part: &str) -> bool {
     std::path::Path::new(&found.mount_point).starts_with(part)
 }
 
-/// A line of `/proc/self/mountinfo` (proc(5)).
-fn parse(line: &str) -> Option<FileSystem> {
-    let (left, right) = line.split_once(" - ")?;
-    let left: Vec<&str> = left.split(' ').collect();
-    let right: Vec<&str> = right.split(' ').collect();
+/// Options that stand twice, of the mount and of the file system, are named once.
+fn of_mount(mount: Mount) -> FileSystem {
     let mut options: Vec<String> = Vec::new();
-    for option in
-        left.get(5)?.split(',').chain(right.get(2).copied().unwrap_or_default().split(','))
-    {
-        if !option.is_empty() && !options.iter().any(|known| known == option) {
+    for option in mount.options.split(',').filter(|option| !option.is_empty()) {
+        if !options.iter().any(|known| known == option) {
             options.push(option.to_owned());
         }
     }
-    Some(FileSystem {
-        mount_point: unescape(left.get(4)?),
-        kind: (*right.first()?).to_owned(),
-        source: unescape(right.get(1)?),
-        numbers: (*left.get(2)?).to_owned(),
-        options,
-        ..FileSystem::default()
-    })
-}
-
-/// Blanks, tabs, line breaks and backslashes are written as three octal digits there.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let octal = |digits: &[u8]| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 8).ok()
-        };
-        match tail.get(..3).filter(|_| byte == b'\\').and_then(octal) {
-            Some(meant) => {
-                bytes.push(meant);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let Mount { mount_point, kind, source, numbers, .. } = mount;
+    FileSystem { mount_point, kind, source, numbers, options, ..FileSystem::default() }
 }
 
 fn complete(root: &Root, disks: &[Disk], found: FileSystem) -> FileSystem {
@@ -143,14 +109,15 @@ fn complete(root: &Root, disks: &[Disk], found: FileSystem) -> FileSystem {
     };
     let on = |numbers: &str| {
         disks.iter().find(|disk| {
-            disk.numbers == numbers || disk.partition_numbers.iter().any(|part| part == numbers)
+            disk.facts.numbers == numbers
+                || disk.partition_numbers.iter().any(|part| part == numbers)
         })
     };
     // A file system that spans devices (btrfs) has numbers of its own: its source says more.
     let by_source = || {
         let source = root.linked_name(&found.source);
         let name = source.or_else(|| found.source.rsplit('/').next().map(str::to_owned))?;
-        disks.iter().find(|disk| disk.name == name || disk.partitions.contains(&name))
+        disks.iter().find(|disk| disk.facts.name == name || disk.partitions.contains(&name))
     };
     let disk = on(&found.numbers).or_else(by_source);
     let mut drives = Vec::new();
@@ -158,7 +125,7 @@ fn complete(root: &Root, disks: &[Disk], found: FileSystem) -> FileSystem {
         drives_below(disks, disk, &mut drives, 0);
     }
     FileSystem {
-        disk: disk.map(|disk| disk.name.clone()),
+        disk: disk.map(|disk| disk.facts.name.clone()),
         drives,
         size_bytes: bytes(|space| space.f_blocks),
         free_bytes: bytes(|space| space.f_bavail),
@@ -172,14 +139,15 @@ fn drives_below(disks: &[Disk], disk: &Disk, drives: &mut Vec<String>, depth: u3
     // dm on md on partitions is three; more than this is a circle.
     const DEPTH_MAX: u32 = 16;
     if disk.members.is_empty() || depth > DEPTH_MAX {
-        if !drives.contains(&disk.name) {
-            drives.push(disk.name.clone());
+        if !drives.contains(&disk.facts.name) {
+            drives.push(disk.facts.name.clone());
         }
         return;
     }
     for member in &disk.members {
-        let found =
-            disks.iter().find(|disk| disk.name == *member || disk.partitions.contains(member));
+        let found = disks
+            .iter()
+            .find(|disk| disk.facts.name == *member || disk.partitions.contains(member));
         match found {
             Some(below) => drives_below(disks, below, drives, depth + 1),
             None if !drives.contains(member) => drives.push(member.clone()),
@@ -193,16 +161,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_are_read_whatever_is_in_their_names() {
-        assert_eq!(unescape("/a\\040b\\134\\011c"), "/a b\\\tc");
-        assert_eq!(unescape("/a\\04"), "/a\\04");
-        assert_eq!(unescape("/a\\999\\"), "/a\\999\\");
-        let line = "36 35 98:0 /m1 /mnt2\\012x rw,noatime master:1 - ext3 /dev/root rw,errors=c";
-        let found = parse(line).unwrap();
-        assert_eq!((found.mount_point.as_str(), found.kind.as_str()), ("/mnt2\nx", "ext3"));
+    fn options_are_those_of_the_mount_and_of_the_file_system() {
+        let line = "36 35 98:0 /m1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=c";
+        let found = of_mount(Mount::parse(line).unwrap());
         assert_eq!(found.options, ["rw", "noatime", "errors=c"]);
         assert!(found.has("noatime") && !found.has("atime"));
-        assert_eq!(parse("garbage - "), None);
-        assert_eq!(parse(""), None);
     }
 }

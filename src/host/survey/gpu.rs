@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::pci::{PciPath, is_address};
-use super::processor::value_of;
-use super::root::Root;
+use super::pci::PciPath;
+use crate::kernel::{is_pci_address, value_of};
+use crate::root::Root;
 
 /// Classes of PCI devices (PCI Code and ID Assignment Specification): 03 is a display controller,
 /// 12 a processing accelerator.
@@ -44,7 +44,7 @@ impl Gpu {
 /// management) are among them.
 pub(super) fn gpus(root: &Root) -> Vec<Gpu> {
     let devices = "/sys/bus/pci/devices";
-    let names = root.names(devices).into_iter().filter(|name| is_address(name));
+    let names = root.names(devices).into_iter().filter(|name| is_pci_address(name));
     names.filter_map(|address| look(root, &format!("{devices}/{address}"), address)).collect()
 }
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::processor::value_of;
-use super::root::Root;
+use crate::kernel::{cgroups, value_of};
+use crate::root::Root;
 
 /// Limits that the kernel sets for this process and for the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -74,54 +74,19 @@ fn limit(page: &str, name: &str, column: usize) -> Option<u64> {
     row.split_ascii_whitespace().nth(column)?.parse().ok()
 }
 
-/// Limits that the cgroups of this process, from its own up to the root, set on devices.
+/// Limits that the cgroups of this process, from the root down to its own, set on devices.
 fn throttles(root: &Root) -> Vec<Throttle> {
-    let own = root.page("/proc/self/cgroup").unwrap_or_default();
-    let mounts = root.page("/proc/self/mountinfo").unwrap_or_default();
-    let mounted = |is: &dyn Fn(&str) -> bool| {
-        let line = mounts
-            .lines()
-            .find(|line| line.split_once(" - ").is_some_and(|(_, right)| is(right)))?;
-        line.split(' ').nth(4).map(str::to_owned)
-    };
-    let unified = own.lines().find_map(|line| line.strip_prefix("0::"));
-    let old = own.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|name| name == "blkio").then_some(path)
-    });
-    let is_old = |right: &str| {
-        right.starts_with("cgroup ")
-            && right.rsplit(' ').next().is_some_and(|all| all.split(',').any(|one| one == "blkio"))
-    };
     let mut found = Vec::new();
-    if let (Some(path), Some(top)) = (unified, mounted(&|right| right.starts_with("cgroup2 "))) {
-        for directory in levels(&top, path) {
-            read(root, &format!("{directory}/io.max"), None, &mut found);
-        }
+    for directory in cgroups(root, None) {
+        read(root, &format!("{directory}/io.max"), None, &mut found);
     }
-    if let (Some(path), Some(top)) = (old, mounted(&is_old)) {
-        for directory in levels(&top, path) {
-            for what in ["read_bps", "write_bps", "read_iops", "write_iops"] {
-                let file = format!("{directory}/blkio.throttle.{what}_device");
-                read(root, &file, Some(what), &mut found);
-            }
+    for directory in cgroups(root, Some("blkio")) {
+        for what in ["read_bps", "write_bps", "read_iops", "write_iops"] {
+            let file = format!("{directory}/blkio.throttle.{what}_device");
+            read(root, &file, Some(what), &mut found);
         }
     }
     found
-}
-
-/// The cgroup's directory and all above it; none when the path leaves the tree (as it does in a
-/// container that sees only a part of it).
-fn levels(top: &str, path: &str) -> Vec<String> {
-    if path.contains("..") {
-        return Vec::new();
-    }
-    let mut levels = vec![top.to_owned()];
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let above = levels.last().map_or(top, String::as_str);
-        levels.push(format!("{above}/{part}"));
-    }
-    levels
 }
 
 /// A line a device: `8:0 rbps=1048576 wbps=max`, or in version 1 `8:0 1048576`.
@@ -151,14 +116,5 @@ mod tests {
         assert_eq!(limit(page, "Max open files", 1), Some(524_288));
         assert_eq!(limit(page, "Max locked memory", 1), None);
         assert_eq!(limit(page, "Max processes", 0), None);
-    }
-
-    #[test]
-    fn cgroups_are_looked_at_up_to_the_root() {
-        assert_eq!(
-            levels("/sys/fs/cgroup", "/a/b"),
-            ["/sys/fs/cgroup", "/sys/fs/cgroup/a", "/sys/fs/cgroup/a/b"]
-        );
-        assert!(levels("/sys/fs/cgroup", "/../a").is_empty());
     }
 }

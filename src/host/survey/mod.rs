@@ -9,7 +9,6 @@ mod gpu;
 mod limits;
 mod pci;
 mod processor;
-mod root;
 
 use serde::Serialize;
 
@@ -19,9 +18,9 @@ pub use gpu::Gpu;
 pub use limits::{Limits, Throttle};
 pub use pci::{PciLink, PciPath};
 pub use processor::{Cache, HugePages, Memory, NumaNode, Processor};
-pub use root::Root;
 
 use super::Room;
+pub use super::root::Root;
 
 /// Everything that was found out about a machine; what is unknown is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -73,7 +72,7 @@ impl Survey {
     /// The disk of that name.
     #[must_use]
     pub fn disk(&self, name: &str) -> Option<&Disk> {
-        self.disks.iter().find(|disk| disk.name == name)
+        self.disks.iter().find(|disk| disk.facts.name == name)
     }
 
     /// The file system that a path is on, going by the mount points.

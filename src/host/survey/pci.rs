@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::root::Root;
+use crate::kernel::is_pci_address;
+use crate::root::Root;
 
 /// Lanes that a link may have (PCI Express Base Specification, "Link Width").
 const LANES_MAX: u32 = 32;
@@ -50,7 +51,7 @@ impl PciPath {
         for part in path.components() {
             at.push(part);
             let name = part.as_os_str().to_string_lossy();
-            if is_address(&name) {
+            if is_pci_address(&name) {
                 links.push(PciLink::of(root, &at, &name));
             }
         }
@@ -163,21 +164,6 @@ fn lanes(text: &str) -> Option<u32> {
     text.parse().ok().filter(|lanes| (1..=LANES_MAX).contains(lanes))
 }
 
-/// `0000:3d:00.0`.
-pub(super) fn is_address(name: &str) -> bool {
-    let is_hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
-        digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    let mut parts = name.split([':', '.']);
-    let [domain, bus, device, function] = [(); 4].map(|()| parts.next().unwrap_or_default());
-    parts.next().is_none()
-        && name.matches(':').count() == 2
-        && is_hex(domain, 4..=8)
-        && is_hex(bus, 2..=2)
-        && is_hex(device, 2..=2)
-        && is_hex(function, 1..=1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,16 +185,5 @@ mod tests {
         );
         assert_eq!(PciLink::told(Some(16.0), Some(4)), "Gen4 x4");
         assert_eq!(PciLink::told(None, None), "–");
-    }
-
-    #[test]
-    fn addresses_are_told_from_other_names() {
-        for name in ["0000:3d:00.0", "10000:e1:00.0"] {
-            assert!(is_address(name), "{name}");
-        }
-        for name in ["pci0000:00", "0000:3d:00", "0000:3d:00.0:pcie", "nvme0", "", "::.", "0:0:0:0"]
-        {
-            assert!(!is_address(name), "{name}");
-        }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::root::{Root, numbered};
+use crate::kernel::{in_brackets, kib_of, parse_list, value_of};
+use crate::root::{Root, numbered};
 
 /// The processors of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -153,7 +154,7 @@ fn allowed(root: &Root) -> Option<u32> {
     let list = parse_list(value_of(&status, "Cpus_allowed_list")?)?;
     // The mask has bits for cores that the machine could have, too.
     let online = root.text("/sys/devices/system/cpu/online").and_then(|list| parse_list(&list));
-    let is_online = |cpu: &&u32| online.as_ref().is_none_or(|online| online.contains(*cpu));
+    let is_online = |cpu: &&usize| online.as_ref().is_none_or(|online| online.contains(*cpu));
     Some(count(list.iter().filter(is_online).count()))
 }
 
@@ -187,7 +188,6 @@ fn product(root: &Root) -> Option<String> {
 /// NUMA nodes, by number.
 pub(super) fn numa_nodes(root: &Root) -> Vec<NumaNode> {
     let nodes = "/sys/devices/system/node";
-    let numbers = root.names(nodes).into_iter().filter_map(|name| numbered(&name, "node"));
     let look = |id: u32| {
         let of = |name: &str| root.text(format!("{nodes}/node{id}/{name}")).unwrap_or_default();
         let (threads, meminfo) = (of("cpulist"), of("meminfo"));
@@ -206,17 +206,14 @@ pub(super) fn numa_nodes(root: &Root) -> Vec<NumaNode> {
             distances: distances.split_ascii_whitespace().flat_map(str::parse).collect(),
         }
     };
-    numbers.map(look).collect()
+    crate::kernel::numa_nodes(root).into_iter().map(look).collect()
 }
 
 impl Memory {
     pub(super) fn look(root: &Root) -> Memory {
         let meminfo = root.page("/proc/meminfo").unwrap_or_default();
-        let kib = |name: &str| crate::machine::kib_of(&meminfo, name);
-        let used = |path: &str| {
-            let all = root.text(path)?;
-            Some(all.split_once('[')?.1.split_once(']')?.0.to_owned())
-        };
+        let kib = |name: &str| kib_of(&meminfo, name);
+        let huge_pages = root.text("/sys/kernel/mm/transparent_hugepage/enabled");
         let pages = "/sys/kernel/mm/hugepages";
         let huge = |name: String| {
             let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()?;
@@ -230,30 +227,10 @@ impl Memory {
             room_bytes: None,
             room_source: None,
             swap_bytes: kib("SwapTotal"),
-            transparent_huge_pages: used("/sys/kernel/mm/transparent_hugepage/enabled"),
+            transparent_huge_pages: huge_pages.as_deref().and_then(in_brackets),
             huge_pages: root.names(pages).into_iter().filter_map(huge).collect(),
         }
     }
-}
-
-/// The value of `name : value`.
-pub(super) fn value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim())
-    })
-}
-
-/// Numbers of a list such as `0-3,8`; at most as many as Linux has processors.
-pub(super) fn parse_list(text: &str) -> Option<Vec<u32>> {
-    const PROCESSORS_MAX: usize = 8192;
-    let mut all = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high): (u32, u32) = (low.parse().ok()?, high.parse().ok()?);
-        all.extend((low..=high).take(PROCESSORS_MAX.saturating_sub(all.len())));
-    }
-    Some(all)
 }
 
 fn count(many: usize) -> u32 {

@@ -206,14 +206,17 @@ fn a_drive_is_found_with_its_way_and_its_other_namespace() {
     let tree = server();
     let survey = tree.survey();
     let disk = survey.disk("nvme0n1").unwrap();
-    assert_eq!((disk.kind.as_str(), disk.model.as_deref()), ("nvme", Some("Model X")));
-    assert_eq!((disk.controllers.as_slice(), disk.namespace), (&["nvme0".to_owned()][..], Some(1)));
+    assert_eq!((disk.kind.as_str(), disk.facts.model.as_deref()), ("nvme", Some("Model X")));
+    assert_eq!(
+        (disk.controllers.as_slice(), disk.facts.namespace),
+        (&["nvme0".to_owned()][..], Some(1))
+    );
     assert_eq!(disk.sibling_namespaces, ["nvme0n2"]);
-    assert_eq!(disk.scheduler.as_deref(), Some("mq-deadline"));
+    assert_eq!(disk.facts.scheduler.as_deref(), Some("mq-deadline"));
     assert_eq!(disk.schedulers, ["none", "mq-deadline", "kyber"]);
-    assert_eq!((disk.queues, disk.requests_per_queue), (Some(2), Some(1023)));
-    assert_eq!(disk.request_bytes_max, Some(128 << 10));
-    assert_eq!((disk.temperature_c, disk.temperature_max_c), (Some(68.85), Some(69.85)));
+    assert_eq!((disk.facts.queues, disk.requests_per_queue), (Some(2), Some(1023)));
+    assert_eq!(disk.facts.request_bytes_max, Some(128 << 10));
+    assert_eq!((disk.facts.temperature_c, disk.temperature_max_c), (Some(68.85), Some(69.85)));
     assert_eq!(disk.partitions, ["nvme0n1p1"]);
     let path = disk.pci.as_ref().unwrap();
     let addresses: Vec<_> = path.links.iter().map(|link| link.address.as_str()).collect();
@@ -255,7 +258,7 @@ fn a_drive_with_several_controllers_is_found_through_its_subsystem() {
         tree.link(&format!("sys/block/{name}"), &disk);
     }
     let survey = tree.survey();
-    let names: Vec<_> = survey.disks.iter().map(|disk| disk.name.as_str()).collect();
+    let names: Vec<_> = survey.disks.iter().map(|disk| disk.facts.name.as_str()).collect();
     assert_eq!(names, ["nvme0n1", "nvme0n9", "nvme0n10"]);
     let disk = &survey.disks[0];
     assert_eq!(disk.controllers, ["nvme0", "nvme1"]);
@@ -347,7 +350,7 @@ proptest! {
         let json = serde_json::to_value(&survey).unwrap();
         prop_assert!(json["disks"].is_array());
         for disk in &survey.disks {
-            prop_assert!(disk.size_bytes > 0 && disk.name == name);
+            prop_assert!(disk.facts.size_bytes > Some(0) && disk.facts.name == name);
         }
     }
 }

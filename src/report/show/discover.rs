@@ -145,7 +145,7 @@ fn gpu_text(machine: &Survey, gpu: &Gpu) -> String {
         .disks
         .iter()
         .filter(|disk| disk.pci.as_ref().is_some_and(|other| path.bridges_shared(other) > 1))
-        .map(|disk| disk.name.as_str())
+        .map(|disk| disk.facts.name.as_str())
         .collect();
     if !near.is_empty() {
         let _infallible = write!(text, ", below one PCIe switch with {}", near.join(", "));
@@ -212,12 +212,13 @@ fn drives(page: &mut String, machine: &Survey) {
 }
 
 fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
-    let requests = match (disk.requests_per_queue, disk.queues) {
+    let own = &disk.facts;
+    let requests = match (disk.requests_per_queue, own.queues) {
         (Some(requests), Some(queues)) => format!("{requests} × {queues}"),
         (Some(requests), None) => requests.to_string(),
         (None, _) => "–".to_owned(),
     };
-    let name = terminal(&disk.name);
+    let name = terminal(&own.name);
     if name.chars().count() > 10 {
         let _infallible = writeln!(page, "  {name}");
     }
@@ -226,16 +227,16 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
         "  {:<11}{:<9}{:>10}  {:<12}{requests:>10}{:>9}  {}",
         if name.chars().count() > 10 { "" } else { &name },
         disk.kind,
-        human(disk.size_bytes),
-        terminal(disk.scheduler.as_deref().unwrap_or("–")),
-        disk.request_bytes_max.map_or("–".to_owned(), human),
-        terminal(disk.write_cache.as_deref().unwrap_or("–")),
+        own.size_bytes.map_or("–".to_owned(), human),
+        terminal(own.scheduler.as_deref().unwrap_or("–")),
+        own.request_bytes_max.map_or("–".to_owned(), human),
+        terminal(own.write_cache.as_deref().unwrap_or("–")),
     );
     let mut facts: Vec<String> = Vec::new();
-    facts.extend(disk.model.clone());
-    facts.extend(disk.firmware.as_ref().map(|firmware| format!("firmware {firmware}")));
-    facts.extend(disk.transport.as_ref().map(|transport| format!("over {transport}")));
-    facts.extend(disk.namespace.map(|number| format!("namespace {number}")));
+    facts.extend(own.model.clone());
+    facts.extend(own.firmware.as_ref().map(|firmware| format!("firmware {firmware}")));
+    facts.extend(own.transport.as_ref().map(|transport| format!("over {transport}")));
+    facts.extend(own.namespace.map(|number| format!("namespace {number}")));
     if !disk.sibling_namespaces.is_empty() {
         facts.push(format!("same drive as {}", disk.sibling_namespaces.join(", ")));
     }
@@ -243,18 +244,18 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
     let path = disk.pci.as_ref().filter(|path| path.bandwidth_bytes_per_s.is_some());
     facts.extend(path.map(|path| format!("PCIe {}", pci_text(path))));
     facts.extend(
-        disk.numa_node
+        own.numa_node
             .filter(|_| machine.numa_nodes.len() > 1)
             .map(|node| format!("NUMA node {node}")),
     );
     facts.extend(
-        disk.poll_queues
+        own.poll_queues
             .filter(|queues| *queues > 0)
             .map(|queues| format!("{queues} queues to poll")),
     );
-    facts.extend(disk.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
+    facts.extend(own.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
     facts.extend(
-        (disk.rotational == Some(true)).then(|| "rotating, according to the kernel".to_owned()),
+        (own.rotational == Some(true)).then(|| "rotating, according to the kernel".to_owned()),
     );
     facts.extend(disk.read_only.then(|| "read-only".to_owned()));
     facts.extend(disk.is_encrypted.then(|| "encrypted".to_owned()));
@@ -408,21 +409,23 @@ fn words(flag: &Flag) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::DeviceFacts;
+
     use super::*;
 
     #[test]
     fn the_widest_row_of_a_disk_fits_a_terminal() {
-        let disk = Disk {
+        let facts = DeviceFacts {
             name: "nvme10n1".to_owned(),
-            kind: "virtio".to_owned(),
-            size_bytes: 768 * MIB,
+            size_bytes: Some(768 * MIB),
             scheduler: Some("mq-deadline".to_owned()),
-            requests_per_queue: Some(1023),
             queues: Some(128),
             request_bytes_max: Some(124 << 10),
             write_cache: Some("write through".to_owned()),
-            ..Disk::default()
+            ..DeviceFacts::default()
         };
+        let kind = "virtio".to_owned();
+        let disk = Disk { facts, kind, requests_per_queue: Some(1023), ..Disk::default() };
         let machine = Survey { disks: vec![disk], ..Survey::default() };
         let mut page = String::new();
         drives(&mut page, &machine);

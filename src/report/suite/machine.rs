@@ -193,8 +193,9 @@ fn rank(survey: &Survey, system: &FileSystem) -> (bool, bool, bool, Option<u64>)
     let of_system = survey.file_systems.iter().find(|system| system.mount_point == "/");
     let is_system =
         of_system.is_some_and(|root| root.drives.iter().any(|drive| system.drives.contains(drive)));
-    let is_nvme = all(|drive| drive.kind == "nvme" && drive.transport.as_deref() != Some("tcp"));
-    (is_nvme, !is_system, all(|drive| drive.rotational != Some(true)), system.free_bytes)
+    let is_nvme =
+        all(|drive| drive.kind == "nvme" && drive.facts.transport.as_deref() != Some("tcp"));
+    (is_nvme, !is_system, all(|drive| drive.facts.rotational != Some(true)), system.free_bytes)
 }
 
 fn told(survey: &Survey, system: &FileSystem) -> String {
@@ -202,11 +203,12 @@ fn told(survey: &Survey, system: &FileSystem) -> String {
     let what = match drives.as_slice() {
         [] => "a drive".to_owned(),
         [one] => {
-            let model = one.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
-            format!("{} ({}{model})", one.name, one.kind)
+            let model =
+                one.facts.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
+            format!("{} ({}{model})", one.facts.name, one.kind)
         }
         several => {
-            let names: Vec<&str> = several.iter().map(|drive| drive.name.as_str()).collect();
+            let names: Vec<&str> = several.iter().map(|drive| drive.facts.name.as_str()).collect();
             names.join(", ")
         }
     };

@@ -155,8 +155,8 @@ fn advise(survey: &Survey, ring: &IoUring, direct: Option<&str>) -> Vec<Advice> 
         add(Weight::Needed, what, None);
     }
     for throttle in &survey.limits.throttles {
-        let disk = survey.disks.iter().find(|disk| disk.numbers == throttle.numbers);
-        let name = disk.map_or(throttle.numbers.as_str(), |disk| disk.name.as_str());
+        let disk = survey.disks.iter().find(|disk| disk.facts.numbers == throttle.numbers);
+        let name = disk.map_or(throttle.numbers.as_str(), |disk| disk.facts.name.as_str());
         let what = format!(
             "a cgroup limits {name} ({} in {}): the limit would be measured instead of the drive",
             throttle.limit, throttle.file

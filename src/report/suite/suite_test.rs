@@ -2,6 +2,7 @@ use std::path::Path;
 
 use ringfall_core::facts::RingFeatures;
 use ringfall_core::units::{GIB, MIB};
+use ringfall_host::DeviceFacts;
 use ringfall_host::survey::{Disk, FileSystem, Gpu, Survey, Throttle};
 
 use super::*;
@@ -24,16 +25,14 @@ fn system(mount_point: &str, disk: &str, free_gib: u64) -> FileSystem {
 }
 
 fn disk(name: &str, kind: &str) -> Disk {
-    Disk {
+    let facts = DeviceFacts {
         name: name.to_owned(),
-        kind: kind.to_owned(),
         numbers: format!("259:{}", name.len()),
-        size_bytes: 1000 * GIB,
+        size_bytes: Some(1000 * GIB),
         rotational: Some(false),
-        scheduler: Some("none".to_owned()),
-        schedulers: vec!["none".to_owned(), "mq-deadline".to_owned()],
-        ..Disk::default()
-    }
+        ..DeviceFacts::default()
+    };
+    Disk { facts, kind: kind.to_owned(), ..Disk::default() }
 }
 
 fn survey() -> Survey {
