@@ -40,6 +40,11 @@ fn wrapped(page: &mut String, head: &str, text: &str) {
     prose(page, head, text, WIDTH);
 }
 
+/// A size, if it is known.
+fn size(bytes: Option<u64>) -> String {
+    bytes.map_or("–".to_owned(), human)
+}
+
 /// A head of the left column.
 fn row(page: &mut String, name: &str, text: &str) {
     wrapped(page, &format!("{name:<13}"), text);
@@ -82,7 +87,6 @@ fn processors(page: &mut String, machine: &Survey) {
 
 fn memory(page: &mut String, machine: &Survey) {
     let own = &machine.memory;
-    let size = |bytes: Option<u64>| bytes.map_or("–".to_owned(), human);
     let mut text = format!("{}, {} available", size(own.total_bytes), size(own.available_bytes));
     if let (Some(room), Some(source)) = (own.room_bytes, &own.room_source)
         && source != "MemAvailable"
@@ -103,7 +107,7 @@ fn memory(page: &mut String, machine: &Survey) {
 
 fn nodes(page: &mut String, nodes: &[NumaNode]) {
     for (place, node) in nodes.iter().enumerate() {
-        let size = node.memory_total_bytes.map_or("–".to_owned(), human);
+        let size = size(node.memory_total_bytes);
         let distances: Vec<String> = node.distances.iter().map(u32::to_string).collect();
         let text = format!(
             "node {}: threads {}, {size}, distances {}",
@@ -227,9 +231,9 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
         "  {:<11}{:<9}{:>10}  {:<12}{requests:>10}{:>9}  {}",
         if name.chars().count() > 10 { "" } else { &name },
         disk.kind,
-        own.size_bytes.map_or("–".to_owned(), human),
+        size(own.size_bytes),
         terminal(own.scheduler.as_deref().unwrap_or("–")),
-        own.request_bytes_max.map_or("–".to_owned(), human),
+        size(own.request_bytes_max),
         terminal(own.write_cache.as_deref().unwrap_or("–")),
     );
     let mut facts: Vec<String> = Vec::new();
@@ -302,7 +306,7 @@ fn file_system_row(page: &mut String, system: &FileSystem) {
     let head = format!(
         "  {point:<22}{:<9}{on:<14}{:>10}  ",
         terminal(&system.kind),
-        system.free_bytes.map_or("–".to_owned(), human)
+        size(system.free_bytes)
     );
     // Long lists of options go below, where there is room for them.
     let told = options.join(",");
@@ -355,23 +359,15 @@ fn workloads(page: &mut String, found: &Discovery) {
         }
     }
     // Those of one name beside each other, in the order in which they first came.
-    let mut names: Vec<&str> = Vec::new();
-    for flag in &told {
-        if !names.contains(&flag.flag.as_str()) {
-            names.push(&flag.flag);
+    let mut sorted = told.clone();
+    sorted.sort_by_key(|flag| told.iter().position(|first| first.flag == flag.flag));
+    for flag in sorted {
+        let mut head = format!("  {}  ", words(flag).join(" "));
+        if head.chars().count() > 40 {
+            let _infallible = writeln!(page, "{}", terminal(head.trim_end()));
+            head.clear();
         }
-    }
-    for name in names {
-        for flag in told.iter().filter(|flag| flag.flag == name) {
-            let head = format!("  {}  ", words(flag).join(" "));
-            match head.chars().count() > 40 {
-                true => {
-                    let _infallible = writeln!(page, "{}", terminal(head.trim_end()));
-                    wrapped(page, &" ".repeat(40), &flag.reason);
-                }
-                false => wrapped(page, &format!("{:<40}", terminal(&head)), &flag.reason),
-            }
-        }
+        wrapped(page, &format!("{:<40}", terminal(&head)), &flag.reason);
     }
 }
 
