@@ -6,28 +6,26 @@ use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
+use crate::escape::terminal_path;
 use crate::files::Spot;
 
 /// Patience with a writer of a pipe that has yet to begin: far more than a shell takes to start
-/// both sides of one.
+/// both sides of one. One that has begun may have to unpack, fetch or think up what comes next, and
+/// is waited for as any reader of a pipe does.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
-/// Interval between messages that a pipe that has begun is silent: its writer may have to unpack,
-/// fetch or think up what comes next, and is waited for as any reader of a pipe does.
-const SILENCE_TOLD: Duration = Duration::from_secs(30);
+/// After how long somebody is told that a writer is waited for, and interval of telling it again.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+const TELL_EVERY: Duration = Duration::from_secs(30);
 /// Beginning of a Git LFS pointer, by the specification of the format.
 const LFS_POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
-/// After how long somebody is told that a writer is waited for.
-const TELL_AFTER: Duration = Duration::from_secs(2);
 /// One wait lasts no longer: a process that was stopped meanwhile has seen no silence.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// As a duration.
-const LOOKED: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A file that is read. The writer of a pipe must begin soon; from then on it is waited for until
 /// somebody ends that.
@@ -35,21 +33,10 @@ pub struct InputFile {
     file: File,
     path: PathBuf,
     is_pipe: bool,
-    has_begun: bool,
-    is_told: bool,
-    /// Set when something else bounds the reading.
-    beside: Option<Arc<AtomicBool>>,
-    /// Whether somebody wishes the reading to end.
-    is_ended: Option<Arc<Wish>>,
-}
-
-/// Asked again and again while nothing comes.
-type Wish = dyn Fn() -> bool + Send + Sync;
-
-impl std::fmt::Debug for InputFile {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("InputFile").field("path", &self.path).finish_non_exhaustive()
-    }
+    /// Silence after which somebody is told of it next.
+    tell_at: Duration,
+    /// Whether somebody wishes the reading to end; asked again and again while nothing comes.
+    is_ended: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// Opens `path` to read. A pipe is read as it comes (`<(…)` of a shell, `/dev/stdin`) when somebody
@@ -62,12 +49,10 @@ pub fn open_to_read(path: &Path) -> Result<InputFile> {
     let file = open_at_once(path, OpenOptions::new().read(true))?;
     refuse_pointer(&file)?;
     let is_pipe = file.metadata()?.file_type().is_fifo();
-    let file = wait_from_now_on(file)?;
-    let path = path.to_path_buf();
-    let (beside, is_ended) = (None, None);
-    let mut file =
-        InputFile { file, path, is_pipe, has_begun: false, is_told: false, beside, is_ended };
-    file.await_writer(Some(BEGIN_PATIENCE))?;
+    let (file, path) = (wait_from_now_on(file)?, path.to_path_buf());
+    let is_ended = Arc::new(|| false);
+    let mut file = InputFile { file, path, is_pipe, tell_at: TELL_AFTER, is_ended };
+    file.await_writer(BEGIN_PATIENCE)?;
     Ok(file)
 }
 
@@ -128,73 +113,51 @@ impl InputFile {
         self.file.metadata()
     }
 
-    /// Bears any silence once that is set: the file is then read beside something that has its own
-    /// end.
+    /// Ends the reading with an error when that says so.
     #[must_use]
-    pub fn unbounded_when(mut self, beside: Arc<AtomicBool>) -> InputFile {
-        self.beside = Some(beside);
-        self
+    pub fn ended_when(self, is_ended: Arc<dyn Fn() -> bool + Send + Sync>) -> InputFile {
+        InputFile { is_ended, ..self }
     }
 
-    /// Ends the reading with an error when that says so, unless something else bounds it by then.
-    #[must_use]
-    pub fn ended_when(mut self, is_ended: Arc<dyn Fn() -> bool + Send + Sync>) -> InputFile {
-        self.is_ended = Some(is_ended);
-        self
-    }
-
-    /// Waits until there is something to read, or the end; without a patience, for ever.
-    fn await_writer(&mut self, patience: Option<Duration>) -> Result<()> {
-        let (mut silence, mut tell_at) = (Duration::ZERO, SILENCE_TOLD);
+    /// Waits until there is something to read, or the end.
+    fn await_writer(&mut self, patience: Duration) -> Result<()> {
+        let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+        let mut silence = Duration::ZERO;
         while self.is_pipe {
-            let ready = poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&LOOK));
-            match ready {
-                Ok(1..) => return Ok(()),
-                Ok(0) => silence += LOOKED,
-                Err(rustix::io::Errno::INTR) => continue,
+            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&look)) {
+                Ok(1..) => break,
+                Ok(0) => silence += LOOK,
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            if silence >= tell_at {
-                tell_at += SILENCE_TOLD;
-                let path = crate::escape::terminal_path(&self.path);
-                let seconds = silence.as_secs();
-                crate::stderr::tell(format_args!(
-                    "the writer of {path} has written nothing for {seconds} s: still waiting…"
-                ));
-            }
-            if self.beside.as_ref().is_some_and(|beside| beside.load(Ordering::Relaxed)) {
-                continue;
-            }
-            if self.is_ended.as_ref().is_some_and(|is_ended| is_ended()) {
+            if (self.is_ended)() {
                 return Err(Error::other("interrupted"));
             }
-            if silence >= TELL_AFTER && !std::mem::replace(&mut self.is_told, true) {
-                let path = crate::escape::terminal_path(&self.path);
-                crate::stderr::tell(format_args!("waiting for the writer of {path}…"));
+            if silence >= self.tell_at {
+                self.tell_at = silence + TELL_EVERY;
+                crate::stderr::tell(format_args!(
+                    "waiting for the writer of {}: nothing for {} s…",
+                    terminal_path(&self.path),
+                    silence.as_secs()
+                ));
             }
-            if let Some(patience) = patience.filter(|patience| silence >= *patience) {
-                return Err(Error::new(ErrorKind::TimedOut, silent(patience)));
+            if silence >= patience {
+                let what = format!(
+                    "it is a pipe to which nobody has written for {} s: start its writer first, or \
+                     give a plain file",
+                    patience.as_secs()
+                );
+                return Err(Error::new(ErrorKind::TimedOut, what));
             }
         }
         Ok(())
     }
 }
 
-/// Error of a pipe whose writer does not begin.
-fn silent(patience: Duration) -> String {
-    let seconds = patience.as_secs();
-    format!(
-        "it is a pipe to which nobody has written for {seconds} s: start its writer first, or give \
-         a plain file"
-    )
-}
-
 impl Read for InputFile {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
-        self.await_writer(if self.has_begun { None } else { Some(BEGIN_PATIENCE) })?;
-        let read = self.file.read(buffer)?;
-        self.has_begun |= read > 0;
-        Ok(read)
+        self.await_writer(Duration::MAX)?;
+        self.file.read(buffer)
     }
 }
 
@@ -233,7 +196,7 @@ pub fn try_output(path: &Path, bytes: usize) -> Result<()> {
 /// The system's error; a pipe without a reader is [`ErrorKind::BrokenPipe`].
 fn open_to_write(spot: &Spot) -> Result<File> {
     spot.open_other().map_err(|error| {
-        let is_none_there = error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error());
+        let is_none_there = error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
         match (is_none_there, spot.is_socket()) {
             (true, true) => Error::other("it is a socket, which can't be opened as a file"),
             // open(2): no process has the pipe open for reading.
@@ -325,21 +288,18 @@ mod tests {
         let mut file = open_to_read(&path).unwrap();
         let mut buffer = [0; 16];
         assert_eq!(file.read(&mut buffer).unwrap(), 6);
-        assert!(file.has_begun);
-        let error = file.await_writer(Some(LOOKED)).unwrap_err();
+        let error = file.await_writer(LOOK).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let looks = std::sync::atomic::AtomicU32::new(0);
-        let third = move || looks.fetch_add(1, Ordering::Relaxed) == 2;
+        let third = move || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 2;
         let mut file = file.ended_when(Arc::new(third));
         assert_eq!(file.read(&mut buffer).unwrap_err().to_string(), "interrupted");
-        // Unless something else has an end: what comes is read whenever it comes.
-        let file = file.ended_when(Arc::new(|| true));
-        let mut file = file.unbounded_when(Arc::new(AtomicBool::new(true)));
+        // Else what comes is read whenever it comes.
+        let mut file = file.ended_when(Arc::new(|| false));
         let late = std::thread::spawn(move || {
-            std::thread::sleep(3 * LOOKED);
+            std::thread::sleep(3 * LOOK);
             writer.write_all(b"row").unwrap();
         });
-        file.await_writer(Some(Duration::ZERO)).unwrap();
         assert_eq!(file.read(&mut buffer).unwrap(), 3);
         late.join().unwrap();
         std::fs::remove_file(path).unwrap();

@@ -18,8 +18,7 @@ const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
 /// # Errors
 /// The system's error, in words.
 pub(super) fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
-    let file = open_to_read(path).map_err(|error| explain(&error))?;
-    let file = file.unbounded_when(reading.beside()).ended_when(reading.wish());
+    let file = open_to_read(path).map_err(|error| explain(&error))?.ended_when(reading.wish());
     let metadata = file.metadata().map_err(|error| explain(&error))?;
     if metadata.is_dir() {
         return Err("it is a directory: give a file".to_owned());

@@ -30,14 +30,14 @@ impl Reading {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Set once the run has begun.
-    pub(super) fn beside(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.over)
+    /// Whether somebody ends the reading; asked again and again.
+    pub(super) fn wish(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        let reading = self.clone();
+        Arc::new(move || !reading.is_over() && (reading.is_ended)())
     }
 
-    /// Asked again and again whether somebody ends the reading.
-    pub(super) fn wish(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
-        Arc::clone(&self.is_ended)
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
     }
 
     /// Watches over what `reader` reads of the file of that name.
@@ -61,7 +61,7 @@ impl<R: Read> Read for Watched<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.reader.read(buffer)?;
         self.bytes += read as u64;
-        if self.reading.over.load(Ordering::Relaxed) {
+        if self.reading.is_over() {
             return Ok(read);
         }
         if (self.reading.is_ended)() {
@@ -89,12 +89,15 @@ mod tests {
         let wish = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&wish);
         let reading = Reading::new(move || seen.load(Ordering::Relaxed), false);
+        let wished = reading.wish();
         let mut watched = reading.watch("endless".to_owned(), std::io::repeat(7));
         let mut buffer = [0; 16];
         assert_eq!(watched.read(&mut buffer).unwrap(), 16);
         wish.store(true, Ordering::Relaxed);
         assert_eq!(watched.read(&mut buffer).unwrap_err().to_string(), "interrupted");
+        assert!(wished());
         reading.end();
         assert_eq!(watched.read(&mut buffer).unwrap(), 16);
+        assert!(!wished());
     }
 }
