@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use ringfall_config::LogLevel;
 use ringfall_host::escape::terminal;
-use ringfall_host::is_watched;
+use ringfall_host::is_stream_watched;
 use ringfall_host::outlet::{Notices, Stream};
 use ringfall_report::show::Style;
 
@@ -23,7 +23,7 @@ pub(crate) fn log_to_stderr(level: LogLevel) {
         LogLevel::Debug => Level::DEBUG,
         LogLevel::Trace => Level::TRACE,
     };
-    let style = Style::for_output(is_watched(&std::io::stderr()));
+    let style = Style::for_output(is_stream_watched(Stream::Err));
     let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(|| Notices(Stream::Err))

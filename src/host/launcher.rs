@@ -1,7 +1,5 @@
 //! The launcher that started this process as one of several, as its environment tells.
 
-use std::io::IsTerminal;
-
 /// This process among those that a launcher started together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launcher {
@@ -87,13 +85,6 @@ fn slurm_local_size(variable: &impl Fn(&str) -> Option<String>) -> Option<u32> {
         }
     }
     None
-}
-
-/// Whether somebody watches a stream on a terminal, where lines may be coloured and rewritten. A
-/// launcher gathers the output of many processes, at times through a terminal of its own.
-#[must_use]
-pub fn is_watched(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && Launcher::look().is_none()
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub use cpus::{allowed_cpus, unbound_cpu_count};
 pub use device::{ChainLink, DeviceFacts, chain, device_numbers, shared_port};
 pub use direct::takes_direct_io;
 pub use interrupts::interrupted_cores;
-pub use launcher::{Launcher, host_name, is_watched};
+pub use launcher::{Launcher, host_name};
 pub use machine::{Machine, MountFacts};
 pub use numa::{ShardBytes, Topology};
 pub use overdue::Overdue;

@@ -7,7 +7,7 @@
 //! reader that takes nothing for 2 s is given up.
 
 use std::io::{Error, ErrorKind, Result, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -51,17 +51,10 @@ impl Stream {
         }
     }
 
-    fn write(self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn file(self) -> BorrowedFd<'static> {
         match self {
-            Stream::Out => write_all(std::io::stdout(), bytes),
-            Stream::Err => write_all(std::io::stderr(), bytes),
-        }
-    }
-
-    fn is_ready(self) -> bool {
-        match self {
-            Stream::Out => is_ready(std::io::stdout()),
-            Stream::Err => is_ready(std::io::stderr()),
+            Stream::Out => rustix::stdio::stdout(),
+            Stream::Err => rustix::stdio::stderr(),
         }
     }
 }
@@ -73,8 +66,8 @@ impl Stream {
 /// The system's error for that stream.
 pub fn write_page(stream: Stream, text: &str) -> Result<()> {
     // A reader that takes neither is waited for: the page then still comes last.
-    while !flush(NOTICES_FIRST) && !stream.is_ready() && !is_interrupted() {}
-    match stream.write(text.as_bytes()) {
+    while !flush(NOTICES_FIRST) && !is_ready(stream.file()) && !is_interrupted() {}
+    match write_all(stream.file(), text.as_bytes()) {
         Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::TimedOut) => Ok(()),
         written => written,
     }
@@ -143,7 +136,8 @@ fn is_interrupted() -> bool {
 }
 
 /// Notices of this process.
-static QUEUE: LazyLock<Queue> = LazyLock::new(|| Queue::start(NOTICES_MAX, Stream::write));
+static QUEUE: LazyLock<Queue> =
+    LazyLock::new(|| Queue::start(NOTICES_MAX, |stream, text| write_all(stream.file(), text)));
 
 /// Has a notice written: whole lines.
 pub fn tell(stream: Stream, text: &str) {
@@ -240,7 +234,7 @@ impl Queue {
             Err(TrySendError::Full(_)) => self.counts.conclude(text, true),
             // Limits on threads: then whoever says something writes it.
             Err(TrySendError::Disconnected(_)) => {
-                self.counts.conclude(text, stream.write(text).is_err());
+                self.counts.conclude(text, write_all(stream.file(), text).is_err());
             }
         }
     }

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use ringfall_core::clock::{Nanos, monotonic_now};
-use rustix::termios::tcgetwinsize;
+use rustix::termios::{isatty, tcgetwinsize};
 
-use super::is_watched;
+use crate::Launcher;
 use crate::escape::terminal;
 use crate::outlet::{CLEAR, Notices, Stream};
 
@@ -18,23 +18,17 @@ const LIVE_PERIOD: Nanos = Nanos::from_ms(500);
 /// where neither says anything.
 #[must_use]
 pub fn terminal_columns() -> Option<usize> {
-    let asked = [
-        tcgetwinsize(std::io::stdout()),
-        tcgetwinsize(std::io::stderr()),
-        tcgetwinsize(std::io::stdin()),
-    ];
-    let told = asked.into_iter().flatten().map(|size| usize::from(size.ws_col));
+    let files = [Stream::Out.file(), Stream::Err.file(), rustix::stdio::stdin()];
+    let told = files.into_iter().flat_map(tcgetwinsize).map(|size| usize::from(size.ws_col));
     let set = || std::env::var("COLUMNS").ok()?.parse().ok();
     told.into_iter().find(|&columns| columns > 0).or_else(set)
 }
 
-/// Whether somebody watches that stream on a terminal.
+/// Whether somebody watches that stream on a terminal, where lines may be coloured and rewritten. A
+/// launcher gathers the output of many processes, at times through a terminal of its own.
 #[must_use]
 pub fn is_stream_watched(stream: Stream) -> bool {
-    match stream {
-        Stream::Out => is_watched(&std::io::stdout()),
-        Stream::Err => is_watched(&std::io::stderr()),
-    }
+    isatty(stream.file()) && Launcher::look().is_none()
 }
 
 /// Lines about work that goes on, which they don't delay: on a terminal, progress is one line that
