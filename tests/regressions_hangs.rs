@@ -110,7 +110,7 @@ fn an_object_store_that_never_answers_held_up_the_first_signal() {
         command.args(["--object-endpoint", &endpoint, "--output", "result.json"]);
         let mut child = crate::support::spawn(command);
         let mut told = String::new();
-        let mut shown = BufReader::new(child.stdout.take().unwrap());
+        let mut shown = BufReader::new(child.stderr.take().unwrap());
         while !told.contains("waiting for s3://bucket/silent to answer") {
             let read = shown.read_line(&mut told).unwrap();
             assert!(read > 0, "{told}");

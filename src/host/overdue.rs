@@ -18,6 +18,12 @@ impl Overdue {
     /// twice as long as when that was told last.
     #[must_use]
     pub fn new(what: String) -> Overdue {
+        Overdue::after(TELL_AFTER, what)
+    }
+
+    /// The same, told first after that time.
+    #[must_use]
+    pub fn after(first: Duration, what: String) -> Overdue {
         let (signs, seen) = channel();
         let tell = move |seconds: u64| {
             crate::stderr::tell(format_args!(
@@ -25,7 +31,7 @@ impl Overdue {
             ));
         };
         let thread = std::thread::Builder::new().name("ringfall-overdue".to_owned());
-        if let Err(error) = thread.spawn(move || watch(&seen, TELL_AFTER, tell)) {
+        if let Err(error) = thread.spawn(move || watch(&seen, first, tell)) {
             tracing::warn!("no thread can be started to say what is waited for: {error}");
         }
         Overdue { signs }

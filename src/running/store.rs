@@ -233,7 +233,7 @@ impl Store {
     }
 
     /// A store in a prefix of an object store, which must be empty. While it has not answered,
-    /// `goes_on` is told for how long, and says whether to go on.
+    /// `goes_on` says whether to go on.
     ///
     /// # Errors
     /// It is not empty, refuses, or can't be reached, or it was not waited for any longer.
@@ -243,7 +243,7 @@ impl Store {
         options: &ObjectOptions,
         capacity_bytes: u64,
         shards: u16,
-        goes_on: &mut dyn FnMut(Duration) -> bool,
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Store, StoreError> {
         let least = u64::from(shards) * SEGMENT_BYTES_MIN;
         if capacity_bytes < least {

@@ -5,8 +5,6 @@ use std::path::Path;
 use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_config::object_store::Place;
-#[cfg(feature = "objects")]
-use ringfall_host::escape::terminal;
 use ringfall_running::checkpoint::FileTarget;
 #[cfg(feature = "objects")]
 use ringfall_running::checkpoint::ObjectTarget;
@@ -122,20 +120,7 @@ fn open_objects(
     stream: &StreamArgs,
     url: &ringfall_config::object_store::ObjectUrl,
 ) -> Result<AnyTarget> {
-    use std::time::Duration;
-
-    /// Longest wait for the store's answer before a line says that it is waited for.
-    const AWAITED_MIN: Duration = Duration::from_secs(2);
-    let mut is_told = stream.quiet;
-    let mut awaited = |waited| {
-        if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
-            ringfall_host::stderr::tell(format_args!(
-                "waiting for {} to answer…",
-                terminal(&url.to_string())
-            ));
-        }
-    };
-    let opened = ObjectTarget::open(url, &stream.objects.options, &mut awaited);
+    let opened = ObjectTarget::open(url, &stream.objects.options);
     Ok(AnyTarget::Objects(opened.map_err(failed)?))
 }
 

@@ -2,10 +2,8 @@
 //! edges of the window.
 
 use std::io::Write as _;
-use std::time::Duration;
 
 use ringfall_config::Plan;
-use ringfall_config::object_store::ObjectUrl;
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_core::facts::{DriverUse, ShardFacts};
 use ringfall_engine::load::LoadError;
@@ -33,8 +31,6 @@ use super::screen::{progress_line, stream, style};
 use super::shortages;
 use crate::progress::progress_text;
 
-/// Longest wait for a store's answer before a line says that it is waited for.
-const AWAITED_MIN: Duration = Duration::from_secs(2);
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
 
@@ -63,8 +59,6 @@ pub(super) struct Teller<'a> {
     pub(super) read: WasRead,
     pub(super) token_bytes: u64,
     progress: ProgressLine,
-    /// Whether it was told that the object store is waited for.
-    pub(super) has_told_awaited: bool,
     /// Beginning of the preallocation.
     pub(super) giving_space: Option<Nanos>,
     pub(super) prepared: Prepared,
@@ -101,7 +95,6 @@ impl<'a> Teller<'a> {
             read,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
             progress: progress_line(plan),
-            has_told_awaited: false,
             giving_space: None,
             prepared: Prepared::default(),
             trace: None,
@@ -245,17 +238,6 @@ impl Observer for Teller<'_> {
         let since = *self.giving_space.get_or_insert_with(monotonic_now);
         self.progress
             .show_if_due(|| prepare::space_given(done_bytes, all_bytes, monotonic_now() - since));
-    }
-
-    fn awaits_store(&mut self, url: &ObjectUrl, waited: Duration) {
-        if waited < AWAITED_MIN || self.has_told_awaited {
-            return;
-        }
-        self.has_told_awaited = true;
-        self.progress.tell(&format!(
-            "waiting for {url} to answer, up to {} s for each attempt…",
-            self.plan.object_options().timeout.as_secs()
-        ));
     }
 
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {

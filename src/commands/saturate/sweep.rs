@@ -32,8 +32,6 @@ const POINT_S: f64 = 3.0;
 const POINT_S_BOUNDS: (f64, f64) = (0.1, 3_600.0);
 /// Largest object that is sent as one, bytes: S3's limit is 5 GiB.
 const OBJECT_BYTES_MAX: u64 = GIB;
-/// Longest wait for the store's answer before a line says that it is waited for.
-const AWAITED_MIN: Duration = Duration::from_secs(2);
 /// Part of the time of a point that comes before it is measured: see `saturate/objects.rs`.
 const WITH_RAMP: f64 = 1.2;
 
@@ -55,14 +53,8 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
     let mut teller = OneLine(progress_line(args, false));
-    let mut is_told = false;
-    let mut goes_on = |waited| {
-        if waited >= AWAITED_MIN && !std::mem::replace(&mut is_told, true) {
-            teller.0.tell(&format!("waiting for {url} to answer…"));
-        }
-        !interrupt.is_set()
-    };
-    let opened = Objects::open_watched(url, &args.object_options(most), &mut goes_on);
+    let goes_on = &mut || !interrupt.is_set();
+    let opened = Objects::open_watched(url, &args.object_options(most), goes_on);
     let objects = match opened {
         Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
         Err(error @ OpenError::Interrupted { .. }) => {

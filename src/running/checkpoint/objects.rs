@@ -9,7 +9,6 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl, PART_BYTES, PARTS_MAX};
 use ringfall_core::clock::{Nanos, monotonic_now};
@@ -132,20 +131,12 @@ impl From<ObjectError> for TargetError {
 }
 
 impl ObjectTarget {
-    /// Opens it and sees whether it answers; `awaited` hears for how long it has not.
+    /// Opens it and sees whether it answers.
     ///
     /// # Errors
     /// Fails if the options are invalid, or the store refuses or can't be reached.
-    pub fn open(
-        url: &ObjectUrl,
-        options: &ObjectOptions,
-        awaited: &mut dyn FnMut(Duration),
-    ) -> Result<ObjectTarget, TargetError> {
-        let opened = Objects::open_watched(url, options, &mut |waited| {
-            awaited(waited);
-            true
-        });
-        match opened {
+    pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<ObjectTarget, TargetError> {
+        match Objects::open(url, options) {
             Ok(objects) => Ok(ObjectTarget { objects }),
             Err(OpenError::Refused(error)) => Err(error.into()),
             Err(OpenError::Options(what)) => {

@@ -10,6 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
 use ringfall_config::object_store::{Balance, ObjectOptions, ObjectUrl};
+use ringfall_host::Overdue;
+use ringfall_host::escape::terminal;
 use ringfall_model::facts::{EndpointCounts, ObjectCounts};
 
 use super::backend::{self, Backend, Store};
@@ -26,6 +28,8 @@ const THREADS: usize = 2;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// The longest such wait.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// Wait for the first answer after which somebody is told of it.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 /// Interval at which a caller that waits for the first answer is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 /// Repetitions of the very first request: an address that is wrong should be told soon.
@@ -118,18 +122,17 @@ impl Objects {
     /// # Errors
     /// [`OpenError`]: what was asked for, what the store answers, or what this machine lacks.
     pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<Objects, OpenError> {
-        Objects::open_watched(url, options, &mut |_| true)
+        Objects::open_watched(url, options, &mut || true)
     }
 
-    /// As [`Objects::open`]; while the store has not answered, `goes_on` is told for how long, and
-    /// says whether to go on.
+    /// As [`Objects::open`]; while the store has not answered, `goes_on` says whether to go on.
     ///
     /// # Errors
     /// As [`Objects::open`], and [`OpenError::Interrupted`].
     pub fn open_watched(
         url: &ObjectUrl,
         options: &ObjectOptions,
-        goes_on: &mut dyn FnMut(Duration) -> bool,
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Objects, OpenError> {
         Objects::open_listed(url, options, goes_on).map(|(objects, _)| objects)
     }
@@ -138,7 +141,7 @@ impl Objects {
     pub(super) fn open_listed(
         url: &ObjectUrl,
         options: &ObjectOptions,
-        goes_on: &mut dyn FnMut(Duration) -> bool,
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(Objects, Option<String>), OpenError> {
         options.check().map_err(OpenError::Options)?;
         let counters = Arc::<Counters>::default();
@@ -148,6 +151,8 @@ impl Objects {
         let backends = backend::open(url, options, &wires).map_err(OpenError::Options)?;
         let objects = Objects::over(url.clone(), options.clone(), backends, counters)?;
         let began = Instant::now();
+        let what = format!("{} to answer", terminal(&url.to_string()));
+        let _overdue = Overdue::after(TOLD_AFTER, what);
         // Whether the bucket is there and may be listed.
         let listed = objects.wait_watched(objects.listed(1), goes_on).ok_or_else(|| {
             OpenError::Interrupted { place: url.to_string(), seconds: began.elapsed().as_secs() }
@@ -215,19 +220,18 @@ impl Objects {
         self.threads.runtime().block_on(work)
     }
 
-    /// As [`Objects::wait`], for as long as `goes_on` says so of the time waited; none: it gave up.
+    /// As [`Objects::wait`], for as long as `goes_on` says so; none: it gave up.
     fn wait_watched<T>(
         &self,
         work: impl Future<Output = T>,
-        goes_on: &mut dyn FnMut(Duration) -> bool,
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Option<T> {
-        let began = Instant::now();
         self.threads.runtime().block_on(async {
             let mut work = std::pin::pin!(work);
             loop {
                 match tokio::time::timeout(LOOK, work.as_mut()).await {
                     Ok(done) => return Some(done),
-                    Err(_) if goes_on(began.elapsed()) => {}
+                    Err(_) if goes_on() => {}
                     Err(_) => return None,
                 }
             }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName};
@@ -50,15 +49,15 @@ pub enum TierError {
 }
 
 impl TierObjects {
-    /// Opens the prefix, which must be empty. While the store has not answered, `goes_on` is told
-    /// for how long, and says whether to go on.
+    /// Opens the prefix, which must be empty. While the store has not answered, `goes_on` says
+    /// whether to go on.
     ///
     /// # Errors
     /// [`TierError`].
     pub fn open(
         url: &ObjectUrl,
         options: &ObjectOptions,
-        goes_on: &mut dyn FnMut(Duration) -> bool,
+        goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<TierObjects, TierError> {
         let (objects, found) = Objects::open_listed(url, options, goes_on)?;
         let name = url.to_string();

@@ -21,7 +21,6 @@ mod waiting;
 mod watchdog;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_core::clock::{Nanos, SECOND};
@@ -154,8 +153,6 @@ pub struct Assignment {
 pub trait Observer {
     /// The store's space is being written: bytes done, and all of them.
     fn giving_space(&mut self, done_bytes: u64, all_bytes: u64);
-    /// The object store has not answered for so long since it was first asked.
-    fn awaits_store(&mut self, url: &ObjectUrl, waited: Duration);
     /// The store is open, the shards are not: what is to be done with it before the run is done
     /// now.
     ///

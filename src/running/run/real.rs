@@ -279,10 +279,8 @@ fn open_store(
         #[cfg(feature = "objects")]
         (true, Some((url, options))) => {
             let bytes = settings.store.capacity_bytes;
-            Store::in_objects(url, options, bytes, settings.shards, &mut |waited| {
-                observer.awaits_store(url, waited);
-                !interrupt.is_set()
-            })
+            let goes_on = &mut || !interrupt.is_set();
+            Store::in_objects(url, options, bytes, settings.shards, goes_on)
         }
         // Without the feature such a place is refused with the other settings.
         (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {

@@ -22,7 +22,6 @@ struct Nobody;
 
 impl Observer for Nobody {
     fn giving_space(&mut self, _: u64, _: u64) {}
-    fn awaits_store(&mut self, _: &ringfall_config::object_store::ObjectUrl, _: Duration) {}
 
     fn prepare(&mut self, _: &Store) -> Result<(), LoadError> {
         Ok(())
