@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::described::Described;
+use super::given::Given;
 use super::merge::{Inputs, Merge};
 
 /// Value of a figure; determines whether a run may leave it null.
@@ -133,6 +134,12 @@ macro_rules! figure {
             #[must_use]
             pub fn number(&self) -> Option<f64> {
                 self.0.map(Number::as_f64)
+            }
+        }
+
+        impl<T: Shape, V: Into<Option<T::Value>>> Given<V> for $name<T> {
+            fn given(value: V) -> Self {
+                $name(value.into())
             }
         }
 
@@ -387,6 +394,12 @@ impl<T: Shape> Merge for Derived<T> {
 /// Figures that belong together. Of a part that a document lacks all are unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part<T>(pub T);
+
+impl<T> Given<T> for Part<T> {
+    fn given(value: T) -> Self {
+        Part(value)
+    }
+}
 
 impl<T> Deref for Part<T> {
     type Target = T;

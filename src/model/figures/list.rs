@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::given::Given;
 use super::merge::{Inputs, Merge};
 use crate::facts::SAMPLES_MAX;
 
@@ -38,6 +39,12 @@ macro_rules! list {
 
         impl<T> FromIterator<T> for $name<T> {
             fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+                $name(items.into_iter().collect())
+            }
+        }
+
+        impl<T, I: IntoIterator<Item = T>> Given<I> for $name<T> {
+            fn given(items: I) -> Self {
                 $name(items.into_iter().collect())
             }
         }

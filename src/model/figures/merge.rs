@@ -60,8 +60,26 @@ impl<T: Merge + Default> Merge for BTreeMap<String, T> {
 }
 
 /// A struct of figures, and how it merges: field by field. A field whose type has no rule does not
-/// compile.
+/// compile. With a source after its name it has the function `of`
+/// ([`made_of!`](crate::figures::given::made_of)).
 macro_rules! figures {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident $how:ident $from:tt: $source:ty {
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty $(= $value:expr)?,)*
+        }
+    ) => {
+        $crate::figures::merge::figures! {
+            $(#[$meta])*
+            $vis struct $name {
+                $($(#[$field_meta])* $field_vis $field: $type,)*
+            }
+        }
+
+        $crate::figures::given::made_of! {
+            $how $name $from: $source { $($field: $type = { $($value)? },)* }
+        }
+    };
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident {

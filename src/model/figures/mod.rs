@@ -5,6 +5,7 @@
 
 pub(crate) mod described;
 pub mod figure;
+pub(crate) mod given;
 pub mod list;
 pub mod merge;
 #[cfg(test)]
