@@ -1,17 +1,17 @@
 //! `ringfall.queue_depth`: what the search for a queue depth tried, and what it chose.
 
 use ringfall_core::units::GIB;
-use serde::{Deserialize, Serialize};
 
 use super::figure::{Fact, Max, Same};
 use super::list::Rows;
 use super::merge::figures;
 use crate::facts::{DepthFigures, DepthStep};
+use crate::figures::given::row;
 
 figures! {
 /// Steps and outcome of the search for a queue depth during the warm-up. In merged results a figure
 /// is null where the results differ in it, unless it says otherwise.
-pub struct QueueDepthReport {
+pub struct QueueDepthReport from figures: DepthFigures {
     /// Queue depth used for the measurement: largest number of I/Os that each shard keeps in flight
     /// on each drive.
     pub chosen: Same<u32>,
@@ -28,20 +28,19 @@ pub struct QueueDepthReport {
     /// that was tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard
     /// depth was taken), `out_of_time` (the warm-up was over first) or `no_answer` (a shard or
     /// another rank did not say what it had measured).
-    pub reason: Same<String>,
+    pub reason: Same<String> = figures.reason.name().to_owned(),
     /// Outcome of the search as a sentence, with its figures.
-    pub text: Same<String>,
+    pub text: Same<String> = figures.told(),
     /// Length of the search, s; of merged results, that of the longest.
     pub seconds: Max<f64>,
     /// Intervals that were measured, in that order; of merged results, one search after the other.
-    pub steps: Rows<DepthStepReport>,
+    pub steps: Rows<DepthStepReport> = figures.steps.iter().map(DepthStepReport::of),
 }
 }
 
+row! {
 /// Activity of the storage tier over an interval at one depth, all shards and drives together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct DepthStepReport {
+pub struct DepthStepReport from step: DepthStep {
     /// Queue depth that was tried.
     pub depth: Fact<u32>,
     /// Length of the interval, s.
@@ -49,50 +48,18 @@ pub struct DepthStepReport {
     /// Number of single reads and writes that ended in the interval.
     pub ios: Fact<u64>,
     /// Number of single reads and writes that ended per second.
-    pub per_s: Fact<f64>,
+    pub per_s: Fact<f64> = step.ios_per_s(),
     /// Bandwidth, reads and writes together, GiB/s.
-    pub gib_per_s: Fact<f64>,
+    pub gib_per_s: Fact<f64> = step.bytes_per_s / GIB as f64,
     /// Mean number of I/Os in flight: their rate times their mean latency (Little's law).
-    pub in_flight: Fact<f64>,
+    pub in_flight: Fact<f64> = step.in_flight(),
     /// Mean latency of a single I/O, µs.
-    pub latency_mean_us: Fact<f64>,
+    pub latency_mean_us: Fact<f64> = step.latency_us[0],
     /// Median latency of a single I/O, µs.
-    pub latency_p50_us: Fact<f64>,
+    pub latency_p50_us: Fact<f64> = step.latency_us[1],
     /// 99th percentile of the latency of a single I/O, µs.
-    pub latency_p99_us: Fact<f64>,
+    pub latency_p99_us: Fact<f64> = step.latency_us[2],
     /// Mean time that an I/O had waited for its place in the queue, µs.
-    pub wait_mean_us: Fact<f64>,
+    pub wait_mean_us: Fact<f64> = step.wait_us,
 }
-
-impl QueueDepthReport {
-    pub(super) fn of(figures: &DepthFigures) -> QueueDepthReport {
-        QueueDepthReport {
-            chosen: Same::of(figures.chosen),
-            deepest: Same::of(figures.deepest),
-            queues: Same::of(figures.queues),
-            ranks: Same::maybe(figures.ranks),
-            reason: Same::of(figures.reason.name().to_owned()),
-            text: Same::of(figures.told()),
-            seconds: Max::of(figures.seconds),
-            steps: figures.steps.iter().map(DepthStepReport::of).collect(),
-        }
-    }
-}
-
-impl DepthStepReport {
-    fn of(step: &DepthStep) -> DepthStepReport {
-        let [latency_mean_us, latency_p50_us, latency_p99_us] = step.latency_us.map(Fact::of);
-        DepthStepReport {
-            depth: Fact::of(step.depth),
-            seconds: Fact::of(step.seconds),
-            ios: Fact::of(step.ios),
-            per_s: Fact::of(step.ios_per_s()),
-            gib_per_s: Fact::of(step.bytes_per_s / GIB as f64),
-            in_flight: Fact::of(step.in_flight()),
-            latency_mean_us,
-            latency_p50_us,
-            latency_p99_us,
-            wait_mean_us: Fact::of(step.wait_us),
-        }
-    }
 }

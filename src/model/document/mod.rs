@@ -39,10 +39,10 @@ pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
 pub use contradictions::{Claim, Contradiction, contradictions, told as told_contradictions};
 pub use depth::{DepthStepReport, QueueDepthReport};
-pub use drives::{DiskCounters, DriveDirection, DriveReport};
+pub use drives::{DiskCounters, DriveDirection, DriveReport, KernelCounters};
 pub use engine::{
-    DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelCounters,
-    KernelSecondReport, WaitsReport,
+    DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelSecondReport,
+    WaitsReport,
 };
 pub use fold::Fold;
 pub use gpu::{GpuDeviceReport, GpuReport};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Document;
 use super::depth::QueueDepthReport;
-use super::drives::DiskCounters;
-use super::engine::{KernelCounters, KernelSecondReport};
+use super::drives::{DiskCounters, KernelCounters};
+use super::engine::KernelSecondReport;
 use super::figure::{Added, Fact, Max, Sum};
 use super::list::{ByName, Rows, Timeline};
 use super::merge::{Inputs, Merge};
