@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figures::figure;
 use crate::figures::figure::{Fact, Same, Sum, shapes};
+use crate::figures::given::row;
 use crate::figures::list::Rows;
 use crate::figures::merge::figures;
 use crate::saturation::Bound;
@@ -147,10 +148,9 @@ impl AutoscalerReport {
     }
 }
 
+row! {
 /// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct UslReport {
+pub struct UslReport from fit: UslFit {
     /// λ: storage throughput of one user alone, bytes/s.
     pub lambda_bytes_per_s: Fact<f64>,
     /// σ: contention, the share of the work that users do one after another.
@@ -162,19 +162,9 @@ pub struct UslReport {
     /// Number of users at the maximum of the fit; null when it has none.
     pub peak_users: Option<f64>,
 }
+}
 
 impl UslReport {
-    fn of(fit: UslFit) -> UslReport {
-        let UslFit { lambda_bytes_per_s, sigma, kappa, r_squared, peak_users } = fit;
-        UslReport {
-            lambda_bytes_per_s: Fact::of(lambda_bytes_per_s),
-            sigma: Fact::of(sigma),
-            kappa: Fact::of(kappa),
-            r_squared: Fact::of(r_squared),
-            peak_users,
-        }
-    }
-
     /// Throughput at a number of users by this fit, bytes/s; none where a figure of it is unknown.
     #[must_use]
     pub fn bytes_per_s(&self, users: f64) -> Option<f64> {
@@ -184,75 +174,44 @@ impl UslReport {
     }
 }
 
+row! {
 /// Where the time of the requests went, as sums, s.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct TimeReport {
+pub struct TimeReport of time: TimeShares {
     /// Time from the intended arrival to the start of serving, s.
-    pub queue_s: Fact<f64>,
+    pub queue_s: Fact<f64> = seconds(time.queue_ns),
     /// Time in storage steps, including their waits for permits and for room, s.
-    pub storage_s: Fact<f64>,
+    pub storage_s: Fact<f64> = seconds(time.storage_ns),
     /// Time spent waiting for generated tokens, s.
-    pub generation_s: Fact<f64>,
+    pub generation_s: Fact<f64> = seconds(time.generation_ns),
     /// Time from the intended arrival to the end, s.
-    pub total_s: Fact<f64>,
+    pub total_s: Fact<f64> = seconds(time.total_ns),
+}
 }
 
-impl TimeReport {
-    fn of(time: &TimeShares) -> TimeReport {
-        let seconds = |ns: u64| Fact::of(ns as f64 / 1e9);
-        TimeReport {
-            queue_s: seconds(time.queue_ns),
-            storage_s: seconds(time.storage_ns),
-            generation_s: seconds(time.generation_ns),
-            total_s: seconds(time.total_ns),
-        }
-    }
-}
-
+row! {
 /// The first step that missed its target, and where the time of its requests went.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Broke {
+pub struct Broke of bound: Bound<'_> {
     /// Number of users at which the target was first missed.
-    pub users: Fact<u32>,
+    pub users: Fact<u32> = bound.broke.users,
     /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
     /// request ended.
-    pub class: Option<String>,
+    pub class: Option<String> = class(bound),
     /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
     /// queue`, `request queue`, or in mode slo the class; null when no request ended.
-    pub part: Option<String>,
+    pub part: Option<String> = bound.broke.part.map(saturation::name),
     /// Saturation with that number of users, as defined for `saturation_level` in
     /// `summary.autoscaling_stats`.
-    pub saturation: Option<f64>,
+    pub saturation: Option<f64> = bound.broke.saturation,
     /// Where the requests spent most of their time: queue, storage or generation.
-    pub largest_part: Fact<String>,
+    pub largest_part: Fact<String> = bound.broke.largest_part.to_owned(),
     /// Share of the requests' time that `largest_part` took, from 0 to 1.
-    pub largest_share: Fact<f64>,
+    pub largest_share: Fact<f64> = bound.broke.largest_share,
+}
 }
 
-impl Broke {
-    fn of(bound: &Bound<'_>) -> Broke {
-        let broke = bound.broke;
-        let class = match broke.part {
-            Some(Part::Class(class)) => Some(CLASS_NAMES[class].to_owned()),
-            _ => None,
-        };
-        Broke {
-            users: Fact::of(broke.users),
-            class,
-            part: broke.part.map(saturation::name),
-            saturation: broke.saturation,
-            largest_part: Fact::of(broke.largest_part.to_owned()),
-            largest_share: Fact::of(broke.largest_share),
-        }
-    }
-}
-
+row! {
 /// One step of the autoscaler's search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct CurvePoint {
+pub struct CurvePoint from step: StepResult {
     /// Number of users in this step.
     pub users: Fact<u32>,
     /// Length of the step's window, s.
@@ -260,7 +219,7 @@ pub struct CurvePoint {
     /// Whether throughput was steady in the window.
     pub steady: Fact<bool>,
     /// Storage throughput, reads and writes together, GiB/s.
-    pub gib_per_s: Fact<f64>,
+    pub gib_per_s: Fact<f64> = step.bytes_per_s / GIB,
     /// Half the width of the 95 % confidence interval of the throughput, as a share of the
     /// throughput.
     pub uncertainty: Fact<f64>,
@@ -269,50 +228,42 @@ pub struct CurvePoint {
     /// Requests that finished per second, requests/s.
     pub requests_per_s: Fact<f64>,
     /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
-    pub read_ms: Option<[f64; 3]>,
+    pub read_ms: Option<[f64; 3]> = step.read_ns.map(|three| three.map(ms)),
     /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
-    pub write_ms: Option<[f64; 3]>,
+    pub write_ms: Option<[f64; 3]> = step.write_ns.map(|three| three.map(ms)),
     /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
     /// null for a class without requests.
-    pub class_p95_ms: Fact<[Option<f64>; 3]>,
+    pub class_p95_ms: Fact<[Option<f64>; 3]> = step.class_p95_ns.map(|p95| p95.map(ms)),
     /// P95 of the time that the device took to read an entry, ms; null without reads.
-    pub read_device_p95_ms: Option<f64>,
+    pub read_device_p95_ms: Option<f64> = step.storage.read_device_p95_ns.map(ms),
     /// P95 of the time that the device took to write an entry, demotions included, ms; null without
     /// writes.
-    pub write_device_p95_ms: Option<f64>,
+    pub write_device_p95_ms: Option<f64> = step.storage.write_device_p95_ns.map(ms),
     /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
     /// or for a place in the queue.
-    pub entries_waiting: Fact<f64>,
+    pub entries_waiting: Fact<f64> = step.storage.entries_waiting,
     /// Mean number of requests that waited to be served.
-    pub requests_waiting: Fact<f64>,
+    pub requests_waiting: Fact<f64> = step.storage.requests_waiting,
     /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
     pub saturation: Option<f64>,
     /// Where the time of the requests went.
-    pub time: figure::Part<TimeReport>,
+    pub time: figure::Part<TimeReport> = TimeReport::of(&step.time),
+}
 }
 
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-fn point(result: &StepResult) -> CurvePoint {
-    CurvePoint {
-        users: Fact::of(result.users),
-        window_s: Fact::of(result.window_s),
-        steady: Fact::of(result.steady),
-        gib_per_s: Fact::of(result.bytes_per_s / GIB),
-        uncertainty: Fact::of(result.uncertainty),
-        tokens_per_s: Fact::of(result.tokens_per_s),
-        requests_per_s: Fact::of(result.requests_per_s),
-        read_ms: result.read_ns.map(|three| three.map(ms)),
-        write_ms: result.write_ns.map(|three| three.map(ms)),
-        class_p95_ms: Fact::of(result.class_p95_ns.map(|p95| p95.map(ms))),
-        read_device_p95_ms: result.storage.read_device_p95_ns.map(ms),
-        write_device_p95_ms: result.storage.write_device_p95_ns.map(ms),
-        entries_waiting: Fact::of(result.storage.entries_waiting),
-        requests_waiting: Fact::of(result.storage.requests_waiting),
-        saturation: result.saturation,
-        time: figure::Part(TimeReport::of(&result.time)),
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The QoS class that missed its target first, if a class did.
+fn class(bound: &Bound<'_>) -> Option<String> {
+    match bound.broke.part {
+        Some(Part::Class(class)) => Some(CLASS_NAMES[class].to_owned()),
+        _ => None,
     }
 }
 
@@ -343,8 +294,8 @@ fn iso_8601(unix_s: f64) -> String {
 }
 
 /// `summary.autoscaling_stats`; empty without an autoscaler.
-pub(crate) fn rows(result: &RunResult) -> Rows<AutoscalingRow> {
-    let Some(conclusion) = &result.autoscale else { return Rows::default() };
+pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
+    let Some(conclusion) = &result.autoscale else { return Vec::new() };
     let mut end_s = result.window.start_unix_s;
     let rows = conclusion.entries.iter().map(|entry| {
         let step = &entry.result;
@@ -412,12 +363,12 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
         peak_gib_per_s: Same::maybe(capacity.map(|answer| answer.peak_bytes_per_s / GIB)),
         peak_users: Same::maybe(capacity.map(|answer| answer.peak_users)),
         peak_confirmed: Same::maybe(capacity.map(|_| conclusion.conclusive)),
-        usl: Same::maybe(capacity.and_then(|answer| answer.usl).map(UslReport::of)),
+        usl: Same::maybe(capacity.and_then(|answer| answer.usl).as_ref().map(UslReport::of)),
         qos_users: Same::maybe(qos.map(|answer| answer.users)),
         qos_confirmed: Same::maybe(qos.map(|answer| answer.confirmed)),
         qos_broke: Same::maybe(Bound::of(result).map(|bound| Broke::of(&bound))),
         qos_none_because: Same::maybe(saturation::why_none(result)),
-        curve: conclusion.entries.iter().map(|entry| point(&entry.result)).collect(),
+        curve: conclusion.entries.iter().map(|entry| CurvePoint::of(&entry.result)).collect(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Where the requests came from, and how the hit rate compares with a recorded one.
 
+use ringfall_workloads::WorkloadStats;
+use ringfall_workloads::source::Skipped;
 use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
@@ -14,52 +16,62 @@ const VALIDATION_TOLERANCE: f64 = 0.05;
 
 figures! {
 /// Where requests came from, and how they arrived.
-pub struct SourceReport {
+pub struct SourceReport of result: RunResult {
     /// Kind of source: `synthetic`, `sharegpt`, `burstgpt`, `mooncake` or `io_trace`.
-    pub kind: Same<String>,
+    pub kind: Same<String> = result.plan.traffic.name().to_owned(),
     /// Names of the files that were read.
-    pub files: Union<String>,
+    pub files: Union<String> = result.source.files.iter().cloned(),
     /// Number of conversations in the dataset; null without a dataset.
-    pub conversations: Same<u64>,
+    pub conversations: Same<u64> = result.source.conversations,
     /// Number of turns in the conversations of the dataset; null without a dataset.
-    pub turns: Same<u64>,
+    pub turns: Same<u64> = result.source.turns,
     /// Number of rows of a trace that were given to the shards; null without a trace.
-    pub rows: Sum<Option<u64>>,
+    pub rows: Sum<Option<u64>> = result.feed.as_ref().map(|feed| feed.rows),
     /// Number of complete passes over the trace; null without a trace.
-    pub cycles: Sum<Option<u32>>,
+    pub cycles: Sum<Option<u32>> = result.feed.as_ref().map(|feed| feed.cycles),
     /// Number of operations in the logical trace that was replayed; null without one, and in merged
     /// results that replayed different ones.
-    pub operations: Same<u64>,
+    pub operations: Same<u64> = result.source.operations,
     /// Number of entries that the logical trace reads before it writes them, and that were
     /// therefore written before the run: before each of merged ones.
-    pub populated_objects: Same<u64>,
+    pub populated_objects: Same<u64> = result.source.populated.map(|(objects, _)| objects),
     /// Bytes of the entries in `populated_objects`.
-    pub populated_bytes: Same<u64>,
+    pub populated_bytes: Same<u64> = result.source.populated.map(|(_, bytes)| bytes),
     /// Number of rows or conversations skipped because they could not be parsed.
-    pub skipped: Sum<u64>,
+    pub skipped: Sum<u64> = skipped(result).rows,
     /// Which row or conversation was skipped first, and why.
-    pub first_skipped: First<String>,
+    pub first_skipped: First<String> = skipped(result).first.clone(),
     /// Number of prefix blocks of a trace that were found and read, since the start of the run.
-    pub block_hits: Sum<Option<u64>>,
+    pub block_hits: Sum<Option<u64>> = blocks(result).map(|stats| stats.block_hits),
     /// Number of prefix blocks of a trace that were not found and had to be written, since the
     /// start of the run.
-    pub block_misses: Sum<Option<u64>>,
+    pub block_misses: Sum<Option<u64>> = blocks(result).map(|stats| stats.block_misses),
     /// Share of the prefix blocks of a trace that were found, from 0 to 1; null without blocks.
     pub block_hit_rate: Derived<Option<f64>>,
     /// Number of requests that arrived since the start of the run.
-    pub arrived: Sum<u64>,
+    pub arrived: Sum<u64> = result.workload.arrived,
     /// Number of requests dropped from the queue, because the run stopped or the autoscaler removed
     /// their users.
-    pub dropped: Sum<u64>,
+    pub dropped: Sum<u64> = result.workload.dropped,
     /// Largest number of requests that waited in the queue of one shard.
-    pub queue_depth_max: Max<u64>,
+    pub queue_depth_max: Max<u64> = result.workload.queue_depth_max,
     /// Number of requests that waited to be served when the run stopped.
-    pub queued_at_end: Sum<u64>,
+    pub queued_at_end: Sum<u64> = result.workload.queued_at_end,
     /// Age of the oldest request in `queued_at_end`, s.
-    pub queue_age_at_end_s: Max<f64>,
+    pub queue_age_at_end_s: Max<f64> = result.workload.queue_age_at_end_ns as f64 / 1e9,
     /// Longest delay between the intended time of an arrival and the arrival itself, ms.
-    pub timer_lag_max_ms: Max<f64>,
+    pub timer_lag_max_ms: Max<f64> = result.workload.timer_lag_max_ns as f64 / 1e6,
 }
+}
+
+/// Rows of the trace, or parts of the dataset, that were skipped.
+fn skipped(result: &RunResult) -> &Skipped {
+    result.feed.as_ref().map_or(&result.source.skipped, |feed| &feed.skipped)
+}
+
+/// The workload's counters, where it read blocks of a trace.
+fn blocks(result: &RunResult) -> Option<&WorkloadStats> {
+    Some(&result.workload).filter(|stats| stats.block_hits + stats.block_misses > 0)
 }
 
 /// Hit rate of the run compared with that of a recorded cache, as the reference has it:
@@ -153,35 +165,6 @@ pub struct ValidationReport {
     pub tolerance: f64,
     /// Whether `relative_error` is within `tolerance`; null without reads.
     pub passed: Option<bool>,
-}
-
-/// `ringfall.source`.
-pub(crate) fn report(result: &RunResult) -> SourceReport {
-    let (workload, feed) = (&result.workload, result.feed.as_ref());
-    let skipped = feed.map_or(&result.source.skipped, |feed| &feed.skipped);
-    let blocks = workload.block_hits + workload.block_misses;
-    SourceReport {
-        kind: Same::of(result.plan.traffic.name().to_owned()),
-        files: result.source.files.iter().cloned().collect(),
-        conversations: Same::maybe(result.source.conversations),
-        turns: Same::maybe(result.source.turns),
-        rows: Sum::maybe(feed.map(|feed| feed.rows)),
-        cycles: Sum::maybe(feed.map(|feed| feed.cycles)),
-        operations: Same::maybe(result.source.operations),
-        populated_objects: Same::maybe(result.source.populated.map(|(objects, _)| objects)),
-        populated_bytes: Same::maybe(result.source.populated.map(|(_, bytes)| bytes)),
-        skipped: Sum::of(skipped.rows),
-        first_skipped: First::maybe(skipped.first.clone()),
-        block_hits: Sum::maybe((blocks > 0).then_some(workload.block_hits)),
-        block_misses: Sum::maybe((blocks > 0).then_some(workload.block_misses)),
-        block_hit_rate: Derived::default(),
-        arrived: Sum::of(workload.arrived),
-        dropped: Sum::of(workload.dropped),
-        queue_depth_max: Max::of(workload.queue_depth_max),
-        queued_at_end: Sum::of(workload.queued_at_end),
-        queue_age_at_end_s: Max::of(workload.queue_age_at_end_ns as f64 / 1e9),
-        timer_lag_max_ms: Max::of(workload.timer_lag_max_ns as f64 / 1e6),
-    }
 }
 
 /// By which share of the recorded hit rate one differs from it.

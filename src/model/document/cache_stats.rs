@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ringfall_core::key::Tier;
-use ringfall_core::metrics::TierMetrics;
+use ringfall_core::metrics::{Metrics, TierMetrics};
 use ringfall_core::units::gib;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -23,7 +23,7 @@ figures! {
 /// GiB/s, as in the reference. Each description says whether the definition is the reference's. The
 /// reference counts an operation when it begins, until its threads have stopped; ringfall counts it
 /// when it ends, inside the window.
-pub struct CacheStatsReport {
+pub struct CacheStatsReport of result: RunResult {
     /// Share of the reads that found their entry, 0 to 1; 0 without reads. Differs from the
     /// reference as `cache_misses` does, which with a backlog makes most of the difference.
     pub cache_hit_rate: Derived<f64>,
@@ -31,62 +31,64 @@ pub struct CacheStatsReport {
     /// reference then writes the entry without reading it, here its reads follow. The reference
     /// also never finds a system prompt, as it writes none, and in its decode-only runs a turn of
     /// 10,000 tokens or more reads nothing.
-    pub cache_hits: Sum<u64>,
+    pub cache_hits: Sum<u64> = result.cache.hits,
     /// Number of reads that did not find their entry. Differs from the reference, which also counts
     /// a miss for each later turn of a conversation that is still queued when one of its turns is
     /// served (with a backlog these are most of its misses), and for every request with a system
     /// prompt, as it never writes one. With `history_counts_queued_turns: true` and
     /// `system_prompts_written: false` in the configuration file, section `workload`, ringfall
     /// counts both. The reference's retrieval also sends requests of its own, most of which miss.
-    pub cache_misses: Sum<u64>,
+    pub cache_misses: Sum<u64> = result.cache.misses,
     /// Number of entries in the GPU tier at the end; null in merged results. Differs from the
     /// reference as `cpu_entries` does.
-    pub gpu_entries: OfRun<u64>,
+    pub gpu_entries: OfRun<u64> = result.tiers[Tier::Gpu.index()].entries,
     /// Number of entries in the CPU tier at the end; null in merged results. Differs from the
     /// reference, which fills a tier above storage to `eviction.target_usage_ratio` (80 %) of its
     /// capacity: ringfall fills it to 100 % and then evicts down to that share, so that it holds
     /// more.
-    pub cpu_entries: OfRun<u64>,
+    pub cpu_entries: OfRun<u64> = result.tiers[Tier::Cpu.index()].entries,
     /// Number of entries in the storage tier at the end; null in merged results. Differs from the
     /// reference, whose full tier holds fewer, so that it also reads less from storage: it
     /// books an entry's space once for each thread that wants to demote it and gives it back once
     /// (of 50 GiB, 37 held entries after a minute of 20 users).
-    pub storage_entries: OfRun<u64>,
+    pub storage_entries: OfRun<u64> = result.tiers[Tier::Storage.index()].entries,
     /// GPU memory used at the end, GiB; null in merged results. Differs from the reference as
     /// `cpu_entries` does.
-    pub gpu_memory_used_gb: OfRun<f64>,
+    pub gpu_memory_used_gb: OfRun<f64> = gib(result.tiers[Tier::Gpu.index()].used_bytes),
     /// CPU memory used at the end, GiB; null in merged results. Differs from the reference as
     /// `cpu_entries` does.
-    pub cpu_memory_used_gb: OfRun<f64>,
+    pub cpu_memory_used_gb: OfRun<f64> = gib(result.tiers[Tier::Cpu.index()].used_bytes),
     /// Number of entries that reached the CPU tier, written there at once or demoted. Differs from
     /// the reference as `prefill_writes` does.
-    pub offloads_cpu: Sum<u64>,
+    pub offloads_cpu: Sum<u64> = reached(&result.engine, Tier::Cpu, Tier::Gpu),
     /// Number of entries that reached the storage tier, written there at once or demoted. Differs
     /// from the reference as `cpu_entries` does: a tier above that holds more demotes less.
-    pub offloads_storage: Sum<u64>,
+    pub offloads_storage: Sum<u64> =
+        reached(&result.engine, Tier::Storage, Tier::Cpu)
+            + result.engine.evictions_gpu_to_storage.entries,
     /// Whether the storage meets what the performance profile asks for; null in merged results.
     /// Differs from the reference in five ways: a run that measured nothing passes nothing, fewer
     /// than 20 samples are not judged (`too_few`), writes of demotions to storage are judged with
     /// those of prefills, a run in which requests were refused has one more criterion, and so has
     /// the profile `throughput`, for tokens.
-    pub storage_health: OfRun<Health>,
+    pub storage_health: OfRun<Health> = judge(result),
     /// Number of entries written for turns (also after a decode miss), system prompts and blocks of
     /// a trace, and of ingested chunks of documents. Differs from the reference, which never writes
     /// a prompt (here each of them is written once) and has no blocks; chunks are ingested during
     /// the window there, and before it here unless `rag_ingestion` is `beside`.
     /// `ringfall.cache.writes` has what was written in the window.
-    pub prefill_writes: Sum<u64>,
+    pub prefill_writes: Sum<u64> = result.cache.prefill_writes + result.cache.ingested_ever(),
     /// Number of successful reads in the decode phase: of a turn's own entry, of earlier turns and
     /// of retrieved chunks. Differs from the reference after a decode miss, where the reference
     /// writes the entry and reads nothing, and in decode-only runs, in which the reference's turns
     /// of 10,000 tokens or more read nothing, yet count as requests.
     /// `ringfall.cache.own_turn_reads` has the reads of a turn's own entry alone.
-    pub decode_reads: Sum<u64>,
+    pub decode_reads: Sum<u64> = result.cache.decode_reads,
     /// KV bytes written to the GPU tier, GiB. Same definition as the reference's.
-    pub tier_gpu_kv_bytes_written_gb: Sum<f64>,
+    pub tier_gpu_kv_bytes_written_gb: Sum<f64> = gib(tier_bytes(&result.engine, Tier::Gpu)[1]),
     /// KV bytes read from the GPU tier, demotions included, GiB. Differs from the reference as
     /// `cpu_entries` does, as its tier holds less.
-    pub tier_gpu_kv_bytes_read_gb: Sum<f64>,
+    pub tier_gpu_kv_bytes_read_gb: Sum<f64> = gib(tier_bytes(&result.engine, Tier::Gpu)[0]),
     /// KV bytes read from the GPU tier, demotions included, divided by the length of the window,
     /// GiB/s. Differs from the reference as `tier_gpu_kv_bytes_read_gb` does.
     pub tier_gpu_read_bandwidth_gbps: Derived<f64>,
@@ -95,11 +97,11 @@ pub struct CacheStatsReport {
     pub tier_gpu_write_bandwidth_gbps: Derived<f64>,
     /// KV bytes written to the CPU tier, at once or by demotion, GiB. Same definition as the
     /// reference's.
-    pub tier_cpu_kv_bytes_written_gb: Sum<f64>,
+    pub tier_cpu_kv_bytes_written_gb: Sum<f64> = gib(tier_bytes(&result.engine, Tier::Cpu)[1]),
     /// KV bytes read from the CPU tier, by requests and by demotions to storage, GiB. Differs from
     /// the reference as `cpu_entries` does, as its tier holds less. `ringfall.cache.cpu_read_bytes`
     /// has those of requests alone.
-    pub tier_cpu_kv_bytes_read_gb: Sum<f64>,
+    pub tier_cpu_kv_bytes_read_gb: Sum<f64> = gib(tier_bytes(&result.engine, Tier::Cpu)[0]),
     /// KV bytes read from the CPU tier, demotions included, divided by the length of the window,
     /// GiB/s. Differs from the reference as `tier_cpu_kv_bytes_read_gb` does.
     pub tier_cpu_read_bandwidth_gbps: Derived<f64>,
@@ -109,11 +111,12 @@ pub struct CacheStatsReport {
     /// KV bytes whose write to storage completed in the window, demotions included, without the
     /// padding of an entry's last block, GiB. Differs from the reference, which counts whole
     /// entries, also those written after the end of the window.
-    pub tier_storage_kv_bytes_written_gb: Sum<f64>,
+    pub tier_storage_kv_bytes_written_gb: Sum<f64> =
+        gib(tier_bytes(&result.engine, Tier::Storage)[1]),
     /// KV bytes whose read from storage completed in the window, without the padding of an entry's
     /// last block, GiB. Differs from the reference, which counts an entry when its read begins,
     /// also after the end of the window, and whose tier holds less (`storage_entries`).
-    pub tier_storage_kv_bytes_read_gb: Sum<f64>,
+    pub tier_storage_kv_bytes_read_gb: Sum<f64> = gib(tier_bytes(&result.engine, Tier::Storage)[0]),
     /// KV bytes read from storage divided by the length of the window, GiB/s. Differs from the
     /// reference, which divides the bytes of reads that end after the window by the length of the
     /// window.
@@ -123,48 +126,51 @@ pub struct CacheStatsReport {
     pub tier_storage_write_bandwidth_gbps: Derived<f64>,
     /// Bytes of the entries that `prefill_writes` counts, GiB. Same definition as that of the
     /// reference's release of January 2026.
-    pub prefill_bytes_written_gb: Sum<f64>,
+    pub prefill_bytes_written_gb: Sum<f64> =
+        gib(result.cache.prefill_written_bytes + result.cache.ingested_ever_bytes()),
     /// Bytes of the reads that `decode_reads` counts, GiB: the primary metric of published results.
     /// Same definition as that of the reference's release of January 2026.
     /// `ringfall.cache.own_turn_read_bytes` has the bytes of a turn's own entry alone.
-    pub decode_bytes_read_gb: Sum<f64>,
+    pub decode_bytes_read_gb: Sum<f64> = gib(result.cache.decode_read_bytes),
     /// Number of hits on system prompts and on the own entries of turns that have one. Differs from
     /// the reference, which never finds a prompt, as it writes none (`ringfall.cache.prompt_hits`
     /// has those hits), and whose requests have prompts in decode-only runs too, where ringfall's
     /// have none and this is 0.
-    pub system_prompt_hits: Sum<u64>,
+    pub system_prompt_hits: Sum<u64> = result.cache.system_prompt_hits,
     /// Always 0: no workload has common phrases. Same definition as the reference's.
-    pub common_phrase_hits: Sum<u64>,
+    pub common_phrase_hits: Sum<u64> = 0u64,
     /// Number of hits on the own entries of turns without a system prompt, on retrieved chunks and
     /// on blocks of a trace. Differs from the reference in decode-only runs, in which it counts the
     /// turns with a system prompt under `system_prompt_hits`. It has no blocks.
-    pub user_cache_hits: Sum<u64>,
+    pub user_cache_hits: Sum<u64> = result.cache.user_cache_hits,
     /// Number of hits on earlier turns. Same definition as the reference's.
-    pub multi_turn_hits: Sum<u64>,
+    pub multi_turn_hits: Sum<u64> = result.cache.multi_turn_hits,
     /// Bytes of the entries that requests read from all tiers. Differs from the reference as
     /// `cache_hits` does. `ringfall.cache.moved_read_bytes` includes demotions.
-    pub total_read_bytes: Sum<u64>,
+    pub total_read_bytes: Sum<u64> = of_tiers(&result.engine, |tier| tier.read.entry_bytes),
     /// Bytes of the entries written to all tiers, each counted once: ingested chunks are included,
     /// demotions are not. Differs from the reference as `prefill_writes` does.
     /// `ringfall.cache.moved_write_bytes` includes demotions.
-    pub total_write_bytes: Sum<u64>,
+    pub total_write_bytes: Sum<u64> = written_bytes(result),
     /// The same as `total_read_bytes`, in GiB. Differs from the reference as that does.
-    pub total_read_gb: Sum<f64>,
+    pub total_read_gb: Sum<f64> = gib(of_tiers(&result.engine, |tier| tier.read.entry_bytes)),
     /// The same as `total_write_bytes`, in GiB. Differs from the reference as that does.
-    pub total_write_gb: Sum<f64>,
+    pub total_write_gb: Sum<f64> = gib(written_bytes(result)),
     /// `total_read_bytes` divided by `total_write_bytes`, or by 1 without writes. Differs from the
     /// reference as `total_read_bytes` does.
     pub read_write_ratio: Derived<f64>,
     /// Number of reads of entries (not a rate; the name is the reference's). Differs from the
     /// reference as `cache_hits` does.
-    pub read_iops: Sum<u64>,
+    pub read_iops: Sum<u64> = of_tiers(&result.engine, |tier| tier.read.total.count()),
     /// Number of entries written, each counted once, ingested chunks included (not a rate; the name
     /// is the reference's). Differs from the reference as `prefill_writes` does.
-    pub write_iops: Sum<u64>,
+    pub write_iops: Sum<u64> =
+        of_tiers(&result.engine, |tier| tier.write.total.count())
+            + result.cache.ingested_before,
     /// Tokens of the entries that were written to storage, demoted to it or read from it. Differs
     /// from the reference where that tier is full, as the reference's then holds less
     /// (`storage_entries`).
-    pub storage_tokens_processed: Sum<f64>,
+    pub storage_tokens_processed: Sum<f64> = storage_tokens(result),
     /// Latencies of the tiers, by keys of which each is described in `latency_keys`. Zeros in a run
     /// without a drive, as in the reference.
     #[serde(flatten)]
@@ -174,8 +180,8 @@ pub struct CacheStatsReport {
 
 /// KV bytes that a tier moved: read, written. Above storage a demotion's read counts with the tier
 /// that it leaves, and its write, as a promotion's, with the one that it reaches.
-fn tier_bytes(result: &RunResult, tier: Tier) -> [u64; 2] {
-    let (engine, metrics) = (&result.engine, result.engine.tier(tier));
+fn tier_bytes(engine: &Metrics, tier: Tier) -> [u64; 2] {
+    let metrics = engine.tier(tier);
     let demoted = |from: Tier| engine.evictions[from.index()].bytes;
     let promoted = engine.promoted_to(tier).bytes;
     match tier {
@@ -192,69 +198,25 @@ fn tier_bytes(result: &RunResult, tier: Tier) -> [u64; 2] {
 }
 
 /// KV bytes that all tiers moved, demotions among them: read, written.
-pub(super) fn moved_bytes(result: &RunResult) -> [u64; 2] {
-    let tiers = Tier::ALL.map(|tier| tier_bytes(result, tier));
+pub(super) fn moved_bytes(engine: &Metrics) -> [u64; 2] {
+    let tiers = Tier::ALL.map(|tier| tier_bytes(engine, tier));
     std::array::from_fn(|direction| tiers.iter().map(|tier| tier[direction]).sum())
 }
 
-impl CacheStatsReport {
-    /// The counters; what is derived is set by [`derive`](super::derive).
-    pub(super) fn of(result: &RunResult) -> CacheStatsReport {
-        let (cache, engine) = (&result.cache, &result.engine);
-        let [[gpu_read, gpu_written], [cpu_read, cpu_written], [disk_read, disk_written]] =
-            Tier::ALL.map(|tier| tier_bytes(result, tier));
-        let operations =
-            |pick: fn(&TierMetrics) -> u64| -> u64 { engine.tiers.iter().map(pick).sum() };
-        let read = operations(|tier| tier.read.entry_bytes);
-        // The tiers count from the start of the window: what is ingested in it is among that.
-        let written = operations(|tier| tier.write.entry_bytes) + cache.ingested_before_bytes;
-        // As in the reference: entries that reached the tier, written there at once or demoted.
-        let reached = |tier: Tier, above: Tier| {
-            engine.tier(tier).write.total.count() + engine.evictions[above.index()].entries
-        };
-        let state = |tier: Tier| result.tiers[tier.index()];
-        let ingested = cache.ingested + cache.ingested_before;
-        let ingested_bytes = cache.ingested_bytes + cache.ingested_before_bytes;
-        let sum_gib = |bytes: u64| Sum::of(gib(bytes));
-        CacheStatsReport {
-            cache_hits: Sum::of(cache.hits),
-            cache_misses: Sum::of(cache.misses),
-            gpu_entries: OfRun::of(state(Tier::Gpu).entries),
-            cpu_entries: OfRun::of(state(Tier::Cpu).entries),
-            storage_entries: OfRun::of(state(Tier::Storage).entries),
-            gpu_memory_used_gb: OfRun::of(gib(state(Tier::Gpu).used_bytes)),
-            cpu_memory_used_gb: OfRun::of(gib(state(Tier::Cpu).used_bytes)),
-            offloads_cpu: Sum::of(reached(Tier::Cpu, Tier::Gpu)),
-            offloads_storage: Sum::of(
-                reached(Tier::Storage, Tier::Cpu) + engine.evictions_gpu_to_storage.entries,
-            ),
-            storage_health: OfRun::of(judge(result)),
-            prefill_writes: Sum::of(cache.prefill_writes + ingested),
-            decode_reads: Sum::of(cache.decode_reads),
-            tier_gpu_kv_bytes_written_gb: sum_gib(gpu_written),
-            tier_gpu_kv_bytes_read_gb: sum_gib(gpu_read),
-            tier_cpu_kv_bytes_written_gb: sum_gib(cpu_written),
-            tier_cpu_kv_bytes_read_gb: sum_gib(cpu_read),
-            tier_storage_kv_bytes_written_gb: sum_gib(disk_written),
-            tier_storage_kv_bytes_read_gb: sum_gib(disk_read),
-            prefill_bytes_written_gb: sum_gib(cache.prefill_written_bytes + ingested_bytes),
-            decode_bytes_read_gb: sum_gib(cache.decode_read_bytes),
-            system_prompt_hits: Sum::of(cache.system_prompt_hits),
-            common_phrase_hits: Sum::of(0),
-            user_cache_hits: Sum::of(cache.user_cache_hits),
-            multi_turn_hits: Sum::of(cache.multi_turn_hits),
-            total_read_bytes: Sum::of(read),
-            total_write_bytes: Sum::of(written),
-            total_read_gb: sum_gib(read),
-            total_write_gb: sum_gib(written),
-            read_iops: Sum::of(operations(|tier| tier.read.total.count())),
-            write_iops: Sum::of(
-                operations(|tier| tier.write.total.count()) + cache.ingested_before,
-            ),
-            storage_tokens_processed: Sum::of(storage_tokens(result)),
-            ..CacheStatsReport::default()
-        }
-    }
+/// Sum over the tiers.
+pub(super) fn of_tiers(engine: &Metrics, pick: fn(&TierMetrics) -> u64) -> u64 {
+    engine.tiers.iter().map(pick).sum()
+}
+
+/// Bytes written, each entry once. The tiers count from the start of the window: what is ingested
+/// in it is among that.
+fn written_bytes(result: &RunResult) -> u64 {
+    of_tiers(&result.engine, |tier| tier.write.entry_bytes) + result.cache.ingested_before_bytes
+}
+
+/// Entries that reached the tier, as in the reference: written there at once or demoted.
+fn reached(engine: &Metrics, tier: Tier, above: Tier) -> u64 {
+    engine.tier(tier).write.total.count() + engine.evictions[above.index()].entries
 }
 
 /// Tokens of the entries written to storage, demoted there, or read from it. As in the reference, 0

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::figure::Sum;
 use super::merge::{Inputs, Merge};
+use crate::figures::given::Given;
 
 /// Counters by their names; of a result that lacks one it is unknown.
 pub struct Counted<T> {
@@ -17,10 +18,8 @@ pub struct Counted<T> {
     of: PhantomData<T>,
 }
 
-impl<T: Counters> Counted<T> {
-    /// The values of those counters, by name.
-    #[must_use]
-    pub fn of(counters: &T) -> Counted<T> {
+impl<T: Counters> Given<&T> for Counted<T> {
+    fn given(counters: &T) -> Self {
         let names = T::NAMES.iter().map(|(name, _)| (*name).to_owned());
         Counted::holding(names.zip(counters.values().into_iter().map(Sum::of)).collect())
     }

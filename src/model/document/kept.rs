@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::figure::same;
 use super::merge::{Inputs, Merge};
+use crate::figures::given::Given;
 
 /// Facts each of which is kept where all results agree in it, and null otherwise. All of its
 /// fields, and what is in them, may be null.
@@ -24,6 +25,12 @@ impl<T> Agreed<T> {
     #[must_use]
     pub const fn as_ref(&self) -> Option<&T> {
         self.0.as_ref()
+    }
+}
+
+impl<T> Given<T> for Agreed<T> {
+    fn given(facts: T) -> Self {
+        Agreed::of(facts)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use ringfall_config::Named as _;
-use ringfall_core::metrics::Counts;
+use ringfall_core::metrics::{Counts, ErrorRecord};
 use ringfall_core::units::GIB;
-use ringfall_host::Machine;
 use ringfall_host::remedy::told_io;
+use ringfall_host::{Cost, Machine};
+use ringfall_workloads::WorkloadStats;
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
@@ -29,7 +30,10 @@ use super::requests::RequestsReport;
 use super::served::ServedReport;
 use super::timeline::SecondReport;
 use crate::autoscaling::AutoscalerReport;
-use crate::facts::{BlockTraceFigures, ObjectCounts, PreconditionReport, TierShortage};
+use crate::facts::{
+    BlockTraceFigures, ObjectCounts, PreconditionReport, TierShortage, WatchdogReport,
+};
+use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling, source};
 
@@ -59,7 +63,7 @@ pub const SCHEMA_VERSION: u32 = 5;
 
 figures! {
 /// Everything that the reference benchmark does not report.
-pub struct Ours {
+pub struct Ours of result: RunResult {
     /// Version of ringfall that wrote this result.
     pub version: Derived<String>,
     /// Version of the layout of `ringfall`; readers refuse any other.
@@ -67,134 +71,140 @@ pub struct Ours {
     /// Command line of the run as it was typed, the program's name first.
     pub command_line: Derived<Vec<String>>,
     /// The configuration of the run, with every value in effect.
-    pub config: Agreed<ConfigReport>,
+    pub config: Agreed<ConfigReport> = ConfigReport::of(result),
     /// The machine on which it ran.
-    pub machine: Part<Machine>,
+    pub machine: Part<Machine> = result.machine.clone(),
     /// Start, length and end of the measurement.
-    pub window: Part<WindowReport>,
+    pub window: Part<WindowReport> = WindowReport::of(result),
     /// The measurement second by second, one row each.
-    pub timeline: Timeline<SecondReport>,
+    pub timeline: Timeline<SecondReport> = result.timeline.iter().map(SecondReport::of),
     /// Histograms by name, from which results are merged exactly; null where nothing was measured.
     pub histograms: EncodedHistograms,
     /// Finished and unfinished requests, and the latencies of both together; null when one of the
     /// merged results did not count the unfinished ones.
     pub requests: Derived<Option<RequestsReport>>,
     /// Size of the requests that finished, and where their time went.
-    pub served: Part<ServedReport>,
+    pub served: Part<ServedReport> = ServedReport::of(&result.requests),
     /// Cache activity, by stricter definitions than those of the reference's keys.
-    pub cache: Part<CacheReport>,
+    pub cache: Part<CacheReport> = CacheReport::of(result),
     /// Keys under `summary` that hold zeros, as in the reference, because nothing was measured.
     pub not_measured: Derived<Vec<String>>,
     /// Single I/Os on the storage device, as the engine counted them.
-    pub io: Part<IoReport>,
+    pub io: Part<IoReport> = IoReport::of(&result.engine),
     /// Time spent waiting for something other than an I/O.
     pub waits: Part<WaitsReport>,
     /// Entries that left a tier, by where they went.
-    pub evictions: Part<EvictionsReport>,
+    pub evictions: Part<EvictionsReport> = EvictionsReport::of(&result.engine),
     /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
     #[serde(default)]
-    pub promotions: Part<PromotionsReport>,
+    pub promotions: Part<PromotionsReport> = PromotionsReport::of(&result.engine),
     /// Bytes moved between GPU memory and storage or the CPU tier, by the path that they took.
     #[serde(default)]
-    pub gpu_moves: Part<GpuMovesReport>,
+    pub gpu_moves: Part<GpuMovesReport> = GpuMovesReport::of(&result.engine.gpu_moves),
     /// Backend and devices of the GPU tier, or why there was none; null when none was asked for, by
     /// any of the merged results.
-    pub gpu: Option<GpuReport>,
+    pub gpu: Option<GpuReport> = result.gpu.as_ref().map(|gpu| GpuReport::of(&(gpu, result))),
     /// The kernel's counters for the storage device beside the engine's own.
-    pub device: Part<DeviceReport>,
+    pub device: Part<DeviceReport> = DeviceReport::of(result),
     /// The drives of the storage tier, one row each; of merged results, those of each.
     #[serde(default)]
-    pub drives: Rows<DriveReport>,
+    pub drives: Rows<DriveReport> = DriveReport::all(result),
     /// Steps and outcome of the search for a queue depth; null without --queue-depth auto.
-    pub queue_depth: Option<QueueDepthReport>,
+    pub queue_depth: Option<QueueDepthReport> =
+        result.queue_depth.as_ref().map(QueueDepthReport::of),
     /// CPU time, memory and context switches of this process in the window.
-    pub cost: Part<CostReport>,
+    pub cost: Part<CostReport> = CostReport::of(&result.cost),
     /// Limits of the device from `--roofline`, and the share of them that the run used; null
     /// without them.
-    pub roofline: Option<RooflineReport>,
+    pub roofline: Option<RooflineReport> = RooflineReport::of(result),
     /// Result of `--precondition`, the writing of the device before the run; null without it, and
     /// in merged results: each found the device as what came before had left it.
-    pub precondition: OfRun<PreconditionReport>,
+    pub precondition: OfRun<PreconditionReport> = result.precondition.clone(),
     /// Whether storage bandwidth was steady in the window; null where the window was too short to
     /// tell (less than 10 s), the run failed, nothing moved, or an autoscaler changed the load, and
     /// in merged results.
     #[serde(default)]
-    pub steadiness: OfRun<SteadinessReport>,
+    pub steadiness: OfRun<SteadinessReport> = SteadinessReport::of(result),
     /// Requests to the object store since the start of the run; null unless --cache-dir names one,
     /// in which case there are no counters of a device.
     #[serde(default)]
-    pub objects: Added<ObjectCounts>,
+    pub objects: Added<ObjectCounts> = result.objects.clone(),
     /// Activity of the kernel's block layer; null when it was not traced. In merged results the
     /// counts add up; null when they were not all traced on a device of the same name, and for
     /// ranks that used several devices.
-    pub block_trace: Added<BlockTraceFigures>,
+    pub block_trace: Added<BlockTraceFigures> = traced(result),
     /// Bottleneck of a simulated run; null for a real run.
-    pub simulation: Option<SimulationReport>,
+    pub simulation: Option<SimulationReport> = result.simulation.clone(),
     /// I/O errors and requests that were not served.
-    pub errors: Part<ErrorsReport>,
+    pub errors: Part<ErrorsReport> = ErrorsReport::of(result),
     /// Verification of the data read against what had been written.
-    pub verify: Part<VerifyReport>,
+    pub verify: Part<VerifyReport> = VerifyReport::of(result),
     /// Number of requests whose latencies the arrays at the top level hold.
     pub samples: Derived<SamplesReport>,
     /// Results of the autoscaler; null without an autoscaler. In merged results, the findings on
     /// which all of them agree; for ranks whose users it changed together, its findings for all.
-    pub autoscaler: Option<AutoscalerReport>,
+    pub autoscaler: Option<AutoscalerReport> = autoscaling::report(result),
     /// Where requests came from, and how they arrived.
-    pub source: Part<SourceReport>,
+    pub source: Part<SourceReport> = SourceReport::of(result),
     /// The run compared with a recorded cache, from `--validation-trace`; absent without it, and in
     /// merged results: a recording is compared with a single run.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
-    pub validation: OfRun<ValidationReport>,
+    pub validation: OfRun<ValidationReport> = source::validation(result),
     /// Shards that were overdue, and for how long.
-    pub watchdog: Part<OverdueReport>,
+    pub watchdog: Part<OverdueReport> = OverdueReport::of(&result.watchdog),
     /// Resources that the engine got from the kernel, and the division of its space on storage.
-    pub engine: Part<EngineReport>,
+    pub engine: Part<EngineReport> = EngineReport::of(result),
     /// Counters of the engine in the window that no other part holds.
     #[serde(default)]
-    pub counters: Counted<Counts>,
+    pub counters: Counted<Counts> = &result.engine.counts,
     /// Counters of the workload from the start of the run, warm-up included.
-    pub workload: Part<WorkloadReport>,
+    pub workload: Part<WorkloadReport> = WorkloadReport::of(&result.workload),
     /// Tiers that got less space than they were meant to have.
     #[serde(default)]
-    pub shortages: Union<ShortageReport>,
+    pub shortages: Union<ShortageReport> = result.shortages.iter().map(ShortageReport::of),
     /// Which of several processes of a launcher this run was; null when it was alone, and in merged
     /// results, which have a row for each in `merged.ranks`.
-    pub rank: OfRun<RankReport>,
+    pub rank: OfRun<RankReport> = result.plan.rank.as_ref().map(RankReport::of),
     /// Warnings to read before trusting the numbers.
-    pub warnings: Union<Warning>,
+    pub warnings: Union<Warning> = result.warnings.iter().cloned(),
     /// Inputs of a merged result; absent in the result of a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedReport>,
 }
 }
 
+/// Counts of the block layer; none where it was not traced, or could not be.
+fn traced(result: &RunResult) -> Option<BlockTraceFigures> {
+    result.block_trace.as_ref()?.as_ref().ok().cloned()
+}
+
 figures! {
 /// Start, length and end of the measurement window.
-pub struct WindowReport {
+pub struct WindowReport of result: RunResult {
     /// Start of the window, s since 1970-01-01T00:00:00Z.
-    pub start_unix_s: Min<f64>,
+    pub start_unix_s: Min<f64> = result.window.start_unix_s,
     /// Length of the window, s; of merged results, the sum.
-    pub seconds: Sum<f64>,
+    pub seconds: Sum<f64> = result.window.seconds,
     /// Length of the warm-up before the window, s.
-    pub warmup_seconds: Sum<f64>,
+    pub warmup_seconds: Sum<f64> = result.window.warmup_seconds,
     /// Time from the end of the window until no I/O was in flight, s.
-    pub drain_seconds: Sum<f64>,
+    pub drain_seconds: Sum<f64> = result.window.drain_seconds,
     /// Whether a signal ended the run early.
-    pub interrupted: Any<bool>,
+    pub interrupted: Any<bool> = result.interrupted,
     /// Failure that ended the run early; null when there was none or a signal ended it.
-    pub failure: First<String>,
+    pub failure: First<String> = result.failure.clone(),
 }
 }
 
 figures! {
 /// CPU time, memory and context switches of this process in the window.
-pub struct CostReport {
+pub struct CostReport from cost: Cost {
     /// CPU time that the process spent in user mode, s.
     pub cpu_user_s: Sum<Option<f64>>,
     /// CPU time that the process spent in the kernel, s.
     pub cpu_system_s: Sum<Option<f64>>,
     /// CPU time in user mode and in the kernel for each GiB that storage moved, s/GiB.
-    pub cpu_s_per_gib: Derived<Option<f64>>,
+    pub cpu_s_per_gib: Derived<Option<f64>> = None::<f64>,
     /// Largest resident set size of the process, bytes.
     pub peak_rss_bytes: Max<Option<u64>>,
     /// Number of context switches because the process waited.
@@ -294,39 +304,39 @@ impl RooflineReport {
 
 figures! {
 /// I/O errors and requests that were not served.
-pub struct ErrorsReport {
+pub struct ErrorsReport of result: RunResult {
     /// I/O errors during the window, by kind.
-    pub by_kind: ByKind<ErrorRow>,
+    pub by_kind: ByKind<ErrorRow> = result.engine.errors.iter().map(ErrorRow::of),
     /// Number of requests that ended in the window with a failed step.
-    pub requests_failed: Sum<u64>,
+    pub requests_failed: Sum<u64> = result.requests.failed,
     /// Number of requests that ended in the window because no tier could hold their entry.
-    pub requests_refused: Sum<u64>,
+    pub requests_refused: Sum<u64> = result.requests.refused,
     /// Number of entries not stored because they were larger than the last tier. Without a storage
     /// tier (`disable_storage`) these are all entries that were dropped: those evicted from the
     /// last tier, and those that fitted in none.
-    pub entries_refused: Sum<u64>,
+    pub entries_refused: Sum<u64> = result.engine.refused_entries,
     /// Number of entries that should have been written before the measurement but could not be.
-    pub population_failed: Sum<u64>,
+    pub population_failed: Sum<u64> = result.population_failed,
     /// The first I/O errors since the start of the run, as sentences.
-    pub first_ever: Union<String>,
+    pub first_ever: Union<String> = result.errors.iter().map(told_io),
 }
 }
 
+row! {
 /// I/O errors of one kind, on one operation, with one error number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct ErrorRow {
+pub struct ErrorRow from record: ErrorRecord {
     /// Name of the kind of error.
-    pub kind: String,
+    pub kind: String = record.kind.name().to_owned(),
     /// Operation that failed: read, write or flush.
-    pub operation: String,
+    pub operation: String = record.operation.name().to_owned(),
     /// The kernel's error number (errno); 0 when there was none. From 65,536 on, the status that an
     /// NVMe drive answered a command with, and 65,536 (with `nvme_passthrough`).
     pub errno: i32,
     /// Number of these errors during the measurement window.
     pub count: u64,
     /// The first of these errors, as a sentence.
-    pub first: String,
+    pub first: String = record.first.to_string(),
+}
 }
 
 impl Merge for ByKind<ErrorRow> {
@@ -351,13 +361,13 @@ impl Merge for ByKind<ErrorRow> {
 
 figures! {
 /// Verification of the data read against what had been written.
-pub struct VerifyReport {
+pub struct VerifyReport of result: RunResult {
     /// Mode of verification: `off`, `sample` (the first 16 bytes of each block) or `full`.
-    pub mode: Same<String>,
+    pub mode: Same<String> = result.plan.verify.name().to_owned(),
     /// Number of 4 KiB blocks that were compared.
-    pub blocks_checked: Sum<u64>,
+    pub blocks_checked: Sum<u64> = result.engine.verify.blocks_checked,
     /// Number of 4 KiB blocks that differed from what had been written.
-    pub blocks_bad: Sum<u64>,
+    pub blocks_bad: Sum<u64> = result.engine.verify.blocks_bad,
 }
 }
 
@@ -377,7 +387,7 @@ pub struct SamplesReport {
 
 figures! {
 /// Counters of the workload from the start of the run, warm-up included.
-pub struct WorkloadReport {
+pub struct WorkloadReport from workload: WorkloadStats {
     /// Number of decode steps that found their entry evicted.
     pub decode_misses: Sum<u64>,
     /// Number of entries written again after a decode miss.
@@ -385,7 +395,7 @@ pub struct WorkloadReport {
     /// Number of conversations forgotten because too many were live.
     pub conversations_forgotten: Sum<u64>,
     /// Number of requests whose entry no tier could hold.
-    pub requests_refused: Sum<u64>,
+    pub requests_refused: Sum<u64> = workload.refused_requests,
     /// Number of documents ingested while the load ran, with `--rag-ingestion beside`.
     pub documents_ingested: Sum<u64>,
     /// Number of documents deleted while the load ran because there were more than
@@ -400,121 +410,11 @@ pub struct WorkloadReport {
 
 figures! {
 /// Shards that were overdue, and for how long.
-pub struct OverdueReport {
+pub struct OverdueReport from watchdog: WatchdogReport {
     /// Number of times that a shard stalled: it was overdue for 1 s or more.
     pub stalls: Sum<u64>,
     /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
     /// messages while it had work, or after the timer that was to wake it.
     pub overdue_max_ns: Max<u64>,
 }
-}
-
-impl WindowReport {
-    fn of(result: &RunResult) -> WindowReport {
-        let window = &result.window;
-        WindowReport {
-            start_unix_s: Min::of(window.start_unix_s),
-            seconds: Sum::of(window.seconds),
-            warmup_seconds: Sum::of(window.warmup_seconds),
-            drain_seconds: Sum::of(window.drain_seconds),
-            interrupted: Any::of(result.interrupted),
-            failure: First::maybe(result.failure.clone()),
-        }
-    }
-}
-
-impl CostReport {
-    fn of(result: &RunResult) -> CostReport {
-        let cost = &result.cost;
-        CostReport {
-            cpu_user_s: Sum::maybe(cost.cpu_user_s),
-            cpu_system_s: Sum::maybe(cost.cpu_system_s),
-            cpu_s_per_gib: Derived::default(),
-            peak_rss_bytes: Max::maybe(cost.peak_rss_bytes),
-            context_switches_voluntary: Sum::maybe(cost.context_switches_voluntary),
-            context_switches_involuntary: Sum::maybe(cost.context_switches_involuntary),
-        }
-    }
-}
-
-impl ErrorsReport {
-    fn of(result: &RunResult) -> ErrorsReport {
-        let engine = &result.engine;
-        let errors = engine.errors.iter().map(|row| ErrorRow {
-            kind: row.kind.name().to_owned(),
-            operation: row.operation.name().to_owned(),
-            errno: row.errno,
-            count: row.count,
-            first: row.first.to_string(),
-        });
-        ErrorsReport {
-            by_kind: errors.collect(),
-            requests_failed: Sum::of(result.requests.failed),
-            requests_refused: Sum::of(result.requests.refused),
-            entries_refused: Sum::of(engine.refused_entries),
-            population_failed: Sum::of(result.population_failed),
-            first_ever: result.errors.iter().map(told_io).collect(),
-        }
-    }
-}
-
-impl Ours {
-    /// The counters and facts; what is derived is set by [`derive`](super::derive).
-    pub(super) fn of(result: &RunResult) -> Ours {
-        let (verify, watchdog, workload) =
-            (&result.engine.verify, &result.watchdog, &result.workload);
-        let traced = result.block_trace.as_ref().and_then(|trace| trace.as_ref().ok());
-        Ours {
-            config: Agreed::of(ConfigReport::of(result)),
-            machine: Part(result.machine.clone()),
-            window: Part(WindowReport::of(result)),
-            timeline: SecondReport::all(result),
-            served: Part(ServedReport::of(result)),
-            cache: Part(CacheReport::of(result)),
-            io: Part(IoReport::of(result)),
-            evictions: Part(EvictionsReport::of(result)),
-            promotions: Part(PromotionsReport::of(result)),
-            gpu_moves: Part(GpuMovesReport::of(result)),
-            gpu: GpuReport::of(result),
-            device: Part(DeviceReport::of(result)),
-            drives: DriveReport::all(result),
-            queue_depth: result.queue_depth.as_ref().map(QueueDepthReport::of),
-            cost: Part(CostReport::of(result)),
-            roofline: RooflineReport::of(result),
-            precondition: OfRun::maybe(result.precondition.clone()),
-            steadiness: OfRun::maybe(SteadinessReport::of(result)),
-            objects: Added::maybe(result.objects.clone()),
-            simulation: result.simulation.clone(),
-            block_trace: Added::maybe(traced.cloned()),
-            errors: Part(ErrorsReport::of(result)),
-            verify: Part(VerifyReport {
-                mode: Same::of(result.plan.verify.name().to_owned()),
-                blocks_checked: Sum::of(verify.blocks_checked),
-                blocks_bad: Sum::of(verify.blocks_bad),
-            }),
-            autoscaler: autoscaling::report(result),
-            source: Part(source::report(result)),
-            validation: OfRun::maybe(source::validation(result)),
-            watchdog: Part(OverdueReport {
-                stalls: Sum::of(watchdog.stalls),
-                overdue_max_ns: Max::of(watchdog.overdue_max_ns),
-            }),
-            engine: Part(EngineReport::of(result)),
-            counters: Counted::of(&result.engine.counts),
-            workload: Part(WorkloadReport {
-                decode_misses: Sum::of(workload.decode_misses),
-                decode_rewrites: Sum::of(workload.decode_rewrites),
-                conversations_forgotten: Sum::of(workload.conversations_forgotten),
-                requests_refused: Sum::of(workload.refused_requests),
-                documents_ingested: Sum::of(workload.documents_ingested),
-                documents_evicted: Sum::of(workload.documents_evicted),
-                chunks_failed: Sum::of(workload.chunks_failed),
-                retrievals_without_document: Sum::of(workload.retrievals_without_document),
-            }),
-            shortages: result.shortages.iter().map(ShortageReport::of).collect(),
-            rank: OfRun::maybe(result.plan.rank.as_ref().map(RankReport::of)),
-            warnings: result.warnings.iter().cloned().collect(),
-            ..Ours::default()
-        }
-    }
 }

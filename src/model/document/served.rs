@@ -5,13 +5,13 @@ use ringfall_core::metrics::Histogram;
 use super::figure::{Derived, Part, Sum};
 use super::latency::LatencyMsMax;
 use super::merge::figures;
-use crate::RunResult;
+use crate::facts::RequestStats;
 
 figures! {
 /// Size of the requests that finished in the window, and where their time went.
-pub struct ServedReport {
+pub struct ServedReport of requests: RequestStats {
     /// Sum of the context lengths of the requests, tokens.
-    pub context_tokens: Sum<u64>,
+    pub context_tokens: Sum<u64> = requests.context_tokens,
     /// Mean context length of a request, tokens; null without requests.
     pub context_tokens_mean: Derived<Option<f64>>,
     /// Mean number of tokens that a request generated; null without requests.
@@ -64,15 +64,6 @@ pub(super) struct TimeParts<'a> {
     pub(super) generation: &'a Histogram,
     /// Their waits for room in a tier, and for permits; none where they were not kept.
     pub(super) waits: Option<(&'a Histogram, &'a Histogram)>,
-}
-
-impl ServedReport {
-    pub(super) fn of(result: &RunResult) -> ServedReport {
-        ServedReport {
-            context_tokens: Sum::of(result.requests.context_tokens),
-            ..ServedReport::default()
-        }
-    }
 }
 
 impl TimeReport {

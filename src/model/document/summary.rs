@@ -9,6 +9,7 @@ use super::latency::{LatencyMs, LatencyMsMax, ms};
 use super::list::{Rows, Timed, Timeline};
 use super::merge::figures;
 use crate::autoscaling::{AutoscalingRow, AutoscalingSummary};
+use crate::facts::CacheStats;
 use crate::sla::{CLASS_NAMES, COMPLIANCE, Sla};
 use crate::{RunResult, autoscaling};
 
@@ -47,17 +48,17 @@ impl ThroughputSecond {
 figures! {
 /// Figures that the reference benchmark reports, under its keys. Each description says whether the
 /// definition is the reference's; where it differs, `ringfall` has a stricter figure.
-pub struct Summary {
+pub struct Summary of result: RunResult {
     /// Number of requests that finished in the window. Differs from the reference, which also
     /// counts those that finish while its threads stop after the window, those with a failed step,
     /// and those whose entry is too large for every tier (`ringfall.errors` has the last two).
-    pub total_requests: Sum<u64>,
+    pub total_requests: Sum<u64> = result.requests.completed(),
     /// Number of tokens that the requests in `total_requests` generated. Differs from the reference
     /// as `total_requests` does.
-    pub total_tokens: Sum<u64>,
+    pub total_tokens: Sum<u64> = result.requests.generated_tokens,
     /// Length of the measurement window, s. Same definition as the reference's: what its threads
     /// take to stop after the window is not in it, although what they do in that time is counted.
-    pub elapsed_time: Sum<f64>,
+    pub elapsed_time: Sum<f64> = result.window.seconds,
     /// Tokens generated divided by the length of the window, tokens/s. Differs from the reference
     /// as `total_tokens` does.
     pub avg_throughput_tokens_per_sec: Derived<f64>,
@@ -88,31 +89,31 @@ pub struct Summary {
     /// those with the longest answers. Zeros when no request finished.
     pub generation_latency_ms: Derived<LatencyMs>,
     /// Hits and misses, bytes read and written, and entries held, by tier.
-    pub cache_stats: Part<CacheStatsReport>,
+    pub cache_stats: Part<CacheStatsReport> = CacheStatsReport::of(result),
     /// Requests that finished, by QoS class, against the targets of the run. Differs from the
     /// reference as `end_to_end_latency_ms` does; `ringfall.requests` takes the unfinished ones
     /// into account. The targets are null in merged results that had different
     /// ones.
     pub qos_metrics: Derived<QosMetrics>,
     /// Reads of the entries of system prompts.
-    pub prefix_cache_stats: Part<PrefixCacheStats>,
+    pub prefix_cache_stats: Part<PrefixCacheStats> = PrefixCacheStats::of(&result.cache),
     /// Steps of the autoscaler, one row each; empty without an autoscaler. Of merged results, one
     /// search after the other. Differs from the reference, which has no row for a step that changed
     /// nothing.
-    pub autoscaling_stats: Rows<AutoscalingRow>,
+    pub autoscaling_stats: Rows<AutoscalingRow> = autoscaling::rows(result),
     /// Results of the autoscaler; null without an autoscaler, as in the reference. Each key says
     /// whether its definition is the reference's; in merged results a key is null where they differ
     /// in it.
-    pub autoscaling_summary: Option<AutoscalingSummary>,
+    pub autoscaling_summary: Option<AutoscalingSummary> = autoscaling::summary(result),
     /// Reads of earlier turns of conversations.
-    pub multi_turn_stats: Part<MultiTurnStats>,
+    pub multi_turn_stats: Part<MultiTurnStats> = MultiTurnStats::of(&result.cache),
 }
 }
 
 figures! {
 /// Reads of the entries of system prompts. Zeros when prefix caching is off, where the reference
 /// leaves the keys out.
-pub struct PrefixCacheStats {
+pub struct PrefixCacheStats from cache: CacheStats {
     /// Number of reads of a system prompt's entry that found it. Differs from the reference, which
     /// counts the requests that have a prompt and never writes one.
     pub prefix_hits: Sum<u64>,
@@ -121,25 +122,25 @@ pub struct PrefixCacheStats {
     pub prefix_misses: Sum<u64>,
     /// The same as `prefix_hits`: every prefix is a system prompt. Differs from the reference as
     /// `prefix_hits` does.
-    pub system_prompt_reuse: Sum<u64>,
+    pub system_prompt_reuse: Sum<u64> = cache.prefix_hits,
     /// Always 0: no workload has common phrases. Same definition as the reference's.
-    pub common_phrase_reuse: Sum<u64>,
+    pub common_phrase_reuse: Sum<u64> = 0u64,
     /// Bytes of system prompts that were read instead of prefilled. Differs from the reference,
     /// which counts the bytes of all requests' prompts, read or not.
-    pub bytes_saved: Sum<u64>,
+    pub bytes_saved: Sum<u64> = cache.prefix_saved_bytes,
 }
 }
 
 figures! {
 /// Reads of earlier turns of conversations.
-pub struct MultiTurnStats {
+pub struct MultiTurnStats of cache: CacheStats {
     /// Number of reads of an earlier turn that found it. Same definition as the reference's.
-    pub cache_hits: Sum<u64>,
+    pub cache_hits: Sum<u64> = cache.multi_turn_hits,
     /// Number of reads of another turn that did not find it. Differs from the reference, which also
     /// counts one for each later turn of the conversation that is still queued; with
     /// `history_counts_queued_turns: true` in the configuration file, section `workload`, so does
     /// ringfall.
-    pub cache_misses: Sum<u64>,
+    pub cache_misses: Sum<u64> = cache.multi_turn_misses,
     /// Share of the reads of earlier turns that found them, from 0 to 1; 0 without such reads.
     /// Differs from the reference as `cache_misses` does: with a backlog the reference's is much
     /// lower.
@@ -267,31 +268,6 @@ impl Summary {
         match classes.into_iter().find(|(name, _)| *name == class)?.1 {
             QosClass::Measured { sla, .. } => Some(sla.as_ref()?.compliance),
             QosClass::Nothing { .. } => None,
-        }
-    }
-
-    pub(super) fn of(result: &RunResult) -> Summary {
-        let (requests, cache) = (&result.requests, &result.cache);
-        Summary {
-            total_requests: Sum::of(requests.completed()),
-            total_tokens: Sum::of(requests.generated_tokens),
-            elapsed_time: Sum::of(result.window.seconds),
-            cache_stats: Part(CacheStatsReport::of(result)),
-            prefix_cache_stats: Part(PrefixCacheStats {
-                prefix_hits: Sum::of(cache.prefix_hits),
-                prefix_misses: Sum::of(cache.prefix_misses),
-                system_prompt_reuse: Sum::of(cache.prefix_hits),
-                common_phrase_reuse: Sum::of(0),
-                bytes_saved: Sum::of(cache.prefix_saved_bytes),
-            }),
-            autoscaling_stats: autoscaling::rows(result),
-            autoscaling_summary: autoscaling::summary(result),
-            multi_turn_stats: Part(MultiTurnStats {
-                cache_hits: Sum::of(cache.multi_turn_hits),
-                cache_misses: Sum::of(cache.multi_turn_misses),
-                hit_rate: Derived::default(),
-            }),
-            ..Summary::default()
         }
     }
 }

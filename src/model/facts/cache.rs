@@ -169,6 +169,18 @@ impl CacheStats {
         self.ingested_before_bytes += entry_bytes;
     }
 
+    /// RAG chunks that were ingested, before the window or in it.
+    #[must_use]
+    pub fn ingested_ever(&self) -> u64 {
+        self.ingested + self.ingested_before
+    }
+
+    /// Bytes of those chunks.
+    #[must_use]
+    pub fn ingested_ever_bytes(&self) -> u64 {
+        self.ingested_bytes + self.ingested_before_bytes
+    }
+
     /// Counts a trace's block that could not be read, whether it was written now or turned out to
     /// be there (without one before it, it could not be used).
     pub fn record_block_miss(&mut self) {
