@@ -4,11 +4,9 @@ use ringfall_config::Plan;
 use ringfall_core::clock::{SECOND, monotonic_now};
 use ringfall_core::key::Tier;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
-use ringfall_model::facts::{
-    GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, WatchdogReport, Window,
-};
+use ringfall_model::facts::{GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, Window};
 use ringfall_model::{RunResult, warnings_of};
-use ringfall_running::run::{Cleanup, Ending, RunOutcome, WatchdogFigures};
+use ringfall_running::run::{Cleanup, Ending, RunOutcome};
 
 use super::document::begun_unix_s;
 use super::shortages;
@@ -62,7 +60,7 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
         shortfalls: outcome.shortfalls,
         errors: outcome.errors,
         population_failed: outcome.population_failed,
-        watchdog: watchdog_report(outcome.watchdog),
+        watchdog: outcome.watchdog,
         drives,
         kernel,
         kernel_chain: teller.chain_deltas(),
@@ -87,10 +85,6 @@ fn gpus_of(teller: &Teller<'_>) -> Option<String> {
     let gpu = teller.gpu.as_ref().filter(|gpu| gpu.backing.is_some_and(GpuBacking::is_gpu))?;
     let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
     Some(names.join(", "))
-}
-
-fn watchdog_report(figures: WatchdogFigures) -> WatchdogReport {
-    WatchdogReport { stalls: figures.stalls, overdue_max_ns: figures.overdue_max_ns }
 }
 
 fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {

@@ -214,12 +214,11 @@ pub struct CostReport from cost: Cost {
 }
 }
 
+row! {
 /// A tier that got less space than it was meant to have.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct ShortageReport {
+pub struct ShortageReport from shortage: TierShortage {
     /// Tier that got less: gpu, cpu or storage.
-    pub tier: String,
+    pub tier: String = shortage.tier.name().to_owned(),
     /// Capacity that the tier was meant to have, bytes.
     pub wanted_bytes: u64,
     /// Capacity that the tier had from `since_s` on, bytes.
@@ -233,18 +232,6 @@ pub struct ShortageReport {
     /// Why the tier got no more.
     pub why: String,
 }
-
-impl ShortageReport {
-    fn of(shortage: &TierShortage) -> ShortageReport {
-        ShortageReport {
-            tier: shortage.tier.name().to_owned(),
-            wanted_bytes: shortage.wanted_bytes,
-            given_bytes: shortage.given_bytes,
-            since_s: shortage.since_s,
-            until_s: shortage.until_s,
-            why: shortage.why.clone(),
-        }
-    }
 }
 
 figures! {

@@ -5,7 +5,7 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::CoarseLatencies;
 
 use super::figure::{Max, OfRun, Part, Sum};
-use super::list::{Buckets, Timed, Timeline};
+use super::list::{Buckets, Timed};
 use super::merge::figures;
 use crate::facts::{TimelineDirection, TimelineSecond, quotient};
 

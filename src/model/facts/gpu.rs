@@ -48,7 +48,7 @@ impl GpuTransferOutcome {
 }
 
 /// A GPU tier that was asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuOutcome {
     /// Capacity asked for, all GPUs together, bytes.
     pub asked_bytes: u64,
@@ -76,17 +76,7 @@ impl GpuOutcome {
     /// A tier that was left out.
     #[must_use]
     pub fn left_out(asked_bytes: u64, why: String) -> GpuOutcome {
-        GpuOutcome {
-            asked_bytes,
-            given_bytes: 0,
-            backing: None,
-            driver: None,
-            devices: Vec::new(),
-            why_not: Some(why),
-            transfer: None,
-            taken_bytes: 0,
-            driver_use: Vec::new(),
-        }
+        GpuOutcome { asked_bytes, why_not: Some(why), ..GpuOutcome::default() }
     }
 
     /// A tier of that size on these devices.
@@ -98,10 +88,7 @@ impl GpuOutcome {
             backing: Some(GpuBacking::Real(facts.kind)),
             driver: facts.driver.clone(),
             devices: facts.devices.clone(),
-            why_not: None,
-            transfer: None,
-            taken_bytes: 0,
-            driver_use: Vec::new(),
+            ..GpuOutcome::default()
         }
     }
 
@@ -112,12 +99,7 @@ impl GpuOutcome {
             asked_bytes: bytes,
             given_bytes: bytes,
             backing: Some(GpuBacking::Simulated),
-            driver: None,
-            devices: Vec::new(),
-            why_not: None,
-            transfer: None,
-            taken_bytes: 0,
-            driver_use: Vec::new(),
+            ..GpuOutcome::default()
         }
     }
 }

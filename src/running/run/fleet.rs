@@ -11,11 +11,12 @@ use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardSpec;
 use ringfall_engine::shard::executor::{Executor, JoinError, Vitals};
 use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::WatchdogReport;
 use ringfall_workloads::Workload;
 use ringfall_workloads::source::SourceRequest;
 
 use super::phases::Phase;
-use super::watchdog::{Hold, Verdict, Watchdog, WatchdogFigures};
+use super::watchdog::{Hold, Verdict, Watchdog};
 use crate::driver::{Inbound, Notice, ShardCommand, ShardPlan, shard_main};
 use crate::store::StoreError;
 
@@ -255,7 +256,7 @@ impl Fleet {
 
     /// Figures of the watchdog.
     #[must_use]
-    pub fn watchdog_figures(&self) -> WatchdogFigures {
+    pub fn watchdog_figures(&self) -> WatchdogReport {
         self.watchdog.figures()
     }
 

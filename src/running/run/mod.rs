@@ -35,7 +35,9 @@ use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardSpec;
 use ringfall_engine::tier::gpu::DirectStorage;
 use ringfall_host::ShardBytes;
-use ringfall_model::facts::{DepthFigures, FeedFigures, ObjectCounts, bytes_by_drive};
+use ringfall_model::facts::{
+    DepthFigures, FeedFigures, ObjectCounts, WatchdogReport, bytes_by_drive,
+};
 use ringfall_workloads::autoscale::{self, Conclusion};
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
@@ -56,7 +58,6 @@ pub use start::Start;
 pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
 pub use waiting::SlowIos;
-pub use watchdog::WatchdogFigures;
 
 /// Settings of a run; the rest are as in [`RunSettings::default`].
 #[derive(Clone, Debug)]
@@ -234,7 +235,7 @@ pub struct RunOutcome {
     /// Figures of the reading of the trace.
     pub feed: Option<FeedFigures>,
     /// Figures of the watchdog.
-    pub watchdog: WatchdogFigures,
+    pub watchdog: WatchdogReport,
     /// Entries of the population that could not be written.
     pub population_failed: u64,
     /// Data to delete once the results are saved.
@@ -315,7 +316,7 @@ impl RunOutcome {
             queue_depth: None,
             users: Vec::new(),
             feed: None,
-            watchdog: WatchdogFigures::default(),
+            watchdog: WatchdogReport::default(),
             population_failed: 0,
             cleanup: None,
             objects: None,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_engine::shard::executor::Vitals;
 use ringfall_engine::shard::{ThreadSample, ThreadState};
+use ringfall_model::facts::WatchdogReport;
 
 /// A shard that is overdue for so long has stalled, which the results tell.
 const STALLED_AFTER: Nanos = SECOND;
@@ -149,15 +150,6 @@ pub struct Watchdog {
     seen: Vec<Seen>,
 }
 
-/// Figures for the report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WatchdogFigures {
-    /// Times a shard was overdue for a second or more.
-    pub stalls: u64,
-    /// Longest time for which a shard was overdue, ns.
-    pub overdue_max_ns: u64,
-}
-
 impl Watchdog {
     /// A watchdog for the shards that give these vital signs.
     #[must_use]
@@ -194,9 +186,9 @@ impl Watchdog {
 
     /// Figures since the run began.
     #[must_use]
-    pub fn figures(&self) -> WatchdogFigures {
+    pub fn figures(&self) -> WatchdogReport {
         let overdue_max = self.vitals.iter().map(|vitals| vitals.overdue_max()).max();
-        WatchdogFigures {
+        WatchdogReport {
             stalls: self.seen.iter().map(|seen| seen.stalls).sum(),
             overdue_max_ns: overdue_max.unwrap_or_default().as_ns(),
         }
