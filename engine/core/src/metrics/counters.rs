@@ -1,5 +1,6 @@
 //! Everything a shard counts in a measurement window.
 
+use super::counts::counters;
 use super::{Counts, Histogram};
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::key::{TIER_COUNT, Tier};
@@ -139,52 +140,21 @@ impl DriveMetrics {
     }
 }
 
-/// Bytes between GPU memory and storage or host memory, by the way they took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GpuMoves {
-    /// Read from storage into GPU memory with no host memory between.
-    pub direct_read_bytes: u64,
-    /// Written from GPU memory to storage with no host memory between.
-    pub direct_write_bytes: u64,
-    /// Read from storage and copied from the I/O buffers into GPU memory.
-    pub buffered_read_bytes: u64,
-    /// Copied from GPU memory to the I/O buffers and written to storage.
-    pub buffered_write_bytes: u64,
-    /// Copied between GPU memory and the CPU tier, whose memory was page-locked there.
-    pub host_locked_bytes: u64,
-    /// Copied between GPU memory and the CPU tier where its memory was not page-locked.
-    pub host_pageable_bytes: u64,
-}
-
-impl GpuMoves {
-    /// All of them.
-    #[cfg(test)]
-    pub(super) fn each_mut(&mut self) -> [&mut u64; 6] {
-        let GpuMoves {
-            direct_read_bytes,
-            direct_write_bytes,
-            buffered_read_bytes,
-            buffered_write_bytes,
-            host_locked_bytes,
-            host_pageable_bytes,
-        } = self;
-        [
-            direct_read_bytes,
-            direct_write_bytes,
-            buffered_read_bytes,
-            buffered_write_bytes,
-            host_locked_bytes,
-            host_pageable_bytes,
-        ]
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.direct_read_bytes += other.direct_read_bytes;
-        self.direct_write_bytes += other.direct_write_bytes;
-        self.buffered_read_bytes += other.buffered_read_bytes;
-        self.buffered_write_bytes += other.buffered_write_bytes;
-        self.host_locked_bytes += other.host_locked_bytes;
-        self.host_pageable_bytes += other.host_pageable_bytes;
+counters! {
+    /// Bytes between GPU memory and storage or host memory, by the way they took.
+    pub struct GpuMoves {
+        /// Read from storage into GPU memory with no host memory between.
+        direct_read_bytes,
+        /// Written from GPU memory to storage with no host memory between.
+        direct_write_bytes,
+        /// Read from storage and copied from the I/O buffers into GPU memory.
+        buffered_read_bytes,
+        /// Copied from GPU memory to the I/O buffers and written to storage.
+        buffered_write_bytes,
+        /// Copied between GPU memory and the CPU tier, whose memory was page-locked there.
+        host_locked_bytes,
+        /// Copied between GPU memory and the CPU tier where its memory was not page-locked.
+        host_pageable_bytes,
     }
 }
 

@@ -25,7 +25,7 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $field: u64,)+
         }
 
-        impl Counters for $name {
+        impl $crate::metrics::Counters for $name {
             const NAMES: &'static [(&'static str, &'static str)] =
                 &[$((stringify!($field), concat!($($doc),+))),+];
 
@@ -48,6 +48,8 @@ macro_rules! counters {
         }
     };
 }
+
+pub(super) use counters;
 
 counters! {
     /// Counters of a shard in a measurement window besides reads, writes, moves and their times.
