@@ -66,13 +66,14 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
     // The newest second that every shard has surely reported.
     let seconds = progress.timeline.seconds();
     if let Some(second) = seconds.len().checked_sub(2).and_then(|index| seconds.get(index)) {
-        let [read, write] = &second.tiers[Tier::Storage.index()];
+        let storage = &second.row.tiers[Tier::Storage.index()];
         line.push_str(&format!(
             " | read {:.2} write {:.2} GiB/s",
-            gib(read.bytes),
-            gib(write.bytes)
+            gib(storage.read.bytes),
+            gib(storage.write.bytes)
         ));
-        if let Some([_, p95_ns, _]) = second.latest_read_quantiles_ns() {
+        let [read, _] = second.latencies(Tier::Storage);
+        if let Some(p95_ns) = read.and_then(|latency| latency.quantile_ns(0.95)) {
             line.push_str(&format!(" | P95 {:.0} ms", p95_ns as f64 / 1e6));
         }
     }

@@ -519,10 +519,12 @@ mod tests {
     #[test]
     fn the_evidence_of_a_percentile_is_the_histogram_that_it_comes_from() {
         let mut run = crate::testing::busy();
+        let figures = &mut run.figures;
+        let storage = &mut figures.engine.tiers[Tier::Storage.index()];
         for (ms, histogram) in (1..).zip([
-            &mut run.requests.storage_io,
-            &mut run.engine.tiers[Tier::Storage.index()].read.device,
-            &mut run.engine.tiers[Tier::Storage.index()].write.device,
+            &mut figures.requests.storage_io,
+            &mut storage.read.device,
+            &mut storage.write.device,
         ]) {
             *histogram = Histogram::new();
             (1..=100).for_each(|n| histogram.record(n * ms * 1_000_000));

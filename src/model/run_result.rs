@@ -1,22 +1,18 @@
 //! Everything that a run measured, as one plain value: a command fills it, documents and summaries
 //! are made of it.
 
+use std::ops::{Deref, DerefMut};
+
 use ringfall_config::{PhaseMode, Plan};
-use ringfall_core::error::IoError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::TIER_COUNT;
-use ringfall_core::metrics::{Histogram, Metrics};
-use ringfall_core::placement::SpaceFigures;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
-use ringfall_workloads::WorkloadStats;
-use ringfall_workloads::autoscale::Conclusion;
 use ringfall_workloads::source::ValidationTrace;
 
 use crate::SimulationReport;
 use crate::facts::{
-    BlockTraceFigures, CacheStats, DepthFigures, DriveOutcome, FeedFigures, GpuOutcome,
-    KernelSecond, Looks, ObjectCounts, PreconditionReport, RequestStats, Roofline, SourceFacts,
-    TierShortage, TierState, TimelineSecond, WatchdogReport, Window,
+    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Looks, PreconditionReport, Roofline,
+    RunFigures, SourceFacts, TierShortage, TierState, Window,
 };
 use crate::warnings::Warning;
 
@@ -37,46 +33,20 @@ pub struct RunResult {
     pub interrupted: bool,
     /// Failure that ended the run early, if one did.
     pub failure: Option<String>,
-    /// All shards' engine counters, merged.
-    pub engine: Metrics,
-    /// All shards' requests, merged.
-    pub requests: RequestStats,
-    /// All shards' cache counters, merged.
-    pub cache: CacheStats,
+    /// Figures of the run, summed over its shards; a result has each as if it were its own.
+    pub figures: RunFigures,
     /// State of each tier at the end, by `Tier::index`.
     pub tiers: [TierState; TIER_COUNT],
     /// Tiers that got less space than they were to have.
     pub shortages: Vec<TierShortage>,
     /// The GPU tier that was asked for; none where none was.
     pub gpu: Option<GpuOutcome>,
-    /// One row a second of the window.
-    pub timeline: Vec<TimelineSecond>,
-    /// Waits outside the engine's operations: for an allocation permit.
-    pub allocation_wait: Histogram,
-    /// The workload's own counters, since the start.
-    pub workload: WorkloadStats,
-    /// Conclusion of the autoscaler.
-    pub autoscale: Option<Conclusion>,
-    /// Outcome of the search for a queue depth.
-    pub queue_depth: Option<DepthFigures>,
     /// Source of the requests, and facts found while opening it.
     pub source: SourceFacts,
-    /// Counters of reading a trace.
-    pub feed: Option<FeedFigures>,
     /// A recorded cache's fate, to compare with.
     pub validation: Option<ValidationTrace>,
-    /// The storage space at the end, one row a shard.
-    pub space: Vec<SpaceFigures>,
     /// Resources that the shards' rings and buffers got, one row a shard.
     pub facts: Vec<ShardFacts>,
-    /// Shortfalls of all shards together against what was asked for, a sentence each.
-    pub shortfalls: Vec<String>,
-    /// The first I/O errors since the start, in the window or not.
-    pub errors: Vec<IoError>,
-    /// Entries of the population that could not be written.
-    pub population_failed: u64,
-    /// Whether the shards stayed alive.
-    pub watchdog: WatchdogReport,
     /// The drives of the storage tier.
     pub drives: Vec<DriveOutcome>,
     /// The kernel's counters of the device over the window; of several devices, their sums.
@@ -89,8 +59,6 @@ pub struct RunResult {
     pub cost: Cost,
     /// Report of preconditioning the device before the run.
     pub precondition: Option<PreconditionReport>,
-    /// Counts of object store requests, where the storage tier was in an object store.
-    pub objects: Option<ObjectCounts>,
     /// Activity of the block layer, if it was traced; or why it could not be.
     pub block_trace: Option<Result<BlockTraceFigures, String>>,
     /// The device's limits, to hold the run against, and where they come from.
@@ -99,6 +67,20 @@ pub struct RunResult {
     pub simulation: Option<SimulationReport>,
     /// Warnings to read before trusting the numbers.
     pub warnings: Vec<Warning>,
+}
+
+impl Deref for RunResult {
+    type Target = RunFigures;
+
+    fn deref(&self) -> &RunFigures {
+        &self.figures
+    }
+}
+
+impl DerefMut for RunResult {
+    fn deref_mut(&mut self) -> &mut RunFigures {
+        &mut self.figures
+    }
 }
 
 impl RunResult {

@@ -7,7 +7,6 @@ use std::path::Path;
 use ringfall_config::{Cores, Facts, Options, Rank, resolve};
 use ringfall_core::clock::{MICROSECOND, MILLISECOND};
 use ringfall_core::key::Tier;
-use ringfall_core::metrics::{Histogram, Metrics};
 use ringfall_core::units::GIB;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 use ringfall_workloads::contract::{
@@ -17,8 +16,7 @@ use serde_json::Value;
 
 use crate::document::ResultFile;
 use crate::facts::{
-    Best, CacheStats, Limit, Measured, ROOFLINE_VERSION, RequestStats, Roofline, TimelineSecond,
-    WatchdogReport, Window,
+    Best, Limit, Measured, ROOFLINE_VERSION, Roofline, RunFigures, TimelineSecond, Window,
 };
 use crate::{Code, Document, RunResult, Warning, health};
 
@@ -47,30 +45,16 @@ pub fn nothing() -> RunResult {
         window: Window { start_unix_s: 1e9, seconds: 10.0, ..Window::default() },
         interrupted: false,
         failure: None,
-        engine: Metrics::default(),
-        requests: RequestStats::default(),
-        cache: CacheStats::default(),
+        figures: RunFigures::default(),
         tiers: Default::default(),
         gpu: None,
         shortages: Vec::new(),
-        timeline: Vec::new(),
-        allocation_wait: Histogram::new(),
-        workload: Default::default(),
-        autoscale: None,
-        queue_depth: None,
         source: crate::facts::SourceFacts::default(),
-        feed: None,
         validation: None,
-        space: Vec::new(),
         facts: Vec::new(),
-        shortfalls: Vec::new(),
-        errors: Vec::new(),
-        population_failed: 0,
-        watchdog: WatchdogReport::default(),
         drives: Vec::new(),
         kernel_chain: Vec::new(),
         precondition: None,
-        objects: None,
         block_trace: None,
         simulation: None,
         roofline: None,
@@ -108,10 +92,8 @@ pub(crate) fn request(class: Class, ms: u64) -> RequestRecord {
 pub fn busy() -> RunResult {
     let mut result = nothing();
     for tier in [Tier::Cpu, Tier::Storage] {
-        for direction in [
-            &mut result.engine.tiers[tier.index()].read,
-            &mut result.engine.tiers[tier.index()].write,
-        ] {
+        let tier = &mut result.engine.tiers[tier.index()];
+        for direction in [&mut tier.read, &mut tier.write] {
             direction.entry_bytes = GIB;
             direction.total.record(12 * MILLISECOND_NS);
             direction.device.record(10 * MILLISECOND_NS);
@@ -123,7 +105,8 @@ pub fn busy() -> RunResult {
     result.engine.io_write.bytes = 2 * GIB;
     result.engine.io_write.entry_bytes = 2 * GIB;
     result.engine.io_read.latency.record(MILLISECOND_NS);
-    for io in [&mut result.engine.io_read, &mut result.engine.io_write] {
+    let engine = &mut result.engine;
+    for io in [&mut engine.io_read, &mut engine.io_write] {
         io.sizes[0].bytes = io.bytes;
     }
     result.engine.evictions[Tier::Cpu.index()].entries = 1;

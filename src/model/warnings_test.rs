@@ -287,7 +287,8 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::Refused, |run| run.requests.refused = 1),
     (Code::Refused, |run| run.engine.refused_entries = 1),
     (Code::SpaceShort, |run| {
-        run.requests.room.record(run.requests.end_to_end_all().max_ns().unwrap())
+        let most_ns = run.requests.end_to_end_all().max_ns().unwrap();
+        run.requests.room.record(most_ns);
     }),
     (Code::MissesFree, |run| run.cache.reuse = Looks { found: 9, missed: 11 }),
     (Code::MissesFree, |run| {

@@ -1,10 +1,8 @@
 //! The result of a run, from what it came to and what was sampled beside it.
 
-use ringfall_config::Plan;
-use ringfall_core::clock::{SECOND, monotonic_now};
-use ringfall_core::key::Tier;
+use ringfall_core::clock::monotonic_now;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
-use ringfall_model::facts::{GpuBacking, TimelineDirection, TimelineSecond, TimelineTier, Window};
+use ringfall_model::facts::{GpuBacking, Window};
 use ringfall_model::{RunResult, warnings_of};
 use ringfall_running::run::{Cleanup, Ending, RunOutcome};
 
@@ -23,8 +21,12 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
     let seconds = (outcome.window.1 - outcome.window.0).as_secs_f64();
     let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
     let shortages = shortages::of(&teller.shortages, &outcome);
-    let timeline = timeline_of(plan, &outcome);
     let drives = teller.drive_outcomes(&outcome);
+    let mut figures = outcome.figures;
+    for (index, second) in figures.timeline.iter_mut().enumerate() {
+        let users = outcome.users.get(index).or(outcome.users.last());
+        second.users = users.copied().unwrap_or(plan.users);
+    }
     let mut result = RunResult {
         plan: plan.clone(),
         command_line: teller.begin.command_line.clone(),
@@ -41,26 +43,13 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
             Ending::Failed(sentence) => Some(sentence),
             Ending::Complete | Ending::Interrupted => None,
         },
-        engine: *outcome.metrics,
-        requests: outcome.totals.requests,
-        cache: outcome.totals.cache,
+        figures,
         tiers,
         shortages,
         gpu: teller.gpu.clone(),
-        timeline,
-        allocation_wait: outcome.totals.allocation_wait,
-        workload: outcome.workload,
-        autoscale: outcome.autoscale,
-        queue_depth: outcome.queue_depth,
         source: read.source.clone(),
-        feed: outcome.feed,
         validation: read.validation.clone(),
-        space: outcome.space,
         facts: teller.facts.clone(),
-        shortfalls: outcome.shortfalls,
-        errors: outcome.errors,
-        population_failed: outcome.population_failed,
-        watchdog: outcome.watchdog,
         drives,
         kernel,
         kernel_chain: teller.chain_deltas(),
@@ -68,7 +57,6 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
         block_trace: teller.block_trace.clone(),
         simulation: None,
         precondition: teller.prepared.precondition.clone(),
-        objects: outcome.objects,
         roofline: teller.prepared.roofline.clone().or_else(|| read.roofline.clone()),
         cost: cost.unwrap_or_else(|| Cost {
             peak_rss_bytes: ringfall_host::peak_rss_bytes(),
@@ -85,39 +73,4 @@ fn gpus_of(teller: &Teller<'_>) -> Option<String> {
     let gpu = teller.gpu.as_ref().filter(|gpu| gpu.backing.is_some_and(GpuBacking::is_gpu))?;
     let names: Vec<&str> = gpu.devices.iter().map(|device| device.name.as_str()).collect();
     Some(names.join(", "))
-}
-
-fn timeline_of(plan: &Plan, outcome: &RunOutcome) -> Vec<TimelineSecond> {
-    let mut end_s = 0.0;
-    let users_of = |index: usize| outcome.users.get(index).or(outcome.users.last()).copied();
-    let rows = outcome.timeline.seconds().iter().enumerate().map(|(index, second)| {
-        let seconds = second.length_ns as f64 / SECOND.as_ns_f64();
-        end_s += seconds;
-        let direction = |tier: Tier, index: usize| {
-            let figures = &second.tiers[tier.index()][index];
-            let us = |place: usize| figures.quantiles_ns.map(|quantiles| quantiles[place] / 1_000);
-            TimelineDirection {
-                bytes: figures.bytes,
-                operations: figures.operations,
-                latency_p50_us: us(0),
-                latency_p95_us: us(1),
-                latency_p99_us: us(2),
-            }
-        };
-        TimelineSecond {
-            end_s,
-            seconds,
-            tiers: Tier::ALL
-                .map(|tier| TimelineTier { read: direction(tier, 0), write: direction(tier, 1) }),
-            io: second.io,
-            gauges: second.gauges,
-            users: users_of(index).unwrap_or(plan.users),
-            requests_completed: second.requests.completed,
-            generated_tokens: second.requests.tokens,
-            hits: second.requests.hits,
-            misses: second.requests.misses,
-            errors: second.errors,
-        }
-    });
-    rows.collect()
 }

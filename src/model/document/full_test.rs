@@ -68,7 +68,8 @@ pub(super) fn full() -> RunResult {
 
 /// Records one latency of 1 ms for each kind of wait and transfer.
 fn record_latencies(result: &mut RunResult) {
-    let engine = &mut result.engine;
+    let figures = &mut result.figures;
+    let engine = &mut figures.engine;
     for tier in Tier::ALL {
         for direction in
             [&mut engine.tiers[tier.index()].read, &mut engine.tiers[tier.index()].write]
@@ -89,9 +90,9 @@ fn record_latencies(result: &mut RunResult) {
         &mut waits.room,
         &mut waits.buffer,
         &mut waits.queue_place,
-        &mut result.allocation_wait,
-        &mut result.requests.queued,
-        &mut result.requests.generation,
+        &mut figures.allocation_wait,
+        &mut figures.requests.queued,
+        &mut figures.requests.generation,
     ] {
         histogram.record(MILLISECOND.as_ns());
     }

@@ -13,6 +13,7 @@ mod limits;
 mod objects;
 mod precondition;
 mod requests;
+mod run;
 mod shortage;
 mod simulation;
 mod source;
@@ -30,6 +31,7 @@ pub use limits::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline
 pub use objects::{EndpointCounts, ObjectCounts, RetryCounts};
 pub use precondition::PreconditionReport;
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
+pub use run::RunFigures;
 pub use shortage::TierShortage;
 pub use simulation::SimulationFigures;
 pub use source::{FeedFigures, SourceFacts};

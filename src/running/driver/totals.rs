@@ -56,18 +56,17 @@ impl Totals {
         }
         &mut self.seconds[index]
     }
+}
 
-    /// Adds the totals of another shard.
-    pub fn merge(&mut self, other: &Totals) {
-        self.requests.merge(&other.requests);
-        self.cache.merge(&other.cache);
-        self.allocation_wait.merge(&other.allocation_wait);
-        for (index, theirs) in other.seconds.iter().enumerate() {
-            let mine = self.second(index);
-            mine.completed += theirs.completed;
-            mine.tokens += theirs.tokens;
-            mine.hits += theirs.hits;
-            mine.misses += theirs.misses;
+impl RequestSecond {
+    /// Adds the seconds of a shard to those of others.
+    pub fn add(sums: &mut Vec<RequestSecond>, seconds: &[RequestSecond]) {
+        sums.resize(sums.len().max(seconds.len()), RequestSecond::default());
+        for (sum, second) in sums.iter_mut().zip(seconds) {
+            sum.completed += second.completed;
+            sum.tokens += second.tokens;
+            sum.hits += second.hits;
+            sum.misses += second.misses;
         }
     }
 }

@@ -24,25 +24,22 @@ use std::sync::Arc;
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_core::clock::{Nanos, SECOND};
-use ringfall_core::error::{IoError, SetupError};
+use ringfall_core::error::SetupError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::TIER_COUNT;
-use ringfall_core::metrics::Metrics;
-use ringfall_core::placement::{Shortage, SpaceFigures, TierCounts};
+use ringfall_core::placement::{Shortage, TierCounts};
 use ringfall_core::units::MIB;
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardSpec;
 use ringfall_engine::tier::gpu::DirectStorage;
 use ringfall_host::ShardBytes;
-use ringfall_model::facts::{
-    DepthFigures, FeedFigures, ObjectCounts, WatchdogReport, bytes_by_drive,
-};
-use ringfall_workloads::autoscale::{self, Conclusion};
+use ringfall_model::facts::{RunFigures, bytes_by_drive};
+use ringfall_workloads::autoscale;
 use ringfall_workloads::source::SourceRequest;
-use ringfall_workloads::{Library, Source, Workload, WorkloadConfig, WorkloadStats};
+use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 
-use crate::driver::{ShardOutcome, ShardStatus, Totals};
+use crate::driver::{RequestSecond, ShardOutcome, ShardStatus};
 use crate::source::OpenTrace;
 use crate::store::{Store, StoreRequest};
 pub use conduct::{Shards, conduct, conduct_to_the_end};
@@ -204,44 +201,22 @@ pub struct RunOutcome {
     pub ending: Ending,
     /// Start and end of the window, `CLOCK_MONOTONIC`.
     pub window: (Nanos, Nanos),
-    /// Counters of all shards' engines in the window.
-    pub metrics: Box<Metrics>,
-    /// Times, tokens and cache hits of the requests that finished in the window.
-    pub totals: Box<Totals>,
-    /// Counters of all shards' workloads: arrivals, drops, queues.
-    pub workload: WorkloadStats,
-    /// The same, second by second of the window.
-    pub timeline: Timeline,
-    /// Failures since the start, the first of each shard.
-    pub errors: Vec<IoError>,
+    /// Figures that the result holds.
+    pub figures: RunFigures,
+    /// Requests that finished, by second of the window.
+    seconds: Vec<RequestSecond>,
     /// Contents of each tier at the end.
     pub tiers: [TierCounts; TIER_COUNT],
-    /// Storage space at the end, by shard.
-    pub space: Vec<SpaceFigures>,
     /// Bytes that each shard moved in the window, and the core that it ran on.
     pub shard_bytes: Vec<ShardBytes>,
     /// Tiers that got less space than they were to have, while the run went on.
     pub shortages: Vec<Shortage>,
-    /// Resources of which all shards together got less than requested, in a sentence each.
-    pub shortfalls: Vec<String>,
     /// Drives that have failed, by their places in the store, and when that was noticed.
     pub lost_drives: Vec<(usize, Nanos)>,
-    /// Conclusion of the autoscaler.
-    pub autoscale: Option<Conclusion>,
-    /// Result of the search for a queue depth.
-    pub queue_depth: Option<DepthFigures>,
     /// Users of each second, when the autoscaler changed them.
     pub users: Vec<u32>,
-    /// Figures of the reading of the trace.
-    pub feed: Option<FeedFigures>,
-    /// Figures of the watchdog.
-    pub watchdog: WatchdogReport,
-    /// Entries of the population that could not be written.
-    pub population_failed: u64,
     /// Data to delete once the results are saved.
     pub cleanup: Option<Cleanup>,
-    /// Counters of the requests to the object store, where the data was in one.
-    pub objects: Option<ObjectCounts>,
 }
 
 impl RunSettings {
@@ -301,25 +276,14 @@ impl RunOutcome {
         RunOutcome {
             ending,
             window,
-            metrics: Box::default(),
-            totals: Box::default(),
-            workload: WorkloadStats::default(),
-            timeline: Timeline::default(),
-            errors: Vec::new(),
+            figures: RunFigures::default(),
+            seconds: Vec::new(),
             tiers: Default::default(),
-            space: Vec::new(),
             shard_bytes: Vec::new(),
             shortages: Vec::new(),
-            shortfalls: Vec::new(),
             lost_drives: Vec::new(),
-            autoscale: None,
-            queue_depth: None,
             users: Vec::new(),
-            feed: None,
-            watchdog: WatchdogReport::default(),
-            population_failed: 0,
             cleanup: None,
-            objects: None,
         }
     }
 
@@ -333,25 +297,28 @@ impl RunOutcome {
     /// Adds what came out of the autoscaler, and the seconds of the window.
     fn conclude(&mut self, scaling: Option<&Scaling>, timeline: Timeline) {
         if let Some(scaling) = scaling {
-            (self.autoscale, self.users) = scaling.conclude();
+            (self.figures.autoscale, self.users) = scaling.conclude();
         }
-        self.timeline = timeline;
-        self.timeline.cut_to(self.window.1 - self.window.0, &self.totals.seconds);
+        self.figures.timeline = timeline.rows(self.window.1 - self.window.0, &self.seconds);
     }
 
     /// Adds what a shard measured, which was pinned to that core or to none; its seconds to the
     /// timeline.
     fn add(&mut self, report: ShardOutcome, core: Option<usize>, timeline: &mut Timeline) {
         self.shard_bytes.push(ShardBytes { core, drives: bytes_by_drive(&report.metrics) });
-        self.metrics.merge(&report.metrics);
-        self.totals.merge(&report.totals);
-        self.workload.merge(&report.workload);
+        let figures = &mut self.figures;
+        figures.engine.merge(&report.metrics);
+        figures.requests.merge(&report.totals.requests);
+        figures.cache.merge(&report.totals.cache);
+        figures.allocation_wait.merge(&report.totals.allocation_wait);
+        figures.workload.merge(&report.workload);
+        figures.errors.extend(report.errors);
+        figures.space.push(report.space);
+        RequestSecond::add(&mut self.seconds, &report.totals.seconds);
         timeline.add(report.seconds);
-        self.errors.extend(report.errors);
         for (sum, one) in self.tiers.iter_mut().zip(report.tiers) {
             sum.add(one);
         }
-        self.space.push(report.space);
     }
 }
 

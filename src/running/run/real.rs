@@ -193,8 +193,9 @@ impl<'a> RealRun<'a> {
     /// Adds up what the threads measured, and hands out their data to be deleted.
     fn report(&self, stage: Stage<'a>, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
         let nothing = |store: Option<Store>| {
-            let objects = store.as_ref().and_then(Store::object_counts);
-            (RunOutcome { objects, ..RunOutcome::empty(ending.clone(), window) }, store, true)
+            let mut outcome = RunOutcome::empty(ending.clone(), window);
+            outcome.figures.objects = store.as_ref().and_then(Store::object_counts);
+            (outcome, store, true)
         };
         let (mut outcome, store, is_at_rest) = match stage {
             Stage::Running(threads) => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
+use ringfall_model::facts::TimelineTier;
 use ringfall_workloads::autoscale::{
     Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
 };
@@ -201,16 +202,15 @@ impl Seconds {
         sample.requests_queued = self.open.iter().map(|open| open.0).sum();
         sample.requests_served = self.open.iter().map(|open| u64::from(open.1)).sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
-            let storage = &second.tiers[Tier::Storage.index()];
-            sample.storage_bytes = storage.iter().map(|direction| direction.bytes).sum();
+            let bytes = |tier: &TimelineTier| tier.read.bytes + tier.write.bytes;
+            sample.storage_bytes = bytes(&second.row.tiers[Tier::Storage.index()]);
             sample.judged_bytes = match self.has_storage {
                 true => sample.storage_bytes,
-                false => second.tiers.iter().flatten().map(|direction| direction.bytes).sum(),
+                false => second.row.tiers.iter().map(bytes).sum(),
             };
-            for (set, direction) in [&mut sample.read, &mut sample.write].into_iter().zip(storage) {
-                if let Some(latency) = direction.latency() {
-                    set.0.merge(latency);
-                }
+            let sets = [&mut sample.read, &mut sample.write];
+            for (set, latency) in sets.into_iter().zip(second.latencies(Tier::Storage)) {
+                latency.into_iter().for_each(|latency| set.0.merge(latency));
             }
             sample.storage_waits_ns = second.storage_waits_ns;
             let sets = [&mut sample.read_device, &mut sample.write_device];

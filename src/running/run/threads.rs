@@ -11,6 +11,7 @@ use ringfall_engine::shard::EngineShared;
 use ringfall_host::Overdue;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::remedy::told_io;
+use ringfall_model::facts::RunFigures;
 use ringfall_workloads::autoscale::Decision;
 
 use super::depth::{TunerOrder, Tuning};
@@ -318,15 +319,19 @@ impl<'a> Threads<'a> {
         window: (Nanos, Nanos),
         report: impl Fn(&mut Shard) -> Option<Box<ShardOutcome>>,
     ) -> RunOutcome {
-        let mut outcome = RunOutcome {
+        let figures = RunFigures {
             feed: self.feed.as_ref().map(Feed::figures),
-            lost_drives: self.lost_drives.clone(),
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
             watchdog: self.fleet.watchdog_figures(),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
-            shortages: self.shared.budgets.shortages(),
             shortfalls: self.shared.shortfalls(),
             objects: self.store.object_counts(),
+            ..RunFigures::default()
+        };
+        let mut outcome = RunOutcome {
+            figures,
+            lost_drives: self.lost_drives.clone(),
+            shortages: self.shared.budgets.shortages(),
             ..RunOutcome::empty(ending, window)
         };
         for shard in &mut self.shards {

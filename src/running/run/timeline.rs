@@ -1,64 +1,33 @@
 //! The seconds of a run, added up over the shards.
 
 use ringfall_core::clock::{Nanos, SECOND};
-use ringfall_core::key::TIER_COUNT;
-use ringfall_core::metrics::{CoarseLatencies, Gauges, Histogram};
+use ringfall_core::key::{TIER_COUNT, Tier};
+use ringfall_core::metrics::Histogram;
 use ringfall_engine::shard::Second;
+use ringfall_model::facts::TimelineSecond;
 
 use crate::driver::RequestSecond;
-
-/// One tier in one direction over one second, all shards. Latencies in ns; none where nothing
-/// ended.
-#[derive(Clone, Debug, Default)]
-pub struct SecondDirectionFigures {
-    /// Bytes of the operations that ended in this second.
-    pub bytes: u64,
-    /// Number of operations that ended in this second.
-    pub operations: u64,
-    /// Median, P95 and P99.
-    pub quantiles_ns: Option<[u64; 3]>,
-    histogram: Option<Box<Histogram>>,
-}
-
-impl SecondDirectionFigures {
-    /// All latencies, while the second is among the newest few.
-    #[must_use]
-    pub fn latency(&self) -> Option<&Histogram> {
-        self.histogram.as_deref()
-    }
-}
 
 /// One second of the run.
 #[derive(Clone, Debug, Default)]
 pub struct SecondFigures {
-    /// By tier: read, write.
-    pub tiers: [[SecondDirectionFigures; 2]; TIER_COUNT],
+    /// The second as the result holds it.
+    pub row: TimelineSecond,
     /// Entries moved to or from the storage device, by the time that the device took: read, write;
     /// none once the second is closed.
     pub storage_device: [Option<Box<Histogram>>; 2],
     /// Time that entries waited for the storage device, all together.
     pub storage_waits_ns: u64,
-    /// Single I/Os: read, write.
-    pub io: [CoarseLatencies; 2],
-    /// Gauges at its end.
-    pub gauges: Gauges,
-    /// Number of I/Os that failed in this second.
-    pub errors: u64,
-    /// The requests of that second.
-    pub requests: RequestSecond,
-    /// Length: a second, the last one perhaps less, ns.
-    pub length_ns: u64,
+    /// By tier: read, write; none where nothing ended, and once the second is closed.
+    latencies: [[Option<Box<Histogram>>; 2]; TIER_COUNT],
 }
 
 impl SecondFigures {
-    /// Storage read latencies as far as known: median, P95, P99.
+    /// Latencies of the tier's reads and writes that ended, while the second is among the newest
+    /// few.
     #[must_use]
-    pub fn latest_read_quantiles_ns(&self) -> Option<[u64; 3]> {
-        let read = &self.tiers[TIER_COUNT - 1][0];
-        read.quantiles_ns.or_else(|| {
-            let histogram = read.histogram.as_ref()?;
-            Some([0.5, 0.95, 0.99].map(|q| histogram.quantile_ns(q).unwrap_or(0)))
-        })
+    pub fn latencies(&self, tier: Tier) -> [Option<&Histogram>; 2] {
+        self.latencies[tier.index()].each_ref().map(Option::as_deref)
     }
 }
 
@@ -80,25 +49,26 @@ impl Timeline {
         for second in seconds {
             let index = second.index as usize;
             if self.seconds.len() <= index {
-                let fresh =
-                    || SecondFigures { length_ns: SECOND.as_ns(), ..SecondFigures::default() };
-                self.seconds.resize_with(index + 1, fresh);
+                self.seconds.resize_with(index + 1, SecondFigures::default);
             }
             let figures = &mut self.seconds[index];
-            figures.gauges.merge(&second.gauges);
-            figures.errors += second.errors;
+            let row = &mut figures.row;
+            row.gauges.merge(&second.gauges);
+            row.errors += second.errors;
             figures.storage_waits_ns += second.storage_waits_ns;
             for (mine, theirs) in figures.storage_device.iter_mut().zip(second.storage_device) {
                 merge(mine, theirs);
             }
-            for (mine, theirs) in figures.io.iter_mut().zip(&second.io) {
+            for (mine, theirs) in row.io.iter_mut().zip(&second.io) {
                 mine.merge(theirs);
             }
-            for (mine, theirs) in figures.tiers.iter_mut().zip(second.tiers) {
-                for (mine, theirs) in mine.iter_mut().zip(theirs) {
+            let tiers = row.tiers.iter_mut().zip(&mut figures.latencies);
+            for ((tier, latencies), theirs) in tiers.zip(second.tiers) {
+                let directions = [&mut tier.read, &mut tier.write].into_iter().zip(latencies);
+                for ((mine, latency), theirs) in directions.zip(theirs) {
                     mine.bytes += theirs.bytes;
                     mine.operations += theirs.operations;
-                    merge(&mut mine.histogram, theirs.latency);
+                    merge(latency, theirs.latency);
                 }
             }
         }
@@ -109,30 +79,45 @@ impl Timeline {
     fn close(&mut self, before: usize) {
         for second in self.seconds[..before].iter_mut().skip(self.closed) {
             second.storage_device = Default::default();
-            for direction in second.tiers.iter_mut().flatten() {
-                direction.quantiles_ns = direction.histogram.take().map(|histogram| {
-                    [0.5, 0.95, 0.99].map(|q| histogram.quantile_ns(q).unwrap_or(0))
-                });
+            for (tier, latencies) in second.row.tiers.iter_mut().zip(&mut second.latencies) {
+                for (row, latency) in [&mut tier.read, &mut tier.write].into_iter().zip(latencies) {
+                    let latency = latency.take();
+                    let us = |q| Some(latency.as_ref()?.quantile_ns(q).unwrap_or(0) / 1_000);
+                    row.latency_p50_us = us(0.5);
+                    row.latency_p95_us = us(0.95);
+                    row.latency_p99_us = us(0.99);
+                }
             }
         }
         self.closed = self.closed.max(before);
     }
 
-    /// Ends the timeline at the window's length and adds the requests.
-    pub fn cut_to(&mut self, window: Nanos, requests: &[RequestSecond]) {
+    /// The seconds of a window of that length, with the requests of each.
+    #[must_use]
+    pub fn rows(mut self, window: Nanos, requests: &[RequestSecond]) -> Vec<TimelineSecond> {
         let count = window.div_ceil(SECOND) as usize;
-        let fresh = || SecondFigures { length_ns: SECOND.as_ns(), ..SecondFigures::default() };
-        self.seconds.resize_with(count, fresh);
+        self.seconds.resize_with(count, SecondFigures::default);
         self.closed = self.closed.min(count);
         self.close(count);
-        for (second, requests) in self.seconds.iter_mut().zip(requests) {
-            second.requests = *requests;
-        }
-        if let Some(last) = self.seconds.last_mut()
-            && window % SECOND > Nanos::ZERO
-        {
-            last.length_ns = (window % SECOND).as_ns();
-        }
+        let mut left = window;
+        let mut end_s = 0.0;
+        let rows = self.seconds.into_iter().enumerate().map(|(index, second)| {
+            let length = left.min(SECOND);
+            left -= length;
+            let seconds = length.as_ns_f64() / SECOND.as_ns_f64();
+            end_s += seconds;
+            let requests = requests.get(index).copied().unwrap_or_default();
+            TimelineSecond {
+                end_s,
+                seconds,
+                requests_completed: requests.completed,
+                generated_tokens: requests.tokens,
+                hits: requests.hits,
+                misses: requests.misses,
+                ..second.row
+            }
+        });
+        rows.collect()
     }
 
     /// The seconds, oldest first; the newest few may still grow while the run goes on.

@@ -23,7 +23,7 @@ use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::shard::{Content, Hollow, HollowMemory};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::SimulationFigures;
+use ringfall_model::facts::{RunFigures, SimulationFigures};
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
@@ -296,9 +296,12 @@ impl Simulation<'_> {
         window: (Nanos, Nanos),
     ) -> (RunOutcome, SimulationFigures) {
         let mut outcome = RunOutcome::empty(ending, window);
-        outcome.population_failed = self.population_failed.get();
-        outcome.queue_depth = self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned());
-        outcome.feed = self.feed.as_ref().map(|feed| feed.rows.figures());
+        outcome.figures = RunFigures {
+            population_failed: self.population_failed.get(),
+            queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
+            feed: self.feed.as_ref().map(|feed| feed.rows.figures()),
+            ..RunFigures::default()
+        };
         for driver in &self.world.drivers {
             outcome.add(driver.report(), None, &mut self.timeline);
         }
