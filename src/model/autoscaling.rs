@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 use ringfall_host::counted;
-use ringfall_workloads::autoscale::{Act, Answer, Mode, Part, StepResult, TimeShares, UslFit};
-use serde::{Deserialize, Serialize};
+use ringfall_workloads::autoscale::{
+    Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, StepResult, TimeShares,
+    UslFit,
+};
 
 use crate::figures::figure;
 use crate::figures::figure::{Fact, Same, Sum, shapes};
@@ -18,22 +20,21 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 shapes!(UslReport, Broke);
 
+row! {
 /// One step of the autoscaler: a number of users that was held, and what was done next.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct AutoscalingRow {
+pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f64) {
     /// End of the step's window, in UTC as ISO 8601, such as `2026-01-31T23:59:59.250000+00:00`.
     /// Differs from the reference, which has local time without a zone.
-    pub timestamp: String,
+    pub timestamp: String = iso_8601(*end_s),
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`. Differs from the reference, whose mode
     /// `qos` judges by other figures (`saturation_level`) and which has no mode `slo`.
-    pub mode: Fact<String>,
+    pub mode: Fact<String> = mode_name(conclusion.mode).to_owned(),
     /// Action taken next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
     /// which has no row for `hold`.
-    pub action: Fact<String>,
+    pub action: Fact<String> = act_name(entry.act).to_owned(),
     /// Number of users in this step. Differs from the reference, which has the number of the next
     /// step here.
-    pub users: Fact<u32>,
+    pub users: Fact<u32> = entry.result.users,
     /// Saturation of the storage tier: the larger of two figures. One is the P95 of the time that
     /// the device took for an entry divided by its target (for reads or for writes, whichever is
     /// larger, at most 1), times the storage throughput divided by the highest of all steps with as
@@ -42,29 +43,32 @@ pub struct AutoscalingRow {
     /// reference, whose figure is the P95 since the start divided by 100 ms, halved unless
     /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
     /// divided by its target.
-    pub saturation_level: Option<f64>,
+    pub saturation_level: Option<f64> = entry.result.saturation,
     /// 95th percentile of the latency of an entry read from storage in this step, ms; null without
     /// reads. Differs from the reference, whose figure is of all reads since the start.
-    pub read_latency_p95_ms: Option<f64>,
+    pub read_latency_p95_ms: Option<f64> = entry.result.read_ns.map(|three| ms(three[1])),
     /// 95th percentile of the latency of an entry written to storage in this step, ms; null without
     /// writes. Differs from the reference, whose figure is of all writes since the start.
-    pub write_latency_p95_ms: Option<f64>,
+    pub write_latency_p95_ms: Option<f64> = entry.result.write_ns.map(|three| ms(three[1])),
     /// Tokens generated per second in this step, tokens/s. Differs from the reference, whose figure
     /// is the average since the start.
-    pub throughput_tokens_per_sec: Fact<f64>,
+    pub throughput_tokens_per_sec: Fact<f64> = entry.result.tokens_per_s,
     /// Tokens generated per second in the step with `peak_user_count` users, tokens/s; only in the
     /// last row, in mode `capacity`. Differs from the reference, whose figure is the largest
     /// average since the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak_throughput_tokens_per_sec: Option<f64>,
+    pub peak_throughput_tokens_per_sec: Option<f64> =
+        stopped(conclusion, entry).and_then(capacity).map(|answer| answer.peak_tokens_per_s),
     /// Why the search ended; only in the last row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<String> =
+        stopped(conclusion, entry).map(|conclusion| conclusion.reason.clone()),
+}
 }
 
 figures! {
 /// Results of the autoscaler, under the reference's keys.
-pub struct AutoscalingSummary {
+pub struct AutoscalingSummary from conclusion: Conclusion {
     /// Number of users at the start of the search. Same definition as the reference's.
     pub initial_users: Same<u32>,
     /// Number of users that the search found, which is not the number at the end of the run
@@ -72,19 +76,20 @@ pub struct AutoscalingSummary {
     /// the others `ringfall.autoscaler.qos_users`. Of an unfinished search they are those of the
     /// steps that it made; without a step it is `initial_users`. Differs from the reference, whose
     /// figure is the last number tried.
-    pub final_users: Same<u32>,
+    pub final_users: Same<u32> = final_users(conclusion),
     /// Number of times that the number of users was changed. Differs from the reference, which also
     /// counts the row with which its search stops.
-    pub total_scale_events: Sum<usize>,
+    pub total_scale_events: Sum<usize> = changes(conclusion),
     /// Smallest number of users that reaches 99 % of the peak throughput; only in mode `capacity`.
     /// Differs from the reference, whose figure is the number of users when the average throughput
     /// since the start last rose by more than 1 %.
     #[serde(default, skip_serializing_if = "Same::is_unknown")]
-    pub peak_user_count: Same<u32>,
+    pub peak_user_count: Same<u32> = capacity(conclusion).map(|answer| answer.peak_users),
     /// Tokens generated per second in the step with `peak_user_count` users, tokens/s; only in mode
     /// `capacity`. Differs from the reference, whose figure is the largest average since the start.
     #[serde(default, skip_serializing_if = "Same::is_unknown")]
-    pub peak_throughput_tokens_per_sec: Same<f64>,
+    pub peak_throughput_tokens_per_sec: Same<f64> =
+        capacity(conclusion).map(|answer| answer.peak_tokens_per_s),
 }
 }
 
@@ -92,43 +97,46 @@ figures! {
 /// Results of the autoscaler, with every step of its search. In merged results, each of which made
 /// a search of its own, a finding is null unless all of them agree: findings of several searches do
 /// not add up.
-pub struct AutoscalerReport {
+pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
-    pub mode: Same<String>,
+    pub mode: Same<String> = mode_name(conclusion.mode).to_owned(),
     /// Whether the search finished before the run ended and, in mode capacity, its curve confirms
     /// the peak.
-    pub conclusive: Same<bool>,
+    pub conclusive: Same<bool> = conclusion.conclusive,
     /// Why the search ended.
-    pub reason: Same<String>,
+    pub reason: Same<String> = conclusion.reason.clone(),
     /// Number of ranks whose users it changed together, by what all of them measured; null when it
     /// decided for one process alone. Every number of users is then that of all ranks.
-    pub ranks: Same<u32>,
+    pub ranks: Same<u32> = result.plan.group_size(),
     /// Mode capacity: highest storage throughput that can be sustained, GiB/s; where `conclusive`
     /// is false that of the steps that were made, and more users might move more.
-    pub peak_gib_per_s: Same<f64>,
+    pub peak_gib_per_s: Same<f64> =
+        capacity(conclusion).map(|answer| answer.peak_bytes_per_s / GIB),
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
-    pub peak_users: Same<u32>,
+    pub peak_users: Same<u32> = capacity(conclusion).map(|answer| answer.peak_users),
     /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
     /// several steps, when a longer step with `peak_users`, in which each user had eight requests
     /// answered on average, is known to 5 % and finished requests, and when no step moved more than
     /// the peak by over 3 % and its own uncertainty, short ones left out where there is a longer
     /// one with as many users. `reason` says what is missing.
-    pub peak_confirmed: Same<bool>,
+    pub peak_confirmed: Same<bool> = capacity(conclusion).map(|_| conclusion.conclusive),
     /// Mode capacity: fit of the Universal Scalability Law to the curve.
-    pub usl: Same<UslReport>,
+    pub usl: Same<UslReport> =
+        capacity(conclusion).and_then(|answer| answer.usl.as_ref().map(UslReport::of)),
     /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
     /// slo: largest number of users for which every QoS class was within its target. 0: not even
     /// the smallest number allowed was.
-    pub qos_users: Same<u32>,
+    pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
     /// Modes qos and slo: whether a longer window confirmed `qos_users`.
-    pub qos_confirmed: Same<bool>,
+    pub qos_confirmed: Same<bool> = qos(conclusion).map(|answer| answer.confirmed),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
-    pub qos_broke: Same<Broke>,
+    pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),
     /// Modes qos and slo: why not even the smallest number of users was within the target, and what
     /// would change that; null when some number was.
-    pub qos_none_because: Same<String>,
+    pub qos_none_because: Same<String> = saturation::why_none(result),
     /// Every step of the search, in the order taken; of merged results, one search after the other.
-    pub curve: Rows<CurvePoint>,
+    pub curve: Rows<CurvePoint> =
+        conclusion.entries.iter().map(|entry| CurvePoint::of(&entry.result)),
 }
 }
 
@@ -298,78 +306,56 @@ pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
     let Some(conclusion) = &result.autoscale else { return Vec::new() };
     let mut end_s = result.window.start_unix_s;
     let rows = conclusion.entries.iter().map(|entry| {
-        let step = &entry.result;
-        end_s += step.end_s;
-        let stopped = entry.act == Act::Stop;
-        AutoscalingRow {
-            timestamp: iso_8601(end_s),
-            mode: Fact::of(mode_name(conclusion.mode).to_owned()),
-            action: Fact::of(act_name(entry.act).to_owned()),
-            users: Fact::of(step.users),
-            saturation_level: step.saturation,
-            read_latency_p95_ms: step.read_ns.map(|three| ms(three[1])),
-            write_latency_p95_ms: step.write_ns.map(|three| ms(three[1])),
-            throughput_tokens_per_sec: Fact::of(step.tokens_per_s),
-            peak_throughput_tokens_per_sec: match &conclusion.answer {
-                Answer::Capacity(Some(answer)) if stopped => Some(answer.peak_tokens_per_s),
-                _ => None,
-            },
-            reason: stopped.then(|| conclusion.reason.clone()),
-        }
+        end_s += entry.result.end_s;
+        AutoscalingRow::of(&(conclusion, entry, end_s))
     });
     rows.collect()
 }
 
 /// `summary.autoscaling_summary`; none without an autoscaler.
 pub(crate) fn summary(result: &RunResult) -> Option<AutoscalingSummary> {
-    let conclusion = result.autoscale.as_ref()?;
-    let last = conclusion.entries.last().map(|entry| entry.result.users);
-    let changes = |entry: &&ringfall_workloads::autoscale::Entry| {
-        matches!(entry.act, Act::ScaleUp | Act::ScaleDown)
-    };
-    let capacity = match &conclusion.answer {
-        Answer::Capacity(answer) => answer.as_ref(),
-        Answer::Qos(_) => None,
-    };
-    let found = match &conclusion.answer {
-        Answer::Capacity(answer) => answer.as_ref().map(|answer| answer.peak_users),
-        Answer::Qos(answer) => last.map(|_| answer.users),
-    };
-    Some(AutoscalingSummary {
-        initial_users: Same::of(conclusion.initial_users),
-        final_users: Same::of(found.or(last).unwrap_or(conclusion.initial_users)),
-        total_scale_events: Sum::of(conclusion.entries.iter().filter(changes).count()),
-        peak_user_count: Same::maybe(capacity.map(|answer| answer.peak_users)),
-        peak_throughput_tokens_per_sec: Same::maybe(
-            capacity.map(|answer| answer.peak_tokens_per_s),
-        ),
-    })
+    result.autoscale.as_ref().map(AutoscalingSummary::of)
 }
 
 /// `ringfall.autoscaler`; none without one.
 pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
-    let conclusion = result.autoscale.as_ref()?;
-    let (capacity, qos) = match &conclusion.answer {
-        Answer::Capacity(answer) => (answer.as_ref(), None),
-        Answer::Qos(answer) => (None, Some(answer)),
-    };
-    // A search without a step has found nothing, and not that no number of users will do.
-    let qos = qos.filter(|_| !conclusion.entries.is_empty());
-    Some(AutoscalerReport {
-        mode: Same::of(mode_name(conclusion.mode).to_owned()),
-        conclusive: Same::of(conclusion.conclusive),
-        reason: Same::of(conclusion.reason.clone()),
-        ranks: Same::maybe(result.plan.group_size()),
-        peak_gib_per_s: Same::maybe(capacity.map(|answer| answer.peak_bytes_per_s / GIB)),
-        peak_users: Same::maybe(capacity.map(|answer| answer.peak_users)),
-        peak_confirmed: Same::maybe(capacity.map(|_| conclusion.conclusive)),
-        usl: Same::maybe(capacity.and_then(|answer| answer.usl).as_ref().map(UslReport::of)),
-        qos_users: Same::maybe(qos.map(|answer| answer.users)),
-        qos_confirmed: Same::maybe(qos.map(|answer| answer.confirmed)),
-        qos_broke: Same::maybe(Bound::of(result).map(|bound| Broke::of(&bound))),
-        qos_none_because: Same::maybe(saturation::why_none(result)),
-        curve: conclusion.entries.iter().map(|entry| CurvePoint::of(&entry.result)).collect(),
-    })
+    Some(AutoscalerReport::of(&(result, result.autoscale.as_ref()?)))
+}
+
+/// The conclusion, beside the step with which the search stopped.
+fn stopped<'a>(conclusion: &'a Conclusion, entry: &Entry) -> Option<&'a Conclusion> {
+    Some(conclusion).filter(|_| entry.act == Act::Stop)
+}
+
+/// The peak of a search for capacity.
+fn capacity(conclusion: &Conclusion) -> Option<&CapacityAnswer> {
+    match &conclusion.answer {
+        Answer::Capacity(answer) => answer.as_ref(),
+        Answer::Qos(_) => None,
+    }
+}
+
+/// The number of users within the target. A search without a step has found nothing, and not that
+/// no number of users will do.
+fn qos(conclusion: &Conclusion) -> Option<&QosAnswer> {
+    match &conclusion.answer {
+        Answer::Qos(answer) => Some(answer).filter(|_| !conclusion.entries.is_empty()),
+        Answer::Capacity(_) => None,
+    }
+}
+
+/// The number of users that was found; else that of the last step, and without one the first.
+fn final_users(conclusion: &Conclusion) -> u32 {
+    let last = || conclusion.entries.last().map(|entry| entry.result.users);
+    let found = capacity(conclusion).map(|answer| answer.peak_users);
+    let found = found.or(qos(conclusion).map(|answer| answer.users));
+    found.or_else(last).unwrap_or(conclusion.initial_users)
+}
+
+/// Number of times that the number of users was changed.
+fn changes(conclusion: &Conclusion) -> usize {
+    let acts = conclusion.entries.iter().map(|entry| entry.act);
+    acts.filter(|act| matches!(act, Act::ScaleUp | Act::ScaleDown)).count()
 }
 
 /// The autoscaler's lines of the summary, of label and text.
@@ -423,8 +409,6 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_workloads::autoscale::{CapacityAnswer, Conclusion, Entry};
-
     use super::*;
 
     #[test]

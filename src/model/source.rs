@@ -1,11 +1,12 @@
 //! Where the requests came from, and how the hit rate compares with a recorded one.
 
 use ringfall_workloads::WorkloadStats;
-use ringfall_workloads::source::Skipped;
+use ringfall_workloads::source::{Skipped, ValidationTrace};
 use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
 use crate::figures::figure::{Derived, First, Max, Same, Sum, shapes};
+use crate::figures::given::row;
 use crate::figures::list::Union;
 use crate::figures::merge::figures;
 
@@ -117,54 +118,55 @@ pub struct ComparedHitRate {
     pub within_5pct: bool,
 }
 
+row! {
 /// Figures of the recording of a cache.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct ValidationTraceStats {
+pub struct ValidationTraceStats of trace: ValidationTrace {
     /// Number of requests in the recording. Same definition as the reference's.
-    pub total_requests: u64,
+    pub total_requests: u64 = trace.requests,
     /// Share of the recorded requests that hit, from 0 to 1. Same definition as the reference's.
-    pub cache_hit_rate: f64,
+    pub cache_hit_rate: f64 = trace.hit_rate(),
     /// Bytes read divided by bytes written, or by 1 without writes; null when the recording lacks
     /// either. Same definition as the reference's, which refuses a recording that lacks them.
-    pub read_write_ratio: Option<f64>,
+    pub read_write_ratio: Option<f64> = trace.read_write_ratio(),
     /// Mean context of a recorded request, tokens; null when the recording lacks it. Same
     /// definition as the reference's.
-    pub context_tokens_mean: Option<f64>,
+    pub context_tokens_mean: Option<f64> = trace.context_tokens.mean(),
     /// Mean number of tokens that a recorded request generated; null when the recording lacks it.
     /// Same definition as the reference's.
-    pub generation_tokens_mean: Option<f64>,
+    pub generation_tokens_mean: Option<f64> = trace.generation_tokens.mean(),
+}
 }
 
+row! {
 /// Hit rate of the run compared with that of a recorded cache, and the recording's other figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct ValidationReport {
+pub struct ValidationReport of (result, trace): (&RunResult, &ValidationTrace) {
     /// Share of the recorded requests that hit, from 0 to 1.
-    pub recorded_hit_rate: f64,
+    pub recorded_hit_rate: f64 = trace.hit_rate(),
     /// Number of requests in the recording.
-    pub recorded_requests: u64,
+    pub recorded_requests: u64 = trace.requests,
     /// Bytes that the recorded requests read; null when the recording lacks them.
-    pub recorded_read_bytes: Option<f64>,
+    pub recorded_read_bytes: Option<f64> = trace.read_bytes.sum(),
     /// Bytes that the recorded requests wrote; null when the recording lacks them.
-    pub recorded_write_bytes: Option<f64>,
+    pub recorded_write_bytes: Option<f64> = trace.write_bytes.sum(),
     /// Mean latency of the recorded reads, ms; null when the recording lacks it. Nothing is
     /// compared with it: it is that of another device.
-    pub recorded_read_latency_mean_ms: Option<f64>,
+    pub recorded_read_latency_mean_ms: Option<f64> = trace.read_latency_ms.mean(),
     /// Mean latency of the recorded writes, ms; null when the recording lacks it.
-    pub recorded_write_latency_mean_ms: Option<f64>,
+    pub recorded_write_latency_mean_ms: Option<f64> = trace.write_latency_ms.mean(),
     /// Number of rows of the recording that could not be read.
-    pub skipped: u64,
+    pub skipped: u64 = trace.skipped.rows,
     /// Hit rate of this run, from 0 to 1; null without reads.
-    pub measured_hit_rate: Option<f64>,
+    pub measured_hit_rate: Option<f64> = result.cache.hit_rate(),
     /// Difference between the measured and the recorded hit rate, divided by the recorded one; null
     /// without reads.
-    pub relative_error: Option<f64>,
+    pub relative_error: Option<f64> = relative_error(result, trace),
     /// Largest `relative_error` that passes.
-    pub tolerance: f64,
+    pub tolerance: f64 = VALIDATION_TOLERANCE,
     /// Whether `relative_error` is within `tolerance`; null without reads.
-    pub passed: Option<bool>,
+    pub passed: Option<bool> =
+        relative_error(result, trace).map(|error| error <= VALIDATION_TOLERANCE),
+}
 }
 
 /// By which share of the recorded hit rate one differs from it.
@@ -174,6 +176,11 @@ fn error(measured: f64, recorded: f64) -> f64 {
         0.0 => 0.0,
         recorded => (measured - recorded).abs() / recorded,
     }
+}
+
+/// By which share of the recorded hit rate that of the run differs from it; none without reads.
+fn relative_error(result: &RunResult, trace: &ValidationTrace) -> Option<f64> {
+    Some(error(result.cache.hit_rate()?, trace.hit_rate()))
 }
 
 /// The comparison with a recorded cache in the reference's keys, if one was given.
@@ -195,33 +202,6 @@ pub(crate) fn compared(result: &RunResult) -> Option<Validation> {
                 within_5pct: passed,
             },
         },
-        trace_stats: ValidationTraceStats {
-            total_requests: trace.requests,
-            cache_hit_rate: recorded,
-            read_write_ratio: trace.read_write_ratio(),
-            context_tokens_mean: trace.context_tokens.mean(),
-            generation_tokens_mean: trace.generation_tokens.mean(),
-        },
-    })
-}
-
-/// The comparison with a recorded cache, if one was given.
-pub(crate) fn validation(result: &RunResult) -> Option<ValidationReport> {
-    let trace = result.validation.as_ref()?;
-    let recorded = trace.hit_rate();
-    let measured = result.cache.hit_rate();
-    let error = measured.map(|measured| error(measured, recorded));
-    Some(ValidationReport {
-        recorded_hit_rate: recorded,
-        recorded_requests: trace.requests,
-        recorded_read_bytes: trace.read_bytes.sum(),
-        recorded_write_bytes: trace.write_bytes.sum(),
-        recorded_read_latency_mean_ms: trace.read_latency_ms.mean(),
-        recorded_write_latency_mean_ms: trace.write_latency_ms.mean(),
-        skipped: trace.skipped.rows,
-        measured_hit_rate: measured,
-        relative_error: error,
-        tolerance: VALIDATION_TOLERANCE,
-        passed: error.map(|error| error <= VALIDATION_TOLERANCE),
+        trace_stats: ValidationTraceStats::of(trace),
     })
 }

@@ -35,7 +35,7 @@ use crate::facts::{
 };
 use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
-use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling, source};
+use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling};
 
 shapes!(
     BlockTraceFigures,
@@ -149,7 +149,8 @@ pub struct Ours of result: RunResult {
     /// The run compared with a recorded cache, from `--validation-trace`; absent without it, and in
     /// merged results: a recording is compared with a single run.
     #[serde(default, skip_serializing_if = "OfRun::is_unknown")]
-    pub validation: OfRun<ValidationReport> = source::validation(result),
+    pub validation: OfRun<ValidationReport> =
+        result.validation.as_ref().map(|trace| ValidationReport::of(&(result, trace))),
     /// Shards that were overdue, and for how long.
     pub watchdog: Part<OverdueReport> = OverdueReport::of(&result.watchdog),
     /// Resources that the engine got from the kernel, and the division of its space on storage.
