@@ -1,11 +1,9 @@
 //! The kernel's own counters of a block device, `/sys/dev/block/M:m/stat`, beside which ours stand.
 
-use serde::{Deserialize, Serialize};
-
 use super::device::ChainLink;
 
 /// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCounters {
     /// Number of read requests that the device completed since boot.
     pub reads: u64,
@@ -30,8 +28,7 @@ pub struct BlockCounters {
 }
 
 /// Differences of the kernel's counters for a device between two readings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockDelta {
     /// Name of the device under `/sys/block` (the disk, not the partition).
     pub device: String,

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use super::Document;
 use super::merge::{Inputs, Merge};
+use super::rank::RankReport;
+use crate::figures::given::row;
 
 /// The results that a merged result is made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,40 +59,57 @@ pub struct Launch {
     pub stragglers: Vec<u32>,
 }
 
+row! {
 /// Measurements of one rank.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct RankRow {
+pub struct RankRow of (document, rank): (&Document, &RankReport) {
     /// Number of the rank, from 0.
-    pub rank: u32,
+    pub rank: u32 = rank.rank,
     /// Name of the host that the rank ran on.
-    pub host: String,
+    pub host: String = rank.host.clone(),
     /// Length of the rank's measurement window, s.
-    pub seconds: Option<f64>,
+    pub seconds: Option<f64> = document.seconds(),
     /// Bytes that the rank read from storage in its window.
-    pub read_bytes: Option<u64>,
+    pub read_bytes: Option<u64> = document.ringfall.io.read.bytes.known(),
     /// Bytes that the rank wrote to storage in its window.
-    pub write_bytes: Option<u64>,
+    pub write_bytes: Option<u64> = document.ringfall.io.write.bytes.known(),
     /// Tokens generated over its window, tokens/s.
-    pub tokens_per_s: Option<f64>,
+    pub tokens_per_s: Option<f64> = document.summary.avg_throughput_tokens_per_sec.known(),
     /// Requests that finished without a failed step.
-    pub requests_completed: Option<u64>,
+    pub requests_completed: Option<u64> = document.requests_completed.known(),
     /// 95th percentile of the time to read an entry from storage, ms; null without reads.
-    pub storage_read_p95_ms: Option<f64>,
+    pub storage_read_p95_ms: Option<f64> = storage_p95_ms(document, "storage_read_p95_ms"),
     /// 95th percentile of the time to write an entry to storage, ms; null without writes.
-    pub storage_write_p95_ms: Option<f64>,
+    pub storage_write_p95_ms: Option<f64> = storage_p95_ms(document, "storage_write_p95_ms"),
     /// 95th percentile of the time of a request from intended arrival to end, ms; null when none
     /// finished.
-    pub end_to_end_p95_ms: Option<f64>,
+    pub end_to_end_p95_ms: Option<f64> = end_to_end_p95_ms(document),
     /// Bytes that the rank moved to and from storage, divided by the mean of all ranks; null if
     /// none moved any.
     pub share_of_mean: Option<f64>,
     /// Queue depth of the measurement: largest number of I/Os that each shard kept in flight on
     /// each drive.
     #[serde(default)]
-    pub queue_depth: Option<u32>,
+    pub queue_depth: Option<u32> =
+        document.ringfall.config.as_ref().and_then(|config| config.queue_depth),
     /// Why the rank ended early; null if it did not.
-    pub failure: Option<String>,
+    pub failure: Option<String> = why_early(document),
+}
+}
+
+fn storage_p95_ms(document: &Document, key: &str) -> Option<f64> {
+    document.summary.cache_stats.latencies_ms.get(key)
+}
+
+fn end_to_end_p95_ms(document: &Document) -> Option<f64> {
+    document.latency_of(|summary| &summary.end_to_end_latency_ms)?.p95.known()
+}
+
+fn why_early(document: &Document) -> Option<String> {
+    let window = &document.ringfall.window;
+    window.failure.as_ref().cloned().or_else(|| {
+        let is_interrupted = window.interrupted.known() == Some(true);
+        is_interrupted.then(|| "a signal ended it".to_owned())
+    })
 }
 
 /// Bytes that the ranks of one machine moved on one device.

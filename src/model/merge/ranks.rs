@@ -48,7 +48,11 @@ fn overlap_share(documents: &[&Document]) -> f64 {
 /// A row for each rank, by its number.
 #[must_use]
 pub fn rows(documents: &[&Document]) -> Vec<RankRow> {
-    let mut rows: Vec<RankRow> = documents.iter().filter_map(|one| row(one)).collect();
+    let row = |document: &&Document| {
+        let rank = document.ringfall.rank.as_ref()?;
+        Some(RankRow::of(&(*document, rank)))
+    };
+    let mut rows: Vec<RankRow> = documents.iter().filter_map(row).collect();
     let moved: Vec<f64> = rows.iter().map(moved_bytes).collect();
     let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
     for (row, moved) in rows.iter_mut().zip(moved) {
@@ -60,32 +64,6 @@ pub fn rows(documents: &[&Document]) -> Vec<RankRow> {
 
 fn moved_bytes(row: &RankRow) -> f64 {
     row.read_bytes.unwrap_or(0) as f64 + row.write_bytes.unwrap_or(0) as f64
-}
-
-fn row(document: &Document) -> Option<RankRow> {
-    let ours = &document.ringfall;
-    let rank = ours.rank.as_ref()?;
-    let stats = &document.summary.cache_stats.latencies_ms;
-    Some(RankRow {
-        rank: rank.rank,
-        host: rank.host.clone(),
-        seconds: document.seconds(),
-        read_bytes: ours.io.read.bytes.known(),
-        write_bytes: ours.io.write.bytes.known(),
-        tokens_per_s: document.summary.avg_throughput_tokens_per_sec.known(),
-        requests_completed: document.requests_completed.known(),
-        storage_read_p95_ms: stats.get("storage_read_p95_ms"),
-        storage_write_p95_ms: stats.get("storage_write_p95_ms"),
-        end_to_end_p95_ms: document
-            .latency_of(|summary| &summary.end_to_end_latency_ms)
-            .and_then(|latency| latency.p95.known()),
-        share_of_mean: None,
-        queue_depth: ours.config.as_ref().and_then(|config| config.queue_depth),
-        failure: ours.window.failure.as_ref().cloned().or_else(|| {
-            let is_interrupted = ours.window.interrupted.known() == Some(true);
-            is_interrupted.then(|| "a signal ended it".to_owned())
-        }),
-    })
 }
 
 /// Our bytes beside the kernel's, for each device of each machine.
