@@ -2,9 +2,10 @@
 //! is written by a run, read back, merged and compared, and the schema that `ringfall schema`
 //! prints is made from its types, by a test (`schema_test`).
 //!
-//! The type of each field says what becomes of it when results are merged (`results/figures`); what
-//! is worked out from other figures is `Derived`, and `derive` works it out, for a run as for
-//! merged results. A new figure is a field here and the line that sets it.
+//! The type of each field says what becomes of it when results are merged (`figures`), and the
+//! expression beside it where a run's comes from; what is worked out from other figures is
+//! `Derived`, and `derive` works it out, for a run as for merged results. A new figure is one such
+//! entry.
 
 mod cache;
 mod cache_stats;
