@@ -322,7 +322,7 @@ pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
     Some(AutoscalerReport::of(&(result, result.autoscale.as_ref()?)))
 }
 
-/// The conclusion, beside the step with which the search stopped.
+/// The conclusion, for the entry with which the search stopped; none for the others.
 fn stopped<'a>(conclusion: &'a Conclusion, entry: &Entry) -> Option<&'a Conclusion> {
     Some(conclusion).filter(|_| entry.act == Act::Stop)
 }

@@ -178,7 +178,7 @@ fn error(measured: f64, recorded: f64) -> f64 {
     }
 }
 
-/// By which share of the recorded hit rate that of the run differs from it; none without reads.
+/// Share of the recorded hit rate by which that of the run differs from it; none without reads.
 fn relative_error(result: &RunResult, trace: &ValidationTrace) -> Option<f64> {
     Some(error(result.cache.hit_rate()?, trace.hit_rate()))
 }

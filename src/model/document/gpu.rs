@@ -38,7 +38,7 @@ fn driver_use(gpu: &GpuOutcome, place: usize) -> Option<DriverUse> {
     gpu.driver_use.get(place).copied().flatten()
 }
 
-/// Whether the buffers of all shards are; none where no shard has a GPU.
+/// Whether the I/O buffers of all shards are page-locked; none where no shard has a GPU.
 fn buffers_page_locked(result: &RunResult) -> Option<bool> {
     let reached = result.facts.iter().filter_map(|facts| facts.gpu_reaches_buffers);
     reached.reduce(|all, one| all && one)
@@ -120,7 +120,7 @@ pub struct PromotionsReport of engine: Metrics {
 }
 }
 
-/// Entries that left the tier upwards, to whatever tier.
+/// Sum over the tiers to which hits moved entries up from that one.
 fn promoted(engine: &Metrics, from: Tier, of: fn(&PromotionMetrics) -> u64) -> u64 {
     engine.promotions[from.index()].iter().map(of).sum()
 }

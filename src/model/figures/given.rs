@@ -32,14 +32,15 @@ macro_rules! plain {
 plain!({} bool, {} i32, {} u32, {} u64, {} f64, {} String, { T } Option<T>);
 plain!({} BTreeMap<String, Option<String>>, {} Map<String, Value>);
 
-/// The function `of` of a struct: its figures from a source, each by the expression beside it. One
-/// without an expression is the source's field of the same name (`from`), or set later (`of`).
+/// Function `of` of a struct: takes its figures from a source, each by the expression beside it. A
+/// field without one is the source's of the same name (`from`), or set later (`of`). The source may
+/// be a tuple, with a name for each of its parts.
 macro_rules! made_of {
     ($how:ident $name:ident $from:tt: $source:ty {
         $($field:ident: $type:ty = $value:tt,)*
     }) => {
         impl $name {
-            /// Its figures of what was measured.
+            /// Takes its figures from the source.
             pub(crate) fn of($from: &$source) -> $name {
                 $name {
                     $($field: $crate::figures::given::field_of!(

@@ -210,7 +210,9 @@ impl Seconds {
             };
             let sets = [&mut sample.read, &mut sample.write];
             for (set, latency) in sets.into_iter().zip(second.latencies(Tier::Storage)) {
-                latency.into_iter().for_each(|latency| set.0.merge(latency));
+                if let Some(latency) = latency {
+                    set.0.merge(latency);
+                }
             }
             sample.storage_waits_ns = second.storage_waits_ns;
             let sets = [&mut sample.read_device, &mut sample.write_device];
