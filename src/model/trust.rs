@@ -10,6 +10,7 @@ use serde::Serialize;
 use ringfall_core::units::MIB;
 
 use super::Document;
+use super::cold::ColdVerdict;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
@@ -109,6 +110,8 @@ pub struct Situation {
     pub storage_read_share: Option<f64>,
     /// Memory that held the data in place of a drive, such as `tmpfs` or `zram0`.
     pub memory: Option<String>,
+    /// Share of the bytes read that reached the device, where a cache served the others.
+    pub cached_reads_share: Option<f64>,
     /// Whether an object store held the data.
     pub is_object_store: bool,
     /// Name of the simulated drive of a run in which no drive moved a byte.
@@ -170,6 +173,11 @@ impl Situation {
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             memory: ours.machine.memory().map(str::to_owned),
+            cached_reads_share: {
+                let cold = ours.device.cold_reads.as_ref();
+                let cold = cold.filter(|cold| cold.verdict == ColdVerdict::Cached);
+                cold.and_then(|cold| cold.reached_share)
+            },
             is_object_store: !ours.objects.is_unknown(),
             simulated: ours.simulation.as_ref().map(|run| run.device_name().to_owned()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
@@ -250,6 +258,17 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
     }
     if let Some(memory) = situations.iter().find_map(|situation| situation.memory.as_ref()) {
         let why = format!("the data was in memory ({memory}), so this says nothing of any drive");
+        for advice in &mut all {
+            (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
+        }
+        return all;
+    }
+    if let Some(share) = situations.iter().find_map(|situation| situation.cached_reads_share) {
+        let why = format!(
+            "only {:.1} % of the bytes read reached the device, and a cache served the others: its \
+             speed is part of this",
+            share * 100.0
+        );
         for advice in &mut all {
             (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
         }

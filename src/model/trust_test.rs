@@ -18,6 +18,7 @@ fn run(cpu_gib: u64) -> Situation {
         ended_by_requests: Some(false),
         storage_read_share: Some(0.5),
         memory: None,
+        cached_reads_share: None,
         is_object_store: false,
         simulated: None,
         rest_share: None,
@@ -156,6 +157,12 @@ fn memory_is_no_drive_to_go_by_and_an_object_store_is_told_as_one() {
     for advice in advise(&[run(0), memory]) {
         assert_eq!(advice.trust, Trust::No);
         assert!(advice.why.contains("in memory (zram0)"), "{advice:?}");
+    }
+    // Of two runs, one whose reads the page cache served.
+    let cached = Situation { cached_reads_share: Some(0.003), ..run(0) };
+    for advice in advise(&[run(0), cached]) {
+        assert_eq!(advice.trust, Trust::No);
+        assert!(advice.why.starts_with("only 0.3 % of the bytes read reached"), "{advice:?}");
     }
     let store = Situation { is_object_store: true, ..run(0) };
     let all = advise(std::slice::from_ref(&store));

@@ -115,8 +115,19 @@ fn same(key: &str, first: &Value, second: &Value) -> bool {
         (Some(first), Some(second)) if key == CAPACITY => {
             (first - second).abs() <= CAPACITY_TOLERANCE * first.max(second)
         }
-        // 4 and 4.0 are the same setting.
-        (Some(first), Some(second)) => first == second,
+        _ => is_alike(first, second),
+    }
+}
+
+/// Whether two values mean the same: 4 is 4.0, in lists too, as other programs that have rewritten
+/// a result may have it.
+fn is_alike(first: &Value, second: &Value) -> bool {
+    match (first, second) {
+        (Value::Number(first), Value::Number(second)) => first.as_f64() == second.as_f64(),
+        (Value::Array(first), Value::Array(second)) => {
+            first.len() == second.len()
+                && first.iter().zip(second).all(|(first, second)| is_alike(first, second))
+        }
         _ => first == second,
     }
 }
@@ -146,10 +157,12 @@ mod tests {
 
     #[test]
     fn only_what_was_measured_counts() {
-        let a = json!({ "num_users": 4, "seed": 1, "output": "a", "workload": { "x": [1, 2] },
+        let a = json!({ "num_users": 4, "seed": 1, "output": "a", "range": [0.2, 1],
+                        "workload": { "x": [1, 2] },
                         "cpu_mem_gb": 4, "fail_on_health": true, "ranks": "off",
                         "strict": true });
-        let b = json!({ "num_users": 8, "seed": 2, "output": "b", "workload": { "x": [1, 3] },
+        let b = json!({ "num_users": 8, "seed": 2, "output": "b", "range": [0.2, 1.0],
+                        "workload": { "x": [1, 3] },
                         "cpu_mem_gb": 4.0 });
         let (a, b) = (result("a", a, 1000, "sda"), result("b", b, 1009, "sdb"));
         let keys: Vec<String> = configuration(&a, &b).into_iter().map(|d| d.key).collect();
