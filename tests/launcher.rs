@@ -48,7 +48,7 @@ fn under_a_launcher_lines_are_plain_even_on_a_terminal() {
         &[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")][..],
         &[("PMI_RANK", "0"), ("PMI_SIZE", "2")],
         &[("PMIX_RANK", "3")],
-        &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2")],
+        &[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")],
     ] {
         let shown = on_a_terminal(&scratch, variables);
         assert!(!shown.contains(['\x1b', '\r']), "{variables:?}: {shown:?}");

@@ -21,8 +21,8 @@ const PROCESSES_MAX: u32 = 1 << 17;
 
 /// Variables that hold a figure, by launcher: Open MPI, MPICH and its kin (Hydra), PMIx, Slurm.
 const RANK: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
-const SIZE: [&str; 4] =
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"];
+/// Slurm's SLURM_NTASKS is that of the whole job: a batch script has it, too, and is alone.
+const SIZE: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 const LOCAL_RANK: [&str; 4] =
     ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"];
 const LOCAL_SIZE: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"];
@@ -110,7 +110,7 @@ mod tests {
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
             // It runs inside a job of Slurm's that says otherwise.
             ("SLURM_PROCID", "0"),
-            ("SLURM_NTASKS", "2"),
+            ("SLURM_STEP_NUM_TASKS", "2"),
             ("SLURM_LOCALID", "0"),
         ];
         assert_eq!(of(&open_mpi), all(5, Some(8), Some(1), Some(4)));
@@ -122,7 +122,7 @@ mod tests {
         ];
         assert_eq!(of(&mpich), all(3, Some(4), Some(1), Some(2)));
         assert_eq!(of(&[("PMIX_RANK", "7")]), all(7, None, None, None));
-        let slurm = [("SLURM_PROCID", "2"), ("SLURM_NTASKS", "6"), ("SLURM_LOCALID", "0")];
+        let slurm = [("SLURM_PROCID", "2"), ("SLURM_STEP_NUM_TASKS", "6"), ("SLURM_LOCALID", "0")];
         assert_eq!(of(&slurm), all(2, Some(6), Some(0), None));
         for (node, local_size) in [("0", Some(2)), ("2", Some(2)), ("3", Some(1)), ("4", None)] {
             let list = [("SLURM_STEP_TASKS_PER_NODE", "2(x3),1"), ("SLURM_NODEID", node)];
@@ -136,7 +136,7 @@ mod tests {
         let launch = |variables: &[(&str, &str)]| of(variables).unwrap().launch;
         let open_mpi = [("OMPI_COMM_WORLD_RANK", "5"), ("PMIX_NAMESPACE", "prterun-a-7@1")];
         assert_eq!(launch(&open_mpi).as_deref(), Some("prterun-a-7@1"));
-        let slurm = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_ID", "77")];
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_JOB_ID", "77")];
         assert_eq!(launch(&slurm), None);
         let step: Vec<_> = slurm.into_iter().chain([("SLURM_STEP_ID", "3")]).collect();
         assert_eq!(launch(&step).as_deref(), Some("77.3"));
@@ -150,8 +150,9 @@ mod tests {
         assert_eq!(of(&endless), Some(Launcher { rank: 1, ..of(&endless[..1]).unwrap() }));
         assert_eq!(of(&endless).unwrap().size, None);
         assert_eq!(of(&[("OMPI_COMM_WORLD_RANK", "-1")]), None);
-        // A shell under `salloc`, and a batch script.
-        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]), None);
+        // A shell under `salloc`, and a batch script, also of a job of many tasks.
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")]), None);
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), None);
         assert_eq!(of(&[("SLURM_PROCID", "0")]), None);
         // `srun` with one process inside a job of many.
         let step = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "9"), ("SLURM_STEP_NUM_TASKS", "1")];
