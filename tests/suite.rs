@@ -72,17 +72,14 @@ fn a_suite_that_was_killed_goes_on_where_it_was() {
     let store = scratch.store();
     let mut command = suite(&scratch, &store, "storage-only,cpu-storage");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let journal = scratch.file("out/batch.journal");
-    let is_done = || {
-        let kept = std::fs::read_to_string(&journal).unwrap_or_default();
-        kept.lines().any(|line| line.starts_with("{\"job\":\"storage-only\""))
-    };
+    let first = scratch.file("out/storage-only.json");
+    let mark = scratch.file("out/.storage-only.unfinished");
+    let is_done = || first.exists() && !mark.exists();
     let begun = Instant::now();
     while !is_done() {
         assert!(begun.elapsed() < Duration::from_secs(90), "the first run never ended");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let first = scratch.file("out/storage-only.json");
     child.kill().unwrap();
     child.wait().unwrap();
     let before = std::fs::metadata(&first).unwrap().modified().unwrap();

@@ -1,6 +1,6 @@
 //! Sweeps: real runs that are killed and continued, and described drives straight into `analyze`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,11 +22,16 @@ fn read(path: &Path) -> Value {
     document
 }
 
-/// The jobs that the journal says are done, in their order.
-fn done(journal: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(journal).unwrap_or_default();
-    let lines = text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.map(|line| line["job"].as_str().unwrap().to_owned()).collect()
+/// The results that are there and count.
+fn done(results: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(results).into_iter().flatten();
+    let results = entries.map(|entry| entry.unwrap().path());
+    let is_done = |path: &PathBuf| {
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let mark = path.with_file_name(format!(".{name}.unfinished"));
+        path.extension().is_some_and(|end| end == "json") && !mark.exists()
+    };
+    results.filter(is_done).collect()
 }
 
 #[test]
@@ -43,16 +48,15 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
         let vary = ["--vary", "users=2,3,4", "--vary", "cpu-mem-gb=0"];
         ringfall(&scratch, &[&flags[..], &tiers, &vary, more].concat())
     };
-    let journal = scratch.file("r/batch.journal");
+    let results = scratch.file("r");
     let mut child = spawn(sweep(&[]));
     wait_until("the second run has its data", || {
-        done(&journal).len() == 1 && data_bytes(&store) > 0
+        done(&results).len() == 1 && data_bytes(&store) > 0
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    let first = done(&journal);
-    let result = scratch.file(&format!("r/{}.json", first[0]));
-    let before = std::fs::read(&result).unwrap();
+    let first = done(&results).remove(0);
+    let before = std::fs::read(&first).unwrap();
 
     let refused = output(sweep(&["--io-size=64KiB"]));
     assert_fails(&refused, 2, &["holds another batch", "--io-size=64KiB", "begin anew"]);
@@ -62,11 +66,11 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
     assert_eq!(resumed.status.code(), Some(0), "{told}");
     assert!(told.contains("3 runs, 1 of them done before: about "), "{told}");
     assert!(told.contains("3 of 3 runs done; results in r"), "{told}");
-    assert_eq!(std::fs::read(&result).unwrap(), before, "what was done was run again");
-    let all = done(&journal);
-    assert_eq!((all.len(), &all[..1]), (3, &first[..]));
-    for job in &all {
-        let document = read(&scratch.file(&format!("r/{job}.json")));
+    assert_eq!(std::fs::read(&first).unwrap(), before, "what was done was run again");
+    let all = done(&results);
+    assert_eq!(all.len(), 3);
+    for result in &all {
+        let document = read(result);
         assert_eq!(document.pointer("/ringfall/window/interrupted"), Some(&false.into()));
     }
     assert_eq!(data_bytes(&store), 0, "the run of the killed sweep has left its data");

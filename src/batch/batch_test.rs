@@ -1,14 +1,12 @@
 //! Batches of small shell scripts that stand for ringfall.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::late::Limits;
-use super::locks::Locks;
-use super::screen::Screen;
-use super::work::{Batch, Report};
-use super::{Ended, Job};
+use super::job::Limits;
+use super::lock::Lock;
+use super::{Batch, Ended, Job, Outcome, Report, Screen};
 
 /// A directory of the test's own, gone when it is dropped.
 struct Directory(PathBuf);
@@ -52,8 +50,8 @@ fn quiet() -> Screen {
 fn run(batch: &Batch) -> (anyhow::Result<Report>, Vec<String>) {
     let mut rows = Vec::new();
     let report = batch.run(&|| false, &mut quiet(), &mut |ended: &Ended<'_>| {
-        let before = if ended.is_from_before { " before" } else { "" };
-        let how = if ended.outcome.is_done() { "done" } else { "failed" };
+        let before = if ended.took_s.is_none() { " before" } else { "" };
+        let how = if *ended.outcome == Outcome::Done { "done" } else { "failed" };
         rows.push(format!("{} {how}{before}", ended.job.name));
         Vec::new()
     });
@@ -117,7 +115,7 @@ fn a_job_that_hangs_is_ended_and_the_next_one_runs() {
     let mut jobs = vec![job("hangs", "exec sleep 1000"), job("heedless", heedless)];
     jobs.iter_mut().for_each(|job| job.expected_s = 0.0);
     jobs.push(Job { expected_s: 1_000.0, ..job("c", WORKS) });
-    let limits = Limits { factor: 1.0, more_s: 0.1, idle_s: 0.1, end_s: 2.0 };
+    let limits = Limits { factor: 1.0, more_s: 0.1, end_s: 2.0 };
     let (report, rows) = run(&Batch { limits, ..batch(&directory, jobs) });
     assert_eq!(rows, ["hangs failed", "heedless failed", "c done"]);
     let all = format!("{:?}", report.unwrap());
@@ -128,24 +126,22 @@ fn a_job_that_hangs_is_ended_and_the_next_one_runs() {
 #[test]
 fn a_batch_run_again_does_what_is_not_done() {
     let directory = Directory::new("again");
-    let once = r#"[ -e "$2.tried" ] || { touch "$2.tried"; exit 1; }; echo '{}' > "$2""#;
-    let jobs = vec![job("a", WORKS), job("b", once), job("c", WORKS)];
+    // A result may be there although the job failed.
+    let once = r#"echo '{}' > "$2"; [ -e "$2.tried" ] || { touch "$2.tried"; exit 1; }"#;
+    let jobs = vec![job("a", WORKS), job("b", once), job("c", WORKS), job("d/e", WORKS)];
     let batch = batch(&directory, jobs);
     let (first, _) = run(&batch);
     assert_eq!(first.unwrap().failed(), 1);
     std::fs::remove_file(directory.0.join("c.json")).unwrap();
-    // As if the machine had died while a line was being written.
-    let journal = directory.0.join("batch.journal");
-    let text = std::fs::read_to_string(&journal).unwrap();
-    assert_eq!(text.lines().count(), 4);
-    std::fs::write(&journal, format!("{text}{{\"job\":\"a\",\"outc")).unwrap();
+    // As if the machine had died while the result was being written.
+    std::fs::write(directory.0.join("d/e.json"), "{").unwrap();
     let (second, rows) = run(&batch);
-    assert_eq!(second.unwrap().done(), 3);
-    assert_eq!(rows, ["a done before", "b done", "c done"]);
-    assert_eq!(directory.read("ran"), "a\nc\nc\n");
+    assert_eq!(second.unwrap().done(), 4);
+    assert_eq!(rows, ["a done before", "b done", "c done", "d/e done"]);
+    assert_eq!([directory.read("ran"), directory.read("d/ran")], ["a\nc\nc\n", "d/e\nd/e\n"]);
     let (third, rows) = run(&batch);
-    assert_eq!(third.unwrap().done(), 3);
-    assert_eq!(rows, ["a done before", "b done before", "c done before"]);
+    assert_eq!(third.unwrap().done(), 4);
+    assert_eq!(rows, ["a done before", "b done before", "c done before", "d/e done before"]);
 }
 
 #[test]
@@ -223,22 +219,20 @@ fn a_signal_is_answered_without_a_terminal_and_what_a_job_leaves_is_named() {
 fn two_batches_do_not_share_a_directory() {
     let directory = Directory::new("locked");
     std::fs::create_dir(&directory.0).unwrap();
-    let locks = Locks::take(&directory.0, &|| false, &mut || {}).unwrap();
+    let lock = Lock::take(&directory.0, &|| false, &mut || {}).unwrap();
     let batch = batch(&directory, vec![job("a", WORKS)]);
-    let refused = told(run(&batch).0);
+    let refused = told(batch.run(&|| true, &mut quiet(), &mut |_| Vec::new()));
     assert!(refused.contains("another batch is working in"), "{refused}");
-    // A batch that was killed leaves the lock of its jobs until they have ended. A process that is
-    // just being started has copies of all descriptors; that of the batch's lock keeps nobody out.
-    let of_job = locks.for_job().unwrap();
-    let _copy = locks.copy_of_batch();
-    drop(locks);
-    let waited = Cell::new(false);
-    let of_job = RefCell::new(Some(of_job));
-    let taken = Locks::take(&directory.0, &|| false, &mut || {
-        waited.set(true);
-        of_job.borrow_mut().take();
-    });
-    assert!(taken.is_ok() && waited.get());
+    // A process that is just being started has copies of all descriptors; that of the lock keeps
+    // nobody out.
+    let _copy = lock.for_job().unwrap();
+    drop(lock);
+    // The lock of a batch that was killed stays with its jobs until they have ended.
+    let of_job = std::fs::File::open(directory.0.join(".batch.lock")).unwrap();
+    of_job.lock().unwrap();
+    let of_job = Cell::new(Some(of_job));
+    let taken = Lock::take(&directory.0, &|| false, &mut || drop(of_job.take()));
+    assert!(taken.is_ok() && of_job.take().is_none());
     drop(taken);
     assert_eq!(run(&batch).0.unwrap().done(), 1);
 }

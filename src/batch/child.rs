@@ -13,8 +13,9 @@ use ringfall_host::exit::Exit;
 use ringfall_host::files;
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
-use super::job::{Job, Outcome};
-use super::late::{Deed, Lateness, Limits};
+use super::duration_text;
+use super::job::{Batch, Limits, Outcome};
+use super::journal::{has_result, mark};
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";
@@ -42,24 +43,19 @@ pub fn end_with_parent() -> std::io::Result<()> {
     }
 }
 
-/// Files of a job.
-pub(super) fn output_of(directory: &Path, job: &Job) -> PathBuf {
-    directory.join(format!("{}.json", job.name))
-}
-
-pub(super) fn log_of(directory: &Path, job: &Job) -> PathBuf {
-    directory.join(format!("{}.log", job.name))
-}
-
 /// A job that runs.
-pub(super) struct Running {
+pub(super) struct Running<'a> {
+    batch: &'a Batch,
     /// Its place in the batch.
     pub(super) place: usize,
+    /// Directory of its files.
+    held: HeldDirectory,
     child: Child,
     began: Instant,
     output: PathBuf,
     log: PathBuf,
-    lateness: Lateness,
+    /// When it was told to end because it was late, seconds, and a sentence about that.
+    late: Option<(f64, String)>,
 }
 
 /// End of a job's process.
@@ -71,37 +67,30 @@ pub(super) enum End {
     Interrupted(Option<String>),
 }
 
-impl Running {
+impl Running<'_> {
     /// Starts the job in a process group of its own, which a terminal's Ctrl-C does not reach.
     ///
     /// # Errors
     /// Its log can't be written, or no process can be started.
-    pub(super) fn start(
-        program: &Path,
-        directory: &Path,
-        place: usize,
-        job: &Job,
-        (stdin, limits): (File, Limits),
-    ) -> Result<Running> {
-        let (output, log) = (output_of(directory, job), log_of(directory, job));
+    pub(super) fn start(batch: &Batch, place: usize, stdin: File) -> Result<Running<'_>> {
+        let job = &batch.jobs[place];
+        let (output, log) = (job.output(&batch.directory), job.log(&batch.directory));
         let unwritable = || format!("cannot write the log {}", log.display());
-        let part_of = |path: &Path| path.strip_prefix(directory).unwrap_or(path).to_path_buf();
-        let (result, printed) = (part_of(&output), part_of(&log));
-        let parent = printed.parent().unwrap_or(Path::new(""));
-        let held = HeldDirectory::open(directory).and_then(|held| held.below(parent, true));
+        let (parent, name) = job.place();
+        let held = HeldDirectory::open(&batch.directory).and_then(|held| held.below(parent, true));
         let held = held.with_context(unwritable)?;
+        files::begin_in(&held, mark(name)).with_context(unwritable)?;
         // What an earlier attempt left must not be taken for this one's.
-        match held.remove(result.file_name().unwrap_or_default()) {
+        match held.remove(format!("{name}.json")) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 let what = format!("the old result {} can't be removed", output.display());
                 return Err(error).context(what);
             }
             _ => {}
         }
-        let printed = files::begin_in(&held, printed.file_name().unwrap_or_default());
-        let printed = printed.with_context(unwritable)?;
+        let printed = files::begin_in(&held, format!("{name}.log")).with_context(unwritable)?;
         let told = printed.try_clone().with_context(unwritable)?;
-        let child = Command::new(program)
+        let child = Command::new(&batch.program)
             .arg0("ringfall")
             .args(&job.arguments)
             .arg("--output")
@@ -112,9 +101,9 @@ impl Running {
             .stderr(told)
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let lateness = Lateness::new(job.expected_s, limits);
-        Ok(Running { place, child, began: Instant::now(), output, log, lateness })
+            .with_context(|| format!("cannot start {}", batch.program.display()))?;
+        let began = Instant::now();
+        Ok(Running { batch, place, held, child, began, output, log, late: None })
     }
 
     /// Time since it began, seconds.
@@ -139,57 +128,75 @@ impl Running {
         }
     }
 
-    /// Ends one that takes far longer than expected and does nothing any more.
+    /// Tells a job to end that takes far longer than expected, which the sentence returned says,
+    /// and kills it where it does not.
     ///
     /// # Errors
     /// The kernel refuses the signal.
-    pub(super) fn end_if_stuck(&mut self) -> Result<()> {
-        let (seconds, id) = (self.seconds(), self.child.id());
-        match self.lateness.judge(seconds, || moved_bytes(id)) {
-            Deed::Bear => Ok(()),
-            Deed::Tell => self.signal(Signal::TERM),
-            Deed::Kill => self.signal(Signal::KILL),
+    pub(super) fn end_if_late(&mut self) -> Result<Option<String>> {
+        let (seconds, Limits { factor, more_s, end_s }) = (self.seconds(), self.batch.limits);
+        let job = &self.batch.jobs[self.place];
+        match &mut self.late {
+            Some((told_s, why)) if seconds >= *told_s + end_s => {
+                *told_s = f64::INFINITY;
+                why.push_str(", and killed when it did not");
+                self.signal(Signal::KILL)?;
+            }
+            None if job.is_bounded && seconds >= job.expected_s * factor + more_s => {
+                let why = format!(
+                    "it had not ended after {}, where about {} were expected: it was told to end",
+                    duration_text(seconds),
+                    duration_text(job.expected_s)
+                );
+                self.late = Some((seconds, why.clone()));
+                self.interrupt()?;
+                return Ok(Some(why));
+            }
+            _ => {}
         }
+        Ok(None)
     }
 
     /// End of the process, once it has ended.
     ///
     /// # Errors
-    /// The kernel does not know the process.
+    /// The kernel does not know the process, or the mark of one that is done can't be removed.
     pub(super) fn end(&mut self, was_told: bool) -> Result<Option<End>> {
-        let status = self.child.try_wait().context("cannot wait for a job")?;
-        Ok(status.map(|status| self.end_of(status, was_told)))
+        let Some(status) = self.child.try_wait().context("cannot wait for a job")? else {
+            return Ok(None);
+        };
+        let end = self.end_of(status, was_told);
+        if let End::Of(Outcome::Done) = end {
+            let removed = self.held.remove(mark(self.batch.jobs[self.place].place().1));
+            removed
+                .with_context(|| format!("the result {} can't be kept", self.output.display()))?;
+        }
+        Ok(Some(end))
     }
 
     fn end_of(&self, status: ExitStatus, was_told: bool) -> End {
-        let seconds = self.seconds();
         let is_interrupted = status.code() == Some(i32::from(Exit::Interrupted.status()))
             || status.signal().is_some();
         if was_told && is_interrupted {
             return End::Interrupted(last_error(&log_end(&self.log)).map(str::to_owned));
         }
-        let has_result = std::fs::metadata(&self.output).is_ok_and(|file| file.len() > 0);
-        if status.success() && has_result {
-            return End::Of(Outcome::Done { seconds });
-        }
+        let how = match (status.code(), status.signal(), &self.late) {
+            (Some(0), ..) if has_result(&self.output) => return End::Of(Outcome::Done),
+            (.., Some((_, why))) => why.clone(),
+            (Some(0), ..) => "it wrote no result".to_owned(),
+            (Some(130), ..) => "it was interrupted (exit status 130)".to_owned(),
+            (Some(code), ..) => format!("exit status {code}"),
+            (None, Some(signal), _) => format!("it was killed by signal {signal}"),
+            (None, None, _) => "it ended without a status".to_owned(),
+        };
         let log = log_end(&self.log);
         let said = last_error(&log).or_else(|| last_line(&log));
         let said = said.map(|text| format!(": {text}")).unwrap_or_default();
-        if let Some(stuck) = self.lateness.told() {
-            return End::Of(Outcome::Failed { seconds, why: format!("{stuck}{said}") });
-        }
-        let how = match (status.code(), status.signal()) {
-            (Some(0), _) => "it wrote no result".to_owned(),
-            (Some(130), _) => "it was interrupted (exit status 130)".to_owned(),
-            (Some(code), _) => format!("exit status {code}"),
-            (None, Some(signal)) => format!("it was killed by signal {signal}"),
-            (None, None) => "it ended without a status".to_owned(),
-        };
-        End::Of(Outcome::Failed { seconds, why: format!("{how}{said}") })
+        End::Of(Outcome::Failed(format!("{how}{said}")))
     }
 }
 
-impl Drop for Running {
+impl Drop for Running<'_> {
     /// Only when the batch ends by an error: a job must not outlive it.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
@@ -203,30 +210,6 @@ impl Drop for Running {
             let _reaped = self.child.try_wait();
         }
     }
-}
-
-/// A second of a processor counts as so many bytes: a tenth of a core is life, and what a run that
-/// stands still uses is a hundredth at the most.
-const BYTES_A_CPU_SECOND: f64 = (1 << 20) as f64 / 30.0;
-
-/// Bytes that the process has read from storage and written to it so far, with its time on
-/// processors as bytes: a simulated run moves none. None where the kernel does not count it.
-fn moved_bytes(id: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{id}/io")).ok()?;
-    let of = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
-    let (read, written): (u64, u64) = (of("read_bytes:")?, of("write_bytes:")?);
-    let times = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in brackets, may hold anything; user and system time are the 12th and 13th after.
-    let mut times = times.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let (user, system): (u64, u64) = (times.next()?.parse().ok()?, times.next()?.parse().ok()?);
-    let ticks_a_second = rustix::param::clock_ticks_per_second();
-    let cpu_s = (user + system) as f64 / ticks_a_second as f64;
-    Some(read.saturating_add(written).saturating_add(computed_bytes(cpu_s)))
-}
-
-/// Time on processors, as bytes.
-fn computed_bytes(cpu_s: f64) -> u64 {
-    (cpu_s * BYTES_A_CPU_SECOND) as u64
 }
 
 /// The end of a log; nothing of one that can't be read.
@@ -249,55 +232,4 @@ fn last_error(log: &str) -> Option<&str> {
 
 fn last_line(log: &str) -> Option<&str> {
     log.lines().rev().map(str::trim).find(|line| !line.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Stdio;
-
-    use super::*;
-
-    /// A process that ends with the test.
-    struct Process(Child);
-
-    impl Drop for Process {
-        fn drop(&mut self) {
-            let _it_may_be_gone = self.0.kill();
-            let _reaped = self.0.wait();
-        }
-    }
-
-    fn shell(script: &str) -> Process {
-        let mut command = Command::new("/bin/sh");
-        Process(command.args(["-c", script]).stdin(Stdio::null()).spawn().unwrap())
-    }
-
-    #[test]
-    fn a_process_that_only_computes_shows_life_and_one_that_sleeps_none() {
-        let (computes, sleeps) = (shell("while :; do :; done"), shell("exec sleep 1000"));
-        let moved = |process: &Process| moved_bytes(process.0.id()).unwrap();
-        let (slept_before, before) = (moved(&sleeps), moved(&computes));
-        // On a busy machine a fifth of a second on a processor takes far longer.
-        let began = Instant::now();
-        while moved(&computes) < before + computed_bytes(0.2) {
-            assert!(began.elapsed() < Duration::from_secs(90), "it is not seen to compute");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(moved(&sleeps) < slept_before + computed_bytes(0.2));
-    }
-
-    #[test]
-    fn a_tenth_of_a_core_is_life_and_a_hundredth_is_none() {
-        // The first step that is more than bearing it, if each second takes that share of a core.
-        let judged = |share: f64| {
-            let mut lateness = Lateness::new(100.0, Limits::default());
-            let steps = (900..4_000_u32).map(|second| {
-                let seconds = f64::from(second);
-                lateness.judge(seconds, || Some(computed_bytes(seconds * share)))
-            });
-            steps.fold(Deed::Bear, |first, step| if first == Deed::Bear { step } else { first })
-        };
-        assert_eq!(judged(0.11), Deed::Bear);
-        assert_eq!(judged(0.01), Deed::Tell);
-    }
 }

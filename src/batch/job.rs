@@ -1,8 +1,9 @@
-//! A job, and how it ended.
+//! Jobs, the batch of them, and how they end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+/// This executable, also when its file has been replaced since it was started.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// One invocation of ringfall.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,52 +15,98 @@ pub struct Job {
     pub arguments: Vec<String>,
     /// Duration that it is expected to take, seconds.
     pub expected_s: f64,
+    /// Whether it is ended when it takes far longer. Preconditioning a large drive takes hours that
+    /// nobody can tell beforehand.
+    pub is_bounded: bool,
 }
 
 impl Job {
-    /// A job of these arguments.
+    /// A job of these arguments, which is ended when it takes far longer than expected.
     pub fn new<A: Into<String>>(
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = A>,
         expected_s: f64,
     ) -> Job {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Job { name: name.into(), arguments, expected_s }
+        Job { name: name.into(), arguments, expected_s, is_bounded: true }
+    }
+
+    /// File of its result.
+    pub(super) fn output(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("{}.json", self.name))
+    }
+
+    /// File of what it prints.
+    pub(super) fn log(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("{}.log", self.name))
+    }
+
+    /// Directory of its files below the batch's own, and their name without an ending.
+    pub(super) fn place(&self) -> (&Path, &str) {
+        let (parent, name) = self.name.rsplit_once('/').unwrap_or(("", self.name.as_str()));
+        (Path::new(parent), name)
+    }
+}
+
+/// Jobs to be run in a directory.
+pub struct Batch {
+    /// The command that they belong to, for the journal: `sweep`.
+    pub what: String,
+    /// Where results, logs and the journal are; made if it is not there.
+    pub directory: PathBuf,
+    /// The jobs in the order in which they begin.
+    pub jobs: Vec<Job>,
+    /// Largest number of jobs that run at the same time, at least 1. Jobs on a real drive disturb
+    /// each other.
+    pub at_once: usize,
+    /// Executable that is run: this program.
+    pub(super) program: PathBuf,
+    /// When a job counts as one that hangs.
+    pub(super) limits: Limits,
+}
+
+impl Batch {
+    /// Jobs that run one after the other.
+    #[must_use]
+    pub fn new(what: impl Into<String>, directory: impl Into<PathBuf>, jobs: Vec<Job>) -> Batch {
+        let (what, directory) = (what.into(), directory.into());
+        let (program, limits) = (PathBuf::from(THIS_PROGRAM), Limits::default());
+        Batch { what, directory, jobs, at_once: 1, program, limits }
+    }
+
+    /// Expected duration of all jobs together, seconds.
+    #[must_use]
+    pub fn expected_s(&self) -> f64 {
+        self.jobs.iter().map(|job| job.expected_s).sum::<f64>() / self.at_once.max(1) as f64
+    }
+}
+
+/// When a job counts as one that hangs.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Limits {
+    /// It is late after so many times what was expected...
+    pub(super) factor: f64,
+    /// ...and so many seconds more.
+    pub(super) more_s: f64,
+    /// It has so long to end once it is told to, seconds.
+    pub(super) end_s: f64,
+}
+
+impl Default for Limits {
+    /// Generous to slow machines. A run itself waits a minute for a drive that moves nothing (the
+    /// engine's `SILENCE_MAX`).
+    fn default() -> Limits {
+        Limits { factor: 3.0, more_s: 600.0, end_s: 60.0 }
     }
 }
 
 /// Outcome of a job that was not interrupted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With status 0 and a result.
-    Done {
-        /// Duration of the job, seconds.
-        seconds: f64,
-    },
-    /// In any other way.
-    Failed {
-        /// Duration of the job, seconds.
-        seconds: f64,
-        /// Error message of the job, or the way in which it ended.
-        why: String,
-    },
-}
-
-impl Outcome {
-    /// Whether it ended with status 0 and a result.
-    #[must_use]
-    pub const fn is_done(&self) -> bool {
-        matches!(self, Outcome::Done { .. })
-    }
-
-    /// Duration of the job, seconds.
-    #[must_use]
-    pub const fn seconds(&self) -> f64 {
-        match self {
-            Outcome::Done { seconds } | Outcome::Failed { seconds, .. } => *seconds,
-        }
-    }
+    /// It ended with status 0 and a result.
+    Done,
+    /// It ended in any other way: its error message, or that way.
+    Failed(String),
 }
 
 /// A job that has ended, for the caller's table.
@@ -75,6 +122,6 @@ pub struct Ended<'a> {
     pub output: PathBuf,
     /// File that holds what the job printed.
     pub log: PathBuf,
-    /// Whether it ended in an earlier run of this batch.
-    pub is_from_before: bool,
+    /// Duration of the job, seconds; none: it was done in an earlier run of this batch.
+    pub took_s: Option<f64>,
 }

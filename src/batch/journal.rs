@@ -1,28 +1,30 @@
-//! The journal: the plan, then a line for each job that has ended. It outlives `kill -9` and a loss
-//! of power: it appears whole, each line is synced, and a line that was cut off counts as none.
+//! What a batch leaves for the next run of it: its plan, a mark beside each job that has begun and
+//! is not done, and the results. All outlives `kill -9` and a loss of power: the plan and a result
+//! appear whole, and the mark is there before a job begins.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use ringfall_config::InputError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::files;
+use ringfall_model::document::read_bytes;
 use rustix::fs::OFlags;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::job::{Job, Outcome};
+use super::job::Job;
 
-/// Its name in the directory; not `.json`, which would be taken for a result.
+/// Name of the plan in the directory; not `.json`, which would be taken for a result.
 const NAME: &str = "batch.journal";
 /// Differences that a refusal lists.
 const DIFFERENCES_SHOWN: usize = 5;
-/// Largest journal that is read, into memory: a hundred times what a large sweep writes.
+/// Largest plan that is read, into memory: a hundred times what a large sweep writes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The first line: what a resumed batch must agree with.
+/// What a resumed batch must agree with.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// Version of ringfall.
@@ -97,112 +99,66 @@ fn change(old: &[String], new: &[String]) -> String {
     }
 }
 
-/// A line after the first.
-#[derive(Serialize, Deserialize)]
-struct Entry {
-    job: String,
-    #[serde(flatten)]
-    outcome: Outcome,
-}
-
-/// The journal of a directory, open to add to it.
-pub(super) struct Journal {
-    path: PathBuf,
-    file: File,
-}
-
-impl Journal {
-    /// Opens the journal, or begins one; and how the jobs ended that it lists.
-    ///
-    /// # Errors
-    /// It holds another plan, or can't be read or written.
-    pub(super) fn open(
-        directory: &Path,
-        plan: &Plan,
-    ) -> Result<(Journal, BTreeMap<String, Outcome>)> {
-        let path = directory.join(NAME);
-        let unusable = || {
-            let path = path.display();
-            format!("the journal {path} can't be used; give another directory, or delete it")
-        };
-        let held = HeldDirectory::open(directory).with_context(unusable)?;
-        let mut file = match held.open_own(NAME, OFlags::APPEND) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                begin(&held, plan).with_context(unusable)?;
-                held.open_own(NAME, OFlags::APPEND)
-            }
-            opened => opened,
+/// Keeps the plan in the directory, unless it is there already; whether it is, so that the batch is
+/// continued.
+///
+/// # Errors
+/// Another plan is there, or it can't be read or written.
+pub(super) fn keep(directory: &Path, plan: &Plan) -> Result<bool> {
+    let path = directory.join(NAME);
+    let path = path.display();
+    let unusable =
+        || format!("the journal {path} can't be used; give another directory, or delete it");
+    let held = HeldDirectory::open(directory).with_context(unusable)?;
+    let file = match held.open_own(NAME, OFlags::empty()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let line = format!("{}\n", serde_json::to_string(plan)?);
+            files::replace_in(&held, NAME, &|out| out.write_all(line.as_bytes()))
+                .and_then(|()| held.sync())
+                .with_context(unusable)?;
+            return Ok(false);
         }
-        .with_context(unusable)?;
-        let bytes = file.metadata().with_context(unusable)?.len();
-        anyhow::ensure!(
-            bytes <= BYTES_MAX,
-            "the journal {} is {bytes} bytes long, which is more than ringfall writes; give \
-             another directory",
-            path.display()
-        );
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).with_context(unusable)?;
-        let text = String::from_utf8_lossy(&text);
-        let whole_lines = text.rfind('\n').map_or(0, |end| end + 1);
-        let ended = read(&text[..whole_lines], &path, plan)?;
-        // A line that was cut off would be the beginning of the next.
-        if whole_lines < text.len() {
-            file.set_len(whole_lines as u64).with_context(unusable)?;
-        }
-        Ok((Journal { path, file }, ended))
-    }
-
-    /// Adds a job that has ended; it is on the disk when this returns.
-    ///
-    /// # Errors
-    /// The line can't be written.
-    pub(super) fn add(&mut self, job: &str, outcome: &Outcome) -> Result<()> {
-        let entry = Entry { job: job.to_owned(), outcome: outcome.clone() };
-        let line = format!("{}\n", serde_json::to_string(&entry)?);
-        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
-        written.with_context(|| {
-            format!("the journal {} can't be written, so the batch ends here", self.path.display())
-        })
-    }
-}
-
-/// Makes the journal of a plan; it is there as a whole, or not at all.
-fn begin(directory: &HeldDirectory, plan: &Plan) -> Result<()> {
-    let line = format!("{}\n", serde_json::to_string(plan)?);
-    files::replace_in(directory, NAME, &|out| out.write_all(line.as_bytes()))?;
-    Ok(directory.sync()?)
-}
-
-fn read(text: &str, path: &Path, plan: &Plan) -> Result<BTreeMap<String, Outcome>> {
-    let strange = |line: usize, why: &dyn std::fmt::Display| {
+        opened => opened.with_context(unusable)?,
+    };
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).with_context(unusable)?;
+    let strange = |why: &dyn std::fmt::Display| {
         InputError::new(format!(
-            "{}, line {line}: this is no journal of a batch ({why}); give another directory, or \
-             remove the file to begin anew",
-            path.display()
+            "{path}: this is no journal of a batch ({why}); give another directory, or remove the \
+             file to begin anew"
         ))
     };
-    let mut lines = text.lines().enumerate();
-    let (_, first) = lines.next().ok_or_else(|| strange(1, &"it is empty"))?;
-    let begun: Plan = serde_json::from_str(first).map_err(|error| strange(1, &error))?;
+    let begun = text.lines().next().ok_or_else(|| strange(&"it is empty"))?;
+    let begun: Plan = serde_json::from_str(begun).map_err(|error| strange(&error))?;
     let differences = plan.differences(&begun);
-    if !differences.is_empty() {
-        let shown = &differences[..differences.len().min(DIFFERENCES_SHOWN)];
-        let more = differences.len() - shown.len();
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return Err(InputError::new(format!(
-            "{} holds another batch, which this one can't continue: {}{more}. Give the same \
-             command to continue it, or another directory to begin anew",
-            path.display(),
-            shown.join("; ")
-        ))
-        .into());
+    if differences.is_empty() {
+        return Ok(true);
     }
-    let mut ended = BTreeMap::new();
-    for (place, line) in lines {
-        let entry: Entry =
-            serde_json::from_str(line).map_err(|error| strange(place + 1, &error))?;
-        ended.insert(entry.job, entry.outcome);
-    }
-    Ok(ended)
+    let shown = &differences[..differences.len().min(DIFFERENCES_SHOWN)];
+    let more = differences.len() - shown.len();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Err(InputError::new(format!(
+        "{path} holds another batch, which this one can't continue: {}{more}. Give the same \
+         command to continue it, or another directory to begin anew",
+        shown.join("; ")
+    ))
+    .into())
+}
+
+/// Name of the file that stands beside a result which does not count: its job has begun, and has
+/// not ended with status 0.
+pub(super) fn mark(name: &str) -> String {
+    format!(".{name}.unfinished")
+}
+
+/// Whether a job is done: its result is there, and counts.
+pub(super) fn is_done(directory: &Path, job: &Job) -> bool {
+    let (parent, name) = job.place();
+    let is_marked = directory.join(parent).join(mark(name)).symlink_metadata().is_ok();
+    !is_marked && has_result(&job.output(directory))
+}
+
+/// Whether a result is there and can be read.
+pub(super) fn has_result(output: &Path) -> bool {
+    read_bytes(output).is_ok_and(|bytes| serde_json::from_slice::<IgnoredAny>(&bytes).is_ok())
 }

@@ -12,16 +12,17 @@
 //! - A job is the arguments of one invocation. The batch adds `--output DIRECTORY/NAME.json`; what
 //!   the job prints goes to `DIRECTORY/NAME.log`. The executable is the one that is running, also
 //!   when its file has been replaced since.
-//! - **Resumption.** `DIRECTORY/batch.journal` holds the plan, and a line for each job that has
-//!   ended, synced before the next begins. Running the same batch again skips the jobs that are
-//!   done and whose results are still there, and runs the others, failed ones too. Another plan, or
-//!   another version of ringfall, is refused with what differs.
+//! - **Resumption.** A job is done when its result is there and can be read, and the mark beside it
+//!   is gone: `.NAME.unfinished` stands from a job's begin until it has ended with status 0.
+//!   `DIRECTORY/batch.journal` holds the plan. Running the same batch again skips the jobs that are
+//!   done, and runs the others, failed ones too. Another plan, or another version of ringfall, is
+//!   refused with what differs.
 //! - **Ends.** A job that fails is recorded and does not end the rest. The first Ctrl-C is passed
 //!   on to the jobs, which end in order, and an error of one, such as data that it left behind, is
 //!   told; a second ends everything. Jobs of a batch that was killed are told to end
 //!   ([`end_with_parent`]), and the next batch in that directory waits until they have.
-//! - **Hanging.** A job that takes far longer than it says, and reads and writes nothing any more,
-//!   is told to end, killed if it does not, and recorded as failed; see `late`.
+//! - **Hanging.** A job without a result after three times what was expected of it and ten minutes
+//!   is told to end, killed if it does not, and recorded as failed; not one that preconditions.
 //! - **Time.** Jobs say how long they will probably take; the estimate is corrected by how long
 //!   those that ended really took.
 //! - **The table** grows by the lines that the caller makes of each job that ended; a resumed batch
@@ -30,8 +31,7 @@
 mod child;
 mod job;
 mod journal;
-mod late;
-mod locks;
+mod lock;
 mod screen;
 mod work;
 
@@ -39,6 +39,6 @@ mod work;
 mod batch_test;
 
 pub use child::end_with_parent;
-pub use job::{Ended, Job, Outcome};
+pub use job::{Batch, Ended, Job, Outcome};
 pub use screen::{Screen, duration_text};
-pub use work::{Batch, Report};
+pub use work::Report;

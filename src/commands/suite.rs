@@ -73,19 +73,25 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let batch = Batch::new("suite", &directory, jobs);
     let mut screen = Screen::new(args.quiet || args.json);
     screen.lines(&[suite_head()]);
-    let mut rows = |ended: &Ended<'_>| vec![suite_row(&row_of(&suite, ended, baseline))];
-    let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut rows)?;
-    let table = table(&suite, &batch, &report, &directory, baseline);
+    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut |ended| {
+        let row = row_of(&suite, ended, baseline);
+        let line = suite_row(&row);
+        rows.insert(ended.job.name.clone(), row);
+        vec![line]
+    })?;
+    let row_of = |one: &Invocation| {
+        rows.remove(&one.name).unwrap_or_else(|| Row::of(one, &End::NotRun, None, None))
+    };
+    let rows = suite.invocations.iter().map(row_of).collect();
+    let other = baseline.map(|other| other.directory.clone());
+    let table = Table::new(suite.host.clone(), other, rows);
     write_tables(&table, &directory)?;
     say(&format!("{}{}", suite_page(&table), left(&report, &directory)));
     if args.json {
         print_json(&table)?;
     }
-    Ok(match (report.is_interrupted, report.failed()) {
-        (true, _) => Exit::Interrupted,
-        (false, 0) => Exit::Done,
-        (false, _) => Exit::Failed,
-    })
+    Ok(report.exit())
 }
 
 /// The results of another suite.
@@ -174,7 +180,9 @@ fn jobs(suite: &SavedSuite) -> Result<Vec<Job>> {
         let plan = plan_of(&arguments).map_err(|error| in_run(&invocation.name, error))?;
         let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
         let trials = f64::from(plan.trials);
-        Ok(Job::new(&*invocation.name, arguments, trials * (measured_s + BESIDES_S)))
+        let expected_s = trials * (measured_s + BESIDES_S);
+        let is_bounded = plan.precondition.is_none();
+        Ok(Job { is_bounded, ..Job::new(&*invocation.name, arguments, expected_s) })
     });
     jobs.collect()
 }
@@ -228,56 +236,18 @@ fn outlook(suite: &SavedSuite, directory: &Path) -> String {
     )
 }
 
+/// The row of an invocation that has ended, with what its result holds.
 fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Baseline>) -> Row {
-    let end = match ended.outcome {
-        Outcome::Done { .. } => End::Done,
-        Outcome::Failed { why, .. } => End::Failed(why.clone()),
-    };
     let invocation = suite.invocations.iter().find(|one| one.name == ended.job.name);
-    // The jobs are made of the invocations.
-    let lost = || Invocation { name: ended.job.name.clone(), ..suite.invocations[0].clone() };
-    let invocation = invocation.cloned().unwrap_or_else(lost);
-    with_documents(&invocation, end, &ended.output, baseline)
-}
-
-/// The row of an invocation, with what its result holds.
-fn with_documents(
-    invocation: &Invocation,
-    end: End,
-    output: &Path,
-    baseline: Option<&Baseline>,
-) -> Row {
-    let read = ResultFile::read_ours(output).map(|file| file.document);
-    let (document, end) = match (&end, read) {
-        (_, Ok(document)) => (Some(document), end),
-        (End::Done, Err(problem)) => (None, End::Failed(problem.to_string())),
-        (_, Err(_)) => (None, end),
+    let invocation = invocation.expect("the jobs are made of the invocations");
+    let read = ResultFile::read_ours(&ended.output).map(|file| file.document);
+    let end = match (ended.outcome, &read) {
+        (Outcome::Failed(why), _) => End::Failed(why.clone()),
+        (Outcome::Done, Err(problem)) => End::Failed(problem.to_string()),
+        (Outcome::Done, Ok(_)) => End::Done,
     };
     let other = baseline.and_then(|other| other.documents.get(&invocation.name));
-    Row::of(invocation, &end, document.as_ref(), other)
-}
-
-fn table(
-    suite: &SavedSuite,
-    batch: &Batch,
-    report: &Report,
-    directory: &Path,
-    baseline: Option<&Baseline>,
-) -> Table {
-    let rows = suite.invocations.iter().map(|invocation| {
-        let place = batch.jobs.iter().position(|job| job.name == invocation.name);
-        let outcome = place.and_then(|place| report.outcomes.get(place)?.as_ref());
-        let output = directory.join(format!("{}.json", invocation.name));
-        match outcome {
-            Some(Outcome::Done { .. }) => with_documents(invocation, End::Done, &output, baseline),
-            Some(Outcome::Failed { why, .. }) => {
-                with_documents(invocation, End::Failed(why.clone()), &output, baseline)
-            }
-            None => Row::of(invocation, &End::NotRun, None, None),
-        }
-    });
-    let baseline = baseline.map(|other| other.directory.clone());
-    Table::new(suite.host.clone(), baseline, rows.collect())
+    Row::of(invocation, &end, read.ok().as_ref(), other)
 }
 
 fn write_tables(table: &Table, directory: &Path) -> Result<()> {
@@ -297,7 +267,7 @@ fn write_tables(table: &Table, directory: &Path) -> Result<()> {
 fn left(report: &Report, directory: &Path) -> String {
     let shown = escape::terminal(&escape::shell(&directory.to_string_lossy()));
     let mut page = format!("  tables       {shown}/table.html, table.xlsx, table/table.json\n");
-    if report.outcomes.iter().any(|outcome| !outcome.as_ref().is_some_and(Outcome::is_done)) {
+    if report.outcomes.iter().any(|outcome| *outcome != Some(Outcome::Done)) {
         page.push_str(&format!("  to go on     ringfall suite --resume {shown}\n"));
     }
     page

@@ -53,11 +53,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     })?;
     let end = told(&batch, &report, &collections(&runs, &args.results));
     screen.lines(&end.lines().map(str::to_owned).collect::<Vec<_>>());
-    Ok(match report {
-        Report { is_interrupted: true, .. } => Exit::Interrupted,
-        report if report.failed() > 0 => Exit::Failed,
-        _ => Exit::Done,
-    })
+    Ok(report.exit())
 }
 
 /// Refuses settings that can be judged before anything is read.
@@ -114,7 +110,7 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
     let directory = terminal_path(&batch.directory);
     let _infallible = writeln!(page, "\n{done} of {all} runs done; results in {directory}");
     let failures = batch.jobs.iter().zip(&report.outcomes).filter_map(|(job, outcome)| {
-        let Some(Outcome::Failed { why, .. }) = outcome else { return None };
+        let Some(Outcome::Failed(why)) = outcome else { return None };
         Some((job, why))
     });
     for (job, why) in failures.clone().take(FAILURES_SHOWN) {
@@ -163,8 +159,8 @@ mod tests {
     fn the_end_names_failures_and_what_reads_the_results() {
         let jobs = vec![Job::new("x/a", ["run"], 1.0), Job::new("y/a", ["run"], 1.0)];
         let batch = Batch::new("sweep", "r", jobs);
-        let failed = Outcome::Failed { seconds: 1.0, why: "exit status 1".to_owned() };
-        let outcomes = vec![Some(Outcome::Done { seconds: 1.0 }), Some(failed)];
+        let failed = Outcome::Failed("exit status 1".to_owned());
+        let outcomes = vec![Some(Outcome::Done), Some(failed)];
         let report = Report { outcomes, is_interrupted: false };
         let page = told(&batch, &report, &["r/x".into(), "r/y".into()]);
         for part in [

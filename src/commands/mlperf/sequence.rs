@@ -39,10 +39,11 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
         return print(&outlook(&sequence, &owner.runs().join("TIME"), &cache));
     }
     let rank = Rank::for_command(Ranks::Directory, &args.results_dir.join("result.json"))?;
-    let Prepared { sequence, cache, owner, baseline } = or_tell_ranks(rank.as_ref(), prepared)?;
+    let Prepared { sequence, cache, owner, is_bounded, baseline } =
+        or_tell_ranks(rank.as_ref(), prepared)?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let team = Team::gather(&owner.results, &interrupt)?;
-    let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags());
+    let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags(), is_bounded);
     let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
     let quiet = args.quiet || !team.leads();
     if !quiet {
@@ -74,6 +75,8 @@ struct Prepared {
     sequence: Sequence,
     cache: PathBuf,
     owner: Owner,
+    /// Whether no trial preconditions.
+    is_bounded: bool,
     baseline: Option<Added>,
 }
 
@@ -81,9 +84,9 @@ fn prepare(args: &MlperfRunArgs, command_line: &[String]) -> Result<Prepared> {
     let sequence = sequence_of(args)?;
     let cache = absolute(&args.cache_dir)?;
     let owner = owner_of(args, &sequence)?;
-    check(&sequence, &cache)?;
+    let is_bounded = check(&sequence, &cache)?;
     let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
-    Ok(Prepared { sequence, cache, owner, baseline })
+    Ok(Prepared { sequence, cache, owner, is_bounded, baseline })
 }
 
 /// Says how it can go on.
@@ -157,8 +160,10 @@ fn owner_of(args: &MlperfRunArgs, sequence: &Sequence) -> Result<Owner> {
     }
 }
 
-/// Refuses, before the first trial, arguments that a trial would refuse.
-fn check(sequence: &Sequence, cache: &Path) -> Result<()> {
+/// Refuses, before the first trial, arguments that a trial would refuse; whether no trial
+/// preconditions.
+fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
+    let mut is_bounded = true;
     for trial in sequence.all().filter(|trial| trial.number == 0) {
         let arguments = sequence.arguments(&trial, Path::new("/run"), cache);
         let typed = std::iter::once("ringfall".to_owned()).chain(arguments);
@@ -172,10 +177,10 @@ fn check(sequence: &Sequence, cache: &Path) -> Result<()> {
             }
         };
         if let MlperfCommand::Rank(rank) = parsed.command {
-            plan_of(&own_of(&rank, 0, 0).0)?;
+            is_bounded &= plan_of(&own_of(&rank, 0, 0).0)?.precondition.is_none();
         }
     }
-    Ok(())
+    Ok(is_bounded)
 }
 
 fn outlook(sequence: &Sequence, run: &Path, cache: &Path) -> String {
@@ -229,11 +234,18 @@ fn choose(owner: &Owner, resume: bool) -> Result<PathBuf> {
     })
 }
 
-fn jobs(sequence: &Sequence, run: &Path, cache: &Path, flags: &[&str]) -> Vec<Job> {
+fn jobs(
+    sequence: &Sequence,
+    run: &Path,
+    cache: &Path,
+    flags: &[&str],
+    is_bounded: bool,
+) -> Vec<Job> {
     let job = |trial| {
         let mut arguments = sequence.arguments(&trial, run, cache);
         arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
-        Job::new(trial.name(), arguments, sequence.expected_s(&trial))
+        let expected_s = sequence.expected_s(&trial);
+        Job { is_bounded, ..Job::new(trial.name(), arguments, expected_s) }
     };
     sequence.all().map(job).collect()
 }
@@ -241,7 +253,7 @@ fn jobs(sequence: &Sequence, run: &Path, cache: &Path, flags: &[&str]) -> Vec<Jo
 /// The table's line of a trial that ended: this rank's figures.
 fn row(ended: &Ended<'_>) -> Vec<String> {
     let name = &ended.job.name;
-    if let Outcome::Failed { why, .. } = ended.outcome {
+    if let Outcome::Failed(why) = ended.outcome {
         return vec![format!("{name}  failed: {why}; {} has all", ended.log.display())];
     }
     let document = match ResultFile::read(&ended.output) {
@@ -251,7 +263,7 @@ fn row(ended: &Ended<'_>) -> Vec<String> {
     let (stats, figure) = (&document.summary.cache_stats, |value: Option<f64>| {
         value.map_or("–".to_owned(), super::super::figure)
     });
-    let before = if ended.is_from_before { ", done before" } else { "" };
+    let before = if ended.took_s.is_none() { ", done before" } else { "" };
     vec![format!(
         "{name}  read {} GiB/s, write {} GiB/s, {} tokens/s{before}",
         figure(stats.tier_storage_read_bandwidth_gbps.known()),
@@ -284,7 +296,7 @@ impl Finished<'_> {
         let mut added = add_up(run, &shape, command_line);
         Departures::of(self.sequence).note(&mut added.summary);
         for (job, outcome) in batch.jobs.iter().zip(outcomes) {
-            if let Some(Outcome::Failed { why, .. }) = outcome {
+            if let Some(Outcome::Failed(why)) = outcome {
                 let failures = &mut added.summary.trial_failures;
                 failures.entry(job.name.clone()).or_insert_with(|| why.clone());
             }

@@ -257,7 +257,8 @@ impl Asked {
         if self.trials > 1 {
             name.push_str(&format!("_trial{trial}"));
         }
-        Job::new(name, arguments, expected_s(plan, device))
+        let is_bounded = plan.precondition.is_none();
+        Job { is_bounded, ..Job::new(name, arguments, expected_s(plan, device)) }
     }
 }
 

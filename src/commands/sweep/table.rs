@@ -63,11 +63,11 @@ impl Table {
     pub(super) fn row(&self, run: &SweepRun, ended: &Ended<'_>) -> String {
         let lead = self.aligned(self.lead(run));
         match ended.outcome {
-            Outcome::Failed { why, .. } => {
+            Outcome::Failed(why) => {
                 let why: String = why.chars().take(WHY_CHARS).collect();
                 format!("{lead}  failed: {why}")
             }
-            Outcome::Done { seconds } => match ResultFile::read(&ended.output) {
+            Outcome::Done => match ResultFile::read(&ended.output) {
                 Ok(ResultFile { document, .. }) => {
                     let value = |(key, _): &(&str, &str)| {
                         let value = Metric::by_key(key).and_then(|metric| metric.of(&document));
@@ -75,7 +75,8 @@ impl Table {
                         format!("{value:>FIGURE_COLUMNS$}")
                     };
                     let values: Vec<String> = FIGURES.iter().map(value).collect();
-                    format!("{lead}  {}  {:>8}", values.join("  "), duration_text(*seconds))
+                    let took = ended.took_s.map_or("–".to_owned(), duration_text);
+                    format!("{lead}  {}  {took:>8}", values.join("  "))
                 }
                 Err(problem) => format!("{lead}  its result can't be read: {problem}"),
             },
