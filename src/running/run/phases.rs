@@ -20,7 +20,7 @@ const SILENCE_AFTER_FAILURE_MAX: Nanos = Nanos::from_secs(10);
 const INTERRUPTED_DRAIN_MAX: Nanos = Nanos::from_secs(10);
 /// Largest silence that one look adds: a process that was stopped, or a machine that was suspended,
 /// has not been silent.
-const SILENCE_A_LOOK_MAX: Nanos = SECOND;
+pub(super) const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 /// From telling the shards to start until they do: time for the message to arrive everywhere.
 pub const START_DELAY: Nanos = Nanos::from_ms(20);
 /// Silence in the drain after which partial results are saved.

@@ -9,6 +9,8 @@ use ringfall_engine::shard::executor::Vitals;
 use ringfall_engine::shard::{ThreadSample, ThreadState};
 use ringfall_model::facts::WatchdogReport;
 
+use super::phases::SILENCE_A_LOOK_MAX;
+
 /// A shard that is overdue for so long has stalled, which the results tell.
 const STALLED_AFTER: Nanos = SECOND;
 /// A stall that has lasted so long is told at once, with what the thread does, unless that is a
@@ -17,9 +19,6 @@ const STALLED_AFTER: Nanos = SECOND;
 const ALARM_AFTER: Nanos = Nanos::from_secs(5);
 /// A thread is looked at so often while it is stalled.
 const SAMPLE_PERIOD: Nanos = SECOND;
-/// Largest silence that one look adds: a process that was stopped, or a machine that was suspended,
-/// has not been silent.
-const SILENCE_A_LOOK_MAX: Nanos = SECOND;
 
 /// Reason why a thread shows no sign of life.
 #[derive(Clone, PartialEq, Eq, Debug)]
