@@ -17,16 +17,18 @@ pub mod simulate;
 pub mod suite;
 pub mod sweep;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use ringfall_engine::tier::gpu::GpuMemory as _;
 use ringfall_engine::tier::gpu::cuda::CudaMemory;
 use serde::Serialize;
 
-use ringfall_config::InputError;
+use ringfall_config::{ConfigFile, Facts, InputError, Plan};
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::Stream;
 use ringfall_host::survey::Survey;
@@ -37,8 +39,30 @@ use ringfall_model::{Document, write_text};
 use ringfall_report::show::prose::prose;
 use ringfall_report::suite::Machine;
 
+use crate::cli::{self, Cli, Command, RunArgs};
+
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
+/// Longest wait for a store's answer before a line says that it is waited for.
+const AWAITED_MIN: Duration = Duration::from_secs(2);
+
+/// Arguments of `ringfall run` with these flags.
+fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputError> {
+    let words = ["ringfall", "run"].into_iter().map(OsString::from);
+    match cli::parse(words.chain(flags.into_iter().map(OsString::from))) {
+        Ok(Cli { command: Command::Run(args) }) => Ok(args),
+        Err(cli::Stop::Wrong(text)) => Err(InputError::new(text)),
+        Ok(_) | Err(cli::Stop::Said(_)) => {
+            Err(InputError::new("only flags of `ringfall run` may follow --"))
+        }
+    }
+}
+
+/// Plan of a run with these arguments, which may name a file.
+fn plan_of(args: &RunArgs) -> Result<Plan, InputError> {
+    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
+    ringfall_config::resolve(&args.typed()?, file.as_ref(), &Facts::look())
+}
 
 /// Warns on standard error, a line each: the sentences may name files.
 pub fn tell(sentences: &[String]) {

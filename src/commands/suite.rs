@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use ringfall_config::{
-    ConfigFile, Facts, GpuBackend, InputError, Options, Plan, compact_utc, resolve,
-};
+use ringfall_config::{ConfigFile, Facts, GpuBackend, InputError, Options, compact_utc, resolve};
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -20,9 +17,9 @@ use ringfall_report::show::{
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
 
-use super::{machine_of, print, print_json};
+use super::{machine_of, plan_of, print, print_json, run_args};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
-use crate::cli::{self, Command, RunArgs, SuiteArgs};
+use crate::cli::SuiteArgs;
 
 /// Time that a run takes besides its measurement, s: opening, draining, writing results.
 const BESIDES_S: f64 = 6.0;
@@ -140,7 +137,8 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let mut asked = args.asked();
     // The beginning of a name is enough; what it stands for is kept.
     let model = Options { model: Some(asked.model.clone()), ..Options::default() };
-    asked.model = resolve(&model, None, &Facts::look())?.model.clone();
+    let facts = Facts::look();
+    asked.model = resolve(&model, None, &facts)?.model.clone();
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
     let mut machine = machine_of(&survey, args.cache_dir.as_deref());
     machine.place = Place::usual(&survey, args.cache_dir.as_deref());
@@ -152,10 +150,8 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
     let more = (args.cache_dir.clone(), args.more_flags.clone());
     let suite = SavedSuite::new(survey.host.clone(), asked, workloads, more, runs);
-    let directory = args.output_dir.clone().unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs());
-        format!("results/suite-{}", compact_utc(now)).into()
-    });
+    let usual = || format!("results/suite-{}", compact_utc(facts.unix_s)).into();
+    let directory = args.output_dir.clone().unwrap_or_else(usual);
     let Some(begun) = SavedSuite::read(&directory)? else { return Ok((directory, suite)) };
     let differences = suite.differences(&begun);
     if !differences.is_empty() {
@@ -177,7 +173,9 @@ fn jobs(suite: &SavedSuite) -> Result<Vec<Job>> {
     let jobs = possible.map(|invocation| {
         let mut arguments = invocation.arguments();
         arguments.extend(suite.more_flags.iter().cloned());
-        let plan = plan_of(&arguments).map_err(|error| in_run(&invocation.name, error))?;
+        // The first word is the subcommand.
+        let plan = run_args(arguments.iter().skip(1).cloned()).and_then(|args| plan_of(&args));
+        let plan = plan.map_err(|error| in_run(&invocation.name, error))?;
         let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
         let trials = f64::from(plan.trials);
         let expected_s = trials * (measured_s + BESIDES_S);
@@ -192,31 +190,11 @@ fn in_run(name: &str, error: InputError) -> InputError {
     InputError { sentences: sentences.map(|one| format!("{name}: {one}")).collect() }
 }
 
-/// Resolves the plan of a run with these arguments.
-fn plan_of(arguments: &[String]) -> Result<Plan, InputError> {
-    let (args, file) = run_args(arguments)?;
-    resolve(&args.typed()?, file.as_ref(), &Facts::look())
-}
-
 /// The settings that these flags give, and below them their file.
 fn given_in(flags: &[String]) -> Result<Options, InputError> {
-    let run = std::iter::once("run".to_owned()).chain(flags.iter().cloned());
-    let (args, file) = run_args(&run.collect::<Vec<_>>())?;
-    Ok(args.typed()?.over(file.map(|file| file.options).unwrap_or_default()))
-}
-
-fn run_args(arguments: &[String]) -> Result<(RunArgs, Option<ConfigFile>), InputError> {
-    let words = std::iter::once("ringfall".into()).chain(arguments.iter().map(Into::into));
-    let args = match cli::parse(words) {
-        Ok(cli::Cli { command: Command::Run(args) }) => args,
-        Ok(_) => return Err(InputError::new("this is not a run of `ringfall run`")),
-        Err(cli::Stop::Said(_)) => {
-            return Err(InputError::new("only flags of `ringfall run` may follow --"));
-        }
-        Err(cli::Stop::Wrong(text)) => return Err(InputError::new(text)),
-    };
+    let args = run_args(flags.iter().cloned())?;
     let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    Ok((args, file))
+    Ok(args.typed()?.over(file.map(|file| file.options).unwrap_or_default()))
 }
 
 /// Describes the planned runs before the first begins.

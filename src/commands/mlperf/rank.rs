@@ -1,11 +1,11 @@
 //! `ringfall mlperf rank`: one rank of a trial, as the harness's launcher starts it.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use ringfall_config::values::Auto;
-use ringfall_config::{ConfigFile, Facts, Places, Plan, Ranks};
+use ringfall_config::{ConfigFile, Facts, Places, Ranks};
 use ringfall_foreign::mlperf::place::{Place, results_in};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -15,6 +15,7 @@ use ringfall_model::Code;
 use ringfall_model::document::ResultFile;
 
 use crate::cli::{RankArgs, RunArgs};
+use crate::commands::plan_of;
 use crate::log_lines::log_to_stderr;
 
 /// Interval at which a wait checks for an interrupt.
@@ -31,10 +32,11 @@ const FAILING: [Code; 2] = [Code::Refused, Code::Population];
 /// As a run's.
 pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     let rank = Launcher::look().map_or(0, |launcher| launcher.rank);
-    let (own, place) = own_of(args, rank, now_unix_s());
+    let (own, place) = own_of(args, rank, Facts::look().unix_s);
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     // What is wrong is said now, not after the wait.
     let ready = plan_of(&own).map(|plan| log_to_stderr(plan.log_level));
+    let ready = ready.map_err(anyhow::Error::from);
     if let Err(error) = ready.and_then(|()| set_aside(&place)) {
         tell_others(&own, &error, args.delays.start_delay, &interrupt);
         return Err(error);
@@ -85,16 +87,6 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     let of_file = file.and_then(|file| file.options.ranks);
     own.options.ranks.get_or_insert(of_file.unwrap_or(Ranks::Directory));
     (own, place)
-}
-
-pub(super) fn plan_of(args: &RunArgs) -> Result<Plan> {
-    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    Ok(ringfall_config::resolve(&args.options, file.as_ref(), &Facts::look())?)
-}
-
-pub(super) fn now_unix_s() -> u64 {
-    // A clock before 1970 only spoils the names of files.
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs())
 }
 
 /// Renames results of an earlier start: the harness would read one of them, by chance.

@@ -20,13 +20,13 @@ use ringfall_model::document::ResultFile;
 use ringfall_model::write_json;
 use ringfall_report::show::{mlperf_text, write_mlperf_html};
 
-use super::rank::{now_unix_s, own_of, plan_of};
+use super::rank::own_of;
 use super::report::{read, shown};
 use super::team::Team;
 use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
 use crate::commands::run::or_tell_ranks;
-use crate::commands::{TEXT_WIDTH, print};
+use crate::commands::{TEXT_WIDTH, plan_of, print};
 
 /// Runs the sequence, adds it up, and shows it.
 ///
@@ -222,7 +222,7 @@ fn choose(owner: &Owner, resume: bool) -> Result<PathBuf> {
     let runs = owner.runs();
     let told = || format!("{} can't be used", runs.display());
     if !resume {
-        return new_run(&runs, now_unix_s()).with_context(told);
+        return new_run(&runs, ringfall_config::Facts::look().unix_s).with_context(told);
     }
     unfinished_run(&runs).with_context(told)?.ok_or_else(|| {
         let what = format!(

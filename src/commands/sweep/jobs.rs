@@ -13,8 +13,9 @@ use ringfall_config::{
 
 use super::space::{Point, check_allowed};
 use crate::batch::Job;
-use crate::cli::{self, Command, RunArgs, SweepArgs, SweepSpace};
+use crate::cli::{SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
+use crate::commands::run_args;
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.
@@ -88,8 +89,9 @@ pub(super) fn runs(
     let mut wrong: BTreeSet<String> = BTreeSet::new();
     for (key, value) in points.iter().flatten().collect::<BTreeSet<_>>() {
         let flag = key.replace('_', "-");
-        let alone = parsed(&[format!("--{flag}={value}")]);
-        wrong.extend(alone.err().map(|text| format!("--vary {flag}: {text}")));
+        let alone = run_args([format!("--{flag}={value}")]).err();
+        let alone = alone.into_iter().flat_map(|error| error.sentences);
+        wrong.extend(alone.map(|text| format!("--vary {flag}: {text}")));
     }
     let mut planned = Vec::new();
     let well_typed = if wrong.is_empty() { points } else { &[] };
@@ -200,8 +202,7 @@ impl Asked {
         facts: &Facts,
         is_simulated: bool,
     ) -> Result<(Options, Plan), InputError> {
-        let args = parsed(&self.flags(point)).map_err(InputError::new)?;
-        let mut options = args.options;
+        let mut options = run_args(self.flags(point))?.options;
         options.seed = options.seed.or(Some(Auto::Given(self.seed)));
         let plan = ringfall_config::resolve(&options, self.file.as_ref(), facts).and_then(|plan| {
             match is_simulated {
@@ -275,20 +276,6 @@ fn flags(options: &Options) -> Result<Vec<String>, InputError> {
     Ok(options.given().into_iter().map(flag).collect())
 }
 
-/// Parses flags of `ringfall run`.
-///
-/// # Errors
-/// Message of the parser.
-fn parsed(flags: &[String]) -> Result<RunArgs, String> {
-    let typed = ["ringfall", "run"].into_iter().map(str::to_owned).chain(flags.iter().cloned());
-    match cli::parse(typed.map(Into::into)) {
-        Ok(cli::Cli { command: Command::Run(args) }) => Ok(args),
-        Ok(_) => Err("these are no flags of `ringfall run`".to_owned()),
-        Err(cli::Stop::Wrong(text)) => Err(text),
-        Err(cli::Stop::Said(text)) => Err(text.to_string()),
-    }
-}
-
 /// The directory of the results that belong together: what `analyze` does not tell runs apart by,
 /// as far as it is varied.
 pub(super) fn collection_of(point: &Point, device: Option<&str>) -> Option<String> {
@@ -357,6 +344,7 @@ pub(super) fn collections(runs: &[SweepRun], results: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::super::space::{axis, points};
     use super::*;
+    use crate::cli::{self, Command};
 
     fn asked(typed: &[&str], vary: &[&str]) -> Result<Vec<SweepRun>, InputError> {
         let typed = ["ringfall", "sweep"].iter().chain(typed).copied();
