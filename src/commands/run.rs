@@ -13,7 +13,7 @@ use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::Roofline;
-use ringfall_model::{REFUSED_SHARE_MAX, RunResult, judge};
+use ringfall_model::{Document, REFUSED_SHARE_MAX, RunResult, judge};
 use ringfall_running::group::Group;
 use ringfall_running::run::{Assignment, Cleanup, Start};
 use ringfall_running::saturate::read_roofline;
@@ -78,18 +78,15 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let launch = Launch::open(plan)?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let interrupt = interrupt()?;
-    let answer = Answer::to(work_of(plan), &interrupt);
     let begin = Begin {
         command_line: command_line.clone(),
         interrupt: &interrupt,
-        answer: Some(&answer),
+        answer: None,
         with_banner: !plan.quiet,
         group: group.clone(),
     };
-    let Measured { result, cleanup } = begin.measure(plan, sources)?;
-    let document = document_of(&result);
-    let (written, cleaned) = keep_and_clean(cleanup, || write_results(plan, &document));
-    drop(answer);
+    let ran = begin.carry_out(plan, Ok(sources), &|document| write_results(plan, document))?;
+    let Ran { result, document, written, cleaned } = ran;
     let is_complete = is_complete(&result) && written.is_ok();
     let together = group.map_or(Ok(Together::default()), |group| {
         together::conclude(plan, &group, is_complete, &command_line)
@@ -122,6 +119,9 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 fn prepare(plan: &Plan) -> Result<Sources> {
     check_outputs(plan)?;
     check_device_may_be_destroyed(plan)?;
+    for trial in (1..=plan.trials).filter(|_| plan.trials > 1) {
+        check_output_writable("--output", &trials::trial_path(&plan.output, trial))?;
+    }
     tell_advice(plan);
     // Before the handler is there, Ctrl-C ends the reading with the process.
     Sources::open(plan, &Reading::new(|| false, !plan.quiet))
@@ -144,10 +144,12 @@ fn heed_cleaning(result: &RunResult, cleaned: Result<()>, interrupt: &Interrupt)
     }
 }
 
-/// Result of the run, and the data to delete once the result is saved.
-struct Measured {
+/// Outcome of a run, of writing its results, and of deleting its data.
+struct Ran {
     result: RunResult,
-    cleanup: Option<Cleanup>,
+    document: Document,
+    written: Result<()>,
+    cleaned: Result<()>,
 }
 
 /// Writes the results, then deletes the data: deleting may take minutes, and a second signal in
@@ -174,7 +176,8 @@ fn is_out_of_space(error: &anyhow::Error) -> bool {
 struct Begin<'a> {
     command_line: Vec<String>,
     interrupt: &'a Interrupt,
-    /// Told when results are written early; none in a simulated run, which has none before its end.
+    /// Told when results are written early; none in a simulated run, which has none before its end,
+    /// and before the run is carried out.
     answer: Option<&'a Answer>,
     with_banner: bool,
     /// The ranks that run together.
@@ -214,16 +217,28 @@ impl Sources {
 }
 
 impl Begin<'_> {
-    /// Runs the plan once, with the other ranks of a group if there is one; they hear of an error.
-    fn measure(&self, plan: &Plan, sources: Sources) -> Result<Measured> {
-        self.run(plan, sources).inspect_err(|error| {
-            if let Some(group) = &self.group {
+    /// Runs the plan once, with the other ranks of a group if there is one, which hear of an error;
+    /// then writes the results and deletes the data. A signal is answered until that is done.
+    fn carry_out(
+        self,
+        plan: &Plan,
+        sources: Result<Sources>,
+        write: &dyn Fn(&Document) -> Result<()>,
+    ) -> Result<Ran> {
+        let answer = Answer::to(work_of(plan), self.interrupt);
+        let begin = Begin { answer: Some(&answer), ..self };
+        let ran = sources.and_then(|sources| begin.run(plan, sources));
+        let (result, cleanup) = ran.inspect_err(|error| {
+            if let Some(group) = &begin.group {
                 group.fail(&told_chain(error));
             }
-        })
+        })?;
+        let document = document_of(&result);
+        let (written, cleaned) = keep_and_clean(cleanup, || write(&document));
+        Ok(Ran { result, document, written, cleaned })
     }
 
-    fn run(&self, plan: &Plan, sources: Sources) -> Result<Measured> {
+    fn run(&self, plan: &Plan, sources: Sources) -> Result<(RunResult, Option<Cleanup>)> {
         let mut given = plan.clone();
         let gpu = gpu::open(&mut given)?;
         let plan = &given;
@@ -244,8 +259,7 @@ impl Begin<'_> {
             Assignment { config: workload, source: opened.workload, rows: opened.rows };
         let outcome = run::run(&settings, assignment, self.interrupt, &mut teller)?;
         teller.finish(memory.map(|memory| memory.driver_use()));
-        let (result, cleanup) = result_of(&teller, outcome);
-        Ok(Measured { result, cleanup })
+        Ok(result_of(&teller, outcome))
     }
 }
 

@@ -20,11 +20,8 @@ use ringfall_model::{Code, Document, Warning, write_json};
 use ringfall_running::source::Reading;
 
 use super::{
-    Begin, Launch, Measured, Sources, awaited, check_device_may_be_destroyed,
-    check_output_writable, check_outputs, exit_of, keep_and_clean, or_tell_ranks, screen, stream,
-    tell_advice, together,
+    Begin, Launch, Ran, Sources, awaited, exit_of, or_tell_ranks, prepare, screen, stream, together,
 };
-use crate::commands::answer::Answer;
 use crate::commands::merge::sorted;
 use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
 
@@ -70,17 +67,6 @@ pub(super) fn run(
     let exit = ended?;
     summed_up?;
     Ok(exit)
-}
-
-/// Checks everything that can be checked before anything is opened, then reads the inputs.
-fn prepare(plan: &Plan) -> Result<Sources> {
-    check_outputs(plan)?;
-    check_device_may_be_destroyed(plan)?;
-    for trial in 1..=plan.trials {
-        check_output_writable("--output", &trial_path(&plan.output, trial))?;
-    }
-    tell_advice(plan);
-    Sources::open(plan, &Reading::new(|| false, !plan.quiet))
 }
 
 /// The trials that were complete: of each its outline, and the file that has the rest.
@@ -133,24 +119,20 @@ impl Trials<'_> {
         // A trace is read from its beginning in each trial.
         let ended = interrupt.clone();
         let reading = Reading::new(move || ended.is_set(), !plan.quiet);
-        let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
-        let sources = or_tell_ranks(awaited(plan), sources)?;
         let group = launch.map(Launch::join).transpose()?;
-        let answer = Answer::to(super::work_of(&one), interrupt);
+        let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
         let begin = Begin {
             command_line: self.command_line.to_vec(),
             interrupt,
-            answer: Some(&answer),
+            answer: None,
             with_banner,
             group: group.clone(),
         };
-        let Measured { result, cleanup } = begin.measure(&one, sources)?;
-        let document = super::document_of(&result);
-        let (written, cleaned) = keep_and_clean(cleanup, || {
-            write_json(&sorted(&document)?, &path)
+        let ran = begin.carry_out(&one, sources, &|document| {
+            write_json(&sorted(document)?, &path)
                 .with_context(|| format!("the results can't be written to {}", path.display()))
-        });
-        drop(answer);
+        })?;
+        let Ran { result, document, written, cleaned } = ran;
         if written.is_err() {
             // What was measured is shown also when it could not be kept. Standard output takes one
             // JSON document: that of earlier trials is their summary.
@@ -209,7 +191,7 @@ impl Trials<'_> {
 }
 
 /// `results/a.json` → `results/a_trial2.json`, as the reference's published results are named.
-fn trial_path(output: &Path, trial: u32) -> PathBuf {
+pub(super) fn trial_path(output: &Path, trial: u32) -> PathBuf {
     let mut name = output.file_stem().unwrap_or_default().to_os_string();
     name.push(format!("_trial{trial}"));
     if let Some(extension) = output.extension() {
