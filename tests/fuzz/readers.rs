@@ -24,7 +24,7 @@ use ringfall_report::show::{
 use ringfall_report::suite::SavedSuite;
 use ringfall_running::checkpoint;
 use ringfall_running::checkpoint::{FileTarget, Io, Layout};
-use ringfall_running::group::{Group, Meeting, Party, Session, Topic};
+use ringfall_running::group::{Meeting, Party, Session, Topic};
 #[cfg(feature = "objects")]
 use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
@@ -181,7 +181,7 @@ fn ranks(path: &Path) -> Result<String, String> {
     let party = Party { rank: 1, size: 2, host: "node".to_owned() };
     let meeting = Meeting::Directory { common, launch: None };
     let session = Session::open(&meeting, &party)?;
-    let group = Group::join(&party, session.board(&party)).map_err(|error| said(&error))?;
+    let group = session.join(&party).map_err(|error| said(&error))?;
     group.ready();
     let looks = std::cell::Cell::new(0);
     let is_over = || looks.replace(looks.get() + 1) > 0;

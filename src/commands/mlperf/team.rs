@@ -59,7 +59,7 @@ impl Team {
         let party = Party { rank, size, host: host_name() };
         let meeting = Meeting::Directory { common: results.to_owned(), launch };
         let session = Session::open(&meeting, &party).map_err(anyhow::Error::msg)?;
-        let group = Group::join(&party, session.board(&party)).with_context(told)?;
+        let group = session.join(&party).with_context(told)?;
         group.ready();
         Ok(Team { rank, size, group: Some(group), interrupt })
     }

@@ -80,7 +80,7 @@ impl Launch {
     /// # Errors
     /// The directory where they meet can't be written.
     pub fn join(&self) -> Result<Arc<Group>> {
-        let joined = Group::join(&self.party, self.session.board(&self.party));
+        let joined = self.session.join(&self.party);
         let joined = joined.with_context(|| {
             format!(
                 "the ranks can't meet in {}: give --output a directory that all of them may write \

@@ -17,7 +17,7 @@ fn scratch(name: &str) -> PathBuf {
 
 fn join(directory: &Path, rank: u32, size: u32) -> Group {
     let board = Box::new(board(directory, rank, size));
-    Group::join(&Party { rank, size, host: format!("node{rank}") }, board).unwrap()
+    Group::join(&Party { rank, size, host: format!("node{rank}") }, board, 1).unwrap()
 }
 
 fn board(directory: &Path, rank: u32, size: u32) -> Directory {
@@ -232,7 +232,7 @@ fn a_second_run_that_is_the_same_rank_is_refused_and_the_first_goes_on() {
     let directory = scratch("twice");
     let one = join(&directory, 1, 2);
     let party = Party { rank: 1, size: 2, host: "node1".to_owned() };
-    let refused = Group::join(&party, Box::new(board(&directory, 1, 2)));
+    let refused = Group::join(&party, Box::new(board(&directory, 1, 2)), 1);
     let why = refused.map(drop).unwrap_err().to_string();
     assert!(why.contains("another run is rank 1"), "{why}");
     let mut look = board(&directory, 0, 2);

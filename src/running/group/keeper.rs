@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
 
@@ -41,11 +40,14 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(party: &Party, mut board: Box<dyn Board>) -> std::io::Result<Keeper> {
+    pub(super) fn new(
+        party: &Party,
+        mut board: Box<dyn Board>,
+        meeting: u32,
+    ) -> std::io::Result<Keeper> {
         if is_taken(&mut *board, party.rank) {
             return Err(std::io::Error::other(told_taken(party.rank, &board.shown())));
         }
-        let meeting = meeting_in(&board.shown(), party.rank);
         let card = Card::new(&party.host, meeting);
         card.show(&mut *board)?;
         let others = if party.rank == 0 { 1..party.size } else { 0..1 };
@@ -319,16 +321,6 @@ fn told_taken(rank: u32, place: &str) -> String {
         "another run is rank {rank} in {place} as well: give each launch a directory of its own \
          with --output"
     )
-}
-
-/// Number of this process's meetings in that place as that rank, this one included.
-fn meeting_in(place: &str, rank: u32) -> u32 {
-    static MEETINGS: Mutex<BTreeMap<(String, u32), u32>> = Mutex::new(BTreeMap::new());
-    // Nothing panics in between; if it did, it would still be whole.
-    let mut meetings = MEETINGS.lock().unwrap_or_else(PoisonError::into_inner);
-    let meeting = meetings.entry((place.to_owned(), rank)).or_default();
-    *meeting += 1;
-    *meeting
 }
 
 /// Changes found by a look at the board.

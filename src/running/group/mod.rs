@@ -150,14 +150,11 @@ impl Shared {
 }
 
 impl Group {
-    /// Joins the others, who see from now on that this rank lives.
-    ///
-    /// # Errors
-    /// The board can't be written, or no thread can be started.
-    pub fn join(party: &Party, board: Box<dyn Board>) -> std::io::Result<Group> {
+    /// See [`Session::join`]. `meeting`: its number among those of the session, from 1.
+    fn join(party: &Party, board: Box<dyn Board>, meeting: u32) -> std::io::Result<Group> {
         let shared = Arc::new(Shared { view: Mutex::default(), changed: Condvar::new() });
         let (timing, word_bytes_max) = (board.timing(), board.word_bytes_max());
-        let mut keeper = Keeper::new(party, board)?;
+        let mut keeper = Keeper::new(party, board, meeting)?;
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("ringfall-ranks".to_owned())

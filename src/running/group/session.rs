@@ -1,10 +1,11 @@
 //! State that a process keeps as long as it lives to meet other ranks: nothing for a directory, the
 //! library's state for MPI, which can be begun and ended only once.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use super::directory::Directory;
-use super::{Board, Party};
+use super::{Board, Group, Party};
 
 /// By what ranks meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Meeting {
 #[derive(Debug)]
 pub struct Session {
     meeting: Meeting,
+    /// Meetings so far.
+    meetings: Cell<u32>,
     #[cfg(feature = "mpi")]
     mpi: Option<super::mpi::Mpi>,
 }
@@ -37,6 +40,7 @@ impl Session {
         #[cfg(feature = "mpi")]
         return Ok(Session {
             meeting: meeting.clone(),
+            meetings: Cell::default(),
             mpi: match meeting {
                 Meeting::Mpi => Some(super::mpi::Mpi::begin(party)?),
                 Meeting::Directory { .. } => None,
@@ -47,14 +51,23 @@ impl Session {
             Meeting::Mpi => Err(NO_MPI.to_owned()),
             Meeting::Directory { .. } => {
                 let _unused = party;
-                Ok(Session { meeting: meeting.clone() })
+                Ok(Session { meeting: meeting.clone(), meetings: Cell::default() })
             }
         }
     }
 
+    /// Joins the others for one run, who see from now on that this rank lives. Ranks that meet
+    /// again do so in the same session: a meeting is told from the one before by its number.
+    ///
+    /// # Errors
+    /// The board can't be written, or no thread can be started.
+    pub fn join(&self, party: &Party) -> std::io::Result<Group> {
+        self.meetings.set(self.meetings.get() + 1);
+        Group::join(party, self.board(party), self.meetings.get())
+    }
+
     /// A board for one run.
-    #[must_use]
-    pub fn board(&self, party: &Party) -> Box<dyn Board> {
+    fn board(&self, party: &Party) -> Box<dyn Board> {
         #[cfg(feature = "mpi")]
         if let Some(mpi) = &self.mpi {
             return Box::new(mpi.board());

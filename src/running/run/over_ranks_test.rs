@@ -35,8 +35,8 @@ fn groups(common: &Path) -> Vec<Arc<Group>> {
     let join = |rank| {
         let party = Party { rank, size: RANKS, host: "node".into() };
         let meeting = Meeting::Directory { common: common.to_owned(), launch: None };
-        let board = Session::open(&meeting, &party).unwrap().board(&party);
-        Arc::new(Group::join(&party, board).unwrap())
+        let session = Session::open(&meeting, &party).unwrap();
+        Arc::new(session.join(&party).unwrap())
     };
     let groups: Vec<Arc<Group>> = (0..RANKS).map(join).collect();
     groups.iter().for_each(|group| group.ready());

@@ -25,8 +25,8 @@ fn scratch(name: &str) -> PathBuf {
 fn join(common: &Path, rank: u32) -> Arc<Group> {
     let party = Party { rank, size: RANKS, host: "node".into() };
     let meeting = Meeting::Directory { common: common.to_owned(), launch: None };
-    let board = Session::open(&meeting, &party).unwrap().board(&party);
-    Arc::new(Group::join(&party, board).unwrap())
+    let session = Session::open(&meeting, &party).unwrap();
+    Arc::new(session.join(&party).unwrap())
 }
 
 fn tuning(group: &Arc<Group>) -> Tuning {
