@@ -48,7 +48,7 @@ pub(super) use settings::cores_near;
 use teller::{Teller, WasRead};
 pub(super) use together::or_tell_ranks;
 pub use together::tell_ranks_that_wait;
-pub(super) use together::{LEAVE_PATIENCE, Launch};
+pub(super) use together::{GIVE_OUTPUT, LEAVE_PATIENCE, Launch};
 use together::{Together, awaited};
 
 /// A run as its interruption is spoken of.

@@ -35,8 +35,8 @@ use ringfall_running::store::{Store, StoreRequest};
 
 use super::answer::{Answer, Work};
 use super::run::{
-    LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart, check_passthrough,
-    cores_near, or_tell_ranks, share_below,
+    GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart,
+    check_passthrough, cores_near, or_tell_ranks, share_below,
 };
 use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::remedy::told_chain;
@@ -91,7 +91,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
         left: "the next search there deletes it",
     };
     let _answer = Answer::to(work, &interrupt);
-    let launch = rank.as_ref().map_or(Ok(None), Launch::of)?;
+    let launch = rank.as_ref().map_or(Ok(None), |rank| Launch::of(rank, GIVE_OUTPUT))?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);
     if let Some(group) = &group {

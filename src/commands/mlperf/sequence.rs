@@ -42,7 +42,7 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     let Prepared { sequence, cache, owner, is_bounded, baseline } =
         or_tell_ranks(rank.as_ref(), prepared)?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
-    let team = Team::gather(&owner.results, &interrupt)?;
+    let team = Team::gather(&owner.results, rank.as_ref(), &interrupt)?;
     let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags(), is_bounded);
     let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
     let quiet = args.quiet || !team.leads();

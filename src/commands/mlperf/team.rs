@@ -2,32 +2,34 @@
 //! are through with it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use ringfall_config::InputError;
+use ringfall_config::{InputError, Rank};
 use ringfall_core::held::HeldDirectory;
 use ringfall_foreign::mlperf::tree::state_directory;
+use ringfall_host::Launcher;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::{Launcher, host_name};
-use ringfall_running::group::{Group, Meeting, Party, Session, Silence, Topic};
+use ringfall_running::group::{Group, Silence, Topic};
 
 use crate::batch::Job;
+use crate::commands::run::Launch;
 
 /// Rank 0 tells the others the run's directory.
 const RUN: Topic = Topic("mlperf-run");
 /// The others tell rank 0 that they are through.
 const THROUGH: Topic = Topic("mlperf-through");
+/// What to do where they can't meet.
+const GIVE_RESULTS: &str = "give --results-dir a directory that all of them may write to";
 /// Longest wait for ranks that are still there and not through: they end their trials together.
 const STRAGGLERS_MAX: Duration = Duration::from_secs(600);
 
 /// This process, and those that run with it.
 #[derive(Debug)]
 pub(super) struct Team {
-    rank: u32,
-    size: u32,
     /// None: it is alone.
-    group: Option<Group>,
+    group: Option<Arc<Group>>,
     interrupt: Interrupt,
 }
 
@@ -37,46 +39,42 @@ impl Team {
     ///
     /// # Errors
     /// The launcher does not say how many there are, or the directory can't be written.
-    pub(super) fn gather(results: &Path, interrupt: &Interrupt) -> Result<Team> {
+    pub(super) fn gather(
+        results: &Path,
+        rank: Option<&Rank>,
+        interrupt: &Interrupt,
+    ) -> Result<Team> {
         let interrupt = interrupt.clone();
-        let launcher = Launcher::look().filter(|launcher| launcher.size != Some(1));
-        let Some(Launcher { rank, size, launch, .. }) = launcher else {
-            return Ok(Team { rank: 0, size: 1, group: None, interrupt });
-        };
-        let Some(size) = size.filter(|size| *size > rank) else {
+        let Some(rank) = rank else {
+            if Launcher::look().is_none_or(|launcher| launcher.size == Some(1)) {
+                return Ok(Team { group: None, interrupt });
+            }
             let what = "the launcher that started this rank does not say how many there are; \
                         start it by mpirun or srun, or start `ringfall mlperf run` alone";
             return Err(InputError::new(what).into());
         };
-        let told = || {
-            format!(
-                "the ranks can't meet in {}: give --results-dir a directory that all of them may \
-                 write to",
-                results.display()
-            )
-        };
-        HeldDirectory::make(results).with_context(told)?;
-        let party = Party { rank, size, host: host_name() };
-        let meeting = Meeting::Directory { common: results.to_owned(), launch };
-        let session = Session::open(&meeting, &party).map_err(anyhow::Error::msg)?;
-        let group = session.join(&party).with_context(told)?;
-        group.ready();
-        Ok(Team { rank, size, group: Some(group), interrupt })
+        HeldDirectory::make(results).with_context(|| {
+            format!("the ranks can't meet in {}: {GIVE_RESULTS}", results.display())
+        })?;
+        let launch = Launch::of(rank, GIVE_RESULTS)?;
+        let group = launch.as_ref().map(Launch::join).transpose()?;
+        group.iter().for_each(|group| group.ready());
+        Ok(Team { group, interrupt })
     }
 
     /// This process's number, from 0.
     pub(super) fn rank(&self) -> u32 {
-        self.rank
+        self.group.as_ref().map_or(0, |group| group.rank())
     }
 
     /// Number of ranks.
     pub(super) fn size(&self) -> u32 {
-        self.size
+        self.group.as_ref().map_or(1, |group| group.size())
     }
 
     /// Whether this is the one that decides, adds up and shows.
     pub(super) fn leads(&self) -> bool {
-        self.rank == 0
+        self.rank() == 0
     }
 
     /// Flags that a trial needs for its ranks to meet as these have.
@@ -101,7 +99,7 @@ impl Team {
         let Some(group) = &self.group else { return choose() };
         if self.leads() {
             let chosen = choose().and_then(|run| {
-                forget_partly_done(&run, &jobs(&run), self.size)?;
+                forget_partly_done(&run, &jobs(&run), self.size())?;
                 Ok(run)
             });
             match &chosen {

@@ -43,7 +43,13 @@ pub struct Launch {
     session: Session,
     party: Party,
     place: String,
+    /// What to do where the ranks can't meet, a part of a sentence.
+    remedy: &'static str,
 }
+
+/// The remedy of a run.
+pub(in crate::commands) const GIVE_OUTPUT: &str = "give --output a directory that all of them may \
+                                                   write to, or give all of them --start-at";
 
 impl Launch {
     /// Joins the other ranks, if the plan waits for them.
@@ -51,14 +57,14 @@ impl Launch {
     /// # Errors
     /// MPI was asked for, and can't begin.
     pub fn open(plan: &Plan) -> Result<Option<Launch>> {
-        awaited(plan).map_or(Ok(None), Launch::of)
+        awaited(plan).map_or(Ok(None), |rank| Launch::of(rank, GIVE_OUTPUT))
     }
 
-    /// Joins the other ranks, if this one can meet them.
+    /// Joins the other ranks, if this one can meet them. `remedy`: what to do where it can't.
     ///
     /// # Errors
     /// MPI was asked for, and can't begin.
-    pub fn of(rank: &Rank) -> Result<Option<Launch>> {
+    pub fn of(rank: &Rank, remedy: &'static str) -> Result<Option<Launch>> {
         let Some((size, by)) = rank.meeting() else { return Ok(None) };
         let party = Party { rank: rank.launcher.rank, size, host: rank.host.clone() };
         let launch = rank.launcher.launch.clone();
@@ -72,7 +78,7 @@ impl Launch {
         };
         let _overdue = Overdue::new(format!("{place} to begin"));
         let session = Session::open(&meeting, &party).map_err(|what| anyhow!(what))?;
-        Ok(Some(Launch { session, party, place }))
+        Ok(Some(Launch { session, party, place, remedy }))
     }
 
     /// Joins the others for one run.
@@ -80,15 +86,10 @@ impl Launch {
     /// # Errors
     /// The directory where they meet can't be written.
     pub fn join(&self) -> Result<Arc<Group>> {
+        let Launch { place, remedy, .. } = self;
         let joined = self.session.join(&self.party);
-        let joined = joined.with_context(|| {
-            format!(
-                "the ranks can't meet in {}: give --output a directory that all of them may write \
-                 to, or give all of them --start-at",
-                self.place
-            )
-        })?;
-        Ok(Arc::new(joined))
+        let told = || format!("the ranks can't meet in {place}: {remedy}");
+        Ok(Arc::new(joined.with_context(told)?))
     }
 
     /// Ends. `is_orderly`: all ranks are known to do so.
@@ -120,7 +121,7 @@ fn tell_ranks(rank: &Rank, why: &str) {
         return;
     }
     // Where it can't be told, they wait as long as for a rank that never came.
-    if let Ok(Some(launch)) = Launch::of(rank)
+    if let Ok(Some(launch)) = Launch::of(rank, GIVE_OUTPUT)
         && let Ok(group) = launch.join()
     {
         group.fail(&gist(why));
