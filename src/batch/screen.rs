@@ -15,23 +15,6 @@ const PLAIN_PERIOD: Nanos = Nanos::from_secs(60);
 /// Names of running jobs on the line.
 const NAMES_SHOWN: usize = 2;
 
-/// Where a batch is.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Standing {
-    /// Jobs in all.
-    pub(super) jobs: usize,
-    /// Number of jobs that are done, in this run or before.
-    pub(super) done: usize,
-    /// Those that failed in this run.
-    pub(super) failed: usize,
-    /// Those that run: name, and seconds so far.
-    pub(super) running: Vec<(String, f64)>,
-    /// Expected duration of the rest, seconds.
-    pub(super) left_s: f64,
-    /// Whether it has been told to end.
-    pub(super) is_ending: bool,
-}
-
 /// The table goes to one writer, progress to another.
 pub struct Screen {
     table: Box<dyn Write>,
@@ -94,8 +77,8 @@ impl Screen {
     }
 
     /// Shows where the batch is, if it is time to.
-    pub(super) fn show(&mut self, standing: impl FnOnce() -> Standing) {
-        self.progress.show_if_due(|| line(&standing()));
+    pub(super) fn show(&mut self, line: impl FnOnce() -> String) {
+        self.progress.show_if_due(line);
     }
 
     /// Takes the live line away.
@@ -104,17 +87,21 @@ impl Screen {
     }
 }
 
-pub(super) fn line(standing: &Standing) -> String {
-    let Standing { jobs, done, failed, running, left_s, is_ending } = standing;
+/// Where a batch is: its jobs in all, those that are done and that failed, the names of those that
+/// run with their seconds so far, and the expected seconds of the rest; none: it has been told to
+/// end.
+pub(super) fn line(
+    jobs: usize,
+    [done, failed]: [usize; 2],
+    running: &[(&str, f64)],
+    left_s: Option<f64>,
+) -> String {
     let mut line = format!("{done} of {jobs} done");
-    if *failed > 0 {
+    if failed > 0 {
         line.push_str(&format!(", {failed} failed"));
     }
-    if *is_ending {
-        line.push_str(" | ending what runs…");
-        return line;
-    }
-    line.push_str(&format!(" | {} left", duration_text(*left_s)));
+    let Some(left_s) = left_s else { return line + " | ending what runs…" };
+    line.push_str(&format!(" | {} left", duration_text(left_s)));
     let names: Vec<String> = running
         .iter()
         .take(NAMES_SHOWN)
@@ -167,12 +154,10 @@ mod tests {
 
     #[test]
     fn the_line_says_what_is_done_what_is_left_and_what_runs() {
-        let running = ["a", "b", "c"].map(|name| (name.to_owned(), 3.0)).to_vec();
-        let standing =
-            Standing { jobs: 24, done: 3, failed: 1, running, left_s: 90.0, is_ending: false };
-        let text = line(&standing);
+        let running = ["a", "b", "c"].map(|name| (name, 3.0));
+        let text = line(24, [3, 1], &running, Some(90.0));
         assert_eq!(text, "3 of 24 done, 1 failed | 90 s left | a 3 s, b 3 s, and 1 more");
-        let ending = line(&Standing { is_ending: true, ..standing });
+        let ending = line(24, [3, 1], &running, None);
         assert_eq!(ending, "3 of 24 done, 1 failed | ending what runs…");
     }
 }

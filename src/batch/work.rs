@@ -12,7 +12,7 @@ use super::child::{End, Running};
 use super::job::{Batch, Ended, Job, Outcome};
 use super::journal::{self, Plan};
 use super::lock::Lock;
-use super::screen::{Screen, Standing, duration_text};
+use super::screen::{self, Screen, duration_text};
 
 /// Interval of the checks whether a job has ended.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -158,18 +158,13 @@ impl Work<'_> {
         ((waiting_s + running_s) / self.batch.at_once.max(1) as f64).max(longest_s)
     }
 
-    fn standing(&self, is_ending: bool) -> Standing {
+    fn line(&self, is_ending: bool) -> String {
         let ended = self.outcomes.iter().flatten();
         let done = ended.clone().filter(|outcome| **outcome == Outcome::Done).count();
-        let name = |job: &Running<'_>| self.batch.jobs[job.place].name.clone();
-        Standing {
-            jobs: self.batch.jobs.len(),
-            done,
-            failed: ended.count() - done,
-            running: self.running.iter().map(|job| (name(job), job.seconds())).collect(),
-            left_s: self.left_s(),
-            is_ending,
-        }
+        let name = |job: &Running<'_>| self.batch.jobs[job.place].name.as_str();
+        let running: Vec<_> = self.running.iter().map(|job| (name(job), job.seconds())).collect();
+        let left_s = (!is_ending).then(|| self.left_s());
+        screen::line(self.outcomes.len(), [done, ended.count() - done], &running, left_s)
     }
 
     /// Until all have ended, or it was told to end: whether it was.
@@ -197,7 +192,7 @@ impl Work<'_> {
                 }
             }
             self.reap(was_told, screen)?;
-            screen.show(|| self.standing(was_told));
+            screen.show(|| self.line(was_told));
             std::thread::sleep(PERIOD);
         }
     }
