@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use ringfall_config::InputError;
 use ringfall_host::Launcher;
-use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::escape::{shell, terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 
@@ -80,7 +80,7 @@ fn listed(batch: &Batch) -> String {
     for (place, job) in batch.jobs.iter().enumerate() {
         let output = batch.directory.join(format!("{}.json", job.name));
         let output = format!("--output={}", output.display());
-        let arguments = job.arguments.iter().chain([&output]).map(|text| quoted(text));
+        let arguments = job.arguments.iter().chain([&output]).map(|text| shell(text));
         let arguments = terminal(&arguments.collect::<Vec<_>>().join(" "));
         let _infallible = writeln!(page, "{:>5}  ringfall {arguments}", place + 1);
     }
@@ -92,15 +92,6 @@ fn listed(batch: &Batch) -> String {
         terminal_path(&batch.directory)
     );
     page
-}
-
-/// As a shell takes it for one word.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "._-=/:,@%+".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }
 
 /// Returns the closing summary: how many jobs ended how, and the command that reads the results.
@@ -125,7 +116,7 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
     if done < all {
         let _infallible = writeln!(page, "  continue   the same command runs what is not done");
     }
-    let word = |path: &Path| quoted(&terminal_path(path));
+    let word = |path: &Path| shell(&terminal_path(path));
     match collections {
         [first, second, ..] if done > 0 => {
             let (first, second) = (word(first), word(second));
@@ -146,14 +137,6 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_part_them() {
-        assert_eq!(quoted("--num-users=50"), "--num-users=50");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 
     #[test]
     fn the_end_names_failures_and_what_reads_the_results() {
