@@ -35,19 +35,18 @@ use crate::commands::{TEXT_WIDTH, plan_of, print};
 pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit> {
     let prepared = prepare(args, command_line);
     if args.dry_run {
-        let Prepared { sequence, cache, owner, .. } = prepared?;
-        return print(&outlook(&sequence, &owner.runs().join("TIME"), &cache));
+        return print(&prepared?.outlook());
     }
     let rank = Rank::for_command(Ranks::Directory, &args.results_dir.join("result.json"))?;
-    let Prepared { sequence, cache, owner, is_bounded, baseline } =
-        or_tell_ranks(rank.as_ref(), prepared)?;
+    let prepared = or_tell_ranks(rank.as_ref(), prepared)?;
+    let owner = &prepared.owner;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let team = Team::gather(&owner.results, rank.as_ref(), &interrupt)?;
-    let jobs = |run: &Path| jobs(&sequence, run, &cache, team.flags(), is_bounded);
-    let run = team.agree_on(|| choose(&owner, args.resume), jobs)?;
+    let jobs = |run: &Path| prepared.jobs(run, team.flags());
+    let run = team.agree_on(|| choose(owner, args.resume), jobs)?;
     let quiet = args.quiet || !team.leads();
     if !quiet {
-        for sentence in told(&sequence) {
+        for sentence in told(&prepared.sequence) {
             ringfall_host::stderr::tell(format_args!("note: {}", terminal(&sentence)));
         }
     }
@@ -60,9 +59,8 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     team.wait_for_all();
     let failed = report.failed() > 0;
     if team.leads() {
-        let finished = Finished { args, sequence: &sequence, run: &run, cache: &cache };
-        let added = finished.write(team.size(), &batch, &report.outcomes, command_line)?;
-        finished.show(&added, baseline.as_ref())?;
+        let added = prepared.write(&run, team.size(), &batch, &report.outcomes)?;
+        prepared.show(&run, &added)?;
         if added.summary.partial_failure {
             return Ok(Exit::Failed);
         }
@@ -70,8 +68,10 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// State that a sequence needs before the first trial.
-struct Prepared {
+/// A sequence that can be run.
+struct Prepared<'a> {
+    args: &'a MlperfRunArgs,
+    command_line: &'a [String],
     sequence: Sequence,
     cache: PathBuf,
     owner: Owner,
@@ -80,13 +80,13 @@ struct Prepared {
     baseline: Option<Added>,
 }
 
-fn prepare(args: &MlperfRunArgs, command_line: &[String]) -> Result<Prepared> {
+fn prepare<'a>(args: &'a MlperfRunArgs, command_line: &'a [String]) -> Result<Prepared<'a>> {
     let sequence = sequence_of(args)?;
     let cache = absolute(&args.cache_dir)?;
     let owner = owner_of(args, &sequence)?;
     let is_bounded = check(&sequence, &cache)?;
     let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
-    Ok(Prepared { sequence, cache, owner, is_bounded, baseline })
+    Ok(Prepared { args, command_line, sequence, cache, owner, is_bounded, baseline })
 }
 
 /// Says how it can go on.
@@ -183,23 +183,6 @@ fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
     Ok(is_bounded)
 }
 
-fn outlook(sequence: &Sequence, run: &Path, cache: &Path) -> String {
-    let mut page = String::new();
-    for trial in sequence.all() {
-        let arguments = sequence.arguments(&trial, run, cache).join(" ");
-        page.push_str(&format!("ringfall {arguments}\n"));
-    }
-    let seconds: f64 = sequence.all().map(|trial| sequence.expected_s(&trial)).sum();
-    page.push_str(&format!(
-        "\n{} runs, about {}\n",
-        sequence.all().count(),
-        duration_text(seconds)
-    ));
-    page.push_str(&textwrap::fill(&told(sequence).join("\n"), TEXT_WIDTH));
-    page.push('\n');
-    page
-}
-
 /// Lists the departures from the benchmark's rules.
 fn told(sequence: &Sequence) -> Vec<String> {
     let mut sentences = vec![NOT_CLOSED.to_owned()];
@@ -234,22 +217,6 @@ fn choose(owner: &Owner, resume: bool) -> Result<PathBuf> {
     })
 }
 
-fn jobs(
-    sequence: &Sequence,
-    run: &Path,
-    cache: &Path,
-    flags: &[&str],
-    is_bounded: bool,
-) -> Vec<Job> {
-    let job = |trial| {
-        let mut arguments = sequence.arguments(&trial, run, cache);
-        arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
-        let expected_s = sequence.expected_s(&trial);
-        Job { is_bounded, ..Job::new(trial.name(), arguments, expected_s) }
-    };
-    sequence.all().map(job).collect()
-}
-
 /// The table's line of a trial that ended: this rank's figures.
 fn row(ended: &Ended<'_>) -> Vec<String> {
     let name = &ended.job.name;
@@ -272,78 +239,97 @@ fn row(ended: &Ended<'_>) -> Vec<String> {
     )]
 }
 
-/// A sequence that has ended, on the rank that adds it up.
-struct Finished<'a> {
-    args: &'a MlperfRunArgs,
-    sequence: &'a Sequence,
-    run: &'a Path,
-    cache: &'a Path,
-}
+impl Prepared<'_> {
+    fn outlook(&self) -> String {
+        let Prepared { sequence, cache, owner, .. } = self;
+        let (mut page, run) = (String::new(), owner.runs().join("TIME"));
+        for trial in sequence.all() {
+            let arguments = sequence.arguments(&trial, &run, cache).join(" ");
+            page.push_str(&format!("ringfall {arguments}\n"));
+        }
+        let seconds: f64 = sequence.all().map(|trial| sequence.expected_s(&trial)).sum();
+        let (trials, time) = (sequence.all().count(), duration_text(seconds));
+        page.push_str(&format!("\n{trials} runs, about {time}\n"));
+        page.push_str(&textwrap::fill(&told(sequence).join("\n"), TEXT_WIDTH));
+        page.push('\n');
+        page
+    }
 
-impl Finished<'_> {
+    /// The trials of a run, each with those flags.
+    fn jobs(&self, run: &Path, flags: &[&str]) -> Vec<Job> {
+        let Prepared { sequence, cache, is_bounded, .. } = self;
+        let job = |trial| {
+            let mut arguments = sequence.arguments(&trial, run, cache);
+            arguments.extend(flags.iter().map(|&flag| flag.to_owned()));
+            let expected_s = sequence.expected_s(&trial);
+            Job { is_bounded: *is_bounded, ..Job::new(trial.name(), arguments, expected_s) }
+        };
+        sequence.all().map(job).collect()
+    }
+
     /// Writes what the harness writes, and the merged results. The summary comes last: a run that
     /// has one has ended.
     fn write(
         &self,
+        run: &Path,
         ranks: u32,
         batch: &Batch,
         outcomes: &[Option<Outcome>],
-        command_line: &[String],
     ) -> Result<Added> {
-        let run = self.run;
+        let command_line = self.command_line;
         let options = self.sequence.workloads.iter().map(|workload| workload.rule.number);
         let shape = Shape { options: options.collect(), trials: self.sequence.trials, ranks };
         let mut added = add_up(run, &shape, command_line);
-        Departures::of(self.sequence).note(&mut added.summary);
+        Departures::of(&self.sequence).note(&mut added.summary);
         for (job, outcome) in batch.jobs.iter().zip(outcomes) {
             if let Some(Outcome::Failed(why)) = outcome {
                 let failures = &mut added.summary.trial_failures;
                 failures.entry(job.name.clone()).or_insert_with(|| why.clone());
             }
         }
-        self.gather_logs(batch, ranks)?;
+        gather_logs(run, batch, ranks)?;
         let written = |path: &Path| format!("{} can't be written", path.display());
         for (path, document) in &added.merged {
             write_json(document, path).with_context(|| written(path))?;
         }
-        let facts = Facts { run, cache: self.cache, ranks, command_line };
+        let facts = Facts { run, cache: &self.cache, ranks, command_line };
         let path = metadata_of(run);
-        let metadata = metadata(self.sequence, &facts, &added.summary.ringfall);
+        let metadata = metadata(&self.sequence, &facts, &added.summary.ringfall);
         write_json(&metadata, &path).with_context(|| written(&path))?;
         let path = run.join(SUMMARY);
         write_json(&added.summary, &path).with_context(|| written(&path))?;
         Ok(added)
     }
 
-    /// Concatenates the output of all ranks, one log per trial, where the harness has it.
-    fn gather_logs(&self, batch: &Batch, ranks: u32) -> Result<()> {
-        for job in &batch.jobs {
-            let path = log_of(self.run, &job.name);
-            let written = || format!("{} can't be written", path.display());
-            let mut log = files::begin(&path).with_context(written)?;
-            for rank in 0..ranks {
-                let name = format!("{}.log", job.name);
-                let own = state_directory(self.run, rank).join(name);
-                match std::fs::File::open(&own) {
-                    Ok(mut own) => drop(std::io::copy(&mut own, &mut log).with_context(written)?),
-                    // A rank that never began printed nothing.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(error) => {
-                        let what = format!("{} can't be read", own.display());
-                        return Err(error).context(what);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn show(&self, added: &Added, baseline: Option<&Added>) -> Result<()> {
-        let baseline = self.args.baseline.as_deref().zip(baseline);
-        let shown = shown(self.run, added, baseline);
-        let page = self.run.join(PAGE);
+    fn show(&self, run: &Path, added: &Added) -> Result<()> {
+        let baseline = self.args.baseline.as_deref().zip(self.baseline.as_ref());
+        let shown = shown(run, added, baseline);
+        let page = run.join(PAGE);
         write_mlperf_html(&shown, &page)
             .with_context(|| format!("the page can't be written to {}", page.display()))?;
         print(&mlperf_text(&shown)).map(drop)
     }
+}
+
+/// Concatenates the output of all ranks, one log per trial, where the harness has it.
+fn gather_logs(run: &Path, batch: &Batch, ranks: u32) -> Result<()> {
+    for job in &batch.jobs {
+        let path = log_of(run, &job.name);
+        let written = || format!("{} can't be written", path.display());
+        let mut log = files::begin(&path).with_context(written)?;
+        for rank in 0..ranks {
+            let name = format!("{}.log", job.name);
+            let own = state_directory(run, rank).join(name);
+            match std::fs::File::open(&own) {
+                Ok(mut own) => drop(std::io::copy(&mut own, &mut log).with_context(written)?),
+                // A rank that never began printed nothing.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let what = format!("{} can't be read", own.display());
+                    return Err(error).context(what);
+                }
+            }
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use ringfall_config::{InputError, Rank};
 use ringfall_core::held::HeldDirectory;
 use ringfall_foreign::mlperf::tree::state_directory;
@@ -97,22 +97,20 @@ impl Team {
         jobs: impl Fn(&Path) -> Vec<Job>,
     ) -> Result<PathBuf> {
         let Some(group) = &self.group else { return choose() };
-        if self.leads() {
-            let chosen = choose().and_then(|run| {
-                forget_partly_done(&run, &jobs(&run), self.size())?;
-                Ok(run)
+        if !self.leads() {
+            let heard = group.hear_first(RUN, &|| self.interrupt.is_set());
+            return heard.map_err(|silence| match silence {
+                Silence::Failed(why) => anyhow!("the sequence can't begin: {why}"),
+                Silence::Over => anyhow!("interrupted before the sequence began"),
             });
-            match &chosen {
-                Ok(run) => group.say(RUN, run),
-                Err(error) => group.fail(&format!("{error:#}")),
-            }
-            return chosen;
         }
-        match group.hear_first(RUN, &|| self.interrupt.is_set()) {
-            Ok(run) => Ok(run),
-            Err(Silence::Failed(why)) => anyhow::bail!("the sequence can't begin: {why}"),
-            Err(Silence::Over) => anyhow::bail!("interrupted before the sequence began"),
-        }
+        let chosen = choose().and_then(|run| {
+            forget_partly_done(&run, &jobs(&run), self.size())?;
+            Ok(run)
+        });
+        let run = chosen.inspect_err(|error| group.fail(&format!("{error:#}")))?;
+        group.say(RUN, &run);
+        Ok(run)
     }
 
     /// Whether this rank should end early: a signal came, or another rank is gone.
