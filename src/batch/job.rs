@@ -31,13 +31,15 @@ impl Job {
         Job { name: name.into(), arguments, expected_s, is_bounded: true }
     }
 
-    /// File of its result.
-    pub(super) fn output(&self, directory: &Path) -> PathBuf {
+    /// File of its result below the directory of its batch.
+    #[must_use]
+    pub fn output(&self, directory: &Path) -> PathBuf {
         directory.join(format!("{}.json", self.name))
     }
 
-    /// File of what it prints.
-    pub(super) fn log(&self, directory: &Path) -> PathBuf {
+    /// File of what it prints, there too.
+    #[must_use]
+    pub fn log(&self, directory: &Path) -> PathBuf {
         directory.join(format!("{}.log", self.name))
     }
 

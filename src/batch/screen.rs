@@ -87,9 +87,9 @@ impl Screen {
     }
 }
 
-/// Where a batch is: its jobs in all, those that are done and that failed, the names of those that
-/// run with their seconds so far, and the expected seconds of the rest; none: it has been told to
-/// end.
+/// Text about a batch: its jobs in all, those that are done and that failed, the names of those
+/// that run with their seconds so far, and the expected seconds of the rest; none: it has been told
+/// to end.
 pub(super) fn line(
     jobs: usize,
     [done, failed]: [usize; 2],

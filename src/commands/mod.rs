@@ -160,6 +160,12 @@ fn figure(value: f64) -> String {
     format!("{value:.*}", usize::try_from(3 - digits).unwrap_or(0).min(12))
 }
 
+/// A metric of a result as a line of a table has it.
+fn metric_figure(document: &Document, key: &str) -> String {
+    let value = Metric::by_key(key).and_then(|metric| metric.of(document));
+    value.map_or("–".to_owned(), figure)
+}
+
 fn percent(value: Option<f64>) -> String {
     value.map_or("–".to_owned(), |value| format!("{:.1} %", value * 100.0))
 }

@@ -78,8 +78,7 @@ fn refuse(args: &SweepArgs) -> Result<(), InputError> {
 fn listed(batch: &Batch) -> String {
     let mut page = String::new();
     for (place, job) in batch.jobs.iter().enumerate() {
-        let output = batch.directory.join(format!("{}.json", job.name));
-        let output = format!("--output={}", output.display());
+        let output = format!("--output={}", job.output(&batch.directory).display());
         let arguments = job.arguments.iter().chain([&output]).map(|text| shell(text));
         let arguments = terminal(&arguments.collect::<Vec<_>>().join(" "));
         let _infallible = writeln!(page, "{:>5}  ringfall {arguments}", place + 1);
@@ -105,8 +104,7 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
         Some((job, why))
     });
     for (job, why) in failures.clone().take(FAILURES_SHOWN) {
-        let log = batch.directory.join(format!("{}.log", job.name));
-        let (why, log) = (terminal(why), terminal_path(&log));
+        let (why, log) = (terminal(why), terminal_path(&job.log(&batch.directory)));
         let _infallible = writeln!(page, "  failed     {}: {why} ({log})", terminal(&job.name));
     }
     let more = failures.count().saturating_sub(FAILURES_SHOWN);

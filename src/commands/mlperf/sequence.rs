@@ -17,6 +17,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{files, host_name};
 use ringfall_model::document::ResultFile;
+use ringfall_model::metrics::WALL_CLOCK;
 use ringfall_model::write_json;
 use ringfall_report::show::{mlperf_text, write_mlperf_html};
 
@@ -26,7 +27,7 @@ use super::team::Team;
 use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
 use crate::commands::run::or_tell_ranks;
-use crate::commands::{TEXT_WIDTH, plan_of, print};
+use crate::commands::{TEXT_WIDTH, metric_figure, plan_of, print};
 
 /// Runs the sequence, adds it up, and shows it.
 ///
@@ -227,15 +228,13 @@ fn row(ended: &Ended<'_>) -> Vec<String> {
         Ok(file) => file.document,
         Err(problem) => return vec![format!("{name}  {problem}")],
     };
-    let (stats, figure) = (&document.summary.cache_stats, |value: Option<f64>| {
-        value.map_or("–".to_owned(), super::super::figure)
-    });
+    let figure = |key| metric_figure(&document, key);
     let before = if ended.took_s.is_none() { ", done before" } else { "" };
     vec![format!(
         "{name}  read {} GiB/s, write {} GiB/s, {} tokens/s{before}",
-        figure(stats.tier_storage_read_bandwidth_gbps.known()),
-        figure(stats.tier_storage_write_bandwidth_gbps.known()),
-        figure(document.summary.avg_throughput_tokens_per_sec.known()),
+        figure("storage_read_bandwidth_gib_per_s"),
+        figure("storage_write_bandwidth_gib_per_s"),
+        figure(WALL_CLOCK),
     )]
 }
 
@@ -318,8 +317,7 @@ fn gather_logs(run: &Path, batch: &Batch, ranks: u32) -> Result<()> {
         let written = || format!("{} can't be written", path.display());
         let mut log = files::begin(&path).with_context(written)?;
         for rank in 0..ranks {
-            let name = format!("{}.log", job.name);
-            let own = state_directory(run, rank).join(name);
+            let own = job.log(&state_directory(run, rank));
             match std::fs::File::open(&own) {
                 Ok(mut own) => drop(std::io::copy(&mut own, &mut log).with_context(written)?),
                 // A rank that never began printed nothing.

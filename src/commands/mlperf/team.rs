@@ -147,9 +147,8 @@ impl Team {
 /// runs a job anew whose result is gone.
 fn forget_partly_done(run: &Path, jobs: &[Job], ranks: u32) -> Result<()> {
     for job in jobs {
-        let file = format!("{}.json", job.name);
-        let results: Vec<PathBuf> =
-            (0..ranks).map(|rank| state_directory(run, rank).join(&file)).collect();
+        let results = (0..ranks).map(|rank| job.output(&state_directory(run, rank)));
+        let results: Vec<PathBuf> = results.collect();
         if results.iter().all(|path| path.exists()) {
             continue;
         }

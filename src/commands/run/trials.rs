@@ -23,7 +23,7 @@ use super::{
     Begin, Launch, Ran, Sources, awaited, exit_of, or_tell_ranks, prepare, screen, stream, together,
 };
 use crate::commands::merge::sorted;
-use crate::commands::{figure, print_json, spread_page, wrapped, write_out};
+use crate::commands::{metric_figure, print_json, spread_page, wrapped, write_out};
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
 const TRIALS_WORTH_ASKING: u64 = 30;
@@ -202,10 +202,7 @@ pub(super) fn trial_path(output: &Path, trial: u32) -> PathBuf {
 }
 
 fn line(trial: u32, trials: u32, document: &Document, path: &Path) -> String {
-    let value = |(key, unit): &(&str, &str)| {
-        let value = Metric::by_key(key).and_then(|metric| metric.of(document));
-        format!("{} {unit}", value.map_or("–".to_owned(), figure))
-    };
+    let value = |(key, unit): &(&str, &str)| format!("{} {unit}", metric_figure(document, key));
     // A replay generates no tokens.
     let tokens = usize::from(document.ringfall.source.operations.known().is_some());
     let values: Vec<String> = LINE[tokens..].iter().map(value).collect();

@@ -2,11 +2,10 @@
 
 use ringfall_host::escape::terminal;
 use ringfall_model::document::ResultFile;
-use ringfall_model::metrics::Metric;
 
 use super::jobs::{Described, SweepRun};
 use crate::batch::{Ended, Outcome, duration_text};
-use crate::commands::figure;
+use crate::commands::metric_figure;
 
 /// Figures of a row: metric, and what its column is called.
 const FIGURES: [(&str, &str); 4] = [
@@ -70,9 +69,7 @@ impl Table {
             Outcome::Done => match ResultFile::read(&ended.output) {
                 Ok(ResultFile { document, .. }) => {
                     let value = |(key, _): &(&str, &str)| {
-                        let value = Metric::by_key(key).and_then(|metric| metric.of(&document));
-                        let value = value.map_or("–".to_owned(), figure);
-                        format!("{value:>FIGURE_COLUMNS$}")
+                        format!("{:>FIGURE_COLUMNS$}", metric_figure(&document, key))
                     };
                     let values: Vec<String> = FIGURES.iter().map(value).collect();
                     let took = ended.took_s.map_or("–".to_owned(), duration_text);
