@@ -106,6 +106,15 @@ impl Running<'_> {
         Ok(Running { batch, place, held, child, began, output, log, late: None })
     }
 
+    /// Leaves it alone, killed as soon as the kernel lets go of it; its process.
+    pub(super) fn abandon(self) -> u32 {
+        let _it_may_have_ended = self.signal(Signal::KILL);
+        // Its end is not waited for.
+        let mut job = std::mem::ManuallyDrop::new(self);
+        let _has_ended = job.child.try_wait();
+        job.child.id()
+    }
+
     /// Time since it began, seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.began.elapsed().as_secs_f64()

@@ -15,8 +15,8 @@ pub struct Job {
     pub arguments: Vec<String>,
     /// Duration that it is expected to take, seconds.
     pub expected_s: f64,
-    /// Whether it is ended when it takes far longer. Preconditioning a large drive takes hours that
-    /// nobody can tell beforehand.
+    /// Whether it is ended when it takes far longer. What it writes before its load may take hours
+    /// that nobody can tell beforehand.
     pub is_bounded: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The loop: which jobs run, how they ended, what is left.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ringfall_config::InputError;
@@ -16,6 +16,9 @@ use super::screen::{self, Screen, duration_text};
 
 /// Interval of the checks whether a job has ended.
 const PERIOD: Duration = Duration::from_millis(20);
+/// Longest wait for jobs that were told to end; they give up by themselves a little before, but for
+/// what the kernel holds.
+const END_MAX: Duration = Duration::from_secs(33);
 /// Jobs of a batch: more than a person has time for.
 const JOBS_MAX: usize = 100_000;
 /// Longest name: the file systems' limit, with room for endings.
@@ -169,14 +172,16 @@ impl Work<'_> {
 
     /// Until all have ended, or it was told to end: whether it was.
     fn go(&mut self, is_interrupted: &dyn Fn() -> bool, screen: &mut Screen) -> Result<bool> {
-        let mut was_told = false;
+        let mut told_at: Option<Instant> = None;
         loop {
-            if is_interrupted() && !std::mem::replace(&mut was_told, true) {
+            if told_at.is_none() && is_interrupted() {
+                told_at = Some(Instant::now());
                 self.running.iter().try_for_each(Running::interrupt)?;
                 if !self.running.is_empty() {
                     screen.answer();
                 }
             }
+            let was_told = told_at.is_some();
             while !was_told && self.running.len() < self.batch.at_once.max(1) {
                 let Some(place) = self.waiting.pop() else { break };
                 self.running.push(Running::start(self.batch, place, self.lock.for_job()?)?);
@@ -184,6 +189,10 @@ impl Work<'_> {
             if self.running.is_empty() {
                 // A signal that came when nothing was left to do ended nothing.
                 return Ok(was_told && self.outcomes.iter().any(Option::is_none));
+            }
+            if told_at.is_some_and(|told_at| told_at.elapsed() >= END_MAX) {
+                self.leave(screen);
+                return Ok(true);
             }
             for job in &mut self.running {
                 if let Some(why) = job.end_if_late()? {
@@ -194,6 +203,17 @@ impl Work<'_> {
             self.reap(was_told, screen)?;
             screen.show(|| self.line(was_told));
             std::thread::sleep(PERIOD);
+        }
+    }
+
+    /// Leaves alone those that did not end although they were told to.
+    fn leave(&mut self, screen: &mut Screen) {
+        for job in self.running.drain(..) {
+            let (name, process) = (&self.batch.jobs[job.place].name, job.abandon());
+            screen.insist(&format!(
+                "warning: {name} has not ended: the kernel holds it (process {process}) until its \
+                 drive answers; the next run in its directory removes the data that it left"
+            ));
         }
     }
 

@@ -28,7 +28,8 @@ use ringfall_engine::tier::gpu::GpuMemory as _;
 use ringfall_engine::tier::gpu::cuda::CudaMemory;
 use serde::Serialize;
 
-use ringfall_config::{ConfigFile, Facts, InputError, Plan};
+use ringfall_config::{ConfigFile, Facts, InputError, Plan, Preallocate};
+use ringfall_host::Launcher;
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::Stream;
 use ringfall_host::survey::Survey;
@@ -56,6 +57,25 @@ fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputErr
             Err(InputError::new("only flags of `ringfall run` may follow --"))
         }
     }
+}
+
+/// Refuses to start runs, as `what` does, in each of several processes.
+fn refuse_launcher(what: &str) -> Result<(), InputError> {
+    match Launcher::look() {
+        None => Ok(()),
+        Some(_) => Err(InputError::new(format!(
+            "a launcher (mpirun, srun) has started several processes, and {what} is one that \
+             starts its runs itself: start it without a launcher"
+        ))),
+    }
+}
+
+/// Whether a run of that plan does nothing before its load that may take any time: preconditioning,
+/// giving files their space and writing a population take hours on a large drive.
+fn is_bounded(plan: &Plan) -> bool {
+    plan.precondition.is_none()
+        && plan.preallocate != Preallocate::Write
+        && plan.workload_config().population_estimate().bytes == 0
 }
 
 /// Plan of a run with these arguments, which may name a file.

@@ -17,7 +17,7 @@ use ringfall_report::show::{
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
 
-use super::{machine_of, plan_of, print, print_json, run_args};
+use super::{is_bounded, machine_of, plan_of, print, print_json, run_args};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
 use crate::cli::SuiteArgs;
 
@@ -45,6 +45,9 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
         None => planned(args)?,
     };
     let jobs = jobs(&suite)?;
+    if !args.dry_run {
+        super::refuse_launcher("a suite")?;
+    }
     let say = |page: &str| match (args.quiet, args.json) {
         (true, _) => {}
         (false, true) => {
@@ -179,7 +182,7 @@ fn jobs(suite: &SavedSuite) -> Result<Vec<Job>> {
         let measured_s = plan.duration_s.saturating_add(plan.warmup_s) as f64;
         let trials = f64::from(plan.trials);
         let expected_s = trials * (measured_s + BESIDES_S);
-        let is_bounded = plan.precondition.is_none();
+        let is_bounded = is_bounded(&plan);
         Ok(Job { is_bounded, ..Job::new(&*invocation.name, arguments, expected_s) })
     });
     jobs.collect()

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use ringfall_config::InputError;
-use ringfall_host::Launcher;
 use ringfall_host::escape::{shell, terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -58,12 +57,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
 
 /// Refuses settings that can be judged before anything is read.
 fn refuse(args: &SweepArgs) -> Result<(), InputError> {
-    if Launcher::look().is_some() {
-        return Err(InputError::new(
-            "a launcher (mpirun, srun) has started several processes, and a sweep is one that \
-             starts its runs itself: start it without a launcher",
-        ));
-    }
+    super::refuse_launcher("a sweep")?;
     if args.jobs > 1 && args.device.is_empty() {
         return Err(InputError::new(format!(
             "--jobs {}: runs on a real drive would disturb each other; leave it out, or give \

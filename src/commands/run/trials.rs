@@ -66,6 +66,11 @@ pub(super) fn run(
     let summed_up = trials.sum_up(&complete);
     let exit = ended?;
     summed_up?;
+    let old = trials.left_of_earlier_runs(complete.own.len());
+    if !old.is_empty() {
+        let old: Vec<String> = old.iter().map(|path| terminal(&path.to_string_lossy())).collect();
+        tell(plan, &format!("  of an earlier run, not of this one: {}\n", old.join(", ")));
+    }
     Ok(exit)
 }
 
@@ -172,6 +177,17 @@ impl Trials<'_> {
         // Nor is what all ranks were together.
         complete.together.truncate(complete.own.len());
         Ok(exit)
+    }
+
+    /// Result files that this run would have written if more trials than these had been complete,
+    /// and that are there.
+    fn left_of_earlier_runs(&self, complete: usize) -> Vec<PathBuf> {
+        let output = &self.plan.output;
+        let summary = (complete == 0).then(|| output.clone());
+        // The one that is not complete has written its own.
+        let trials = complete as u32 + 2..=self.plan.trials;
+        let all = summary.into_iter().chain(trials.map(|trial| trial_path(output, trial)));
+        all.filter(|path| path.exists()).collect()
     }
 
     /// Writes the summary of the trials: of this process, and of all ranks.

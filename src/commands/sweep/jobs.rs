@@ -15,7 +15,7 @@ use super::space::{Point, check_allowed};
 use crate::batch::Job;
 use crate::cli::{SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
-use crate::commands::run_args;
+use crate::commands::{is_bounded, run_args};
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.
@@ -258,7 +258,7 @@ impl Asked {
         if self.trials > 1 {
             name.push_str(&format!("_trial{trial}"));
         }
-        let is_bounded = plan.precondition.is_none();
+        let is_bounded = is_bounded(plan);
         Job { is_bounded, ..Job::new(name, arguments, expected_s(plan, device)) }
     }
 }
