@@ -29,7 +29,6 @@ use super::prepare::{self, Prepared};
 use super::result::result_of;
 use super::screen::{progress_line, stream, style};
 use super::shortages;
-use crate::commands::AWAITED_MIN;
 use crate::progress::progress_text;
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.

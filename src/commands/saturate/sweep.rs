@@ -17,7 +17,7 @@ use ringfall_running::saturate::{
 };
 
 use super::super::run::check_output_writable;
-use super::super::{AWAITED_MIN, print_json, wrapped, write_out};
+use super::super::{print_json, wrapped, write_out};
 use super::{TIME_LIMIT_S_MAX, limits_line, lost, progress_line, size, stream};
 use crate::cli::SaturateArgs;
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
-use ringfall_model::facts::TimelineTier;
 use ringfall_workloads::autoscale::{
     Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
 };
@@ -202,11 +201,11 @@ impl Seconds {
         sample.requests_queued = self.open.iter().map(|open| open.0).sum();
         sample.requests_served = self.open.iter().map(|open| u64::from(open.1)).sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
-            let bytes = |tier: &TimelineTier| tier.read.bytes + tier.write.bytes;
-            sample.storage_bytes = bytes(&second.row.tiers[Tier::Storage.index()]);
+            let bytes = second.row.tiers.each_ref().map(|tier| tier.read.bytes + tier.write.bytes);
+            sample.storage_bytes = bytes[Tier::Storage.index()];
             sample.judged_bytes = match self.has_storage {
                 true => sample.storage_bytes,
-                false => second.row.tiers.iter().map(bytes).sum(),
+                false => bytes.iter().sum(),
             };
             let sets = [&mut sample.read, &mut sample.write];
             for (set, latency) in sets.into_iter().zip(second.latencies(Tier::Storage)) {
