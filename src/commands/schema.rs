@@ -29,7 +29,7 @@ mod tests {
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
     use ringfall_report::show::WhatIf;
-    use ringfall_report::suite::{Discovery, Table};
+    use ringfall_report::suite::{Discovery, SuiteTable};
     use ringfall_running::saturate::ObjectLimits;
     use schemars::{Schema, schema_for};
 
@@ -44,7 +44,7 @@ mod tests {
             SchemaName::Limits => Some(schema_for!(Roofline)),
             SchemaName::ObjectLimits => Some(schema_for!(ObjectLimits)),
             SchemaName::Checkpoint => Some(schema_for!(CheckpointResult)),
-            SchemaName::Suite => Some(schema_for!(Table)),
+            SchemaName::Suite => Some(schema_for!(SuiteTable)),
             SchemaName::WhatIf => Some(schema_for!(WhatIf)),
             SchemaName::Comparison => Some(schema_for!(Comparison)),
             SchemaName::Audit => Some(schema_for!(Audit)),

@@ -15,7 +15,7 @@ use ringfall_model::{Document, write_json};
 use ringfall_report::show::{
     suite_head, suite_page, suite_plan_page, suite_row, write_suite_html, write_suite_sheet,
 };
-use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, Table, invocations};
+use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable, invocations};
 
 use super::{is_bounded, machine_of, plan_of, print, print_json, run_args};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
@@ -85,7 +85,7 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     };
     let rows = suite.invocations.iter().map(row_of).collect();
     let other = baseline.map(|other| other.directory.clone());
-    let table = Table::new(suite.host.clone(), other, rows);
+    let table = SuiteTable::new(suite.host.clone(), other, rows);
     write_tables(&table, &directory)?;
     say(&format!("{}{}", suite_page(&table), left(&report, &directory)));
     if args.json {
@@ -231,7 +231,7 @@ fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Baseline>) ->
     Row::of(invocation, &end, read.ok().as_ref(), other)
 }
 
-fn write_tables(table: &Table, directory: &Path) -> Result<()> {
+fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
     let told = |path: &Path| format!("the table can't be written to {}", path.display());
     let path = directory.join("table.html");
     write_suite_html(table, &path).with_context(|| told(&path))?;

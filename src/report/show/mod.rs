@@ -13,6 +13,7 @@ mod mlperf;
 pub mod prose;
 mod sheet;
 mod suite;
+pub mod table;
 mod terminal;
 mod verdict;
 mod what_if;

@@ -1,53 +1,42 @@
-//! The table of a suite on an 80-column terminal.
+//! The tables of a suite, and what is said around them on an 80-column terminal.
 
 use std::fmt::Write as _;
 
 use ringfall_config::PUBLISHED_SYSTEMS;
 use ringfall_host::counted;
 use ringfall_host::escape::terminal;
-use ringfall_model::metrics::Metric;
+use ringfall_model::metrics::{Metric, WALL_CLOCK};
 
 use super::prose::prose;
-use crate::suite::{FIGURES, GoBy, Invocation, Row, Table, Verdict};
+use super::table::{Cell, Mark, Medium, Table, fixed, percent};
+use crate::suite::{FIGURES, GoBy, Invocation, Row, SuiteTable, Verdict};
 
 const WIDTH: usize = 80;
 /// Mark of a row whose GPU tier was none.
 const EMULATED: char = '*';
 
-/// Columns of the terminal's table, by their metrics, with titles of at most nine letters.
-const COLUMNS: [(&str, &str); 5] = [
-    ("wall_clock_throughput_tokens_per_s", "tokens/s"),
-    ("storage_read_bandwidth_gib_per_s", "GiB/s r"),
-    ("storage_write_bandwidth_gib_per_s", "GiB/s w"),
-    ("end_to_end_p95_ms", "P95, s"),
-    ("cache_hit_rate", "hits"),
-];
-
-/// The head of the table.
-#[must_use]
-pub fn suite_head() -> String {
-    let mut line = format!("  {:<20} {:<12}", "workload", "verdict");
-    for (_, title) in COLUMNS {
-        let _infallible = write!(line, "{title:>9}");
-    }
-    line
-}
-
-/// The row of a run, without what is to be said about it.
-#[must_use]
-pub fn suite_row(row: &Row) -> String {
-    let verdict = match row.criteria {
+/// The table as a terminal has it; it grows by a row at a time.
+fn short<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
+    let name = |row: &Row| match row.is_gpu_emulated {
+        true => format!("{}{EMULATED}", row.name),
+        false => row.name.clone(),
+    };
+    let verdict = |row: &Row| match row.criteria {
         Some((met, all)) if matches!(row.verdict, Verdict::Pass | Verdict::Fail) => {
             format!("{} {met}/{all}", row.verdict.name())
         }
         _ => row.verdict.name().to_owned(),
     };
-    let mark = if row.is_gpu_emulated { EMULATED } else { ' ' };
-    let mut line = format!("  {:<20}{mark}{verdict:<12}", terminal(&row.name));
-    for (key, _) in COLUMNS {
-        let _infallible = write!(line, "{:>9}", shown(key, value(row, key)));
-    }
-    line.trim_end().to_owned()
+    Table::of(rows)
+        .text("workload", name)
+        .text("verdict", verdict)
+        .number("tokens/s", fixed(1), |row| value(row, WALL_CLOCK))
+        .number("GiB/s r", fixed(3), |row| value(row, "storage_read_bandwidth_gib_per_s"))
+        .number("GiB/s w", fixed(3), |row| value(row, "storage_write_bandwidth_gib_per_s"))
+        .number("P95, s", |ms| format!("{:.2}", ms / 1e3), |row| value(row, "end_to_end_p95_ms"))
+        .number("hits", percent, |row| value(row, "cache_hit_rate"))
+        .widths(&[21, 12, 8, 8, 8, 8, 7])
+        .done()
 }
 
 fn value(row: &Row, key: &str) -> Option<f64> {
@@ -55,14 +44,63 @@ fn value(row: &Row, key: &str) -> Option<f64> {
     row.figures.get(place).copied().flatten()
 }
 
-fn shown(key: &str, value: Option<f64>) -> String {
-    match (key, value) {
-        (_, None) => "–".to_owned(),
-        ("cache_hit_rate", Some(share)) => format!("{:.1} %", share * 100.0),
-        ("end_to_end_p95_ms", Some(ms)) => format!("{:.2}", ms / 1000.0),
-        ("wall_clock_throughput_tokens_per_s", Some(rate)) => format!("{rate:.1}"),
-        (_, Some(rate)) => format!("{rate:.3}"),
+/// The head of the table.
+#[must_use]
+pub fn suite_head() -> String {
+    short([]).lines().pop().unwrap_or_default()
+}
+
+/// The row of a run, without what is to be said about it.
+#[must_use]
+pub fn suite_row(row: &Row) -> String {
+    short([row]).lines().pop().unwrap_or_default()
+}
+
+/// The table as a page and a workbook have it.
+pub(super) fn whole(suite: &SuiteTable) -> Table {
+    let verdict = |row: &Row| {
+        let mark = match row.verdict {
+            Verdict::Pass => Mark::Good,
+            Verdict::Fail | Verdict::Error => Mark::Bad,
+            Verdict::NoData | Verdict::Impossible | Verdict::NotRun => Mark::Plain,
+        };
+        Cell::Marked(row.verdict.name().to_owned(), mark)
+    };
+    let criteria = |row: &Row| row.criteria.map(|(met, all)| format!("{met} of {all}"));
+    let mut table = Table::of(&suite.rows)
+        .text("run", |row| Cell::Hinted(row.name.clone(), row.title.clone()))
+        .only(Medium::Sheet)
+        .text("workload", |row| row.workload)
+        .everywhere()
+        .text("verdict", verdict)
+        .only(Medium::Page)
+        .text("criteria met", criteria)
+        .only(Medium::Sheet)
+        .count("criteria met", |row| row.criteria.map(|(met, _)| met))
+        .count("criteria", |row| row.criteria.map(|(_, all)| all))
+        .everywhere();
+    for (key, title, decimals) in FIGURES {
+        table = table.number(title, fixed(decimals), |row| value(row, key));
     }
+    let first = |row: &Row| row.go_by.first().cloned();
+    let published = |row: &Row| {
+        let own = row.go_by.first()?;
+        row.published.iter().find(|of| of.metric == own.metric).map(|of| of.published)
+    };
+    let told = |row: &Row| {
+        let remarks = remarks(row).into_iter().map(|(head, text)| format!("{head}: {text}"));
+        remarks.collect::<Vec<_>>().join("; ")
+    };
+    table
+        .count("dropped entries", |row| row.dropped_entries)
+        .only(Medium::Sheet)
+        .text("metric to go by", |row| first(row).map(|own| title_of(own.metric)))
+        .number("value", fixed(4), |row| first(row).map(|own| own.value))
+        .number("baseline", fixed(4), |row| first(row)?.baseline)
+        .number("ratio", fixed(2), |row| first(row)?.ratio)
+        .number("published ratio", fixed(2), published)
+        .text("remarks", told)
+        .done()
 }
 
 /// Page of the invocations to come, with their flags.
@@ -97,7 +135,7 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
 /// Page that follows the rows of the runs that were made: rows of the others, remarks on each, and
 /// the number that passed.
 #[must_use]
-pub fn suite_page(table: &Table) -> String {
+pub fn suite_page(table: &SuiteTable) -> String {
     let mut page = String::new();
     let is_other = |row: &&Row| matches!(row.verdict, Verdict::Impossible | Verdict::NotRun);
     for row in table.rows.iter().filter(is_other) {
@@ -157,7 +195,7 @@ pub(super) fn remarks(row: &Row) -> Vec<(&'static str, String)> {
     lines
 }
 
-pub(super) fn title_of(key: &'static str) -> &'static str {
+fn title_of(key: &'static str) -> &'static str {
     Metric::by_key(key).map_or(key, |metric| metric.title)
 }
 

@@ -12,7 +12,7 @@ mod workload;
 pub use machine::{Engine, Machine, Place};
 pub use report::{Advice, Discovery, IoUring, Weight};
 pub use saved::SavedSuite;
-pub use table::{End, FIGURES, GoBy, Row, Table, Verdict};
+pub use table::{End, FIGURES, GoBy, Row, SuiteTable, Verdict};
 pub use workload::{Asked, Flag, Invocation, WORKLOADS, Workload, invocations};
 
 #[cfg(test)]

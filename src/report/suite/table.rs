@@ -65,7 +65,8 @@ pub const FIGURES: [(&str, &str, usize); 13] = [
 /// The table of a suite.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Table {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Table"))]
+pub struct SuiteTable {
     /// Layout of the file: 1; also tells such a file from others.
     pub ringfall_suite_table: u32,
     /// Name of the machine.
@@ -133,11 +134,11 @@ pub enum End {
     NotRun,
 }
 
-impl Table {
+impl SuiteTable {
     /// A table of these rows.
     #[must_use]
-    pub fn new(host: Option<String>, baseline: Option<PathBuf>, rows: Vec<Row>) -> Table {
-        Table { ringfall_suite_table: 1, host, baseline, rows }
+    pub fn new(host: Option<String>, baseline: Option<PathBuf>, rows: Vec<Row>) -> SuiteTable {
+        SuiteTable { ringfall_suite_table: 1, host, baseline, rows }
     }
 }
 

@@ -8,6 +8,7 @@ mod chart;
 mod depth;
 mod gpu;
 mod heat;
+mod markup;
 mod mlperf;
 mod page;
 mod parts;

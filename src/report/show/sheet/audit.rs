@@ -2,101 +2,50 @@
 
 use std::path::Path;
 
-use csv::{Terminator, WriterBuilder};
+use ringfall_foreign::audit::Audit;
 
-use ringfall_foreign::audit::{Audit, GroupReport, LeafReport, RankRow};
-use ringfall_host::escape;
-
-const HEADER: [&str; 29] = [
-    "run",
-    "division",
-    "option",
-    "trial",
-    "rank",
-    "file",
-    "requests",
-    "elapsed_s",
-    "slowest_request_s",
-    "span_at_least_s",
-    "span_at_most_s",
-    "read_gib",
-    "write_gib",
-    "reported_read_gib_per_s",
-    "read_at_least_gib_per_s",
-    "read_at_most_gib_per_s",
-    "reported_write_gib_per_s",
-    "write_at_least_gib_per_s",
-    "write_at_most_gib_per_s",
-    "overstatement_at_least_percent",
-    "overstatement_at_most_percent",
-    "request_p50_ms",
-    "request_p95_ms",
-    "fsync_p50_ms",
-    "fsync_p95_ms",
-    "storage_health",
-    "model",
-    "users",
-    "is_ringfall",
-];
+use crate::show::table::Table;
 
 /// Writes the table.
 ///
 /// # Errors
 /// Returns the error of the file system.
 pub fn write_audit_csv(audit: &Audit, path: &Path) -> std::io::Result<()> {
-    let mut table = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
-    table.write_record(HEADER)?;
-    for run in &audit.runs {
-        for group in &run.groups {
-            for rank in &group.ranks {
-                table.write_record(row(run, group, rank))?;
-            }
-        }
-    }
-    let bytes = table.into_inner().map_err(|error| error.into_error())?;
-    ringfall_host::write_output(path, &bytes)
+    ringfall_host::write_output(path, &table(audit).csv()?)
 }
 
-fn row(run: &LeafReport, group: &GroupReport, rank: &RankRow) -> [String; HEADER.len()] {
-    let text = |text: Option<&str>| text.map(escape::csv).unwrap_or_default();
-    let number = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let rates = [rank.read, rank.write].map(|rate| {
-        [
-            number(rate.map(|rate| rate.reported_gib_per_s)),
-            number(rate.and_then(|rate| rate.at_least_gib_per_s)),
-            number(rate.and_then(|rate| rate.at_most_gib_per_s)),
-        ]
-    });
-    let [[read, read_least, read_most], [write, write_least, write_most]] = rates;
-    [
-        text(Some(&run.path.to_string_lossy())),
-        text(run.division.as_deref()),
-        group.option.map(|option| option.to_string()).unwrap_or_default(),
-        rank.trial.to_string(),
-        rank.rank.to_string(),
-        text(Some(&rank.file.to_string_lossy())),
-        number(rank.requests),
-        number(rank.elapsed_s),
-        number(rank.slowest_request_s),
-        number(rank.span_at_least_s),
-        number(rank.span_at_most_s),
-        number(rank.read_gib),
-        number(rank.write_gib),
-        read,
-        read_least,
-        read_most,
-        write,
-        write_least,
-        write_most,
-        number(rank.overstatement_at_least_percent),
-        number(rank.overstatement_at_most_percent),
-        number(rank.request_p50_ms),
-        number(rank.request_p95_ms),
-        number(rank.fsync_p50_ms),
-        number(rank.fsync_p95_ms),
-        text(rank.storage_health.as_deref()),
-        text(group.model.as_deref()),
-        text(group.users.as_deref()),
-        rank.is_ringfall.to_string(),
-    ]
+fn table(audit: &Audit) -> Table {
+    let groups = audit.runs.iter().flat_map(|run| run.groups.iter().map(move |group| (run, group)));
+    let ranks = groups.flat_map(|(run, group)| group.ranks.iter().map(move |r| (run, group, r)));
+    Table::of(ranks)
+        .text("run", |(run, ..)| run.path.display().to_string())
+        .text("division", |(run, ..)| run.division.as_deref())
+        .text("option", |(_, group, _)| group.option)
+        .text("trial", |(.., rank)| rank.trial)
+        .text("rank", |(.., rank)| rank.rank)
+        .text("file", |(.., rank)| rank.file.display().to_string())
+        .text("requests", |(.., rank)| rank.requests)
+        .text("elapsed_s", |(.., rank)| rank.elapsed_s)
+        .text("slowest_request_s", |(.., rank)| rank.slowest_request_s)
+        .text("span_at_least_s", |(.., rank)| rank.span_at_least_s)
+        .text("span_at_most_s", |(.., rank)| rank.span_at_most_s)
+        .text("read_gib", |(.., rank)| rank.read_gib)
+        .text("write_gib", |(.., rank)| rank.write_gib)
+        .text("reported_read_gib_per_s", |(.., rank)| Some(rank.read?.reported_gib_per_s))
+        .text("read_at_least_gib_per_s", |(.., rank)| rank.read?.at_least_gib_per_s)
+        .text("read_at_most_gib_per_s", |(.., rank)| rank.read?.at_most_gib_per_s)
+        .text("reported_write_gib_per_s", |(.., rank)| Some(rank.write?.reported_gib_per_s))
+        .text("write_at_least_gib_per_s", |(.., rank)| rank.write?.at_least_gib_per_s)
+        .text("write_at_most_gib_per_s", |(.., rank)| rank.write?.at_most_gib_per_s)
+        .text("overstatement_at_least_percent", |(.., rank)| rank.overstatement_at_least_percent)
+        .text("overstatement_at_most_percent", |(.., rank)| rank.overstatement_at_most_percent)
+        .text("request_p50_ms", |(.., rank)| rank.request_p50_ms)
+        .text("request_p95_ms", |(.., rank)| rank.request_p95_ms)
+        .text("fsync_p50_ms", |(.., rank)| rank.fsync_p50_ms)
+        .text("fsync_p95_ms", |(.., rank)| rank.fsync_p95_ms)
+        .text("storage_health", |(.., rank)| rank.storage_health.as_deref())
+        .text("model", |(_, group, _)| group.model.as_deref())
+        .text("users", |(_, group, _)| group.users.as_deref())
+        .text("is_ringfall", |(.., rank)| rank.is_ringfall)
+        .done()
 }

@@ -9,55 +9,7 @@ use ringfall_model::metrics::{Metric, STORAGE_THROUGHPUT};
 use ringfall_model::trust::{Trust, headlines};
 use ringfall_model::{Document, SimulationReport};
 
-/// A value of the table; `Nothing` was not measured.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
-    /// Words.
-    Text(String),
-    /// A number.
-    Number(f64),
-    /// Yes or no.
-    Flag(bool),
-    /// Not measured.
-    Nothing,
-}
-
-impl From<f64> for Cell {
-    fn from(value: f64) -> Cell {
-        if value.is_finite() { Cell::Number(value) } else { Cell::Nothing }
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(value: u64) -> Cell {
-        // A spreadsheet's numbers are doubles anyway.
-        Cell::Number(value as f64)
-    }
-}
-
-impl From<u32> for Cell {
-    fn from(value: u32) -> Cell {
-        Cell::Number(f64::from(value))
-    }
-}
-
-impl From<bool> for Cell {
-    fn from(value: bool) -> Cell {
-        Cell::Flag(value)
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(value: &str) -> Cell {
-        Cell::Text(value.to_owned())
-    }
-}
-
-impl<T: Into<Cell>> From<Option<T>> for Cell {
-    fn from(value: Option<T>) -> Cell {
-        value.map_or(Cell::Nothing, Into::into)
-    }
-}
+use crate::show::table::Cell;
 
 /// A column, and a result's value in it.
 #[derive(Clone, Debug)]
@@ -95,6 +47,33 @@ fn of_config(name: &str, key: &str, cell: impl Into<Cell>) -> Row {
 
 fn of_stats(name: &str, key: &str, cell: impl Into<Cell>) -> Row {
     row(name, &format!("summary.cache_stats.{key}"), cell)
+}
+
+/// A column with the value of a field of the document, whose path is its key.
+macro_rules! field {
+    ($document:ident, $name:literal, $($key:ident).+) => {
+        row($name, &[$(stringify!($key)),+].join("."), $document.$($key).+.known())
+    };
+}
+
+/// A column with a value in effect; `&`: of text, `as`: a function of it.
+macro_rules! config {
+    ($config:ident, $name:literal, $key:ident) => {
+        of_config($name, stringify!($key), $config.and_then(|config| config.$key))
+    };
+    ($config:ident, $name:literal, &$key:ident) => {
+        of_config($name, stringify!($key), $config.and_then(|config| config.$key.as_deref()))
+    };
+    ($config:ident, $name:literal, $key:ident as $of:expr) => {
+        of_config($name, stringify!($key), $config.and_then(|config| config.$key).map($of))
+    };
+}
+
+/// A column with a figure of the cache's statistics.
+macro_rules! stat {
+    ($stats:ident, $name:literal, $key:ident) => {
+        of_stats($name, stringify!($key), $stats.$key.known())
+    };
 }
 
 fn worked(name: &str, how: &'static str, cell: impl Into<Cell>) -> Row {
@@ -177,34 +156,22 @@ fn load_parameters(document: &Document) -> Vec<Row> {
     let rag = config.and_then(|config| config.settings.get("enable_rag")?.as_bool());
     vec![
         row("Timestamp", "ringfall.window.start_unix_s", timestamp(document).as_deref()),
-        of_config("Model", "model", config.and_then(|c| c.model.as_deref())),
-        of_config("Num Users", "num_users", config.and_then(|c| c.num_users)),
-        of_config("Duration (s)", "duration_s", config.and_then(|c| c.duration_s)),
+        config!(config, "Model", &model),
+        config!(config, "Num Users", num_users),
+        config!(config, "Duration (s)", duration_s),
         worked(
             "GPU Memory per Card (GiB)",
             PER_CARD,
             gpu.zip(gpus).map(|(all, n)| all / f64::from(n.max(1))),
         ),
-        of_config("Num GPUs", "num_gpus", gpus),
-        of_config("Tensor Parallel", "tensor_parallel", config.and_then(|c| c.tensor_parallel)),
-        of_config("Total GPU Memory (GiB)", "gpu_memory_bytes", gpu),
-        of_config(
-            "CPU Memory (GiB)",
-            "cpu_memory_bytes",
-            config.and_then(|c| c.cpu_memory_bytes).map(gib),
-        ),
-        of_config(
-            "Generation Mode",
-            "generation_mode",
-            config.and_then(|c| c.generation_mode.as_deref()),
-        ),
-        of_config(
-            "Performance Profile",
-            "performance_profile",
-            config.and_then(|c| c.performance_profile.as_deref()),
-        ),
-        of_config("Multi-turn", "multi_turn", config.and_then(|c| c.multi_turn)),
-        of_config("Prefix Caching", "prefix_caching", config.and_then(|c| c.prefix_caching)),
+        config!(config, "Num GPUs", num_gpus),
+        config!(config, "Tensor Parallel", tensor_parallel),
+        config!(config, "Total GPU Memory (GiB)", gpu_memory_bytes as gib),
+        config!(config, "CPU Memory (GiB)", cpu_memory_bytes as gib),
+        config!(config, "Generation Mode", &generation_mode),
+        config!(config, "Performance Profile", &performance_profile),
+        config!(config, "Multi-turn", multi_turn),
+        config!(config, "Prefix Caching", prefix_caching),
         of_settings("RAG Enabled", "enable_rag", rag),
         of_config("Autoscaling", "autoscaler", config.map(|c| c.autoscaler.is_some())),
     ]
@@ -217,6 +184,7 @@ fn bounds_and_data(document: &Document) -> Vec<Row> {
     let setting = |key: &str| settings.and_then(|settings| settings.get(key));
     let is_on = |key: &str| setting(key).and_then(Value::as_bool);
     let number = |key: &str| setting(key).and_then(Value::as_f64);
+    let as_given = |name: &str, key: &str| of_settings(name, key, number(key));
     let text = |key: &str| setting(key).and_then(Value::as_str);
     let dataset = text("dataset_path").map(|path| if path == "none" { "N/A" } else { path });
     let seed = document.seed.known().map(|seed| match seed {
@@ -234,7 +202,7 @@ fn bounds_and_data(document: &Document) -> Vec<Row> {
             "max_concurrent_allocs",
             or_zero(config.and_then(|c| c.max_concurrent_allocs).map(u64::from)),
         ),
-        of_config("Request Rate", "request_rate_per_s", config.and_then(|c| c.request_rate_per_s)),
+        config!(config, "Request Rate", request_rate_per_s),
         of_settings("Max Requests", "max_requests", or_zero(config.and_then(|c| c.max_requests))),
         of_settings("Dataset Path", "dataset_path", dataset),
         of_config(
@@ -242,20 +210,12 @@ fn bounds_and_data(document: &Document) -> Vec<Row> {
             "cache_dir",
             config.map(|c| c.cache_dir.as_deref().unwrap_or("temp")),
         ),
-        of_config(
-            "Storage Capacity (GiB)",
-            "storage_capacity_bytes",
-            config.and_then(|c| c.storage_capacity_bytes).map(gib),
-        ),
+        config!(config, "Storage Capacity (GiB)", storage_capacity_bytes as gib),
         of_settings("Precondition", "precondition", is_on("precondition")),
-        of_settings(
-            "Precondition Size (GiB)",
-            "precondition_size_gb",
-            number("precondition_size_gb"),
-        ),
+        as_given("Precondition Size (GiB)", "precondition_size_gb"),
         of_settings("Precondition Threads", "precondition_threads", threads.or(shards)),
-        of_settings("Trace Speedup", "trace_speedup", number("trace_speedup")),
-        of_settings("Replay Cycles", "replay_cycles", number("replay_cycles")),
+        as_given("Trace Speedup", "trace_speedup"),
+        as_given("Replay Cycles", "replay_cycles"),
     ]
 }
 
@@ -265,11 +225,11 @@ fn our_parameters(document: &Document) -> Vec<Row> {
     let simulated = document.ringfall.simulation.as_ref().map(SimulationReport::told);
     let gpu = document.ringfall.gpu.as_ref();
     vec![
-        of_config("Arrival", "arrival", config.and_then(|c| c.arrival.as_deref())),
-        of_config("Source", "source", config.and_then(|c| c.source.as_deref())),
-        of_config("I/O Size (bytes)", "io_size_bytes", config.and_then(|c| c.io_size_bytes)),
-        of_config("Queue Depth", "queue_depth", config.and_then(|c| c.queue_depth)),
-        of_config("Shards", "shards", config.and_then(|c| c.shards).map(f64::from)),
+        config!(config, "Arrival", &arrival),
+        config!(config, "Source", &source),
+        config!(config, "I/O Size (bytes)", io_size_bytes),
+        config!(config, "Queue Depth", queue_depth),
+        config!(config, "Shards", shards as f64::from),
         row("GPU Backend", "ringfall.gpu.backend", gpu.and_then(gpu_backend).as_deref()),
         row("Simulated", "ringfall.simulation", simulated.as_deref()),
     ]
@@ -320,22 +280,17 @@ fn metric(document: &Document, key: &str) -> Option<f64> {
 /// Measurements under the reference's names and in its order; at the end those that only its
 /// converter of whole directories has.
 fn metrics(document: &Document) -> Vec<Row> {
-    let summary = &document.summary;
     let mut rows = vec![
         row("Total Requests", "summary.total_requests", metric(document, "requests")),
         row("Total Tokens", "summary.total_tokens", metric(document, "tokens")),
-        row("Elapsed Time (s)", "summary.elapsed_time", summary.elapsed_time.known()),
-        row(
-            "Avg Throughput (tok/s)",
-            "summary.avg_throughput_tokens_per_sec",
-            summary.avg_throughput_tokens_per_sec.known(),
-        ),
+        field!(document, "Elapsed Time (s)", summary.elapsed_time),
+        field!(document, "Avg Throughput (tok/s)", summary.avg_throughput_tokens_per_sec),
         row(
             "Storage Throughput (tok/s)",
             "summary.storage_throughput_tokens_per_sec",
             metric(document, STORAGE_THROUGHPUT),
         ),
-        row("Requests/sec", "summary.requests_per_second", summary.requests_per_second.known()),
+        field!(document, "Requests/sec", summary.requests_per_second),
     ];
     let of = |pick| document.latency_of(pick);
     latency(&mut rows, ("E2E Latency", "end_to_end"), of(|s| &s.end_to_end_latency_ms), &PARTS);
@@ -354,27 +309,22 @@ fn metrics(document: &Document) -> Vec<Row> {
 /// Measurements of the cache and its tiers.
 fn cache_metrics(document: &Document) -> Vec<Row> {
     let stats = &document.summary.cache_stats;
-    macro_rules! stat {
-        ($name:literal, $field:ident) => {
-            of_stats($name, stringify!($field), stats.$field.known())
-        };
-    }
     let [storage_read, storage_write] = document.storage_bandwidth_gib_per_s();
     vec![
         of_stats("Cache Hit Rate", "cache_hit_rate", document.hit_rate()),
         of_stats("Read/Write Ratio", "read_write_ratio", document.read_write_ratio()),
-        stat!("Total Read (GiB)", total_read_gb),
-        stat!("Total Write (GiB)", total_write_gb),
-        stat!("Tier GPU KV Bytes Written (GiB)", tier_gpu_kv_bytes_written_gb),
-        stat!("Tier CPU KV Bytes Written (GiB)", tier_cpu_kv_bytes_written_gb),
-        stat!("Tier Storage KV Bytes Written (GiB)", tier_storage_kv_bytes_written_gb),
-        stat!("Tier GPU KV Bytes Read (GiB)", tier_gpu_kv_bytes_read_gb),
-        stat!("Tier CPU KV Bytes Read (GiB)", tier_cpu_kv_bytes_read_gb),
-        stat!("Tier Storage KV Bytes Read (GiB)", tier_storage_kv_bytes_read_gb),
-        stat!("Tier GPU Read Bandwidth (GiB/s)", tier_gpu_read_bandwidth_gbps),
-        stat!("Tier GPU Write Bandwidth (GiB/s)", tier_gpu_write_bandwidth_gbps),
-        stat!("Tier CPU Read Bandwidth (GiB/s)", tier_cpu_read_bandwidth_gbps),
-        stat!("Tier CPU Write Bandwidth (GiB/s)", tier_cpu_write_bandwidth_gbps),
+        stat!(stats, "Total Read (GiB)", total_read_gb),
+        stat!(stats, "Total Write (GiB)", total_write_gb),
+        stat!(stats, "Tier GPU KV Bytes Written (GiB)", tier_gpu_kv_bytes_written_gb),
+        stat!(stats, "Tier CPU KV Bytes Written (GiB)", tier_cpu_kv_bytes_written_gb),
+        stat!(stats, "Tier Storage KV Bytes Written (GiB)", tier_storage_kv_bytes_written_gb),
+        stat!(stats, "Tier GPU KV Bytes Read (GiB)", tier_gpu_kv_bytes_read_gb),
+        stat!(stats, "Tier CPU KV Bytes Read (GiB)", tier_cpu_kv_bytes_read_gb),
+        stat!(stats, "Tier Storage KV Bytes Read (GiB)", tier_storage_kv_bytes_read_gb),
+        stat!(stats, "Tier GPU Read Bandwidth (GiB/s)", tier_gpu_read_bandwidth_gbps),
+        stat!(stats, "Tier GPU Write Bandwidth (GiB/s)", tier_gpu_write_bandwidth_gbps),
+        stat!(stats, "Tier CPU Read Bandwidth (GiB/s)", tier_cpu_read_bandwidth_gbps),
+        stat!(stats, "Tier CPU Write Bandwidth (GiB/s)", tier_cpu_write_bandwidth_gbps),
         of_stats(
             "Tier Storage Read Bandwidth (GiB/s)",
             "tier_storage_read_bandwidth_gbps",
@@ -385,9 +335,9 @@ fn cache_metrics(document: &Document) -> Vec<Row> {
             "tier_storage_write_bandwidth_gbps",
             storage_write,
         ),
-        stat!("GPU Entries", gpu_entries),
-        stat!("CPU Entries", cpu_entries),
-        stat!("Storage Entries", storage_entries),
+        stat!(stats, "GPU Entries", gpu_entries),
+        stat!(stats, "CPU Entries", cpu_entries),
+        stat!(stats, "Storage Entries", storage_entries),
         row(
             "Multi-turn Hit Rate",
             "summary.multi_turn_stats.hit_rate",
@@ -409,27 +359,18 @@ fn cache_metrics(document: &Document) -> Vec<Row> {
 /// Further measurements. The first two have the names of the reference's sheets of January 2026,
 /// which its newer ones lack.
 fn our_metrics(document: &Document) -> Vec<Row> {
-    let (stats, ours) = (&document.summary.cache_stats, &document.ringfall);
-    macro_rules! stat {
-        ($name:literal, $field:ident) => {
-            of_stats($name, stringify!($field), stats.$field.known())
-        };
-    }
+    let stats = &document.summary.cache_stats;
     let health = stats.storage_health.as_ref();
-    let (served, time) = (&ours.served, &ours.served.time);
-    let share = |name: &str, key: &str, share: Option<f64>| {
-        row(name, &format!("ringfall.served.time.{key}"), share)
-    };
     let go_by: Vec<String> = headlines(document)
         .into_iter()
         .filter(|h| h.advice.as_ref().is_some_and(|advice| advice.trust == Trust::Primary))
         .map(|headline| headline.metric.title.to_owned())
         .collect();
     let mut rows = vec![
-        stat!("Prefill Bytes Written (GB)", prefill_bytes_written_gb),
-        stat!("Decode Bytes Read (GB)", decode_bytes_read_gb),
+        stat!(stats, "Prefill Bytes Written (GB)", prefill_bytes_written_gb),
+        stat!(stats, "Decode Bytes Read (GB)", decode_bytes_read_gb),
         worked("Go By", GO_BY, Some(go_by.join("; ")).filter(|names| !names.is_empty()).as_deref()),
-        row("Interrupted", "ringfall.window.interrupted", ours.window.interrupted.known()),
+        field!(document, "Interrupted", ringfall.window.interrupted),
         of_stats(
             "Storage Health",
             "storage_health.overall_status",
@@ -445,25 +386,17 @@ fn our_metrics(document: &Document) -> Vec<Row> {
             "storage_health.total_count",
             health.map(|health| health.total_count as u64),
         ),
-        row(
-            "Mean Context (tokens)",
-            "ringfall.served.context_tokens_mean",
-            served.context_tokens_mean.known(),
-        ),
-        row(
-            "Mean Generated (tokens)",
-            "ringfall.served.generated_tokens_mean",
-            served.generated_tokens_mean.known(),
-        ),
-        share("Time in Queue (share)", "queue_share", time.queue_share.known()),
-        share("Time Waiting for Space (share)", "space_share", time.space_share.known()),
-        share("Time in Storage (share)", "storage_share", time.storage_share.known()),
-        share("Time in Generation (share)", "generation_share", time.generation_share.known()),
-        share("Time Waiting for Permits (share)", "permit_share", time.permit_share.known()),
-        share("Time in Rest (share)", "rest_share", time.rest_share.known()),
+        field!(document, "Mean Context (tokens)", ringfall.served.context_tokens_mean),
+        field!(document, "Mean Generated (tokens)", ringfall.served.generated_tokens_mean),
+        field!(document, "Time in Queue (share)", ringfall.served.time.queue_share),
+        field!(document, "Time Waiting for Space (share)", ringfall.served.time.space_share),
+        field!(document, "Time in Storage (share)", ringfall.served.time.storage_share),
+        field!(document, "Time in Generation (share)", ringfall.served.time.generation_share),
+        field!(document, "Time Waiting for Permits (share)", ringfall.served.time.permit_share),
+        field!(document, "Time in Rest (share)", ringfall.served.time.rest_share),
         worked("Device Read (MB/s)", DEVICE_READ, metric(document, "device_read_mb_per_s")),
         worked("Device Total (MB/s)", DEVICE_TOTAL, metric(document, "device_total_mb_per_s")),
-        row("CPU Cost (CPU-s/GiB)", "ringfall.cost.cpu_s_per_gib", ours.cost.cpu_s_per_gib.known()),
+        field!(document, "CPU Cost (CPU-s/GiB)", ringfall.cost.cpu_s_per_gib),
     ];
     let generation = document.latency_of(|summary| &summary.generation_latency_ms);
     latency(&mut rows, ("Gen Latency", "generation"), generation, &PARTS[4..]);
@@ -475,13 +408,7 @@ fn our_metrics(document: &Document) -> Vec<Row> {
 fn storage_latencies(rows: &mut Vec<Row>, document: &Document) {
     for (part, key) in [("Total", ""), ("Device", "device_"), ("Host", "host_")] {
         for direction in ["Read", "Write"] {
-            for (percentile, suffix) in [
-                ("P50", "p50"),
-                ("P95", "p95"),
-                ("P99", "p99"),
-                ("P99.9", "p999"),
-                ("P99.99", "p9999"),
-            ] {
+            for (percentile, suffix, _) in &PARTS[1..] {
                 let name = format!("Storage Tier {direction} {part} {percentile} (ms)");
                 let key = format!("storage_{}_{key}{suffix}_ms", direction.to_lowercase());
                 let value = document.tier_latency_ms(&key);

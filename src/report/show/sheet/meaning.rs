@@ -64,8 +64,8 @@ fn resolved<'a>(schema: &'a Value, mut place: &'a Value) -> Option<&'a Value> {
 mod tests {
     use ringfall_model::testing::judged;
 
-    use super::super::columns::Cell;
     use super::*;
+    use crate::show::table::Cell;
 
     #[test]
     fn every_column_has_a_meaning() {

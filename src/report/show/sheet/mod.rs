@@ -3,39 +3,38 @@
 
 mod audit;
 mod columns;
-mod csv;
 mod meaning;
-mod suite;
 mod xlsx;
 
 use std::path::Path;
 
 use super::Named;
+use super::suite::whole;
+use super::table::{Table, add_sheet, write_workbook};
+use crate::suite::SuiteTable;
 pub use audit::write_audit_csv;
-use columns::{Cell, Columns};
-pub use suite::write_suite_sheet;
+use columns::{Columns, Row};
 
-/// The Summary table: the same columns for every result.
-struct Rows {
-    names: Vec<String>,
-    cells: Vec<Vec<Cell>>,
+/// The Summary: a row for each result, its name first, as the reference's converter has it; the
+/// same columns for every result.
+fn summary(results: &[Named]) -> Table {
+    let columns = results.iter().map(|named| Columns::of(&named.document));
+    let rows: Vec<Vec<Row>> = columns.map(|columns| columns.all().cloned().collect()).collect();
+    let rows: Vec<(&str, &[Row])> =
+        results.iter().zip(&rows).map(|(named, row)| (&*named.name, &row[..])).collect();
+    let mut table = Table::of(rows.iter().copied()).text("Filename", |(name, _)| name);
+    for (at, column) in rows.first().map_or(&[][..], |(_, first)| *first).iter().enumerate() {
+        table = table.text(&column.name, |(_, row)| row[at].cell.clone());
+    }
+    table.done()
 }
 
-impl Rows {
-    /// A row for each result, its name first, as the reference's converter has it.
-    fn of(results: &[Named]) -> Rows {
-        let mut rows = Rows { names: vec!["Filename".to_owned()], cells: Vec::new() };
-        for named in results {
-            let columns = Columns::of(&named.document);
-            if rows.cells.is_empty() {
-                rows.names.extend(columns.all().map(|row| row.name.clone()));
-            }
-            let cells = columns.all().map(|row| row.cell.clone());
-            let name = Cell::Text(named.name.clone());
-            rows.cells.push(std::iter::once(name).chain(cells).collect());
-        }
-        rows
-    }
+/// Writes the table of a suite as a workbook: a row a run.
+///
+/// # Errors
+/// Returns the error of the file system.
+pub fn write_suite_sheet(suite: &SuiteTable, path: &Path) -> std::io::Result<()> {
+    write_workbook(path, |book| add_sheet(book, "Suite", &whole(suite)).map(drop))
 }
 
 /// Writes the results' rows as CSV when the path ends in `.csv`, a workbook otherwise: of one
@@ -46,7 +45,7 @@ impl Rows {
 pub fn write_sheet(results: &[Named], path: &Path) -> std::io::Result<()> {
     let is_csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
     match is_csv {
-        true => csv::write(&Rows::of(results), path),
+        true => ringfall_host::write_output(path, &summary(results).csv()?),
         false => xlsx::write(results, path),
     }
 }

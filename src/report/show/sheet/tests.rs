@@ -6,14 +6,14 @@ use ringfall_model::{Document, RunResult, SimulationReport};
 use ringfall_workloads::contract::Class;
 
 use super::*;
+use crate::show::table::Cell;
 
 fn named(document: Document) -> Named {
     Named { name: "d/a.json".into(), document }
 }
 
-fn cell_of<'a>(rows: &'a Rows, result: usize, name: &str) -> &'a Cell {
-    let at = rows.names.iter().position(|column| column == name);
-    &rows.cells[result][at.unwrap_or_else(|| panic!("no column {name}"))]
+fn cell_of<'a>(rows: &'a Table, result: usize, name: &str) -> &'a Cell {
+    rows.cell(result, name).unwrap_or_else(|| panic!("no column {name}"))
 }
 
 /// The columns of the reference's workbook and of its converter, by who writes them.
@@ -25,21 +25,22 @@ fn reference_columns(writer: &str) -> Vec<&'static str> {
 
 #[test]
 fn every_column_of_the_reference_is_there_by_its_name_and_ours_come_after_them() {
-    let rows = Rows::of(&[named(Document::of(&busy()))]);
+    let rows = summary(&[named(Document::of(&busy()))]);
     let theirs = reference_columns("cli.py");
     assert_eq!(theirs.len(), 99);
-    assert_eq!(rows.names[0], "Filename");
-    assert_eq!(rows.names[1..=theirs.len()], theirs, "in the reference's order");
+    let names = rows.names();
+    assert_eq!(names[0], "Filename");
+    assert_eq!(names[1..=theirs.len()], theirs, "in the reference's order");
     let converter = reference_columns("json_to_xlsx.py");
     assert_eq!(converter.len(), 75);
     for column in &converter {
-        let at = rows.names.iter().position(|name| name == column).unwrap_or(usize::MAX);
+        let at = names.iter().position(|name| name == column).unwrap_or(usize::MAX);
         assert!(at <= theirs.len() + 2, "{column} is at {at}");
     }
-    let mut names = rows.names.clone();
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), rows.names.len(), "each name once");
+    let mut once = names.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), names.len(), "each name once");
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn the_columns_hold_the_values_of_the_document() {
     (0..30).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
     result.plan.seed = 42;
     result.plan.gpus = 2;
-    let rows = Rows::of(&[named(Document::of(&result))]);
+    let rows = summary(&[named(Document::of(&result))]);
     let cell = |name: &str| cell_of(&rows, 0, name).clone();
     for name in [
         "Model",
@@ -88,7 +89,7 @@ fn a_run_that_was_interrupted_is_told_in_a_column() {
     let mut result = busy();
     result.interrupted = true;
     let documents = [Document::of(&busy()), Document::of(&result), Document::default()];
-    let rows = Rows::of(&documents.map(named));
+    let rows = summary(&documents.map(named));
     let cells = [0, 1, 2].map(|row| cell_of(&rows, row, "Interrupted").clone());
     assert_eq!(cells, [Cell::Flag(false), Cell::Flag(true), Cell::Nothing]);
 }
@@ -97,7 +98,7 @@ fn a_run_that_was_interrupted_is_told_in_a_column() {
 fn a_seed_that_no_number_of_a_spreadsheet_holds_keeps_its_digits() {
     let mut result = nothing();
     result.plan.seed = (1 << 53) + 1;
-    let rows = Rows::of(&[named(Document::of(&result))]);
+    let rows = summary(&[named(Document::of(&result))]);
     assert_eq!(*cell_of(&rows, 0, "Seed"), Cell::Text("9007199254740993".into()));
 }
 
@@ -108,7 +109,7 @@ fn csv_has_a_row_for_each_result_and_quotes_what_must_be() {
     // What was not measured is empty, not 0; the reference's results do not say what was run.
     let results =
         [named(Document::of(&result)), named(Document::of(&nothing())), named(Document::default())];
-    let text = String::from_utf8(csv::bytes(&Rows::of(&results)).unwrap()).unwrap();
+    let text = String::from_utf8(summary(&results).csv().unwrap()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);
     assert!(lines[0].starts_with("Filename,Timestamp,Model,Num Users,"));
@@ -143,7 +144,7 @@ fn the_workbook_is_one_with_all_its_sheets() {
 fn a_column_says_that_a_run_was_simulated() {
     let mut result = busy();
     let cell = |result: &RunResult| {
-        cell_of(&Rows::of(&[named(Document::of(result))]), 0, "Simulated").clone()
+        cell_of(&summary(&[named(Document::of(result))]), 0, "Simulated").clone()
     };
     assert_eq!(cell(&result), Cell::Nothing);
     let device = ("nvme".to_owned(), "measured".to_owned());
@@ -161,7 +162,7 @@ fn a_column_says_what_stood_behind_the_gpu_tier() {
     {
         let mut result = busy();
         result.gpu = Some(gpu);
-        let rows = Rows::of(&[named(Document::of(&result))]);
+        let rows = summary(&[named(Document::of(&result))]);
         assert_eq!(cell_of(&rows, 0, "GPU Backend"), &Cell::Text(told.to_owned()));
     }
 }

@@ -3,187 +3,97 @@
 
 use std::path::Path;
 
-use ringfall_host::escape;
+use ringfall_core::units::GIB;
 use ringfall_model::Document;
-use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics};
+use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics, SecondReport};
 use ringfall_model::figures::figure::{Derived, OfRun, Sum};
-use rust_xlsxwriter::{Chart, ChartType, Format, Workbook, Worksheet, XlsxError};
+use rust_xlsxwriter::{Chart, ChartType, Workbook, XlsxError};
 
-use super::columns::{Cell, Columns, Row};
-use super::meaning::{Meaning, meanings};
-use super::{Named, Rows};
-
-/// Longest column that is made as wide as its text.
-const COLUMN_CHARS_MAX: usize = 48;
+use super::columns::{Columns, Row};
+use super::meaning::meanings;
+use super::{Named, summary};
+use crate::show::table::{Table, add_sheet, write_workbook};
 
 pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
-    let bytes = workbook(results).map_err(std::io::Error::other)?;
-    ringfall_host::write_output(path, &bytes)
-}
-
-fn workbook(results: &[Named]) -> Result<Vec<u8>, XlsxError> {
-    let mut book = Workbook::new();
-    let heading = Format::new().set_bold();
-    summary(book.add_worksheet(), &heading, &Rows::of(results))?;
-    if let [one] = results {
-        let document = &one.document;
-        let Columns { parameters, metrics, our_parameters, our_metrics } = Columns::of(document);
-        let parameters = [parameters, our_parameters].concat();
-        let metrics = [metrics, our_metrics].concat();
-        pairs(book.add_worksheet(), &heading, "Run Parameters", "Parameter", &parameters)?;
-        pairs(book.add_worksheet(), &heading, "Performance Metrics", "Metric", &metrics)?;
-        qos(book.add_worksheet(), &heading, document)?;
-        timeline(book.add_worksheet(), &heading, document)?;
-        latency(book.add_worksheet(), &heading, document)?;
-    }
-    columns(book.add_worksheet(), &heading)?;
-    book.save_to_buffer()
-}
-
-/// A row for each result.
-fn summary(sheet: &mut Worksheet, heading: &Format, rows: &Rows) -> Result<(), XlsxError> {
-    sheet.set_name("Summary")?;
-    for (column, name) in (0..).zip(&rows.names) {
-        sheet.write_with_format(0, column, name.as_str(), heading)?;
-        sheet.set_column_width(column, name.chars().count().min(COLUMN_CHARS_MAX) as f64 + 2.0)?;
-    }
-    for (row, cells) in (1..).zip(&rows.cells) {
-        for (column, cell) in (0..).zip(cells) {
-            put(sheet, row, column, cell)?;
+    write_workbook(path, |book| {
+        add_sheet(book, "Summary", &summary(results))?;
+        if let [one] = results {
+            let document = &one.document;
+            let Columns { parameters, metrics, our_parameters, our_metrics } =
+                Columns::of(document);
+            let parameters = [parameters, our_parameters].concat();
+            let metrics = [metrics, our_metrics].concat();
+            add_sheet(book, "Run Parameters", &pairs("Parameter", &parameters))?;
+            add_sheet(book, "Performance Metrics", &pairs("Metric", &metrics))?;
+            add_sheet(book, "QoS Metrics", &qos(document))?;
+            add_timeline(book, &document.ringfall.timeline)?;
+            add_latency(book, document)?;
         }
-    }
-    sheet.set_freeze_panes(1, 1)?;
-    Ok(())
+        add_sheet(book, "Columns", &columns())?;
+        Ok(())
+    })
 }
 
 /// Every column of the Summary with the key that it is read from, and what that means.
-fn columns(sheet: &mut Worksheet, heading: &Format) -> Result<(), XlsxError> {
-    sheet.set_name("Columns")?;
-    titles(sheet, heading, &["Column", "Key in the JSON result", "Meaning"])?;
-    for (row, Meaning { column, key, meaning }) in (1..).zip(meanings()) {
-        sheet.write(row, 0, column.as_str())?;
-        sheet.write(row, 1, key.as_str())?;
-        sheet.write(row, 2, meaning.as_str())?;
-    }
-    sheet.set_column_width(0, 40)?.set_column_width(1, 48)?.set_column_width(2, 120)?;
-    Ok(())
+fn columns() -> Table {
+    Table::of(&meanings())
+        .text("Column", |one| one.column.clone())
+        .text("Key in the JSON result", |one| one.key.clone())
+        .text("Meaning", |one| one.meaning.clone())
+        .done()
 }
 
 /// Names and values of one result, a row each.
-fn pairs(
-    sheet: &mut Worksheet,
-    heading: &Format,
-    title: &str,
-    first: &str,
-    rows: &[Row],
-) -> Result<(), XlsxError> {
-    sheet.set_name(title)?;
-    titles(sheet, heading, &[first, "Value"])?;
-    for (row, Row { name, cell, .. }) in (1..).zip(rows) {
-        sheet.write(row, 0, name.as_str())?;
-        put(sheet, row, 1, cell)?;
-    }
-    sheet.set_column_width(0, 40)?.set_column_width(1, 24)?;
-    Ok(())
+fn pairs(first: &str, rows: &[Row]) -> Table {
+    Table::of(rows)
+        .text(first, |row| row.name.as_str())
+        .text("Value", |row| row.cell.clone())
+        .done()
 }
 
-pub(super) fn put(
-    sheet: &mut Worksheet,
-    row: u32,
-    column: u16,
-    cell: &Cell,
-) -> Result<(), XlsxError> {
-    match cell {
-        Cell::Text(text) => sheet.write_string(row, column, escape::xlsx(text))?,
-        Cell::Number(number) => sheet.write(row, column, *number)?,
-        Cell::Flag(flag) => sheet.write(row, column, *flag)?,
-        Cell::Nothing => return Ok(()),
-    };
-    Ok(())
-}
-
-fn titles(sheet: &mut Worksheet, heading: &Format, names: &[&str]) -> Result<(), XlsxError> {
-    for (column, name) in (0..).zip(names) {
-        sheet.write_with_format(0, column, *name, heading)?;
-        sheet.set_column_width(column, name.chars().count() as f64 + 2.0)?;
-    }
-    sheet.set_freeze_panes(1, 0)?;
-    Ok(())
-}
-
-fn qos(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(), XlsxError> {
-    sheet.set_name("QoS Metrics")?;
-    let names = [
-        "QoS Level",
-        "Total Requests",
-        "Latency P95 (ms)",
-        "Latency P99 (ms)",
-        "SLA Met",
-        "SLA Compliance",
-    ];
-    titles(sheet, heading, &names)?;
-    let mut row = 0;
+fn qos(document: &Document) -> Table {
     let classes = document.summary.qos_metrics.as_ref().into_iter().flat_map(QosMetrics::all);
-    for (class, metrics) in classes {
-        let QosClass::Measured { total_requests, latency_ms, sla, .. } = metrics else { continue };
-        row += 1;
-        sheet.write(row, 0, class)?;
-        sheet.write(row, 1, *total_requests as f64)?;
-        put(sheet, row, 2, &latency_ms.percentiles.p95.known().into())?;
-        put(sheet, row, 3, &latency_ms.percentiles.p99.known().into())?;
-        put(sheet, row, 4, &sla.as_ref().map(|sla| sla.met).into())?;
-        put(sheet, row, 5, &sla.as_ref().map(|sla| sla.compliance).into())?;
-    }
-    Ok(())
+    let measured = classes.filter_map(|(class, metrics)| match metrics {
+        QosClass::Measured { total_requests, latency_ms, sla, .. } => {
+            Some((class, *total_requests, latency_ms, sla.as_ref()))
+        }
+        QosClass::Nothing { .. } => None,
+    });
+    Table::of(measured)
+        .text("QoS Level", |(class, ..)| class)
+        .text("Total Requests", |(_, requests, ..)| requests)
+        .text("Latency P95 (ms)", |(.., latency, _)| latency.percentiles.p95.known())
+        .text("Latency P99 (ms)", |(.., latency, _)| latency.percentiles.p99.known())
+        .text("SLA Met", |(.., sla)| sla.map(|sla| sla.met))
+        .text("SLA Compliance", |(.., sla)| sla.map(|sla| sla.compliance))
+        .done()
 }
 
-fn timeline(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(), XlsxError> {
-    sheet.set_name("Timeline")?;
-    let names = [
-        "Second",
-        "Storage Read (GiB/s)",
-        "Storage Write (GiB/s)",
-        "CPU Read (GiB/s)",
-        "CPU Write (GiB/s)",
-        "Tokens/s",
-        "Requests",
-        "Users",
-        "I/Os in Flight",
-        "Storage Read P95 (ms)",
-        "Storage Write P95 (ms)",
-        "Hit Rate",
-        "Errors",
-    ];
-    titles(sheet, heading, &names)?;
-    let rows = &document.ringfall.timeline;
-    for (row, second) in (1..).zip(rows.iter()) {
-        let length = second.seconds.known().map(|seconds| seconds.max(1e-9));
-        let rate = |amount: Sum<u64>, unit: f64| {
-            let rate = amount.number().zip(length).map(|(amount, length)| amount / unit / length);
-            Cell::from(rate)
-        };
-        let gib = |bytes: Sum<u64>| rate(bytes, ringfall_core::units::GIB as f64);
-        let ms = |us: OfRun<u64>| Cell::from(us.number().map(|us| us / 1e3));
-        let (storage, cpu) = (&second.tiers.storage, &second.tiers.cpu);
-        let cells = [
-            second.end_s.known().into(),
-            gib(storage.read.bytes),
-            gib(storage.write.bytes),
-            gib(cpu.read.bytes),
-            gib(cpu.write.bytes),
-            rate(second.generated_tokens, 1.0),
-            second.requests_completed.known().into(),
-            second.users.known().into(),
-            second.queue_depth.known().into(),
-            ms(storage.read.latency_p95_us),
-            ms(storage.write.latency_p95_us),
-            second.hit_rate.known().into(),
-            second.errors.known().into(),
-        ];
-        for (column, cell) in (0..).zip(&cells) {
-            put(sheet, row, column, cell)?;
-        }
-    }
+fn rate(amount: Sum<u64>, unit: f64, second: &SecondReport) -> Option<f64> {
+    Some(amount.number()? / unit / second.seconds.known()?.max(1e-9))
+}
+
+fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
+    rate(bytes, GIB as f64, second)
+}
+
+fn add_timeline(book: &mut Workbook, rows: &[SecondReport]) -> Result<(), XlsxError> {
+    let ms = |us: OfRun<u64>| us.number().map(|us| us / 1e3);
+    let table = Table::of(rows)
+        .text("Second", |second| second.end_s.known())
+        .text("Storage Read (GiB/s)", |s| gib_rate(s.tiers.storage.read.bytes, s))
+        .text("Storage Write (GiB/s)", |s| gib_rate(s.tiers.storage.write.bytes, s))
+        .text("CPU Read (GiB/s)", |s| gib_rate(s.tiers.cpu.read.bytes, s))
+        .text("CPU Write (GiB/s)", |s| gib_rate(s.tiers.cpu.write.bytes, s))
+        .text("Tokens/s", |second| rate(second.generated_tokens, 1.0, second))
+        .text("Requests", |second| second.requests_completed.known())
+        .text("Users", |second| second.users.known())
+        .text("I/Os in Flight", |second| second.queue_depth.known())
+        .text("Storage Read P95 (ms)", |second| ms(second.tiers.storage.read.latency_p95_us))
+        .text("Storage Write P95 (ms)", |second| ms(second.tiers.storage.write.latency_p95_us))
+        .text("Hit Rate", |second| second.hit_rate.known())
+        .text("Errors", |second| second.errors.known());
+    let sheet = add_sheet(book, "Timeline", &table.done())?;
     let Ok(last @ 1..) = u32::try_from(rows.len()) else { return Ok(()) };
     for (place, title, columns) in [
         (1, "Storage bandwidth, GiB/s", [1, 2]),
@@ -205,14 +115,18 @@ fn timeline(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Res
     Ok(())
 }
 
-fn latency(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Result<(), XlsxError> {
-    sheet.set_name("Latency")?;
-    let names = ["Latency (ms)", "Count", "Mean", "P50", "P95", "P99", "P99.9", "P99.99", "Max"];
-    titles(sheet, heading, &names)?;
-    sheet.set_column_width(0, 34)?;
+/// Name of a set of latencies, its mean and percentiles, and its count and maximum.
+type Set<'a> = (String, &'a LatencyMs, Option<(Derived<u64>, Derived<f64>)>);
+
+fn set(name: String, latency: &LatencyMsMax) -> Set<'_> {
+    let LatencyMsMax { percentiles, max, count } = latency;
+    (name, percentiles, Some((*count, *max)))
+}
+
+fn sets(document: &Document) -> Vec<Set<'_>> {
     let ours = &document.ringfall;
     let waits = &ours.waits;
-    let rows: [(&str, &Derived<Option<LatencyMsMax>>); 8] = [
+    let own: [(&str, &Derived<Option<LatencyMsMax>>); 8] = [
         ("Single I/O, read", &ours.io.read.latency_ms),
         ("Single I/O, write", &ours.io.write.latency_ms),
         ("Data sync", &ours.io.flush.latency_ms),
@@ -222,54 +136,44 @@ fn latency(sheet: &mut Worksheet, heading: &Format, document: &Document) -> Resu
         ("Waiting for an allocation permit", &waits.allocation_permit_ms),
         ("Request waiting to be served", &waits.request_queue_ms),
     ];
-    let mut row = 0;
-    let mut line = |sheet: &mut Worksheet,
-                    name: &str,
-                    latency: &LatencyMs,
-                    rest: Option<(Derived<u64>, Derived<f64>)>|
-     -> Result<(), XlsxError> {
-        row += 1;
-        sheet.write(row, 0, name)?;
-        let percentiles =
-            [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.p9999];
-        for (column, value) in (2..).zip(percentiles) {
-            put(sheet, row, column, &value.known().into())?;
-        }
-        if let Some((count, max)) = rest {
-            put(sheet, row, 1, &count.known().into())?;
-            put(sheet, row, 8, &max.known().into())?;
-        }
-        Ok(())
-    };
-    for (name, latency) in rows {
-        if let Some(LatencyMsMax { percentiles, max, count }) = latency.as_ref() {
-            line(sheet, name, percentiles, Some((*count, *max)))?;
-        }
-    }
+    let own = own.into_iter();
+    let mut sets: Vec<Set<'_>> =
+        own.filter_map(|(name, latency)| Some(set(name.to_owned(), latency.as_ref()?))).collect();
     let classes = document.summary.qos_metrics.as_ref().into_iter().flat_map(QosMetrics::all);
     for (class, metrics) in classes {
         if let QosClass::Measured { latency_ms, .. } = metrics {
-            let name = format!("Request, end to end, {class}");
-            let LatencyMsMax { percentiles, max, count } = latency_ms;
-            line(sheet, &name, percentiles, Some((*count, *max)))?;
+            sets.push(set(format!("Request, end to end, {class}"), latency_ms));
         }
     }
-    if let Some(latency) = document.latency_of(|summary| &summary.end_to_end_latency_ms) {
-        line(sheet, "Request, end to end, all", latency, None)?;
-    }
-    if row == 0 {
-        return Ok(());
-    }
+    let all = document.latency_of(|summary| &summary.end_to_end_latency_ms);
+    sets.extend(all.map(|latency| ("Request, end to end, all".to_owned(), latency, None)));
+    sets
+}
+
+fn add_latency(book: &mut Workbook, document: &Document) -> Result<(), XlsxError> {
+    let sets = sets(document);
+    let table = Table::of(&sets)
+        .text("Latency (ms)", |(name, ..)| name.as_str())
+        .text("Count", |(.., rest)| rest.and_then(|(count, _)| count.known()))
+        .text("Mean", |(_, latency, _)| latency.mean.known())
+        .text("P50", |(_, latency, _)| latency.p50.known())
+        .text("P95", |(_, latency, _)| latency.p95.known())
+        .text("P99", |(_, latency, _)| latency.p99.known())
+        .text("P99.9", |(_, latency, _)| latency.p999.known())
+        .text("P99.99", |(_, latency, _)| latency.p9999.known())
+        .text("Max", |(.., rest)| rest.and_then(|(_, max)| max.known()));
+    let sheet = add_sheet(book, "Latency", &table.done())?;
+    let Ok(last @ 1..) = u32::try_from(sets.len()) else { return Ok(()) };
     let mut chart = Chart::new(ChartType::Line);
     chart.title().set_name("Latency by percentile, ms");
     chart.y_axis().set_log_base(10);
-    for line in 1..=row {
+    for line in 1..=last {
         chart
             .add_series()
             .set_categories(("Latency", 0, 3, 0, 7))
             .set_values(("Latency", line, 3, line, 7))
             .set_name(("Latency", line, 0));
     }
-    sheet.insert_chart(row + 2, 0, &chart)?;
+    sheet.insert_chart(last + 2, 0, &chart)?;
     Ok(())
 }

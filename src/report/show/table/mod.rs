@@ -1,0 +1,321 @@
+//! A table, which its subject makes once, and a renderer for each medium: the terminal, pages, CSV,
+//! workbooks. A renderer alone knows its medium, and escapes for it.
+//!
+//! Not here: the subjects, and pages around tables.
+
+mod csv;
+mod html;
+mod terminal;
+mod workbook;
+
+pub(super) use workbook::{add_sheet, write_workbook};
+
+/// Text of a figure that nobody knows, for people.
+pub(super) const UNKNOWN: &str = "–";
+
+/// Value in a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// Words that are set apart on a page.
+    Marked(String, Mark),
+    /// Words, and an explanation that a page shows where they are pointed at.
+    Hinted(String, String),
+    /// A number; its column decides how people read it.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Not measured.
+    Nothing,
+}
+
+/// Emphasis on a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// No emphasis.
+    Plain,
+    /// As it should be.
+    Good,
+    /// Not as it should be.
+    Bad,
+    /// Different from its neighbours.
+    Differs,
+}
+
+/// Place in which a table is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Lines of text.
+    Terminal,
+    /// An HTML page.
+    Page,
+    /// A file of comma-separated values, or a workbook.
+    Sheet,
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Cell {
+        if value.is_finite() { Cell::Number(value) } else { Cell::Nothing }
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Cell {
+        // A spreadsheet's numbers are doubles anyway.
+        Cell::Number(value as f64)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Cell {
+        Cell::Number(f64::from(value))
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Cell {
+        Cell::from(value as u64)
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(value: bool) -> Cell {
+        Cell::Flag(value)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Cell {
+        Cell::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(value: String) -> Cell {
+        Cell::Text(value)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Cell {
+        value.map_or(Cell::Nothing, Into::into)
+    }
+}
+
+/// Writer of numbers with so many decimals.
+pub fn fixed(decimals: usize) -> impl Fn(f64) -> String {
+    move |value| format!("{value:.decimals$}")
+}
+
+/// Text of a number to four significant digits, which is more than any run repeats.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    // Between −300 and 300 for any finite value that is not zero.
+    let digits = value.abs().log10().floor() as i32;
+    format!("{value:.*}", usize::try_from(3 - digits).unwrap_or(0).min(12))
+}
+
+/// Text of a share as a percentage with one decimal.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Text of a ratio: `2.62×`.
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    format!("{ratio:.2}×")
+}
+
+impl Cell {
+    /// Text for people, a number as `figure` writes it.
+    pub(super) fn told(&self, figure: &dyn Fn(f64) -> String) -> String {
+        match self {
+            Cell::Text(text) | Cell::Marked(text, _) | Cell::Hinted(text, _) => text.clone(),
+            Cell::Number(number) => figure(*number),
+            Cell::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+            Cell::Nothing => UNKNOWN.to_owned(),
+        }
+    }
+}
+
+struct Column {
+    name: String,
+    /// Numbers stand to the right.
+    is_number: bool,
+    /// Where it stands, if not everywhere.
+    only: Option<Medium>,
+    /// Columns of a terminal that it takes at least.
+    width_min: usize,
+    cells: Vec<Cell>,
+    /// The cells as people read them.
+    texts: Vec<String>,
+}
+
+impl Column {
+    fn is_on(&self, medium: Medium) -> bool {
+        self.only.is_none_or(|only| only == medium)
+    }
+}
+
+/// Columns of cells, one cell a row in each.
+pub struct Table {
+    columns: Vec<Column>,
+    /// Emphasis of each row.
+    marks: Vec<Mark>,
+}
+
+impl Table {
+    /// A table of these rows, to which columns are added.
+    #[must_use]
+    pub fn of<R: Copy>(rows: impl IntoIterator<Item = R>) -> TableOf<R> {
+        let rows: Vec<R> = rows.into_iter().collect();
+        let marks = vec![Mark::Plain; rows.len()];
+        TableOf { rows, only: None, table: Table { columns: Vec::new(), marks } }
+    }
+
+    /// Names of the columns.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
+    /// Cell of a row in the column of that name.
+    #[cfg(test)]
+    pub(super) fn cell(&self, row: usize, name: &str) -> Option<&Cell> {
+        self.columns.iter().find(|column| column.name == name)?.cells.get(row)
+    }
+
+    fn columns_on(&self, medium: Medium) -> Vec<&Column> {
+        self.columns.iter().filter(|column| column.is_on(medium)).collect()
+    }
+}
+
+/// A table in the making, with the values that its rows are made of.
+pub struct TableOf<R> {
+    rows: Vec<R>,
+    /// Where the next columns stand, if not everywhere.
+    only: Option<Medium>,
+    table: Table,
+}
+
+impl<R: Copy> TableOf<R> {
+    /// Adds a column of words.
+    #[must_use]
+    pub fn text<C: Into<Cell>>(self, name: &str, of: impl Fn(R) -> C) -> TableOf<R> {
+        self.column(name, false, &|number| number.to_string(), of)
+    }
+
+    /// Adds a column of numbers, which people read as `figure` writes them.
+    #[must_use]
+    pub fn number<C: Into<Cell>>(
+        self,
+        name: &str,
+        figure: impl Fn(f64) -> String,
+        of: impl Fn(R) -> C,
+    ) -> TableOf<R> {
+        self.column(name, true, &figure, of)
+    }
+
+    /// Adds a column of whole numbers.
+    #[must_use]
+    pub fn count<C: Into<Cell>>(self, name: &str, of: impl Fn(R) -> C) -> TableOf<R> {
+        self.number(name, |count| format!("{count:.0}"), of)
+    }
+
+    fn column<C: Into<Cell>>(
+        mut self,
+        name: &str,
+        is_number: bool,
+        figure: &dyn Fn(f64) -> String,
+        of: impl Fn(R) -> C,
+    ) -> TableOf<R> {
+        let cells: Vec<Cell> = self.rows.iter().map(|row| of(*row).into()).collect();
+        let texts = cells.iter().map(|cell| cell.told(figure)).collect();
+        let (name, only, width_min) = (name.to_owned(), self.only, 0);
+        self.table.columns.push(Column { name, is_number, only, width_min, cells, texts });
+        self
+    }
+
+    /// Shows the columns that follow in one medium alone.
+    #[must_use]
+    pub fn only(mut self, medium: Medium) -> TableOf<R> {
+        self.only = Some(medium);
+        self
+    }
+
+    /// Shows the columns that follow in every medium.
+    #[must_use]
+    pub fn everywhere(mut self) -> TableOf<R> {
+        self.only = None;
+        self
+    }
+
+    /// Widths that the columns of a terminal have at least, in their order.
+    #[must_use]
+    pub fn widths(mut self, widths: &[usize]) -> TableOf<R> {
+        let columns = self.table.columns.iter_mut().filter(|column| column.is_on(Medium::Terminal));
+        for (column, width) in columns.zip(widths) {
+            column.width_min = *width;
+        }
+        self
+    }
+
+    /// Emphasizes rows on a page.
+    #[must_use]
+    pub fn marked(mut self, of: impl Fn(R) -> Mark) -> TableOf<R> {
+        self.table.marks = self.rows.iter().map(|row| of(*row)).collect();
+        self
+    }
+
+    /// The table with the columns that were added.
+    #[must_use]
+    pub fn done(self) -> Table {
+        self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts that a medium could take for its own, and a number of each kind.
+    fn table() -> Table {
+        Table::of([("=a<b>\u{1b}", Some(1.25), Mark::Bad), ("c", None, Mark::Plain)])
+            .text("name", |row| row.0)
+            .number("GiB/s", fixed(1), |row| row.1)
+            .only(Medium::Page)
+            .text("on a page", |row| Cell::Hinted(row.0.to_owned(), "\"why\"".to_owned()))
+            .everywhere()
+            .text("good", |row| row.1.is_some())
+            .marked(|row| row.2)
+            .done()
+    }
+
+    #[test]
+    fn a_terminal_has_columns_as_wide_as_their_cells_and_obeys_none() {
+        let lines = table().lines();
+        let expected =
+            ["  name        GiB/s good", "  =a<b>\\u{1b}   1.2 yes", "  c               – no"];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_page_takes_no_cell_for_markup() {
+        let html = table().html();
+        assert!(html.contains("<th class=\"n\">GiB/s</th>"), "{html}");
+        assert!(html.contains("<tr class=\"bad\"><th>=a&lt;b&gt;\\u{1b}</th>"), "{html}");
+        assert!(html.contains("<td title=\"&quot;why&quot;\">c</td><td>no</td>"), "{html}");
+        assert!(html.contains("<td class=\"n\">–</td>"), "{html}");
+    }
+
+    #[test]
+    fn a_sheet_has_the_numbers_themselves_and_takes_no_cell_for_a_formula() {
+        let csv = String::from_utf8(table().csv().unwrap()).unwrap();
+        assert_eq!(csv, "name,GiB/s,good\r\n'=a<b>\\u{1b},1.25,true\r\nc,,false\r\n");
+    }
+}
