@@ -1,12 +1,14 @@
-//! An audit on an 80-column terminal: a table a run, then what was found, the heaviest first.
+//! The table of an audited run, and an audit on an 80-column terminal: that table for each run,
+//! then what was found, the heaviest first.
 
 use std::fmt::Write as _;
 
-use ringfall_foreign::audit::{Audit, Finding, GroupReport, Input, Level, Rate, Value};
+use ringfall_foreign::audit::{Audit, Finding, GroupReport, Input, LeafReport, Level, Rate, Value};
 use ringfall_host::counted;
 use ringfall_host::escape::{terminal, terminal_path};
 
 use super::prose::prose;
+use super::table::{Medium, Table, UNKNOWN};
 
 const WIDTH: usize = 80;
 /// Findings, notes and skipped files that are printed unless all are asked for.
@@ -23,13 +25,19 @@ pub fn audit_page(audit: &Audit, all: bool) -> String {
     let runs = if all { audit.runs.len() } else { RUNS_SHOWN };
     for run in audit.runs.iter().take(runs) {
         let _infallible = writeln!(page, "{}", terminal_path(&run.path));
-        let _infallible = writeln!(
-            page,
-            "  {:<20}{:>7}{:>17}{:>17}{:>17}",
-            "", "files", "reported, GiB/s", "over real time", "overstated"
-        );
-        for group in &run.groups {
-            rows(&mut page, group);
+        let lines = rates(run).lines();
+        let _infallible = writeln!(page, "{}", lines[0]);
+        for (group, lines) in run.groups.iter().zip(lines[1..].chunks(2)) {
+            if !is_short(group) {
+                let _infallible = writeln!(page, "  {}", terminal(&group.label));
+            }
+            let _infallible = writeln!(page, "{}", lines.join("\n"));
+            if !group.targets.is_empty() {
+                let met: u64 = group.targets.iter().map(|row| row.met).sum();
+                let files: u64 = group.targets.iter().map(|row| row.files).sum();
+                let text = format!("{}; targets met {met} of {files}", within_target(group));
+                wrapped(&mut page, &format!("{:<15}within target: ", ""), &text);
+            }
         }
         page.push('\n');
     }
@@ -46,44 +54,76 @@ fn left(page: &mut String, count: usize, shown: usize, what: &str) {
     }
 }
 
-/// The rates of a group, and its classes of requests.
-fn rows(page: &mut String, group: &GroupReport) {
-    let name = terminal(&group.label);
-    if name.chars().count() > 12 {
-        let _infallible = writeln!(page, "  {name}");
+/// Whether a group's label fits into the table's first column on a terminal.
+fn is_short(group: &GroupReport) -> bool {
+    terminal(&group.label).chars().count() <= 12
+}
+
+/// Share of each class's requests within its target.
+fn within_target(group: &GroupReport) -> String {
+    let told = group.targets.iter();
+    let told = told.map(|row| format!("{} {:.1} %", row.class, row.compliance * 100.0));
+    told.collect::<Vec<_>>().join(", ")
+}
+
+/// A direction of a group, and the group's rate in it.
+type Direction<'a> = (&'a GroupReport, &'static str, Option<Rate>);
+
+fn directions(group: &GroupReport) -> [Direction<'_>; 2] {
+    [(group, "read", group.read), (group, "write", group.write)]
+}
+
+/// The rates of a run's groups, a row for reads and one for writes.
+pub(super) fn rates(run: &LeafReport) -> Table {
+    // What is said of the whole group stands in its first row.
+    let first = |of: fn(&GroupReport) -> String| {
+        move |(group, direction, _): Direction<'_>| match direction {
+            "read" => of(group),
+            _ => String::new(),
+        }
+    };
+    let rate = |of: fn(Rate) -> String| {
+        move |(.., rate): Direction<'_>| rate.map_or(UNKNOWN.to_owned(), of)
+    };
+    let has_models = run.groups.iter().any(|group| group.model.is_some() || group.users.is_some());
+    let mut table = Table::of(run.groups.iter().flat_map(directions))
+        .only(Medium::Terminal)
+        .text("", first(|group| if is_short(group) { group.label.clone() } else { String::new() }))
+        .only(Medium::Page)
+        .text("option", first(|group| group.label.clone()));
+    if has_models {
+        table = table.text("model", first(model));
     }
-    let name = if name.chars().count() > 12 { String::new() } else { name };
-    let files = format!("{}/{}", group.ranks_read, group.ranks_expected.max(group.ranks_read));
-    let rates = [("read", group.read), ("write", group.write)];
-    for (place, (direction, rate)) in rates.into_iter().enumerate() {
-        let (name, files) = if place == 0 { (name.as_str(), files.as_str()) } else { ("", "") };
-        let cells = match rate {
-            Some(rate) => {
-                [number(rate.reported_gib_per_s), range(rate), percents(rate.overstatement())]
-            }
-            None => ["–".to_owned(), "–".to_owned(), "–".to_owned()],
-        };
-        let _infallible = writeln!(
-            page,
-            "  {name:<13}{direction:<7}{files:>7}{:>17}{:>17}{:>17}",
-            cells[0], cells[1], cells[2]
-        );
-    }
-    if !group.targets.is_empty() {
-        let told: Vec<String> = group
-            .targets
-            .iter()
-            .map(|row| format!("{} {:.1} %", row.class, row.compliance * 100.0))
-            .collect();
-        let met: u64 = group.targets.iter().map(|row| row.met).sum();
-        let files: u64 = group.targets.iter().map(|row| row.files).sum();
-        let text = format!("{}; targets met {met} of {files}", told.join(", "));
-        wrapped(page, &format!("{:<15}within target: ", ""), &text);
+    table
+        .count("files", first(|group| format!("{} of {}", group.ranks_read, expected(group))))
+        .everywhere()
+        .text("", |(_, direction, _)| direction)
+        .only(Medium::Terminal)
+        .count("files", first(|group| format!("{}/{}", group.ranks_read, expected(group))))
+        .everywhere()
+        .count("reported, GiB/s", rate(|rate| number(rate.reported_gib_per_s)))
+        .count("over real time", rate(range))
+        .count("overstated", rate(|rate| percents(rate.overstatement())))
+        .only(Medium::Page)
+        .text("requests within target", first(within_target))
+        .widths(&[12, 6, 7, 16, 16, 16])
+        .done()
+}
+
+fn expected(group: &GroupReport) -> u64 {
+    group.ranks_expected.max(group.ranks_read)
+}
+
+fn model(group: &GroupReport) -> String {
+    let model = group.model.as_deref().unwrap_or_default();
+    match &group.users {
+        Some(users) => format!("{model}, {users} users"),
+        None => model.to_owned(),
     }
 }
 
 /// A rate, GiB/s.
-pub(super) fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 1000.0 => 0,
         size if size >= 100.0 => 1,
@@ -93,7 +133,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// Bounds on a rate.
-pub(super) fn range(rate: Rate) -> String {
+fn range(rate: Rate) -> String {
     let [least, most] = [rate.at_least_gib_per_s, rate.at_most_gib_per_s];
     match (least.map(number), most.map(number)) {
         (Some(least), Some(most)) if least == most => most,
@@ -104,7 +144,7 @@ pub(super) fn range(rate: Rate) -> String {
 }
 
 /// Bounds on an overstatement.
-pub(super) fn percents(bounds: (Option<f64>, Option<f64>)) -> String {
+fn percents(bounds: (Option<f64>, Option<f64>)) -> String {
     // −0.0 of rounding is 0.
     let shown = |share: f64| format!("{:.1}", share.max(0.0) * 100.0);
     match (bounds.0.map(shown), bounds.1.map(shown)) {
