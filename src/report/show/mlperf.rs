@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ringfall_foreign::mlperf::options::rule;
-use ringfall_foreign::mlperf::published::{EXPECTATIONS_SOURCE, hold};
+use ringfall_foreign::mlperf::published::{EXPECTATIONS_SOURCE, Held, hold};
 use ringfall_foreign::mlperf::summary::{Merged, OptionSummary, Summary};
+use ringfall_host::counted;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_model::document::LatencyMsMax;
 use ringfall_model::metrics::Metric;
 
 use super::prose::prose;
+use super::table::{Medium, Table, UNKNOWN, figure, times};
 
 const WIDTH: usize = 80;
 
@@ -36,40 +38,16 @@ pub(super) fn title(option: &OptionSummary) -> String {
     }
 }
 
-/// A number of things: `1 rank`, `2 ranks`.
-pub(super) fn counted(count: u32, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
-}
-
 /// A figure to four digits; a dash where there is none.
-pub(super) fn figure(value: Option<f64>) -> String {
-    match value.filter(|value| value.is_finite()) {
-        None => "–".to_owned(),
-        Some(0.0) => "0".to_owned(),
-        Some(value) => {
-            // Between −300 and 300 for any finite value that is not zero.
-            let digits = value.abs().log10().floor() as i32;
-            format!("{value:.*}", usize::try_from(3 - digits).unwrap_or(0).min(6))
-        }
-    }
-}
-
-/// Percentiles of an exactly merged histogram: P50, P95, P99, ms.
-pub(super) fn percentiles(latency: Option<&LatencyMsMax>) -> [Option<f64>; 3] {
-    latency.map_or([None; 3], |latency| {
-        let all = &latency.percentiles;
-        [all.p50.known(), all.p95.known(), all.p99.known()]
-    })
+fn told(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(UNKNOWN.to_owned(), figure)
 }
 
 /// A kind of latency: its title, and where it is.
-pub(super) type LatencyRow = (&'static str, fn(&Merged) -> Option<&LatencyMsMax>);
+type LatencyRow = (&'static str, fn(&Merged) -> Option<&LatencyMsMax>);
 
 /// The latencies that are shown.
-pub(super) const LATENCIES: [LatencyRow; 6] = [
+const LATENCIES: [LatencyRow; 6] = [
     ("request, storage I/O", |merged| merged.storage_io_ms.as_ref()),
     ("request, end to end", |merged| merged.end_to_end_ms.as_ref()),
     ("storage read, entry", |merged| merged.storage_read_ms.as_ref()),
@@ -77,6 +55,63 @@ pub(super) const LATENCIES: [LatencyRow; 6] = [
     ("storage write, entry", |merged| merged.storage_write_ms.as_ref()),
     ("  of that, device", |merged| merged.storage_write_device_ms.as_ref()),
 ];
+
+/// The options as the harness adds them up.
+pub(super) fn overview(summary: &Summary) -> Table {
+    Table::of(summary.options.values())
+        .only(Medium::Terminal)
+        .text("as the harness adds up", |option| format!("option {}", option.option))
+        .only(Medium::Page)
+        .text("option", |option| format!("{}: {}", option.option, title(option)))
+        .everywhere()
+        .number("read, GiB/s", figure, |option| option.aggregated_read_bandwidth_gbps)
+        .number("write, GiB/s", figure, |option| option.aggregated_write_bandwidth_gbps)
+        .number("tokens/s", figure, |option| option.aggregated_avg_throughput_tokens_per_sec)
+        .only(Medium::Page)
+        .number("storage tokens/s", figure, |option| {
+            option.aggregated_storage_throughput_tokens_per_sec
+        })
+        .everywhere()
+        .number("request I/O P95, ms", figure, |option| option.aggregated_p95_latency_ms)
+        .only(Medium::Page)
+        .number("entry read P95, ms", figure, |option| option.aggregated_storage_read_p95_ms)
+        .number("of that, device", figure, |option| option.aggregated_device_read_p95_ms)
+        .count("results missing", |option| option.missing_files.len())
+        .done()
+}
+
+/// Latencies of exactly merged histograms.
+pub(super) fn latencies(merged: &Merged) -> Table {
+    let rows = LATENCIES.into_iter().map(|(title, pick)| (title, pick(merged)));
+    Table::of(rows)
+        .text("latency, ms, merged exactly", |(title, _)| title)
+        .number("P50", figure, |(_, latency)| latency?.percentiles.p50.known())
+        .number("P95", figure, |(_, latency)| latency?.percentiles.p95.known())
+        .number("P99", figure, |(_, latency)| latency?.percentiles.p99.known())
+        .count("count", |(_, latency)| {
+            latency.and_then(|latency| latency.count.known()).unwrap_or(0)
+        })
+        .done()
+}
+
+/// The ratios of two runs, beside those published of two systems.
+pub(super) fn ratios(all: &[Held]) -> Table {
+    Table::of(all)
+        .text("option", |held| held.option)
+        .text("figure to go by", |held| metric_title(held.expectation.metric))
+        .only(Medium::Page)
+        .number("this", figure, |held| held.values[0])
+        .number("other", figure, |held| held.values[1])
+        .everywhere()
+        .number("this ÷ other", times, Held::ratio)
+        .number("fast ÷ slow, published", times, |held| held.expectation.ratio)
+        .done()
+}
+
+/// Title of the metric of that key.
+pub(super) fn metric_title(key: &str) -> &'static str {
+    Metric::by_key(key).map_or("", |metric| metric.title)
+}
 
 /// The report of an MLPerf Storage run as text for a terminal.
 #[must_use]
@@ -87,28 +122,11 @@ pub fn mlperf_text(run: &MlperfRun<'_>) -> String {
         page,
         "{}\n{} on {}, {} of each option\n",
         terminal_path(run.path),
-        counted(summary.total_ranks, "rank"),
-        counted(summary.host_count, "host"),
-        counted(summary.trials_per_option, "trial")
+        counted(summary.total_ranks.into(), "rank"),
+        counted(summary.host_count.into(), "host"),
+        counted(summary.trials_per_option.into(), "trial")
     );
-    let _infallible = writeln!(
-        page,
-        "  {:<29}{:>10}{:>10}{:>12}{:>15}",
-        "as the harness adds up", "read", "write", "tokens/s", "P95, request"
-    );
-    let _infallible =
-        writeln!(page, "  {:<29}{:>10}{:>10}{:>12}{:>15}", "", "GiB/s", "GiB/s", "", "I/O, ms");
-    for option in summary.options.values() {
-        let _infallible = writeln!(
-            page,
-            "  {:<29}{:>10}{:>10}{:>12}{:>15}",
-            format!("option {}", option.option),
-            figure(Some(option.aggregated_read_bandwidth_gbps)),
-            figure(Some(option.aggregated_write_bandwidth_gbps)),
-            figure(Some(option.aggregated_avg_throughput_tokens_per_sec)),
-            figure(Some(option.aggregated_p95_latency_ms))
-        );
-    }
+    page.push_str(&overview(summary).page());
     for option in summary.options.values() {
         exact(&mut page, option);
     }
@@ -134,21 +152,11 @@ fn exact(page: &mut String, option: &OptionSummary) {
         let _infallible = writeln!(
             page,
             "  all ranks and trials: read {} GiB/s, write {} GiB/s, {} tokens/s",
-            figure(merged.read_gib_per_s),
-            figure(merged.write_gib_per_s),
-            figure(merged.tokens_per_s)
+            told(merged.read_gib_per_s),
+            told(merged.write_gib_per_s),
+            told(merged.tokens_per_s)
         );
-        let _infallible = writeln!(
-            page,
-            "  {:<29}{:>10}{:>10}{:>12}{:>15}",
-            "latency, ms, merged exactly", "P50", "P95", "P99", "count"
-        );
-        for (title, pick) in LATENCIES {
-            let latency = pick(merged);
-            let [p50, p95, p99] = percentiles(latency).map(figure);
-            let count = latency.and_then(|latency| latency.count.known()).unwrap_or(0);
-            let _infallible = writeln!(page, "  {title:<29}{p50:>10}{p95:>10}{p99:>12}{count:>15}");
-        }
+        page.push_str(&latencies(merged).page());
     }
     if let Some(cv) = details.trials_cv {
         let _infallible =
@@ -174,14 +182,6 @@ fn exact(page: &mut String, option: &OptionSummary) {
 /// Writes the ratios of both runs, beside those published of two systems.
 fn compared(page: &mut String, path: &Path, summary: &Summary, baseline: &Summary) {
     let _infallible = writeln!(page, "\ncompared with {}", terminal_path(path));
-    for held in hold(summary, baseline) {
-        let title = Metric::by_key(held.expectation.metric).map_or("", |metric| metric.title);
-        let ratio = held.ratio().map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
-        let _infallible = writeln!(
-            page,
-            "  option {}  {title:<34}{ratio:>8}  published: {:.2}×",
-            held.option, held.expectation.ratio
-        );
-    }
+    page.push_str(&ratios(&hold(summary, baseline)).page());
     prose(page, "  published: ", EXPECTATIONS_SOURCE, WIDTH);
 }

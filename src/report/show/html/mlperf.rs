@@ -1,19 +1,18 @@
 //! The page of a run of the MLPerf sequence: each option as the harness adds it up, with all ranks
 //! and trials merged exactly, beside what others published.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use ringfall_foreign::mlperf::published::{
-    EXPECTATIONS, EXPECTATIONS_SOURCE, PublishedRun, RUNS, RUNS_SOURCE, hold,
+    EXPECTATIONS, EXPECTATIONS_SOURCE, PublishedFigures, RUNS, RUNS_SOURCE, hold,
 };
 use ringfall_foreign::mlperf::summary::{OptionSummary, Summary};
-use ringfall_host::escape;
-use ringfall_model::metrics::Metric;
+use ringfall_host::counted;
 
-use super::STYLE;
+use super::markup::Html;
 use crate::show::MlperfRun;
-use crate::show::mlperf::{LATENCIES, counted, figure, percentiles, title};
+use crate::show::mlperf::{latencies, metric_title, overview, ratios, title};
+use crate::show::table::{Mark, Table, figure, times};
 
 /// Writes the page.
 ///
@@ -25,272 +24,167 @@ pub fn write_mlperf_html(run: &MlperfRun<'_>, path: &Path) -> std::io::Result<()
 
 fn page(run: &MlperfRun<'_>) -> String {
     let summary = run.summary;
-    let name = escape::html(&format!("MLPerf Storage KV cache, run {}", summary.run_datetime));
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{name}</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>{name}</h1>\
-         <div class=\"sub\">{} on {} · {} of each option · {}</div>\n<p><b>{}</b></p>\n",
-        counted(summary.total_ranks, "rank"),
-        counted(summary.host_count, "host"),
-        counted(summary.trials_per_option, "trial"),
-        escape::html(&run.path.display().to_string()),
-        escape::html(&summary.ringfall.division)
-    );
+    let name = format!("MLPerf Storage KV cache, run {}", summary.run_datetime);
+    let mut html = Html::new(&name, &name);
+    html.sub(&format!(
+        "{} on {} · {} of each option · {}",
+        counted(summary.total_ranks.into(), "rank"),
+        counted(summary.host_count.into(), "host"),
+        counted(summary.trials_per_option.into(), "trial"),
+        run.path.display()
+    ));
+    html.paragraph_of("said", &summary.ringfall.division);
     departures(&mut html, "This run is", summary.ringfall.departures.as_deref());
-    failures(&mut html, summary);
-    overview(&mut html, summary);
+    if !summary.trial_failures.is_empty() {
+        html.paragraph_of("bad", "Trials that failed, or lack results:");
+        html.notes(summary.trial_failures.iter().map(|(place, why)| format!("{place}: {why}")));
+    }
+    html.heading("As the harness adds up");
+    html.table(&overview(summary));
+    html.paragraph(&format!(
+        "Below, each option stands among published results: {RUNS_SOURCE}. They are of the \
+         reference's engine, which counts bytes after the end of its time (`ringfall audit` says \
+         how much that is), and of clients of all sizes; runs of the open division chose their own \
+         parameters. A run that is not as the rules have it can't be compared with them."
+    ));
     for option in summary.options.values() {
         of_option(&mut html, option, summary);
     }
     expected(&mut html, run);
-    let _infallible = writeln!(
-        html,
-        "<footer>Made by ringfall {}. GiB and GiB/s throughout. As the harness adds up: rates are \
-         summed over ranks and averaged over trials, and a P95 is the largest of all ranks and \
-         trials. Merged exactly: bytes and tokens of all ranks and trials over their time, \
-         percentiles of merged histograms.</footer></main></body></html>",
-        escape::html(&summary.ringfall.version)
-    );
-    html
+    html.end(&format!(
+        "Made by ringfall {}. GiB and GiB/s throughout. As the harness adds up: rates are summed \
+         over ranks and averaged over trials, and a P95 is the largest of all ranks and trials. \
+         Merged exactly: bytes and tokens of all ranks and trials over their time, percentiles of \
+         merged histograms.",
+        summary.ringfall.version
+    ))
 }
 
-fn departures(html: &mut String, who: &str, departures: Option<&[String]>) {
-    let text = match departures {
-        None => return,
-        Some([]) => format!("{who} as the rules have it."),
-        Some(all) => format!("{who} not as the rules have it: {}.", all.join(", ")),
-    };
-    let _infallible = writeln!(html, "<p>{}</p>", escape::html(&text));
-}
-
-fn failures(html: &mut String, summary: &Summary) {
-    if summary.trial_failures.is_empty() {
-        return;
+fn departures(html: &mut Html, who: &str, departures: Option<&[String]>) {
+    match departures {
+        None => {}
+        Some([]) => html.paragraph(&format!("{who} as the rules have it.")),
+        Some(all) => {
+            html.paragraph(&format!("{who} not as the rules have it: {}.", all.join(", ")));
+        }
     }
-    html.push_str("<p class=\"bad\">Trials that failed, or lack results:</p><ul class=\"notes\">");
-    for (place, why) in &summary.trial_failures {
-        let line = escape::html(&format!("{place}: {why}"));
-        let _infallible = write!(html, "<li>{line}</li>");
-    }
-    html.push_str("</ul>\n");
 }
 
-/// A table's head: columns of numbers after the first.
-fn head(html: &mut String, first: &str, columns: &[&str]) {
-    let _infallible = write!(html, "<div class=\"wide\"><table><tr><th>{first}</th>");
-    for column in columns {
-        let _infallible = write!(html, "<th class=\"n\">{column}</th>");
-    }
-    html.push_str("</tr>");
-}
-
-fn row(html: &mut String, first: &str, cells: &[String], is_ours: bool) {
-    let class = if is_ours { " class=\"differs\"" } else { "" };
-    let _infallible = write!(html, "<tr{class}><td>{}</td>", escape::html(first));
-    for cell in cells {
-        let _infallible = write!(html, "<td class=\"n\">{}</td>", escape::html(cell));
-    }
-    html.push_str("</tr>");
-}
-
-fn overview(html: &mut String, summary: &Summary) {
-    html.push_str("<h2>As the harness adds up</h2>");
-    let columns = [
-        "read, GiB/s",
-        "write, GiB/s",
-        "tokens/s",
-        "storage tokens/s",
-        "P95 of a request's storage I/O, ms",
-        "P95 of an entry's read, ms",
-        "of that, device",
-        "results missing",
-    ];
-    head(html, "option", &columns);
-    for option in summary.options.values() {
-        let figures = [
-            option.aggregated_read_bandwidth_gbps,
-            option.aggregated_write_bandwidth_gbps,
-            option.aggregated_avg_throughput_tokens_per_sec,
-            option.aggregated_storage_throughput_tokens_per_sec,
-            option.aggregated_p95_latency_ms,
-            option.aggregated_storage_read_p95_ms,
-            option.aggregated_device_read_p95_ms,
-        ];
-        let mut cells: Vec<String> = figures.iter().map(|value| figure(Some(*value))).collect();
-        cells.push(option.missing_files.len().to_string());
-        row(html, &format!("{}: {}", option.option, title(option)), &cells, false);
-    }
-    html.push_str("</table></div>\n");
-    let _infallible = writeln!(
-        html,
-        "<p>Below, each option stands among published results: {}. They are of the reference's \
-         engine, which counts bytes after the end of its time (`ringfall audit` says how much that \
-         is), and of clients of all sizes; runs of the open division chose their own parameters. A \
-         run that is not as the rules have it can't be compared with them.</p>",
-        escape::html(RUNS_SOURCE)
-    );
-}
-
-fn of_option(html: &mut String, option: &OptionSummary, summary: &Summary) {
+fn of_option(html: &mut Html, option: &OptionSummary, summary: &Summary) {
     let details = &option.ringfall;
-    let name = format!("Option {}: {}", option.option, title(option));
-    let _infallible = writeln!(html, "<h2>{}</h2>", escape::html(&name));
+    html.heading(&format!("Option {}: {}", option.option, title(option)));
     departures(html, "It is", details.departures.as_deref());
     if !option.cpu_tier_ranks.is_empty() {
         let count = option.cpu_tier_ranks.len();
-        let _infallible = writeln!(
-            html,
-            "<p class=\"bad\">{count} results held no entry on storage at their end.</p>"
-        );
+        let told = format!("{count} results held no entry on storage at their end.");
+        html.paragraph_of("bad", &told);
     }
     if let Some(merged) = &details.merged {
+        html.paragraph("All ranks and trials, merged exactly:");
         let cards = [
-            (figure(merged.read_gib_per_s), "read, GiB/s"),
-            (figure(merged.write_gib_per_s), "write, GiB/s"),
-            (figure(merged.tokens_per_s), "tokens/s"),
-            (figure(merged.storage_tokens_per_s), "storage tokens/s"),
-            (figure(merged.decode_gib_per_s), "read in decode, GiB/s"),
-            (figure(merged.hit_rate.map(|rate| rate * 100.0)), "% of reads found"),
-            (figure(merged.seconds), "s in all trials"),
+            (merged.read_gib_per_s, "read, GiB/s"),
+            (merged.write_gib_per_s, "write, GiB/s"),
+            (merged.tokens_per_s, "tokens/s"),
+            (merged.storage_tokens_per_s, "storage tokens/s"),
+            (merged.decode_gib_per_s, "read in decode, GiB/s"),
+            (merged.hit_rate.map(|rate| rate * 100.0), "% of reads found"),
+            (merged.seconds, "s in all trials"),
         ];
-        html.push_str("<p>All ranks and trials, merged exactly:</p><div class=\"cards\">");
-        for (value, label) in cards {
-            let _infallible =
-                write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
-        }
-        html.push_str("</div>");
-        head(html, "latency, ms", &["P50", "P95", "P99", "count"]);
-        for (title, pick) in LATENCIES {
-            let latency = pick(merged);
-            let mut cells = percentiles(latency).map(figure).to_vec();
-            let count = latency.and_then(|latency| latency.count.known()).unwrap_or(0);
-            cells.push(count.to_string());
-            row(html, title, &cells, false);
-        }
-        html.push_str("</table></div>\n");
+        html.cards(figure, cards);
+        html.table(&latencies(merged));
     }
-    trials(html, option);
-    for note in &details.notes {
-        let _infallible = writeln!(html, "<p>{}</p>", escape::html(note));
-    }
+    let cv = details
+        .trials_cv
+        .map_or(String::new(), |cv| format!(" Their tokens/s lie {:.1} % apart (CV).", cv * 100.0));
+    html.subheading("Trials");
+    html.paragraph(&format!("Sums over ranks.{cv}"));
+    let trials = Table::of(&details.trials)
+        .text("trial", |trial| trial.trial)
+        .count("ranks", |trial| trial.ranks)
+        .number("read, GiB/s", figure, |trial| trial.read_gib_per_s)
+        .number("write, GiB/s", figure, |trial| trial.write_gib_per_s)
+        .number("tokens/s", figure, |trial| trial.tokens_per_s)
+        .number("P95 of storage I/O, ms", figure, |trial| trial.p95_ms);
+    html.table(&trials.done());
+    details.notes.iter().for_each(|note| html.paragraph(note));
     published(html, option, summary);
 }
 
-fn trials(html: &mut String, option: &OptionSummary) {
-    let cv = option
-        .ringfall
-        .trials_cv
-        .map_or(String::new(), |cv| format!(" Their tokens/s lie {:.1} % apart (CV).", cv * 100.0));
-    let _infallible = writeln!(html, "<h3>Trials</h3><p>Sums over ranks.{cv}</p>");
-    let columns = ["ranks", "read, GiB/s", "write, GiB/s", "tokens/s", "P95 of storage I/O, ms"];
-    head(html, "trial", &columns);
-    for trial in &option.ringfall.trials {
-        let mut cells = vec![trial.ranks.to_string()];
-        let figures =
-            [trial.read_gib_per_s, trial.write_gib_per_s, trial.tokens_per_s, trial.p95_ms];
-        cells.extend(figures.iter().map(|value| figure(Some(*value))));
-        row(html, &trial.trial.to_string(), &cells, false);
+/// A run among the published ones.
+struct Ranked {
+    name: String,
+    division: &'static str,
+    clients: [u32; 2],
+    figures: PublishedFigures,
+    is_ours: bool,
+}
+
+impl Ranked {
+    fn read_a_rank(&self) -> f64 {
+        self.figures.read_gib_per_s / f64::from(self.clients[1].max(1))
     }
-    html.push_str("</table></div>\n");
 }
 
 /// This run among those of the published table, the most read for each rank first.
-fn published(html: &mut String, option: &OptionSummary, summary: &Summary) {
+fn published(html: &mut Html, option: &OptionSummary, summary: &Summary) {
     let place = option.option.checked_sub(1).and_then(|place| usize::try_from(place).ok());
     let Some(place) = place.filter(|place| *place < 3) else { return };
-    html.push_str("<h3>Among the published results</h3>");
-    let columns = [
-        "division",
-        "hosts",
-        "ranks",
-        "read, GiB/s",
-        "read a rank",
-        "write, GiB/s",
-        "tokens/s",
-        "P95 of storage I/O, ms",
-    ];
-    head(html, "system", &columns);
-    let a_rank = |read: f64, ranks: u32| read / f64::from(ranks.max(1));
-    let own = a_rank(option.aggregated_read_bandwidth_gbps, summary.total_ranks);
-    let mut runs: Vec<&PublishedRun> = RUNS.iter().collect();
-    let key = |run: &PublishedRun| a_rank(run.options[place].read_gib_per_s, run.ranks);
-    runs.sort_by(|a, b| key(b).total_cmp(&key(a)));
-    let mut is_shown = false;
-    for run in runs {
-        if !is_shown && key(run) < own {
-            own_row(html, option, summary, own);
-            is_shown = true;
-        }
-        let figures = run.options[place];
-        let cells = [
-            run.division.to_owned(),
-            run.hosts.to_string(),
-            run.ranks.to_string(),
-            figure(Some(figures.read_gib_per_s)),
-            figure(Some(key(run))),
-            figure(Some(figures.write_gib_per_s)),
-            figure(Some(figures.tokens_per_s)),
-            figure(Some(figures.p95_ms)),
-        ];
-        row(html, &format!("{}, {}", run.organization, run.system), &cells, false);
-    }
-    if !is_shown {
-        own_row(html, option, summary, own);
-    }
-    html.push_str("</table></div>\n");
-}
-
-fn own_row(html: &mut String, option: &OptionSummary, summary: &Summary, a_rank: f64) {
-    let cells = [
-        "this run".to_owned(),
-        summary.host_count.to_string(),
-        summary.total_ranks.to_string(),
-        figure(Some(option.aggregated_read_bandwidth_gbps)),
-        figure(Some(a_rank)),
-        figure(Some(option.aggregated_write_bandwidth_gbps)),
-        figure(Some(option.aggregated_avg_throughput_tokens_per_sec)),
-        figure(Some(option.aggregated_p95_latency_ms)),
-    ];
-    row(html, "this run", &cells, true);
+    let mut runs: Vec<Ranked> = RUNS
+        .iter()
+        .map(|run| Ranked {
+            name: format!("{}, {}", run.organization, run.system),
+            division: run.division,
+            clients: [run.hosts, run.ranks],
+            figures: run.options[place],
+            is_ours: false,
+        })
+        .collect();
+    runs.push(Ranked {
+        name: "this run".to_owned(),
+        division: "this run",
+        clients: [summary.host_count, summary.total_ranks],
+        figures: PublishedFigures {
+            read_gib_per_s: option.aggregated_read_bandwidth_gbps,
+            write_gib_per_s: option.aggregated_write_bandwidth_gbps,
+            tokens_per_s: option.aggregated_avg_throughput_tokens_per_sec,
+            p95_ms: option.aggregated_p95_latency_ms,
+        },
+        is_ours: true,
+    });
+    runs.sort_by(|a, b| b.read_a_rank().total_cmp(&a.read_a_rank()));
+    html.subheading("Among the published results");
+    let table = Table::of(&runs)
+        .text("system", |run| run.name.as_str())
+        .text("division", |run| run.division)
+        .count("hosts", |run| run.clients[0])
+        .count("ranks", |run| run.clients[1])
+        .number("read, GiB/s", figure, |run| run.figures.read_gib_per_s)
+        .number("read a rank", figure, Ranked::read_a_rank)
+        .number("write, GiB/s", figure, |run| run.figures.write_gib_per_s)
+        .number("tokens/s", figure, |run| run.figures.tokens_per_s)
+        .number("P95 of storage I/O, ms", figure, |run| run.figures.p95_ms)
+        .marked(|run| if run.is_ours { Mark::Differs } else { Mark::Plain });
+    html.table(&table.done());
 }
 
 /// Writes the published ratio of two systems, and that of this run and the baseline.
-fn expected(html: &mut String, run: &MlperfRun<'_>) {
-    let _infallible = writeln!(
-        html,
-        "<h2>Two systems</h2><p>Which figure tells two systems apart depends on the CPU tier. \
-         Published: {}.</p>",
-        escape::html(EXPECTATIONS_SOURCE)
-    );
-    let name = |key: &str| Metric::by_key(key).map_or("", |metric| metric.title).to_owned();
+fn expected(html: &mut Html, run: &MlperfRun<'_>) {
+    html.heading("Two systems");
+    html.paragraph(&format!(
+        "Which figure tells two systems apart depends on the CPU tier. Published: \
+         {EXPECTATIONS_SOURCE}."
+    ));
     let Some((path, baseline)) = run.baseline else {
-        head(html, "CPU tier", &["figure to go by", "fast ÷ slow, published"]);
-        for one in EXPECTATIONS {
-            let cells = [name(one.metric), format!("{:.2}×", one.ratio)];
-            row(html, &format!("{} GiB", one.cpu_mem_gib), &cells, false);
-        }
-        html.push_str(
-            "</table></div>\n<p>With `--baseline RUN`, the run of another system stands beside \
-             this one here.</p>\n",
+        let table = Table::of(&EXPECTATIONS)
+            .text("CPU tier", |one| format!("{} GiB", one.cpu_mem_gib))
+            .text("figure to go by", |one| metric_title(one.metric))
+            .number("fast ÷ slow, published", times, |one| one.ratio);
+        html.table(&table.done());
+        html.paragraph(
+            "With `--baseline RUN`, the run of another system stands beside this one here.",
         );
         return;
     };
-    let other = escape::html(&path.display().to_string());
-    let _infallible = writeln!(html, "<p>This run, and {other}:</p>");
-    let columns = ["figure to go by", "this", "other", "this ÷ other", "fast ÷ slow, published"];
-    head(html, "option", &columns);
-    for held in hold(run.summary, baseline) {
-        let ratio = held.ratio().map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
-        let cells = [
-            name(held.expectation.metric),
-            figure(held.values[0]),
-            figure(held.values[1]),
-            ratio,
-            format!("{:.2}×", held.expectation.ratio),
-        ];
-        row(html, &held.option.to_string(), &cells, true);
-    }
-    html.push_str("</table></div>\n");
+    html.paragraph(&format!("This run, and {}:", path.display()));
+    html.table(&ratios(&hold(run.summary, baseline)));
 }
