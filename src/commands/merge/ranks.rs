@@ -9,8 +9,9 @@ use ringfall_core::units::gib;
 use ringfall_host::escape::terminal;
 use ringfall_model::document::{FileProblem, Launch, MergedReport};
 use ringfall_model::{Code, Document};
+use ringfall_report::show::ranks_table;
 
-use crate::commands::{figure, wrapped};
+use crate::commands::wrapped;
 
 /// A setting by what came of it; the storage tier's is never `auto`, and 0 means what is free.
 const CAPACITY: &str = "storage_capacity_bytes";
@@ -165,26 +166,7 @@ pub(super) fn page(report: &MergedReport, launch: &Launch, seconds: f64) -> Stri
 
 /// A line for each rank, and one for each device of each machine.
 pub(super) fn table(page: &mut String, report: &MergedReport) {
-    let number = |value: Option<f64>| value.map_or("–".to_owned(), figure);
-    let bytes = |value: Option<u64>| number(value.map(gib));
-    let _infallible = writeln!(
-        page,
-        "\n  {:>4} {:<20} {:>10} {:>10} {:>10} {:>12} {:>8}",
-        "rank", "host", "read GiB", "written", "tokens/s", "read P95 ms", "of mean"
-    );
-    for row in &report.ranks {
-        let _infallible = writeln!(
-            page,
-            "  {:>4} {:<20} {:>10} {:>10} {:>10} {:>12} {:>8}",
-            row.rank,
-            terminal(&row.host),
-            bytes(row.read_bytes),
-            bytes(row.write_bytes),
-            number(row.tokens_per_s),
-            number(row.storage_read_p95_ms),
-            row.share_of_mean.map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0))
-        );
-    }
+    let _infallible = write!(page, "\n{}", ranks_table(report).page());
     for row in &report.hosts {
         let _infallible = writeln!(
             page,

@@ -11,6 +11,7 @@ mod html;
 mod latency;
 mod mlperf;
 pub mod prose;
+mod ranks;
 mod sheet;
 mod suite;
 pub mod table;
@@ -27,6 +28,7 @@ pub use html::{
     write_what_if_html,
 };
 pub use mlperf::{MlperfRun, mlperf_text};
+pub use ranks::ranks_table;
 pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
 pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};

@@ -3,43 +3,37 @@
 use ringfall_model::Document;
 use ringfall_model::document::GpuReport;
 
-use super::page::moved;
-use super::{Named, shown};
+use super::page::{Beside, moved};
+use super::shown;
+use crate::show::table::UNKNOWN;
 
-/// Rows of the table of tiers: a name, and a cell for each result. What stands in for a GPU is
-/// named in each of them. Plain text: the table makes it fit for HTML.
-pub(super) fn rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
-    let gpu = |document: &Document| document.ringfall.gpu.clone();
-    if results.iter().all(|named| gpu(&named.document).is_none()) {
-        return Vec::new();
+/// Adds rows to the table of tiers. What stands in for a GPU is named in each of them.
+pub(super) fn rows(table: &mut Beside<'_>) {
+    let mut gpus = table.results.iter().map(|named| named.document.ringfall.gpu.as_ref());
+    if gpus.all(|gpu| gpu.is_none()) {
+        return;
     }
-    let row = |name: &str, pick: &dyn Fn(&Document, &GpuReport) -> String| {
-        let cell = |named: &Named| {
-            let document = &named.document;
-            gpu(document).map_or("–".to_owned(), |gpu| pick(document, &gpu))
-        };
-        (name.to_owned(), results.iter().map(cell).collect())
+    let gib = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), shown);
+    let mut row = |name: &str, pick: &dyn Fn(&Document, &GpuReport) -> String| {
+        table.row(name, |document| Some(pick(document, document.ringfall.gpu.as_ref()?)));
     };
-    let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
-    vec![
-        row("GPU tier, backend", &|_, gpu| told(gpu)),
-        row("GPU tier, way from storage", &|_, gpu| {
-            gpu.transfer.as_ref().map_or("–", |way| way.as_str()).to_owned()
-        }),
-        row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string()),
-        row("GPU tier, GiB used of", &|d, gpu| {
-            let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());
-            let all = gpu.capacity_bytes.known().map(ringfall_core::units::gib);
-            format!("{used} of {}", gib(all))
-        }),
-        row("GPU tier, GiB read / written", &|d, _| {
-            let stats = &d.summary.cache_stats;
-            let read = gib(stats.tier_gpu_kv_bytes_read_gb.known());
-            format!("{read} / {}", gib(stats.tier_gpu_kv_bytes_written_gb.known()))
-        }),
-        row("demoted from GPU to CPU", &|d, _| moved(&d.ringfall.evictions.gpu_to_cpu)),
-        row("demoted from GPU to storage", &|d, _| moved(&d.ringfall.evictions.gpu_to_storage)),
-    ]
+    row("GPU tier, backend", &|_, gpu| told(gpu));
+    row("GPU tier, way from storage", &|_, gpu| {
+        gpu.transfer.as_ref().map_or(UNKNOWN, |way| way.as_str()).to_owned()
+    });
+    row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string());
+    row("GPU tier, GiB used of", &|d, gpu| {
+        let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());
+        let all = gpu.capacity_bytes.known().map(ringfall_core::units::gib);
+        format!("{used} of {}", gib(all))
+    });
+    row("GPU tier, GiB read / written", &|d, _| {
+        let stats = &d.summary.cache_stats;
+        let read = gib(stats.tier_gpu_kv_bytes_read_gb.known());
+        format!("{read} / {}", gib(stats.tier_gpu_kv_bytes_written_gb.known()))
+    });
+    row("demoted from GPU to CPU", &|d, _| moved(&d.ringfall.evictions.gpu_to_cpu));
+    row("demoted from GPU to storage", &|d, _| moved(&d.ringfall.evictions.gpu_to_storage));
 }
 
 fn told(gpu: &GpuReport) -> String {

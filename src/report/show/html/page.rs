@@ -1,18 +1,18 @@
 //! The page around the charts: figures, tables, notes.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use ringfall_host::{Machine, escape};
+use ringfall_host::Machine;
 use ringfall_model::document::{
-    DiskCounters, DriveDirection, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs,
-    RequestsOfClass,
+    DiskCounters, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs, RequestsOfClass,
 };
 use ringfall_model::metrics::{Metric, STORAGE_THROUGHPUT};
 use ringfall_model::{Code, Document};
 use serde_json::{Map, Value};
 
-use super::{Named, STYLE, block, depth, gpu, parts, ranks, shown, verdict};
+use super::markup::Html;
+use super::{Named, block, depth, gpu, parts, ranks, shown, verdict};
+use crate::show::table::{Cell, Mark, Table, UNKNOWN, fixed, percent};
 
 /// A setting, of which merged results may differ.
 fn known(setting: Option<impl std::fmt::Display>) -> String {
@@ -27,14 +27,7 @@ pub(super) fn page(results: &[Named]) -> String {
         ),
         several => format!("ringfall: {} results", several.len()),
     };
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>{}</h1>",
-        escape::html(&title),
-        escape::html(&title)
-    );
+    let mut html = Html::new(&title, &title);
     for named in results {
         head(&mut html, named, results.len() > 1);
     }
@@ -71,26 +64,25 @@ pub(super) fn page(results: &[Named]) -> String {
     tiers(&mut html, results);
     device(&mut html, results);
     configuration(&mut html, results);
-    html.push_str(
-        "<footer>Made by ringfall. GiB and GiB/s throughout; bytes count when their I/O completes \
-         inside the window; percentiles are those of merged HDR histograms.</footer>\
-         </main></body></html>\n",
-    );
-    html
+    html.end(
+        "Made by ringfall. GiB and GiB/s throughout; bytes count when their I/O completes inside \
+         the window; percentiles are those of merged HDR histograms.",
+    )
 }
 
-fn section(html: &mut String, title: &str, text: &str, charts: &str) {
+fn section(html: &mut Html, title: &str, text: &str, charts: &str) {
     if !charts.is_empty() {
-        let _infallible =
-            writeln!(html, "<h2>{title}</h2><p>{text}</p><div class=\"charts\">{charts}</div>");
+        html.heading(title);
+        html.paragraph(text);
+        html.charts(charts);
     }
 }
 
-fn head(html: &mut String, named: &Named, several: bool) {
+fn head(html: &mut Html, named: &Named, several: bool) {
     let (ours, summary) = (&named.document.ringfall, &named.document.summary);
     let config = ours.config.as_ref();
     if several {
-        let _infallible = write!(html, "<h2>{}</h2>", escape::html(&named.name));
+        html.heading(&named.name);
     }
     let state = match (ours.window.interrupted.known(), ours.window.failure.as_ref()) {
         (Some(true), _) => ", interrupted".to_owned(),
@@ -102,58 +94,45 @@ fn head(html: &mut String, named: &Named, several: bool) {
         .device
         .as_ref()
         .map_or("unknown device", |device| device.model.as_deref().unwrap_or(&device.name));
-    let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
-    let _infallible = write!(
-        html,
-        "<div class=\"sub\">{} · {} · {} arrivals · {} s{} · {}</div><div class=\"cards\">",
-        escape::html(&known(config.and_then(|c| c.model.as_deref()))),
+    html.sub(&format!(
+        "{} · {} · {} arrivals · {} s{state} · {device}",
+        known(config.and_then(|c| c.model.as_deref())),
         load_of(ours),
-        escape::html(&known(config.and_then(|c| c.arrival.as_deref()))),
-        optional(ours.window.seconds.known()),
-        escape::html(&state),
-        escape::html(device)
-    );
-    let p95 = |key: &str| optional(named.document.tier_latency_ms(key));
+        known(config.and_then(|c| c.arrival.as_deref())),
+        ours.window.seconds.known().map_or(UNKNOWN.to_owned(), shown),
+    ));
+    let p95 = |key: &str| named.document.tier_latency_ms(key);
     let request_p95 = named
         .document
         .latency_of(|summary| &summary.end_to_end_latency_ms)
         .and_then(|latency| latency.p95.known());
-    let hit_rate = named.document.hit_rate();
     let storage_tokens = Metric::by_key(STORAGE_THROUGHPUT).and_then(|m| m.of(&named.document));
-    let cards = [
-        (optional(summary.cache_stats.decode_bytes_read_gb.known()), "decode read, GiB"),
-        (optional(ours.io.read.bandwidth_gib_per_s.known()), bandwidth_labels(ours)[0]),
-        (optional(ours.io.write.bandwidth_gib_per_s.known()), bandwidth_labels(ours)[1]),
-        (optional(summary.avg_throughput_tokens_per_sec.known()), "tokens/s"),
-        (optional(storage_tokens), "storage tokens/s"),
-        (optional(summary.total_tokens.number()), "tokens"),
-        (optional(summary.requests_per_second.known()), "requests/s"),
+    let [read, write] = bandwidth_labels(ours);
+    let figures = [
+        (summary.cache_stats.decode_bytes_read_gb.known(), "decode read, GiB"),
+        (ours.io.read.bandwidth_gib_per_s.known(), read),
+        (ours.io.write.bandwidth_gib_per_s.known(), write),
+        (summary.avg_throughput_tokens_per_sec.known(), "tokens/s"),
+        (storage_tokens, "storage tokens/s"),
+        (summary.total_tokens.number(), "tokens"),
+        (summary.requests_per_second.known(), "requests/s"),
         (p95("storage_read_p95_ms"), "entry read P95, ms"),
         (p95("storage_write_p95_ms"), "entry write P95, ms"),
-        (optional(request_p95), "request P95, ms"),
-        (optional(hit_rate.map(|rate| rate * 100.0)), "hit rate, %"),
-        (optional(ours.cost.cpu_s_per_gib.known()), "CPU-s per GiB"),
+        (request_p95, "request P95, ms"),
+        (named.document.hit_rate().map(|rate| rate * 100.0), "hit rate, %"),
+        (ours.cost.cpu_s_per_gib.known(), "CPU-s per GiB"),
     ];
-    for (value, label) in cards {
-        let _infallible =
-            write!(html, "<div class=\"card\"><b>{value}</b><span>{label}</span></div>");
-    }
-    if let Some(health) = summary.cache_stats.storage_health.as_ref() {
-        let class = match &*health.overall_status {
-            "PASS" => "good",
-            "FAIL" => "bad",
-            _ => "",
+    let health = summary.cache_stats.storage_health.as_ref().map(|health| {
+        let mark = match &*health.overall_status {
+            "PASS" => Mark::Good,
+            "FAIL" => Mark::Bad,
+            _ => Mark::Plain,
         };
-        let _infallible = write!(
-            html,
-            "<div class=\"card\"><b class=\"{class}\">{}</b><span>health, passed {} of {}</span>\
-             </div>",
-            escape::html(&health.overall_status),
-            health.passed_count,
-            health.total_count
-        );
-    }
-    html.push_str("</div>\n");
+        let passed = format!("health, passed {} of {}", health.passed_count, health.total_count);
+        (Cell::Marked(health.overall_status.to_string(), mark), passed)
+    });
+    let cards = figures.map(|(value, label)| (Cell::from(value), label.to_owned()));
+    html.cards(shown, cards.into_iter().chain(health));
     notes(html, named);
 }
 
@@ -180,218 +159,196 @@ fn load_of(ours: &Ours) -> String {
 }
 
 /// Errors and warnings of a result.
-fn notes(html: &mut String, named: &Named) {
+fn notes(html: &mut Html, named: &Named) {
     let ours = &named.document.ringfall;
     let errors = ours.errors.first_ever.iter().map(|error| format!("error: {error}"));
     let warnings = ours.warnings.iter().map(|warning| match &warning.flag_to_try {
         Some(flag) => format!("{} (try {flag})", warning.text),
         None => warning.text.clone(),
     });
-    let notes: Vec<String> = errors.chain(warnings).collect();
-    if !notes.is_empty() {
-        html.push_str("<ul class=\"notes\">");
-        for note in notes {
-            let _infallible = write!(html, "<li>{}</li>", escape::html(&note));
+    html.notes(errors.chain(warnings));
+}
+
+/// A table with a column for each result, and a row for what is told of each.
+pub(super) struct Beside<'a> {
+    /// The results, a column each.
+    pub results: &'a [Named],
+    /// Name of each row, and its cells.
+    pub rows: Vec<(String, Vec<String>)>,
+}
+
+impl<'a> Beside<'a> {
+    pub(super) fn new(results: &'a [Named]) -> Beside<'a> {
+        Beside { results, rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(super) fn row<C: Into<Cell>>(&mut self, name: &str, pick: impl Fn(&'a Document) -> C) {
+        let cells = self.results.iter().map(|named| pick(&named.document).into().told(&shown));
+        self.rows.push((name.to_owned(), cells.collect()));
+    }
+
+    /// The table; what differs is marked.
+    pub(super) fn table(&self, first: &str) -> Table {
+        let mut table = Table::of(&self.rows).text(first, |(name, _)| name.as_str());
+        for (place, named) in self.results.iter().enumerate() {
+            let name = if self.results.len() == 1 { "" } else { &*named.name };
+            table = table.text(name, |(_, cells)| cells[place].as_str());
         }
-        html.push_str("</ul>\n");
+        let differs = |cells: &[String]| cells.iter().any(|cell| *cell != cells[0]);
+        table.marked(|(_, cells)| if differs(cells) { Mark::Differs } else { Mark::Plain }).done()
     }
 }
 
-/// A table with a column for each result.
-pub(super) fn table(
-    html: &mut String,
-    results: &[Named],
-    first: &str,
-    rows: &[(String, Vec<String>)],
-) {
-    let _infallible = write!(html, "<div class=\"wide\"><table><tr><th>{first}</th>");
-    for named in results {
-        let name = if results.len() == 1 { "" } else { &*named.name };
-        let _infallible = write!(html, "<th>{}</th>", escape::html(name));
-    }
-    html.push_str("</tr>");
-    for (name, cells) in rows {
-        let differs = cells.iter().collect::<BTreeSet<_>>().len() > 1;
-        let class = if differs { " class=\"differs\"" } else { "" };
-        let _infallible = write!(html, "<tr{class}><th>{}</th>", escape::html(name));
-        for cell in cells {
-            let _infallible = write!(html, "<td>{}</td>", escape::html(cell));
-        }
-        html.push_str("</tr>");
-    }
-    html.push_str("</table></div>\n");
+/// Requests of the class of that name.
+fn of_class<'a>(document: &'a Document, class: &str) -> Option<&'a RequestsOfClass> {
+    let report = document.ringfall.requests.as_ref()?;
+    report.rows().into_iter().find(|(name, _)| *name == class).map(|(_, of)| of)
 }
 
 /// Finished and unfinished requests, and the latencies of both together.
-fn requests(html: &mut String, results: &[Named]) {
+fn requests(html: &mut Html, results: &[Named]) {
     let reports = || results.iter().filter_map(|named| named.document.ringfall.requests.as_ref());
     if reports().all(|report| report.all.finished + report.all.unfinished == 0) {
         return;
     }
-    html.push_str(
-        "<h2>Requests, finished and unfinished</h2><p>Under overload the requests that finish are \
-         the lucky ones. These percentiles, ms, take those that had not finished when the window \
-         closed into account with their age (Kaplan–Meier); “≥” is a lower bound, where so many \
-         had not finished that the percentile may be that of one of those.</p>",
+    html.heading("Requests, finished and unfinished");
+    html.paragraph(
+        "Under overload the requests that finish are the lucky ones. These percentiles, ms, take \
+         those that had not finished when the window closed into account with their age \
+         (Kaplan–Meier); “≥” is a lower bound, where so many had not finished that the percentile \
+         may be that of one of those.",
     );
-    let mut rows = Vec::new();
+    let told = |known: &Option<QuantileMs>| Some(known.as_ref()?.told(shown));
+    let mut table = Beside::new(results);
     for class in ["all", "interactive", "responsive", "batch"] {
-        let row = |name: &str, pick: &dyn Fn(&RequestsOfClass) -> Option<String>| {
-            let cells = results.iter().map(|named| {
-                let report = named.document.ringfall.requests.as_ref()?;
-                let (_, of_class) = report.rows().into_iter().find(|(name, _)| *name == class)?;
-                pick(of_class)
-            });
-            let cells = cells.map(|cell| cell.unwrap_or("–".to_owned())).collect();
-            (format!("{class}: {name}"), cells)
-        };
-        let told = |known: &Option<QuantileMs>| Some(known.as_ref()?.told(shown));
-        rows.push(row("finished / unfinished", &|of| {
-            Some(format!("{} / {}", of.finished, of.unfinished))
-        }));
-        rows.push(row("P50", &|of| told(&of.p50)));
-        rows.push(row("P95", &|of| told(&of.p95)));
-        rows.push(row("P99", &|of| told(&of.p99)));
-        rows.push(row("P99.9", &|of| told(&of.p999)));
+        let of = |document| of_class(document, class);
+        table.row(&format!("{class}: finished / unfinished"), |document| {
+            of(document).map(|of| format!("{} / {}", of.finished, of.unfinished))
+        });
+        table.row(&format!("{class}: P50"), |document| told(&of(document)?.p50));
+        table.row(&format!("{class}: P95"), |document| told(&of(document)?.p95));
+        table.row(&format!("{class}: P99"), |document| told(&of(document)?.p99));
+        table.row(&format!("{class}: P99.9"), |document| told(&of(document)?.p999));
         if class == "all" {
             continue;
         }
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        rows.push(row("within the P95 target, of all", &|of| of.within_target_told(percent)));
-        let of_finished = results
-            .iter()
-            .map(|named| named.document.summary.share_within_target(class).map(percent));
-        let cells = of_finished.map(|cell| cell.unwrap_or("–".to_owned())).collect();
-        rows.push((format!("{class}: within the P95 target, of those finished"), cells));
+        table.row(&format!("{class}: within the P95 target, of all"), |document| {
+            of(document)?.within_target_told(percent)
+        });
+        table.row(&format!("{class}: within the P95 target, of those finished"), |document| {
+            document.summary.share_within_target(class).map(percent)
+        });
     }
-    table(html, results, "", &rows);
+    html.table(&table.table(""));
 }
 
-fn tiers(html: &mut String, results: &[Named]) {
-    html.push_str("<h2>Tiers</h2>");
-    let row = |name: &str, pick: &dyn Fn(&Document) -> String| {
-        let cells = results.iter().map(|named| pick(&named.document)).collect();
-        (name.to_owned(), cells)
-    };
-    let gib = |value: Option<f64>| value.map_or("–".to_owned(), shown);
-    let mut rows = gpu::rows(results);
-    rows.extend([
-        row("CPU tier, entries at the end", &|d| d.summary.cache_stats.cpu_entries.to_string()),
-        row("CPU tier, GiB used of", &|d| {
-            let config = d.ringfall.config.as_ref();
-            let all = config.and_then(|config| config.cpu_memory_bytes);
-            let used = gib(d.summary.cache_stats.cpu_memory_used_gb.known());
-            format!("{used} of {}", gib(all.map(ringfall_core::units::gib)))
-        }),
-        row("CPU tier, GiB read / written", &|d| {
-            let stats = &d.summary.cache_stats;
-            let read = gib(stats.tier_cpu_kv_bytes_read_gb.known());
-            format!("{read} / {}", gib(stats.tier_cpu_kv_bytes_written_gb.known()))
-        }),
-        row("storage, entries at the end", &|d| d.summary.cache_stats.storage_entries.to_string()),
-        row("storage, GiB read / written", &|d| {
-            let stats = &d.summary.cache_stats;
-            let read = gib(stats.tier_storage_kv_bytes_read_gb.known());
-            let written = gib(stats.tier_storage_kv_bytes_written_gb.known());
-            match d.is_without_drive() {
-                true => format!("{read} / {written} asked for, none moved"),
-                false => format!("{read} / {written}"),
-            }
-        }),
-        row("demoted from CPU to storage", &|d| moved(&d.ringfall.evictions.cpu_to_storage)),
-        row("deleted from storage", &|d| moved(&d.ringfall.evictions.storage_to_none)),
-        row("blocks verified, bad", &|d| {
-            let verify = &d.ringfall.verify;
-            match d.is_without_drive() {
-                true => "–".to_owned(),
-                false => format!("{}, {}", verify.blocks_checked, verify.blocks_bad),
-            }
-        }),
-    ]);
-    table(html, results, "", &rows);
+fn tiers(html: &mut Html, results: &[Named]) {
+    html.heading("Tiers");
+    let gib = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), shown);
+    let mut table = Beside::new(results);
+    gpu::rows(&mut table);
+    table.row("CPU tier, entries at the end", |d| d.summary.cache_stats.cpu_entries.to_string());
+    table.row("CPU tier, GiB used of", |d| {
+        let config = d.ringfall.config.as_ref();
+        let all = config.and_then(|config| config.cpu_memory_bytes);
+        let used = gib(d.summary.cache_stats.cpu_memory_used_gb.known());
+        format!("{used} of {}", gib(all.map(ringfall_core::units::gib)))
+    });
+    table.row("CPU tier, GiB read / written", |d| {
+        let stats = &d.summary.cache_stats;
+        let read = gib(stats.tier_cpu_kv_bytes_read_gb.known());
+        format!("{read} / {}", gib(stats.tier_cpu_kv_bytes_written_gb.known()))
+    });
+    table.row("storage, entries at the end", |d| d.summary.cache_stats.storage_entries.to_string());
+    table.row("storage, GiB read / written", |d| {
+        let stats = &d.summary.cache_stats;
+        let read = gib(stats.tier_storage_kv_bytes_read_gb.known());
+        let written = gib(stats.tier_storage_kv_bytes_written_gb.known());
+        match d.is_without_drive() {
+            true => format!("{read} / {written} asked for, none moved"),
+            false => format!("{read} / {written}"),
+        }
+    });
+    table.row("demoted from CPU to storage", |d| moved(&d.ringfall.evictions.cpu_to_storage));
+    table.row("deleted from storage", |d| moved(&d.ringfall.evictions.storage_to_none));
+    table.row("blocks verified, bad", |d| {
+        let verify = &d.ringfall.verify;
+        let told = format!("{}, {}", verify.blocks_checked, verify.blocks_bad);
+        (!d.is_without_drive()).then_some(told)
+    });
+    html.table(&table.table(""));
 }
 
 pub(super) fn moved(row: &EvictionReport) -> String {
     let gib = row.bytes.known().map(ringfall_core::units::gib);
-    format!("{} entries, {} GiB", row.entries, gib.map_or("–".to_owned(), shown))
+    format!("{} entries, {} GiB", row.entries, gib.map_or(UNKNOWN.to_owned(), shown))
 }
 
-fn device(html: &mut String, results: &[Named]) {
-    html.push_str(
-        "<h2>The device's own counters</h2><p>What the kernel counted for the device over the \
-         window, beside what ringfall did. Where the kernel counted more, something else used the \
-         device as well, such as other ranks of the same launch; where it counted fewer bytes \
-         read, a cache served the rest.</p>",
+fn device(html: &mut Html, results: &[Named]) {
+    html.heading("The device's own counters");
+    html.paragraph(
+        "What the kernel counted for the device over the window, beside what ringfall did. Where \
+         the kernel counted more, something else used the device as well, such as other ranks of \
+         the same launch; where it counted fewer bytes read, a cache served the rest.",
     );
-    let _infallible = write!(html, "<div class=\"charts\">{}</div>", parts::device(results));
-    let row = |name: &str, pick: &dyn Fn(&Document) -> Option<String>| {
-        let cells = results.iter().map(|named| pick(&named.document).unwrap_or("–".to_owned()));
-        (name.to_owned(), cells.collect())
-    };
+    html.charts(&parts::device(results));
     let gib = |bytes: u64| format!("{} GiB", shown(ringfall_core::units::gib(bytes)));
     let moved = |d: &Document, bytes: Option<u64>| bytes.filter(|_| !d.is_without_drive()).map(gib);
     let kernel = |pick: fn(&KernelCounters) -> Option<u64>| {
         move |d: &Document| pick(d.ringfall.device.kernel.as_ref()?).map(gib)
     };
-    let rows = [
-        row("device", &|d| d.ringfall.device.kernel.as_ref()?.device.as_ref().cloned()),
-        row("read, kernel", &kernel(|kernel| kernel.read_bytes.known())),
-        row("read, ringfall", &|d| moved(d, d.ringfall.device.engine_read_bytes.known())),
-        row("written, kernel", &kernel(|kernel| kernel.write_bytes.known())),
-        row("written, ringfall", &|d| moved(d, d.ringfall.device.engine_write_bytes.known())),
-        row("ringfall / kernel", &|d| {
-            d.ringfall.device.agreement.as_ref()?.total_ratio.map(|ratio| format!("{ratio:.4}"))
-        }),
-        row("reads that reached the device", &|d| {
-            let cold = d.ringfall.device.cold_reads.as_ref()?;
-            let share = cold.reached_share.map(|share| format!("{:.1} %: ", share * 100.0));
-            Some(format!("{}{}", share.unwrap_or_default(), cold.verdict.text()))
-        }),
-        row("what that means", &|d| {
-            d.ringfall.device.cold_reads.as_ref().map(|cold| cold.told.clone())
-        }),
-        row("by the second, Pearson r", &|d| {
-            d.ringfall.device.correlation.as_ref()?.pearson_r.map(|r| format!("{r:.4}"))
-        }),
-        row("below it", &|d| {
-            let below = d.ringfall.device.chain.iter().skip(1);
-            let told = |disk: &DiskCounters| {
-                let bytes = disk.read_bytes.known()?.saturating_add(disk.write_bytes.known()?);
-                Some(format!("{}: {}", disk.device, gib(bytes)))
-            };
-            let all: Vec<String> = below.filter_map(told).collect();
-            (!all.is_empty()).then(|| all.join(", "))
-        }),
-        row("share of its limits", &|d| {
-            let share = d.ringfall.roofline.as_ref()?.share.known()?;
-            Some(format!("{:.1} %", share * 100.0))
-        }),
-        row("utilisation", &|d| {
-            d.ringfall.device.utilisation.known().map(|share| format!("{:.1} %", share * 100.0))
-        }),
-    ];
-    table(html, results, "", &rows);
+    let mut table = Beside::new(results);
+    table.row("device", |d| d.ringfall.device.kernel.as_ref()?.device.as_ref().cloned());
+    table.row("read, kernel", kernel(|kernel| kernel.read_bytes.known()));
+    table.row("read, ringfall", |d| moved(d, d.ringfall.device.engine_read_bytes.known()));
+    table.row("written, kernel", kernel(|kernel| kernel.write_bytes.known()));
+    table.row("written, ringfall", |d| moved(d, d.ringfall.device.engine_write_bytes.known()));
+    table.row("ringfall / kernel", |d| {
+        d.ringfall.device.agreement.as_ref()?.total_ratio.map(fixed(4))
+    });
+    table.row("reads that reached the device", |d| {
+        let cold = d.ringfall.device.cold_reads.as_ref()?;
+        let share = cold.reached_share.map(|share| format!("{}: ", percent(share)));
+        Some(format!("{}{}", share.unwrap_or_default(), cold.verdict.text()))
+    });
+    table.row("what that means", |d| Some(d.ringfall.device.cold_reads.as_ref()?.told.clone()));
+    table.row("by the second, Pearson r", |d| {
+        d.ringfall.device.correlation.as_ref()?.pearson_r.map(fixed(4))
+    });
+    table.row("below it", |d| {
+        let below = d.ringfall.device.chain.iter().skip(1);
+        let told = |disk: &DiskCounters| {
+            let bytes = disk.read_bytes.known()?.saturating_add(disk.write_bytes.known()?);
+            Some(format!("{}: {}", disk.device, gib(bytes)))
+        };
+        let all: Vec<String> = below.filter_map(told).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    });
+    table.row("share of its limits", |d| d.ringfall.roofline.as_ref()?.share.known().map(percent));
+    table.row("utilisation", |d| d.ringfall.device.utilisation.known().map(percent));
+    html.table(&table.table(""));
     drives(html, results);
 }
 
 /// Writes the table of several drives.
-fn drives(html: &mut String, results: &[Named]) {
+fn drives(html: &mut Html, results: &[Named]) {
     let rows_of = |named: &Named| named.document.ringfall.drives.len();
     let most = results.iter().map(rows_of).max().unwrap_or(0);
     if most < 2 {
         return;
     }
-    html.push_str(
-        "<h2>Drives</h2><p>What each drive moved, as ringfall counted it, and the latency of a \
-         single I/O on it.</p>",
+    html.heading("Drives");
+    html.paragraph(
+        "What each drive moved, as ringfall counted it, and the latency of a single I/O on it.",
     );
+    let told = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), shown);
     let us =
-        |latency: Option<f64>| latency.map_or("–".to_owned(), |us| format!("{} µs", shown(us)));
-    let rate = |one: &DriveDirection| one.gib_per_s.map_or("–".to_owned(), shown);
+        |latency: Option<f64>| latency.map_or(UNKNOWN.to_owned(), |us| format!("{} µs", shown(us)));
     let cell = |drive: &DriveReport| {
-        let share = drive.share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+        let share = drive.share.map_or(UNKNOWN.to_owned(), percent);
         let remote = drive.remote_share().map_or(String::new(), |share| {
-            format!("; {:.1} % of them from or to other NUMA nodes", share * 100.0)
+            format!("; {} of them from or to other NUMA nodes", percent(share))
         });
         let failed =
             drive.failed_s.map_or(String::new(), |at| format!("; failed at {} s", shown(at)));
@@ -399,64 +356,53 @@ fn drives(html: &mut String, results: &[Named]) {
             "{}: read {} GiB/s, written {} GiB/s, {share} of all bytes{remote}; P95 {} \
              read, {} write{failed}",
             drive.path,
-            rate(&drive.read),
-            rate(&drive.write),
+            told(drive.read.gib_per_s),
+            told(drive.write.gib_per_s),
             us(drive.read.latency_p95_us),
             us(drive.write.latency_p95_us),
         )
     };
-    let row = |index: usize| {
-        let cells = results
-            .iter()
-            .map(|named| named.document.ringfall.drives.get(index).map_or("–".to_owned(), cell));
-        (format!("drive {}", index + 1), cells.collect())
-    };
-    let rows: Vec<(String, Vec<String>)> = (0..most).map(row).collect();
-    table(html, results, "", &rows);
+    let mut table = Beside::new(results);
+    for index in 0..most {
+        table.row(&format!("drive {}", index + 1), |d| d.ringfall.drives.get(index).map(cell));
+    }
+    html.table(&table.table(""));
 }
 
 /// A value of JSON as a person would type it.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Null => "–".to_owned(),
+        Value::Null => UNKNOWN.to_owned(),
         other => other.to_string(),
     }
 }
 
-fn command_line(document: &Document) -> String {
-    document.ringfall.command_line.as_ref().map_or(String::new(), |words| words.join(" "))
-}
-
-fn configuration(html: &mut String, results: &[Named]) {
-    html.push_str("<h2>Configuration</h2>");
+fn configuration(html: &mut Html, results: &[Named]) {
+    html.heading("Configuration");
     if results.len() > 1 {
-        html.push_str("<p>What differs is bold.</p>");
+        html.paragraph("What differs is bold.");
     }
-    let settings = |named: &Named| {
-        let config = named.document.ringfall.config.as_ref();
+    let settings = |document: &Document| {
+        let config = document.ringfall.config.as_ref();
         config.map_or_else(Map::new, |config| config.settings.clone())
     };
-    let keys: BTreeSet<String> = results
-        .iter()
-        .flat_map(|named| settings(named).keys().cloned().collect::<Vec<_>>())
-        .collect();
-    let rows: Vec<(String, Vec<String>)> = keys
-        .into_iter()
-        .map(|key| {
-            let cell = |named: &Named| plain(settings(named).get(&key).unwrap_or(&Value::Null));
-            let cells = results.iter().map(cell).collect();
-            (key, cells)
-        })
-        .collect();
-    table(html, results, "setting", &rows);
-    html.push_str("<h2>Machine</h2>");
-    let mut rows = machine_rows(results);
-    rows.push((
-        "command line".to_owned(),
-        results.iter().map(|named| command_line(&named.document)).collect(),
-    ));
-    table(html, results, "", &rows);
+    let keys = results.iter().flat_map(|named| settings(&named.document));
+    let keys: BTreeSet<String> = keys.map(|(key, _)| key).collect();
+    let mut table = Beside::new(results);
+    for key in &keys {
+        table.row(key, |document| plain(settings(document).get(key).unwrap_or(&Value::Null)));
+    }
+    html.table(&table.table("setting"));
+    html.heading("Machine");
+    let mut table = Beside::new(results);
+    for (name, pick) in MACHINE {
+        table.row(name, |document| pick(&document.ringfall.machine));
+    }
+    table.row("command line", |document| {
+        document.ringfall.command_line.as_ref().map_or(String::new(), |words| words.join(" "))
+    });
+    html.table(&table.table(""));
 }
 
 /// Fact about a machine: its label, and the text shown.
@@ -480,12 +426,4 @@ const MACHINE: [MachineRow; 12] = [
 
 fn told(value: Option<impl std::fmt::Display>) -> Option<String> {
     value.map(|value| value.to_string())
-}
-
-fn machine_rows(results: &[Named]) -> Vec<(String, Vec<String>)> {
-    let row = |(name, pick): &MachineRow| {
-        let cell = |named: &Named| pick(&named.document.ringfall.machine).unwrap_or("–".to_owned());
-        ((*name).to_owned(), results.iter().map(cell).collect())
-    };
-    MACHINE.iter().map(row).collect()
 }

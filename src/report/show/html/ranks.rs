@@ -1,28 +1,26 @@
 //! The page's section on the ranks of which a result was merged: what each of them moved, and what
 //! each machine's kernel counted.
 
-use std::fmt::Write as _;
-
 use ringfall_core::units::gib;
-use ringfall_host::escape;
-use ringfall_model::document::{HostRow, Launch, MergedReport, RankRow};
+use ringfall_model::document::{HostRow, Launch, MergedReport};
 
+use super::markup::Html;
 use super::{Named, shown};
+use crate::show::ranks_table;
+use crate::show::table::Table;
 
 /// A table of ranks and one of machines for each result that was merged of ranks.
-pub(super) fn section(html: &mut String, results: &[Named]) {
+pub(super) fn section(html: &mut Html, results: &[Named]) {
     for named in results {
         let Some(merged) = named.document.ringfall.merged.as_ref() else { continue };
         let Some(launch) = merged.launch.as_ref() else { continue };
         let of = if results.len() > 1 { format!(": {}", named.name) } else { String::new() };
-        let _infallible = write!(
-            html,
-            "<h2>{}</h2><p>{}</p>",
-            escape::html(&format!("Ranks{of}")),
-            escape::html(&summary(launch, merged))
-        );
-        of_ranks(html, &merged.ranks, &launch.stragglers);
-        of_hosts(html, &merged.hosts);
+        html.heading(&format!("Ranks{of}"));
+        html.paragraph(&summary(launch, merged));
+        html.table(&ranks_table(merged));
+        if !merged.hosts.is_empty() {
+            html.table(&of_hosts(&merged.hosts));
+        }
     }
 }
 
@@ -41,59 +39,14 @@ fn summary(launch: &Launch, merged: &MergedReport) -> String {
     )
 }
 
-fn of_ranks(html: &mut String, ranks: &[RankRow], stragglers: &[u32]) {
-    let optional = |value: Option<f64>| value.map_or("–".to_owned(), shown);
-    html.push_str(
-        "<div class=\"wide\"><table><tr><th>rank</th><th>host</th><th>read, GiB</th>\
-         <th>written, GiB</th><th>moved, % of the mean</th><th>tokens/s</th><th>requests</th>\
-         <th>entry read P95, ms</th><th>entry write P95, ms</th><th>request P95, ms</th>\
-         <th>ended early</th></tr>",
-    );
-    for row in ranks {
-        let class = if stragglers.contains(&row.rank) { " class=\"bad\"" } else { "" };
-        let _infallible =
-            write!(html, "<tr><th>{}</th><td>{}</td>", row.rank, escape::html(&row.host));
-        let cells = [
-            optional(row.read_bytes.map(gib)),
-            optional(row.write_bytes.map(gib)),
-            optional(row.share_of_mean.map(|share| share * 100.0)),
-            optional(row.tokens_per_s),
-            row.requests_completed.map_or("–".to_owned(), |count| count.to_string()),
-            optional(row.storage_read_p95_ms),
-            optional(row.storage_write_p95_ms),
-            optional(row.end_to_end_p95_ms),
-        ];
-        for cell in cells {
-            let _infallible = write!(html, "<td{class}>{cell}</td>");
-        }
-        let failure = row.failure.as_deref().unwrap_or("no");
-        let _infallible = write!(html, "<td>{}</td></tr>", escape::html(failure));
-    }
-    html.push_str("</table></div>\n");
-}
-
-fn of_hosts(html: &mut String, hosts: &[HostRow]) {
-    if hosts.is_empty() {
-        return;
-    }
-    html.push_str(
-        "<div class=\"wide\"><table><tr><th>host</th><th>device</th><th>ranks</th>\
-         <th>read, ringfall, GiB</th><th>read, kernel, GiB</th><th>written, ringfall, GiB</th>\
-         <th>written, kernel, GiB</th></tr>",
-    );
-    for row in hosts {
-        let _infallible = write!(
-            html,
-            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             </tr>",
-            escape::html(&row.host),
-            escape::html(&row.device),
-            row.ranks,
-            shown(gib(row.engine_read_bytes)),
-            shown(gib(row.kernel_read_bytes)),
-            shown(gib(row.engine_write_bytes)),
-            shown(gib(row.kernel_write_bytes))
-        );
-    }
-    html.push_str("</table></div>\n");
+fn of_hosts(hosts: &[HostRow]) -> Table {
+    Table::of(hosts)
+        .text("host", |row| row.host.as_str())
+        .text("device", |row| row.device.as_str())
+        .count("ranks", |row| row.ranks)
+        .number("read, ringfall, GiB", shown, |row| gib(row.engine_read_bytes))
+        .number("read, kernel, GiB", shown, |row| gib(row.kernel_read_bytes))
+        .number("written, ringfall, GiB", shown, |row| gib(row.engine_write_bytes))
+        .number("written, kernel, GiB", shown, |row| gib(row.kernel_write_bytes))
+        .done()
 }

@@ -1,11 +1,11 @@
 //! The page's judgements: the metrics to go by, where the time went, what the profile asked of the
 //! storage.
 
-use ringfall_host::escape;
 use ringfall_model::health::Criterion;
 use ringfall_model::trust::{Headline, headlines};
 
-use super::page::table;
+use super::markup::Html;
+use super::page::Beside;
 use super::{Named, shown};
 use crate::show::verdict::measured;
 
@@ -31,15 +31,16 @@ fn by_name(all: Vec<Vec<(String, String)>>) -> Rows {
 }
 
 /// A section with a table, if any result has a row of it.
-fn section(html: &mut String, title: &str, text: &str, results: &[Named], rows: &Rows) {
+fn section(html: &mut Html, title: &str, text: &str, results: &[Named], rows: Rows) {
     if !rows.is_empty() {
-        html.push_str(&format!("<h2>{title}</h2><p>{text}</p>"));
-        table(html, results, "", rows);
+        html.heading(title);
+        html.paragraph(text);
+        html.table(&Beside { results, rows }.table(""));
     }
 }
 
 /// The primary metrics, which to go by in each result's configuration, and why.
-pub(super) fn metrics(html: &mut String, results: &[Named]) {
+pub(super) fn metrics(html: &mut Html, results: &[Named]) {
     let cell = |headline: Headline| {
         let title = headline.metric.title.to_owned();
         let value = shown(headline.value);
@@ -51,11 +52,11 @@ pub(super) fn metrics(html: &mut String, results: &[Named]) {
     let of = |named: &Named| headlines(&named.document).into_iter().map(cell).collect();
     let text = "The primary metrics of the published analysis, which of them tells storages apart \
                 in this configuration, and why.";
-    section(html, "What to go by", text, results, &by_name(results.iter().map(of).collect()));
+    section(html, "What to go by", text, results, by_name(results.iter().map(of).collect()));
 }
 
 /// Writes the sizes of the requests that finished, and where their time went.
-pub(super) fn served(html: &mut String, results: &[Named]) {
+pub(super) fn served(html: &mut Html, results: &[Named]) {
     let of = |named: &Named| {
         let (summary, served) = (&named.document.summary, &named.document.ringfall.served);
         let mut rows: Vec<(String, String)> = Vec::new();
@@ -86,11 +87,11 @@ pub(super) fn served(html: &mut String, results: &[Named]) {
                 entries, waiting for generated tokens, for allocation permits, and for the \
                 processor.";
     let rows = by_name(results.iter().map(of).collect());
-    section(html, "Requests and their time", text, results, &rows);
+    section(html, "Requests and their time", text, results, rows);
 }
 
 /// Every criterion of the storage's health, with what was measured.
-pub(super) fn health(html: &mut String, results: &[Named]) {
+pub(super) fn health(html: &mut Html, results: &[Named]) {
     let of = |named: &Named| {
         let health = named.document.summary.cache_stats.storage_health.as_ref();
         let Some(health) = health else { return Vec::new() };
@@ -115,7 +116,7 @@ pub(super) fn health(html: &mut String, results: &[Named]) {
     profiles.dedup();
     let text = format!(
         "What the performance profile ({}) asks of the storage, and what was measured.",
-        escape::html(&profiles.join(", "))
+        profiles.join(", ")
     );
-    section(html, "Health", &text, results, &by_name(results.iter().map(of).collect()));
+    section(html, "Health", &text, results, by_name(results.iter().map(of).collect()));
 }
