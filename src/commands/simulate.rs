@@ -11,10 +11,11 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_model::write_text;
-use ringfall_report::show::{WhatIf, WhatIfRow, write_what_if_html};
+use ringfall_report::show::table::figure;
+use ringfall_report::show::{WhatIf, WhatIfRow, letters, write_what_if_html};
 
 use super::run::{all_outputs, simulated};
-use super::{figure, percent, refuse_input, wrapped};
+use super::{refuse_input, wrapped};
 use crate::cli::SimulateArgs;
 
 /// Combinations that a person may ask for.
@@ -57,15 +58,6 @@ fn tell_apart(devices: &mut [DeviceFile], paths: &[PathBuf]) {
         if devices[..place].iter().any(|device| device.name == name) {
             devices[place].name = format!("{name}, number {}", place + 1);
         }
-    }
-}
-
-/// A, B, …, Z, AA, AB, … for 0, 1, …
-fn letters(place: usize) -> String {
-    let last = char::from(b'A' + (place % 26) as u8);
-    match place / 26 {
-        0 => last.to_string(),
-        more => format!("{}{last}", letters(more - 1)),
     }
 }
 
@@ -193,11 +185,6 @@ fn refuse(plan: &Plan) -> Result<(), InputError> {
 
 fn page(what_if: &WhatIf, plan: &Plan) -> String {
     let mut page = String::new();
-    let names: Vec<&str> = what_if.devices();
-    let short = |row: &WhatIfRow| {
-        let place = names.iter().position(|name| *name == row.device).unwrap_or(0);
-        letters(place)
-    };
     let _infallible = writeln!(
         page,
         "What if: {} s simulated, seed {}, {} GiB of CPU memory",
@@ -205,51 +192,18 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
         what_if.seed,
         figure(what_if.cpu_memory_gib)
     );
-    for (place, name) in names.iter().enumerate() {
+    for (place, name) in what_if.devices().into_iter().enumerate() {
         wrapped(&mut page, &format!("  {:<2} ", letters(place)), name);
     }
-    let has_gpus = what_if.gpu_memories().len() > 1;
-    let vram = |text: &str| if has_gpus { format!(" {text:>6}") } else { String::new() };
-    let widest = what_if.models().iter().map(|model| model.len()).max().unwrap_or(0).max(5);
-    let _infallible = writeln!(
-        page,
-        "\n  {:<widest$} {:>6}{} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} bound by",
-        "model",
-        "users",
-        vram("VRAM"),
-        "",
-        "GiB/s",
-        "ratio",
-        "tokens/s",
-        "P95 by class, s",
-        "busy"
-    );
-    for row in &what_if.rows {
-        let p95: Vec<String> =
-            row.p95_s.iter().map(|p95| p95.map_or("–".to_owned(), figure3)).collect();
-        let _infallible = writeln!(
-            page,
-            "  {:<widest$} {:>6}{} {:<2} {:>6} {:>5} {:>8} {:>17} {:>6} {}",
-            terminal(&row.model),
-            row.users,
-            vram(&figure(row.gpu_memory_gib)),
-            short(row),
-            figure3(row.storage_gib_per_s),
-            what_if.ratio(row).map_or("–".to_owned(), |ratio| format!("{ratio:.2}")),
-            figure3(row.tokens_per_s),
-            p95.join(" "),
-            percent(Some(row.drive_busy_share)).replace(' ', ""),
-            row.binds.name()
-        );
-    }
-    page.push('\n');
+    let _infallible = writeln!(page, "\n{}", what_if.table().page());
     what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
     let mut reasons: Vec<&str> = Vec::new();
     for row in &what_if.rows {
         if !reasons.contains(&row.binds.name()) {
             reasons.push(row.binds.name());
             let head = format!("  {}: ", row.binds.name());
-            let example = format!("{} users on {}: {}", row.users, short(row), row.because);
+            let example =
+                format!("{} users on {}: {}", row.users, what_if.letter(row), row.because);
             wrapped(&mut page, &head, &example);
         }
     }
@@ -266,15 +220,6 @@ fn gpu_memory_lines(page: &mut String, what_if: &WhatIf) {
     for worth in what_if.gpu_memory.iter().flatten() {
         let text = format!("{}, {}: {}", terminal(&worth.model), worth.device, worth.told());
         wrapped(page, &format!("  {} GiB of VRAM: ", figure(worth.gpu_memory_gib)), &text);
-    }
-}
-
-/// Three digits that count.
-fn figure3(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
     }
 }
 

@@ -32,7 +32,7 @@ pub use ranks::ranks_table;
 pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
 pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};
-pub use what_if::{WhatIf, WhatIfRow};
+pub use what_if::{WhatIf, WhatIfRow, letters};
 pub use who::who;
 
 use ringfall_model::Document;

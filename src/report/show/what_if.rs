@@ -9,6 +9,8 @@ use ringfall_model::facts::class_index;
 use ringfall_model::sla::{COMPLIANCE, Sla};
 use ringfall_model::{Binding, RunResult};
 
+use super::table::{Cell, Medium, Table, UNKNOWN, figure, fixed, percent};
+
 /// Layout of the file.
 const WHAT_IF_VERSION: u32 = 1;
 
@@ -168,6 +170,47 @@ impl WhatIf {
         names
     }
 
+    /// The letter that stands for a row's drive on a terminal.
+    #[must_use]
+    pub fn letter(&self, row: &WhatIfRow) -> String {
+        letters(self.devices().iter().position(|name| *name == row.device).unwrap_or(0))
+    }
+
+    /// The runs, a row each.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::of(&self.rows)
+            .text("model", |row| row.model.as_str())
+            .count("users", |row| row.users)
+            .only(Medium::Terminal);
+        if self.gpu_memories().len() > 1 {
+            table = table.number("VRAM", figure, |row| row.gpu_memory_gib);
+        }
+        table
+            .text("", |row| self.letter(row))
+            .number("GiB/s", figure3, |row| row.storage_gib_per_s)
+            .only(Medium::Page)
+            .number("VRAM, GiB", figure, |row| row.gpu_memory_gib)
+            .text("drive", |row| row.device.as_str())
+            .number("read GiB/s", figure, |row| row.read_gib_per_s)
+            .number("write GiB/s", figure, |row| row.write_gib_per_s)
+            .everywhere()
+            .number("ratio", fixed(2), |row| self.ratio(row))
+            .number("tokens/s", figure3, |row| row.tokens_per_s)
+            .only(Medium::Terminal)
+            .count("P95 by class, s", |row| {
+                row.p95_s.map(|p95| p95.map_or(UNKNOWN.to_owned(), figure3)).join(" ")
+            })
+            .only(Medium::Page)
+            .number("P95 interactive, s", figure, |row| row.p95_s[0])
+            .number("responsive", figure, |row| row.p95_s[1])
+            .number("batch", figure, |row| row.p95_s[2])
+            .everywhere()
+            .number("drive busy", percent, |row| row.drive_busy_share)
+            .text("bound by", |row| Cell::Hinted(row.binds.name().to_owned(), row.because.clone()))
+            .done()
+    }
+
     /// Storage bandwidth of a row over that of the first drive with the same model and users.
     #[must_use]
     pub fn ratio(&self, row: &WhatIfRow) -> Option<f64> {
@@ -177,6 +220,25 @@ impl WhatIf {
         };
         let first = self.rows.iter().find(same)?;
         (first.storage_gib_per_s > 0.0).then(|| row.storage_gib_per_s / first.storage_gib_per_s)
+    }
+}
+
+/// Three digits that count.
+fn figure3(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+/// A, B, …, Z, AA, AB, … for 0, 1, …
+#[must_use]
+pub fn letters(place: usize) -> String {
+    let last = char::from(b'A' + (place % 26) as u8);
+    match place / 26 {
+        0 => last.to_string(),
+        more => format!("{}{last}", letters(more - 1)),
     }
 }
 
