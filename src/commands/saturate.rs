@@ -3,7 +3,6 @@
 mod objects;
 #[cfg(feature = "objects")]
 mod sweep;
-mod table;
 mod vram;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +24,7 @@ use ringfall_host::{Machine, ProgressLine, Room, human};
 use ringfall_model::document::ResultFile;
 use ringfall_model::facts::{Measured, Roofline};
 use ringfall_model::write_json;
-use ringfall_report::show::write_roofline_html;
+use ringfall_report::show::{direction, io_size, roofline_text, write_roofline_html};
 use ringfall_running::group::Group;
 use ringfall_running::run::FleetError;
 use ringfall_running::saturate::{
@@ -40,7 +39,6 @@ use super::run::{
 };
 use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::remedy::told_chain;
-use table::{direction, size, table};
 
 /// Largest and smallest I/O that may be asked for, bytes.
 const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);
@@ -502,7 +500,7 @@ impl Watcher for Teller {
         self.show(format!(
             "{what} {}: {} × {} deep: {:.2} GiB/s, {:.0} IOPS",
             direction(read_percent),
-            size(measured.io_bytes),
+            io_size(measured.io_bytes),
             measured.depth,
             measured.bytes_per_s / GIB as f64,
             measured.iops
@@ -546,7 +544,7 @@ fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path, is_written: boo
     if args.quiet {
         return Ok(());
     }
-    let page = format!("{}{}", table(roofline), limits_line(output, is_written));
+    let page = format!("{}{}", roofline_text(roofline), limits_line(output, is_written));
     super::write_out(stream(args), &page)?;
     Ok(())
 }

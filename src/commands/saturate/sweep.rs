@@ -11,6 +11,8 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{ProgressLine, Room, human};
 use ringfall_model::write_json;
+use ringfall_report::show::io_size;
+use ringfall_report::show::table::{Table, fixed};
 use ringfall_running::objects::{Objects, OpenError};
 use ringfall_running::saturate::{
     ObjectLimits, ObjectPoint, ObjectSweep, ObjectSweepError, ObjectWatcher, sweep,
@@ -18,7 +20,7 @@ use ringfall_running::saturate::{
 
 use super::super::run::check_output_writable;
 use super::super::{print_json, wrapped, write_out};
-use super::{TIME_LIMIT_S_MAX, limits_line, lost, progress_line, size, stream};
+use super::{TIME_LIMIT_S_MAX, limits_line, lost, progress_line, stream};
 use crate::cli::SaturateArgs;
 
 /// Sizes of objects that are measured when none are named, bytes: from what a request costs to
@@ -165,7 +167,7 @@ impl ObjectWatcher for OneLine {
 }
 
 fn size_of(bytes: u64) -> String {
-    size(u32::try_from(bytes).unwrap_or(u32::MAX))
+    io_size(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
 fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path, is_written: bool) -> Result<()> {
@@ -182,23 +184,17 @@ fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path, is_written: b
 
 /// Formats the results as text, 80 columns.
 fn table(limits: &ObjectLimits) -> String {
-    let mut page = format!(
-        "{:<6}{:>9} {:>9} {:>9} {:>11} {:>10} {:>10} {:>8}\n",
-        "", "object", "in flight", "GiB/s", "requests/s", "P50, ms", "P99, ms", "retries"
-    );
-    for point in &limits.points {
-        page.push_str(&format!(
-            "  {:<4}{:>9} {:>9} {:>9.3} {:>11.1} {:>10.2} {:>10.2} {:>8}\n",
-            point.operation,
-            size_of(point.object_bytes),
-            point.in_flight,
-            point.bytes_per_s / GIB as f64,
-            point.requests_per_s,
-            point.latency_p50_us / 1e3,
-            point.latency_p99_us / 1e3,
-            point.retries
-        ));
-    }
+    let table = Table::of(&limits.points)
+        .text("", |point| point.operation.as_str())
+        .count("object", |point| size_of(point.object_bytes))
+        .count("in flight", |point| point.in_flight)
+        .number("GiB/s", fixed(3), |point| point.bytes_per_s / GIB as f64)
+        .number("requests/s", fixed(1), |point| point.requests_per_s)
+        .number("P50, ms", fixed(2), |point| point.latency_p50_us / 1e3)
+        .number("P99, ms", fixed(2), |point| point.latency_p99_us / 1e3)
+        .count("retries", |point| point.retries)
+        .widths(&[4, 8, 9, 9, 11, 10, 10, 8]);
+    let mut page = table.done().page();
     for operation in ["PUT", "GET"] {
         let Some((fastest, most)) = limits.best(operation) else { continue };
         let cpu =

@@ -20,6 +20,8 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Machine, Overdue};
 use ringfall_model::write_json;
+use ringfall_report::show::io_size;
+use ringfall_report::show::table::{Table, fixed};
 use ringfall_running::run::FleetError;
 use ringfall_running::saturate::{
     SaturateError, VramFound, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits,
@@ -28,7 +30,7 @@ use ringfall_running::saturate::{
 use ringfall_running::store::{Store, StoreRequest};
 
 use super::super::wrapped;
-use super::{check, check_outputs, cores, limits_line, lost, places, size};
+use super::{check, check_outputs, cores, limits_line, lost, places};
 use crate::cli::SaturateArgs;
 use crate::remedy::told;
 
@@ -245,7 +247,7 @@ fn measure(
         let stands_in = if is_gpu { "" } else { " (emulated)" };
         teller.show(format!(
             "{way}{stands_in}: {} × {} deep: {:.2} GiB/s",
-            size(point.io_bytes),
+            io_size(point.io_bytes),
             point.depth,
             point.bytes_per_s / GIB as f64
         ));
@@ -270,23 +272,15 @@ fn table(limits: &VramLimits) -> String {
         }
     };
     wrapped(&mut page, "  GPU          ", &terminal(&what));
-    page.push_str(&format!(
-        "{:<28}{:>9} {:>8} {:>7} {:>10} {:>10}\n",
-        "", "GiB/s", "I/O", "depth", "P50, us", "P99, us"
-    ));
-    let us = |value: Option<f64>| value.map_or("–".to_owned(), |us| format!("{us:.0}"));
-    for way in &limits.ways {
-        let best = &way.best;
-        page.push_str(&format!(
-            "  {:<26}{:>9.3} {:>8} {:>7} {:>10} {:>10}\n",
-            way.way,
-            best.bytes_per_s / GIB as f64,
-            size(best.io_bytes),
-            best.depth,
-            us(best.latency_p50_us),
-            us(best.latency_p99_us)
-        ));
-    }
+    let table = Table::of(&limits.ways)
+        .text("", |way| way.way)
+        .number("GiB/s", fixed(3), |way| way.best.bytes_per_s / GIB as f64)
+        .count("I/O", |way| io_size(way.best.io_bytes))
+        .count("depth", |way| way.best.depth)
+        .count("P50, us", |way| way.best.latency_p50_us)
+        .count("P99, us", |way| way.best.latency_p99_us)
+        .widths(&[26, 8, 8, 7, 10, 10]);
+    page.push_str(&table.done().page());
     if let Some(why) = &limits.why_not_gds {
         wrapped(&mut page, "  gds          ", &format!("not measured: {}", terminal(why)));
     }

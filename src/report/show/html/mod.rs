@@ -30,8 +30,6 @@ pub use roofline::write_roofline_html;
 pub use suite::write_suite_html;
 pub use what_if::write_what_if_html;
 
-const STYLE: &str = include_str!("style.css");
-
 /// Writes the report of these results.
 ///
 /// # Errors

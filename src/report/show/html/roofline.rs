@@ -1,14 +1,15 @@
 //! The page of a device's limits.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use ringfall_host::escape;
-use ringfall_model::facts::{Best, Measured, Roofline};
+use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
 use super::axis::Axis;
 use super::chart::{Chart, Line};
-use super::{STYLE, shown};
+use super::markup::Html;
+use super::shown;
+use crate::show::direction;
+use crate::show::table::Table;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -20,52 +21,32 @@ pub fn write_roofline_html(roofline: &Roofline, path: &Path) -> std::io::Result<
     ringfall_host::write_output(path, page(roofline).as_bytes())
 }
 
-pub(super) fn direction(read_percent: u32) -> String {
-    match read_percent {
-        100 => "read".to_owned(),
-        0 => "write".to_owned(),
-        percent => format!("{percent} % read"),
-    }
-}
-
-pub(super) fn page(roofline: &Roofline) -> String {
+fn page(roofline: &Roofline) -> String {
     let device = roofline.machine.device.as_ref();
     let name = device.map_or("the store", |device| device.model.as_deref().unwrap_or(&device.name));
     let title = format!("Limits of {name}");
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{0}</title><style>{STYLE}</style></head>\
-         <body><main>\n<h1>{0}</h1><div class=\"sub\">{1} GiB · {2} threads · polling {3}{5} · \
-         found in {4} s</div><div class=\"cards\">",
-        escape::html(&title),
+    let mut html = Html::new(&title, &title);
+    html.sub(&format!(
+        "{} GiB · {} threads · polling {}{} · found in {} s",
         shown(roofline.range_bytes as f64 / GIB),
         roofline.threads,
-        escape::html(&roofline.polling),
-        shown(roofline.seconds),
-        if roofline.nvme_passthrough { " · NVMe passthrough" } else { "" }
-    );
-    for limit in &roofline.limits {
+        roofline.polling,
+        if roofline.nvme_passthrough { " · NVMe passthrough" } else { "" },
+        shown(roofline.seconds)
+    ));
+    let cards = roofline.limits.iter().flat_map(|limit| {
         let name = direction(limit.read_percent);
-        let mut card = |value: String, label: String| {
-            let _infallible = write!(
-                html,
-                "<div class=\"card\"><b>{value}</b><span>{}</span></div>",
-                escape::html(&label)
-            );
-        };
-        card(shown(limit.bandwidth.best.bytes_per_s / GIB), format!("{name}, GiB/s"));
-        if let Some(iops) = &limit.iops {
-            card(shown(iops.best.iops / 1e3), format!("{name}, kIOPS"));
-        }
-    }
-    html.push_str("</div>\n");
+        let bandwidth = limit.bandwidth.best.bytes_per_s / GIB;
+        let iops = limit.iops.as_ref();
+        let iops = iops.map(|iops| (iops.best.iops / 1e3, format!("{name}, kIOPS")));
+        [Some((bandwidth, format!("{name}, GiB/s"))), iops].into_iter().flatten()
+    });
+    html.cards(shown, cards);
     for sentence in roofline.left_undone() {
-        let sentence = escape::html(&sentence);
-        let _infallible = writeln!(html, "<p>The time limit ended the search: {sentence}</p>");
+        html.paragraph(&format!("The time limit ended the search: {sentence}"));
     }
     for warning in &roofline.warnings {
-        let _infallible = writeln!(html, "<p>Note: {}.</p>", escape::html(warning));
+        html.paragraph(&format!("Note: {warning}."));
     }
     unrepeated(&mut html, roofline);
     let charts = [
@@ -82,43 +63,38 @@ pub(super) fn page(roofline: &Roofline) -> String {
         ),
         latency(roofline),
     ];
-    let _infallible = writeln!(
-        html,
-        "<h2>Curves</h2><p>What the search tried at the size it began with. The knee is the \
-         smallest depth with 95 % of the best.</p><div class=\"charts\">{}</div>",
-        charts.concat()
+    html.heading("Curves");
+    html.paragraph(
+        "What the search tried at the size it began with. The knee is the smallest depth with 95 % \
+         of the best.",
     );
-    table(&mut html, roofline);
-    let _infallible = writeln!(
-        html,
-        "<footer>Made by ringfall. Steady: {}.</footer></main></body></html>",
-        escape::html(&roofline.steady_rule)
-    );
-    html
+    html.charts(&charts.concat());
+    html.heading("All that was tried");
+    html.table(&tried(roofline));
+    html.end(&format!("Made by ringfall. Steady: {}.", roofline.steady_rule))
 }
 
 /// Limits that the device reached for a moment only.
-fn unrepeated(html: &mut String, roofline: &Roofline) {
+fn unrepeated(html: &mut Html, roofline: &Roofline) {
     for limit in &roofline.limits {
         if let Some(fastest) = limit.bandwidth.outrun() {
-            let _infallible = writeln!(
-                html,
-                "<p>{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} \
-                 s until it was steady: the speed of this device varies.</p>",
-                escape::html(&direction(limit.read_percent)),
+            html.paragraph(&format!(
+                "{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} s \
+                 until it was steady: the speed of this device varies.",
+                direction(limit.read_percent),
                 shown(fastest.seconds),
                 shown(fastest.bytes_per_s / GIB),
                 shown(limit.bandwidth.best.seconds)
-            );
+            ));
         }
     }
 }
 
-fn bandwidth(limit: &ringfall_model::facts::Limit) -> Option<&Best> {
+fn bandwidth(limit: &Limit) -> Option<&Best> {
     Some(&limit.bandwidth)
 }
 
-fn iops(limit: &ringfall_model::facts::Limit) -> Option<&Best> {
+fn iops(limit: &Limit) -> Option<&Best> {
     limit.iops.as_ref()
 }
 
@@ -133,10 +109,10 @@ fn chart(
     title: &str,
     x: &str,
     y: &str,
-    goal: fn(&ringfall_model::facts::Limit) -> Option<&Best>,
+    goal: fn(&Limit) -> Option<&Best>,
     point: fn(&Measured) -> (f64, f64),
 ) -> String {
-    let line = |(colour, limit): (usize, &ringfall_model::facts::Limit)| {
+    let line = |(colour, limit): (usize, &Limit)| {
         Some(Line {
             name: direction(limit.read_percent),
             colour,
@@ -155,7 +131,7 @@ fn chart(
 
 /// Chart of latency over bandwidth.
 fn latency(roofline: &Roofline) -> String {
-    let line = |(colour, limit): (usize, &ringfall_model::facts::Limit)| {
+    let line = |(colour, limit): (usize, &Limit)| {
         let point = |m: &Measured| (m.bytes_per_s / GIB, m.latency_p99_us);
         Line {
             name: direction(limit.read_percent),
@@ -180,34 +156,25 @@ fn latency(roofline: &Roofline) -> String {
     .html()
 }
 
-fn table(html: &mut String, roofline: &Roofline) {
-    html.push_str(
-        "<h2>All that was tried</h2><table><tr><th></th><th>I/O, KiB</th><th>depth</th>\
-         <th>GiB/s</th><th>IOPS</th><th>P50, µs</th><th>P99, µs</th><th>CPU-s/GiB</th>\
-         <th>steady</th></tr>",
-    );
-    let mut row = |name: &str, m: &Measured| {
-        let _infallible = write!(
-            html,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
-             <td>{}</td><td>{}</td></tr>",
-            escape::html(name),
-            m.io_bytes >> 10,
-            m.depth,
-            shown(m.bytes_per_s / GIB),
-            format_args!("{:.0}", m.iops),
-            shown(m.latency_p50_us),
-            shown(m.latency_p99_us),
-            shown(m.cpu_s_per_gib),
-            if m.steady { "yes" } else { "no" }
-        );
-    };
+/// Every point that the searches tried, the best of each last.
+fn tried(roofline: &Roofline) -> Table {
+    let mut rows: Vec<(String, &Measured)> = Vec::new();
     for limit in &roofline.limits {
         let name = direction(limit.read_percent);
         for best in [Some(&limit.bandwidth), limit.iops.as_ref()].into_iter().flatten() {
-            best.probes.iter().for_each(|probe| row(&name, probe));
-            row(&format!("{name}, best"), &best.best);
+            rows.extend(best.probes.iter().map(|probe| (name.clone(), probe)));
+            rows.push((format!("{name}, best"), &best.best));
         }
     }
-    html.push_str("</table>");
+    Table::of(&rows)
+        .text("", |(name, _)| name.as_str())
+        .count("I/O, KiB", |(_, m)| m.io_bytes >> 10)
+        .count("depth", |(_, m)| m.depth)
+        .number("GiB/s", shown, |(_, m)| m.bytes_per_s / GIB)
+        .count("IOPS", |(_, m)| m.iops)
+        .number("P50, µs", shown, |(_, m)| m.latency_p50_us)
+        .number("P99, µs", shown, |(_, m)| m.latency_p99_us)
+        .number("CPU-s/GiB", shown, |(_, m)| m.cpu_s_per_gib)
+        .text("steady", |(_, m)| m.steady)
+        .done()
 }

@@ -1,40 +1,36 @@
-//! Limits as text on a terminal.
+//! Limits of storage as text on a terminal, and names of what they are limits of.
 
-use ringfall_core::units::GIB;
-use ringfall_host::escape::terminal;
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
-use super::super::wrapped;
+use super::prose::prose;
+use super::table::{Table, fixed};
 
-/// The roofline as text, 80 columns.
-pub(super) fn table(roofline: &Roofline) -> String {
-    let mut page = format!(
-        "{:<22}{:>8} {:>9} {:>8} {:>6} {:>9} {:>9}\n",
-        "", "GiB/s", "IOPS", "I/O", "depth", "P50, us", "P99, us"
-    );
-    let mut row = |name: &str, measured: &Measured| {
-        let unsteady = if measured.steady { "" } else { "  not steady" };
-        page.push_str(&format!(
-            "  {name:<20}{:>8.3} {:>9.0} {:>8} {:>6} {:>9.0} {:>9.0}{unsteady}\n",
-            measured.bytes_per_s / GIB as f64,
-            measured.iops,
-            size(measured.io_bytes),
-            measured.depth,
-            measured.latency_p50_us,
-            measured.latency_p99_us
-        ));
-    };
+const WIDTH: usize = 96;
+const GIB: f64 = (1u64 << 30) as f64;
+
+/// The roofline as text for a terminal.
+#[must_use]
+pub fn roofline_text(roofline: &Roofline) -> String {
+    let mut rows: Vec<(String, &Measured)> = Vec::new();
     for Limit { read_percent, bandwidth, iops } in &roofline.limits {
         let name = direction(*read_percent);
-        for (what, Best { best, knee, .. }) in
-            [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())]
-                .into_iter()
-                .filter_map(|(what, best)| Some((what, best?)))
-        {
-            row(&format!("{name}, {what}"), best);
-            row("    at the knee", knee);
+        for (what, found) in [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())] {
+            let Some(Best { best, knee, .. }) = found else { continue };
+            rows.push((format!("{name}, {what}"), best));
+            rows.push(("    at the knee".to_owned(), knee));
         }
     }
+    let table = Table::of(&rows)
+        .text("", |(name, _)| name.as_str())
+        .number("GiB/s", fixed(3), |(_, of)| of.bytes_per_s / GIB)
+        .count("IOPS", |(_, of)| of.iops)
+        .count("I/O", |(_, of)| io_size(of.io_bytes))
+        .count("depth", |(_, of)| of.depth)
+        .count("P50, us", |(_, of)| of.latency_p50_us)
+        .count("P99, us", |(_, of)| of.latency_p99_us)
+        .text("", |(_, of)| if of.steady { "" } else { " not steady" })
+        .widths(&[19, 8, 9, 8, 6, 9, 9]);
+    let mut page = table.done().page();
     drive_rows(&mut page, roofline);
     for limit in &roofline.limits {
         page.push_str(&format!(
@@ -57,9 +53,9 @@ pub(super) fn table(roofline: &Roofline) -> String {
                  speed of this device varies; try when nothing else uses it, with a larger \
                  --size-gb",
                 direction(limit.read_percent),
-                fastest.bytes_per_s / GIB as f64,
+                fastest.bytes_per_s / GIB,
                 fastest.seconds,
-                limit.bandwidth.best.bytes_per_s / GIB as f64,
+                limit.bandwidth.best.bytes_per_s / GIB,
                 limit.bandwidth.best.seconds
             );
             wrapped(&mut page, "  note: ", &text);
@@ -69,6 +65,10 @@ pub(super) fn table(roofline: &Roofline) -> String {
         wrapped(&mut page, "  note: ", warning);
     }
     page
+}
+
+fn wrapped(page: &mut String, head: &str, text: &str) {
+    prose(page, head, text, WIDTH);
 }
 
 /// Writes each rank's share of the best bandwidth, if there are ranks.
@@ -82,8 +82,8 @@ fn ranks_line(roofline: &Roofline, page: &mut String) {
                 "  {:<12} {} ranks together, each {:.3} to {:.3} GiB/s of it\n",
                 direction(*read_percent),
                 rates.len(),
-                least / GIB as f64,
-                most / GIB as f64
+                least / GIB,
+                most / GIB
             ));
         }
     }
@@ -93,23 +93,24 @@ fn ranks_line(roofline: &Roofline, page: &mut String) {
 fn drive_rows(page: &mut String, roofline: &Roofline) {
     for row in &roofline.together {
         let name = direction(row.read_percent);
-        page.push_str(&format!("  {name:<12} alone and together, GiB/s\n"));
-        for (drive, together) in roofline.drives.iter().zip(&row.each_bytes_per_s) {
-            let alone = drive.bandwidth(row.read_percent).unwrap_or(0.0);
-            let path = drive.machine.cache_dir.as_deref().unwrap_or("?");
-            page.push_str(&format!(
-                "    {:<32}{:>9.3} {:>9.3}\n",
-                terminal(path),
-                alone / GIB as f64,
-                together / GIB as f64
-            ));
-        }
+        let drives = roofline.drives.iter().zip(&row.each_bytes_per_s);
+        let table = Table::of(drives)
+            .text(&format!("{name}, GiB/s"), |(drive, _)| {
+                format!("  {}", drive.machine.cache_dir.as_deref().unwrap_or("?"))
+            })
+            .number("alone", fixed(3), |(drive, _)| {
+                drive.bandwidth(row.read_percent).unwrap_or(0.0) / GIB
+            })
+            .number("together", fixed(3), |(_, together)| together / GIB)
+            .widths(&[34, 9, 9]);
+        page.push_str(&table.done().page());
         wrapped(page, "    ", &row.sentence());
     }
 }
 
 /// Name of a mix of reads and writes, in a word or two.
-pub(super) fn direction(read_percent: u32) -> String {
+#[must_use]
+pub fn direction(read_percent: u32) -> String {
     match read_percent {
         100 => "read".to_owned(),
         0 => "write".to_owned(),
@@ -118,7 +119,8 @@ pub(super) fn direction(read_percent: u32) -> String {
 }
 
 /// A size of an I/O as people write it.
-pub(super) fn size(bytes: u32) -> String {
+#[must_use]
+pub fn io_size(bytes: u32) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
         bytes => format!("{} KiB", bytes >> 10),
@@ -165,11 +167,8 @@ mod tests {
             drives: Vec::new(),
             ranks: Vec::new(),
         };
-        let page = table(&roofline);
-        assert!(
-            page.lines().all(|line| line.chars().count() <= crate::commands::TEXT_WIDTH),
-            "{page}"
-        );
+        let page = roofline_text(&roofline);
+        assert!(page.lines().all(|line| line.chars().count() <= WIDTH), "{page}");
         assert_eq!(page.lines().count(), 11);
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("1.0 s of the 1 s of --time-limit"), "{page}");
