@@ -8,7 +8,7 @@ use ringfall_core::metrics::TierMetrics;
 use ringfall_core::units::gib;
 use ringfall_model::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 
-use super::latency::latency_row;
+use super::latency::LatencyRow;
 use super::prose;
 use super::terminal::Style;
 
@@ -36,16 +36,21 @@ pub(super) fn banner_lines(
 }
 
 /// The latencies of the tier, named by what stands behind it: no other figures are a GPU's.
-pub(super) fn latency_rows(text: &mut String, tier: &TierMetrics, gpu: Option<&GpuOutcome>) {
+pub(super) fn latency_rows<'a>(
+    tier: &'a TierMetrics,
+    gpu: Option<&GpuOutcome>,
+) -> [LatencyRow<'a>; 4] {
     let name = match gpu.and_then(|gpu| gpu.backing) {
         Some(GpuBacking::Simulated) => "sim. GPU",
         Some(backing) if !backing.is_gpu() => "emulated",
         _ => "GPU tier",
     };
-    for (direction, metrics) in [("read", &tier.read), ("write", &tier.write)] {
-        latency_row(text, &format!("{name} {direction}, entry"), &metrics.total);
-        latency_row(text, "  of that, device", &metrics.device);
-    }
+    [
+        (format!("{name} read, entry"), &tier.read.total),
+        ("  of that, device".to_owned(), &tier.read.device),
+        (format!("{name} write, entry"), &tier.write.total),
+        ("  of that, device".to_owned(), &tier.write.device),
+    ]
 }
 
 /// Addition to the GPU tier's name, in the list of tiers, where no GPU backs it.

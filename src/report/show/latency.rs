@@ -8,12 +8,8 @@ use ringfall_model::document::{QuantileMs, RequestsReport};
 use ringfall_model::{Document, RunResult, is_without_drive};
 
 use super::gpu;
+use super::table::Table;
 use super::terminal::Style;
-
-/// Nanoseconds as ms, or nothing to tell.
-fn ms(ns: Option<u64>) -> String {
-    ns.map_or("-".to_owned(), |ns| short_ms(ns as f64 / 1e6))
-}
 
 /// Milliseconds, with as many decimals as say something.
 pub(super) fn short_ms(ms: f64) -> String {
@@ -24,63 +20,64 @@ pub(super) fn short_ms(ms: f64) -> String {
     }
 }
 
-/// A row of the table; none of a histogram in which nothing was recorded.
-pub(super) fn latency_row(text: &mut String, name: &str, histogram: &Histogram) {
-    if histogram.count() == 0 {
-        return;
-    }
-    let q = |quantile| ms(histogram.quantile_ns(quantile));
-    let _infallible = writeln!(
-        text,
-        "  {name:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        histogram.count(),
-        histogram.mean_ns().map_or("-".to_owned(), |ns| short_ms(ns / 1e6)),
-        q(0.5),
-        q(0.95),
-        q(0.99),
-        ms(histogram.max_ns()),
-    );
+/// A kind of latency, and its name.
+pub(super) type LatencyRow<'a> = (String, &'a Histogram);
+
+/// Writes a table with its head set apart.
+fn put(text: &mut String, style: Style, table: &Table) -> std::fmt::Result {
+    let lines = table.lines();
+    writeln!(text, "{}", style.bold(&lines[0]))?;
+    lines[1..].iter().try_for_each(|line| writeln!(text, "{line}"))
 }
 
-/// The table of latencies. Where there is no drive, what the tiers took is what the program took to
-/// work it out: nobody's latency, and left out.
+/// The table of latencies, but for those of which nothing was recorded. Where there is no drive,
+/// what the tiers took is what the program took to work it out: nobody's latency, and left out.
 pub(super) fn latencies(
     text: &mut String,
     style: Style,
     result: &RunResult,
     document: &Document,
 ) -> std::fmt::Result {
-    let title = format!(
-        "  {:<21}{:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "latency, ms", "count", "mean", "P50", "P95", "P99", "max"
-    );
-    writeln!(text, "{}", style.bold(&title))?;
-    if !is_without_drive(result) {
-        of_the_tiers(text, result);
-    }
-    latency_row(text, "request, end to end", &result.requests.end_to_end_all());
-    for (name, class) in
-        ["  interactive", "  responsive", "  batch"].iter().zip(&result.requests.end_to_end)
-    {
-        latency_row(text, name, class);
-    }
+    let all = result.requests.end_to_end_all();
+    let mut rows = if is_without_drive(result) { Vec::new() } else { of_the_tiers(result) };
+    rows.push(("request, end to end".to_owned(), &all));
+    let classes = ["  interactive", "  responsive", "  batch"].map(str::to_owned);
+    rows.extend(classes.into_iter().zip(&result.requests.end_to_end));
+    let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
+    let quantile = |of: &Histogram, quantile| ms(of.quantile_ns(quantile));
+    let table = Table::of(rows.iter().filter(|(_, of)| of.count() > 0))
+        .text("latency, ms", |(name, _)| name.as_str())
+        .count("count", |(_, of)| of.count())
+        .number("mean", short_ms, |(_, of)| of.mean_ns().map(|ns| ns / 1e6))
+        .number("P50", short_ms, |(_, of)| quantile(of, 0.5))
+        .number("P95", short_ms, |(_, of)| quantile(of, 0.95))
+        .number("P99", short_ms, |(_, of)| quantile(of, 0.99))
+        .number("max", short_ms, |(_, of)| ms(of.max_ns()))
+        .widths(&[20, 8, 8, 8, 8, 8, 8])
+        .done();
+    put(text, style, &table)?;
     unfinished(text, style, document.ringfall.requests.as_ref())
 }
 
-fn of_the_tiers(text: &mut String, result: &RunResult) {
+fn of_the_tiers(result: &RunResult) -> Vec<LatencyRow<'_>> {
     let engine = &result.engine;
-    let storage = engine.tier(Tier::Storage);
-    latency_row(text, "storage read, entry", &storage.read.total);
-    latency_row(text, "  of that, device", &storage.read.device);
-    latency_row(text, "storage write, entry", &storage.write.total);
-    latency_row(text, "  of that, device", &storage.write.device);
-    latency_row(text, "single I/O, read", &engine.io_read.latency);
-    latency_row(text, "single I/O, write", &engine.io_write.latency);
-    gpu::latency_rows(text, engine.tier(Tier::Gpu), result.gpu.as_ref());
-    latency_row(text, "CPU tier read, entry", &engine.tier(Tier::Cpu).read.total);
-    latency_row(text, "CPU tier write, entry", &engine.tier(Tier::Cpu).write.total);
-    latency_row(text, "load of a context", &result.requests.load);
-    latency_row(text, "request, storage I/O", &result.requests.storage_io);
+    let [storage, cpu] = [engine.tier(Tier::Storage), engine.tier(Tier::Cpu)];
+    let mut rows = vec![
+        ("storage read, entry".to_owned(), &storage.read.total),
+        ("  of that, device".to_owned(), &storage.read.device),
+        ("storage write, entry".to_owned(), &storage.write.total),
+        ("  of that, device".to_owned(), &storage.write.device),
+        ("single I/O, read".to_owned(), &engine.io_read.latency),
+        ("single I/O, write".to_owned(), &engine.io_write.latency),
+    ];
+    rows.extend(gpu::latency_rows(engine.tier(Tier::Gpu), result.gpu.as_ref()));
+    rows.extend([
+        ("CPU tier read, entry".to_owned(), &cpu.read.total),
+        ("CPU tier write, entry".to_owned(), &cpu.write.total),
+        ("load of a context".to_owned(), &result.requests.load),
+        ("request, storage I/O".to_owned(), &result.requests.storage_io),
+    ]);
+    rows
 }
 
 /// Latencies with the requests taken into account that had not finished; nothing without any.
@@ -92,24 +89,20 @@ fn unfinished(
     let Some(requests) = requests.filter(|requests| requests.all.unfinished > 0) else {
         return Ok(());
     };
-    let title = format!(
-        "  {:<24}{:>9} {:>9} {:>9} {:>9} {:>9}",
-        "with unfinished, ms", "finished", "unfin.", "P50", "P95", "P99"
-    );
-    writeln!(text, "{}", style.bold(&title))?;
-    let told = |known: &Option<QuantileMs>| {
-        known.as_ref().map_or("-".to_owned(), |known| known.told(short_ms))
+    let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(short_ms));
+    let name = |name: &str| match name {
+        "all" => "all requests, estimated".to_owned(),
+        class => format!("  {class}"),
     };
-    for (name, all) in requests.rows() {
-        let (p50, p95, p99) = (told(&all.p50), told(&all.p95), told(&all.p99));
-        let (finished, unfinished) = (all.finished, all.unfinished);
-        let name = match name {
-            "all" => "all requests, estimated".to_owned(),
-            class => format!("  {class}"),
-        };
-        if finished + unfinished > 0 {
-            writeln!(text, "  {name:<24}{finished:>9} {unfinished:>9} {p50:>9} {p95:>9} {p99:>9}")?;
-        }
-    }
-    Ok(())
+    let rows = requests.rows().into_iter();
+    let table = Table::of(rows.filter(|(_, of)| of.finished + of.unfinished > 0))
+        .text("with unfinished, ms", |(class, _)| name(class))
+        .count("finished", |(_, of)| of.finished)
+        .count("unfin.", |(_, of)| of.unfinished)
+        .count("P50", |(_, of)| told(&of.p50))
+        .count("P95", |(_, of)| told(&of.p95))
+        .count("P99", |(_, of)| told(&of.p99))
+        .widths(&[23, 9, 9, 9, 9, 9])
+        .done();
+    put(text, style, &table)
 }

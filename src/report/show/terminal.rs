@@ -15,8 +15,9 @@ use ringfall_model::source::ValidationTraceStats;
 use ringfall_model::{Code, Document, RunResult, Warning, autoscaling, is_without_drive};
 
 use super::latency::{latencies, short_ms};
+use super::table::{Table, fixed};
 use super::who::who;
-use super::{depth, gpu, prose, total, verdict};
+use super::{depth, gpu, prose, table, total, verdict};
 
 /// Width that fits every terminal.
 pub(super) const COLUMNS: usize = 80;
@@ -456,23 +457,21 @@ fn drives(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
     if drives.len() < 2 {
         return Ok(());
     }
-    writeln!(text, "  drives, GiB/s         read    write    share  depth  read P95  write P95")?;
-    let p95 =
-        |one: &DriveDirection| one.latency_p95_us.map_or("-".to_owned(), |us| short_ms(us / 1e3));
-    for drive in drives {
-        writeln!(
-            text,
-            "    {:<19}{:>7} {:>8} {:>8} {:>6} {:>9} {:>10}{}",
-            escape::terminal(&prose::short_path(&drive.path)),
-            number(drive.read.gib_per_s, 3),
-            number(drive.write.gib_per_s, 3),
-            percent(drive.share, 1),
-            number(drive.mean_depth, 1),
-            p95(&drive.read),
-            p95(&drive.write),
-            drive.failed_s.map_or(String::new(), |at| format!("  failed at {at:.1} s")),
-        )?;
-    }
+    let p95 = |one: &DriveDirection| one.latency_p95_us.map(|us| us / 1e3);
+    let table = Table::of(drives)
+        .text("drives, GiB/s", |drive| format!("  {}", prose::short_path(&drive.path)))
+        .number("read", fixed(3), |drive| drive.read.gib_per_s)
+        .number("write", fixed(3), |drive| drive.write.gib_per_s)
+        .number("share", table::percent, |drive| drive.share)
+        .number("depth", fixed(1), |drive| drive.mean_depth)
+        .number("read P95", short_ms, |drive| p95(&drive.read))
+        .number("write P95", short_ms, |drive| p95(&drive.write))
+        .text("", |drive| {
+            drive.failed_s.map_or(String::new(), |at| format!(" failed at {at:.1} s"))
+        })
+        .widths(&[20, 7, 8, 8, 6, 9, 10])
+        .done();
+    text.push_str(&table.page());
     Ok(())
 }
 
