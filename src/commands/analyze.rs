@@ -12,9 +12,10 @@ use ringfall_report::analysis::best::{Best, best};
 use ringfall_report::analysis::collection::{Collection, LeftOut};
 use ringfall_report::analysis::pairs;
 use ringfall_report::analysis::pairs::{Dimension, Group, Order, Pair};
+use ringfall_report::show::table::{Table, times};
 use serde::Serialize;
 
-use super::{percent, print, print_json, wrapped};
+use super::{print, print_json, wrapped};
 use crate::cli::AnalyzeArgs;
 
 /// Groupings that are shown without asking.
@@ -230,27 +231,30 @@ fn best_page(page: &mut String, matched: &[Pair]) {
     if best.is_empty() {
         return;
     }
-    let _infallible = writeln!(
-        page,
-        "\n{:<54} {:<32} {:>6} {:>5}",
-        "best of a model, generation none", "by a metric to go by there", "ratio", "of"
-    );
-    for row in best {
+    let what = |row: &Best| {
         let configuration = &row.configuration;
-        let what = format!(
+        format!(
             "{}, CPU {} GiB, {} users, allocs {}",
             configuration.model,
             configuration.cpu_memory_gib(),
             configuration.users,
             configuration.max_concurrent_allocs
-        );
-        let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
-        let ratio = ratio(Some(row.ratio));
-        let _infallible =
-            writeln!(page, "  {:<52} {:<32} {ratio:>6} {:>5}", terminal(&what), title, row.of);
-    }
+        )
+    };
+    let title = |row: &Best| Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
+    let table = Table::of(&best)
+        .text("best of a model, generation none", what)
+        .text("by a metric to go by there", title)
+        .number("ratio", times, |row| row.ratio)
+        .count("of", |row| row.of)
+        .widths(&[52, 32, 6, 5]);
+    let _infallible = write!(page, "\n{}", table.done().page());
 }
 
 fn ratio(value: Option<f64>) -> String {
     value.map_or("–".to_owned(), |value| format!("{value:.2}×"))
+}
+
+fn percent(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), |value| format!("{:.1} %", value * 100.0))
 }

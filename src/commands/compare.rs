@@ -10,9 +10,10 @@ use ringfall_host::exit::Exit;
 use ringfall_model::metrics::Metric;
 use ringfall_model::stats::Interval;
 use ringfall_report::analysis::compare::{Basis, Comparison, Row, compare};
+use ringfall_report::show::table::{Table, figure, times};
 
 use super::merge::read_all;
-use super::{figure, print, print_json, wrapped};
+use super::{print, print_json, wrapped};
 use crate::cli::CompareArgs;
 
 /// Reads both sides and prints how they differ.
@@ -47,18 +48,17 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     for caution in &comparison.cautions {
         wrapped(&mut page, "CAUTION    ", caution);
     }
-    let _infallible = writeln!(
-        page,
-        "\n  {:<34} {:>9} {:>9} {:>7}   95 % interval",
-        "", "baseline", "candidate", "ratio"
-    );
-    for row in &comparison.rows {
-        let Some(metric) = Metric::by_key(row.metric) else { continue };
-        if all_metrics || metric.headline {
-            page.push_str(&line(metric, row));
-        }
-    }
-    page.push('\n');
+    let rows = comparison.rows.iter();
+    let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));
+    let table = Table::of(rows.filter(|(metric, _)| all_metrics || metric.headline))
+        .text("", |(metric, _)| metric.title)
+        .number("baseline", figure, |(_, row)| row.baseline)
+        .number("candidate", figure, |(_, row)| row.candidate)
+        .number("ratio", times, |(_, row)| row.ratio)
+        .text("  95 % interval", |(_, row)| format!("  {}", interval(row)))
+        .widths(&[34, 9, 9, 7])
+        .done();
+    let _infallible = writeln!(page, "\n{}", table.page());
     for advice in &comparison.trust {
         let word = advice.trust.word();
         let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
@@ -87,19 +87,12 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     page
 }
 
-fn line(metric: &Metric, row: &Row) -> String {
-    let ratio = row.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
-    let end = match (row.interval, row.no_interval) {
+fn interval(row: &Row) -> String {
+    match (row.interval, row.no_interval) {
         (Some(Interval { low, high }), _) => {
             let basis = row.basis.map_or("", Basis::name);
             format!("{low:.2} .. {high:.2} ({basis})  {}", row.verdict.text())
         }
         (None, why) => format!("none: {}", why.unwrap_or_default()),
-    };
-    format!(
-        "  {:<34} {:>9} {:>9} {ratio:>7}   {end}\n",
-        metric.title,
-        figure(row.baseline),
-        figure(row.candidate)
-    )
+    }
 }

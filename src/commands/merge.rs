@@ -70,7 +70,7 @@ fn merge_trials(
     let mut page = format!("{} trials of {ranks} ranks each.", trials.len());
     page.push_str(EXACT);
     let documents: Vec<&Document> = merged.iter().map(|trial| &trial.document).collect();
-    page.push_str(&spread_page(&spreads(&documents), Some(&document)));
+    page.push_str(&spread_page(&spreads(&documents), &document));
     Ok(Merged { document, page })
 }
 
@@ -243,7 +243,7 @@ fn page(inputs: &[ResultFile], differences: &[Difference], merged: &Document) ->
         None => format!("{} results, {seconds:.1} s together.", inputs.len()),
     };
     page.push_str(EXACT);
-    page.push_str(&spread_page(&spreads(&documents), Some(merged)));
+    page.push_str(&spread_page(&spreads(&documents), merged));
     for difference in differences {
         page.push_str(&format!("differs: {}\n", terminal(&difference.to_string())));
     }

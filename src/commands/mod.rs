@@ -18,7 +18,6 @@ pub mod suite;
 pub mod sweep;
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -37,6 +36,7 @@ use ringfall_model::metrics::Metric;
 use ringfall_model::spread::Spread;
 use ringfall_model::{Document, write_text};
 use ringfall_report::show::prose::prose;
+use ringfall_report::show::table::{Table, figure, percent};
 use ringfall_report::suite::Machine;
 
 use crate::cli::{self, Cli, Command, RunArgs};
@@ -167,51 +167,25 @@ fn refuse_input<'a>(
     }
 }
 
-/// A value to four significant digits, which is more than any run repeats.
-fn figure(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    // Between −300 and 300 for any finite value that is not zero.
-    let digits = value.abs().log10().floor() as i32;
-    format!("{value:.*}", usize::try_from(3 - digits).unwrap_or(0).min(12))
-}
-
 /// A metric of a result as a line of a table has it.
 fn metric_figure(document: &Document, key: &str) -> String {
     let value = Metric::by_key(key).and_then(|metric| metric.of(document));
     value.map_or("–".to_owned(), figure)
 }
 
-fn percent(value: Option<f64>) -> String {
-    value.map_or("–".to_owned(), |value| format!("{:.1} %", value * 100.0))
-}
-
 /// The usual metrics over several results, a line each, beside those of the merged one.
-fn spread_page(spreads: &[Spread], merged: Option<&Document>) -> String {
-    let mut page = String::new();
-    let head = if merged.is_some() { "merged" } else { "" };
-    let _infallible = writeln!(
-        page,
-        "  {:<34} {:>10} {:>10} {:>10} {:>8} {head:>10}",
-        "", "median", "min", "max", "CV"
-    );
-    for spread in spreads {
-        let Some(metric) = Metric::by_key(&spread.metric).filter(|metric| metric.headline) else {
-            continue;
-        };
-        let whole = merged.and_then(|merged| metric.of(merged)).map(figure).unwrap_or_default();
-        let _infallible = writeln!(
-            page,
-            "  {:<34} {:>10} {:>10} {:>10} {:>8} {whole:>10}",
-            metric.title,
-            figure(spread.median),
-            figure(spread.min),
-            figure(spread.max),
-            percent(spread.cv)
-        );
-    }
-    page
+fn spread_page(spreads: &[Spread], merged: &Document) -> String {
+    let usual = |spread: &Spread| Metric::by_key(&spread.metric).filter(|metric| metric.headline);
+    Table::of(spreads.iter().filter_map(|spread| Some((usual(spread)?, spread))))
+        .text("", |(metric, _)| metric.title)
+        .number("median", figure, |(_, spread)| spread.median)
+        .number("min", figure, |(_, spread)| spread.min)
+        .number("max", figure, |(_, spread)| spread.max)
+        .number("CV", percent, |(_, spread)| spread.cv)
+        .number("merged", figure, |(metric, _)| metric.of(merged))
+        .widths(&[34, 10, 10, 10, 8, 10])
+        .done()
+        .page()
 }
 
 /// Prose in lines, those after the first below its beginning; nothing in it is obeyed by a

@@ -19,7 +19,7 @@ mod space;
 mod table;
 
 use jobs::{Described, collections};
-use table::Table;
+use table::GrowingTable;
 
 /// Failed runs that the end of a sweep names.
 const FAILURES_SHOWN: usize = 5;
@@ -44,11 +44,12 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     let quiet = args.run.options.quiet == Some(true);
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let mut screen = Screen::new(quiet);
-    let table = Table::new(&runs, &devices);
+    let table = GrowingTable::new(&runs, &devices);
     let mut has_head = false;
     let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut |ended| {
-        let head = (!std::mem::replace(&mut has_head, true)).then(|| table.head());
-        head.into_iter().chain([table.row(&runs[ended.place], ended)]).collect()
+        let [head, row] = table.lines(&runs[ended.place], ended);
+        let head = (!std::mem::replace(&mut has_head, true)).then_some(head);
+        head.into_iter().chain([row]).collect()
     })?;
     let end = told(&batch, &report, &collections(&runs, &args.results));
     screen.lines(&end.lines().map(str::to_owned).collect::<Vec<_>>());

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ringfall_core::units::{GIB, gib};
+use ringfall_core::units::gib;
 use ringfall_host::escape::terminal;
 use ringfall_host::{counted, human};
+use ringfall_report::show::table::{Table, fixed};
 
 use super::super::wrapped;
 use super::result::{CheckpointResult, Restore, Save};
@@ -149,29 +150,24 @@ fn ways(page: &mut String, result: &CheckpointResult) {
     let saves = &result.saves;
     // In the first trial each has its first turn, in the order of the table.
     let trials = saves.iter().map(|save| save.step).max().unwrap_or(0);
-    let rows = saves.iter().filter(|save| save.step == 1);
-    let _infallible = writeln!(
-        page,
-        "  {:<16} {:>10} {:>10} {:>8} {:>12}",
-        "way", "stall, s", "durable, s", "GiB/s", "memory"
-    );
-    for row in rows {
-        let same = |save: &&Save| (save.way, &save.target) == (row.way, &row.target);
-        let of_way = || saves.iter().filter(same);
-        let way = match row.target == result.target {
-            true => row.way.to_owned(),
-            false => format!("{}, beside", row.way),
-        };
-        let memory = of_way().filter_map(|save| save.peak_rss_bytes).max();
-        let _infallible = writeln!(
-            page,
-            "  {way:<16} {:>10.2} {:>10.2} {:>8.3} {:>12}",
-            median(of_way().map(|save| save.stall_s)),
-            median(of_way().map(|save| save.durable_s)),
-            median(of_way().map(|save| save.bytes_per_s / GIB as f64)),
+    let same = |a: &Save, b: &Save| (a.way, &a.target) == (b.way, &b.target);
+    let ways = saves.iter().filter(|save| save.step == 1);
+    let ways: Vec<Vec<&Save>> =
+        ways.map(|way| saves.iter().filter(|save| same(save, way)).collect()).collect();
+    let table = Table::of(&ways)
+        .text("way", |saves| match saves[0].target == result.target {
+            true => saves[0].way.to_owned(),
+            false => format!("{}, beside", saves[0].way),
+        })
+        .number("stall, s", fixed(2), |saves| median(saves.iter().map(|save| save.stall_s)))
+        .number("durable, s", fixed(2), |saves| median(saves.iter().map(|save| save.durable_s)))
+        .number("GiB/s", fixed(3), |saves| median(saves.iter().map(|save| save.gib_per_s())))
+        .count("memory", |saves| {
+            let memory = saves.iter().filter_map(|save| save.peak_rss_bytes).max();
             memory.map_or("unknown".to_owned(), human)
-        );
-    }
+        })
+        .widths(&[16, 10, 10, 8, 12]);
+    page.push_str(&table.done().page());
     let trials = counted(trials.into(), "trial");
     let _infallible = writeln!(page, "  medians of {trials} of each way, in turn");
     if let Some(beside) = &result.beside {
@@ -180,33 +176,32 @@ fn ways(page: &mut String, result: &CheckpointResult) {
 }
 
 fn job(page: &mut String, result: &CheckpointResult) {
-    let _infallible = writeln!(
-        page,
-        "  {:<10} {:>5} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "", "count", "median, s", "min, s", "max, s", "GiB/s", "bad"
-    );
-    let mut row = |name: &str, times: Vec<f64>, rate: String, bad: String| {
-        if times.is_empty() {
-            return;
-        }
-        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = times.iter().copied().fold(0.0, f64::max);
-        let _infallible = writeln!(
-            page,
-            "  {name:<10} {:>5} {:>9.2} {least:>9.2} {most:>9.2} {rate:>9} {bad:>9}",
-            times.len(),
-            median(times.iter().copied())
-        );
-    };
     let (saves, restores) = (&result.saves, &result.restores);
-    let rate = |rates: Vec<f64>| format!("{:.3}", median(rates.into_iter()));
-    row("stall", saves.iter().map(|save| save.stall_s).collect(), String::new(), String::new());
-    let rates = rate(saves.iter().map(Save::gib_per_s).collect());
-    row("save", saves.iter().map(|save| save.durable_s).collect(), rates, String::new());
-    let rates = rate(restores.iter().map(Restore::gib_per_s).collect());
+    let (rates, no_rates) = (saves.iter().map(Save::gib_per_s).collect(), Vec::new());
     let bad: u64 = restores.iter().map(|restore| restore.blocks_bad).sum();
-    let times = restores.iter().map(|restore| restore.elapsed_s).collect();
-    row("restore", times, rates, bad.to_string());
+    let stalls: Vec<f64> = saves.iter().map(|save| save.stall_s).collect();
+    let durable = saves.iter().map(|save| save.durable_s).collect();
+    let restored = restores.iter().map(|restore| restore.elapsed_s).collect();
+    let rates_back = restores.iter().map(Restore::gib_per_s).collect();
+    let rows = [
+        ("stall", stalls, no_rates, String::new()),
+        ("save", durable, rates, String::new()),
+        ("restore", restored, rates_back, bad.to_string()),
+    ];
+    let rate = |rates: &[f64]| match rates {
+        [] => String::new(),
+        rates => format!("{:.3}", median(rates.iter().copied())),
+    };
+    let table = Table::of(rows.iter().filter(|(_, times, ..)| !times.is_empty()))
+        .text("", |row| row.0)
+        .count("count", |row| row.1.len())
+        .number("median, s", fixed(2), |row| median(row.1.iter().copied()))
+        .number("min, s", fixed(2), |row| row.1.iter().copied().fold(f64::INFINITY, f64::min))
+        .number("max, s", fixed(2), |row| row.1.iter().copied().fold(0.0, f64::max))
+        .count("GiB/s", |row| rate(&row.2))
+        .count("bad", |row| row.3.as_str())
+        .widths(&[10, 5, 9, 9, 9, 9, 9]);
+    page.push_str(&table.done().page());
     if let Some(training) = &result.training {
         let share = match training.elapsed_s {
             elapsed if elapsed > 0.0 => training.computed_s / elapsed * 100.0,

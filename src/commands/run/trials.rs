@@ -17,6 +17,7 @@ use ringfall_model::metrics::{METRICS, Metric};
 use ringfall_model::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use ringfall_model::trust::{Situation, Trust, advise};
 use ringfall_model::{Code, Document, Warning, write_json};
+use ringfall_report::show::table::figure;
 use ringfall_running::source::Reading;
 
 use super::{
@@ -297,7 +298,7 @@ fn page(
     output: &Path,
 ) -> String {
     let mut page = format!("\n{complete} of {} trials, seed {}\n", plan.trials, plan.seed);
-    page.push_str(&spread_page(spreads, Some(summary)));
+    page.push_str(&spread_page(spreads, summary));
     if let Some(Warning { text, flag_to_try, .. }) = warning {
         let try_this = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
         wrapped(&mut page, "  note: ", &format!("{text}{try_this}"));
