@@ -7,10 +7,9 @@ use ringfall_foreign::audit::{Audit, Finding, GroupReport, Input, LeafReport, Le
 use ringfall_host::counted;
 use ringfall_host::escape::{terminal, terminal_path};
 
-use super::prose::prose;
+use super::prose::wrapped;
 use super::table::{Medium, Table, UNKNOWN};
 
-const WIDTH: usize = 80;
 /// Findings, notes and skipped files that are printed unless all are asked for.
 const FINDINGS_SHOWN: usize = 12;
 const NOTES_SHOWN: usize = 4;
@@ -242,8 +241,4 @@ fn what_was_read(audit: &Audit) -> String {
         0 => format!("{told}; skipped none."),
         skipped => format!("{told}; skipped {}.", counted(skipped, "file")),
     }
-}
-
-fn wrapped(page: &mut String, head: &str, text: &str) {
-    prose(page, head, text, WIDTH);
 }

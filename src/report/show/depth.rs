@@ -6,7 +6,6 @@ use ringfall_config::Plan;
 use ringfall_model::RunResult;
 
 use super::prose;
-use super::terminal::COLUMNS;
 
 /// As the banner says it, before the run.
 pub(super) fn planned(plan: &Plan) -> String {
@@ -21,7 +20,7 @@ pub(super) fn line(text: &mut String, result: &RunResult) -> std::fmt::Result {
     let Some(found) = &result.queue_depth else { return Ok(()) };
     let mut before = format!("  queue depth  {}: ", found.chosen);
     let sentence = found.told();
-    for line in prose::lines(&sentence, (before.chars().count(), 15), COLUMNS) {
+    for line in prose::lines(&sentence, (before.chars().count(), 15), prose::WIDTH) {
         writeln!(text, "{before}{line}")?;
         before = " ".repeat(15);
     }

@@ -7,10 +7,9 @@ use ringfall_host::escape::terminal;
 use ringfall_host::survey::{Disk, FileSystem, Gpu, NumaNode, PciLink, PciPath, Survey};
 use ringfall_host::{counted, escape, human};
 
-use super::prose::prose;
+use super::prose::{WIDTH, wrapped};
 use crate::suite::{Discovery, Flag, Invocation};
 
-const WIDTH: usize = 80;
 /// Mount options that tell nothing of speed or safety, which nearly all file systems have.
 const USUAL_OPTIONS: [&str; 5] = ["rw", "relatime", "nosuid", "nodev", "noexec"];
 
@@ -34,10 +33,6 @@ pub fn discovery_page(found: &Discovery) -> String {
     advice(&mut page, found);
     workloads(&mut page, found);
     page
-}
-
-fn wrapped(page: &mut String, head: &str, text: &str) {
-    prose(page, head, text, WIDTH);
 }
 
 /// A size, if it is known.

@@ -12,8 +12,6 @@ use super::latency::LatencyRow;
 use super::prose;
 use super::terminal::Style;
 
-/// Width that fits every terminal.
-const COLUMNS: usize = 80;
 /// Where the text of a line of the banner begins.
 const INDENT: usize = 12;
 
@@ -26,7 +24,7 @@ pub(super) fn banner_lines(
 ) -> std::io::Result<()> {
     let is_gpu = gpu.backing.is_some_and(GpuBacking::is_gpu);
     for (place, line) in
-        prose::lines(&text(plan, gpu), (INDENT, INDENT), COLUMNS).iter().enumerate()
+        prose::lines(&text(plan, gpu), (INDENT, INDENT), prose::WIDTH).iter().enumerate()
     {
         let head = if place == 0 { "  gpu" } else { "" };
         let line = if is_gpu { line.clone() } else { style.warn(line) };
@@ -113,7 +111,7 @@ mod tests {
         let mut out = Vec::new();
         banner_lines(&mut out, Style { colour: false }, &plan, gpu).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= prose::WIDTH), "{text}");
         text
     }
 

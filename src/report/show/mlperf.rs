@@ -12,10 +12,8 @@ use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_model::document::LatencyMsMax;
 use ringfall_model::metrics::Metric;
 
-use super::prose::prose;
+use super::prose::wrapped;
 use super::table::{Medium, Table, UNKNOWN, figure, times};
-
-const WIDTH: usize = 80;
 
 /// A run, and perhaps another to compare it with.
 #[derive(Clone, Copy, Debug)]
@@ -135,12 +133,12 @@ pub fn mlperf_text(run: &MlperfRun<'_>) -> String {
     }
     page.push('\n');
     for (place, why) in &summary.trial_failures {
-        prose(&mut page, &format!("  failed: {}: ", terminal(place)), why, WIDTH);
+        wrapped(&mut page, &format!("  failed: {}: ", terminal(place)), why);
     }
     if let Some(departures) = summary.ringfall.departures.as_ref().filter(|all| !all.is_empty()) {
-        prose(&mut page, "  not as the rules have it: ", &departures.join(", "), WIDTH);
+        wrapped(&mut page, "  not as the rules have it: ", &departures.join(", "));
     }
-    prose(&mut page, "  note: ", &summary.ringfall.division, WIDTH);
+    wrapped(&mut page, "  note: ", &summary.ringfall.division);
     page
 }
 
@@ -165,17 +163,17 @@ fn exact(page: &mut String, option: &OptionSummary) {
     if !option.cpu_tier_ranks.is_empty() {
         let ranks = option.cpu_tier_ranks.len();
         let what = "results held no entry on storage at their end: the CPU tier held all";
-        prose(page, "  note: ", &format!("{ranks} {what}"), WIDTH);
+        wrapped(page, "  note: ", &format!("{ranks} {what}"));
     }
     if option.partial_failure {
         let missing = option.missing_files.len();
         let _infallible = writeln!(page, "  {missing} results are missing");
     }
     if let Some(departures) = details.departures.as_ref().filter(|all| !all.is_empty()) {
-        prose(page, "  not as the rules have it: ", &departures.join(", "), WIDTH);
+        wrapped(page, "  not as the rules have it: ", &departures.join(", "));
     }
     for note in &details.notes {
-        prose(page, "  note: ", note, WIDTH);
+        wrapped(page, "  note: ", note);
     }
 }
 
@@ -183,5 +181,5 @@ fn exact(page: &mut String, option: &OptionSummary) {
 fn compared(page: &mut String, path: &Path, summary: &Summary, baseline: &Summary) {
     let _infallible = writeln!(page, "\ncompared with {}", terminal_path(path));
     page.push_str(&ratios(&hold(summary, baseline)).page());
-    prose(page, "  published: ", EXPECTATIONS_SOURCE, WIDTH);
+    wrapped(page, "  published: ", EXPECTATIONS_SOURCE);
 }

@@ -4,6 +4,9 @@ use textwrap::{Options, WrapAlgorithm, wrap};
 
 use ringfall_host::escape;
 
+/// Width that fits every terminal.
+pub(super) const WIDTH: usize = 80;
+
 /// The lines of a text of any length, where the first has `first` columns before it and those after
 /// it have `rest`. Nothing in the text is obeyed by a terminal; a word wider than the width stays
 /// whole.
@@ -31,6 +34,11 @@ pub fn prose(page: &mut String, head: &str, text: &str, width: usize) {
         page.push('\n');
         before = " ".repeat(indent);
     }
+}
+
+/// The same, of a width that fits every terminal.
+pub(super) fn wrapped(page: &mut String, head: &str, text: &str) {
+    prose(page, head, text, WIDTH);
 }
 
 /// The end of a path, which tells it from the others.

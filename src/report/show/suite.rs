@@ -7,11 +7,10 @@ use ringfall_host::counted;
 use ringfall_host::escape::terminal;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 
-use super::prose::prose;
+use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
 use crate::suite::{FIGURES, GoBy, Invocation, Row, SuiteTable, Verdict};
 
-const WIDTH: usize = 80;
 /// Mark of a row whose GPU tier was none.
 const EMULATED: char = '*';
 
@@ -110,7 +109,7 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
     for invocation in invocations {
         let head = format!("  {:<20} ", terminal(&invocation.name));
         if let Some(why) = &invocation.impossible {
-            prose(&mut page, &head, &format!("not possible here: {why}"), WIDTH);
+            wrapped(&mut page, &head, &format!("not possible here: {why}"));
             continue;
         }
         let words = invocation.flags.iter().filter(|flag| {
@@ -124,9 +123,9 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
             })
             .chain(more_flags.iter().cloned())
             .collect();
-        prose(&mut page, &head, &words.join(" "), WIDTH);
+        wrapped(&mut page, &head, &words.join(" "));
         if let Some(why) = &invocation.left_out {
-            prose(&mut page, &format!("{:<23}", ""), &format!("note: {why}"), WIDTH);
+            wrapped(&mut page, &format!("{:<23}", ""), &format!("note: {why}"));
         }
     }
     page
@@ -168,7 +167,7 @@ fn notes(page: &mut String, row: &Row) {
     }
     let _infallible = writeln!(page, "  {}: {}", terminal(&row.name), terminal(&row.title));
     for (head, text) in lines {
-        prose(page, &format!("      {head:<11}"), &text, WIDTH);
+        wrapped(page, &format!("      {head:<11}"), &text);
     }
 }
 

@@ -19,9 +19,6 @@ use super::table::{Table, fixed};
 use super::who::who;
 use super::{depth, gpu, prose, table, total, verdict};
 
-/// Width that fits every terminal.
-pub(super) const COLUMNS: usize = 80;
-
 /// Whether to colour. Colour never carries meaning alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
@@ -562,7 +559,7 @@ pub(super) fn wrapped(
     sentence: &str,
 ) -> std::fmt::Result {
     let mut before = before.to_owned();
-    for line in prose::lines(sentence, (before.chars().count(), indent), COLUMNS) {
+    for line in prose::lines(sentence, (before.chars().count(), indent), prose::WIDTH) {
         writeln!(text, "{before}{}", style.warn(&line))?;
         before = " ".repeat(indent);
     }
