@@ -17,7 +17,6 @@ use ringfall_model::metrics::{METRICS, Metric};
 use ringfall_model::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
 use ringfall_model::trust::{Situation, Trust, advise};
 use ringfall_model::{Code, Document, Warning, write_json};
-use ringfall_report::show::table::figure;
 use ringfall_running::source::Reading;
 
 use super::{
