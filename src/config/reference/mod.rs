@@ -5,16 +5,12 @@
 mod models;
 mod sections;
 
-use ringfall_workloads::config::{Persona, RagDistribution};
 use serde_json::Value;
 
 use self::models::models;
-use self::sections::{QosProfile, Rag, Retrieval, SECTIONS, Sections, UserTemplate};
+use self::sections::{QosProfile, QosProfiles, SECTIONS, Sections, without_rounding};
 use super::yaml::{explain, key_of};
 use super::{InputError, Options, WorkloadSection};
-
-/// Characters in a token where a dataset's tokens are estimated: the same here, and not varied.
-const CHARS_A_TOKEN: u32 = 4;
 
 /// The section that makes a text a file of the reference's, if one does: settings of ringfall may
 /// have the name of one, but have a value where a section has keys.
@@ -88,8 +84,8 @@ pub(super) fn parse(
     let mut models =
         models(&sections).map_err(|what| InputError::new(format!("{name}: {what}")))?;
     models.extend(own.models.clone().unwrap_or_default());
-    let told = told(name, &without_effect(&sections));
-    let mut workload = workload(&sections);
+    let (mut workload, idle) = workload(sections);
+    let told = told(name, &idle);
     if own.workload.is_some() {
         let unmerged =
             |what: &dyn std::fmt::Display| InputError::new(format!("{name}: workload: {what}"));
@@ -106,7 +102,7 @@ pub(super) fn parse(
     Ok((options, told))
 }
 
-fn told(name: &str, without_effect: &[String]) -> Vec<String> {
+fn told(name: &str, without_effect: &[&str]) -> Vec<String> {
     if without_effect.is_empty() {
         return Vec::new();
     }
@@ -116,173 +112,30 @@ fn told(name: &str, without_effect: &[String]) -> Vec<String> {
     )]
 }
 
-fn set<T>(field: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *field = given;
-    }
-}
-
-/// The `workload` section that has the file's figures.
-fn workload(sections: &Sections) -> WorkloadSection {
+/// The `workload` section that has the file's figures, and the names of those without effect.
+fn workload(sections: Sections) -> (WorkloadSection, Vec<&'static str>) {
     let mut to = WorkloadSection::default();
-    let sections = sections.clone();
-    let templates = sections.user_templates.unwrap_or_default();
-    for (name, template) in [
-        ("chatbot", templates.chatbot),
-        ("coding", templates.coding),
-        ("document", templates.document),
-    ] {
-        if let (Some(template), Some(persona)) = (template, to.personas.get_mut(name)) {
-            vary(persona, template);
-        }
+    let classes = sections.qos_distribution.clone().unwrap_or_default();
+    let usual = to.interactive_share + to.responsive_share;
+    let threshold = classes.responsive_threshold.unwrap_or(usual);
+    let is_in_order = is_in_order(sections.qos_profiles.clone().unwrap_or_default());
+    let mut idle = sections.apply(&mut to);
+    // Several keys of one name.
+    idle.dedup();
+    if !is_in_order {
+        idle.push("qos_profiles.*.priority (interactive, responsive, batch is the order)");
     }
-    let timing = sections.generation_timing.unwrap_or_default();
-    set(&mut to.generation_fast_ms, timing.fast.map(milliseconds));
-    set(&mut to.generation_realistic_ms, timing.realistic.map(milliseconds));
-    let classes = sections.qos_distribution.unwrap_or_default();
-    let interactive = classes.interactive_probability.unwrap_or(to.interactive_share);
-    let threshold =
-        classes.responsive_threshold.unwrap_or(to.interactive_share + to.responsive_share);
-    to.interactive_share = interactive;
     // One draw, compared with the first and then with the second: the class between has the rest.
-    to.responsive_share = without_rounding((threshold - interactive).max(0.0));
-    let prefixes = sections.prefix_cache.unwrap_or_default();
-    set(&mut to.prefix_probability, prefixes.system_prompt_hit_probability);
-    let conversation = sections.conversation.unwrap_or_default();
-    set(&mut to.conversations_live_max, conversation.max_conversations);
-    set(&mut to.conversation_turns_max, conversation.max_turns_per_conv);
-    set(&mut to.conversation_end_probability, conversation.end_conversation_probability);
-    set(&mut to.decode_batch_tokens, sections.decode.unwrap_or_default().batch_size);
-    let dataset = sections.sharegpt.unwrap_or_default();
-    set(&mut to.dataset_context_tokens_max, dataset.max_context_tokens);
-    set(&mut to.dataset_generate_tokens_max, dataset.max_generation_tokens);
-    let eviction = sections.eviction.unwrap_or_default();
-    set(&mut to.eviction.target_usage_ratio, eviction.target_usage_ratio);
-    set(&mut to.eviction.large_entry_limit_ratio, eviction.large_entry_limit_ratio);
-    let gpu = sections.gpu_backend.unwrap_or_default();
-    set(&mut to.gpu.memory_fraction, gpu.memory_fraction);
-    set(&mut to.gpu.reserve_fraction, gpu.free_memory_threshold);
-    retrieval(&mut to, &sections.rag.unwrap_or_default());
-    let profiles = sections.qos_profiles.unwrap_or_default();
-    let targets = &mut to.qos_targets_ms;
-    for (targets, profile) in [
-        (&mut targets.interactive, profiles.interactive),
-        (&mut targets.responsive, profiles.responsive),
-        (&mut targets.batch, profiles.batch),
-    ] {
-        promise(targets, &profile.unwrap_or_default());
-    }
-    let scale = sections.autoscaler.unwrap_or_default();
-    set(&mut to.autoscaler.users_min, scale.min_users);
-    set(&mut to.autoscaler.users_max, scale.max_users);
-    set(&mut to.autoscaler.scale_up_factor, scale.scale_up_factor);
-    set(&mut to.autoscaler.scale_down_factor, scale.scale_down_factor);
-    let saturation = sections.saturation_detection.unwrap_or_default();
-    set(&mut to.saturation_targets.read_p95_ms, saturation.read_latency_p95_threshold_ms);
-    set(&mut to.saturation_targets.write_p95_ms, saturation.write_latency_p95_threshold_ms);
-    set(&mut to.saturation_targets.queue_depth, saturation.queue_depth_threshold);
-    let limits = sections.validation_limits.unwrap_or_default();
-    set(&mut to.limits.users_max, limits.max_users);
-    set(&mut to.limits.duration_s_max, limits.max_duration_seconds);
-    set(&mut to.limits.gpu_mem_gb_max, limits.max_gpu_memory_gb);
-    set(&mut to.limits.cpu_mem_gb_max, limits.max_cpu_memory_gb);
-    to
+    to.responsive_share = without_rounding((threshold - to.interactive_share).max(0.0));
+    (to, idle)
 }
 
-fn vary(persona: &mut Persona, template: UserTemplate) {
-    set(&mut persona.context_tokens, template.context_range);
-    set(&mut persona.generation_tokens, template.generation_range);
-    set(&mut persona.think_time_s, template.think_time_range);
-}
-
-fn retrieval(to: &mut WorkloadSection, rag: &Rag) {
-    set(&mut to.rag.chunk_tokens, rag.chunk_size_tokens);
-    set(&mut to.rag.top_k, rag.top_k_chunks);
-    set(&mut to.rag.chunk_bytes_max, rag.max_chunk_bytes);
-    set(&mut to.rag.probability, rag.request_probability);
-    let distribution = rag.retrieval_distribution.map(|distribution| match distribution {
-        Retrieval::Zipfian => RagDistribution::Zipf,
-        Retrieval::Uniform => RagDistribution::Uniform,
-    });
-    set(&mut to.rag.distribution, distribution);
-    set(&mut to.rag.max_documents, rag.max_documents);
-    let [least, most] = &mut to.rag.document_tokens_large;
-    set(least, rag.large_model_doc_tokens_min);
-    set(most, rag.large_model_doc_tokens_max);
-    let [least, most] = &mut to.rag.document_tokens;
-    set(least, rag.small_model_doc_tokens_min);
-    set(most, rag.small_model_doc_tokens_max);
-}
-
-fn promise(targets: &mut [u64; 4], profile: &QosProfile) {
-    let given = [
-        profile.target_latency_p95_ms,
-        profile.target_latency_p99_ms,
-        profile.target_latency_p999_ms,
-        profile.target_latency_p9999_ms,
-    ];
-    for (target, given) in targets.iter_mut().zip(given) {
-        set(target, given);
-    }
-}
-
-/// Settings that were read and decide nothing, by section where it is a whole one, otherwise by
-/// key.
-fn without_effect(sections: &Sections) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let mut name = |is_given: bool, what: &str| {
-        if is_given {
-            names.push(what.to_owned());
-        }
-    };
-    let given = sections.clone();
-    let eviction = given.eviction.unwrap_or_default();
-    let attempts =
-        [eviction.max_recursion_depth, eviction.max_evictions_hard_cap, eviction.max_evictions_min];
-    name(
-        attempts.iter().any(Option::is_some),
-        "eviction.max_* (an eviction goes on until there is room)",
-    );
-    let gpu = given.gpu_backend.unwrap_or_default();
-    name(
-        gpu.max_eviction_attempts.is_some(),
-        "gpu_backend.max_eviction_attempts (an eviction goes on until there is room)",
-    );
-    let saturation = given.saturation_detection.unwrap_or_default();
-    name(
-        saturation.history_window_size.is_some(),
-        "saturation_detection.history_window_size (a step lasts until its P95 is known)",
-    );
-    let prefixes = given.prefix_cache.unwrap_or_default();
-    name(prefixes.min_prefix_length.is_some(), "prefix_cache.min_prefix_length");
-    name(prefixes.max_prefix_entries.is_some(), "prefix_cache.max_prefix_entries");
-    let scale = given.autoscaler.unwrap_or_default();
-    name(
-        scale.consecutive_samples_required.is_some(),
-        "autoscaler.consecutive_samples_required (a step lasts until it is steady)",
-    );
-    let timing = given.generation_timing.unwrap_or_default();
-    name(timing.none.is_some_and(|seconds| seconds != 0.0), "generation_timing.none");
-    let estimate = given.sharegpt.unwrap_or_default().chars_per_token_estimate;
-    name(estimate.is_some_and(|chars| chars != CHARS_A_TOKEN), "sharegpt.chars_per_token_estimate");
-    let profiles = given.qos_profiles.unwrap_or_default();
-    let classes = [profiles.interactive, profiles.responsive, profiles.batch];
-    let [high, middle, low] = classes.map(|profile| profile.and_then(|profile| profile.priority));
-    let priorities = [high.unwrap_or(3), middle.unwrap_or(2), low.unwrap_or(1)];
-    let is_ours = priorities.is_sorted_by(|higher, lower| higher > lower);
-    name(!is_ours, "qos_profiles.*.priority (interactive, responsive, batch is the order)");
-    names
-}
-
-fn milliseconds(seconds: f64) -> f64 {
-    without_rounding(seconds * 1e3)
-}
-
-/// A sum or product of decimal figures as a person would write it: 0.35, not 0.35000000000000003.
-fn without_rounding(value: f64) -> f64 {
-    const DIGITS: f64 = 1e12;
-    let rounded = (value * DIGITS).round() / DIGITS;
-    if rounded.is_finite() { rounded } else { value }
+/// Whether the classes have the priorities that ours have, the most urgent first.
+fn is_in_order(profiles: QosProfiles) -> bool {
+    let of = |profile: Option<QosProfile>| profile.and_then(|profile| profile.priority);
+    let high = of(profiles.interactive).unwrap_or(3);
+    let middle = of(profiles.responsive).unwrap_or(2);
+    high > middle && middle > of(profiles.batch).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use ringfall_workloads::config::RagDistribution;
+use ringfall_workloads::config::{Persona, RagDistribution};
 use ringfall_workloads::model::built_in;
 
 use super::*;
