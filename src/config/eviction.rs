@@ -33,30 +33,25 @@ impl Eviction {
             skip_permille: permille(self.large_entry_limit_ratio),
         }
     }
-
-    pub(super) fn wrong(&self) -> Option<String> {
-        let each = [
-            ("target_usage_ratio", self.target_usage_ratio),
-            ("large_entry_limit_ratio", self.large_entry_limit_ratio),
-        ];
-        let (name, ratio) = each.into_iter().find(|(_, ratio)| !(0.0..=1.0).contains(ratio))?;
-        Some(format!("eviction.{name} is {ratio}: give a share of the tier, 0 to 1"))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WorkloadSection;
 
     #[test]
     fn shares_are_thousandths_and_no_other_number_is_taken() {
         assert_eq!(Eviction::default().watermarks(), Watermarks::default());
+        let wrong = |eviction| {
+            WorkloadSection { eviction, ..WorkloadSection::default() }.judging_is_wrong()
+        };
         let eviction = Eviction { target_usage_ratio: 0.5, large_entry_limit_ratio: 1.0 };
-        assert_eq!(eviction.wrong(), None);
+        assert_eq!(wrong(eviction), None);
         let rules = eviction.watermarks();
         assert_eq!((rules.evict_target_permille, rules.skip_permille), (500, 1000));
         for ratio in [-0.1, 1.01, f64::NAN, f64::INFINITY] {
-            let wrong = Eviction { target_usage_ratio: ratio, ..Eviction::default() }.wrong();
+            let wrong = wrong(Eviction { target_usage_ratio: ratio, ..Eviction::default() });
             assert!(wrong.is_some_and(|what| what.contains("target_usage_ratio")), "{ratio}");
         }
     }

@@ -28,15 +28,6 @@ impl GpuLimits {
         let left = 1.0 - self.reserve_fraction.clamp(0.0, 1.0);
         share(memory_bytes, self.memory_fraction).min(share(free_bytes, left))
     }
-
-    pub(super) fn wrong(&self) -> Option<String> {
-        let each = [
-            ("memory_fraction", self.memory_fraction),
-            ("reserve_fraction", self.reserve_fraction),
-        ];
-        let (name, ratio) = each.into_iter().find(|(_, ratio)| !(0.0..=1.0).contains(ratio))?;
-        Some(format!("gpu.{name} is {ratio}: give a share of the memory, 0 to 1"))
-    }
 }
 
 /// In thousandths, rounded to the nearest; what is no share is held to one.
@@ -47,17 +38,19 @@ pub(super) fn permille(ratio: f64) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WorkloadSection;
 
     #[test]
     fn the_smaller_of_both_limits_holds_and_no_other_number_is_taken() {
         let limits = GpuLimits { memory_fraction: 0.8, reserve_fraction: 0.1 };
-        assert_eq!(limits.wrong(), None);
+        let wrong = |gpu| WorkloadSection { gpu, ..WorkloadSection::default() }.judging_is_wrong();
+        assert_eq!(wrong(limits), None);
         assert_eq!(limits.bytes_of(80_000, 80_000), 64_000);
         assert_eq!(limits.bytes_of(80_000, 50_000), 45_000);
         assert_eq!(limits.bytes_of(0, 0), 0);
         assert_eq!(GpuLimits::default().bytes_of(80_000, 50_000), 50_000);
         for ratio in [-0.1, 1.01, f64::NAN, f64::INFINITY] {
-            let wrong = GpuLimits { reserve_fraction: ratio, ..limits }.wrong();
+            let wrong = wrong(GpuLimits { reserve_fraction: ratio, ..limits });
             assert!(wrong.is_some_and(|what| what.contains("gpu.reserve_fraction")), "{ratio}");
         }
     }

@@ -12,8 +12,7 @@ use super::{AutoscalerPlan, Settings, WorkloadSection};
 pub const TARGET_MS_MAX: u64 = 86_400_000;
 /// Longest queue that is a target: as many requests as there may be users.
 pub const WAITING_MAX: u64 = USERS_MAX as u64;
-/// Largest factor between two numbers of users.
-const SCALE_UP_MAX: f64 = 100.0;
+const DAY_MS: f64 = TARGET_MS_MAX as f64;
 
 /// End-to-end latency that each class may take at P95, P99, P99.9 and P99.99, ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,22 +96,6 @@ impl SaturationTargets {
             queue_depth: self.queue_depth,
         }
     }
-
-    fn wrong(&self) -> Option<String> {
-        let times = [("read_p95_ms", self.read_p95_ms), ("write_p95_ms", self.write_p95_ms)];
-        let is_wrong = |ms: f64| !(ms > 0.0 && ms <= TARGET_MS_MAX as f64);
-        if let Some((name, ms)) = times.into_iter().find(|(_, ms)| is_wrong(*ms)) {
-            return Some(format!(
-                "saturation_targets.{name} is {ms}: give a time above 0, to {TARGET_MS_MAX} ms"
-            ));
-        }
-        (!(1..=WAITING_MAX).contains(&self.queue_depth)).then(|| {
-            format!(
-                "saturation_targets.queue_depth is {}: give a number from 1 to {WAITING_MAX}",
-                self.queue_depth
-            )
-        })
-    }
 }
 
 /// Steps of the autoscaler from one number of users to the next.
@@ -143,20 +126,11 @@ impl Default for AutoscalerSteps {
 impl AutoscalerSteps {
     fn wrong(&self) -> Option<String> {
         let (least, most) = (self.users_min, self.users_max);
-        if least < 1 || least > most || most > USERS_MAX {
-            return Some(format!(
+        (least < 1 || least > most || most > USERS_MAX).then(|| {
+            format!(
                 "autoscaler.users_min is {least} and users_max {most}: give a range within 1 to \
                  {USERS_MAX}"
-            ));
-        }
-        let (up, down) = (self.scale_up_factor, self.scale_down_factor);
-        if !(up > 1.0 && up <= SCALE_UP_MAX) {
-            return Some(format!(
-                "autoscaler.scale_up_factor is {up}: give a factor above 1, to {SCALE_UP_MAX}"
-            ));
-        }
-        (!(down > 0.0 && down < 1.0)).then(|| {
-            format!("autoscaler.scale_down_factor is {down}: give a factor above 0 and below 1")
+            )
         })
     }
 }
@@ -216,13 +190,45 @@ impl Limits {
     }
 }
 
+/// Values that a figure may have: what to give, and whether a value is one.
+type Range = (&'static str, fn(f64) -> bool);
+
+const TIME: Range = ("a time above 0, to 86400000 ms", |ms| ms > 0.0 && ms <= DAY_MS);
+const WAITING: Range =
+    ("a number from 1 to 100000", |count| (1.0..=WAITING_MAX as f64).contains(&count));
+const SHARE: Range = ("a share, 0 to 1", |share| (0.0..=1.0).contains(&share));
+/// Far above any machine: it keeps slips of the keyboard out.
+const RATE: Range = ("a rate from 0 to 1e12", |rate| (0.0..=1e12).contains(&rate));
+const GROWTH: Range = ("a factor above 1, to 100", |factor| factor > 1.0 && factor <= 100.0);
+const DECLINE: Range = ("a factor above 0 and below 1", |factor| factor > 0.0 && factor < 1.0);
+
 impl WorkloadSection {
-    /// Describes what makes no sense among the targets and the steps.
+    /// Describes what makes no sense among the targets, the steps and the tiers' limits.
     pub(super) fn judging_is_wrong(&self) -> Option<String> {
-        let targets = self.qos_targets_ms.wrong().or_else(|| self.saturation_targets.wrong());
-        let judged = targets.or_else(|| self.autoscaler.wrong());
-        let tiers = self.eviction.wrong().or_else(|| self.gpu.wrong());
-        judged.or(tiers).or_else(|| self.health.wrong())
+        let (saturation, steps) = (&self.saturation_targets, &self.autoscaler);
+        let (eviction, gpu, health) = (&self.eviction, &self.gpu, &self.health);
+        let figures = [
+            ("saturation_targets.read_p95_ms", saturation.read_p95_ms, TIME),
+            ("saturation_targets.write_p95_ms", saturation.write_p95_ms, TIME),
+            ("saturation_targets.queue_depth", saturation.queue_depth as f64, WAITING),
+            ("autoscaler.scale_up_factor", steps.scale_up_factor, GROWTH),
+            ("autoscaler.scale_down_factor", steps.scale_down_factor, DECLINE),
+            ("eviction.target_usage_ratio", eviction.target_usage_ratio, SHARE),
+            ("eviction.large_entry_limit_ratio", eviction.large_entry_limit_ratio, SHARE),
+            ("gpu.memory_fraction", gpu.memory_fraction, SHARE),
+            ("gpu.reserve_fraction", gpu.reserve_fraction, SHARE),
+            ("health.write_device_p95_ms", health.write_device_p95_ms, TIME),
+            ("health.read_device_p95_ms", health.read_device_p95_ms, TIME),
+            ("health.cpu_p95_ms", health.cpu_p95_ms, TIME),
+            ("health.hit_rate_min", health.hit_rate_min, SHARE),
+            ("health.read_gib_per_s_min", health.read_gib_per_s_min, RATE),
+            ("health.write_gib_per_s_min", health.write_gib_per_s_min, RATE),
+            ("health.tokens_per_s_min", health.tokens_per_s_min, RATE),
+        ];
+        let mut figures = figures.into_iter();
+        let figure = figures.find(|&(_, value, (_, holds))| !holds(value));
+        let told = figure.map(|(name, value, (what, _))| format!("{name} is {value}: give {what}"));
+        self.qos_targets_ms.wrong().or_else(|| self.autoscaler.wrong()).or(told)
     }
 }
 
