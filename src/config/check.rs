@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use ringfall_core::units::{GIB, MIB};
 
-use super::depth::SEARCH_WARMUP_S;
+use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
-use super::needs::Lack;
-use super::options::SETTINGS;
+use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::Size;
 use super::{Facts, Options, Origin, Plan, Ranks, RooflineFrom, Settings, WorkloadSection};
 
@@ -56,23 +55,23 @@ impl<'a> Check<'a> {
     /// asked for, before anything followed from the others.
     pub(super) fn plan(&mut self, asked: &Settings, plan: &Plan, facts: &Facts) {
         let settings = &plan.settings;
+        let changed = plan.typed.changed();
+        self.conflicts(&changed);
         self.rank(asked, plan);
         self.starts_in_time(settings, facts);
         self.traffic(settings);
         self.arrival(asked, plan);
         self.judging(settings, &plan.workload);
         self.autoscaler(plan);
-        self.polling(settings);
         self.gpu(plan);
         self.buffers_suffice(settings);
         self.outputs_and_trials(settings);
         self.drives(settings);
-        self.phases(settings);
         self.rag(plan);
         self.precondition(&plan.typed);
-        self.needs(settings, &plan.typed);
+        self.needs(settings, &changed);
         self.objects(settings);
-        self.idle(settings, &plan.typed, facts);
+        self.idle(settings, &changed, facts);
         self.queue_depth(asked, plan);
         if self.sentences.is_empty()
             && let Err(error) = plan.workload_config().validate()
@@ -81,19 +80,14 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn phases(&mut self, settings: &Settings) {
-        if settings.prefill_only && settings.decode_only {
-            let other = self.name_of("decode_only");
-            self.wrong("prefill_only", format_args!("and {other} cannot be combined"));
-        }
-    }
-
-    /// Ways of polling that do not go together.
-    fn polling(&mut self, settings: &Settings) {
-        let others = [("sqpoll", settings.sqpoll), ("nvme_passthrough", settings.nvme_passthrough)];
-        for (key, _) in others.into_iter().filter(|(_, is_given)| *is_given && settings.iopoll) {
-            let other = self.name_of(key);
-            self.wrong("iopoll", format_args!("and {other} cannot be combined"));
+    /// Settings that exclude each other.
+    fn conflicts(&mut self, changed: &[&str]) {
+        for (keys, other, why) in CONFLICTS {
+            let is_changed = |key: &&&str| changed.contains(*key) && changed.contains(other);
+            for key in keys.iter().filter(is_changed) {
+                let other = self.name_of(other);
+                self.wrong(key, format_args!("and {other} cannot be combined{why}"));
+            }
         }
     }
 
@@ -105,17 +99,6 @@ impl<'a> Check<'a> {
             self.wrong(
                 "tensor_parallel",
                 format_args!("{parallel} is more than the number of GPUs: raise {other} ({gpus})"),
-            );
-        }
-        let is_reducible = plan.dedupe_ratio > 1.0 || plan.compress_ratio > 1.0;
-        if is_reducible && plan.gpu_memory_bytes_each > 0 {
-            let key = if plan.dedupe_ratio > 1.0 { "dedupe_ratio" } else { "compress_ratio" };
-            let other = self.name_of("gpu_mem_gb");
-            self.wrong(
-                key,
-                format_args!(
-                    "cannot be combined with {other}: GPUs make content that cannot be reduced"
-                ),
             );
         }
         if plan.gpu_indices.is_some() {
@@ -260,37 +243,42 @@ impl<'a> Check<'a> {
 
     /// Reports given settings that have no effect as the rest stands. A printed configuration names
     /// every setting, so only those of a file that differ from the default are reported.
-    fn idle(&mut self, settings: &Settings, typed: &Options, facts: &Facts) {
-        for setting in SETTINGS {
-            let is_asked = match self.names.origins.get(setting.key) {
-                Some(Origin::CommandLine) => true,
-                Some(Origin::File) => !setting.is_default(typed),
-                _ => false,
-            };
-            if is_asked && let Some(why) = (setting.idle)(settings, facts) {
-                let name = self.name_of(setting.key);
-                self.tell(format!("{name} has no effect {why}"));
+    fn idle(&mut self, settings: &Settings, changed: &[&str], facts: &Facts) {
+        let origins = &self.names.origins;
+        let is_asked = |key: &str| match origins.get(key) {
+            Some(Origin::CommandLine) => true,
+            Some(Origin::File) => changed.contains(&key),
+            _ => false,
+        };
+        for key in Options::KEYS.iter().filter(|key| is_asked(key)) {
+            let of_key = |row: &&Idle| row.0.contains(key) && row.1(settings, facts);
+            if let Some((_, _, why)) = IDLE.iter().find(of_key) {
+                self.tell(format!("{} has no effect {why}", self.name_of(key)));
             }
         }
     }
 
     /// Refuses settings that need storage, or a drive, where there is none.
-    fn needs(&mut self, settings: &Settings, typed: &Options) {
-        for setting in SETTINGS {
-            let Some(lack) = (setting.needs)(settings) else { continue };
-            if setting.is_default(typed) {
-                continue;
-            }
-            match lack {
-                Lack::Storage => {
-                    let other = self.name_of("disable_storage");
-                    let what = format!("has no effect with {other}: leave one of them out");
-                    self.wrong(setting.key, what);
-                }
-                Lack::Drive(url) => self.wrong(
-                    setting.key,
-                    format_args!("works with a drive, not with an object store ({url})"),
-                ),
+    fn needs(&mut self, settings: &Settings, changed: &[&str]) {
+        let url = settings.object_url();
+        for &key in changed {
+            let needs_storage = match key {
+                // A depth that is given has no effect without storage, and does no harm.
+                "queue_depth" => settings.depth == Depth::Auto,
+                _ => OF_STORAGE.contains(&key),
+            };
+            let needs_drive = match key {
+                // Limits of an object store may come from a file.
+                "roofline" => settings.roofline == Some(RooflineFrom::Fresh),
+                _ => OF_DRIVES.contains(&key),
+            };
+            if settings.is_without_storage && needs_storage {
+                let other = self.name_of("disable_storage");
+                let what = format!("has no effect with {other}: leave one of them out");
+                self.wrong(key, what);
+            } else if let Some(url) = url.as_ref().filter(|_| needs_drive) {
+                let what = format!("works with a drive, not with an object store ({url})");
+                self.wrong(key, what);
             }
         }
     }

@@ -483,31 +483,3 @@ where
         or_word(K::schema(bounds), &["auto"])
     }
 }
-
-/// A value that may name a file which the run writes.
-pub(super) trait NamesFile {
-    /// The file, if it names one.
-    fn file(&self) -> Option<&Path>;
-    /// The same, to be changed.
-    fn file_mut(&mut self) -> Option<&mut PathBuf>;
-}
-
-impl NamesFile for PathBuf {
-    fn file(&self) -> Option<&Path> {
-        Some(self)
-    }
-
-    fn file_mut(&mut self) -> Option<&mut PathBuf> {
-        Some(self)
-    }
-}
-
-impl NamesFile for Option<PathBuf> {
-    fn file(&self) -> Option<&Path> {
-        self.as_deref()
-    }
-
-    fn file_mut(&mut self) -> Option<&mut PathBuf> {
-        self.as_mut()
-    }
-}

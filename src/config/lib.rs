@@ -15,13 +15,11 @@ mod facts;
 mod file;
 mod gpu;
 mod health;
-mod idle;
 mod input_error;
 mod judging;
 mod kinds;
 mod names;
 pub mod nearest;
-mod needs;
 pub mod object_store;
 mod objects;
 mod options;
@@ -32,6 +30,7 @@ mod preset;
 mod rank;
 mod reference;
 mod resolve;
+mod rules;
 mod run_args;
 mod shared;
 mod table;
@@ -65,8 +64,8 @@ pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use run_args::RunArgs;
-pub use shared::Taken;
-pub use table::{InSweep, Setting, Shared};
+pub use shared::{Shared, Taken};
+pub use table::Setting;
 pub use traffic::BURST_TRACE;
 pub use words::{
     Arrival, AutoscalerMode, GenerationMode, Named, PhaseMode, Preallocate, ReplayedRows, Word,

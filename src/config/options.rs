@@ -10,9 +10,9 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, NamesFile, Optional, Seed, Share};
+use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
 use super::places::Places;
-use super::table::{InSweep, Setting, Shared, settings};
+use super::table::{Setting, default_of, settings};
 use super::values::Auto;
 use super::words::{
     Arrival, AutoscalerMode, Durability, EntryLayout, GenerationMode, Preallocate, RagIngestion,
@@ -20,7 +20,7 @@ use super::words::{
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
-    Promotion, Ranks, RooflineFrom, TraceEpoch, WorkloadSection, auto, idle, needs,
+    Promotion, Ranks, RooflineFrom, TraceEpoch, WorkloadSection, auto,
 };
 use crate::Until;
 use crate::object_store::{
@@ -95,9 +95,9 @@ settings! {
         /// an entry of its own.
         enable_rag: bool = "false", "BOOL";
         /// Number of documents to ingest, with --enable-rag
-        rag_num_docs: u32 = "10", "N", in 0..=1_000_000, idle idle::retrieval;
+        rag_num_docs: u32 = "10", "N", in 0..=1_000_000;
         /// When documents are ingested, with --enable-rag
-        rag_ingestion: RagIngestion = "before", "WHEN", idle idle::retrieval;
+        rag_ingestion: RagIngestion = "before", "WHEN";
         /// Random seed; auto picks one at random and prints it
         seed: Auto<Seed> = "auto", "U64", auto auto::seed, keeps demo, measures nothing;
     }
@@ -118,7 +118,7 @@ settings! {
         /// Replay the operations of a logical trace, as `ringfall replay` does
         replay_trace: Optional = "none", "FILE";
         /// Operations of the logical trace to replay
-        replay_tiers: ReplayedRows = "storage", "TIERS", idle idle::replay;
+        replay_tiers: ReplayedRows = "storage", "TIERS";
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
         ///
         /// They read the earlier turns of their conversations and, without --request-rate, keep
@@ -129,20 +129,20 @@ settings! {
         ///
         /// With 0 a request arrives as soon as fewer than 64 wait on its shard, so that latencies
         /// are about that constant. The reference benchmark queues the whole trace at once.
-        trace_speedup: Factor = "1.0", "FACTOR", idle idle::pace_of_a_trace;
+        trace_speedup: Factor = "1.0", "FACTOR";
         /// Number of times to replay a trace; 0 repeats it until the run ends
-        replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX), idle idle::trace;
+        replay_cycles: u32 = "0", "N", in 0..=i64::from(u32::MAX);
         /// Serve the requests of a trace by randomly assigned QoS classes, not first come, first
         /// served
         ///
         /// A trace has no classes. They are assigned at random so that latencies can be reported by
         /// class. When requests are also served by class, urgent ones overtake others, and the
         /// order is no longer the trace's.
-        trace_classes: bool = "false", "BOOL", idle idle::trace;
+        trace_classes: bool = "false", "BOOL";
         /// Number of conversations to use from the dataset; 0 uses all of them
-        max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX), idle idle::dataset;
+        max_conversations: u32 = "500", "N", in 0..=i64::from(u32::MAX);
         /// Tokenizer that counts the tokens of a dataset
-        tokenizer: Tokenizer = "cl100k", "NAME", idle idle::dataset;
+        tokenizer: Tokenizer = "cl100k", "NAME";
         /// Compare the hit rate with a recorded one; the file is CSV, JSONL or a JSON array with a
         /// cache_hit column
         validation_trace: Optional = "none", "FILE",
@@ -156,7 +156,7 @@ settings! {
         /// It ends when the answer is found or the time is up.
         enable_autoscaling: bool = "false", "BOOL";
         /// Goal of the autoscaler's search
-        autoscaler_mode: AutoscalerMode = "qos", "MODE", idle idle::autoscaler;
+        autoscaler_mode: AutoscalerMode = "qos", "MODE";
         /// Largest saturation that modes qos and slo allow when they search for the number of users
         ///
         /// In mode qos this is the saturation of the storage tier, the larger of two figures. One
@@ -166,7 +166,7 @@ settings! {
         /// In mode slo it is the share of its latency target that the P95 of a QoS class may take.
         /// The targets are set in the configuration file: workload.saturation_targets and
         /// workload.qos_targets_ms.
-        target_saturation: Share = "0.8", "SHARE", idle idle::saturation;
+        target_saturation: Share = "0.8", "SHARE";
     }
 
     section "Tiers" {
@@ -188,15 +188,13 @@ settings! {
         /// by this number
         tensor_parallel: u32 = "1", "N", in 1..=1_024;
         /// Backend of the GPU tier
-        gpu_backend: GpuBackend = "auto", "BACKEND", idle idle::gpu;
+        gpu_backend: GpuBackend = "auto", "BACKEND";
         /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
         ///
         /// auto: the first ones, in the order of the driver.
-        gpu_devices: String = "auto", "LIST",
-            real_only "a simulated run has no GPUs to choose from", idle idle::real_gpus;
+        gpu_devices: String = "auto", "LIST";
         /// Path of bytes between GPU memory and storage
-        gpu_transfer: GpuTransfer = "auto", "WAY",
-            real_only "a simulated run moves no bytes", idle idle::gpu;
+        gpu_transfer: GpuTransfer = "auto", "WAY";
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -206,23 +204,18 @@ settings! {
         ///
         /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX keeps the data in an
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
-        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo,
-            real_only "the file that describes the drive says how many there are", measures nothing;
+        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
         /// Layout of an entry on several drives
-        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo,
-            idle idle::several_drives;
+        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo;
         /// Action when one of several drives fails during the run
-        on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo,
-            real_only "no device is used", idle idle::several_drives;
+        on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo;
         /// Allow a block device given as --cache-dir to be overwritten
-        destroy_device_contents: bool = "false", "BOOL", keeps demo,
-            real_only "no device is touched", measures nothing, needs needs::no_object_store;
+        destroy_device_contents: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Capacity of the storage tier in GiB; 0 allows 95 % of the free space
         ///
         /// Several drives share it in proportion to their free space. Space is taken as the run
         /// needs it; --preallocate reserve takes all of it before.
-        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            needs needs::storage;
+        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
         /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
         /// are dropped, and counted
         ///
@@ -235,58 +228,56 @@ settings! {
         /// The check is made once, when the run begins.
         strict: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
-        precondition as is_preconditioned: bool = "false", "BOOL", keeps demo,
-            real_only "there is no drive to precondition", needs needs::drive;
+        precondition as is_preconditioned: bool = "false", "BOOL", keeps demo;
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            keeps demo, idle idle::precondition;
+            keeps demo;
         /// Number of threads that --precondition writes with; 0 uses one per shard
-        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo,
-            idle idle::precondition;
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
         /// When --precondition ends; without --precondition it has no effect
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
-        precondition_until: Until = "size", "END", keeps demo, idle idle::precondition;
+        precondition_until: Until = "size", "END", keeps demo;
         /// Effect of a hit below the fastest tier on the entry
-        promotion: Promotion = "none", "MODE", idle idle::upper_tier;
+        promotion: Promotion = "none", "MODE";
     }
 
-    section ("Object stores", keeps demo, real_only "no object store is reached", shared Objects) {
+    section "Object stores" {
         /// Address of the object store, such as http://127.0.0.1:9000; several, separated by
         /// commas, share the requests
         ///
         /// auto: the address that the environment or the profile gives, or else the provider's own.
-        object_endpoint: String = "auto", "URL,...";
+        object_endpoint: String = "auto", "URL,...", keeps demo;
         /// Which of several endpoints the next request goes to
-        object_balance: Balance = "least-in-flight", "HOW";
+        object_balance: Balance = "least-in-flight", "HOW", keeps demo;
         /// Region of the bucket
         ///
         /// auto: the region that the environment or the profile gives, or else us-east-1.
-        object_region: String = "auto", "NAME";
+        object_region: String = "auto", "NAME", keeps demo;
         /// Profile in the credentials file that AWS's tools share
         ///
         /// auto: credentials come from the environment, or else from the profile that AWS_PROFILE
         /// names.
-        object_profile: String = "auto", "NAME";
+        object_profile: String = "auto", "NAME", keeps demo;
         /// Send requests without credentials, to a bucket that is open to all
-        object_anonymous: bool = "false", "BOOL";
+        object_anonymous: bool = "false", "BOOL", keeps demo;
         /// File of certificates (PEM) to trust besides the system's
-        object_ca_file: Optional = "none", "FILE";
+        object_ca_file: Optional = "none", "FILE", keeps demo;
         /// Whether the bucket's name goes into the path or into the host name
-        object_path_style: PathStyle = "auto", "WHEN";
+        object_path_style: PathStyle = "auto", "WHEN", keeps demo;
         /// Checksum that protects data in transit
-        object_checksum: Checksum = "sha256", "KIND";
+        object_checksum: Checksum = "sha256", "KIND", keeps demo;
         /// Largest number of requests in flight, all threads together
-        object_concurrency: u32 = "64", "N", in 1..=i64::from(CONCURRENCY_MAX);
+        object_concurrency: u32 = "64", "N", in 1..=i64::from(CONCURRENCY_MAX), keeps demo;
         /// Number of times to retry a request before it counts as failed
-        object_retries: u32 = "10", "N", in 0..=i64::from(RETRIES_MAX);
+        object_retries: u32 = "10", "N", in 0..=i64::from(RETRIES_MAX), keeps demo;
         /// Time limit for one attempt at a request, in seconds
-        object_timeout as object_timeout_s: u32 = "60", "SECONDS",
-            in 1..=i64::from(TIMEOUT_S_MAX);
+        object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=i64::from(TIMEOUT_S_MAX),
+            keeps demo;
         /// Time limit for making a connection, in seconds
         object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS",
-            in 1..=i64::from(TIMEOUT_S_MAX);
+            in 1..=i64::from(TIMEOUT_S_MAX), keeps demo;
     }
 
     section "Engine" {
@@ -301,8 +292,7 @@ settings! {
         /// The node of each drive gets cores in proportion to the drives there, and the results say
         /// how many bytes crossed between nodes. With --numa=false cores are taken by number, so
         /// that the two can be compared.
-        numa: bool = "true", "BOOL", keeps demo, real_only "no core is pinned",
-            idle idle::unpinned;
+        numa: bool = "true", "BOOL", keeps demo;
         /// Size of the largest single I/O
         io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
         /// Number of I/Os in flight per shard on each drive, or `auto` to find it
@@ -312,13 +302,12 @@ settings! {
         /// the warm-up, which is then at least 20 seconds long, and lies between 1 and 64, or up to
         /// 512 with I/Os below 1 MiB.
         queue_depth as depth: Depth = "standard", "N", in 1..=QUEUE_DEPTH_MAX,
-            auto auto::queue_depth, keeps demo, needs needs::searched_depth;
+            auto auto::queue_depth, keeps demo;
         /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls
         ///
         /// The thread spins for as long as its shard is busy: it pays off only if there is an idle
         /// core for every shard, and slows the run down otherwise.
-        sqpoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",
-            needs needs::drive;
+        sqpoll: bool = "false", "BOOL", keeps demo;
         /// Poll the drives for completions (IOPOLL) instead of waiting for interrupts
         ///
         /// Each shard keeps its core busy for as long as an I/O is in flight. Every drive needs a
@@ -327,8 +316,7 @@ settings! {
         /// refused. Flushes still complete by interrupt.
         ///
         /// Cannot be combined with --sqpoll.
-        iopoll: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",
-            needs needs::drive;
+        iopoll: bool = "false", "BOOL", keeps demo;
         /// Send NVMe commands to the drives (io_uring passthrough) instead of reads and writes
         ///
         /// Skips the kernel's block layer. Every drive in --cache-dir must be a whole NVMe
@@ -338,15 +326,14 @@ settings! {
         /// refused.
         ///
         /// Cannot be combined with --iopoll.
-        nvme_passthrough: bool = "false", "BOOL", keeps demo, real_only "no io_uring is used",
-            needs needs::drive;
+        nvme_passthrough: bool = "false", "BOOL", keeps demo;
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
         /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.
         io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
             auto auto::io_buffer_mb, keeps demo;
         /// When a write to the storage tier counts as complete
-        durability: Durability = "flush", "MODE", keeps demo, idle idle::storage;
+        durability: Durability = "flush", "MODE", keeps demo;
         /// Share of the data read that is compared with what was written
         verify: VerifyMode = "sample", "MODE", keeps demo;
         /// Generate content that deduplicates N to 1; 1 generates no duplicates
@@ -354,19 +341,16 @@ settings! {
         /// Duplicates are whole units of 64 KiB, each a copy of another in the same entry or file.
         ///
         /// Cannot be combined with --gpu-mem-gb: GPUs generate their own content.
-        dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo,
-            real_only "no content is made", shared Content, needs needs::storage;
+        dedupe_ratio: f64 = "1", "N", in 1.0..=DEDUPE_RATIO_MAX, keeps demo;
         /// Generate content that compresses N to 1, each 4 KiB block on its own; 1 generates
         /// incompressible content
-        compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo,
-            real_only "no content is made", shared Content, needs needs::storage;
+        compress_ratio: f64 = "1", "N", in 1.0..=COMPRESS_RATIO_MAX, keeps demo;
         /// Method by which the data files get their space
         ///
         /// A storage tier without a given capacity is limited to 95 % of the space that was free
         /// when the run began. With grow, space that others take in the meantime lowers that limit;
         /// with reserve and write, the space is the run's own until it ends.
-        preallocate: Preallocate = "grow", "MODE", keeps demo, idle idle::storage,
-            needs needs::no_object_store;
+        preallocate: Preallocate = "grow", "MODE", keeps demo;
     }
 
     section "Results" {
@@ -376,59 +360,41 @@ settings! {
         ///
         /// The result of each trial is kept beside it (NAME_trial1.json and so on), and the spread
         /// over the trials is printed.
-        trials: u32 = "1", "N", in 1..=1_000, keeps demo,
-            real_only "the same run again gives the same numbers: give another --seed",
-            measures nothing, in_sweep same;
+        trials: u32 = "1", "N", in 1..=1_000, keeps demo, measures nothing;
         /// Limits of the drive to compare the run with: a file written by `ringfall saturate`, or
         /// `fresh` to measure them before the run
-        roofline: RooflineFrom = "none", "FILE", keeps demo,
-            real_only "the drive's limits are in its model",
-            measures nothing, needs needs::limits;
+        roofline: RooflineFrom = "none", "FILE", keeps demo, measures nothing;
         /// File for the results in JSON
         ///
         /// auto: results/ringfall-TIME.json.
-        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, measures nothing,
-            in_sweep refused "every run of a sweep has a result of its own: give --results DIR",
-            writes file;
+        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, measures nothing;
         /// File for the results as a workbook (.xlsx) or as one row of CSV (.csv)
         ///
         /// With any other ending it is CSV, and .csv is added to the name.
-        xlsx_output: Optional = "none", "FILE", keeps demo, measures nothing,
-            in_sweep refused
-                "`ringfall report DIR --output all.xlsx` makes a workbook of all results",
-            writes file;
+        xlsx_output: Optional = "none", "FILE", keeps demo, measures nothing;
         /// File for the results as an HTML page that opens offline
-        html_output: Optional = "none", "FILE", keeps demo, measures nothing,
-            in_sweep refused "`ringfall report FILE --output page.html` makes a page of a result",
-            writes file;
+        html_output: Optional = "none", "FILE", keeps demo, measures nothing;
         /// Count latencies, sizes, queue depth and seek distances in the kernel's block layer
         ///
         /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
-        enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
-            real_only "there is no block layer to trace", needs needs::drive;
+        enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo;
         /// File for a fio job with the run's I/O sizes, mix and queue depth
         ///
         /// With --enable-latency-tracing the job is always written, beside the JSON results if no
         /// file is named.
-        fio_output: Optional = "none", "FILE", keeps demo,
-            real_only "there is nothing that fio could repeat", measures nothing,
-            in_sweep refused "`ringfall report FILE --output run.fio` makes a job of a result",
-            needs needs::drive, writes file;
+        fio_output: Optional = "none", "FILE", keeps demo, measures nothing;
         /// Do no I/O; write every operation to this CSV file, on a simulated clock
         ///
         /// A name that ends in .zst compresses the file.
-        io_trace_log: Optional = "none", "FILE",
-            in_sweep refused "all runs would write to the same file", writes file;
+        io_trace_log: Optional = "none", "FILE";
         /// Date at which the times in the --io-trace-log file begin
-        trace_epoch: TraceEpoch = "fixed", "EPOCH", idle idle::logical;
+        trace_epoch: TraceEpoch = "fixed", "EPOCH";
         /// Exit with status 1 unless storage_health is PASS
-        fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing,
-            in_sweep refused "a run that fails is not a result that a sweep keeps";
+        fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Print the JSON results on standard output, and everything else on standard error
-        json: bool = "false", "BOOL", keeps demo, measures nothing,
-            in_sweep refused "the results are in the files of --results";
+        json: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Print no banner, no progress and no summary
-        quiet: bool = "false", "BOOL", keeps demo, measures nothing, in_sweep same;
+        quiet: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Least important kind of log message to print on standard error
         log_level: LogLevel = "warn", "LEVEL", keeps demo, measures nothing;
     }
@@ -448,13 +414,35 @@ settings! {
         /// --xlsx-output and --html-output if they are given. auto: unless a wrapper has given each
         /// rank paths of its own, with rank_N in them. With --start-at, ranks do not communicate,
         /// and `ringfall merge` merges their results later.
-        merge_ranks: MergeRanks = "auto", "MODE", keeps demo, idle idle::launch, measures nothing;
+        merge_ranks: MergeRanks = "auto", "MODE", keeps demo, measures nothing;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///
         /// With it, ranks do not wait for each other. It may lie at most a day ahead.
         start_at as start_at_unix_s: Limit<u64> = "0", "UNIX_SECONDS", in 0..=i64::MAX, keeps demo,
-            real_only "a simulated run has no wall clock", measures nothing,
-            in_sweep refused "only one of the runs can begin at that time";
+            measures nothing;
+    }
+}
+
+impl Settings {
+    /// The files that a run writes, by the keys of their settings.
+    #[must_use]
+    pub fn written(&self) -> Vec<(&'static str, &Path)> {
+        let more = [
+            ("xlsx_output", &self.xlsx_output),
+            ("html_output", &self.html_output),
+            ("fio_output", &self.fio_output),
+            ("io_trace_log", &self.io_trace_log),
+        ];
+        let more = more.into_iter().filter_map(|(key, path)| Some((key, path.as_deref()?)));
+        [("output", self.output.as_path())].into_iter().chain(more).collect()
+    }
+
+    /// Hands out each of these files, to be changed.
+    pub(super) fn change_written(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
+        let Settings { output, xlsx_output, html_output, fio_output, io_trace_log, .. } = self;
+        change(output);
+        let more = [xlsx_output, html_output, fio_output, io_trace_log];
+        more.into_iter().flatten().for_each(change);
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::kinds::{Kind, Wrong, choices_of, one_of};
+use super::rules::real_only;
 use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer};
 use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
 
@@ -385,13 +386,14 @@ impl Plan {
     /// Settings given that need a real drive: the flags, and why each has no effect without one.
     #[must_use]
     pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
-        let is_asked = |setting: &Setting| {
+        let changed = self.typed.changed();
+        let is_given = |setting: &&Setting| {
             let origin = self.origins.get(setting.key);
-            let is_given = matches!(origin, Some(Origin::CommandLine | Origin::File));
-            is_given && !setting.is_default(&self.typed)
+            matches!(origin, Some(Origin::CommandLine | Origin::File))
         };
-        let asked = SETTINGS.iter().filter(|setting| is_asked(setting));
-        asked.filter_map(|setting| Some((setting.flag(), setting.real_only?))).collect()
+        let asked = SETTINGS.iter().filter(|setting| changed.contains(&setting.key));
+        let asked = asked.filter(is_given);
+        asked.filter_map(|setting| Some((setting.flag(), real_only(setting.key)?))).collect()
     }
 
     /// Number of ranks that wait for each other and measure together; none where this run is alone,

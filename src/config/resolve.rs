@@ -12,7 +12,6 @@ use super::derive::{Given, derive};
 use super::names::Names;
 use super::nearest::nearest;
 use super::options::SETTINGS;
-use super::page::defaults_page;
 use super::values::Auto;
 use super::{
     Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Plan, Rank, Ranks,
@@ -42,7 +41,6 @@ pub fn resolve(
     file: Option<&ConfigFile>,
     facts: &Facts,
 ) -> Result<Plan, InputError> {
-    let defaults = ConfigFile::parse("the built-in defaults".into(), defaults_page())?.options;
     let from_file = file.map(|file| file.options.clone()).unwrap_or_default();
     let mut asked = typed.given().into_iter().chain(from_file.given());
     let is_demo = asked.all(|key| SETTINGS.iter().any(|one| one.key == key && one.keeps_demo));
@@ -50,7 +48,7 @@ pub fn resolve(
         (Origin::CommandLine, typed.clone()),
         (Origin::File, from_file),
         (Origin::Demo, if is_demo { demo() } else { Options::default() }),
-        (Origin::Default, defaults),
+        (Origin::Default, Options::defaults()),
     ];
     let mut origins = BTreeMap::new();
     let mut settings = Options::default();

@@ -4,8 +4,16 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, Error};
 
 use super::options::SETTINGS;
-use super::table::Shared;
-use super::{ConfigFile, Facts, Options, Setting, Settings, defaults_page};
+use super::{Facts, Options, Setting, Settings};
+
+/// A group of settings of a run that other commands take too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shared {
+    /// Settings for reaching an object store, which `checkpoint` and `saturate` take too.
+    Objects,
+    /// Settings of the content, which `checkpoint` and `datagen` take too.
+    Content,
+}
 
 /// Settings of a group as the command line gives them.
 pub struct Taken {
@@ -19,7 +27,10 @@ pub struct Taken {
 impl Shared {
     /// Its settings, in the order of the help.
     pub fn settings(self) -> impl Iterator<Item = &'static Setting> {
-        SETTINGS.iter().filter(move |setting| setting.shared == Some(self))
+        SETTINGS.iter().filter(move |setting| match self {
+            Shared::Objects => setting.section == "Object stores",
+            Shared::Content => ["dedupe_ratio", "compress_ratio"].contains(&setting.key),
+        })
     }
 
     /// A command that takes them.
@@ -44,8 +55,7 @@ impl Shared {
         let is_its_own = |key: &str| self.settings().any(|setting| setting.key == key);
         let typed = Options::of_matches(matches, &is_its_own);
         let given = typed.given();
-        let defaults = ConfigFile::parse("the built-in defaults".into(), defaults_page());
-        let mut all = typed.over(defaults.map_err(|error| wrong(error.to_string()))?.options);
+        let mut all = typed.over(Options::defaults());
         all.work_out(&Facts::of_nothing());
         let mut sentences = Vec::new();
         let checked = Settings::of(&all, &mut |key, what| {

@@ -2,20 +2,10 @@
 //! its entry in the list of all settings.
 
 use clap::Arg;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::needs::Needs;
 use super::options::SETTINGS;
-use super::{Facts, Options, Settings};
-
-/// A group of settings of a run that other commands take too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shared {
-    /// Settings for reaching an object store, which `checkpoint` and `saturate` take too.
-    Objects,
-    /// Settings of the content, which `checkpoint` and `datagen` take too.
-    Content,
-}
 
 /// A setting as declared.
 pub struct Setting {
@@ -36,52 +26,21 @@ pub struct Setting {
     /// Whether a run of which nothing else is asked is still the demonstration: it says nothing
     /// about the workload or its size.
     pub keeps_demo: bool,
-    /// Why it has no effect where the drive is simulated.
-    pub real_only: Option<&'static str>,
-    /// Why it has no effect as the other settings stand; none where it has one.
-    pub(super) idle: Idle,
     /// Whether it changes what is measured. Where results go, how much is shown and how a draw is
     /// repeated do not.
     pub measures: bool,
-    /// The group that other commands take it with, if they do.
-    pub shared: Option<Shared>,
-    /// Use that a sweep may make of it.
-    pub in_sweep: InSweep,
-    /// Need that it has of storage, if it has one and the other settings leave it unmet.
-    pub(super) needs: Needs,
     pub(super) schema: fn() -> Value,
     pub(super) range: fn() -> Option<String>,
     pub(super) choices: fn() -> Vec<(String, String)>,
     pub(super) arg: fn(Arg) -> Arg,
 }
 
-/// Use that a sweep may make of a setting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InSweep {
-    /// Give it, or vary it.
-    Varied,
-    /// Give it, the same for all of its runs.
-    Same,
-    /// Neither, and why.
-    Refused(&'static str),
+/// A default as declared, in YAML.
+pub(super) fn default_of<T: DeserializeOwned>(declared: &str) -> T {
+    serde_saphyr::from_str(declared).expect("a declared default, all of which a test reads")
 }
 
-/// Why a setting has no effect as the others stand.
-pub(super) type Idle = fn(&Settings, &Facts) -> Option<&'static str>;
-
 impl Setting {
-    /// Whether these settings have the value that it has when nobody gives one.
-    #[must_use]
-    pub fn is_default(&self, options: &Options) -> bool {
-        let options = serde_json::to_value(options).unwrap_or_default();
-        // Words as they are, all else as JSON has it, which is how YAML has it too.
-        let value = &options[self.key];
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        // 0 and 0.0 are the same number.
-        let number = |text: &str| text.parse::<f64>().ok();
-        text == self.default || number(&text).is_some_and(|n| number(self.default) == Some(n))
-    }
-
     /// First sentence of the description, without a full stop, bounds or default. Other settings
     /// are named by their flags, here and in the details, as the help shows them.
     #[must_use]
@@ -199,28 +158,22 @@ fn flag(key: &str) -> String {
 /// ///
 /// /// What else is to be known: for the page of all defaults.
 /// key as field: Kind = "default", "VALUE_NAME", in BOUNDS, alias "other_key", auto worked_out,
-///     keeps demo, real_only "why", idle why_it_has_no_effect, measures nothing, shared Group,
-///     in_sweep same, needs what_it_asks_of_storage, writes file;
+///     keeps demo, measures nothing;
 /// ```
 ///
 /// of which all after the value's name may be left out, and `as field` where the checked value has
-/// no unit to add to its name. `in_sweep` may also say `refused "why"`. What all settings of a
-/// section have in common stands once, in its head: `section ("Name", keeps demo, real_only "why",
-/// shared Group) { … }`. It makes
+/// no unit to add to its name. Rules between settings are in [`super::rules`]. It makes
 ///
 /// - `Options`, one layer of settings as typed, which clap and serde read;
 /// - `Settings`, all of them checked;
 /// - `SETTINGS`, the list that help, pages and messages are made of.
 macro_rules! settings {
     ($(
-        section $section:tt {$(
+        section $section:literal {$(
             $(#[doc = $doc:literal])+
             $key:ident $(as $field:ident)?: $kind:ty = $default:literal, $value_name:literal
             $(, in $bounds:expr)? $(, alias $alias:literal)? $(, auto $auto:path)?
-            $(, keeps $demo:ident)? $(, real_only $why:literal)? $(, idle $idle:path)?
-            $(, measures $nothing:ident)? $(, shared $shared:ident)?
-            $(, in_sweep $sweep:ident $($sweep_why:literal)?)? $(, needs $needs:path)?
-            $(, writes $file:ident)?;
+            $(, keeps $demo:ident)? $(, measures $nothing:ident)?;
         )+}
     )+) => {
         /// Every setting that is also a flag, in the order of the help.
@@ -228,20 +181,13 @@ macro_rules! settings {
             Setting {
                 key: stringify!($key),
                 field: settings!(@or (stringify!($key)) $(stringify!($field))?),
-                section: settings!(@title $section),
+                section: $section,
                 comment: concat!($($doc, "\n"),+),
                 value_name: $value_name,
                 default: $default,
                 alias: settings!(@or None $(Some($alias))?),
-                keeps_demo: settings!(@or (settings!(@demo $section)) $(settings!(@keeps $demo))?),
-                real_only: settings!(@or (settings!(@all_real_only $section)) $(Some($why))?),
-                idle: settings!(@or (|_, _| None) $($idle)?),
+                keeps_demo: settings!(@or false $(settings!(@keeps $demo))?),
                 measures: settings!(@or true $(settings!(@measures $nothing))?),
-                shared: settings!(@or (settings!(@all_shared $section)) $(Some(Shared::$shared))?),
-                in_sweep: settings!(
-                    @or (InSweep::Varied) $(settings!(@sweep $sweep $($sweep_why)?))?
-                ),
-                needs: settings!(@or (|_| None) $($needs)?),
                 schema: || <$kind as Kind>::schema(&settings!(@or () $($bounds)?)),
                 range: || <$kind as Kind>::range(&settings!(@or () $($bounds)?)),
                 choices: <$kind as Kind>::choices,
@@ -280,6 +226,23 @@ macro_rules! settings {
                     models: self.models.or(below.models),
                     workload: self.workload.or(below.workload),
                 }
+            }
+
+            /// What is in effect where no layer says anything, as declared.
+            pub(super) fn defaults() -> Options {
+                Options {
+                    $($($key: Some(default_of($default)),)+)+
+                    models: Some(BTreeMap::new()),
+                    workload: Some(WorkloadSection::default()),
+                }
+            }
+
+            /// Names of the settings with a flag whose value is not the default.
+            pub(super) fn changed(&self) -> Vec<&'static str> {
+                let defaults = Options::defaults();
+                let mut names = Vec::new();
+                $($(if self.$key != defaults.$key { names.push(stringify!($key)); })+)+
+                names
             }
 
             /// Names that this layer says something about.
@@ -324,7 +287,7 @@ macro_rules! settings {
 
         settings! {
             @settings [] $($(
-                [$key $($field)?] [$($doc)+] $kind = [$($bounds)?] [$($file)?];
+                [$key $($field)?] [$($doc)+] $kind = [$($bounds)?];
             )+)+
         }
     };
@@ -333,37 +296,19 @@ macro_rules! settings {
     (@or $otherwise:tt $given:expr) => { $given };
     (@keeps demo) => { true };
     (@measures nothing) => { false };
-    (@writes file $file:expr) => { $file };
-    (@sweep same) => { InSweep::Same };
-    (@sweep refused $why:literal) => { InSweep::Refused($why) };
-    // The head of a section: its name, or that and what its settings have in common.
-    (@title $title:literal) => { $title };
-    (@title ($title:literal, $($rest:tt)+)) => { $title };
-    (@demo $title:literal) => { false };
-    (@demo ($title:literal, keeps $demo:ident, $($rest:tt)+)) => { settings!(@keeps $demo) };
-    (@all_real_only $title:literal) => { None };
-    (@all_real_only ($title:literal, keeps demo, real_only $why:literal, $($rest:tt)+)) => {
-        Some($why)
-    };
-    (@all_shared $title:literal) => { None };
-    (@all_shared ($title:literal, keeps demo, real_only $why:literal, shared $shared:ident)) => {
-        Some(Shared::$shared)
-    };
-
     // A field is named like its key where the declaration has no other name for it.
     (@settings
-        [$($done:tt)*] [$key:ident] $docs:tt $kind:ty = $bounds:tt $file:tt; $($rest:tt)*
+        [$($done:tt)*] [$key:ident] $docs:tt $kind:ty = $bounds:tt; $($rest:tt)*
     ) => {
-        settings! { @settings [$($done)* [$key $key $docs ($kind) $bounds $file]] $($rest)* }
+        settings! { @settings [$($done)* [$key $key $docs ($kind) $bounds]] $($rest)* }
     };
     (@settings
-        [$($done:tt)*] [$key:ident $field:ident] $docs:tt $kind:ty = $bounds:tt $file:tt;
-        $($rest:tt)*
+        [$($done:tt)*] [$key:ident $field:ident] $docs:tt $kind:ty = $bounds:tt; $($rest:tt)*
     ) => {
-        settings! { @settings [$($done)* [$key $field $docs ($kind) $bounds $file]] $($rest)* }
+        settings! { @settings [$($done)* [$key $field $docs ($kind) $bounds]] $($rest)* }
     };
     (@settings [$([
-        $key:ident $field:ident [$($doc:literal)+] ($kind:ty) [$($bounds:expr)?] [$($file:ident)?]
+        $key:ident $field:ident [$($doc:literal)+] ($kind:ty) [$($bounds:expr)?]
     ])+]) => {
         /// Every setting by itself, within its bounds; sizes in bytes.
         #[derive(Clone, Debug, PartialEq)]
@@ -385,25 +330,6 @@ macro_rules! settings {
                         &mut |what| wrong(stringify!($key), what),
                     ),
                 )+})
-            }
-
-            /// The files that a run writes, by the keys of their settings.
-            #[must_use]
-            pub fn written(&self) -> Vec<(&'static str, &Path)> {
-                let mut files = Vec::new();
-                $($(
-                    let file = settings!(@writes $file NamesFile::file(&self.$field));
-                    files.push((stringify!($key), file));
-                )?)+
-                files.into_iter().filter_map(|(key, file)| Some((key, file?))).collect()
-            }
-
-            /// Hands out each of these files, to be changed.
-            pub(super) fn change_written(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
-                $($(
-                    let file = settings!(@writes $file NamesFile::file_mut(&mut self.$field));
-                    file.into_iter().for_each(&mut *change);
-                )?)+
             }
         }
     };

@@ -71,6 +71,8 @@ fn a_wrong_value_is_complained_of_once_and_not_for_what_follows_from_it() {
 fn the_default_page_names_every_key_and_nothing_else() {
     let defaults = file(&defaults_page()).unwrap().options;
     assert_eq!(defaults.given(), Options::KEYS);
+    assert_eq!(defaults, Options::defaults());
+    assert_eq!(defaults.changed(), [""; 0]);
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn a_value_at_each_end_of_a_range_is_taken_and_one_beyond_is_not() {
         for (value, is_fine) in [(low, true), (high, true), (low - 1, false), (high + 1, false)] {
             let typed = file(&format!("{}: {value}\n", setting.key)).unwrap().options;
             let mut wrong = Vec::new();
-            let mut all = typed.over(file(&defaults_page()).unwrap().options);
+            let mut all = typed.over(Options::defaults());
             all.work_out(&facts());
             Settings::of(&all, &mut |key, what| wrong.push(format!("{key} {what}"))).unwrap();
             let about_it = format!("{} {value} is out of bounds", setting.key);

@@ -38,45 +38,10 @@ impl Check<'_> {
             let other = self.name_of(other);
             self.wrong(one, format_args!("and {other} cannot be combined"));
         }
-        if settings.replay_trace.is_some() {
-            self.replay(settings);
-        } else if settings.mooncake_trace.is_some() && (has_dataset || !settings.use_burst_trace) {
-            self.mooncake(settings);
-        }
-    }
-
-    fn replay(&mut self, settings: &Settings) {
-        for (key, is_on) in [
-            ("decode_only", settings.decode_only),
-            ("prefill_only", settings.prefill_only),
-            ("enable_rag", settings.enable_rag),
-            ("replay_cycles", settings.replay_cycles > 1),
-        ] {
-            if is_on {
-                let trace = self.name_of("replay_trace");
-                let what = format_args!(
-                    "cannot be combined with {trace}, which replays recorded \
-                                  operations and nothing else"
-                );
-                self.wrong(key, what);
-            }
-        }
-    }
-
-    fn mooncake(&mut self, settings: &Settings) {
-        for (key, is_on) in
-            [("decode_only", settings.decode_only), ("enable_rag", settings.enable_rag)]
-        {
-            if is_on {
-                let trace = self.name_of("mooncake_trace");
-                self.wrong(
-                    key,
-                    format_args!(
-                        "cannot be combined with {trace}, whose requests consist of \
-                                  recorded blocks"
-                    ),
-                );
-            }
+        if settings.replay_trace.is_some() && settings.replay_cycles > 1 {
+            let trace = self.name_of("replay_trace");
+            let what = format!("and {trace} cannot be combined: a logical trace is replayed once");
+            self.wrong("replay_cycles", what);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Varied settings, their values and all combinations of them.
 
 use ringfall_config::nearest::nearest;
-use ringfall_config::{InSweep, InputError, Options, PRESETS, Preset, SETTINGS, Setting};
+use ringfall_config::{InputError, Options, PRESETS, Preset, SETTINGS, Setting};
 
 use crate::cli::SweepSpace;
 
@@ -43,6 +43,20 @@ const CPU_MEMORY_GIB: &[&str] = &["0", "4", "8", "16", "32", "64"];
 const ALLOCS: &[&str] = &["0", "2", "4", "8", "16", "32", "64"];
 const MODES: &[&str] = &["none", "realistic"];
 
+/// Settings that are the same for all runs of a sweep.
+const SAME: [&str; 2] = ["trials", "quiet"];
+/// Settings that make no sense in a sweep, and why.
+const REFUSED: [(&str, &str); 8] = [
+    ("output", "every run of a sweep has a result of its own: give --results DIR"),
+    ("xlsx_output", "`ringfall report DIR --output all.xlsx` makes a workbook of all results"),
+    ("html_output", "`ringfall report FILE --output page.html` makes a page of a result"),
+    ("fio_output", "`ringfall report FILE --output run.fio` makes a job of a result"),
+    ("io_trace_log", "all runs would write to the same file"),
+    ("fail_on_health", "a run that fails is not a result that a sweep keeps"),
+    ("json", "the results are in the files of --results"),
+    ("start_at", "only one of the runs can begin at that time"),
+];
+
 /// Reads `num-users=50,100`.
 ///
 /// # Errors
@@ -57,7 +71,7 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
     let setting = setting(name)?;
     let key = setting.key;
     check_allowed(key)?;
-    if setting.in_sweep == InSweep::Same {
+    if SAME.contains(&key) {
         let what = format!("--vary {name}: {} is the same for the whole sweep", setting.flag());
         return Err(InputError::new(what));
     }
@@ -78,12 +92,12 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
 /// # Errors
 /// It is one of those.
 pub(super) fn check_allowed(key: &str) -> Result<(), InputError> {
-    match SETTINGS.iter().find(|setting| setting.key == key) {
-        Some(Setting { in_sweep: InSweep::Refused(why), .. }) => {
+    match REFUSED.iter().find(|(refused, _)| *refused == key) {
+        Some((_, why)) => {
             let flag = key.replace('_', "-");
             Err(InputError::new(format!("--{flag} can't be used in a sweep: {why}")))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
