@@ -20,9 +20,8 @@ use super::words::{
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
-    Promotion, Ranks, RooflineFrom, TraceEpoch, WorkloadSection, auto,
+    Promotion, Ranks, RooflineFrom, TraceEpoch, Until, WorkloadSection, auto,
 };
-use crate::Until;
 use crate::object_store::{
     Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX,
 };

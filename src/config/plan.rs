@@ -127,14 +127,14 @@ choice! {
 /// Buffers of each thread that preconditions, bytes: 16 writes of 1 MiB in flight.
 pub const PRECONDITION_THREAD_BYTES: u64 = 16 << 20;
 
-/// Condition that ends preconditioning.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Until {
-    /// When the bytes are written.
-    Bytes,
-    /// When write bandwidth is steady, after one whole capacity; at the latest when the bytes are
-    /// written.
-    Steady,
+choice! {
+    /// Condition that ends preconditioning.
+    Until {
+        /// When all of --precondition-size-gb is written.
+        Bytes = "size",
+        /// When write bandwidth is steady; at the latest when all of that size is written.
+        Steady = "steady",
+    }
 }
 
 /// Preconditioning before the run.

@@ -18,7 +18,6 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::kinds::{Kind, Wrong, choices_of, one_of};
-use crate::Until;
 use crate::object_store::{Balance, Checksum, PathStyle};
 
 /// A type whose values have names, which people type and read.
@@ -141,12 +140,6 @@ named! {
         Storage = "storage",
         /// Those that were asked for, whatever tier served them.
         Asked = "all",
-    }
-    Until {
-        /// When all of --precondition-size-gb is written.
-        Bytes = "size",
-        /// When write bandwidth is steady; at the latest when all of that size is written.
-        Steady = "steady",
     }
     Balance {
         /// Each in turn.
