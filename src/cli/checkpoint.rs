@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use ringfall_config::Word;
+use ringfall_core::fill::VerifyMode;
+use ringfall_running::checkpoint::{Io, Optimizer, SaveMode, Way};
 
 use super::{ContentArgs, ObjectArgs};
 
@@ -61,7 +64,7 @@ pub struct StreamArgs {
     /// Mode in which files are opened: bypassing the page cache (O_DIRECT), or through it; it has
     /// no effect on an object store
     #[arg(long, value_name = "HOW", default_value = "direct")]
-    pub io: IoArg,
+    pub io: Io,
     /// Write the result to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -71,15 +74,6 @@ pub struct StreamArgs {
     /// Print no progress and no table
     #[arg(long)]
     pub quiet: bool,
-}
-
-/// Mode in which files are opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum IoArg {
-    /// Bypassing the page cache (O_DIRECT)
-    Direct,
-    /// Through the page cache
-    Buffered,
 }
 
 /// Content of a checkpoint.
@@ -119,7 +113,7 @@ pub struct JobArgs {
     /// State that is saved besides the weights: Adam's, 12 bytes per parameter (8 with fp32
     /// weights), or none
     #[arg(long, value_name = "NAME", default_value = "adam")]
-    pub optimizer: OptimizerArg,
+    pub optimizer: Optimizer,
     /// Put the shards of all ranks in one file instead of one file for each rank
     #[arg(long)]
     pub shared_file: bool,
@@ -149,45 +143,6 @@ pub enum PrecisionArg {
     Fp32,
 }
 
-/// State that is saved besides the weights.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum OptimizerArg {
-    /// Momentum, variance, and the master copy of 16-bit weights
-    Adam,
-    /// Nothing
-    None,
-}
-
-/// When content is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum WayArg {
-    /// While earlier content is being stored
-    Stream,
-    /// All of it before anything is stored, which takes memory for the whole checkpoint
-    GenerateFirst,
-}
-
-/// Length of the pause in training for each save.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum SaveModeArg {
-    /// Until the checkpoint is durable
-    Sync,
-    /// Until all content has been taken over; the next save, or the end of the job, waits for the
-    /// rest
-    Async,
-}
-
-/// Share of the data read that is compared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum VerifyArg {
-    /// Every byte
-    Full,
-    /// The first 16 bytes of each block of 4 KiB
-    Sample,
-    /// Nothing
-    Off,
-}
-
 /// Arguments of `checkpoint write`.
 #[derive(Clone, Debug, Args)]
 pub struct CheckpointWriteArgs {
@@ -199,7 +154,7 @@ pub struct CheckpointWriteArgs {
     pub job: JobArgs,
     /// When content is generated
     #[arg(long, value_name = "WAY", default_value = "stream")]
-    pub way: WayArg,
+    pub way: Way,
     /// Continue the unfinished checkpoint that is already there: the part that was stored is read,
     /// verified and kept
     #[arg(long, conflicts_with = "overwrite")]
@@ -217,7 +172,7 @@ pub struct CheckpointReadArgs {
     pub stream: StreamArgs,
     /// Share of the data read that is compared with what was written
     #[arg(long, value_name = "HOW", default_value = "full")]
-    pub verify: VerifyArg,
+    pub verify: Word<VerifyMode>,
 }
 
 /// Arguments of `checkpoint run`.
@@ -238,11 +193,11 @@ pub struct CheckpointRunArgs {
     pub interval: f64,
     /// Length of the pause in training for each save
     #[arg(long, value_name = "HOW", default_value = "sync")]
-    pub save_mode: SaveModeArg,
+    pub save_mode: SaveMode,
     /// When content is generated; with --save-mode async, generate-first holds a copy of the whole
     /// checkpoint in memory, from which it is stored beside training
     #[arg(long, value_name = "WAY", default_value = "stream")]
-    pub way: WayArg,
+    pub way: Way,
     /// Restore a checkpoint after every Nth save; 0 restores none
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub restore_every: u32,
@@ -252,7 +207,7 @@ pub struct CheckpointRunArgs {
     pub keep: u32,
     /// Share of a restored checkpoint that is compared with what was saved
     #[arg(long, value_name = "HOW", default_value = "full")]
-    pub verify: VerifyArg,
+    pub verify: Word<VerifyMode>,
     /// Leave the last checkpoint when the job ends
     #[arg(long)]
     pub leave_last: bool,

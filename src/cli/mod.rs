@@ -25,8 +25,7 @@ pub use anyway::{gist, meant_anyway};
 pub use audit::AuditArgs;
 pub use checkpoint::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
-    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, OptimizerArg, PrecisionArg,
-    SaveModeArg, StreamArgs, VerifyArg, WayArg,
+    CheckpointRunArgs, CheckpointWriteArgs, JobArgs, PrecisionArg, StreamArgs,
 };
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;

@@ -14,7 +14,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ringfall_config::InputError;
 use ringfall_core::clock::Nanos;
-use ringfall_core::fill::VerifyMode;
 use ringfall_core::units::GIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -22,14 +21,13 @@ use ringfall_host::outlet::Stream;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
 use ringfall_model::write_json;
 use ringfall_running::checkpoint::{
-    Begin, Commit, Committed, Io, Layout, Manifest, Meter, SaveMode, SaveSettings, StreamError,
-    StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
+    Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, StreamError, StreamSettings,
+    Target, TargetError, Trained, Training, Way, find, restore, train,
 };
 
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
-    CheckpointRunArgs, CheckpointWriteArgs, IoArg, JobArgs, SaveModeArg, StreamArgs, VerifyArg,
-    WayArg,
+    CheckpointRunArgs, CheckpointWriteArgs, JobArgs, StreamArgs,
 };
 use place::{AnyTarget, with_target};
 use plan::{manifest, stream_settings};
@@ -133,7 +131,7 @@ fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
     if plan::asks_for_models(&args.job) {
         return super::print(&plan::models_page());
     }
-    let settings = save_settings(&args.stream, &args.job, way(args.way))?;
+    let settings = save_settings(&args.stream, &args.job, args.way)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
     let begin = match (args.resume, args.overwrite) {
         (true, _) => Begin::Resume,
@@ -199,7 +197,7 @@ fn read_from<T: Target>(
     let stop = || session.interrupt.is_set();
     let restored = session.watched(&args.stream, || {
         let until: (u32, &(dyn Fn() -> bool + Sync)) = (manifest.step, &stop);
-        restore(target, &layout, &stream, verify(args.verify), &session.meter, until)
+        restore(target, &layout, &stream, args.verify.0, &session.meter, until)
     });
     let restored = match restored {
         Ok(restored) => restored,
@@ -221,7 +219,7 @@ fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
     if plan::asks_for_models(&args.job) {
         return super::print(&plan::models_page());
     }
-    let settings = save_settings(&args.stream, &args.job, way(args.way))?;
+    let settings = save_settings(&args.stream, &args.job, args.way)?;
     let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
     check_memory(&manifest, settings.way)?;
     let target = AnyTarget::open(&args.stream, false)?;
@@ -237,10 +235,10 @@ fn train_on<T: Target>(
     let training = Training {
         interval: Duration::from_secs_f64(args.interval),
         duration: Duration::from_secs(args.duration.into()),
-        mode: save_mode(args.save_mode),
+        mode: args.save_mode,
         restore_every: args.restore_every,
         keep: args.keep,
-        verify: verify(args.verify),
+        verify: args.verify.0,
         overwrite: args.overwrite,
         leave_last: args.leave_last,
     };
@@ -443,34 +441,5 @@ fn failed(error: TargetError) -> anyhow::Error {
     match error.is_input {
         true => InputError::new(error.to_string()).into(),
         false => error.into(),
-    }
-}
-
-const fn way(way: WayArg) -> Way {
-    match way {
-        WayArg::Stream => Way::Stream,
-        WayArg::GenerateFirst => Way::GenerateFirst,
-    }
-}
-
-const fn save_mode(mode: SaveModeArg) -> SaveMode {
-    match mode {
-        SaveModeArg::Sync => SaveMode::Sync,
-        SaveModeArg::Async => SaveMode::Async,
-    }
-}
-
-const fn verify(verify: VerifyArg) -> VerifyMode {
-    match verify {
-        VerifyArg::Full => VerifyMode::Full,
-        VerifyArg::Sample => VerifyMode::Sample,
-        VerifyArg::Off => VerifyMode::Off,
-    }
-}
-
-const fn io(stream: &StreamArgs) -> Io {
-    match stream.io {
-        IoArg::Direct => Io::Direct,
-        IoArg::Buffered => Io::Buffered,
     }
 }

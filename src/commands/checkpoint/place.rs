@@ -9,7 +9,7 @@ use ringfall_running::checkpoint::FileTarget;
 #[cfg(feature = "objects")]
 use ringfall_running::checkpoint::ObjectTarget;
 
-use super::{failed, io};
+use super::failed;
 use crate::cli::StreamArgs;
 
 /// An open target.
@@ -78,8 +78,8 @@ impl AnyTarget {
             Place::Objects(url) => return open_objects(stream, &url),
         };
         let opened = match is_read {
-            true => FileTarget::open_existing(&path, io(stream)),
-            false => FileTarget::open(&path, io(stream)),
+            true => FileTarget::open_existing(&path, stream.io),
+            false => FileTarget::open(&path, stream.io),
         };
         Ok(AnyTarget::File(opened.map_err(failed)?))
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use ringfall_core::drive::IoKind;
 use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::{MIB, gib};
@@ -26,12 +27,13 @@ const DRAFT_ENDING: &str = ".part";
 const PIECE_BYTES: usize = 8 * MIB as usize;
 
 /// Mode in which files are opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Io {
-    /// Past the page cache (O_DIRECT).
+    /// Bypassing the page cache (O_DIRECT)
     #[default]
     Direct,
-    /// Through the page cache; what was written leaves it when the file is durable.
+    /// Through the page cache
+    // What was written leaves it when the file is durable.
     Buffered,
 }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::MIB;
@@ -30,11 +31,11 @@ pub enum StreamError {
 }
 
 /// When content is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
-    /// While what was made before is being stored.
+    /// While earlier content is being stored
     Stream,
-    /// All of it before anything is stored.
+    /// All of it before anything is stored, which takes memory for the whole checkpoint
     GenerateFirst,
 }
 

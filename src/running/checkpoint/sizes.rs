@@ -15,6 +15,7 @@
 //! writes, unless ZeRO divides what they hold: stages 1 and 2 the optimizer state, stage 3 the
 //! weights as well.
 
+use clap::ValueEnum;
 use ringfall_core::units::round_up_to_block;
 
 /// A model by its name, and how many parameters it has.
@@ -55,11 +56,11 @@ pub enum Precision {
 }
 
 /// Optimizer state that is saved besides the weights.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Optimizer {
-    /// Adam's momentum and variance, and the master copy where the weights have 16 bits.
+    /// Momentum, variance, and the master copy of 16-bit weights
     Adam,
-    /// Nothing: a checkpoint to serve a model from.
+    /// Nothing
     None,
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::fill::VerifyMode;
 
@@ -19,13 +20,13 @@ use super::target::{Target, TargetError};
 /// Interval between two checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// For how much of a save training stands still.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Length of the pause in training for each save.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SaveMode {
-    /// Until the checkpoint is durable.
+    /// Until the checkpoint is durable
     Sync,
-    /// Until all content has been taken over; the rest of the save goes on beside training, and the
-    /// next save, or the end of the job, waits for it.
+    /// Until all content has been taken over; the next save, or the end of the job, waits for the
+    /// rest
     Async,
 }
 
