@@ -1,7 +1,7 @@
 //! Checks of a plan's demands against the machine before anything is opened: memory, threads, open
 //! files, and preparation that serves no purpose.
 
-use ringfall_core::units::GIB;
+use ringfall_core::units::{GIB, gib};
 
 use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, counted, human};
 use ringfall_workloads::PopulationEstimate;
@@ -50,159 +50,113 @@ struct Part {
     remedy: String,
 }
 
-/// A CPU tier that is smaller than asked for.
-pub(super) struct SmallerCpuTier {
-    wanted_bytes: u64,
-    given_bytes: u64,
-    /// Why: what says how much memory there is.
-    why: String,
-    /// A whole sentence; none where nobody asked for a size.
-    pub(super) told: Option<String>,
-}
-
-impl SmallerCpuTier {
-    /// The plan with that tier.
-    pub(super) fn of(self, mut plan: Plan) -> Plan {
-        plan.settings.cpu_memory_bytes = self.given_bytes;
-        plan.effective.cpu_mem_gb = Some(Auto::Given(self.given_bytes as f64 / GIB as f64));
-        plan.cpu_memory_wanted = self.told.map(|_| (self.wanted_bytes, self.why));
-        plan
+impl Part {
+    fn new(name: String, bytes: u64, what: impl Into<String>, remedy: impl Into<String>) -> Part {
+        Part { name, bytes, what: what.into(), remedy: remedy.into() }
     }
 }
 
-/// Reduces a CPU tier to the memory that the rest of the run and other processes leave; none if the
-/// requested size fits. If not even the rest of the run fits, that is the error, and the tier is
-/// left as it is.
-pub(super) fn smaller_cpu_tier(
-    names: &Names<'_>,
-    plan: &Plan,
-    facts: &Facts,
-) -> Option<SmallerCpuTier> {
-    if facts.is_simulated || plan.strict {
-        return None;
-    }
-    let room = facts.room.memory.as_ref()?;
-    let parts = names.parts(plan, facts);
+/// Reduces a CPU tier to the memory that the rest of the run and other processes leave; the plan as
+/// it is if the requested size fits. If not even the rest of the run fits, that is the error, and
+/// the tier is left as it is.
+pub(super) fn with_cpu_tier_that_fits(names: &Names<'_>, mut plan: Plan, facts: &Facts) -> Plan {
+    let Some(room) = facts.room.memory.as_ref() else { return plan };
+    let parts = names.parts(&plan, facts);
     let mut others = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
     let (wanted_bytes, most) = (plan.cpu_memory_bytes, room.tier_bytes_max());
-    if others.saturating_add(wanted_bytes) <= most {
-        return None;
+    let fits = others.saturating_add(wanted_bytes) <= most;
+    if fits || facts.is_simulated || plan.strict {
+        return plan;
     }
     if room.is_address_space() {
         let threads = u64::from(plan.shards) * SHARD_THREADS + OTHER_THREADS;
         others += threads * THREAD_ADDRESSES + ARENAS_ADDRESSES;
     }
     if others > room.asked_bytes_max() {
-        return None;
+        return plan;
     }
     let given_bytes = most.saturating_sub(others) / CPU_STEP_BYTES * CPU_STEP_BYTES;
-    let typed = format!("{} {}", names.name_of("cpu_mem_gb"), wanted_bytes as f64 / GIB as f64);
     let left = human(room.bytes - most);
-    let forced = match facts.room.lacks(others.saturating_add(wanted_bytes)) {
-        None => "--strict takes all of it",
-        Some(_) => "--strict makes this an error",
-    };
-    let told = format!(
-        "{typed} is more than this machine has to give, {room}: {left} are left to others, the \
-         rest of the run needs {}, and the CPU tier takes {}; {forced}",
-        human(others),
-        human(given_bytes)
-    );
-    let is_asked = names.origin("cpu_mem_gb") != Some(Origin::Computed);
-    Some(SmallerCpuTier {
-        wanted_bytes,
-        given_bytes,
-        why: format!("this machine has {room} to give, of which {left} are left to others"),
-        told: is_asked.then_some(told),
-    })
+    // Nobody asked for a size that was worked out.
+    if names.origin("cpu_mem_gb") != Some(Origin::Computed) {
+        let typed = format!("{} {}", names.name_of("cpu_mem_gb"), gib(wanted_bytes));
+        let forced = match facts.room.lacks(others.saturating_add(wanted_bytes)) {
+            None => "--strict takes all of it",
+            Some(_) => "--strict makes this an error",
+        };
+        plan.told.push(format!(
+            "{typed} is more than this machine has to give, {room}: {left} are left to others, the \
+             rest of the run needs {}, and the CPU tier takes {}; {forced}",
+            human(others),
+            human(given_bytes)
+        ));
+        let why = format!("this machine has {room} to give, of which {left} are left to others");
+        plan.cpu_memory_wanted = Some((wanted_bytes, why));
+    }
+    plan.settings.cpu_memory_bytes = given_bytes;
+    plan.effective.cpu_mem_gb = Some(Auto::Given(gib(given_bytes)));
+    plan
 }
 
 impl Names<'_> {
     /// Lists the parts of the run that take memory.
     fn parts(&self, plan: &Plan, facts: &Facts) -> Vec<Part> {
         let shards = u64::from(plan.shards);
-        let part = |name: String, bytes: u64, what: &str, remedy: &str| Part {
-            name,
-            bytes,
-            what: what.to_owned(),
-            remedy: remedy.to_owned(),
-        };
-        let shards_name = format!("{} {shards}", self.name_of("shards"));
         let shard_bytes = if facts.is_simulated { SHARD_SIMULATED_BYTES } else { SHARD_BYTES };
+        let shards_name = format!("{} {shards}", self.name_of("shards"));
+        let prompts_name = self.name_in_workload("system_prompts", plan.workload.system_prompts);
+        let prompts_bytes = plan.workload_config().prompts_bytes(u32::from(plan.shards));
+        let prompts_what = "for the prompts' lengths, on every shard";
         let mut parts = vec![
-            part(shards_name, shards * shard_bytes, "for all shards", "give fewer shards"),
-            self.prompts(plan),
+            Part::new(shards_name, shards * shard_bytes, "for all shards", "give fewer shards"),
+            Part::new(prompts_name, prompts_bytes, prompts_what, "give fewer"),
             self.population(plan),
         ];
-        if !facts.is_simulated {
-            // Otherwise it gets what the others leave.
-            if plan.strict {
-                parts.push(self.cpu_tier(plan, facts));
-            }
-            if plan.gpu_backend == GpuBackend::Emulated {
-                let gib = plan.gpu_memory_bytes_each as f64 / GIB as f64;
-                let name = format!("{} {gib}", self.name_of("gpu_mem_gb"));
-                let (what, remedy) = ("to stand in for the GPUs'", "give less");
-                parts.push(part(name, plan.gpu_memory_bytes, what, remedy));
-            }
-            let name = self.name_of("io_buffer_mb");
-            let (bytes, remedy) = (plan.io_buffer_bytes, "lower it, --io-size or --shards");
-            parts.push(part(name, bytes, "for I/O buffers", remedy));
+        if facts.is_simulated {
+            return parts;
         }
+        // Otherwise it gets what the others leave.
+        if plan.strict {
+            let others = plan.io_buffer_bytes + shards * SHARD_BYTES;
+            let most = facts.room.memory.as_ref().map_or(0, MemoryRoom::asked_bytes_max);
+            // One digit, rounded down: what is said must fit.
+            let most_gib = (most.saturating_sub(others) / (GIB / 10)) as f64 / 10.0;
+            let name = format!("{} {}", self.name_of("cpu_mem_gb"), gib(plan.cpu_memory_bytes));
+            let remedy = format!("give {most_gib} or less, or auto");
+            parts.push(Part::new(name, plan.cpu_memory_bytes, "for the CPU tier", remedy));
+        }
+        if plan.gpu_backend == GpuBackend::Emulated {
+            let each = gib(plan.gpu_memory_bytes_each);
+            let name = format!("{} {each}", self.name_of("gpu_mem_gb"));
+            let what = "to stand in for the GPUs'";
+            parts.push(Part::new(name, plan.gpu_memory_bytes, what, "give less"));
+        }
+        let (name, remedy) = (self.name_of("io_buffer_mb"), "lower it, --io-size or --shards");
+        parts.push(Part::new(name, plan.io_buffer_bytes, "for I/O buffers", remedy));
         parts
-    }
-
-    fn cpu_tier(&self, plan: &Plan, facts: &Facts) -> Part {
-        let others = plan.io_buffer_bytes + u64::from(plan.shards) * SHARD_BYTES;
-        let most = facts.room.memory.as_ref().map_or(0, MemoryRoom::asked_bytes_max);
-        // One digit, rounded down: what is said must fit.
-        let most_gib = (most.saturating_sub(others) / (GIB / 10)) as f64 / 10.0;
-        Part {
-            name: format!(
-                "{} {}",
-                self.name_of("cpu_mem_gb"),
-                plan.cpu_memory_bytes as f64 / GIB as f64
-            ),
-            bytes: plan.cpu_memory_bytes,
-            what: "for the CPU tier".to_owned(),
-            remedy: format!("give {most_gib} or less, or auto"),
-        }
-    }
-
-    fn prompts(&self, plan: &Plan) -> Part {
-        let count = plan.workload.system_prompts;
-        Part {
-            name: self.name_in_workload("system_prompts", count),
-            bytes: plan.workload_config().prompts_bytes(u32::from(plan.shards)),
-            what: "for the prompts' lengths, on every shard".to_owned(),
-            remedy: "give fewer".to_owned(),
-        }
     }
 
     fn population(&self, plan: &Plan) -> Part {
         let estimate = plan.workload_config().population_estimate();
         // What does not fit the tiers is not in the index either.
         let mean_bytes = (estimate.bytes / estimate.entries.max(1)).max(1);
-        let kept = match tiers_bytes(plan) {
-            Some(bytes) => estimate.entries.min(bytes / mean_bytes),
-            None => estimate.entries,
+        let most = tiers_bytes(plan).map_or(u64::MAX, |bytes| bytes / mean_bytes);
+        let index_bytes = estimate.entries.min(most).saturating_mul(ENTRY_BYTES);
+        let remedy = match is_mostly_documents(&estimate) {
+            false => "give fewer, or fewer users",
+            true => "give fewer documents, or raise workload.rag.chunk_tokens",
         };
-        let (name, remedy) = match is_mostly_documents(&estimate) {
-            false => {
-                let count = plan.workload.decode_only_entries_per_user;
-                let name = self.name_in_workload("decode_only_entries_per_user", count);
-                (name, "give fewer, or fewer users")
-            }
-            true => {
-                let name = format!("{} {}", self.name_of("rag_num_docs"), plan.rag_documents);
-                (name, "give fewer documents, or raise workload.rag.chunk_tokens")
-            }
-        };
-        Part {
-            name,
-            bytes: estimate.list_bytes.saturating_add(kept.saturating_mul(ENTRY_BYTES)),
-            what: format!("to list {} entries", estimate.entries),
-            remedy: remedy.to_owned(),
+        let name = self.name_of_population(plan, &estimate);
+        let what = format!("to list {} entries", estimate.entries);
+        Part::new(name, estimate.list_bytes.saturating_add(index_bytes), what, remedy)
+    }
+
+    /// The setting that decides most of what is written before the measurement, and its value.
+    fn name_of_population(&self, plan: &Plan, estimate: &PopulationEstimate) -> String {
+        let count = plan.workload.decode_only_entries_per_user;
+        match is_mostly_documents(estimate) {
+            false => self.name_in_workload("decode_only_entries_per_user", count),
+            true => format!("{} {}", self.name_of("rag_num_docs"), plan.rag_documents),
         }
     }
 }
@@ -281,83 +235,54 @@ impl Check<'_> {
 
     /// A tier that can't hold the smallest entry serves no request at all.
     fn entries_fit(&mut self, plan: &Plan) {
-        if plan.is_without_storage {
-            return self.memory_tiers_hold_entries(plan);
-        }
-        if let Some((smallest, largest, held)) = entries_and_room(plan)
-            && smallest > held
-        {
-            self.wrong(
-                "storage_capacity_gb",
-                format_args!(
-                    "of {} can't hold even the smallest entry of {}, {}: no request could be \
-                     served; give at least {}, which its largest takes",
-                    human(held),
-                    plan.model,
-                    human(smallest),
-                    human(largest),
-                ),
-            );
-        }
-    }
-
-    /// Without storage the tiers of memory are all there is.
-    fn memory_tiers_hold_entries(&mut self, plan: &Plan) {
-        let held = plan.cpu_memory_bytes.max(plan.gpu_memory_bytes);
-        if held == 0 {
+        if plan.is_without_storage && plan.cpu_memory_bytes.max(plan.gpu_memory_bytes) == 0 {
             let cpu = self.name_of("cpu_mem_gb");
             self.wrong("disable_storage", format_args!("leaves no tier at all: give {cpu} 8, say"));
-            return;
         }
-        let Traffic::Drawn = plan.traffic else { return };
-        let [smallest, largest] = plan.workload_config().turn_bytes();
+        let Some((smallest, largest, held)) = entries_and_room(plan) else { return };
+        let (key, tiers, that) = match plan.is_without_storage {
+            true => ("disable_storage", "leaves tiers of", " that"),
+            false => ("storage_capacity_gb", "of", ""),
+        };
         if smallest > held {
-            self.wrong(
-                "disable_storage",
-                format_args!(
-                    "leaves tiers of {} that can't hold even the smallest entry of {}, {}: give \
-                     one of them at least {}, which its largest takes",
-                    human(held),
-                    plan.model,
-                    human(smallest),
-                    human(largest),
-                ),
+            let what = format!(
+                "{tiers} {}{that} can't hold even the smallest entry of {}, {}: no request could \
+                 be served; give at least {}, which its largest takes",
+                human(held),
+                plan.model,
+                human(smallest),
+                human(largest),
             );
+            self.wrong(key, what);
         }
     }
 
     /// Checks that the population is not mostly evicted again before the measurement.
     fn population_is_of_use(&mut self, plan: &Plan) {
-        let Some((bytes, tiers_bytes)) = written_and_held(plan) else { return };
-        if bytes / REWRITES_MAX <= tiers_bytes {
+        let Some((bytes, held)) = written_and_held(plan) else { return };
+        if bytes / REWRITES_MAX <= held {
             return;
         }
-        let (written, held) = (human(bytes), human(tiers_bytes));
-        let told = format!(
-            "would write about {written} before the measurement, and the tiers hold {held}: nearly \
-             all of it would be evicted again"
-        );
-        match is_mostly_documents(&plan.workload_config().population_estimate()) {
-            false => {
-                let count = plan.workload.decode_only_entries_per_user;
-                let name = self.name_in_workload("decode_only_entries_per_user", count);
-                let users = self.name_of("num_users");
-                let flag = self.name_of("storage_capacity_gb");
-                self.complain(format!("{name} {told}; lower it or {users}, or raise {flag}"));
-            }
+        let estimate = plan.workload_config().population_estimate();
+        let name = self.name_of_population(plan, &estimate);
+        let flag = self.name_of("storage_capacity_gb");
+        let remedy = match is_mostly_documents(&estimate) {
+            false => format!("lower it or {}, or raise {flag}", self.name_of("num_users")),
             true => {
-                let documents = u64::from(plan.rag_documents);
-                let most = (documents as f64 * tiers_bytes as f64 / bytes as f64).max(1.0) as u64;
-                let flag = self.name_of("storage_capacity_gb");
-                self.wrong(
-                    "rag_num_docs",
-                    format_args!(
-                        "{documents} {told}; give about {most}, raise {flag}, or keep only the \
-                         newest with workload.rag.max_documents: {most}"
-                    ),
-                );
+                let share = held as f64 / bytes as f64;
+                let most = (f64::from(plan.rag_documents) * share).max(1.0) as u64;
+                format!(
+                    "give about {most}, raise {flag}, or keep only the newest with \
+                     workload.rag.max_documents: {most}"
+                )
             }
-        }
+        };
+        self.complain(format!(
+            "{name} would write about {} before the measurement, and the tiers hold {}: nearly all \
+             of it would be evicted again; {remedy}",
+            human(bytes),
+            human(held)
+        ));
     }
 
     /// Requests that are all made before anything is measured.
@@ -403,13 +328,17 @@ fn written_and_held(plan: &Plan) -> Option<(u64, u64)> {
     tiers_bytes(plan).filter(|held| bytes > *held).map(|held| (bytes, held))
 }
 
-/// Smallest and largest entry of a turn, and what the last tier holds, bytes; none where the sizes
-/// come from a file, or the capacity from what the file system has.
+/// Smallest and largest entry of a turn, and what the last tier, or without storage the larger of
+/// the others, holds, bytes; none where the sizes come from a file, or the capacity from what the
+/// file system has.
 fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
     let Traffic::Drawn = plan.traffic else { return None };
-    let held = Some(plan.storage_capacity_bytes).filter(|bytes| *bytes > 0)?;
+    let held = match plan.is_without_storage {
+        true => plan.cpu_memory_bytes.max(plan.gpu_memory_bytes),
+        false => plan.storage_capacity_bytes,
+    };
     let [smallest, largest] = plan.workload_config().turn_bytes();
-    Some((smallest, largest, held))
+    (held > 0).then_some((smallest, largest, held))
 }
 
 /// Sentence about tiers that hold less than one entry for each simulated user: little can be read
@@ -447,6 +376,7 @@ pub fn advice(plan: &Plan) -> Vec<String> {
     }
     if let Some((smallest, largest, held)) = entries_and_room(plan)
         && largest > held
+        && !plan.is_without_storage
     {
         sentences.push(format!(
             "entries of {} take {} to {}, and the storage tier holds {}: requests whose entry is \

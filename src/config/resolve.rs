@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ringfall_workloads::model::{MODELS, ModelSpec};
 
-use super::bounds::smaller_cpu_tier;
+use super::bounds::with_cpu_tier_that_fits;
 use super::check::Check;
 use super::derive::{Given, derive};
 use super::names::Names;
@@ -88,10 +88,8 @@ pub fn resolve(
     check.told = file.map(|file| file.told.clone()).unwrap_or_default();
     check.plan(&asked, &plan, &facts);
     if check.sentences.is_empty() {
-        if let Some(tier) = smaller_cpu_tier(&names, &plan, &facts) {
-            check.told.extend(tier.told.clone());
-            plan = tier.of(plan);
-        }
+        plan = with_cpu_tier_that_fits(&names, plan, &facts);
+        check.told.append(&mut plan.told);
         check.fits(&plan, &facts);
     }
     let Check { sentences, told, .. } = check;
