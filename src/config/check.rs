@@ -291,19 +291,6 @@ impl<'a> Check<'a> {
             let path = path.display();
             self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
         }
-        let trials = settings.trials;
-        let pages =
-            [("xlsx_output", &settings.xlsx_output), ("html_output", &settings.html_output)];
-        for (key, _) in pages.into_iter().filter(|(_, path)| trials > 1 && path.is_some()) {
-            let flag = self.name_of("trials");
-            self.wrong(
-                key,
-                format_args!(
-                    "cannot be combined with {flag} {trials}: each trial keeps its own JSON, from \
-                     which `ringfall report` makes a page or a workbook"
-                ),
-            );
-        }
     }
 
     /// Refuses measurements and traces that work with one drive only.

@@ -63,6 +63,9 @@ pub struct DeviceFile {
     pub gpu: GpuModel,
 }
 
+/// A number that may be left out, with its line.
+type Given = Option<Spanned<f64>>;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -72,15 +75,15 @@ struct Text {
     doubt: Option<String>,
     read: DirectionText,
     write: DirectionText,
-    flush_us: Option<Spanned<f64>>,
-    parallel_ios: Option<Spanned<f64>>,
-    mixed_penalty: Option<Spanned<f64>>,
+    flush_us: Given,
+    parallel_ios: Given,
+    mixed_penalty: Given,
     #[serde(default)]
     duplex: bool,
-    burst_ms: Option<Spanned<f64>>,
-    drives: Option<Spanned<f64>>,
+    burst_ms: Given,
+    drives: Given,
     write_cache: Option<CacheText>,
-    memory_mb_per_s: Option<Spanned<f64>>,
+    memory_mb_per_s: Given,
     #[serde(default)]
     gpu: GpuText,
 }
@@ -88,10 +91,10 @@ struct Text {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GpuText {
-    gib: Option<Spanned<f64>>,
-    copy_mb_per_s: Option<Spanned<f64>>,
-    memory_mb_per_s: Option<Spanned<f64>>,
-    latency_us: Option<Spanned<f64>>,
+    gib: Given,
+    copy_mb_per_s: Given,
+    memory_mb_per_s: Given,
+    latency_us: Given,
 }
 
 #[derive(Deserialize)]
@@ -100,7 +103,7 @@ struct DirectionText {
     mb_per_s: Spanned<f64>,
     iops: Spanned<f64>,
     latency_us: Spanned<f64>,
-    latency_p99_us: Option<Spanned<f64>>,
+    latency_p99_us: Given,
 }
 
 #[derive(Deserialize)]
@@ -136,45 +139,34 @@ impl DeviceFile {
         let mut check = Check { file, wrong: None };
         let read = check.direction(&parsed.read);
         let write = check.direction(&parsed.write);
-        let optional = |check: &mut Check, key, value: &Option<Spanned<f64>>, low, high| {
-            value.as_ref().map(|value| check.within(key, value, low, high))
-        };
-        let flush_us = optional(&mut check, "flush_us", &parsed.flush_us, 0.0, US_MAX);
-        let parallel = parsed.parallel_ios.as_ref();
-        let parallel = parallel.map(|value| check.whole("parallel_ios", value, 65_536));
-        let drives = parsed.drives.as_ref();
-        let drives = drives.map(|value| {
-            check.within("drives", value, 1.0, DRIVES_MAX as f64);
-            check.whole("drives", value, DRIVES_MAX as u32) as u16
-        });
-        let penalty = optional(&mut check, "mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0);
-        let memory =
-            optional(&mut check, "memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
-        let gpu = check.gpu(&parsed.gpu);
-        let burst_ms = optional(&mut check, "burst_ms", &parsed.burst_ms, 0.0, 60_000.0);
-        let cache = parsed.write_cache.as_ref().map(|cache| WriteCacheModel {
-            // Within 2^53.
-            bytes: (check.within("mib", &cache.mib, 0.0, 1e9) * MIB as f64) as u64,
-            bytes_per_s: check.within("mb_per_s", &cache.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
-            is_volatile: cache.volatile,
-        });
-        if let Some(wrong) = check.wrong {
-            return Err(InputError::new(wrong));
-        }
+        let mut of = |key, value: &_, low, high| check.given(key, value, low, high);
         let model = DeviceModel {
             read,
             write,
-            flush: time(flush_us.unwrap_or(0.0)),
-            parallel_ios: parallel.unwrap_or(0),
-            mixed_penalty: penalty.unwrap_or(0.0),
+            flush: time(of("flush_us", &parsed.flush_us, 0.0, US_MAX).unwrap_or(0.0)),
+            mixed_penalty: of("mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0).unwrap_or(0.0),
             is_duplex: parsed.duplex,
-            burst_period: time(burst_ms.unwrap_or(0.0) * 1e3),
-            write_cache: cache.unwrap_or(WriteCacheModel {
-                bytes: 0,
-                bytes_per_s: write.bytes_per_s,
-                is_volatile: false,
-            }),
+            burst_period: time(of("burst_ms", &parsed.burst_ms, 0.0, 6e4).unwrap_or(0.0) * 1e3),
+            parallel_ios: check.whole("parallel_ios", &parsed.parallel_ios, 0, 65_536).unwrap_or(0),
+            write_cache: match &parsed.write_cache {
+                Some(cache) => WriteCacheModel {
+                    // Within 2^53.
+                    bytes: (check.within("mib", &cache.mib, 0.0, 1e9) * MIB as f64) as u64,
+                    bytes_per_s: check.within("mb_per_s", &cache.mb_per_s, 0.001, MB_PER_S_MAX)
+                        * MB,
+                    is_volatile: cache.volatile,
+                },
+                None => {
+                    WriteCacheModel { bytes: 0, bytes_per_s: write.bytes_per_s, is_volatile: false }
+                }
+            },
         };
+        let drives = check.whole("drives", &parsed.drives, 1, DRIVES_MAX as u32).unwrap_or(1);
+        let memory = check.given("memory_mb_per_s", &parsed.memory_mb_per_s, 1.0, MB_PER_S_MAX);
+        let gpu = check.gpu(&parsed.gpu);
+        if let Some(wrong) = check.wrong {
+            return Err(InputError::new(wrong));
+        }
         model.check().map_err(|what| InputError::new(format!("{file}: {what}")))?;
         // A terminal would obey them.
         let shown = |text: String| text.replace(|c: char| c.is_control(), " ").trim().to_owned();
@@ -183,7 +175,7 @@ impl DeviceFile {
             source: shown(parsed.source),
             doubt: parsed.doubt.map(shown).filter(|doubt| !doubt.is_empty()),
             model,
-            drives: drives.unwrap_or(1),
+            drives: drives as u16,
             memory_bytes_per_s: memory.unwrap_or(MEMORY_MB_PER_S_DEFAULT) * MB,
             gpu,
         })
@@ -220,21 +212,25 @@ impl Check<'_> {
         value.value
     }
 
+    /// The same for a value that may be left out.
+    fn given(&mut self, key: &str, value: &Given, low: f64, high: f64) -> Option<f64> {
+        value.as_ref().map(|value| self.within(key, value, low, high))
+    }
+
     /// The same for a number of things.
-    fn whole(&mut self, key: &str, value: &Spanned<f64>, high: u32) -> u32 {
+    fn whole(&mut self, key: &str, value: &Given, low: u32, high: u32) -> Option<u32> {
+        let value = value.as_ref()?;
         if value.value.fract() != 0.0 {
             let (file, line) = (self.file, value.referenced.line());
             let what = format!("{file}, line {line}: {key}: {} is not a whole number", value.value);
             self.wrong.get_or_insert(what);
         }
         // In bounds, or an error by now.
-        self.within(key, value, 0.0, f64::from(high)) as u32
+        Some(self.within(key, value, f64::from(low), f64::from(high)) as u32)
     }
 
     fn gpu(&mut self, text: &GpuText) -> GpuModel {
-        let mut given = |key, value: &Option<Spanned<f64>>, low, high| {
-            value.as_ref().map(|value| self.within(key, value, low, high))
-        };
+        let mut given = |key, value: &_, low, high| self.given(key, value, low, high);
         // Within 2^53.
         let capacity = given("gib", &text.gib, 0.0, 65_536.0).map(|gib| (gib * GIB as f64) as u64);
         let link = given("copy_mb_per_s", &text.copy_mb_per_s, 1.0, MB_PER_S_MAX);
@@ -250,15 +246,12 @@ impl Check<'_> {
 
     fn direction(&mut self, text: &DirectionText) -> DirectionModel {
         let median = self.within("latency_us", &text.latency_us, 0.0, US_MAX);
-        let tail = match &text.latency_p99_us {
-            Some(tail) => self.within("latency_p99_us", tail, median, US_MAX),
-            None => median,
-        };
+        let tail = self.given("latency_p99_us", &text.latency_p99_us, median, US_MAX);
         DirectionModel {
             bytes_per_s: self.within("mb_per_s", &text.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
             ios_per_s: self.within("iops", &text.iops, 1.0, 1e12),
             latency: time(median),
-            latency_p99: time(tail),
+            latency_p99: time(tail.unwrap_or(median)),
         }
     }
 }

@@ -42,19 +42,6 @@ impl Facts {
         }
     }
 
-    /// A world of which nothing is known, for settings that do not depend on it.
-    pub(super) fn of_nothing() -> Facts {
-        Facts {
-            cores: 1,
-            memory_available_bytes: None,
-            room: Room::unknown(1),
-            is_simulated: true,
-            rank: None,
-            unix_s: 0,
-            random_seed: 0,
-        }
-    }
-
     /// Looks at this machine, its clock and its source of random numbers.
     #[must_use]
     pub fn look() -> Facts {

@@ -66,15 +66,14 @@ pub fn resolve(
     let rank = facts.rank.as_ref().map(Rank::of);
     let facts = rank.as_ref().map_or_else(|| facts.clone(), |rank| rank.share_of(&facts));
     let mut names = Names { origins, file };
-    let found = model(&settings, &names);
+    let (found, mut sentences) = model(&settings, &names);
     // What has no model is told, and comes to no plan: any stands in for it until then.
-    let (name, model_spec) = found.model.unwrap_or_else(|| (String::new(), MODELS[0].1.clone()));
+    let (name, model_spec) = found.unwrap_or_else(|| (String::new(), MODELS[0].1.clone()));
     let typed = Options { model: Some(name), ..settings };
     let mut effective = typed.clone();
     for key in effective.work_out(&facts) {
         names.compute(key);
     }
-    let mut sentences = found.sentences;
     let mut wrong = |key: &str, what| sentences.push(format!("{} {what}", names.name_of(key)));
     let checked = Settings::of(&effective, &mut |key, what| wrong(key, what));
     let (Some(asked), Some(workload)) = (checked, typed.workload.clone()) else {
@@ -99,21 +98,15 @@ pub fn resolve(
     }
 }
 
-/// The model that is named, and what is wrong with it or with models of one's own.
-struct FoundModel {
-    /// Its whole name, which replaces what was typed.
-    model: Option<(String, ModelSpec)>,
-    sentences: Vec<String>,
-}
-
-fn model(settings: &Options, names: &Names<'_>) -> FoundModel {
+/// The model that is named, by its whole name, which replaces what was typed; and what is wrong with
+/// it or with models of one's own.
+fn model(settings: &Options, names: &Names<'_>) -> (Option<(String, ModelSpec)>, Vec<String>) {
     let own = settings.models.clone().unwrap_or_default();
-    let mut sentences = Vec::new();
-    for (name, spec) in &own {
-        if let Err(error) = spec.bytes_per_token() {
-            sentences.push(format!("{} {name}: {error}", names.name_of("models")));
-        }
-    }
+    let wrong = own.iter().filter_map(|(name, spec)| {
+        let error = spec.bytes_per_token().err()?;
+        Some(format!("{} {name}: {error}", names.name_of("models")))
+    });
+    let mut sentences: Vec<String> = wrong.collect();
     let wanted = settings.model.clone().unwrap_or_default();
     let known: BTreeMap<&str, &ModelSpec> = MODELS
         .iter()
@@ -128,14 +121,13 @@ fn model(settings: &Options, names: &Names<'_>) -> FoundModel {
     let name = Some(wanted.as_str()).filter(|name| known.contains_key(name)).or(only);
     let model = name.and_then(|name| Some((name.to_owned(), (*known.get(name)?).clone())));
     if model.is_none() {
-        sentences.push(format!("{} {}", names.name_of("model"), unknown_model(&wanted, &own)));
+        sentences.push(format!("{} {}", names.name_of("model"), unknown_model(&wanted, &known)));
     }
-    FoundModel { model, sentences }
+    (model, sentences)
 }
 
-fn unknown_model(wanted: &str, own: &BTreeMap<String, ModelSpec>) -> String {
-    let mut names: Vec<&str> = MODELS.iter().map(|(name, _)| *name).collect();
-    names.extend(own.keys().map(String::as_str));
+fn unknown_model(wanted: &str, known: &BTreeMap<&str, &ModelSpec>) -> String {
+    let names: Vec<&str> = known.keys().copied().collect();
     let hint = nearest(wanted, names.iter().copied())
         .map_or(String::new(), |near| format!("did you mean {near}? "));
     format!("{wanted:?} is not a known model; {hint}known: {}", names.join(", "))

@@ -129,6 +129,11 @@ pub(super) const CONFLICTS: &[(&[&str], &str, &str)] = &[
         ": recorded operations are replayed, and nothing else",
     ),
     (&["decode_only", "enable_rag"], "mooncake_trace", ": its requests consist of recorded blocks"),
+    (
+        &["xlsx_output", "html_output"],
+        "trials",
+        ": each trial keeps its own JSON, from which `ringfall report` makes a page or a workbook",
+    ),
 ];
 
 /// Why a setting has no effect where the drive is simulated; none where it has one.

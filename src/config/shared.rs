@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, Error};
 
 use super::options::SETTINGS;
-use super::{Facts, Options, Setting, Settings};
+use super::{Options, Setting, Settings};
 
 /// A group of settings of a run that other commands take too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,11 +55,12 @@ impl Shared {
         let is_its_own = |key: &str| self.settings().any(|setting| setting.key == key);
         let typed = Options::of_matches(matches, &is_its_own);
         let given = typed.given();
-        let mut all = typed.over(Options::defaults());
-        all.work_out(&Facts::of_nothing());
         let mut sentences = Vec::new();
-        let checked = Settings::of(&all, &mut |key, what| {
-            sentences.push(format!("--{} {what}", key.replace('_', "-")));
+        let checked = Settings::of(&typed.over(Options::defaults()), &mut |key, what| {
+            // Of the others some are worked out for a run alone.
+            if is_its_own(key) {
+                sentences.push(format!("--{} {what}", key.replace('_', "-")));
+            }
         });
         match checked {
             Some(settings) if sentences.is_empty() => Ok(Taken { settings, given }),

@@ -342,7 +342,7 @@ fn bounds_name_the_flag_the_value_and_the_bounds() {
         ("--target-saturation nan", ["--target-saturation NaN", "out of bounds"]),
         ("--enable-autoscaling --mooncake-trace x", ["--enable-autoscaling", "--trace-speedup"]),
         ("--output a --html-output a", ["--output", "--html-output are the same file, a"]),
-        ("--trials 2 --html-output a.html", ["--html-output", "--trials 2"]),
+        ("--trials 2 --html-output a.html", ["--html-output and --trials", "`ringfall report`"]),
         ("--model llama3-8b", ["llama3-8b", "did you mean llama3.1-8b"]),
         ("--model gpt", ["\"gpt\"", "tiny-1b"]),
         ("--max-requests -1", ["--max-requests -1", "0 to"]),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ringfall_config::{Plan, RooflineFrom};
-use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::clock::Nanos;
 use ringfall_core::error::SetupError;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::load::LoadError;
@@ -34,13 +34,8 @@ const PRECONDITION_LOOK: Duration = Duration::from_millis(100);
 
 /// Describes the progress of preallocation, and the time left at the pace so far.
 pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> String {
-    let mut text = format!("preallocating: {} of {}", human(done_bytes), human(all_bytes));
-    if done_bytes > 0 {
-        let left_bytes = u128::from(all_bytes.saturating_sub(done_bytes));
-        let left_ns = u128::from(elapsed.as_ns()) * left_bytes / u128::from(done_bytes);
-        text.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND.as_ns()))));
-    }
-    text
+    let left = time_left(Duration::from_nanos(elapsed.as_ns()), done_bytes, all_bytes);
+    format!("preallocating: {} of {}{left}", human(done_bytes), human(all_bytes))
 }
 
 /// Results of the preparation.

@@ -19,8 +19,8 @@ pub(super) fn models(sections: &Sections) -> Result<BTreeMap<String, ModelSpec>,
 fn model(name: &str, config: &ModelConfig) -> Result<ModelSpec, String> {
     let known = built_in(name);
     let known = known.as_ref();
-    let figure = |key: &str, given: Option<u64>, known: Option<u64>| {
-        given.or(known).ok_or_else(|| {
+    let figure = |key: &str, given: Option<u64>, of: fn(&ModelSpec) -> Option<u64>| {
+        given.or_else(|| known.and_then(of)).ok_or_else(|| {
             format!(
                 "model_configs.{name} has no {key}, and no built-in model of that name has one \
                  either: add it"
@@ -31,39 +31,30 @@ fn model(name: &str, config: &ModelConfig) -> Result<ModelSpec, String> {
         Some(attention) => attention == Attention::Mla,
         None => known.is_some_and(|model| model.mla.is_some()),
     };
-    let known_mla = known.and_then(|model| model.mla);
-    let mla = if is_mla {
-        Some(Mla {
-            kv_lora_rank: figure(
-                "kv_lora_rank",
-                config.kv_lora_rank,
-                known_mla.map(|mla| mla.kv_lora_rank),
-            )?,
-            qk_rope_head_dim: figure(
-                "qk_rope_head_dim",
-                config.qk_rope_head_dim,
-                known_mla.map(|mla| mla.qk_rope_head_dim),
-            )?,
+    let mla = || -> Result<Mla, String> {
+        Ok(Mla {
+            kv_lora_rank: figure("kv_lora_rank", config.kv_lora_rank, |model| {
+                Some(model.mla?.kv_lora_rank)
+            })?,
+            qk_rope_head_dim: figure("qk_rope_head_dim", config.qk_rope_head_dim, |model| {
+                Some(model.mla?.qk_rope_head_dim)
+            })?,
         })
-    } else {
-        None
     };
-    let of_known = |field: fn(&ModelSpec) -> u64| known.map(field);
-    let kv_heads = of_known(|model| model.kv_heads);
     // Latent attention has no heads of keys and values.
-    let kv_heads = if is_mla { kv_heads.or(Some(0)) } else { kv_heads };
+    let without_heads = Some(0).filter(|_| is_mla && known.is_none());
     // The reference writes 0 for "hidden / heads".
     let own_dim = config.kv_dim_per_head.or(known.and_then(|model| model.kv_dim_per_head));
+    let dtype = config.dtype.or(known.map(|model| model.dtype));
     Ok(ModelSpec {
-        num_layers: figure("num_layers", config.num_layers, of_known(|model| model.num_layers))?,
-        hidden_dim: figure("hidden_dim", config.hidden_dim, of_known(|model| model.hidden_dim))?,
-        num_heads: figure("num_heads", config.num_heads, of_known(|model| model.num_heads))?,
-        kv_heads: figure("kv_heads", config.kv_heads, kv_heads)?,
+        num_layers: figure("num_layers", config.num_layers, |model| Some(model.num_layers))?,
+        hidden_dim: figure("hidden_dim", config.hidden_dim, |model| Some(model.hidden_dim))?,
+        num_heads: figure("num_heads", config.num_heads, |model| Some(model.num_heads))?,
+        kv_heads: figure("kv_heads", config.kv_heads.or(without_heads), |model| {
+            Some(model.kv_heads)
+        })?,
         kv_dim_per_head: own_dim.filter(|dim| *dim > 0),
-        dtype: config
-            .dtype
-            .or(known.map(|model| model.dtype))
-            .ok_or_else(|| format!("model_configs.{name} has no dtype: add it"))?,
-        mla,
+        dtype: dtype.ok_or_else(|| format!("model_configs.{name} has no dtype: add it"))?,
+        mla: is_mla.then(mla).transpose()?,
     })
 }
