@@ -197,15 +197,13 @@ impl Check<'_> {
         let Some(asked) = plan.precondition else { return };
         let needed = u64::from(asked.threads) * PRECONDITION_THREAD_BYTES;
         if let Some(room) = facts.room.lacks(needed) {
-            self.wrong(
-                "precondition_threads",
-                format_args!(
-                    "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
+            let what = format!(
+                "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
                      fewer, or 0 for one per shard",
-                    asked.threads,
-                    human(needed)
-                ),
+                asked.threads,
+                human(needed)
             );
+            self.wrong("precondition_threads", what);
         }
     }
 
@@ -213,23 +211,19 @@ impl Check<'_> {
         let (shards, cores) = (u64::from(plan.shards), u64::from(facts.room.cores));
         let most = cores * SHARDS_A_CORE_MAX;
         if shards > most {
-            self.wrong(
-                "shards",
-                format_args!(
-                    "{shards} is more than {cores} cores can keep going, {most} \
+            let what = format!(
+                "{shards} is more than {cores} cores can keep going, {most} \
                      ({SHARDS_A_CORE_MAX} per core): give {most} or fewer; auto is one per core"
-                ),
             );
+            self.wrong("shards", what);
         }
         let files = shards * SHARD_FILES + OTHER_FILES;
         if let Some(limit) = facts.room.open_files_max.filter(|limit| files > *limit) {
-            self.wrong(
-                "shards",
-                format_args!(
-                    "{shards} takes about {files} open files, and this process may have {limit}: \
+            let what = format!(
+                "{shards} takes about {files} open files, and this process may have {limit}: \
                      raise the limit with `ulimit -n {files}`, or give fewer shards"
-                ),
             );
+            self.wrong("shards", what);
         }
     }
 
@@ -295,13 +289,11 @@ impl Check<'_> {
         let arriving = plan.workload_config().arrivals_estimate(plan.warmup_s).unwrap_or(0.0);
         if arriving >= most as f64 && most > 0 {
             let ramp = format!("{} {}", self.name_of("warmup"), plan.warmup_s);
-            self.wrong(
-                "max_requests",
-                format_args!(
-                    "{most} is reached before anything is measured: about {arriving:.0} requests \
+            let what = format!(
+                "{most} is reached before anything is measured: about {arriving:.0} requests \
                      arrive in the {ramp} s of warm-up; raise it above that, or lower the warm-up"
-                ),
             );
+            self.wrong("max_requests", what);
         }
     }
 }

@@ -96,10 +96,9 @@ impl<'a> Check<'a> {
         let (gpus, parallel) = (plan.gpus, plan.tensor_parallel);
         if parallel > gpus {
             let other = self.name_of("num_gpus");
-            self.wrong(
-                "tensor_parallel",
-                format_args!("{parallel} is more than the number of GPUs: raise {other} ({gpus})"),
-            );
+            let what =
+                format!("{parallel} is more than the number of GPUs: raise {other} ({gpus})");
+            self.wrong("tensor_parallel", what);
         }
         if plan.gpu_indices.is_some() {
             self.gpu_devices(plan.gpu_devices.trim(), gpus);
@@ -124,10 +123,8 @@ impl<'a> Check<'a> {
         }
         if indices.len() != gpus as usize {
             let other = self.name_of("num_gpus");
-            self.wrong(
-                "gpu_devices",
-                format_args!("{list} does not name as many GPUs as {other} ({gpus})"),
-            );
+            let what = format!("{list} does not name as many GPUs as {other} ({gpus})");
+            self.wrong("gpu_devices", what);
         }
     }
 
@@ -152,15 +149,13 @@ impl<'a> Check<'a> {
         let (shards, io_size) = (settings.shards, u64::from(settings.io_size_bytes));
         let least = io_size * u64::from(shards);
         if settings.io_buffer_bytes < least {
-            self.wrong(
-                "io_buffer_mb",
-                format_args!(
-                    "{} is too little: {shards} shards need one I/O of {} each, {} MiB",
-                    settings.io_buffer_bytes / MIB,
-                    Size(io_size),
-                    least.div_ceil(MIB)
-                ),
+            let what = format!(
+                "{} is too little: {shards} shards need one I/O of {} each, {} MiB",
+                settings.io_buffer_bytes / MIB,
+                Size(io_size),
+                least.div_ceil(MIB)
             );
+            self.wrong("io_buffer_mb", what);
         }
     }
 
@@ -171,13 +166,11 @@ impl<'a> Check<'a> {
         }
         if plan.autoscaler.is_some() {
             let other = self.name_of("enable_autoscaling");
-            self.wrong(
-                "queue_depth",
-                format_args!(
-                    "auto and {other} cannot be combined: the depth would be tuned for the initial \
+            let what = format!(
+                "auto and {other} cannot be combined: the depth would be tuned for the initial \
                      users and limit those added later; give a number"
-                ),
             );
+            self.wrong("queue_depth", what);
         }
         if asked.warmup_s < SEARCH_WARMUP_S {
             let (name, other) = (self.name_of("queue_depth"), self.name_of("warmup"));
@@ -232,13 +225,11 @@ impl<'a> Check<'a> {
             Some(ahead) if ahead > START_AHEAD_MAX_S => format!("{ahead} s ahead"),
             Some(_) => return,
         };
-        self.wrong(
-            "start_at",
-            format_args!(
-                "{start} is {what}: give a time within the next {START_AHEAD_MAX_S} s, such as \
+        let what = format!(
+            "{start} is {what}: give a time within the next {START_AHEAD_MAX_S} s, such as \
                  that of `date -d '+2 minutes' +%s`"
-            ),
         );
+        self.wrong("start_at", what);
     }
 
     /// Reports given settings that have no effect as the rest stands. A printed configuration names

@@ -2,25 +2,20 @@
 //! a flag.
 
 use ringfall_core::placement::Watermarks;
-use serde::{Deserialize, Serialize};
 
+use super::figures::figures;
 use super::gpu::permille;
 
-/// Shares of a tier's capacity, 0 to 1, in steps of a thousandth. Storage, the last tier, is filled
-/// whatever they are.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Eviction {
-    /// An eviction from a tier leaves it at most this full.
-    pub target_usage_ratio: f64,
-    /// An entry above this share of a tier skips it.
-    pub large_entry_limit_ratio: f64,
-}
-
-impl Default for Eviction {
-    /// As in the reference benchmark's `config.yaml`.
-    fn default() -> Self {
-        Eviction { target_usage_ratio: 0.8, large_entry_limit_ratio: 0.95 }
+figures! {
+    /// Shares of a tier's capacity, 0 to 1, in steps of a thousandth. Storage, the last tier, is
+    /// filled whatever they are.
+    ///
+    /// By default: as in the reference benchmark's `config.yaml`.
+    Eviction {
+        /// An eviction from a tier leaves it at most this full.
+        target_usage_ratio: f64 = 0.8,
+        /// An entry above this share of a tier skips it.
+        large_entry_limit_ratio: f64 = 0.95,
     }
 }
 

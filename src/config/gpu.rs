@@ -1,22 +1,19 @@
 //! Limits of the GPU memory that the GPU tier may take. Numbers of a file; none has a flag.
 
-use serde::{Deserialize, Serialize};
+use super::figures::figures;
 
-/// Limits of the GPU tier on each of its real GPUs, in steps of a thousandth. A tier that was asked
-/// to be larger is made smaller. One that is emulated or simulated is as large as was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GpuLimits {
-    /// Largest share of a GPU's memory that the tier takes, 0 to 1.
-    pub memory_fraction: f64,
-    /// Share of the memory that is free on a GPU when the run begins that the tier leaves, 0 to 1.
-    pub reserve_fraction: f64,
-}
-
-impl Default for GpuLimits {
-    /// None: the tier is as large as was asked for, or is not.
-    fn default() -> Self {
-        GpuLimits { memory_fraction: 1.0, reserve_fraction: 0.0 }
+figures! {
+    /// Limits of the GPU tier on each of its real GPUs, in steps of a thousandth. A tier that was
+    /// asked to be larger is made smaller. One that is emulated or simulated is as large as was
+    /// asked for.
+    ///
+    /// By default none: the tier is as large as was asked for, or is not.
+    GpuLimits {
+        /// Largest share of a GPU's memory that the tier takes, 0 to 1.
+        memory_fraction: f64 = 1.0,
+        /// Share of the memory that is free on a GPU when the run begins that the tier leaves, 0 to
+        /// 1.
+        reserve_fraction: f64 = 0.0,
     }
 }
 

@@ -1,40 +1,26 @@
 //! Targets that the storage must meet for a run to pass (`storage_health`). Numbers of a file; none
 //! has a flag.
 
-use serde::{Deserialize, Serialize};
+use super::figures::figures;
 
-/// The criteria of both profiles. By default those of the reference benchmark; a rate of 0 asks for
-/// more than none.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HealthCriteria {
-    /// P95 of the device's time to write an entry, ms, to stay below. Profile `latency`.
-    pub write_device_p95_ms: f64,
-    /// P95 of the device's time to read an entry, ms, to stay below. Profile `latency`.
-    pub read_device_p95_ms: f64,
-    /// P95 of an operation of the CPU tier, ms, to stay below. Profile `latency`.
-    pub cpu_p95_ms: f64,
-    /// Share of the reads that must find their entry, to exceed. Profile `latency`.
-    pub hit_rate_min: f64,
-    /// Bandwidth of reads from storage, GiB/s, to exceed. Profile `throughput`.
-    pub read_gib_per_s_min: f64,
-    /// Bandwidth of writes to storage, GiB/s, to exceed. Profile `throughput`.
-    pub write_gib_per_s_min: f64,
-    /// Generated tokens per second of wall-clock time, to exceed. Profile `throughput`.
-    pub tokens_per_s_min: f64,
-}
-
-impl Default for HealthCriteria {
-    fn default() -> Self {
-        HealthCriteria {
-            write_device_p95_ms: 500.0,
-            read_device_p95_ms: 200.0,
-            cpu_p95_ms: 150.0,
-            hit_rate_min: 0.3,
-            read_gib_per_s_min: 0.0,
-            write_gib_per_s_min: 0.0,
-            tokens_per_s_min: 0.0,
-        }
+figures! {
+    /// The criteria of both profiles. By default those of the reference benchmark; a rate of 0 asks
+    /// for more than none.
+    HealthCriteria {
+        /// P95 of the device's time to write an entry, ms, to stay below. Profile `latency`.
+        write_device_p95_ms: f64 = 500.0,
+        /// P95 of the device's time to read an entry, ms, to stay below. Profile `latency`.
+        read_device_p95_ms: f64 = 200.0,
+        /// P95 of an operation of the CPU tier, ms, to stay below. Profile `latency`.
+        cpu_p95_ms: f64 = 150.0,
+        /// Share of the reads that must find their entry, to exceed. Profile `latency`.
+        hit_rate_min: f64 = 0.3,
+        /// Bandwidth of reads from storage, GiB/s, to exceed. Profile `throughput`.
+        read_gib_per_s_min: f64 = 0.0,
+        /// Bandwidth of writes to storage, GiB/s, to exceed. Profile `throughput`.
+        write_gib_per_s_min: f64 = 0.0,
+        /// Generated tokens per second of wall-clock time, to exceed. Profile `throughput`.
+        tokens_per_s_min: f64 = 0.0,
     }
 }
 

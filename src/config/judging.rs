@@ -4,8 +4,8 @@
 use ringfall_core::clock::{MILLISECOND, Nanos};
 use ringfall_workloads::autoscale::StorageTargets;
 use ringfall_workloads::config::USERS_MAX;
-use serde::{Deserialize, Serialize};
 
+use super::figures::figures;
 use super::{AutoscalerPlan, Settings, WorkloadSection};
 
 /// Longest target: a day.
@@ -14,26 +14,18 @@ pub const TARGET_MS_MAX: u64 = 86_400_000;
 pub const WAITING_MAX: u64 = USERS_MAX as u64;
 const DAY_MS: f64 = TARGET_MS_MAX as f64;
 
-/// End-to-end latency that each class may take at P95, P99, P99.9 and P99.99, ms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct QosTargets {
-    /// The most urgent class.
-    pub interactive: [u64; 4],
-    /// Targets of the class between the two others.
-    pub responsive: [u64; 4],
-    /// The class that can wait.
-    pub batch: [u64; 4],
-}
-
-impl Default for QosTargets {
-    /// As in the reference benchmark's `config.yaml`.
-    fn default() -> Self {
-        QosTargets {
-            interactive: [50, 100, 150, 200],
-            responsive: [100, 200, 350, 500],
-            batch: [1_000, 5_000, 7_500, 10_000],
-        }
+figures! {
+    /// End-to-end latency that each class may take at P95, P99, P99.9 and P99.99, ms.
+    ///
+    /// By default: as in the reference benchmark's `config.yaml`.
+    #[derive(Eq)]
+    QosTargets {
+        /// The most urgent class.
+        interactive: [u64; 4] = [50, 100, 150, 200],
+        /// Targets of the class between the two others.
+        responsive: [u64; 4] = [100, 200, 350, 500],
+        /// The class that can wait.
+        batch: [u64; 4] = [1_000, 5_000, 7_500, 10_000],
     }
 }
 
@@ -64,24 +56,20 @@ impl QosTargets {
     }
 }
 
-/// Targets of the storage tier for the autoscaler in mode `qos`: a value at its target is a
-/// saturation of 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SaturationTargets {
-    /// P95 of the time that the device takes to read an entry, ms.
-    pub read_p95_ms: f64,
-    /// P95 of the time that the device takes to write an entry, ms.
-    pub write_p95_ms: f64,
-    /// Entries that wait for the device on average, and likewise requests that wait to be served.
-    pub queue_depth: u64,
-}
-
-impl Default for SaturationTargets {
-    /// The latencies that the reference's documents ask of a drive, which its `storage_health` asks
-    /// too, and the queue of its `config.yaml`.
-    fn default() -> Self {
-        SaturationTargets { read_p95_ms: 200.0, write_p95_ms: 500.0, queue_depth: 100 }
+figures! {
+    /// Targets of the storage tier for the autoscaler in mode `qos`: a value at its target is a
+    /// saturation of 1.
+    ///
+    /// By default: the latencies that the reference's documents ask of a drive, which its
+    /// `storage_health` asks too, and the queue of its `config.yaml`.
+    SaturationTargets {
+        /// P95 of the time that the device takes to read an entry, ms.
+        read_p95_ms: f64 = 200.0,
+        /// P95 of the time that the device takes to write an entry, ms.
+        write_p95_ms: f64 = 500.0,
+        /// Entries that wait for the device on average, and likewise requests that wait to be
+        /// served.
+        queue_depth: u64 = 100,
     }
 }
 
@@ -98,28 +86,18 @@ impl SaturationTargets {
     }
 }
 
-/// Steps of the autoscaler from one number of users to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AutoscalerSteps {
-    /// Fewest users that it tries, 1 or more.
-    pub users_min: u32,
-    /// Most users that it tries.
-    pub users_max: u32,
-    /// While more users are served well, they are multiplied by this, above 1.
-    pub scale_up_factor: f64,
-    /// Until the first number of users that is served well, they are multiplied by this, below 1.
-    pub scale_down_factor: f64,
-}
-
-impl Default for AutoscalerSteps {
-    fn default() -> Self {
-        AutoscalerSteps {
-            users_min: 1,
-            users_max: USERS_MAX,
-            scale_up_factor: 2.0,
-            scale_down_factor: 0.5,
-        }
+figures! {
+    /// Steps of the autoscaler from one number of users to the next.
+    AutoscalerSteps {
+        /// Fewest users that it tries, 1 or more.
+        users_min: u32 = 1,
+        /// Most users that it tries.
+        users_max: u32 = USERS_MAX,
+        /// While more users are served well, they are multiplied by this, above 1.
+        scale_up_factor: f64 = 2.0,
+        /// Until the first number of users that is served well, they are multiplied by this, below
+        /// 1.
+        scale_down_factor: f64 = 0.5,
     }
 }
 
@@ -135,30 +113,20 @@ impl AutoscalerSteps {
     }
 }
 
-/// The most that a run may ask for, so that a slip of the keyboard is found before it costs a day.
-/// The program's own bounds hold besides.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Largest number of users that a run may ask for.
-    pub users_max: u32,
-    /// Length of the measurement, s.
-    pub duration_s_max: u64,
-    /// Capacity of the GPU tier per GPU, GiB.
-    pub gpu_mem_gb_max: f64,
-    /// Capacity of the CPU tier, GiB.
-    pub cpu_mem_gb_max: f64,
-}
-
-impl Default for Limits {
-    /// The program's own bounds.
-    fn default() -> Self {
-        Limits {
-            users_max: USERS_MAX,
-            duration_s_max: 86_400,
-            gpu_mem_gb_max: 65_536.0,
-            cpu_mem_gb_max: 131_072.0,
-        }
+figures! {
+    /// The most that a run may ask for, so that a slip of the keyboard is found before it costs a
+    /// day. The program's own bounds hold besides.
+    ///
+    /// By default: the program's own bounds.
+    Limits {
+        /// Largest number of users that a run may ask for.
+        users_max: u32 = USERS_MAX,
+        /// Length of the measurement, s.
+        duration_s_max: u64 = 86_400,
+        /// Capacity of the GPU tier per GPU, GiB.
+        gpu_mem_gb_max: f64 = 65_536.0,
+        /// Capacity of the CPU tier, GiB.
+        cpu_mem_gb_max: f64 = 131_072.0,
     }
 }
 

@@ -12,6 +12,7 @@ mod device_file;
 mod effective;
 mod eviction;
 mod facts;
+mod figures;
 mod file;
 mod gpu;
 mod health;

@@ -98,8 +98,8 @@ pub fn resolve(
     }
 }
 
-/// The model that is named, by its whole name, which replaces what was typed; and what is wrong with
-/// it or with models of one's own.
+/// The model that is named, by its whole name, which replaces what was typed; and what is wrong
+/// with it or with models of one's own.
 fn model(settings: &Options, names: &Names<'_>) -> (Option<(String, ModelSpec)>, Vec<String>) {
     let own = settings.models.clone().unwrap_or_default();
     let wrong = own.iter().filter_map(|(name, spec)| {

@@ -63,13 +63,11 @@ impl Check<'_> {
         match plan.traffic {
             Traffic::ShareGpt { .. } if rate > 0.0 && arrival == Arrival::Closed => {
                 let flag = self.name_of("arrival");
-                self.wrong(
-                    "request_rate",
-                    format_args!(
-                        "{rate} cannot be combined with {flag} closed, where the answers set the \
+                let what = format!(
+                    "{rate} cannot be combined with {flag} closed, where the answers set the \
                          pace"
-                    ),
                 );
+                self.wrong("request_rate", what);
             }
             Traffic::Trace { .. } if arrival == Arrival::Closed => {
                 let what =
@@ -96,12 +94,9 @@ impl Check<'_> {
         }
         if plan.phases == PhaseMode::DecodeOnly && plan.rag_ingestion == RagIngestion::Beside {
             let only = self.name_of("decode_only");
-            self.wrong(
-                "rag_ingestion",
-                format_args!(
-                    "beside cannot be combined with {only}, which writes nothing: give before"
-                ),
-            );
+            let what =
+                format!("beside cannot be combined with {only}, which writes nothing: give before");
+            self.wrong("rag_ingestion", what);
         }
         if plan.rag_num_docs == 0 {
             self.wrong("rag_num_docs", "0 leaves nothing to retrieve: give at least 1");
@@ -114,27 +109,23 @@ impl Check<'_> {
             return;
         }
         if matches!(plan.traffic, Traffic::Trace { .. }) {
-            self.wrong(
-                "enable_autoscaling",
-                format_args!(
-                    "cannot be combined with a trace, which itself says who sends a request when, \
+            let what = format!(
+                "cannot be combined with a trace, which itself says who sends a request when, \
                      so that more users would not send more: give {} to vary its load, or leave \
                      the trace out",
-                    self.name_of("trace_speedup")
-                ),
+                self.name_of("trace_speedup")
             );
+            self.wrong("enable_autoscaling", what);
         }
         let (users, shards) = (plan.users, u32::from(plan.shards));
         if plan.phases == PhaseMode::DecodeOnly && users < shards {
             let shards_flag = self.name_of("shards");
-            self.wrong(
-                "num_users",
-                format_args!(
-                    "{users} would leave shards of the {shards} without entries, and the users \
+            let what = format!(
+                "{users} would leave shards of the {shards} without entries, and the users \
                      that the autoscaler adds there would find nothing to read: give {shards}, or \
                      {shards_flag} {users}"
-                ),
             );
+            self.wrong("num_users", what);
         }
         let memory_bytes = plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes);
         let population_bytes = plan.workload_config().population_estimate().bytes;
@@ -143,14 +134,12 @@ impl Check<'_> {
             && population_bytes <= memory_bytes
         {
             let (only, cpu) = (self.name_of("decode_only"), self.name_of("cpu_mem_gb"));
-            self.wrong(
-                "enable_autoscaling",
-                format_args!(
-                    "would ask storage for nothing: {only} writes the entries of the users at the \
+            let what = format!(
+                "would ask storage for nothing: {only} writes the entries of the users at the \
                      start, {}, which the tiers in memory hold; give {cpu} 0, or more users",
-                    human(population_bytes)
-                ),
+                human(population_bytes)
             );
+            self.wrong("enable_autoscaling", what);
         }
         let mode = plan.autoscaler.map(|autoscaler| autoscaler.mode);
         if mode == Some(AutoscalerMode::Qos) && plan.is_without_storage {
@@ -162,12 +151,9 @@ impl Check<'_> {
         }
         if plan.arrival == Arrival::Poisson {
             let flag = self.name_of("request_rate");
-            self.wrong(
-                "enable_autoscaling",
-                format_args!(
-                    "cannot be combined with {flag}: more users would not send more requests"
-                ),
-            );
+            let what =
+                format!("cannot be combined with {flag}: more users would not send more requests");
+            self.wrong("enable_autoscaling", what);
         }
     }
 }
