@@ -3,6 +3,7 @@
 //! second type here, and those who define them need not know how they are typed.
 
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 use clap::builder::{EnumValueParser, PossibleValue};
 use clap::{Arg, ValueEnum};
@@ -13,11 +14,11 @@ pub use ringfall_workloads::autoscale::Mode as AutoscalerMode;
 pub use ringfall_workloads::config::{Arrival, GenerationMode, PhaseMode, RagIngestion};
 pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
-use serde::de::{Deserialize, Deserializer, EnumAccess, Error, VariantAccess, Visitor};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::kinds::{Kind, Wrong, choices_of, one_of};
+use super::values::FromText;
 use crate::object_store::{Balance, Checksum, PathStyle};
 
 /// A type whose values have names, which people type and read.
@@ -205,50 +206,20 @@ impl<T: Named> Serialize for Word<T> {
     }
 }
 
-// As serde derives it for an enum: in YAML `off` is a name here, and no switch.
+impl<T: Named> FromStr for Word<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = T::WORDS.iter().find(|word| word.0.name() == text).copied();
+        let known = T::NAMES.join("`, `");
+        found.ok_or_else(|| format!("unknown value `{text}`, expected one of `{known}`"))
+    }
+}
+
+// As a text: in YAML `off` is a name here, and no switch.
 impl<'de, T: Named> Deserialize<'de> for Word<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_enum("choice", T::NAMES, OfName(PhantomData))
-    }
-}
-
-struct OfName<T>(PhantomData<T>);
-
-impl<'de, T: Named> Visitor<'de> for OfName<T> {
-    type Value = Word<T>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "one of {}", T::NAMES.join(", "))
-    }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<Word<T>, A::Error> {
-        let (Name(name), rest) = data.variant()?;
-        rest.unit_variant()?;
-        let found = T::WORDS.iter().find(|word| word.0.name() == name);
-        found.copied().ok_or_else(|| A::Error::unknown_variant(&name, T::NAMES))
-    }
-}
-
-/// A name, before it is known whether it is one.
-struct Name(String);
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl Visitor<'_> for Text {
-            type Value = Name;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
-                Ok(Name(name.to_owned()))
-            }
-        }
-
-        from.deserialize_identifier(Text)
+        from.deserialize_str(FromText(PhantomData))
     }
 }
 
