@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
-use clap::ValueEnum as _;
-use ringfall_config::{Options, Ranks};
+use clap::ValueEnum;
+use ringfall_config::{Options, Ranks, Word};
 
 use super::RunArgs;
 use super::mlperf::RESULTS_DIR;
@@ -30,9 +30,10 @@ pub fn meant_anyway(typed: &[String]) -> Option<RunArgs> {
         [first, ..] if first.starts_with('-') => value("--output").map(PathBuf::from),
         _ => return None,
     };
-    let ranks = value("--ranks").and_then(|ranks| Ranks::from_str(ranks, true).ok());
+    let word = |text: &str| <Word<Ranks> as ValueEnum>::from_str(text, true).ok();
+    let ranks = value("--ranks").and_then(word);
     // Those that the harness starts never meet by MPI.
-    let ranks = ranks.or((words[0] == "mlperf").then_some(Ranks::Directory));
+    let ranks = ranks.or((words[0] == "mlperf").then_some(Word(Ranks::Directory)));
     // A time that can't be understood is one all the same.
     let start_at = value("--start-at").map(|time| i64::from_str(time).unwrap_or(0));
     Some(RunArgs {
@@ -58,7 +59,7 @@ pub fn gist(wrong: &str) -> String {
 /// The ranks of a sequence meet in the directory of its results, whatever its trials are told.
 fn meant_by_a_sequence(results: Option<&str>) -> RunArgs {
     let output = Path::new(results.unwrap_or(RESULTS_DIR)).join("result.json");
-    let (output, ranks) = (Some(output), Some(Ranks::Directory));
+    let (output, ranks) = (Some(output), Some(Word(Ranks::Directory)));
     RunArgs { options: Options { output, ranks, ..Options::default() }, ..RunArgs::default() }
 }
 
@@ -85,18 +86,18 @@ mod tests {
     fn where_ranks_meet_is_read_although_the_rest_is_wrong() {
         let run = of("ringfall run --num-userz 3 --output a/r.json --ranks directory").unwrap();
         assert_eq!(run.options.output, Some("a/r.json".into()));
-        assert_eq!((run.options.ranks, run.options.start_at), (Some(Ranks::Directory), None));
+        assert_eq!((run.options.ranks, run.options.start_at), (Some(Word(Ranks::Directory)), None));
         let last = of("ringfall --output=a/r.json --wrong --outp b/r.json --config c").unwrap();
         assert_eq!((last.options.output, last.config), (Some("b/r.json".into()), Some("c".into())));
         assert_eq!(of("ringfall run --wrong --start-at 99").unwrap().options.start_at, Some(99));
         assert_eq!(of("ringfall run --wrong").unwrap().options.output, None);
         let rank = of("ringfall mlperf rank --wrong --rank-output-base trial_0").unwrap();
         assert_eq!(rank.options.output, Some("trial_0/result.json".into()));
-        assert_eq!(rank.options.ranks, Some(Ranks::Directory));
+        assert_eq!(rank.options.ranks, Some(Word(Ranks::Directory)));
         let sequence =
             of("ringfall mlperf run --num-users 0 --results-dir r -- --ranks off").unwrap();
         assert_eq!(sequence.options.output, Some("r/result.json".into()));
-        assert_eq!(sequence.options.ranks, Some(Ranks::Directory));
+        assert_eq!(sequence.options.ranks, Some(Word(Ranks::Directory)));
         let usual = of("ringfall mlperf run --wrong -- --start-at 99").unwrap();
         assert_eq!(usual.options.output, Some("results/mlperf/result.json".into()));
         assert_eq!(usual.options.start_at, None);

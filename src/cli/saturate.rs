@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use ringfall_config::object_store::ObjectOptions;
 use ringfall_config::values::Size;
-use ringfall_config::{GpuBackend, Places, Ranks};
+use ringfall_config::{GpuBackend, Places, Ranks, Word};
 
 use super::ObjectArgs;
 
@@ -51,7 +51,7 @@ pub struct SaturateArgs {
     /// Backend of --target vram: cuda, an NVIDIA GPU; emulated, host memory in place of a GPU's,
     /// whose figures say nothing about a GPU; auto is cuda here [default: auto]
     #[arg(long, value_name = "BACKEND", value_enum, hide_possible_values = true)]
-    pub gpu_backend: Option<GpuBackend>,
+    pub gpu_backend: Option<Word<GpuBackend>>,
     /// Directory on the drive, or a block device; a new directory under the system's temporary
     /// directory when not given. Several, separated by commas, are measured each alone and all
     /// together
@@ -129,7 +129,7 @@ pub struct SaturateArgs {
     /// with it; `directory` and `mpi` choose one of the two. --depth-max, --io-buffer-mb and
     /// --size-gb are those of each rank.
     #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub ranks: Ranks,
+    pub ranks: Word<Ranks>,
     /// Print the JSON on standard output, and everything else on standard error
     #[arg(long)]
     pub json: bool,

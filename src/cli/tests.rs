@@ -98,7 +98,7 @@ fn log_levels_have_the_reference_names_too() {
         ("info", Info),
     ] {
         let options = options(&format!("ringfall run --log-level {name}"));
-        assert_eq!(options.log_level, Some(level), "{name}");
+        assert_eq!(options.log_level, Some(Word(level)), "{name}");
     }
 }
 

@@ -78,7 +78,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let output = args.output.clone().unwrap_or_else(|| {
         PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
     });
-    let rank = Rank::for_command(args.ranks, &output)?;
+    let rank = Rank::for_command(args.ranks.0, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let work = Work {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ringfall_config::{ConfigFile, Facts, GpuBackend, InputError, Options, compact_utc, resolve};
+use ringfall_config::{
+    ConfigFile, Facts, GpuBackend, InputError, Options, Word, compact_utc, resolve,
+};
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -147,7 +149,7 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     machine.place = Place::usual(&survey, args.cache_dir.as_deref());
     // What is wrong with them is told with the first run that they would be given to.
     let more = given_in(&args.more_flags).unwrap_or_default();
-    if more.gpu_backend == Some(GpuBackend::Emulated) {
+    if more.gpu_backend == Some(Word(GpuBackend::Emulated)) {
         machine = machine.with_emulated_gpu(more.gpu_mem_gb);
     }
     let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();

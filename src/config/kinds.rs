@@ -46,7 +46,9 @@ pub trait Kind {
         Vec::new()
     }
     /// JSON schema of the value: its type and bounds.
-    fn schema(_: &Self::Bounds) -> Value;
+    fn schema(_: &Self::Bounds) -> Value {
+        json!({ "type": "string" })
+    }
     /// Whether the program is to work the value out.
     fn is_auto(_: &Self::Typed) -> bool {
         false
@@ -388,10 +390,6 @@ impl Kind for String {
     fn check(typed: &String, (): &(), _: Wrong<'_>) -> String {
         typed.clone()
     }
-
-    fn schema((): &()) -> Value {
-        json!({ "type": "string" })
-    }
 }
 
 /// A path that was typed; an empty one is wrong.
@@ -421,10 +419,6 @@ macro_rules! path_kinds {
 
             fn is_auto(typed: &PathBuf) -> bool {
                 $auto && typed.as_os_str() == "auto"
-            }
-
-            fn schema((): &()) -> Value {
-                json!({ "type": "string" })
             }
         }
     )+};

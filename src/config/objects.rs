@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfall_core::fill::Shape;
 
 use super::check::Check;
-use super::{Origin, Settings, Shared};
+use super::{Options, Origin, Settings, Shared};
 use crate::object_store::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
 
 /// Value that was typed for a text, unless it is `auto`.
@@ -48,6 +48,14 @@ impl Settings {
             connect_timeout: Duration::from_secs(u64::from(self.object_connect_timeout_s)),
             checksum: self.object_checksum,
         }
+    }
+}
+
+/// As the settings have it where nothing is given.
+impl Default for ObjectOptions {
+    fn default() -> ObjectOptions {
+        let settings = Settings::of(&Options::defaults(), &mut |_, _| {});
+        settings.expect("every setting has a default").object_options()
     }
 }
 

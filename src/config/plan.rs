@@ -3,68 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::builder::EnumValueParser;
-use clap::{Arg, ValueEnum};
 use ringfall_workloads::model::ModelSpec;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::kinds::{Kind, Wrong, choices_of, one_of};
 use super::rules::real_only;
-use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer};
+use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer, choice};
 use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
-
-/// Defines an enum whose values are spelled the same on the command line, in YAML and in JSON;
-/// other spellings that are understood stand after a `|`.
-macro_rules! choice {
-    (
-        $(#[$doc:meta])*
-        $name:ident {
-            $($(#[$vdoc:meta])* $variant:ident = $text:literal $(| $alias:literal)*),+ $(,)?
-        }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
-        pub enum $name {
-            $(
-                $(#[$vdoc])*
-                #[value(name = $text $(, alias = $alias)*)]
-                #[serde(rename = $text $(, alias = $alias)*)]
-                $variant
-            ),+
-        }
-
-        impl $name {
-            /// As it is typed and reported.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),+ }
-            }
-        }
-
-        impl Kind for $name {
-            type Typed = $name;
-            type Checked = $name;
-            type Bounds = ();
-
-            fn arg(arg: Arg) -> Arg {
-                arg.value_parser(EnumValueParser::<$name>::new()).ignore_case(true)
-            }
-
-            fn check(typed: &$name, (): &(), _: Wrong<'_>) -> $name {
-                *typed
-            }
-
-            fn choices() -> Vec<(String, String)> {
-                choices_of::<$name>()
-            }
-
-            fn schema((): &()) -> Value {
-                one_of(&[$($text),+])
-            }
-        }
-    };
-}
 
 choice! {
     /// Goal that `storage_health` judges a run by.
@@ -212,8 +155,7 @@ choice! {
 }
 
 /// Where a value came from; later ones win.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {
     /// `config/default.yaml`, built in.
     Default,

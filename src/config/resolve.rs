@@ -62,7 +62,7 @@ pub fn resolve(
     // A logical run is one on no machine in particular.
     let logical = settings.io_trace_log.as_ref().is_some_and(|path| path.as_os_str() != "none");
     let mut facts = if logical { facts.of_no_machine() } else { facts.clone() };
-    facts.rank = facts.rank.filter(|_| settings.ranks != Some(Ranks::Off));
+    facts.rank = facts.rank.filter(|_| settings.ranks != Some(Word(Ranks::Off)));
     let rank = facts.rank.as_ref().map(Rank::of);
     let facts = rank.as_ref().map_or_else(|| facts.clone(), |rank| rank.share_of(&facts));
     let mut names = Names { origins, file };

@@ -27,6 +27,8 @@ pub trait Named: Copy + PartialEq + Send + Sync + 'static {
     const WORDS: &'static [Word<Self>];
     /// Their names, in the same order.
     const NAMES: &'static [&'static str];
+    /// Other spellings that are understood, each with the name that it stands for.
+    const ALIASES: &'static [(&'static str, &'static str)];
 
     /// As it is typed and reported.
     #[must_use]
@@ -41,12 +43,16 @@ pub trait Named: Copy + PartialEq + Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word<T>(pub T);
 
-/// Gives names to the values of a type that is defined elsewhere; each value's comment is its help.
+/// Gives names to the values of a type that is defined elsewhere; each value's comment is its help,
+/// and other spellings that are understood stand after a `|`.
 macro_rules! named {
-    ($($name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal),+ $(,)? })+) => {$(
-        impl Named for $name {
-            const WORDS: &'static [Word<$name>] = &[$(Word($name::$variant)),+];
+    ($($name:ident {
+        $($(#[doc = $doc:literal])+ $variant:ident = $text:literal $(| $alias:literal)*),+ $(,)?
+    })+) => {$(
+        impl $crate::Named for $name {
+            const WORDS: &'static [$crate::Word<$name>] = &[$($crate::Word($name::$variant)),+];
             const NAMES: &'static [&'static str] = &[$($text),+];
+            const ALIASES: &'static [(&'static str, &'static str)] = &[$($(($alias, $text),)*)+];
 
             fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }
@@ -58,6 +64,28 @@ macro_rules! named {
         }
     )+};
 }
+
+/// Defines an enum whose values have such names.
+macro_rules! choice {
+    (
+        $(#[$of_all:meta])*
+        $name:ident {
+            $($(#[doc = $doc:literal])+ $variant:ident = $text:literal $(| $alias:literal)*),+ $(,)?
+        }
+    ) => {
+        $(#[$of_all])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name {
+            $($(#[doc = $doc])+ $variant),+
+        }
+
+        $crate::words::named! {
+            $name { $($(#[doc = $doc])+ $variant = $text $(| $alias)*),+ }
+        }
+    };
+}
+
+pub(super) use {choice, named};
 
 named! {
     GenerationMode {
@@ -174,7 +202,9 @@ impl<T: Named> ValueEnum for Word<T> {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         // As clap takes a doc comment: in one line, without its full stop.
         let meaning = self.0.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
-        Some(PossibleValue::new(self.0.name()).help(meaning.trim_end_matches('.').to_owned()))
+        let aliases = T::ALIASES.iter().filter(|(_, name)| *name == self.0.name());
+        let value = PossibleValue::new(self.0.name()).aliases(aliases.map(|(alias, _)| *alias));
+        Some(value.help(meaning.trim_end_matches('.').to_owned()))
     }
 }
 
@@ -210,7 +240,9 @@ impl<T: Named> FromStr for Word<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = T::WORDS.iter().find(|word| word.0.name() == text).copied();
+        let alias = T::ALIASES.iter().find(|(alias, _)| *alias == text);
+        let name = alias.map_or(text, |(_, name)| name);
+        let found = T::WORDS.iter().find(|word| word.0.name() == name).copied();
         let known = T::NAMES.join("`, `");
         found.ok_or_else(|| format!("unknown value `{text}`, expected one of `{known}`"))
     }

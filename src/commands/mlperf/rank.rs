@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use ringfall_config::values::Auto;
-use ringfall_config::{ConfigFile, Facts, Places, Ranks};
+use ringfall_config::{ConfigFile, Facts, Places, Ranks, Word};
 use ringfall_foreign::mlperf::place::{Place, results_in};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -85,7 +85,7 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     // The harness has mpirun go on when a rank fails: MPI would wait for that rank for ever.
     let file = own.config.as_deref().and_then(|path| ConfigFile::read(path).ok());
     let of_file = file.and_then(|file| file.options.ranks);
-    own.options.ranks.get_or_insert(of_file.unwrap_or(Ranks::Directory));
+    own.options.ranks.get_or_insert(of_file.unwrap_or(Word(Ranks::Directory)));
     (own, place)
 }
 

@@ -139,7 +139,7 @@ pub fn tell_ranks_that_wait(args: &RunArgs, file: Option<&ConfigFile>, why: &str
         return;
     }
     let output = typed.output.or(file.output).unwrap_or_else(|| "results/auto".into());
-    let ranks = typed.ranks.or(file.ranks).unwrap_or(Ranks::Auto);
+    let ranks = typed.ranks.or(file.ranks).map_or(Ranks::Auto, |word| word.0);
     if let Ok(Some(rank)) = Rank::for_command(ranks, &output) {
         tell_ranks(&rank, why);
     }

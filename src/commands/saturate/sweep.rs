@@ -48,7 +48,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         PathBuf::from(format!("results/objects-{}.json", compact_utc(facts.unix_s)))
     });
     check_output_writable("--output", &output)?;
-    if Rank::for_command(args.ranks, &output)?.is_some() {
+    if Rank::for_command(args.ranks.0, &output)?.is_some() {
         let what = "an object store is measured from one process: give --ranks off";
         return Err(InputError::new(what).into());
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ringfall_config::{Facts, GpuBackend, InputError, Rank, compact_utc};
+use ringfall_config::{Facts, GpuBackend, InputError, Rank, Word, compact_utc};
 use ringfall_core::drive::Preallocate;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_engine::device::DataFile;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
         PathBuf::from(format!("results/vram-{}.json", compact_utc(facts.unix_s)))
     });
     refuse(args)?;
-    if Rank::for_command(args.ranks, &output)?.is_some() {
+    if Rank::for_command(args.ranks.0, &output)?.is_some() {
         let what = "--target vram measures one GPU from one process: give --ranks off";
         return Err(InputError::new(what).into());
     }
@@ -70,7 +70,8 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let mut settings = settings(args);
     check_time(args, &settings)?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
-    let gpu = open(args.gpu_backend.unwrap_or(GpuBackend::Auto), vram_bytes(&settings))?;
+    let gpu =
+        open(args.gpu_backend.map_or(GpuBackend::Auto, |word| word.0), vram_bytes(&settings))?;
     let request = StoreRequest {
         places,
         destroy_device_contents: args.destroy_device_contents,
@@ -179,7 +180,7 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
     if let Some(flag) = args.first_of_objects() {
         sentences.push(format!("{flag} has no meaning with --target vram: leave it out"));
     }
-    if args.gpu_backend == Some(GpuBackend::None) {
+    if args.gpu_backend == Some(Word(GpuBackend::None)) {
         sentences.push("--target vram needs a GPU backend: auto, cuda or emulated".to_owned());
     }
     if args.cache_dir.as_ref().is_some_and(|places| places.0.len() > 1) {

@@ -81,25 +81,6 @@ pub struct ObjectOptions {
     pub checksum: Checksum,
 }
 
-impl Default for ObjectOptions {
-    fn default() -> ObjectOptions {
-        ObjectOptions {
-            endpoints: Vec::new(),
-            balance: Balance::default(),
-            region: None,
-            path_style: PathStyle::default(),
-            profile: None,
-            anonymous: false,
-            ca_file: None,
-            concurrency: 64,
-            retries: 10,
-            timeout: Duration::from_secs(60),
-            connect_timeout: Duration::from_secs(5),
-            checksum: Checksum::default(),
-        }
-    }
-}
-
 impl ObjectOptions {
     /// Whether all of it can be meant; the settings have checked each number by its bounds.
     ///
