@@ -11,11 +11,11 @@ figures! {
     /// filled whatever they are.
     ///
     /// By default: as in the reference benchmark's `config.yaml`.
-    Eviction {
+    pub struct Eviction {
         /// An eviction from a tier leaves it at most this full.
-        target_usage_ratio: f64 = 0.8,
+        pub target_usage_ratio: f64 = 0.8,
         /// An entry above this share of a tier skips it.
-        large_entry_limit_ratio: f64 = 0.95,
+        pub large_entry_limit_ratio: f64 = 0.95,
     }
 }
 

@@ -4,7 +4,9 @@
 macro_rules! figures {
     (
         $(#[$of_all:meta])*
-        $name:ident { $($(#[doc = $doc:literal])+ $key:ident: $type:ty = $default:expr,)+ }
+        pub struct $name:ident {
+            $($(#[doc = $doc:literal])+ pub $key:ident: $type:ty = $default:expr,)+
+        }
     ) => {
         $(#[$of_all])*
         #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -8,12 +8,12 @@ figures! {
     /// asked for.
     ///
     /// By default none: the tier is as large as was asked for, or is not.
-    GpuLimits {
+    pub struct GpuLimits {
         /// Largest share of a GPU's memory that the tier takes, 0 to 1.
-        memory_fraction: f64 = 1.0,
+        pub memory_fraction: f64 = 1.0,
         /// Share of the memory that is free on a GPU when the run begins that the tier leaves, 0 to
         /// 1.
-        reserve_fraction: f64 = 0.0,
+        pub reserve_fraction: f64 = 0.0,
     }
 }
 

@@ -6,21 +6,21 @@ use super::figures::figures;
 figures! {
     /// The criteria of both profiles. By default those of the reference benchmark; a rate of 0 asks
     /// for more than none.
-    HealthCriteria {
+    pub struct HealthCriteria {
         /// P95 of the device's time to write an entry, ms, to stay below. Profile `latency`.
-        write_device_p95_ms: f64 = 500.0,
+        pub write_device_p95_ms: f64 = 500.0,
         /// P95 of the device's time to read an entry, ms, to stay below. Profile `latency`.
-        read_device_p95_ms: f64 = 200.0,
+        pub read_device_p95_ms: f64 = 200.0,
         /// P95 of an operation of the CPU tier, ms, to stay below. Profile `latency`.
-        cpu_p95_ms: f64 = 150.0,
+        pub cpu_p95_ms: f64 = 150.0,
         /// Share of the reads that must find their entry, to exceed. Profile `latency`.
-        hit_rate_min: f64 = 0.3,
+        pub hit_rate_min: f64 = 0.3,
         /// Bandwidth of reads from storage, GiB/s, to exceed. Profile `throughput`.
-        read_gib_per_s_min: f64 = 0.0,
+        pub read_gib_per_s_min: f64 = 0.0,
         /// Bandwidth of writes to storage, GiB/s, to exceed. Profile `throughput`.
-        write_gib_per_s_min: f64 = 0.0,
+        pub write_gib_per_s_min: f64 = 0.0,
         /// Generated tokens per second of wall-clock time, to exceed. Profile `throughput`.
-        tokens_per_s_min: f64 = 0.0,
+        pub tokens_per_s_min: f64 = 0.0,
     }
 }
 

@@ -19,13 +19,13 @@ figures! {
     ///
     /// By default: as in the reference benchmark's `config.yaml`.
     #[derive(Eq)]
-    QosTargets {
+    pub struct QosTargets {
         /// The most urgent class.
-        interactive: [u64; 4] = [50, 100, 150, 200],
+        pub interactive: [u64; 4] = [50, 100, 150, 200],
         /// Targets of the class between the two others.
-        responsive: [u64; 4] = [100, 200, 350, 500],
+        pub responsive: [u64; 4] = [100, 200, 350, 500],
         /// The class that can wait.
-        batch: [u64; 4] = [1_000, 5_000, 7_500, 10_000],
+        pub batch: [u64; 4] = [1_000, 5_000, 7_500, 10_000],
     }
 }
 
@@ -62,14 +62,14 @@ figures! {
     ///
     /// By default: the latencies that the reference's documents ask of a drive, which its
     /// `storage_health` asks too, and the queue of its `config.yaml`.
-    SaturationTargets {
+    pub struct SaturationTargets {
         /// P95 of the time that the device takes to read an entry, ms.
-        read_p95_ms: f64 = 200.0,
+        pub read_p95_ms: f64 = 200.0,
         /// P95 of the time that the device takes to write an entry, ms.
-        write_p95_ms: f64 = 500.0,
+        pub write_p95_ms: f64 = 500.0,
         /// Entries that wait for the device on average, and likewise requests that wait to be
         /// served.
-        queue_depth: u64 = 100,
+        pub queue_depth: u64 = 100,
     }
 }
 
@@ -88,16 +88,16 @@ impl SaturationTargets {
 
 figures! {
     /// Steps of the autoscaler from one number of users to the next.
-    AutoscalerSteps {
+    pub struct AutoscalerSteps {
         /// Fewest users that it tries, 1 or more.
-        users_min: u32 = 1,
+        pub users_min: u32 = 1,
         /// Most users that it tries.
-        users_max: u32 = USERS_MAX,
+        pub users_max: u32 = USERS_MAX,
         /// While more users are served well, they are multiplied by this, above 1.
-        scale_up_factor: f64 = 2.0,
+        pub scale_up_factor: f64 = 2.0,
         /// Until the first number of users that is served well, they are multiplied by this, below
         /// 1.
-        scale_down_factor: f64 = 0.5,
+        pub scale_down_factor: f64 = 0.5,
     }
 }
 
@@ -118,15 +118,15 @@ figures! {
     /// day. The program's own bounds hold besides.
     ///
     /// By default: the program's own bounds.
-    Limits {
+    pub struct Limits {
         /// Largest number of users that a run may ask for.
-        users_max: u32 = USERS_MAX,
+        pub users_max: u32 = USERS_MAX,
         /// Length of the measurement, s.
-        duration_s_max: u64 = 86_400,
+        pub duration_s_max: u64 = 86_400,
         /// Capacity of the GPU tier per GPU, GiB.
-        gpu_mem_gb_max: f64 = 65_536.0,
+        pub gpu_mem_gb_max: f64 = 65_536.0,
         /// Capacity of the CPU tier, GiB.
-        cpu_mem_gb_max: f64 = 131_072.0,
+        pub cpu_mem_gb_max: f64 = 131_072.0,
     }
 }
 

@@ -51,7 +51,7 @@ impl Settings {
     }
 }
 
-/// As the settings have it where nothing is given.
+/// Options that the settings come to where nothing is given.
 impl Default for ObjectOptions {
     fn default() -> ObjectOptions {
         let settings = Settings::of(&Options::defaults(), &mut |_, _| {});

@@ -136,7 +136,7 @@ pub(super) const CONFLICTS: &[(&[&str], &str, &str)] = &[
     ),
 ];
 
-/// Why a setting has no effect where the drive is simulated; none where it has one.
+/// Reason why a setting has no effect where the drive is simulated; none where it has one.
 pub(super) fn real_only(key: &str) -> Option<&'static str> {
     if Shared::Objects.settings().any(|setting| setting.key == key) {
         return Some("no object store is reached");
