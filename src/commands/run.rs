@@ -280,13 +280,11 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
     check_passthrough(&plan.cache_dirs, plan.nvme_passthrough)?;
     let device = plan.cache_dirs.iter().find(|path| is_block_device(path));
     match device {
-        Some(path) if !plan.destroy_device_contents => Err(InputError {
-            sentences: vec![format!(
-                "--cache-dir {} is a block device, and a run would write over it: give \
-                 --destroy-device-contents if nothing on it is needed",
-                path.display()
-            )],
-        }),
+        Some(path) if !plan.destroy_device_contents => Err(InputError::new(format!(
+            "--cache-dir {} is a block device, and a run would write over it: give \
+             --destroy-device-contents if nothing on it is needed",
+            path.display()
+        ))),
         _ => Ok(()),
     }
 }

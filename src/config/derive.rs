@@ -10,8 +10,8 @@ use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::traffic::BURST_TRACE;
 use super::{
-    Arrival, AutoscalerPlan, Cores, Options, Origin, PhaseMode, Plan, PreconditionAsked, Rank,
-    Settings, TraceKind, Traffic, WorkloadSection,
+    Arrival, AutoscalerPlan, AutoscalerSteps, Cores, Options, Origin, PhaseMode, Plan,
+    PreconditionAsked, Rank, Settings, TraceKind, Traffic, WorkloadSection,
 };
 
 /// Users a shard that the autoscaler begins with when nobody says how many.
@@ -47,8 +47,7 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
     if is_rate_idle(&settings, &traffic) {
         settings.request_rate_per_s = 0.0;
     }
-    let autoscaler = autoscaler(&settings, names);
-    let autoscaler = autoscaler.map(|autoscaler| autoscaler.within(&workload.autoscaler));
+    let autoscaler = autoscaler(&settings, &workload.autoscaler, names);
     if settings.latency_tracing && settings.fio_output.is_none() {
         settings.fio_output = Some(settings.output.with_extension("fio"));
     }
@@ -132,12 +131,17 @@ pub(super) fn is_rate_idle(settings: &Settings, traffic: &Traffic) -> bool {
 }
 
 /// Whether and how users come and go.
-fn autoscaler(settings: &Settings, names: &Names<'_>) -> Option<AutoscalerPlan> {
+fn autoscaler(
+    settings: &Settings,
+    steps: &AutoscalerSteps,
+    names: &Names<'_>,
+) -> Option<AutoscalerPlan> {
     let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);
-    let is_given = names.is_given("num_users");
+    let asked = if names.is_given("num_users") { settings.num_users } else { of_shards };
+    let least = asked.max(steps.users_min);
     settings.enable_autoscaling.then_some(AutoscalerPlan {
         mode: settings.autoscaler_mode,
-        initial_users: if is_given { settings.num_users } else { of_shards },
+        initial_users: least.min(steps.users_max),
         target_saturation: settings.target_saturation,
     })
 }

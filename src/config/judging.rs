@@ -6,7 +6,7 @@ use ringfall_workloads::autoscale::StorageTargets;
 use ringfall_workloads::config::USERS_MAX;
 
 use super::figures::figures;
-use super::{AutoscalerPlan, Settings, WorkloadSection};
+use super::{Settings, WorkloadSection};
 
 /// Longest target: a day.
 pub const TARGET_MS_MAX: u64 = 86_400_000;
@@ -146,15 +146,13 @@ impl Limits {
             ("cpu_mem_gb", gib(settings.cpu_memory_bytes), "cpu_mem_gb_max", self.cpu_mem_gb_max),
         ];
         // A limit that is no number bounds nothing, and is a mistake.
-        let is_passed =
-            |value: f64, most: f64| value.partial_cmp(&most).is_none_or(std::cmp::Ordering::is_gt);
-        let passed = rows.into_iter().filter(|row| is_passed(row.1, row.3));
-        passed
-            .map(|(key, value, limit, most)| {
-                let what = format!("{value} is more than workload.limits.{limit} allows, {most}");
-                (key, what)
-            })
-            .collect()
+        let passed = rows.into_iter().filter(|(_, value, _, most)| {
+            value.partial_cmp(most).is_none_or(std::cmp::Ordering::is_gt)
+        });
+        let told = passed.map(|(key, value, limit, most)| {
+            (key, format!("{value} is more than workload.limits.{limit} allows, {most}"))
+        });
+        told.collect()
     }
 }
 
@@ -197,13 +195,5 @@ impl WorkloadSection {
         let figure = figures.find(|&(_, value, (_, holds))| !holds(value));
         let told = figure.map(|(name, value, (what, _))| format!("{name} is {value}: give {what}"));
         self.qos_targets_ms.wrong().or_else(|| self.autoscaler.wrong()).or(told)
-    }
-}
-
-impl AutoscalerPlan {
-    /// With the users to begin with inside the range that may be tried.
-    pub(super) fn within(self, steps: &AutoscalerSteps) -> AutoscalerPlan {
-        let least = self.initial_users.max(steps.users_min);
-        AutoscalerPlan { initial_users: least.min(steps.users_max), ..self }
     }
 }

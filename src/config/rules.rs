@@ -30,6 +30,12 @@ pub(super) const IDLE: &[Idle] = &[
         |s, _| s.request_rate_per_s > 0.0,
         "with --request-rate, which sets the pace",
     ),
+    // As in the reference.
+    (
+        &["use_burst_trace"],
+        |s, _| s.use_burst_trace && s.dataset_path.is_some(),
+        "beside --dataset-path: the users repeat the dataset's conversations",
+    ),
     (&["replay_tiers"], |s, _| s.replay_trace.is_none(), "without --replay-trace"),
     (
         &["max_conversations", "tokenizer"],
@@ -124,11 +130,22 @@ pub(super) const CONFLICTS: &[(&[&str], &str, &str)] = &[
         ": GPUs make content that cannot be reduced",
     ),
     (
-        &["decode_only", "prefill_only", "enable_rag"],
+        &[
+            "decode_only",
+            "prefill_only",
+            "enable_rag",
+            "use_burst_trace",
+            "mooncake_trace",
+            "dataset_path",
+        ],
         "replay_trace",
         ": recorded operations are replayed, and nothing else",
     ),
-    (&["decode_only", "enable_rag"], "mooncake_trace", ": its requests consist of recorded blocks"),
+    (
+        &["decode_only", "enable_rag", "use_burst_trace", "dataset_path"],
+        "mooncake_trace",
+        ": its requests consist of recorded blocks",
+    ),
     (
         &["xlsx_output", "html_output"],
         "trials",

@@ -11,32 +11,13 @@ use super::{Arrival, AutoscalerMode, PhaseMode, Plan, Settings, Traffic};
 /// Where the reference looks for a BurstGPT trace when it isn't told: in a clone of the data set's
 /// repository, below the working directory.
 pub const BURST_TRACE: &str = "BurstGPT/data/BurstGPT_1.csv";
+
 impl Check<'_> {
-    /// Where requests come from: at most one of the sources may be asked for.
+    /// Refuses settings that a source of requests leaves without effect.
     pub(super) fn traffic(&mut self, settings: &Settings) {
         if !settings.use_burst_trace && settings.burst_trace_path.is_some() {
             let switch = self.name_of("use_burst_trace");
             self.wrong("burst_trace_path", format_args!("has no effect without {switch}"));
-        }
-        let has_dataset = settings.dataset_path.is_some();
-        if settings.use_burst_trace && has_dataset {
-            // As in the reference.
-            let (trace, dataset) = (self.name_of("use_burst_trace"), self.name_of("dataset_path"));
-            self.tell(format!(
-                "{trace} has no effect beside {dataset}: the users repeat the dataset's \
-                 conversations"
-            ));
-        }
-        let asked = [
-            ("use_burst_trace", settings.use_burst_trace && !has_dataset),
-            ("dataset_path", has_dataset),
-            ("mooncake_trace", settings.mooncake_trace.is_some()),
-            ("replay_trace", settings.replay_trace.is_some()),
-        ];
-        let mut asked = asked.into_iter().filter(|&(_, is)| is).map(|(key, _)| key);
-        if let (Some(one), Some(other)) = (asked.next(), asked.next()) {
-            let other = self.name_of(other);
-            self.wrong(one, format_args!("and {other} cannot be combined"));
         }
         if settings.replay_trace.is_some() && settings.replay_cycles > 1 {
             let trace = self.name_of("replay_trace");
