@@ -194,13 +194,12 @@ impl Check<'_> {
 
     /// Preconditioning is over when the tiers are made: its memory does not add to theirs.
     fn preconditioning_fits(&mut self, plan: &Plan, facts: &Facts) {
-        let Some(asked) = plan.precondition else { return };
-        let needed = u64::from(asked.threads) * PRECONDITION_THREAD_BYTES;
+        let threads = if plan.is_preconditioned { plan.precondition_threads } else { 0 };
+        let needed = u64::from(threads) * PRECONDITION_THREAD_BYTES;
         if let Some(room) = facts.room.lacks(needed) {
             let what = format!(
-                "{} needs {} of memory for I/O buffers; this machine has {room} to give: give \
-                     fewer, or 0 for one per shard",
-                asked.threads,
+                "{threads} needs {} of memory for I/O buffers; this machine has {room} to give: \
+                 give fewer, or 0 for one per shard",
                 human(needed)
             );
             self.wrong("precondition_threads", what);
@@ -213,7 +212,7 @@ impl Check<'_> {
         if shards > most {
             let what = format!(
                 "{shards} is more than {cores} cores can keep going, {most} \
-                     ({SHARDS_A_CORE_MAX} per core): give {most} or fewer; auto is one per core"
+                 ({SHARDS_A_CORE_MAX} per core): give {most} or fewer; auto is one per core"
             );
             self.wrong("shards", what);
         }
@@ -221,7 +220,7 @@ impl Check<'_> {
         if let Some(limit) = facts.room.open_files_max.filter(|limit| files > *limit) {
             let what = format!(
                 "{shards} takes about {files} open files, and this process may have {limit}: \
-                     raise the limit with `ulimit -n {files}`, or give fewer shards"
+                 raise the limit with `ulimit -n {files}`, or give fewer shards"
             );
             self.wrong("shards", what);
         }
@@ -291,7 +290,7 @@ impl Check<'_> {
             let ramp = format!("{} {}", self.name_of("warmup"), plan.warmup_s);
             let what = format!(
                 "{most} is reached before anything is measured: about {arriving:.0} requests \
-                     arrive in the {ramp} s of warm-up; raise it above that, or lower the warm-up"
+                 arrive in the {ramp} s of warm-up; raise it above that, or lower the warm-up"
             );
             self.wrong("max_requests", what);
         }

@@ -168,7 +168,7 @@ impl<'a> Check<'a> {
             let other = self.name_of("enable_autoscaling");
             let what = format!(
                 "auto and {other} cannot be combined: the depth would be tuned for the initial \
-                     users and limit those added later; give a number"
+                 users and limit those added later; give a number"
             );
             self.wrong("queue_depth", what);
         }
@@ -198,7 +198,7 @@ impl<'a> Check<'a> {
         if let Some(what) = rank.contradiction() {
             return self.complain(what);
         }
-        if let Some(what) = rank.is_misplaced(asked) {
+        if let Some(what) = asked.cache_dirs.iter().find_map(|path| rank.can_t_share(path)) {
             self.wrong("cache_dir", what);
         }
         if plan.ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
@@ -227,7 +227,7 @@ impl<'a> Check<'a> {
         };
         let what = format!(
             "{start} is {what}: give a time within the next {START_AHEAD_MAX_S} s, such as \
-                 that of `date -d '+2 minutes' +%s`"
+             that of `date -d '+2 minutes' +%s`"
         );
         self.wrong("start_at", what);
     }

@@ -10,8 +10,8 @@ use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::traffic::BURST_TRACE;
 use super::{
-    Arrival, AutoscalerPlan, AutoscalerSteps, Cores, Options, Origin, PhaseMode, Plan,
-    PreconditionAsked, Rank, Settings, TraceKind, Traffic, WorkloadSection,
+    Arrival, AutoscalerPlan, AutoscalerSteps, Cores, Options, Origin, PhaseMode, Plan, Rank,
+    Settings, TraceKind, Traffic, WorkloadSection,
 };
 
 /// Users a shard that the autoscaler begins with when nobody says how many.
@@ -34,9 +34,9 @@ pub(super) struct Given {
 /// has it as worked out from then on.
 pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
     let Given { mut settings, model_spec, workload, mut rank, demo, typed, effective } = given;
-    let seed_drawn = names.origin("seed") == Some(Origin::Computed);
     if let Some(rank) = &mut rank {
-        rank.place(&mut settings, seed_drawn);
+        let is_seed_drawn = names.origin("seed") == Some(Origin::Computed);
+        rank.place(&mut settings, is_seed_drawn);
         settings.pin &= rank.cores != Cores::Crowded;
     }
     let traffic = traffic(&settings);
@@ -66,8 +66,6 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
         rag_documents: if settings.enable_rag { settings.rag_num_docs } else { 0 },
         traffic,
         autoscaler,
-        seed_drawn,
-        precondition: precondition(&settings),
         rank,
         demo,
         workload,
@@ -167,10 +165,4 @@ fn queue_depth(settings: &Settings) -> (u32, Option<u32>) {
     let narrow = |depth: i64| u32::try_from(depth).unwrap_or(1).max(1);
     let depth = narrow(settings.depth.built_for(shards, io_size));
     (depth, (settings.depth == Depth::Auto).then(|| narrow(Depth::standard(shards))))
-}
-
-fn precondition(settings: &Settings) -> Option<PreconditionAsked> {
-    let bytes = settings.precondition_bytes;
-    let (threads, until) = (settings.precondition_threads, settings.precondition_until);
-    settings.is_preconditioned.then_some(PreconditionAsked { bytes, threads, until })
 }

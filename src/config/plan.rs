@@ -80,17 +80,6 @@ choice! {
     }
 }
 
-/// Preconditioning before the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreconditionAsked {
-    /// Bytes; 0: twice the capacity.
-    pub bytes: u64,
-    /// Threads; 0: one a shard.
-    pub threads: u32,
-    /// Whether preconditioning ends at a size or once bandwidth is steady.
-    pub until: Until,
-}
-
 /// Where the limits come from that a run is held against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RooflineFrom {
@@ -287,10 +276,6 @@ pub struct Plan {
     pub traffic: Traffic,
     /// Whether and how users are added and removed.
     pub autoscaler: Option<AutoscalerPlan>,
-    /// Whether the seed was drawn at random because none was given.
-    pub seed_drawn: bool,
-    /// Preconditioning before the run, if any.
-    pub precondition: Option<PreconditionAsked>,
     /// Whether this is the small run that a bare `ringfall run` makes.
     pub demo: bool,
     /// Its place among the processes of a launcher, and its share; none when it is no rank.

@@ -263,11 +263,6 @@ impl Rank {
             )
         })
     }
-
-    /// Reason why several ranks can't keep their data in the directories given, if any.
-    pub(super) fn is_misplaced(&self, settings: &Settings) -> Option<String> {
-        settings.cache_dirs.iter().find_map(|path| self.can_t_share(path))
-    }
 }
 
 /// As the banner has it: `3 of 8 on node07 (1 of 4 there), on cores 2 to 3`.

@@ -46,7 +46,7 @@ impl Check<'_> {
                 let flag = self.name_of("arrival");
                 let what = format!(
                     "{rate} cannot be combined with {flag} closed, where the answers set the \
-                         pace"
+                     pace"
                 );
                 self.wrong("request_rate", what);
             }
@@ -92,8 +92,8 @@ impl Check<'_> {
         if matches!(plan.traffic, Traffic::Trace { .. }) {
             let what = format!(
                 "cannot be combined with a trace, which itself says who sends a request when, \
-                     so that more users would not send more: give {} to vary its load, or leave \
-                     the trace out",
+                 so that more users would not send more: give {} to vary its load, or leave \
+                 the trace out",
                 self.name_of("trace_speedup")
             );
             self.wrong("enable_autoscaling", what);
@@ -103,8 +103,8 @@ impl Check<'_> {
             let shards_flag = self.name_of("shards");
             let what = format!(
                 "{users} would leave shards of the {shards} without entries, and the users \
-                     that the autoscaler adds there would find nothing to read: give {shards}, or \
-                     {shards_flag} {users}"
+                 that the autoscaler adds there would find nothing to read: give {shards}, or \
+                 {shards_flag} {users}"
             );
             self.wrong("num_users", what);
         }
@@ -117,7 +117,7 @@ impl Check<'_> {
             let (only, cpu) = (self.name_of("decode_only"), self.name_of("cpu_mem_gb"));
             let what = format!(
                 "would ask storage for nothing: {only} writes the entries of the users at the \
-                     start, {}, which the tiers in memory hold; give {cpu} 0, or more users",
+                 start, {}, which the tiers in memory hold; give {cpu} 0, or more users",
                 human(population_bytes)
             );
             self.wrong("enable_autoscaling", what);

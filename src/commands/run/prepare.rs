@@ -54,7 +54,7 @@ pub(super) fn prepare(
     group: Option<&Group>,
 ) -> Result<Prepared, LoadError> {
     let mut prepared = Prepared::default();
-    if plan.precondition.is_some() {
+    if plan.is_preconditioned {
         prepared.precondition = Some(fill(plan, store, interrupt, told)?);
     }
     tell_population(plan, store, told);
@@ -82,9 +82,8 @@ fn fill(
     interrupt: &Interrupt,
     told: &mut ProgressLine,
 ) -> Result<PreconditionReport, LoadError> {
-    let Some(asked) = plan.precondition else { return Ok(PreconditionReport::default()) };
     let capacity = store.capacity_bytes();
-    let bytes = match asked.bytes {
+    let bytes = match plan.precondition_bytes {
         0 => capacity * CAPACITIES,
         bytes => bytes,
     };
@@ -94,8 +93,8 @@ fn fill(
         &PreconditionPlan {
             bytes,
             range_bytes: capacity,
-            until: asked.until,
-            cpus: cores(plan, asked.threads),
+            until: plan.precondition_until,
+            cpus: cores(plan, plan.precondition_threads),
             seed: plan.seed,
         },
         interrupt,
