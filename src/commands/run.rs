@@ -199,7 +199,7 @@ struct Sources {
 impl Sources {
     fn open(plan: &Plan, reading: &Reading) -> Result<Sources> {
         let validation = source::open_validation(plan, reading)?;
-        if let Traffic::ShareGpt { path, .. } = &plan.traffic {
+        if let Traffic::ShareGpt { path } = &plan.traffic {
             // A large one takes a minute to count.
             progress_line(plan).tell(&format!("reading {}…", path.display()));
         }

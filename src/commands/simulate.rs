@@ -169,7 +169,7 @@ fn refuse(plan: &Plan) -> Result<(), InputError> {
     let one_only = [
         ("--xlsx-output", plan.xlsx_output.is_some()),
         ("--io-trace-log", plan.io_trace_log.is_some()),
-        ("--enable-autoscaling", plan.autoscaler.is_some()),
+        ("--enable-autoscaling", plan.enable_autoscaling),
     ];
     let wrong = one_only.iter().filter(|(_, given)| *given);
     let sentences: Vec<String> = wrong

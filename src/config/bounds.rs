@@ -336,7 +336,7 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
 /// again, and requests wait for space. None with an autoscaler, which looks for a number of users.
 fn little_space(plan: &Plan) -> Option<String> {
     let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.phases != PhaseMode::DecodeOnly;
-    let held = tiers_bytes(plan).filter(|_| is_drawn && plan.autoscaler.is_none())?;
+    let held = tiers_bytes(plan).filter(|_| is_drawn && !plan.enable_autoscaling)?;
     let mean = plan.workload_config().turn_bytes_mean();
     let wanted = mean.saturating_mul(plan.users.into());
     (wanted > held).then(|| {

@@ -59,7 +59,7 @@ impl<'a> Check<'a> {
         self.conflicts(&changed);
         self.rank(asked, plan);
         self.starts_in_time(settings, facts);
-        self.traffic(settings);
+        self.traffic(asked);
         self.arrival(asked, plan);
         self.judging(settings, &plan.workload);
         self.autoscaler(plan);
@@ -164,7 +164,7 @@ impl<'a> Check<'a> {
         if plan.depth_search.is_none() {
             return;
         }
-        if plan.autoscaler.is_some() {
+        if plan.enable_autoscaling {
             let other = self.name_of("enable_autoscaling");
             let what = format!(
                 "auto and {other} cannot be combined: the depth would be tuned for the initial \

@@ -10,8 +10,8 @@ use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::traffic::BURST_TRACE;
 use super::{
-    Arrival, AutoscalerPlan, AutoscalerSteps, Cores, Options, Origin, PhaseMode, Plan, Rank,
-    Settings, TraceKind, Traffic, WorkloadSection,
+    Arrival, AutoscalerSteps, Cores, Options, Origin, PhaseMode, Plan, Rank, Settings, TraceKind,
+    Traffic, WorkloadSection,
 };
 
 /// Users a shard that the autoscaler begins with when nobody says how many.
@@ -40,6 +40,9 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
         settings.pin &= rank.cores != Cores::Crowded;
     }
     let traffic = traffic(&settings);
+    if let Traffic::Trace { kind: TraceKind::Io(_), .. } = traffic {
+        settings.replay_cycles = 1;
+    }
     if let Some(arrival) = arrival(&settings, &traffic, names) {
         settings.arrival = arrival;
         names.compute("arrival");
@@ -47,7 +50,6 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
     if is_rate_idle(&settings, &traffic) {
         settings.request_rate_per_s = 0.0;
     }
-    let autoscaler = autoscaler(&settings, &workload.autoscaler, names);
     if settings.latency_tracing && settings.fio_output.is_none() {
         settings.fio_output = Some(settings.output.with_extension("fio"));
     }
@@ -59,13 +61,12 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
         model_spec,
         queue_depth,
         depth_search,
-        users: autoscaler.map_or(settings.num_users, |autoscaler| autoscaler.initial_users),
+        users: users(&settings, &workload.autoscaler, names),
         gpu_memory_bytes: settings.gpu_memory_bytes_each * u64::from(settings.gpus),
         gpu_indices: gpu_indices(&settings),
         phases: phases(&settings),
         rag_documents: if settings.enable_rag { settings.rag_num_docs } else { 0 },
         traffic,
-        autoscaler,
         rank,
         demo,
         workload,
@@ -80,24 +81,19 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
 
 /// Where requests come from. A dataset wins over a BurstGPT trace, as in the reference.
 fn traffic(settings: &Settings) -> Traffic {
-    let (speedup, cycles) = (settings.trace_speedup, settings.replay_cycles);
-    let trace = |kind, path, cycles| Traffic::Trace { kind, path, speedup, cycles };
+    let trace = |kind, path| Traffic::Trace { kind, path };
     if let Some(path) = settings.replay_trace.clone() {
-        return trace(TraceKind::Io(settings.replay_tiers), path, 1);
+        return trace(TraceKind::Io(settings.replay_tiers), path);
     }
     let dataset = settings.dataset_path.clone();
     if settings.use_burst_trace && dataset.is_none() {
         let path = settings.burst_trace_path.clone();
         let path = path.unwrap_or_else(|| PathBuf::from(BURST_TRACE));
-        return trace(TraceKind::BurstGpt, path, cycles);
+        return trace(TraceKind::BurstGpt, path);
     }
     match (settings.mooncake_trace.clone(), dataset) {
-        (Some(path), _) => trace(TraceKind::Mooncake, path, cycles),
-        (None, Some(path)) => Traffic::ShareGpt {
-            path,
-            conversations_max: settings.max_conversations,
-            tokenizer: settings.tokenizer,
-        },
+        (Some(path), _) => trace(TraceKind::Mooncake, path),
+        (None, Some(path)) => Traffic::ShareGpt { path },
         (None, None) => Traffic::Drawn,
     }
 }
@@ -128,20 +124,15 @@ pub(super) fn is_rate_idle(settings: &Settings, traffic: &Traffic) -> bool {
     is_drawn && settings.request_rate_per_s > 0.0 && settings.arrival != Arrival::Poisson
 }
 
-/// Whether and how users come and go.
-fn autoscaler(
-    settings: &Settings,
-    steps: &AutoscalerSteps,
-    names: &Names<'_>,
-) -> Option<AutoscalerPlan> {
+/// Simulated users when the run begins: with an autoscaler, as many as it may try.
+fn users(settings: &Settings, steps: &AutoscalerSteps, names: &Names<'_>) -> u32 {
+    if !settings.enable_autoscaling {
+        return settings.num_users;
+    }
     let of_shards = INITIAL_USERS_A_SHARD * u32::from(settings.shards);
     let asked = if names.is_given("num_users") { settings.num_users } else { of_shards };
     let least = asked.max(steps.users_min);
-    settings.enable_autoscaling.then_some(AutoscalerPlan {
-        mode: settings.autoscaler_mode,
-        initial_users: least.min(steps.users_max),
-        target_saturation: settings.target_saturation,
-    })
+    least.min(steps.users_max)
 }
 
 fn phases(settings: &Settings) -> PhaseMode {

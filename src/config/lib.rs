@@ -57,7 +57,7 @@ pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    AutoscalerPlan, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
+    GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
     PRECONDITION_THREAD_BYTES, PerformanceProfile, Plan, Promotion, Ranks, RooflineFrom,
     TraceEpoch, TraceKind, Traffic, Until,
 };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use ringfall_workloads::model::ModelSpec;
 
 use super::rules::real_only;
-use super::words::{AutoscalerMode, PhaseMode, ReplayedRows, Tokenizer, choice};
+use super::words::{PhaseMode, ReplayedRows, choice};
 use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
 
 choice! {
@@ -193,10 +193,6 @@ pub enum Traffic {
     ShareGpt {
         /// The file.
         path: PathBuf,
-        /// Conversations taken; 0: all.
-        conversations_max: u32,
-        /// Tokenizer that counts its tokens.
-        tokenizer: Tokenizer,
     },
     /// A trace with times.
     Trace {
@@ -204,10 +200,6 @@ pub enum Traffic {
         kind: TraceKind,
         /// File, directory or pattern.
         path: PathBuf,
-        /// Gaps are divided by this; 0: none.
-        speedup: f64,
-        /// Number of times to replay the trace; 0 repeats it until the run ends.
-        cycles: u32,
     },
 }
 
@@ -236,18 +228,6 @@ pub enum TraceKind {
     Io(ReplayedRows),
 }
 
-/// Settings by which users are added and removed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AutoscalerPlan {
-    /// Goal of the search.
-    pub mode: AutoscalerMode,
-    /// Users to begin with.
-    pub initial_users: u32,
-    /// The saturation that is looked for: of the storage tier, or the share of its target that a
-    /// class's P95 may take.
-    pub target_saturation: f64,
-}
-
 /// Everything a run needs to know; every field is within its bounds and consistent with the
 /// others. Made by [`super::resolve`]. What a setting says by itself is read as if it were a field
 /// here: `plan.trials`.
@@ -274,8 +254,6 @@ pub struct Plan {
     pub rag_documents: u32,
     /// Where requests come from.
     pub traffic: Traffic,
-    /// Whether and how users are added and removed.
-    pub autoscaler: Option<AutoscalerPlan>,
     /// Whether this is the small run that a bare `ringfall run` makes.
     pub demo: bool,
     /// Its place among the processes of a launcher, and its share; none when it is no rank.
@@ -329,6 +307,13 @@ impl Plan {
     pub fn group_size(&self) -> Option<u32> {
         let (size, _) = self.rank.as_ref().and_then(Rank::meeting)?;
         self.start_at_unix_s.is_none().then_some(size)
+    }
+
+    /// Whether the run ends when its requests do: those asked for, or those of a trace.
+    #[must_use]
+    pub fn ends_when_exhausted(&self) -> bool {
+        let has_trace = matches!(self.traffic, Traffic::Trace { .. });
+        self.max_requests.is_some() || (has_trace && self.replay_cycles > 0)
     }
 
     /// One of the plan's trials: the same run once, with a result file of its own.

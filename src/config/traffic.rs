@@ -86,7 +86,7 @@ impl Check<'_> {
 
     /// Whether users can come and go.
     pub(super) fn autoscaler(&mut self, plan: &Plan) {
-        if plan.autoscaler.is_none() {
+        if !plan.enable_autoscaling {
             return;
         }
         if matches!(plan.traffic, Traffic::Trace { .. }) {
@@ -122,8 +122,7 @@ impl Check<'_> {
             );
             self.wrong("enable_autoscaling", what);
         }
-        let mode = plan.autoscaler.map(|autoscaler| autoscaler.mode);
-        if mode == Some(AutoscalerMode::Qos) && plan.is_without_storage {
+        if plan.autoscaler_mode == AutoscalerMode::Qos && plan.is_without_storage {
             self.wrong(
                 "disable_storage",
                 "leaves nothing to search by: mode qos looks for the users that the storage tier \

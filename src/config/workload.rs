@@ -114,9 +114,9 @@ impl Plan {
             generation_mode: self.generation_mode,
             phases: self.phases,
             // With users that come and go, it is not theirs to divide: the run ends at that number.
-            max_requests: match self.autoscaler {
-                Some(_) => 0,
-                None => self.max_requests.unwrap_or(0),
+            max_requests: match self.enable_autoscaling {
+                true => 0,
+                false => self.max_requests.unwrap_or(0),
             },
             ..self.workload.numbers()
         }

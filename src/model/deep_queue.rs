@@ -27,7 +27,7 @@ pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
 /// was cut short needs more time rather than a second search.
 pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
     match result.queue_depth.as_ref().map(|found| found.reason) {
-        _ if result.plan.autoscaler.is_some() => "--queue-depth",
+        _ if result.plan.enable_autoscaling => "--queue-depth",
         None => "--queue-depth auto",
         Some(DepthReason::NoAnswer) => "--queue-depth",
         Some(_) => "--warmup",
@@ -76,7 +76,6 @@ fn fastest_ms(latency: &Histogram) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
 
     use super::*;
     use crate::facts::{DepthFigures, DriveOutcome};
@@ -132,11 +131,7 @@ mod tests {
         result.queue_depth = Some(found(DepthReason::TooFewIos));
         assert_eq!(flag_to_try(&result), "--warmup");
         result.queue_depth = None;
-        result.plan.autoscaler = Some(AutoscalerPlan {
-            mode: AutoscalerMode::Capacity,
-            initial_users: 10,
-            target_saturation: 0.8,
-        });
+        result.plan.enable_autoscaling = true;
         assert_eq!(flag_to_try(&result), "--queue-depth");
     }
 }

@@ -230,7 +230,7 @@ fn of_request_time(result: &RunResult, ns: u128) -> f64 {
 fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     let plan = &result.plan;
     let is_paced = match &plan.traffic {
-        Traffic::Trace { speedup, .. } => *speedup > 0.0 || plan.request_rate_per_s > 0.0,
+        Traffic::Trace { .. } => plan.trace_speedup > 0.0 || plan.request_rate_per_s > 0.0,
         _ => plan.arrival != Arrival::Closed,
     };
     let (waiting, slots) = (result.workload.queued_at_end, plan.max_inflight_requests);
@@ -251,7 +251,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         // Nobody thinks: the next request begins when one has ended. And how long the autoscaler's
         // users were there is not known here.
         Traffic::Trace { .. } => of_request_time(result, waited_ns),
-        _ if plan.autoscaler.is_some() => of_request_time(result, waited_ns),
+        _ if plan.enable_autoscaling => of_request_time(result, waited_ns),
         _ => waited_ns as f64 / (f64::from(plan.users) * result.window.seconds * 1e9).max(1.0),
     };
     if waiting < WAITING_SHARE {

@@ -65,7 +65,7 @@ impl SteadinessReport {
     /// the seconds that it measured.
     #[must_use]
     pub fn of(result: &RunResult) -> Option<SteadinessReport> {
-        if result.plan.autoscaler.is_some() || result.failure.is_some() {
+        if result.plan.enable_autoscaling || result.failure.is_some() {
             return None;
         }
         let both = |storage: &TimelineTier| storage.read.bytes + storage.write.bytes;
@@ -257,7 +257,6 @@ fn goes_one_way(fifths: &[f64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_config::{AutoscalerMode, AutoscalerPlan};
 
     use super::*;
     use crate::testing::nothing;
@@ -502,9 +501,7 @@ mod tests {
         assert_eq!(SteadinessReport::of(&run(&[0.0; 20])), None);
         assert_eq!(SteadinessReport::of(&nothing()), None);
         let mut scaled = run(&[1.0; 20]);
-        let (mode, initial_users) = (AutoscalerMode::Capacity, 10);
-        scaled.plan.autoscaler =
-            Some(AutoscalerPlan { mode, initial_users, target_saturation: 0.8 });
+        scaled.plan.enable_autoscaling = true;
         assert_eq!(SteadinessReport::of(&scaled), None);
         let mut failed = run(&[1.0; 20]);
         failed.failure = Some("a shard stood still".to_owned());

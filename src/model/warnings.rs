@@ -298,7 +298,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         let text = format!("the autoscaler's answer is 0 users: {why}");
         warnings.push(warning(Code::AutoscalerNone, text, None));
     }
-    if result.plan.autoscaler.is_some() && result.plan.arrival == Arrival::Open {
+    if result.plan.enable_autoscaling && result.plan.arrival == Arrival::Open {
         let text =
             "users did not wait for answers (--arrival open): beyond the limit the queue keeps \
                     growing"

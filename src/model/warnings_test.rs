@@ -1,4 +1,4 @@
-use ringfall_config::{AutoscalerMode, AutoscalerPlan, PhaseMode};
+use ringfall_config::PhaseMode;
 use ringfall_core::facts::{RingFeatures, ShardFacts};
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
@@ -250,11 +250,7 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::AutoscalerNone, |run| run.autoscale = searched(true, 0)),
     (Code::OpenAutoscaling, |run| {
         run.plan.arrival = Arrival::Open;
-        run.plan.autoscaler = Some(AutoscalerPlan {
-            mode: AutoscalerMode::Qos,
-            initial_users: 1,
-            target_saturation: 0.8,
-        });
+        run.plan.enable_autoscaling = true;
     }),
     (Code::GpuLeftOut, |run| run.gpu = gpu(None, Some("it is in use"))),
     (Code::GpuSmaller, |run| {

@@ -236,7 +236,7 @@ fn configuration(path: &Path) -> Result<String, String> {
         .unwrap_or_else(|error| panic!("what is printed means something else: {error}\n{page}"));
     assert_eq!(plan.typed.model, same.typed.model, "{page}");
     assert_eq!(plan.typed.models.is_some(), same.typed.models.is_some(), "{page}");
-    Ok(format!("{} {:?} {:?}", plan.arrival.name(), plan.traffic.name(), plan.autoscaler.is_some()))
+    Ok(format!("{} {:?} {:?}", plan.arrival.name(), plan.traffic.name(), plan.enable_autoscaling))
 }
 
 fn typed(words: &[&str]) -> Result<Options, String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfall_config::{Arrival, OnDeviceFailure, Plan, Promotion, Rank, Traffic};
+use ringfall_config::{Arrival, OnDeviceFailure, Plan, Promotion, Rank};
 use ringfall_core::clock::SECOND;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
@@ -38,9 +38,8 @@ pub fn of(plan: &Plan) -> RunSettings {
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
-        ends_when_exhausted: plan.max_requests.is_some()
-            || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. }),
-        autoscale_requests_max: plan.autoscaler.and(plan.max_requests),
+        ends_when_exhausted: plan.ends_when_exhausted(),
+        autoscale_requests_max: plan.max_requests.filter(|_| plan.enable_autoscaling),
         autoscale: autoscaler(plan),
     }
 }
@@ -86,15 +85,15 @@ fn store(plan: &Plan) -> StoreRequest {
 
 /// The autoscaler's side of a plan; none where users stay.
 fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
-    plan.autoscaler.map(|scale| autoscale::Settings {
-        mode: scale.mode,
+    plan.enable_autoscaling.then(|| autoscale::Settings {
+        mode: plan.autoscaler_mode,
         users_wait: plan.arrival == Arrival::Closed,
-        initial_users: scale.initial_users,
+        initial_users: plan.users,
         users_min: plan.workload.autoscaler.users_min,
         users_max: plan.workload.autoscaler.users_max,
         scale_up_factor: plan.workload.autoscaler.scale_up_factor,
         scale_down_factor: plan.workload.autoscaler.scale_down_factor,
-        target_saturation: scale.target_saturation,
+        target_saturation: plan.target_saturation,
         targets_ns: plan.workload.qos_targets_ms.p95_ns(),
         storage: plan.workload.saturation_targets.storage(),
     })

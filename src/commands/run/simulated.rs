@@ -7,9 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use ringfall_config::values::Auto;
-use ringfall_config::{
-    Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch, Traffic,
-};
+use ringfall_config::{Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
 use ringfall_core::clock::{MICROSECOND, Nanos, monotonic_now};
 use ringfall_core::model::DeviceModel;
 use ringfall_core::units::MIB;
@@ -85,11 +83,9 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     check_outputs(plan)?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     if !plan.quiet {
-        let ends_early = plan.max_requests.is_some()
-            || matches!(plan.traffic, Traffic::Trace { cycles: 1.., .. });
         let what = format!(
             "simulating {}{} s: {}, seed {}…",
-            if ends_early { "at most " } else { "" },
+            if plan.ends_when_exhausted() { "at most " } else { "" },
             plan.duration_s,
             who(plan),
             plan.seed

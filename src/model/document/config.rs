@@ -53,7 +53,7 @@ pub struct ConfigReport of result: RunResult {
     pub source: Option<String> = result.plan.traffic.name().to_owned(),
     /// Mode of the autoscaler: qos, slo or capacity; null: the number of users was fixed.
     pub autoscaler: Option<String> =
-        result.plan.autoscaler.map(|scale| scale.mode.name().to_owned()),
+        result.plan.enable_autoscaling.then(|| result.plan.autoscaler_mode.name().to_owned()),
     /// Number of requests after which the run ended; null: it ended when its time was over.
     pub max_requests: Option<u64> = result.plan.max_requests,
     /// Largest number of prefill writes in progress at the same time; null: no limit.

@@ -21,11 +21,7 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
     let hostile = "\u{1b}[31mx\n\u{9b}2J\u{202e}\r";
     let mut result = busy();
     result.plan.model = hostile.into();
-    result.plan.traffic = Traffic::ShareGpt {
-        path: hostile.into(),
-        conversations_max: 0,
-        tokenizer: ringfall_workloads::source::tokenizer::Tokenizer::Estimate,
-    };
+    result.plan.traffic = Traffic::ShareGpt { path: hostile.into() };
     result.failure = Some(hostile.into());
     let kernel = result.kernel.as_mut().unwrap();
     kernel.device = hostile.into();

@@ -11,20 +11,17 @@ pub fn who(plan: &Plan) -> String {
         (_, rate) if rate > 0.0 => format!("{rate} arrivals per second"),
         (arrival, _) => format!("{} arrivals", arrival.name()),
     };
-    let users = match plan.autoscaler {
-        Some(scale) => {
-            let users = counted(plan.users.into(), "user");
-            format!("{users} at first ({} mode)", scale.mode.name())
-        }
-        None => counted(plan.users.into(), "user"),
-    };
+    let mut users = counted(plan.users.into(), "user");
+    if plan.enable_autoscaling {
+        users.push_str(&format!(" at first ({} mode)", plan.autoscaler_mode.name()));
+    }
     match &plan.traffic {
         Traffic::Drawn => format!("{users}, {arrival}"),
-        Traffic::ShareGpt { path, .. } => {
+        Traffic::ShareGpt { path } => {
             format!("{users}, {arrival}, conversations of {}", path.display())
         }
-        Traffic::Trace { path, speedup, .. } => {
-            let pace = match (plan.request_rate_per_s, *speedup) {
+        Traffic::Trace { path, .. } => {
+            let pace = match (plan.request_rate_per_s, plan.trace_speedup) {
                 (rate, _) if rate > 0.0 => arrival,
                 (_, 0.0) => "no gaps".to_owned(),
                 (_, speedup) => format!("{speedup} times its speed"),

@@ -55,25 +55,16 @@ pub fn open(plan: &Plan, reading: &Reading) -> Result<OpenSource, InputError> {
             rows: None,
             facts: SourceFacts::default(),
         }),
-        Traffic::ShareGpt { path, conversations_max, tokenizer } => {
-            open_dataset(plan, path, (*conversations_max, *tokenizer), reading)
-        }
-        Traffic::Trace { kind, path, speedup, cycles } => {
-            open_trace(plan, (*kind, path), (*speedup, *cycles), reading)
-        }
+        Traffic::ShareGpt { path } => open_dataset(plan, path, reading),
+        Traffic::Trace { kind, path } => open_trace(plan, *kind, path, reading),
     }
 }
 
 /// Reads a dataset's conversations, all of them.
-fn open_dataset(
-    plan: &Plan,
-    path: &Path,
-    (conversations_max, tokenizer): (u32, Tokenizer),
-    reading: &Reading,
-) -> Result<OpenSource, InputError> {
+fn open_dataset(plan: &Plan, path: &Path, reading: &Reading) -> Result<OpenSource, InputError> {
     let limits = ShareGptLimits {
-        conversations_max,
-        count_tokens: counting(tokenizer)?,
+        conversations_max: plan.max_conversations,
+        count_tokens: counting(plan.tokenizer)?,
         context_tokens_max: plan.workload.dataset_context_tokens_max,
         generate_tokens_max: plan.workload.dataset_generate_tokens_max,
         memory_bytes_max: memory_for_lists(),
@@ -109,8 +100,8 @@ fn counting(tokenizer: Tokenizer) -> Result<CountTokens, InputError> {
 /// Opens a trace and reads its first request; of a logical trace, what it has to find as well.
 fn open_trace(
     plan: &Plan,
-    (kind, path): (TraceKind, &Path),
-    (speedup, cycles): (f64, u32),
+    kind: TraceKind,
+    path: &Path,
     reading: &Reading,
 ) -> Result<OpenSource, InputError> {
     let flag = match kind {
@@ -125,7 +116,7 @@ fn open_trace(
         )));
     }
     let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
-    let pace = match (plan.request_rate_per_s, speedup) {
+    let pace = match (plan.request_rate_per_s, plan.trace_speedup) {
         (rate, _) if rate > 0.0 => {
             Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
         }
@@ -134,7 +125,7 @@ fn open_trace(
     };
     let settings = StreamSettings {
         pace,
-        cycles,
+        cycles: plan.replay_cycles,
         requests_max: plan.max_requests.unwrap_or(0),
         users: plan.users,
         seed: plan.seed,
