@@ -62,11 +62,7 @@ macro_rules! group {
 
         impl FromArgMatches for $name {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-                $name::from_arg_matches_mut(&mut matches.clone())
-            }
-
-            fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, Error> {
-                $group.take(matches).map($name::from)
+                $group.take(&mut matches.clone()).map($name::from)
             }
 
             fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -16,7 +16,7 @@ const START_AHEAD_MAX_S: u64 = 86_400;
 
 /// Collects what is wrong, and what is to be told.
 pub(super) struct Check<'a> {
-    names: &'a Names<'a>,
+    pub(super) names: &'a Names<'a>,
     /// Whole sentences about what is wrong: with any of them there is no run.
     pub(super) sentences: Vec<String>,
     /// Whole sentences about what has no effect, or another than it seems.
@@ -31,11 +31,7 @@ impl<'a> std::ops::Deref for Check<'a> {
     }
 }
 
-impl<'a> Check<'a> {
-    pub(super) fn new(names: &'a Names<'a>) -> Check<'a> {
-        Check { names, sentences: Vec::new(), told: Vec::new() }
-    }
-
+impl Check<'_> {
     pub(super) fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
         let sentence = format!("{} {what}", self.name_of(key));
         self.complain(sentence);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::{BoolValueParser, PathBufValueParser};
-use clap::{Arg, ValueEnum, value_parser};
+use clap::{Arg, value_parser};
 use ringfall_core::units::{GIB, KIB, MIB};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -55,11 +55,6 @@ pub trait Kind {
     }
 }
 
-/// One of several names, as a schema has it.
-pub(super) fn one_of(names: &[&str]) -> Value {
-    json!({ "type": "string", "enum": names })
-}
-
 /// A number within bounds, as a schema has it.
 fn number_schema(name: &str, low: impl Serialize, high: impl Serialize) -> Value {
     json!({ "type": name, "minimum": low, "maximum": high })
@@ -71,13 +66,6 @@ pub(super) fn or_word(mut number: Value, words: &[&str]) -> Value {
     number["type"] = json!([number["type"], "string"]);
     number["pattern"] = json!(format!("^({})$", words.join("|")));
     number
-}
-
-/// The names of an enum's values and what each means.
-pub(super) fn choices_of<T: ValueEnum>() -> Vec<(String, String)> {
-    let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let meaning = |value: &clap::builder::PossibleValue| value.get_help().map(ToString::to_string);
-    values.map(|value| (value.get_name().to_owned(), meaning(&value).unwrap_or_default())).collect()
 }
 
 /// A whole number within bounds, or the nearest bound.

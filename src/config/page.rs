@@ -1,7 +1,7 @@
 //! The page of all defaults, made of the settings' declarations: `config/default.yaml`.
 
 use super::options::SETTINGS;
-use super::table::{Setting, keys_for_flags};
+use super::table::keys_for_flags;
 
 /// Longest line of the page.
 const COLUMNS: usize = 100;
@@ -29,18 +29,14 @@ pub fn defaults_page() -> String {
                 COLUMNS - 7 - section.len()
             ));
         }
-        describe(&mut page, setting);
+        comment(&mut page, "# ", &setting.description());
+        for (name, meaning) in setting.choices() {
+            comment(&mut page, "#   ", &keys_for_flags(&format!("{name}: {meaning}")));
+        }
         page.push_str(&format!("{}: {}\n", setting.key, setting.default));
     }
     page.push_str(WITHOUT_FLAG);
     page
-}
-
-fn describe(page: &mut String, setting: &Setting) {
-    comment(page, "# ", &setting.description());
-    for (name, meaning) in setting.choices() {
-        comment(page, "#   ", &keys_for_flags(&format!("{name}: {meaning}")));
-    }
 }
 
 /// Prose in lines that begin with `head`.

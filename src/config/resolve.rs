@@ -82,9 +82,8 @@ pub fn resolve(
     let settings = asked.clone();
     let given = Given { settings, model_spec, workload, rank, demo: is_demo, typed, effective };
     let mut plan = derive(given, &mut names);
-    let mut check = Check::new(&names);
-    check.sentences = sentences;
-    check.told = file.map(|file| file.told.clone()).unwrap_or_default();
+    let told = file.map(|file| file.told.clone()).unwrap_or_default();
+    let mut check = Check { names: &names, sentences, told };
     check.plan(&asked, &plan, &facts);
     if check.sentences.is_empty() {
         plan = with_cpu_tier_that_fits(&names, plan, &facts);

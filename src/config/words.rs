@@ -15,9 +15,9 @@ pub use ringfall_workloads::config::{Arrival, GenerationMode, PhaseMode, RagInge
 pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::kinds::{Kind, Wrong, choices_of, one_of};
+use super::kinds::{Kind, Wrong};
 use super::values::FromText;
 use crate::object_store::{Balance, Checksum, PathStyle};
 
@@ -194,17 +194,23 @@ named! {
     }
 }
 
+impl<T: Named> Word<T> {
+    /// Its meaning as clap takes a doc comment: in one line, without its full stop.
+    fn help(&self) -> String {
+        let meaning = self.0.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
+        meaning.trim_end_matches('.').to_owned()
+    }
+}
+
 impl<T: Named> ValueEnum for Word<T> {
     fn value_variants<'a>() -> &'a [Self] {
         T::WORDS
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        // As clap takes a doc comment: in one line, without its full stop.
-        let meaning = self.0.meaning().split_whitespace().collect::<Vec<_>>().join(" ");
         let aliases = T::ALIASES.iter().filter(|(_, name)| *name == self.0.name());
         let value = PossibleValue::new(self.0.name()).aliases(aliases.map(|(alias, _)| *alias));
-        Some(value.help(meaning.trim_end_matches('.').to_owned()))
+        Some(value.help(self.help()))
     }
 }
 
@@ -222,11 +228,11 @@ impl<T: Named> Kind for T {
     }
 
     fn choices() -> Vec<(String, String)> {
-        choices_of::<Word<T>>()
+        T::WORDS.iter().map(|word| (word.0.name().to_owned(), word.help())).collect()
     }
 
     fn schema((): &()) -> Value {
-        one_of(T::NAMES)
+        json!({ "type": "string", "enum": T::NAMES })
     }
 }
 

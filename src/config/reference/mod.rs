@@ -85,7 +85,12 @@ pub(super) fn parse(
         models(&sections).map_err(|what| InputError::new(format!("{name}: {what}")))?;
     models.extend(own.models.clone().unwrap_or_default());
     let (mut workload, idle) = workload(sections);
-    let told = told(name, &idle);
+    let told = (!idle.is_empty()).then(|| {
+        format!(
+            "{name} is in the reference benchmark's layout; of it, these have no effect here: {}",
+            idle.join(", ")
+        )
+    });
     if own.workload.is_some() {
         let unmerged =
             |what: &dyn std::fmt::Display| InputError::new(format!("{name}: workload: {what}"));
@@ -99,17 +104,7 @@ pub(super) fn parse(
         workload: Some(workload),
         ..own
     };
-    Ok((options, told))
-}
-
-fn told(name: &str, without_effect: &[&str]) -> Vec<String> {
-    if without_effect.is_empty() {
-        return Vec::new();
-    }
-    vec![format!(
-        "{name} is in the reference benchmark's layout; of it, these have no effect here: {}",
-        without_effect.join(", ")
-    )]
+    Ok((options, told.into_iter().collect()))
 }
 
 /// The `workload` section that has the file's figures, and the names of those without effect.
