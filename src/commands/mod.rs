@@ -70,7 +70,7 @@ fn refuse_launcher(what: &str) -> Result<(), InputError> {
 /// Whether a run of that plan does nothing before its load that may take any time: preconditioning,
 /// giving files their space and writing a population take hours on a large drive.
 fn is_bounded(plan: &Plan) -> bool {
-    plan.precondition.is_none()
+    !plan.is_preconditioned
         && plan.preallocate != Preallocate::Write
         && plan.workload_config().population_estimate().bytes == 0
 }

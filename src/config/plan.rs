@@ -7,7 +7,7 @@ use ringfall_workloads::model::ModelSpec;
 
 use super::rules::real_only;
 use super::words::{PhaseMode, ReplayedRows, choice};
-use super::{Options, Rank, SETTINGS, Setting, Settings, WorkloadSection};
+use super::{Options, Rank, Settings, WorkloadSection};
 
 choice! {
     /// Goal that `storage_health` judges a run by.
@@ -291,14 +291,11 @@ impl Plan {
     /// Settings given that need a real drive: the flags, and why each has no effect without one.
     #[must_use]
     pub fn asked_of_a_drive(&self) -> Vec<(String, &'static str)> {
-        let changed = self.typed.changed();
-        let is_given = |setting: &&Setting| {
-            let origin = self.origins.get(setting.key);
-            matches!(origin, Some(Origin::CommandLine | Origin::File))
-        };
-        let asked = SETTINGS.iter().filter(|setting| changed.contains(&setting.key));
-        let asked = asked.filter(is_given);
-        asked.filter_map(|setting| Some((setting.flag(), real_only(setting.key)?))).collect()
+        let is_given =
+            |key: &&str| matches!(self.origins.get(*key), Some(Origin::CommandLine | Origin::File));
+        let asked = self.typed.changed().into_iter().filter(is_given);
+        let flag = |key: &str| format!("--{}", key.replace('_', "-"));
+        asked.filter_map(|key| Some((flag(key), real_only(key)?))).collect()
     }
 
     /// Number of ranks that wait for each other and measure together; none where this run is alone,

@@ -178,7 +178,7 @@ fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
             }
         };
         if let MlperfCommand::Rank(rank) = parsed.command {
-            is_bounded &= plan_of(&own_of(&rank, 0, 0).0)?.precondition.is_none();
+            is_bounded &= super::super::is_bounded(&plan_of(&own_of(&rank, 0, 0).0)?);
         }
     }
     Ok(is_bounded)
