@@ -332,19 +332,18 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
     (held > 0).then_some((smallest, largest, held))
 }
 
-/// Sentence about tiers that hold less than one entry for each simulated user: little can be read
-/// again, and requests wait for space. None with an autoscaler, which looks for a number of users.
+/// Sentence about tiers that hold less than one entry for each simulated user: what can be read
+/// again is less than was written, and requests may wait for space. None with an autoscaler, which looks for a number of users.
 fn little_space(plan: &Plan) -> Option<String> {
     let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.phases != PhaseMode::DecodeOnly;
     let held = tiers_bytes(plan).filter(|_| is_drawn && !plan.enable_autoscaling)?;
     let mean = plan.workload_config().turn_bytes_mean();
     let wanted = mean.saturating_mul(plan.users.into());
     (wanted > held).then(|| {
-        let users = (held / mean.max(1)).max(1);
         format!(
-            "{} with one entry of {} each take about {}, and the tiers hold {}: hardly any earlier \
-             turn will be found again, and requests may wait for space; raise \
-             --storage-capacity-gb, or give --num-users {users}",
+            "{} with one entry of {} each take about {}, and the tiers hold {}: earlier turns may \
+             be gone before they are read again, and requests may wait for space; raise \
+             --storage-capacity-gb, or give fewer users",
             counted(plan.users.into(), "user"),
             human(mean),
             human(wanted),

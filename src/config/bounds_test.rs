@@ -174,7 +174,7 @@ fn tiers_that_hold_less_than_an_entry_for_each_user_are_told() {
         all.into_iter().find(|sentence| sentence.contains("for space"))
     };
     let text = told("--users 50").unwrap();
-    for part in ["50 users with one entry", "hold 614.4 MiB", "--num-users 4"] {
+    for part in ["50 users with one entry", "hold 614.4 MiB", "give fewer users"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(told("--users 4"), None);

@@ -20,6 +20,8 @@ const KNEE_NOISE: f64 = 0.02;
 const KNEE_TOLERANCE: f64 = 0.08;
 /// Longer steps that confirm what short ones found, at most.
 const PATIENT_MAX: usize = 8;
+/// Times as long as the others that the longest of these steps may be.
+const LONGER_TIMES: f64 = 4.0;
 /// A summit between two counts is looked for until they are this close.
 const SUMMIT_TOLERANCE: f64 = 0.2;
 
@@ -130,7 +132,9 @@ impl Capacity {
     }
 
     /// A longer step with the users of the peak, of its knee, and of what seems to lie above it,
-    /// one after the other; the end when none is left.
+    /// one after the other; the end when none is left. One that ended long before another had to is
+    /// taken again: a load swings as slowly with as many users, and half a minute may have been
+    /// even by chance.
     fn confirm(&self) -> Wish {
         let taken = self.points.iter().filter(|point| point.patient).count();
         let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
@@ -141,7 +145,10 @@ impl Capacity {
         let above = above.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         let knee = self.knee_bracket().1;
         let knee = self.points.iter().find(|point| Some(point.users) == knee);
-        let next = [Some(&best), knee, above].into_iter().flatten().find(|point| !point.patient);
+        let longest_s = self.points.iter().filter(|point| point.patient).map(|point| point.seconds);
+        let enough_s = longest_s.fold(0.0, f64::max) / LONGER_TIMES;
+        let is_short = |point: &&Point| !point.patient || point.seconds < enough_s;
+        let next = [Some(&best), knee, above].into_iter().flatten().find(is_short);
         next.map_or(Wish::Stop, |point| Wish::Step { users: point.users, patient: true })
     }
 

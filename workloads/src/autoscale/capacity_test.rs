@@ -278,3 +278,19 @@ fn a_climb_that_moves_nothing_goes_on_and_finds_no_peak() {
     let answer = answer.unwrap();
     assert_eq!((answer.peak_bytes_per_s, answer.peak_users), (100.0, 80));
 }
+
+/// A knee that had been even for 30 s was confirmed beside a peak that took ten minutes to be known.
+#[test]
+fn a_longer_step_that_ended_long_before_another_is_taken_again() {
+    let of = |users, rate, window_s| StepResult { window_s, ..longer_at(users, rate) };
+    let mut search = Capacity::new(settings(Mode::Capacity, 1));
+    for (users, rate) in
+        [(10, 50.0), (20, 100.0), (40, 101.0), (80, 100.0), (14, 70.0), (17, 100.0)]
+    {
+        search.after(&step_at(users, rate));
+    }
+    assert_eq!(search.after(&step_at(16, 80.0)), longer(40));
+    assert_eq!(search.after(&of(40, 101.0, 600.0)), longer(17));
+    assert_eq!(search.after(&of(17, 100.5, 30.0)), longer(17), "a twentieth of the other's time");
+    assert_eq!(search.after(&of(17, 100.5, 300.0)), Wish::Stop);
+}

@@ -249,6 +249,8 @@ pub struct Autoscaler<H> {
     settings: Settings,
     search: Search,
     step: UserStep<H>,
+    /// Samples of the longest patient step.
+    longest: usize,
     entries: Vec<Entry>,
     stopped: bool,
 }
@@ -263,8 +265,8 @@ impl<H: Latencies> Autoscaler<H> {
             Mode::Qos => Search::Qos(Storage::new(settings)),
         };
         let settles = if settings.mode == Mode::Qos { settings.initial_users } else { 0 };
-        let step = UserStep::new(settings.mode, settings.initial_users, false, settles);
-        Autoscaler { settings, search, step, entries: Vec::new(), stopped: false }
+        let step = UserStep::new(settings.mode, settings.initial_users, false, settles, 0);
+        Autoscaler { settings, search, step, longest: 0, entries: Vec::new(), stopped: false }
     }
 
     /// Users there should be now.
@@ -282,6 +284,7 @@ impl<H: Latencies> Autoscaler<H> {
             return Decision::Hold;
         };
         let users = self.step.users();
+        self.longest = self.longest.max(self.step.patient_samples());
         let wish = match &mut self.search {
             Search::Capacity(search) => search.after(&result),
             Search::Slo(search) => search.after(&result),
@@ -297,7 +300,8 @@ impl<H: Latencies> Autoscaler<H> {
                     _ if next < users => next,
                     _ => 0,
                 };
-                self.step = UserStep::new(self.settings.mode, next, patient, settles);
+                let (mode, longest) = (self.settings.mode, self.longest);
+                self.step = UserStep::new(mode, next, patient, settles, longest);
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),
                     std::cmp::Ordering::Less => (Act::ScaleDown, Decision::Users(next)),

@@ -5,6 +5,8 @@ use super::{QosAnswer, QosBreak, Settings, Wish, between, counted};
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
+/// Names of the classes, most urgent first.
+const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];
 /// After a confirmation that failed, this share of the users is tried.
 const STEP_BACK: f64 = 0.9;
 
@@ -17,11 +19,23 @@ pub(super) struct Slo {
     bad: Option<u32>,
     confirming: bool,
     confirmed: bool,
+    /// Whether any step judged requests of each class.
+    seen: [bool; 3],
+    /// Classes among these of which the longer window had no request.
+    unseen: Vec<usize>,
 }
 
 impl Slo {
     pub(super) fn new(settings: Settings) -> Slo {
-        Slo { settings, good: None, bad: None, confirming: false, confirmed: false }
+        Slo {
+            settings,
+            good: None,
+            bad: None,
+            confirming: false,
+            confirmed: false,
+            seen: [false; 3],
+            unseen: Vec::new(),
+        }
     }
 
     fn is_good(&self, result: &StepResult) -> bool {
@@ -30,9 +44,15 @@ impl Slo {
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
         let users = result.users;
+        for (seen, p95_ns) in self.seen.iter_mut().zip(result.class_p95_ns) {
+            *seen |= p95_ns.is_some();
+        }
         if self.is_good(result) {
             if self.confirming {
-                self.confirmed = result.settled;
+                let is_unseen =
+                    |class: &usize| self.seen[*class] && result.class_p95_ns[*class].is_none();
+                self.unseen = (0..3).filter(is_unseen).collect();
+                self.confirmed = result.settled && self.unseen.is_empty();
                 return Wish::Stop;
             }
             self.good = Some(self.good.map_or(users, |good| good.max(users)));
@@ -75,6 +95,15 @@ impl Slo {
         let users = self.good.unwrap_or(0);
         let reason = match (users, self.confirmed) {
             (0, _) => "not even the fewest users were served in time".to_owned(),
+            (users, false) if !self.unseen.is_empty() => {
+                let names: Vec<_> = self.unseen.iter().map(|&class| CLASSES[class]).collect();
+                format!(
+                    "requests of {} were served in time, but none of them was {}: of so few users, \
+                     not every class has one",
+                    counted(users),
+                    names.join(" or ")
+                )
+            }
             (users, true) if users >= self.settings.users_max => {
                 let users = counted(users);
                 format!("the search reached its limit of {users}, and requests were served in time")

@@ -97,3 +97,26 @@ fn a_confirmation_that_fails_steps_back_to_the_fewest_users_at_most() {
     // No users at all are no answer, whatever the fewest are.
     assert_eq!(confirmed(1, 0), (Wish::Stop, None));
 }
+
+/// "6 users were served in time", while none of them was of two of the classes.
+#[test]
+fn a_class_of_which_the_longer_window_had_no_request_is_not_confirmed() {
+    let of = |users, saturation, classes: [bool; 3]| StepResult {
+        saturation,
+        class_p95_ns: classes.map(|seen| seen.then_some(1)),
+        ..step_at(users, 1.0)
+    };
+    let concluded = |confirming: [bool; 3]| {
+        let mut search = Slo::new(target());
+        let all = [of(1, WELL, [false, false, true]), of(2, BAD, [false, true, true])];
+        let wishes: Vec<Wish> = all.iter().map(|result| search.after(result)).collect();
+        assert_eq!(wishes, [step(2), patient(1)]);
+        assert_eq!(search.after(&of(1, WELL, confirming)), Wish::Stop);
+        search.conclude(&[])
+    };
+    let (answer, reason) = concluded([false, false, true]);
+    assert_eq!((answer.users, answer.confirmed), (1, false));
+    assert!(reason.contains("none of them was responsive"), "{reason}");
+    // A class that no step has seen is none that anything was promised to.
+    assert!(concluded([false, true, true]).0.confirmed);
+}

@@ -161,10 +161,18 @@ pub(super) struct UserStep<H> {
 }
 
 impl<H: Latencies> UserStep<H> {
-    /// Begins a step with `users` users; `settle_requests` must end before its window.
-    pub(super) fn new(mode: Mode, users: u32, patient: bool, settle_requests: u32) -> UserStep<H> {
+    /// Begins a step with `users` users; `settle_requests` must end before its window. `longest`:
+    /// samples of the longest patient step before it, half of which a patient one takes at least.
+    pub(super) fn new(
+        mode: Mode,
+        users: u32,
+        patient: bool,
+        settle_requests: u32,
+        longest: usize,
+    ) -> UserStep<H> {
         let [samples_min, samples_max] = match (mode, patient) {
-            (_, true) => PATIENT_SAMPLES,
+            (Mode::Slo, true) => PATIENT_SAMPLES,
+            (_, true) => [PATIENT_SAMPLES[0].max(longest / 2), PATIENT_SAMPLES[1]],
             (Mode::Capacity, false) => [PEAK_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
             (Mode::Slo | Mode::Qos, false) => [WINDOW_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
         };
@@ -188,6 +196,11 @@ impl<H: Latencies> UserStep<H> {
 
     pub(super) fn users(&self) -> u32 {
         self.users
+    }
+
+    /// Samples of its window so far; 0 unless it is a patient one.
+    pub(super) fn patient_samples(&self) -> usize {
+        if self.patient { self.rates.len() } else { 0 }
     }
 
     /// Takes in a sample; the result when the step is over.

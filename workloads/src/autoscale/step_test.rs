@@ -39,7 +39,7 @@ fn samples_of(
 #[test]
 fn each_figure_of_a_step_is_that_of_its_window() {
     let settings = Settings { targets_ns: [0, 400, 1], ..settings(Mode::Capacity, 5) };
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let sample = |n| if n == 1 { Sample { tokens: 9_999, ..busy() } } else { busy() };
     let (samples, found) = samples_of(&mut step, &settings, sample);
     assert_eq!((samples, found.users, found.steady), (7, 5, true));
@@ -63,7 +63,7 @@ fn each_figure_of_a_step_is_that_of_its_window() {
     assert_eq!(found.storage, load);
     // A target of 1 ns is one of 1 ns, too.
     let only_last = |_| Sample { classes: [list(0), list(0), list(4)], ..busy() };
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let (_, found) = samples_of(&mut step, &settings, only_last);
     assert_eq!((found.saturation, found.worst), (Some(4.0), Some(Part::Class(2))));
 }
@@ -71,7 +71,7 @@ fn each_figure_of_a_step_is_that_of_its_window() {
 #[test]
 fn throughput_is_that_of_the_judged_bytes() {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let (_, found) = samples_of(&mut step, &settings, |_| Sample { judged_bytes: 7_000, ..busy() });
     assert_eq!((found.bytes_per_s, found.storage.bytes_per_s), (14_000.0, 2_000.0));
 }
@@ -79,7 +79,7 @@ fn throughput_is_that_of_the_judged_bytes() {
 #[test]
 fn a_sample_of_no_length_counts_for_nothing() {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let sample = |n| Sample { length_ns: if n < 3 { 0 } else { 500_000_000 }, ..busy() };
     assert_eq!(samples_of(&mut step, &settings, sample).0, 9);
 }
@@ -94,7 +94,7 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_eac
             ..busy()
         };
         let run = |sample: &dyn Fn(usize) -> Sample<List>| {
-            let mut step = UserStep::new(Mode::Slo, 5, patient, 0);
+            let mut step = UserStep::new(Mode::Slo, 5, patient, 0, 0);
             let ended = (1..1_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
             ended.expect("a step ends")
         };
@@ -117,7 +117,7 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_eac
 /// whether its throughput is known.
 fn longer(ended: u64, bytes: impl Fn(usize) -> u64) -> (usize, bool) {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, true, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, true, 0, 0);
     let sample = |n: usize| Sample {
         judged_bytes: bytes(n),
         classes: [list(ended), list(0), list(0)],
@@ -160,7 +160,7 @@ fn the_parts_of_a_step_are_equal_and_its_last_samples_count() {
 fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     let begins = |users_wait: bool, served: &dyn Fn(usize) -> u64| {
         let settings = Settings { users_wait, ..settings(Mode::Capacity, 5) };
-        let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+        let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
         let sample = |n| Sample { requests_served: served(n), ..busy() };
         let (samples, found) = samples_of(&mut step, &settings, sample);
         (samples - PEAK_SAMPLES_MIN, found.settled)
@@ -170,7 +170,7 @@ fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     // Who does not wait for answers may have several served at once.
     assert_eq!(begins(false, &|_| 6), (1, true));
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let sample = || Sample { requests_served: 6, ..busy() };
     let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
     let (samples, found) = ended.unwrap();
@@ -180,12 +180,12 @@ fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
 #[test]
 fn a_step_without_any_bytes_is_certain_of_it() {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let idle = |_| Sample { storage_bytes: 0, judged_bytes: 0, ..busy() };
     let (samples, found) = samples_of(&mut step, &settings, idle);
     assert_eq!((samples, found.bytes_per_s, found.uncertainty), (7, 0.0, 0.0));
     // Rates below 1 byte/s have an uncertainty as all others have.
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0);
+    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
     let slow = |n| Sample { length_ns: 10_000_000_000, judged_bytes: 1 + n as u64 % 2, ..busy() };
     assert!(samples_of(&mut step, &settings, slow).1.uncertainty > 0.1);
 }
@@ -193,7 +193,7 @@ fn a_step_without_any_bytes_is_certain_of_it() {
 /// In qos mode, where a request of each user must end first.
 fn settled_after(seconds: u64, ended: u64, settle_requests: u32) -> usize {
     let settings = settings(Mode::Qos, 5);
-    let mut step = UserStep::new(Mode::Qos, 5, false, settle_requests);
+    let mut step = UserStep::new(Mode::Qos, 5, false, settle_requests, 0);
     let sample = |_| Sample {
         length_ns: seconds * 1_000_000_000,
         classes: [list(ended), list(0), list(0)],
@@ -223,7 +223,7 @@ fn the_window_begins_after_45_s_at_the_latest() {
 #[test]
 fn entries_that_few_were_of_keep_a_qos_step_waiting() {
     let samples = |read: u64, write: u64| {
-        let mut step = UserStep::new(Mode::Qos, 5, false, 0);
+        let mut step = UserStep::new(Mode::Qos, 5, false, 0, 0);
         let sample = |_| Sample { read_device: list(read), write_device: list(write), ..busy() };
         samples_of(&mut step, &settings(Mode::Qos, 5), sample).0
     };

@@ -9,7 +9,8 @@
 //!   whichever are more, over the target for both.
 //!
 //! The `use` of a step is at least that of any step with fewer users: a drive that does less beyond
-//! its peak is not less saturated.
+//! its peak is not less saturated. Once there are longer steps, only they count for other numbers of
+//! users than their own: a short one may have moved more than its load does on average.
 
 use super::step::{StepResult, StorageLoad};
 use super::{
@@ -18,6 +19,8 @@ use super::{
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
+/// Longer steps at most: those that the answer rests on, and those that take one back.
+const PATIENT_MAX: usize = 12;
 /// Steps up in a row that brought no more throughput before that is believed ...
 const NOT_PAYING_MIN: usize = 2;
 /// ... at so many times the users of the best step.
@@ -79,8 +82,9 @@ fn saturation(load: &StorageLoad, targets: &StorageTargets, share_used: f64) -> 
 
 /// Storage throughput by number of users, by which each step is judged.
 struct Rates {
-    /// Users and bytes a second, the last step of each number of users.
-    all: Vec<(u32, f64)>,
+    /// Users, bytes a second, and whether it was a longer step: the last of each number of users.
+    all: Vec<(u32, f64, bool)>,
+    has_longer: bool,
     /// Highest of them, of the longer steps where there are any.
     peak: f64,
 }
@@ -96,12 +100,13 @@ impl Rates {
         let has_longer = last.iter().any(|step| step.2);
         let counts = last.iter().filter(|step| step.2 || !has_longer);
         let peak = counts.map(|step| step.1).fold(0.0, f64::max);
-        Rates { all: last.into_iter().map(|step| (step.0, step.1)).collect(), peak }
+        Rates { all: last, has_longer, peak }
     }
 
     /// Throughput with so many users or fewer, over the highest of all; 0 without any.
     fn share_used(&self, users: u32) -> f64 {
-        let up_to = self.all.iter().filter(|one| one.0 <= users);
+        let counts = |one: &&(u32, f64, bool)| one.0 == users || one.2 || !self.has_longer;
+        let up_to = self.all.iter().filter(|one| one.0 <= users).filter(counts);
         let most = up_to.map(|one| one.1).fold(0.0, f64::max);
         if self.peak > 0.0 { (most / self.peak).min(1.0) } else { 0.0 }
     }
@@ -138,9 +143,13 @@ impl Storage {
         match self.bracket() {
             (Some(good), Some(bad)) => match between(good.users, bad.users, TOLERANCE) {
                 Some(users) => self.step(users, false),
-                None => self.confirm(good),
+                None => self.confirm(good, Some(bad)),
             },
-            (Some(good), None) => self.confirm(good),
+            // A longer step has taken back what seemed too many.
+            (Some(good), None) if good.users < self.settings.users_max && self.has_taken_back() => {
+                self.step(self.settings.more(good.users), false)
+            }
+            (Some(good), None) => self.confirm(good, None),
             (None, Some(bad)) => match self.settings.fewer(bad.users) {
                 Some(users) => self.step(users, false),
                 None if !bad.patient => self.longer(bad.users),
@@ -155,8 +164,22 @@ impl Storage {
         Wish::Step { users, patient }
     }
 
-    fn confirm(&mut self, good: Point) -> Wish {
+    /// Whether a longer step was taken with users beyond whom there was a shorter one.
+    fn has_taken_back(&self) -> bool {
+        let most = self.points.iter().map(|point| point.users).max();
+        let taken = self.points.iter().filter(|point| point.patient).count();
+        let is_longer = |point: &Point| Some(point.users) == most && point.patient;
+        taken < PATIENT_MAX && self.points.iter().any(is_longer)
+    }
+
+    /// Longer steps with the most users that were not too many, and with the fewest that were: a
+    /// short one may have met an unusual part of its load in either case.
+    fn confirm(&mut self, good: Point, bad: Option<Point>) -> Wish {
         if good.patient {
+            let taken = self.points.iter().filter(|point| point.patient).count();
+            if let Some(bad) = bad.filter(|bad| !bad.patient && taken < PATIENT_MAX) {
+                return self.longer(bad.users);
+            }
             // Where nothing was asked of the storage, nothing shows what it could do.
             let is_idle = self.points.iter().all(|point| point.load.bytes_per_s <= 0.0);
             self.confirmed = good.settled && !is_idle;

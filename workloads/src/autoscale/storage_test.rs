@@ -172,9 +172,11 @@ fn the_search_climbs_halves_and_confirms() {
         (18, 0.8, 100.0),
         (19, 0.9, 100.0),
         (18, 0.8, 100.0),
+        (19, 0.9, 100.0),
     ];
     let (search, wishes) = wishes(target(), &steps);
-    let wished = [step(20), step(14), step(17), step(18), step(19), patient(18), Wish::Stop];
+    let short = [20, 14, 17, 18, 19].map(step);
+    let wished = [&short[..], &[patient(18), patient(19), Wish::Stop]].concat();
     assert_eq!(wishes, wished);
     let results: Vec<StepResult> =
         steps.iter().map(|&(users, latency, rate)| result(users, load(latency, rate))).collect();
@@ -201,4 +203,32 @@ fn the_fewest_users_are_given_a_longer_window_before_they_are_too_many() {
     let (search, wishes) = wishes(target(), &steps);
     assert_eq!(wishes, [step(4), step(1), patient(1), Wish::Stop]);
     assert_eq!(search.conclude(&[]).0.users, 0);
+}
+
+/// One short step of 5 users moved twice what they move on average: "saturated", at half the use.
+#[test]
+fn a_longer_step_takes_back_what_seemed_too_many() {
+    let longer = |search: &mut Storage, users, rate| {
+        search.after(&StepResult { patient: true, ..result(users, load(4.0, rate)) })
+    };
+    let mut search = Storage::new(target());
+    let climb = [(4, 40.0), (8, 100.0), (16, 99.0), (32, 100.0)];
+    let mut wish = Wish::Stop;
+    for (users, rate) in climb {
+        wish = search.after(&result(users, load(2.0, rate)));
+    }
+    assert_eq!(wish, step(6));
+    assert_eq!(search.after(&result(6, load(2.0, 50.0))), step(7));
+    // Lucky: 7 users, of whom 70 is the mean.
+    assert_eq!(search.after(&result(7, load(2.0, 95.0))), patient(32));
+    assert_eq!(longer(&mut search, 32, 100.0), patient(6));
+    assert_eq!(longer(&mut search, 6, 60.0), patient(7), "7 users seem too many");
+    // They were not: then it is the 8 that are to be taken again.
+    assert_eq!(longer(&mut search, 7, 70.0), patient(8));
+    assert_eq!(longer(&mut search, 8, 85.0), Wish::Stop);
+    let answer = search.conclude(&[]).0;
+    assert_eq!((answer.users, answer.confirmed), (7, true));
+    // What is the most of all, too.
+    let mut search = Storage::new(target());
+    assert_eq!(search.after(&result(1, load(2.0, 10.0))), step(2));
 }

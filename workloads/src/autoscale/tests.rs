@@ -510,7 +510,8 @@ fn requests_of_as_many_users_as_there_will_be_end_before_each_window() {
         (4 + 3, 18),
         (4 + 3, 19),
         (4 + 3, 18),
-        (4 + 30, 18),
+        (4 + 30, 19),
+        (4 + 31, 19),
     ];
     assert_eq!(changes, wanted);
     let entries = autoscaler.entries().len();
