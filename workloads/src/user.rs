@@ -25,7 +25,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Draws user `user`'s traits.
+    /// Draws traits by a name: a session's or a row's of a trace, or those of a user, whose class
+    /// goes by its number instead.
     #[must_use]
     pub fn draw(config: &WorkloadConfig, seed: u64, user: u64) -> Profile {
         let mut rng = stream(seed, StreamPurpose::Profile, user);
@@ -45,6 +46,29 @@ impl Profile {
             Class::Batch
         };
         Profile { persona: persona as u8, class, context_tokens, generation_tokens, think }
+    }
+}
+
+/// Class of user `user`, so that each class has its share among the first users of any number, and
+/// at least one among the first three: what a run of few users measures must not hang on the seed.
+/// The users' places follow the golden ratio, whose multiples divide the unit interval as evenly as
+/// any (Knuth, The Art of Computer Programming, vol. 3, 6.4, Theorem S).
+fn class_of(config: &WorkloadConfig, user: u32) -> Class {
+    let shares = [config.interactive_share, config.responsive_share];
+    let rest = 1.0 - shares[0] - shares[1];
+    let order =
+        [(rest, Class::Batch), (shares[1], Class::Responsive), (shares[0], Class::Interactive)];
+    let first = order.iter().filter(|(share, _)| *share > 0.0).nth(user as usize);
+    if let Some((_, class)) = first {
+        return *class;
+    }
+    // 2^64 over the golden ratio.
+    let place = u64::from(user).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = (place >> 11) as f64 / (1u64 << 53) as f64;
+    match place {
+        place if place < shares[0] => Class::Interactive,
+        place if place < shares[0] + shares[1] => Class::Responsive,
+        _ => Class::Batch,
     }
 }
 
@@ -207,7 +231,8 @@ impl User {
     /// User `user` of a run that begins at `start`.
     #[must_use]
     pub(crate) fn new(habits: Habits<'_>, seed: u64, user: u32, start: Nanos) -> User {
-        let profile = Profile::draw(habits.config, seed, u64::from(user));
+        let drawn = Profile::draw(habits.config, seed, u64::from(user));
+        let profile = Profile { class: class_of(habits.config, user), ..drawn };
         let mut ahead = Cursor {
             rng: stream(seed, StreamPurpose::Requests, u64::from(user)),
             next: start,
@@ -440,6 +465,24 @@ mod tests {
         let lowest = profiles.iter().filter(|p| p.persona == 0).map(|p| p.generation_tokens).min();
         let highest = profiles.iter().filter(|p| p.persona == 0).map(|p| p.generation_tokens).max();
         assert_eq!((lowest, highest), (Some(50), Some(200)), "both ends are drawn");
+    }
+
+    #[test]
+    fn every_class_has_its_share_of_the_first_users_of_any_number() {
+        let config = WorkloadConfig::default();
+        let mut counts = [0u32; 3];
+        for users in 1..=2_000u32 {
+            counts[class_of(&config, users - 1) as usize] += 1;
+            if users >= 3 {
+                assert!(counts.iter().all(|&count| count > 0), "{users}: {counts:?}");
+            }
+            for (count, share) in counts.into_iter().zip([0.15, 0.35, 0.5]) {
+                let expected = f64::from(users) * share;
+                assert!((f64::from(count) - expected).abs() < 3.0, "{users}: {counts:?}");
+            }
+        }
+        let all = WorkloadConfig { interactive_share: 1.0, responsive_share: 0.0, ..config };
+        assert!((0..50).all(|user| class_of(&all, user) == Class::Interactive));
     }
 
     #[test]
