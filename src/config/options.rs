@@ -15,8 +15,8 @@ use super::places::Places;
 use super::table::{Setting, default_of, settings};
 use super::values::Auto;
 use super::words::{
-    Arrival, AutoscalerMode, Durability, EntryLayout, GenerationMode, Preallocate, RagIngestion,
-    ReplayedRows, Tokenizer, VerifyMode,
+    Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, Preallocate,
+    RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
@@ -72,6 +72,17 @@ settings! {
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
         /// Simulated time to generate a token
         generation_mode: GenerationMode = "realistic", "MODE";
+        /// How often a turn reads its own entry while it generates
+        ///
+        /// The reference benchmark reads it again for each batch of tokens
+        /// (`workload.decode_batch_tokens`); serving stacks keep it in GPU memory once it is there.
+        decode_reads: DecodeReads = "batch", "MODE";
+        /// Prefill speed at which a request recomputes what it did not find, tokens per second
+        ///
+        /// Prompts, earlier turns, chunks and blocks that are no longer stored take this time
+        /// before anything else is written or generated. 0 makes them free, as in the reference
+        /// benchmark, so that a cache in which nothing is found looks fast.
+        prefill_tokens_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
         /// End every conversation after one turn
         disable_multi_turn: bool = "false", "BOOL";
         /// Do not let requests share system prompts

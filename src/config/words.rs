@@ -11,7 +11,9 @@ pub use ringfall_core::drive::{Durability, Preallocate};
 pub use ringfall_core::fill::VerifyMode;
 pub use ringfall_core::placement::EntryLayout;
 pub use ringfall_workloads::autoscale::Mode as AutoscalerMode;
-pub use ringfall_workloads::config::{Arrival, GenerationMode, PhaseMode, RagIngestion};
+pub use ringfall_workloads::config::{
+    Arrival, DecodeReads, GenerationMode, PhaseMode, RagIngestion,
+};
 pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -95,6 +97,12 @@ named! {
         Fast = "fast",
         /// A token takes 30 ms.
         Realistic = "realistic",
+    }
+    DecodeReads {
+        /// Once for the first token and once for each batch of tokens.
+        Batch = "batch",
+        /// Once.
+        Once = "once",
     }
     Arrival {
         /// After a think time, even if the last answer is still missing; requests queue up.

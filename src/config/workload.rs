@@ -111,6 +111,8 @@ impl Plan {
             prefix_caching: !self.disable_prefix_caching,
             rag_documents: self.rag_documents,
             rag_ingestion: self.rag_ingestion,
+            decode_reads: self.decode_reads,
+            prefill_tokens_per_s: self.prefill_tokens_per_s,
             generation_mode: self.generation_mode,
             phases: self.phases,
             // With users that come and go, it is not theirs to divide: the run ends at that number.

@@ -403,13 +403,14 @@ fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
     // There the reference's misses are asked for, whatever the cache holds.
     let workload = &result.plan.workload;
     let are_wanted = workload.history_counts_queued_turns || !workload.system_prompts_written;
+    let are_free = result.plan.prefill_tokens_per_s <= 0.0;
     let Some(hit_rate) = looks.hit_rate().filter(|&rate| rate < HIT_RATE_MIN) else { return };
-    if looks.found + looks.missed < SAMPLES_MIN || are_wanted {
+    if looks.found + looks.missed < SAMPLES_MIN || are_wanted || !are_free {
         return;
     }
     let text = format!(
         "only {:.1} % of {} found their entry (earlier turns, shared prefixes, populated entries), \
-         and a miss costs no time here, as recomputing the entry is not modelled: the fewer \
+         and a miss costs no time here (--prefill-tokens-per-s models recomputation): the fewer \
          entries the cache holds, the higher tokens/s and requests/s and the lower the latencies, \
          so compare them only with results of the same hit rate (`ringfall.cache.look_hit_rate`)",
         hit_rate * 100.0,

@@ -95,6 +95,17 @@ pub enum GenerationMode {
     Realistic,
 }
 
+/// How often decoding reads the entry of its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecodeReads {
+    /// Once for the first token and once for each batch of tokens, as in the reference benchmark.
+    #[default]
+    Batch,
+    /// Once a turn, as serving stacks do: the entry then stays in GPU memory.
+    Once,
+}
+
 /// Which phases a request has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -178,6 +189,11 @@ pub struct WorkloadConfig {
     pub prefill_only_context_tokens: u32,
     /// Tokens generated for each read of the turn's entry.
     pub decode_batch_tokens: u32,
+    /// How often decoding reads the entry of its turn.
+    pub decode_reads: DecodeReads,
+    /// Speed at which tokens that were looked for and not found are computed again, tokens/s, by
+    /// each request for itself; 0: at once, as in the reference benchmark.
+    pub prefill_tokens_per_s: f64,
     /// Model of the generation time.
     pub generation_mode: GenerationMode,
     /// A token in mode fast, ms.
@@ -231,6 +247,8 @@ impl Default for WorkloadConfig {
             rag: RagConfig::default(),
             prefill_only_context_tokens: 10_000,
             decode_batch_tokens: 32,
+            decode_reads: DecodeReads::Batch,
+            prefill_tokens_per_s: 0.0,
             generation_mode: GenerationMode::Realistic,
             generation_fast_ms: 2.0,
             generation_realistic_ms: 30.0,
@@ -325,6 +343,13 @@ impl WorkloadConfig {
                 return Err(Error::new(format!("{name} is {ms}, not within 0..60000")));
             }
         }
+        // A thousand seconds a token at the most, which keeps sums of waits in range.
+        let speed = self.prefill_tokens_per_s;
+        if speed != 0.0 && !(1e-3..=1e9).contains(&speed) {
+            return Err(Error::new(format!(
+                "prefill_tokens_per_s is {speed}, neither 0 nor within 0.001..1000000000"
+            )));
+        }
         self.validate_counts()?;
         self.validate_retrieval()
     }
@@ -397,6 +422,15 @@ impl WorkloadConfig {
     pub fn entry_bytes(&self, tokens: u32) -> u64 {
         let per_token = self.model.bytes_per_token().expect("validated");
         (u64::from(tokens) * per_token / self.tensor_parallel).max(1)
+    }
+
+    /// Time in which tokens that were not found are computed again, ns.
+    #[must_use]
+    pub(crate) fn recompute_ns(&self, tokens: u64) -> u64 {
+        match self.prefill_tokens_per_s {
+            0.0 => 0,
+            speed => (tokens as f64 / speed * 1e9) as u64,
+        }
     }
 
     /// Time one token takes to generate, ns.

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::request::PastTurn;
+
 /// Place of a request in its conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
@@ -32,7 +34,7 @@ pub(crate) struct Conversations {
 #[derive(Debug)]
 struct Live {
     used: u64,
-    turns: Vec<u64>,
+    turns: Vec<PastTurn>,
 }
 
 impl Conversations {
@@ -41,9 +43,9 @@ impl Conversations {
         Conversations { limit: limit.max(1), turns_max, live, by_use, uses: 0, forgotten: 0 }
     }
 
-    /// The user's request `number` is turn `turn` of its conversation: the earlier turns still
+    /// The user's request `own` is turn `turn` of its conversation: the earlier turns still
     /// remembered, oldest first, and from now on this one too.
-    pub(crate) fn take_turn(&mut self, user: u64, turn: Turn, number: u64) -> Vec<u64> {
+    pub(crate) fn take_turn(&mut self, user: u64, turn: Turn, own: PastTurn) -> Vec<PastTurn> {
         if turn == Turn::Alone {
             return Vec::new();
         }
@@ -60,7 +62,7 @@ impl Conversations {
             live.turns.clear();
         }
         let earlier = live.turns.clone();
-        live.turns.push(number);
+        live.turns.push(own);
         if self.live.len() > self.limit
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
@@ -84,8 +86,10 @@ mod tests {
     fn turns_are_remembered_in_order_until_the_conversation_ends_or_is_forgotten() {
         let mut conversations = Conversations::new(2, 50);
         let mut take = |user, turn, number| {
-            let earlier = conversations.take_turn(user, Turn::Number(turn), number);
-            (earlier, conversations.len(), conversations.forgotten)
+            let own = PastTurn { number, tokens: 1 };
+            let earlier = conversations.take_turn(user, Turn::Number(turn), own);
+            let numbers = earlier.iter().map(|turn| turn.number).collect::<Vec<_>>();
+            (numbers, conversations.len(), conversations.forgotten)
         };
         assert!(take(1, 0, 10).0.is_empty());
         assert_eq!(take(1, 1, 11).0, vec![10]);
@@ -101,10 +105,12 @@ mod tests {
     #[test]
     fn a_session_goes_on_until_it_is_too_long_and_a_single_request_has_no_past() {
         let mut conversations = Conversations::new(9, 3);
-        let lengths: Vec<usize> =
-            (0..8).map(|number| conversations.take_turn(7, Turn::Next, number).len()).collect();
+        let own = |number| PastTurn { number, tokens: 100 + number as u32 };
+        let lengths: Vec<usize> = (0..8)
+            .map(|number| conversations.take_turn(7, Turn::Next, own(number)).len())
+            .collect();
         assert_eq!(lengths, [0, 1, 2, 0, 1, 2, 0, 1]);
-        assert!(conversations.take_turn(7, Turn::Alone, 9).is_empty());
-        assert_eq!(conversations.take_turn(7, Turn::Next, 10), [6, 7]);
+        assert!(conversations.take_turn(7, Turn::Alone, own(9)).is_empty());
+        assert_eq!(conversations.take_turn(7, Turn::Next, own(10)), [own(6), own(7)]);
     }
 }

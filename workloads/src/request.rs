@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::config::{PhaseMode, WorkloadConfig};
+use crate::config::{DecodeReads, PhaseMode, WorkloadConfig};
 use crate::contract::{
     Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope, StepTimes,
 };
@@ -12,8 +12,14 @@ use crate::source::{BLOCK_TOKENS, Operation};
 use crate::stats::WorkloadStats;
 use crate::user::Demand;
 
-/// Another turn to read: which request of the user writes it.
-pub(crate) type HistoryTurn = u64;
+/// An earlier turn to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PastTurn {
+    /// The user's request that wrote it.
+    pub(crate) number: u64,
+    /// Tokens of its entry.
+    pub(crate) tokens: u32,
+}
 
 /// The next thing a request wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +79,12 @@ pub(crate) struct Request {
     has_loaded: bool,
     prefill_ns: u64,
     decode_ns: u64,
+    recompute_ns: u64,
     generation_ns: u64,
+    /// Tokens looked for in vain, and not recomputed yet.
+    missed_tokens: u64,
+    /// Step that waits for their recomputation.
+    held_back: Option<RequestStep>,
     end: RequestEnd,
 }
 
@@ -82,7 +93,7 @@ pub(crate) struct Request {
 pub(crate) struct Past {
     /// Earlier turns of its conversation, oldest first; after them, where the workload looks for
     /// those too, the later ones that are queued.
-    pub(crate) history: Vec<HistoryTurn>,
+    pub(crate) history: Vec<PastTurn>,
     /// Length of the system prompt that it begins with.
     pub(crate) prompt_tokens: u32,
     /// Decode-only: the user whose entry is read.
@@ -120,7 +131,10 @@ impl Request {
             has_loaded: false,
             prefill_ns: 0,
             decode_ns: 0,
+            recompute_ns: 0,
             generation_ns: 0,
+            missed_tokens: 0,
+            held_back: None,
             end: RequestEnd::Served,
         }
     }
@@ -132,19 +146,27 @@ impl Request {
         }
     }
 
-    fn own_bytes(&self, config: &WorkloadConfig) -> u64 {
+    /// Tokens of the entry that the turn itself writes.
+    fn own_tokens(&self, config: &WorkloadConfig) -> u32 {
         match config.phases {
-            PhaseMode::DecodeOnly => config.entry_bytes(config.decode_only_entry_tokens),
-            // The prompt's tokens need no prefill of their own.
-            _ => config.entry_bytes(
-                self.demand.context_tokens.saturating_sub(self.past.prompt_tokens).max(1),
-            ),
+            PhaseMode::DecodeOnly => config.decode_only_entry_tokens,
+            _ => own_tokens(self.demand.context_tokens, self.past.prompt_tokens),
         }
     }
 
-    /// Reads of the turn's entry: one for the first token, one for each batch after it.
+    fn own_bytes(&self, config: &WorkloadConfig) -> u64 {
+        config.entry_bytes(self.own_tokens(config))
+    }
+
+    /// Reads of the turn's entry: one for the first token, and where it is read again, one for each
+    /// batch after it.
     fn decode_reads(&self, config: &WorkloadConfig) -> u32 {
-        1 + self.demand.generate_tokens.div_ceil(config.decode_batch_tokens).max(1)
+        match config.decode_reads {
+            DecodeReads::Once => 1,
+            DecodeReads::Batch => {
+                1 + self.demand.generate_tokens.div_ceil(config.decode_batch_tokens).max(1)
+            }
+        }
     }
 
     fn is_prefill_only(&self, config: &WorkloadConfig) -> bool {
@@ -163,18 +185,37 @@ impl Request {
         ended: Option<(Outcome, StepTimes)>,
         stats: &mut WorkloadStats,
     ) -> RequestStep {
-        if let Some((outcome, times)) = ended
-            && let Some(step) = self.settle(config, outcome, times, stats)
-        {
+        if let Some(step) = self.held_back.take() {
             return step;
         }
-        self.advance(config)
+        let settled = ended.and_then(|(outcome, times)| self.settle(config, outcome, times, stats));
+        let step = settled.unwrap_or_else(|| self.advance(config));
+        self.recomputed_first(config, step)
+    }
+
+    /// The step, or the recomputation that comes before it: whatever was looked for in vain is
+    /// computed before anything but another look.
+    fn recomputed_first(&mut self, config: &WorkloadConfig, step: RequestStep) -> RequestStep {
+        let is_look =
+            matches!(step, RequestStep::Read(_, _, purpose, _) if purpose != Purpose::Decode);
+        if is_look || self.end != RequestEnd::Served {
+            return step;
+        }
+        match config.recompute_ns(std::mem::take(&mut self.missed_tokens)) {
+            0 => step,
+            wait_ns => {
+                self.recompute_ns += wait_ns;
+                self.held_back = Some(step);
+                RequestStep::Wait(Nanos::from_ns(wait_ns))
+            }
+        }
     }
 
     /// Ends it here, because its user was sent home.
     pub(crate) fn drop_rest(&mut self) -> RequestStep {
         self.end = RequestEnd::Dropped;
         self.phase = Phase::End;
+        self.held_back = None;
         RequestStep::Done
     }
 
@@ -198,6 +239,9 @@ impl Request {
             self.end = end;
             self.phase = Phase::End;
             return Some(RequestStep::Done);
+        }
+        if matches!(outcome, Outcome::Miss { .. }) && config.prefill_tokens_per_s > 0.0 {
+            self.missed_tokens += u64::from(self.tokens_looked_for(config));
         }
         match (self.phase, outcome) {
             (Phase::PrefixRead, Outcome::Miss { .. }) if config.system_prompts_written => {
@@ -242,6 +286,8 @@ impl Request {
             }
             (Phase::BlockWrite(next), _) if next + 1 < self.blocks() => {
                 stats.block_misses += 1;
+                // Not looked for: what follows a missing block is missing too.
+                self.missed_tokens += u64::from(self.block_tokens(next + 1));
                 self.phase = Phase::BlockWrite(next + 1);
                 Some(self.write_block(config, next + 1))
             }
@@ -270,6 +316,23 @@ impl Request {
         }
     }
 
+    /// Tokens of the entry that the present phase has looked for.
+    fn tokens_looked_for(&self, config: &WorkloadConfig) -> u32 {
+        match self.phase {
+            Phase::PrefixRead => self.past.prompt_tokens,
+            // The phase is that of the turn after it.
+            Phase::History(next) => self.past.history[next as usize - 1].tokens,
+            Phase::Retrieve(place) => {
+                let (document, chunks) = &self.retrieved;
+                let all = rag::chunks(config, self.past.seed, *document);
+                all[chunks[place as usize] as usize]
+            }
+            Phase::BlockRead(place) => self.block_tokens(place),
+            Phase::Decode | Phase::DecodeAgain => self.own_tokens(config),
+            _ => 0,
+        }
+    }
+
     fn chunk_key(&self, place: u32) -> Key {
         let (document, chunks) = &self.retrieved;
         key::chunk(*document, chunks[place as usize])
@@ -284,11 +347,15 @@ impl Request {
         key::block(*cycle, blocks[place as usize])
     }
 
-    fn write_block(&self, config: &WorkloadConfig, place: u32) -> RequestStep {
-        // The last block holds what is left of the context.
+    /// Tokens of a trace's block; the last holds what is left of the context.
+    fn block_tokens(&self, place: u32) -> u32 {
         let before = u64::from(place) * u64::from(BLOCK_TOKENS);
         let left = u64::from(self.demand.context_tokens).saturating_sub(before);
-        let bytes = config.entry_bytes(left.clamp(1, u64::from(BLOCK_TOKENS)) as u32);
+        left.clamp(1, u64::from(BLOCK_TOKENS)) as u32
+    }
+
+    fn write_block(&self, config: &WorkloadConfig, place: u32) -> RequestStep {
+        let bytes = config.entry_bytes(self.block_tokens(place));
         RequestStep::Write(self.block_key(place), Scope::Shared, Purpose::Block, bytes)
     }
 
@@ -320,9 +387,9 @@ impl Request {
                 }
                 Phase::PrefixRead | Phase::PrefixWrite => Phase::History(0),
                 Phase::History(next) => {
-                    if let Some(&number) = self.past.history.get(next as usize) {
+                    if let Some(&turn) = self.past.history.get(next as usize) {
                         self.phase = Phase::History(next + 1);
-                        let key = key::turn(self.user, number);
+                        let key = key::turn(self.user, turn.number);
                         return RequestStep::Read(key, Scope::Own, Purpose::History, 1);
                     }
                     self.phase = Phase::Prefill;
@@ -406,12 +473,18 @@ impl Request {
             load_ns: self.has_loaded.then_some(self.load_ns),
             prefill_ns: self.prefill_ns,
             decode_ns: self.decode_ns,
+            recompute_ns: self.recompute_ns,
             generation_ns: self.generation_ns,
             context_tokens: self.demand.context_tokens,
             generated_tokens: self.demand.generate_tokens,
             end: self.end,
         }
     }
+}
+
+/// Tokens of the entry that a request writes: those of its prompt need no prefill of their own.
+pub(crate) fn own_tokens(context_tokens: u32, prompt_tokens: u32) -> u32 {
+    context_tokens.saturating_sub(prompt_tokens).max(1)
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ fn times() -> (Nanos, Nanos) {
 }
 
 fn request(demand: Demand, history: Vec<u64>) -> Request {
+    let turn = |number| PastTurn { number, tokens: 1_000 };
+    let history = history.into_iter().map(turn).collect();
     let past = Past { history, prompt_tokens: 7, seed: 1, documents: 0..2, ..Past::default() };
     Request::new(3, (Class::Batch, Class::Batch), times(), demand, past)
 }
@@ -100,6 +102,84 @@ fn a_whole_request_goes_through_its_steps_in_order() {
         (Purpose::Decode, 4),
     ];
     assert_eq!(trail, expected);
+}
+
+#[test]
+fn what_was_not_found_is_computed_again_before_the_next_write_or_token() {
+    // A token a microsecond.
+    let config = WorkloadConfig { prefill_tokens_per_s: 1e6, ..WorkloadConfig::default() };
+    let mut stats = WorkloadStats::default();
+    let mut one = request(demand(1_007, 65), vec![3, 4]);
+    let (mut step, mut trail) = (one.next(&config, None, &mut stats), Vec::new());
+    let (mut evicted, mut all_ns) = (true, 0);
+    while step != RequestStep::Done {
+        let outcome = match step {
+            RequestStep::Read(_, _, Purpose::Decode, _) => match std::mem::take(&mut evicted) {
+                true => Outcome::Miss { reads_done: 1 },
+                false => Outcome::Hit,
+            },
+            RequestStep::Read(..) => Outcome::Miss { reads_done: 0 },
+            _ => all_well(0, &step),
+        };
+        match step {
+            RequestStep::Read(_, _, purpose, _) => trail.push(format!("read {purpose:?}")),
+            RequestStep::Write(_, _, purpose, _) => trail.push(format!("write {purpose:?}")),
+            RequestStep::Wait(time) => trail.push(format!("wait {}", time.as_ns() / 1_000)),
+            RequestStep::Done => {}
+        }
+        if let RequestStep::Wait(time) = step {
+            all_ns += time.as_ns();
+        }
+        step = one.next(&config, Some((outcome, StepTimes::default())), &mut stats);
+    }
+    let expected = [
+        // The prompt's 7 tokens.
+        "read Prefix",
+        "wait 7",
+        "write Prefix",
+        // Two turns of 1,000.
+        "read History",
+        "read History",
+        "wait 2000",
+        "write Prefill",
+        // Its own entry of 1,000.
+        "read Decode",
+        "wait 1000",
+        "write Rewrite",
+        "read Decode",
+        // 65 tokens of 30 ms.
+        "wait 1950000",
+    ];
+    assert_eq!(trail, expected);
+    let record = one.record(Nanos::from_ns(99));
+    assert_eq!((record.recompute_ns, record.generation_ns), (3_007_000, 1_950_000_000));
+    assert_eq!(record.recompute_ns + record.generation_ns, all_ns);
+}
+
+#[test]
+fn a_turn_that_is_read_once_is_not_read_again_while_it_decodes() {
+    let config = WorkloadConfig { decode_reads: DecodeReads::Once, ..WorkloadConfig::default() };
+    let (trail, _) = run(&config, request(demand(1000, 650), vec![]), all_well);
+    assert_eq!(trail.last(), Some(&(Purpose::Decode, 1)));
+    // One that is gone by then is written again and read.
+    let mut misses = 1;
+    let mut answer = |step: &RequestStep| match step {
+        RequestStep::Read(_, _, Purpose::Decode, _) if misses > 0 => {
+            misses -= 1;
+            Outcome::Miss { reads_done: 0 }
+        }
+        _ => all_well(0, step),
+    };
+    let (mut stats, mut one) = (WorkloadStats::default(), request(demand(1000, 650), vec![]));
+    let (mut step, mut decode_reads) = (one.next(&config, None, &mut stats), Vec::new());
+    while step != RequestStep::Done {
+        if let RequestStep::Read(_, _, Purpose::Decode, times) = step {
+            decode_reads.push(times);
+        }
+        let outcome = answer(&step);
+        step = one.next(&config, Some((outcome, StepTimes::default())), &mut stats);
+    }
+    assert_eq!(decode_reads, [1, 1]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::ingest::{Ingest, Library};
 use crate::key;
 use crate::queue::{Queue, Queued};
 use crate::rag;
-use crate::request::{Past, Request, RequestStep};
+use crate::request::{Past, PastTurn, Request, RequestStep, own_tokens};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
 use crate::source::ReplayObject;
@@ -457,17 +457,22 @@ impl Workload {
         let blocks = is_row.then(|| self.rows.take_blocks(demand.entry)).flatten();
         let is_operation = demand.operation.is_some();
         let is_alone = reads_only || is_operation || blocks.is_some();
+        let prompt_tokens = demand.prompt.map_or(0, |prompt| self.prompt_tokens[prompt as usize]);
+        let tokens = own_tokens(demand.context_tokens, prompt_tokens);
+        let own = PastTurn { number: demand.number, tokens };
         let mut history = match self.config.multi_turn && !is_alone {
-            true => self.conversations.take_turn(user, demand.turn, demand.number),
+            true => self.conversations.take_turn(user, demand.turn, own),
             false => Vec::new(),
         };
         // A conversation's first turn looks for no other: it has no history.
         if !history.is_empty() {
-            history.extend((1..=turns_queued).map(|ahead| demand.number + ahead));
+            // They belong to no context yet, so that missing them costs nothing.
+            let queued = |ahead| PastTurn { number: demand.number + ahead, tokens: 0 };
+            history.extend((1..=turns_queued).map(queued));
         }
         let past = Past {
             history,
-            prompt_tokens: demand.prompt.map_or(0, |prompt| self.prompt_tokens[prompt as usize]),
+            prompt_tokens,
             owner: self.population_owner(user),
             blocks,
             seed: self.seed,

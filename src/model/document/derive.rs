@@ -208,7 +208,8 @@ fn of_the_served(
         // Nothing was waited for where there was no drive.
         let storage = if has_drive { storage } else { &none };
         let waits = part("request_room").zip(part("request_permit"));
-        Some(TimeParts { total: whole, queue, storage, generation: part("generation")?, waits })
+        let (generation, recompute) = (part("generation")?, part("recompute"));
+        Some(TimeParts { total: whole, queue, storage, generation, recompute, waits })
     });
     served.context_load_ms = long(part("context_load").filter(|_| has_drive));
     served.time = Part(TimeReport::of(parts));

@@ -174,6 +174,7 @@ impl Histograms {
         put("request_permit".into(), &requests.permit);
         put("context_load".into(), &requests.load);
         put("generation".into(), &requests.generation);
+        put("recompute".into(), &requests.recompute);
         put("prefill".into(), &requests.prefill);
         put("decode".into(), &requests.decode);
         let waits = &engine.waits;

@@ -42,6 +42,8 @@ pub struct TimeReport {
     pub storage_share: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting for generated tokens.
     pub generation_share: Derived<Option<f64>>,
+    /// Share of `total_s` spent computing again what was not found (`--prefill-tokens-per-s`).
+    pub recompute_share: Derived<Option<f64>>,
     /// Share of `total_s` spent waiting for permits to allocate (`--max-concurrent-allocs`); null
     /// where `space_share` is.
     pub permit_share: Derived<Option<f64>>,
@@ -62,6 +64,8 @@ pub(super) struct TimeParts<'a> {
     pub(super) storage: &'a Histogram,
     /// Their waits for generated tokens.
     pub(super) generation: &'a Histogram,
+    /// Their computing again of what they did not find; none in older results, where it was free.
+    pub(super) recompute: Option<&'a Histogram>,
     /// Their waits for room in a tier, and for permits; none where they were not kept.
     pub(super) waits: Option<(&'a Histogram, &'a Histogram)>,
 }
@@ -75,9 +79,10 @@ impl TimeReport {
         let total_s = seconds(parts.total);
         let (queue_s, storage_s) = (seconds(parts.queue), seconds(parts.storage));
         let generation_s = seconds(parts.generation);
+        let recompute_s = parts.recompute.map_or(0.0, seconds);
         let waits_s = parts.waits.map(|(room, permits)| (seconds(room), seconds(permits)));
         let (space_s, permit_s) = waits_s.unwrap_or_default();
-        let known_s = queue_s + space_s + storage_s + generation_s + permit_s;
+        let known_s = queue_s + space_s + storage_s + generation_s + recompute_s + permit_s;
         let rest_s = (total_s - known_s).max(0.0);
         let all_s = known_s + rest_s;
         let share = |part: f64| Derived::maybe((all_s > 0.0).then(|| part / all_s));
@@ -88,6 +93,7 @@ impl TimeReport {
             space_share: share_of_waits(space_s),
             storage_share: share(storage_s),
             generation_share: share(generation_s),
+            recompute_share: share(recompute_s),
             permit_share: share_of_waits(permit_s),
             rest_share: share(rest_s),
         }
@@ -103,6 +109,7 @@ impl TimeReport {
             ("space", space),
             ("storage", Some(self.storage_share.known()?)),
             ("generation", Some(self.generation_share.known()?)),
+            ("recompute", self.recompute_share.known().filter(|share| *share > 0.0)),
             ("permits", permits),
             (if space.is_some() { "other" } else { "space/other" }, Some(self.rest_share.known()?)),
         ];
@@ -141,11 +148,13 @@ mod tests {
     fn the_shares_of_the_time_add_up_and_each_wait_is_named() {
         let (total, queue, storage) = (of(&[60, 40]), of(&[30]), of(&[10, 10]));
         let (generation, room, permits) = (of(&[10]), of(&[20]), of(&[5]));
+        let recompute = of(&[4, 4]);
         let parts = TimeParts {
             total: &total,
             queue: &queue,
             storage: &storage,
             generation: &generation,
+            recompute: Some(&recompute),
             waits: Some((&room, &permits)),
         };
         let time = TimeReport::of(Some(parts));
@@ -154,14 +163,15 @@ mod tests {
             ("space", 20.0),
             ("storage", 20.0),
             ("generation", 10.0),
+            ("recompute", 8.0),
             ("permits", 5.0),
-            ("other", 15.0),
+            ("other", 7.0),
         ];
         assert_eq!(rows(&time), expected);
         assert_eq!(time.total_s.known(), Some(0.1));
-        assert!((time.waits_share().unwrap() - 0.4).abs() < 1e-12);
+        assert!((time.waits_share().unwrap() - 0.32).abs() < 1e-12);
         // A result of a version that did not keep them.
-        let time = TimeReport::of(Some(TimeParts { waits: None, ..parts }));
+        let time = TimeReport::of(Some(TimeParts { recompute: None, waits: None, ..parts }));
         let expected =
             [("queue", 30.0), ("storage", 20.0), ("generation", 10.0), ("space/other", 40.0)];
         assert_eq!(rows(&time), expected);
@@ -176,6 +186,7 @@ mod tests {
             queue: &none,
             storage: &none,
             generation: &none,
+            recompute: None,
             waits: Some((&none, &none)),
         };
         assert_eq!(TimeReport::of(Some(parts)).rows(), None);

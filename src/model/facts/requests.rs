@@ -45,6 +45,8 @@ pub struct RequestStats {
     pub load: Histogram,
     /// Time that each waited for generated tokens, ns.
     pub generation: Histogram,
+    /// Time that each spent computing again what it did not find, ns.
+    pub recompute: Histogram,
     /// Time of the prefill phase of each that had one, ns.
     pub prefill: Histogram,
     /// Time of the decode phase of each that had one, ns.
@@ -75,6 +77,7 @@ impl Default for RequestStats {
             permit: Histogram::new(),
             load: Histogram::new(),
             generation: Histogram::new(),
+            recompute: Histogram::new(),
             prefill: Histogram::new(),
             decode: Histogram::new(),
             queued: Histogram::new(),
@@ -120,6 +123,7 @@ impl RequestStats {
             self.load.record(load_ns);
         }
         self.generation.record(sample.generation_ns);
+        self.recompute.record(record.recompute_ns);
         if sample.prefill_ns > 0 {
             self.prefill.record(sample.prefill_ns);
         }
@@ -168,6 +172,7 @@ impl RequestStats {
         self.permit.merge(&other.permit);
         self.load.merge(&other.load);
         self.generation.merge(&other.generation);
+        self.recompute.merge(&other.recompute);
         self.prefill.merge(&other.prefill);
         self.decode.merge(&other.decode);
         self.queued.merge(&other.queued);

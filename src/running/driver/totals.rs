@@ -119,9 +119,10 @@ impl Driver {
         let queue_ns = record.started.saturating_sub(record.arrived).as_ns();
         interval.classes[record.class as usize].record(total_ns);
         interval.tokens += u64::from(record.generated_tokens);
+        let not_storage_ns = record.generation_ns + record.recompute_ns;
         interval.time.add(&TimeShares {
             queue_ns,
-            storage_ns: total_ns.saturating_sub(queue_ns + record.generation_ns),
+            storage_ns: total_ns.saturating_sub(queue_ns + not_storage_ns),
             generation_ns: record.generation_ns,
             total_ns,
         });
