@@ -471,7 +471,7 @@ fn beyond_the_limits(
     let Some(share) = share.filter(|&share| share > ROOFLINE_SHARE_MAX) else { return };
     let is_cut = roofline.limits.iter().any(|limit| !limit.bandwidth.settled);
     let why = match is_cut {
-        true => "their search was ended by its time limit",
+        true => "their search was ended by its time limit, or disturbed",
         false => "the device was slower when they were measured, or had less to spare",
     };
     let text = format!(

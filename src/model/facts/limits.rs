@@ -11,6 +11,12 @@ pub const ROOFLINE_VERSION: u32 = 1;
 const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
 /// Largest ratio between a short probe and the steady measurement that counts as a repetition.
 const REPEATS_WITHIN: f64 = 1.1;
+/// The same between the steady measurement and the probe of its point: more than the rounds of one
+/// steady measurement may differ.
+const EXCEEDS_WITHIN: f64 = 1.25;
+/// Share of a shallower probe below which a deeper one is not taken as it is: a deeper queue does
+/// not slow a sound drive so much, and a stall does.
+pub const SUNK_SHARE: f64 = 0.5;
 
 /// The limits of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,8 +101,9 @@ pub struct Best {
     pub knee: Measured,
     /// All points that were tried, in order.
     pub probes: Vec<Measured>,
-    /// Whether the search came to its own end; false where the time limit ended it, so that the
-    /// device may do more than `best` says.
+    /// Whether the search came to its own end; false where the time limit ended it, or where
+    /// deeper queues were far slower than shallower ones to the end, so that the device may do more
+    /// than `best` says.
     #[serde(default = "yes")]
     pub settled: bool,
 }
@@ -163,13 +170,68 @@ pub struct Measured {
     pub ranks_bytes_per_s: Vec<f64>,
 }
 
+impl Measured {
+    /// End of the measurement, in words that follow its length.
+    #[must_use]
+    pub fn ended(&self) -> &'static str {
+        if self.steady { "until steady" } else { "before the time was up" }
+    }
+}
+
 impl Best {
-    /// Fastest short probe, if it was much faster than the best point then was until steady: the
-    /// device does not repeat it, like one with credits for bursts, or one that others use.
+    /// Short probe that the long measurement of the best point does not bear out: the fastest, if
+    /// it was much faster, or that of the best point itself, if it was much slower. The speed of
+    /// such a device varies: it has credits for bursts, or others use it.
     #[must_use]
     pub fn outrun(&self) -> Option<&Measured> {
-        let fastest = self.probes.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
-        (fastest.bytes_per_s > REPEATS_WITHIN * self.best.bytes_per_s).then_some(fastest)
+        let long = &self.best;
+        let fastest = fastest(self.probes.iter())?;
+        if fastest.bytes_per_s > REPEATS_WITHIN * long.bytes_per_s {
+            return Some(fastest);
+        }
+        let point = |of: &Measured| (of.io_bytes, of.depth);
+        let own = self.probes.iter().rfind(|probe| point(probe) == point(long))?;
+        (long.bytes_per_s > EXCEEDS_WITHIN * own.bytes_per_s).then_some(own)
+    }
+
+    /// Deepest point of the climb and the best of the shallower ones, if it was far below them, so
+    /// that the depth at which the device does most was not found.
+    #[must_use]
+    pub fn sunk(&self) -> Option<(&Measured, &Measured)> {
+        let io_bytes = self.probes.first()?.io_bytes;
+        let climb = || self.probes.iter().filter(move |probe| probe.io_bytes == io_bytes);
+        let deepest = climb().map(|probe| probe.depth).max()?;
+        let deep = fastest(climb().filter(|probe| probe.depth == deepest))?;
+        let shallow = fastest(climb().filter(|probe| probe.depth < deepest))?;
+        (deep.bytes_per_s < SUNK_SHARE * shallow.bytes_per_s).then_some((deep, shallow))
+    }
+}
+
+fn fastest<'a>(loads: impl Iterator<Item = &'a Measured>) -> Option<&'a Measured> {
+    loads.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
+}
+
+impl Limit {
+    /// Results of the searches for this limit, with the name of what each looked for.
+    fn searches(&self) -> impl Iterator<Item = (&'static str, &Best)> {
+        let iops = self.iops.iter().map(|best| ("IOPS", best));
+        std::iter::once(("bandwidth", &self.bandwidth)).chain(iops)
+    }
+
+    /// Sentences about the searches that did not settle because something disturbed them.
+    pub fn disturbances(&self) -> impl Iterator<Item = String> {
+        self.searches().filter_map(|(goal, best)| {
+            let (deep, shallow) = best.sunk()?;
+            Some(format!(
+                "the search for {goal} at {} % reads did not settle: with {} I/Os in flight the \
+                 device had {:.0} % of its speed with {}, as if something had disturbed it, and it \
+                 may do more than was found; try when nothing else uses it",
+                self.read_percent,
+                deep.depth,
+                deep.bytes_per_s * 100.0 / shallow.bytes_per_s,
+                shallow.depth
+            ))
+        })
     }
 }
 
@@ -186,7 +248,7 @@ impl Roofline {
             if limit.read_percent > 100 {
                 return Err(format!("a limit of {} percent reads", limit.read_percent));
             }
-            for best in std::iter::once(&limit.bandwidth).chain(&limit.iops) {
+            for (_, best) in limit.searches() {
                 let rate = best.best.bytes_per_s;
                 if !RATES.contains(&rate) {
                     let percent = limit.read_percent;
@@ -216,16 +278,15 @@ impl Roofline {
                 gib(self.range_left_bytes + self.range_bytes)
             ));
         }
-        for Limit { read_percent, bandwidth, iops } in &self.limits {
-            let searches = [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())];
-            for (goal, best) in searches.into_iter().filter_map(|(goal, best)| Some((goal, best?)))
+        for limit in &self.limits {
+            // Of those that were disturbed a sentence of its own tells.
+            for (goal, best) in
+                limit.searches().filter(|(_, best)| !best.settled && best.sunk().is_none())
             {
-                if best.settled {
-                    continue;
-                }
                 left.push(format!(
-                    "The search for {goal} at {read_percent} % reads stopped after {} load{}, and \
-                     measured the best for {:.1} s: the device may do more.",
+                    "The search for {goal} at {} % reads stopped after {} load{}, and measured the \
+                     best for {:.1} s: the device may do more.",
+                    limit.read_percent,
                     best.probes.len(),
                     if best.probes.len() == 1 { "" } else { "s" },
                     best.best.seconds
@@ -273,6 +334,36 @@ mod tests {
         assert_eq!(left.len(), 2);
         assert!(left[0].starts_with("3.00 of 4.00 GiB"), "{left:?}");
         assert!(left[1].contains("bandwidth at 0 % reads stopped after 0 loads"), "{left:?}");
+    }
+
+    /// A search that ended on a stalled drive was settled, and no word was said.
+    #[test]
+    fn a_device_whose_speed_varied_is_told() {
+        let probe = |depth, bytes_per_s| Measured {
+            io_bytes: 1 << 20,
+            depth,
+            bytes_per_s,
+            ..Measured::default()
+        };
+        let of = |probes: &[(u32, f64)], best: (u32, f64)| {
+            let mut found = roofline(4e9, 2e9).limits.remove(1);
+            found.bandwidth.probes = probes.iter().map(|of| probe(of.0, of.1)).collect();
+            found.bandwidth.best = probe(best.0, best.1);
+            let outrun = found.bandwidth.outrun().map(|probe| probe.bytes_per_s);
+            (outrun, found.disturbances().collect::<Vec<String>>())
+        };
+        assert_eq!(of(&[(1, 1.6e9), (2, 1.9e9)], (2, 2.0e9)), (None, vec![]));
+        assert_eq!(of(&[(1, 1.6e9), (2, 1.9e9)], (2, 2.8e9)).0, Some(1.9e9), "far above");
+        assert_eq!(of(&[(1, 1.6e9), (2, 1.9e9)], (1, 1.6e9)).0, Some(1.9e9), "far below");
+        // Repeated, it is what the steady measurement is held against.
+        assert_eq!(of(&[(1, 4e9), (2, 0.1e9), (2, 4.1e9)], (2, 4.2e9)), (None, vec![]));
+        let told = of(&[(1, 1.6e9), (2, 0.8e9), (4, 0.04e9), (4, 0.08e9)], (1, 1.6e9)).1;
+        assert_eq!(told.len(), 1);
+        let words = "the search for bandwidth at 0 % reads did not settle: with 4 I/Os in flight \
+                     the device had 5 % of its speed with 1,";
+        assert!(told[0].starts_with(words), "{told:?}");
+        let (steady, cut) = (Measured { steady: true, ..probe(1, 1.0) }, probe(1, 1.0));
+        assert_eq!((steady.ended(), cut.ended()), ("until steady", "before the time was up"));
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub use cache::{CacheStats, Looks};
 pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
-pub use limits::{Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, Together};
+pub use limits::{
+    Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, SUNK_SHARE, Together,
+};
 pub use objects::{EndpointCounts, ObjectCounts, RetryCounts};
 pub use precondition::PreconditionReport;
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};

@@ -49,14 +49,14 @@ pub fn roofline_text(roofline: &Roofline) -> String {
     for limit in &roofline.limits {
         if let Some(fastest) = limit.bandwidth.outrun() {
             let text = format!(
-                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s until steady: the \
-                 speed of this device varies; try when nothing else uses it, with a larger \
-                 --size-gb",
+                "{} {:.3} GiB/s in a probe of {:.1} s, {:.3} over the {:.1} s {}: the speed of \
+                 this device varies; try when nothing else uses it, with a larger --size-gb",
                 direction(limit.read_percent),
                 fastest.bytes_per_s / GIB,
                 fastest.seconds,
                 limit.bandwidth.best.bytes_per_s / GIB,
-                limit.bandwidth.best.seconds
+                limit.bandwidth.best.seconds,
+                limit.bandwidth.best.ended()
             );
             wrapped(&mut page, "  note: ", &text);
         }

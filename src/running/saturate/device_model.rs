@@ -6,7 +6,7 @@ use ringfall_core::units::gib;
 
 use ringfall_config::compact_utc;
 use ringfall_host::escape::yaml;
-use ringfall_model::facts::{Limit, Measured, Roofline};
+use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
 /// From this much more than what taking turns would give on, reads and writes are taken not to
 /// share a limit.
@@ -34,13 +34,15 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         // Never before 1970.
         compact_utc(roofline.unix_s.max(0.0) as u64)
     );
-    if let Some(fastest) = [read, write].iter().find_map(|limit| limit.bandwidth.outrun()) {
+    let varied = [read, write].map(|limit| limit.bandwidth.outrun().zip(Some(&limit.bandwidth)));
+    if let Some((probe, Best { best, .. })) = varied.into_iter().flatten().next() {
         let _infallible = writeln!(
             text,
             "doubt: >-\n  The speed of this drive varied while it was measured: a probe had {:.1} \
-             MB/s, which\n  later measurements did not, so don't expect much of predictions from \
+             MB/s, and the\n  best point {:.1} for longer, so don't expect much of predictions from \
              these numbers.",
-            fastest.bytes_per_s / 1e6
+            probe.bytes_per_s / 1e6,
+            best.bytes_per_s / 1e6
         );
     }
     let mut direction = |name: &str, limit: &Limit| {
@@ -180,7 +182,7 @@ mod tests {
         let read_back = DeviceFile::parse("d.yaml", &device_yaml(&doubtful).unwrap()).unwrap();
         assert_eq!(read_back.model.read.bytes_per_s, 4e9);
         let doubt = read_back.doubt.unwrap();
-        assert!(doubt.contains("a probe had 9000.0 MB/s, which later"), "{doubt}");
+        assert!(doubt.contains("a probe had 9000.0 MB/s, and the best point 4000.0"), "{doubt}");
         // Bursts: the same rate as at any depth, and a few wait for the next one.
         let mut bursts = found.clone();
         let probe = &mut bursts.limits[0].bandwidth.probes[0];

@@ -173,11 +173,12 @@ fn search_all(
     let read_bytes = bench.read_bytes.get();
     let told = |(before, after): (Counted, Counted)| before.warning(&after, &machine, read_bytes);
     let cold = before.zip(after).and_then(told);
+    let disturbed: Vec<String> = limits.iter().flat_map(Limit::disturbances).collect();
     Ok(Roofline {
         ringfall_roofline: ROOFLINE_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         unix_s,
-        warnings: machine.in_memory().into_iter().chain(cold).collect(),
+        warnings: machine.in_memory().into_iter().chain(cold).chain(disturbed).collect(),
         machine,
         range_bytes: prepared.iter().map(|one| one.range_bytes).sum(),
         threads: prepared.iter().map(|one| one.threads).sum(),
@@ -325,8 +326,12 @@ impl<'a> Bench<'a> {
         let at = |probe: &&Measured| {
             knee.is_some_and(|knee| probe.io_bytes == knee.io_bytes && probe.depth == knee.depth)
         };
+        // A probe that was repeated counts as the better of the two.
+        let probed = probes.iter().filter(at).max_by(|a, b| value(a).total_cmp(&value(b)));
         // Where the climb saw nothing but what the best did not come to, the best is its knee.
-        let knee = confirmed.iter().chain(&probes).find(at).unwrap_or(&best).clone();
-        Ok(Best { best, knee, probes, settled })
+        let knee = confirmed.iter().find(at).or(probed).unwrap_or(&best).clone();
+        let mut best = Best { best, knee, probes, settled };
+        best.settled &= best.sunk().is_none();
+        Ok(best)
     }
 }

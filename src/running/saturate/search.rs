@@ -1,9 +1,13 @@
 //! Which load to try next: a search for the best I/O size and depth, not a sweep over all.
 //!
-//! Pure: figures in, points out. Depth is doubled until two doublings in a row bring nothing; then
-//! the neighbouring sizes are tried with as many bytes in flight, in the direction that is better,
-//! until it is not. The best point is measured once more, for longer; where that is less than what
-//! another point had promised, that one is too, and the best of them is the answer.
+//! Pure: figures in, points out. Depth is doubled until two doublings in a row bring nothing; a
+//! probe far below a shallower one is no such doubling: it is repeated, and where it stays so low,
+//! the climb goes on past it, for three depths in a row at most. Then the neighbouring sizes are
+//! tried with as many bytes in flight, in the direction that is better, until it is not. The best
+//! point is measured once more, for longer; where that is less than what another point had promised,
+//! that one is too, and the best of them is the answer.
+
+use ringfall_model::facts::SUNK_SHARE;
 
 /// Goal of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +67,8 @@ const BANDWIDTH_IO_BYTES: u32 = 1 << 20;
 const GAIN_MIN: f64 = 0.02;
 /// Doublings in a row without gain that end the climb.
 const FLAT_MAX: u32 = 2;
+/// Probes in a row far below a shallower one that end the climb, unsettled: three points.
+const SUNK_MAX: u32 = 6;
 /// The knee is the smallest depth with this much of the best.
 const KNEE_SHARE: f64 = 0.95;
 /// Points measured for longer, at most.
@@ -74,6 +80,8 @@ const SIZE_STEP: u32 = 4;
 enum SearchPhase {
     Climb {
         flat: u32,
+        /// Probes in a row that were far below a shallower one, two of each point.
+        sunk: u32,
     },
     /// Sizes above or below the best so far.
     Sizes {
@@ -102,7 +110,7 @@ impl Search {
             Goal::Bandwidth => BANDWIDTH_IO_BYTES.clamp(bounds.io_bytes.0, bounds.io_bytes.1),
             Goal::Iops => bounds.io_bytes.0,
         };
-        let phase = SearchPhase::Climb { flat: 0 };
+        let phase = SearchPhase::Climb { flat: 0, sunk: 0 };
         let next = Point { io_bytes, depth: 1 };
         Search { bounds, phase, next, seen: Vec::new(), best: None, confirmed: Vec::new() }
     }
@@ -122,14 +130,21 @@ impl Search {
         let point = self.next;
         let gained = self.best.is_none_or(|(_, best)| value > best * (1.0 + GAIN_MIN));
         if self.phase != SearchPhase::Confirm {
-            self.seen.push((point, value));
+            match self.seen.last_mut().filter(|(last, _)| *last == point) {
+                Some((_, last)) => *last = last.max(value),
+                None => self.seen.push((point, value)),
+            }
             // Also a small gain is the better point to confirm.
             if self.best.is_none_or(|(_, best)| value > best) {
                 self.best = Some((point, value));
             }
         }
         self.phase = match self.phase {
-            SearchPhase::Climb { flat } => self.climb(if gained { 0 } else { flat + 1 }),
+            SearchPhase::Climb { flat, sunk } if self.has_sunk(value) => match sunk % 2 {
+                0 => SearchPhase::Climb { flat, sunk: sunk + 1 },
+                _ => self.climb(flat, sunk + 1),
+            },
+            SearchPhase::Climb { flat, .. } => self.climb(if gained { 0 } else { flat + 1 }, 0),
             SearchPhase::Sizes { up } if gained => self.sizes(point, up),
             SearchPhase::Sizes { up: true } => self.sizes(self.climbed(), false),
             SearchPhase::Sizes { up: false } => self.confirm(),
@@ -155,17 +170,22 @@ impl Search {
         };
     }
 
-    fn climb(&mut self, flat: u32) -> SearchPhase {
+    fn climb(&mut self, flat: u32, sunk: u32) -> SearchPhase {
         let doubled = Point { depth: self.next.depth * 2, ..self.next };
-        if flat < FLAT_MAX && self.allows(doubled) {
+        if flat < FLAT_MAX && sunk < SUNK_MAX && self.allows(doubled) {
             self.next = doubled;
-            return SearchPhase::Climb { flat };
+            return SearchPhase::Climb { flat, sunk };
         }
         match self.next.io_bytes == self.bounds.io_bytes.0 {
             // The smallest I/Os: their number is what is looked for, not another size.
             true => self.confirm(),
             false => self.sizes(self.climbed(), true),
         }
+    }
+
+    /// Whether a probe is far below a shallower one.
+    fn has_sunk(&self, value: f64) -> bool {
+        self.best.is_some_and(|(_, best)| value < SUNK_SHARE * best)
     }
 
     /// The knee of the climb: where its curve stops rising.
@@ -336,6 +356,54 @@ mod tests {
         assert_eq!(confirmed.len(), 2);
         assert_eq!(confirmed[0].depth, 2);
         assert_eq!(search.knee().map(|knee| knee.depth), Some(4), "nor is it the knee");
+    }
+
+    /// A drive that does a twentieth in the first `stalled` probes of two I/Os in flight or more;
+    /// the depth of each probe, and the search.
+    fn run_disturbed(stalled: usize) -> (Vec<u32>, Search) {
+        let (mut search, mut depths, mut stalls) =
+            (Search::new(Goal::Bandwidth, bounds()), Vec::new(), 0);
+        let sound = drive(4.8e9, 2e6);
+        while let SearchStep::Probe(point) = search.step() {
+            depths.extend((point.io_bytes == BANDWIDTH_IO_BYTES).then_some(point.depth));
+            let is_stalled = point.depth >= 2 && stalls < stalled;
+            stalls += usize::from(is_stalled);
+            search.observe(sound(point) / if is_stalled { 20.0 } else { 1.0 });
+        }
+        (depths, search)
+    }
+
+    /// A stall during one probe was a doubling that brought nothing, and ended the climb.
+    #[test]
+    fn a_probe_far_below_a_shallower_one_does_not_end_the_climb() {
+        let (sound, _) = run_disturbed(0);
+        assert!(sound.len() <= 6, "{sound:?}");
+        // Repeated, it counts as if it had not been disturbed.
+        let (depths, search) = run_disturbed(1);
+        assert_eq!((depths[..3].to_vec(), depths.len()), (vec![1, 2, 2], sound.len() + 1));
+        assert_eq!(search.knee(), run_disturbed(0).1.knee());
+        // It stays so low, and the climb goes on past it.
+        let (depths, search) = run_disturbed(2);
+        assert_eq!((depths[..4].to_vec(), depths.len()), (vec![1, 2, 2, 4], sound.len() + 2));
+        let SearchStep::Confirm(best) = search.step() else { panic!("{search:?}") };
+        assert!(drive(4.8e9, 2e6)(best) >= 0.999 * 4.8e9, "{best:?}");
+        // A drive that does so all the time is not asked for ever.
+        assert_eq!(run_disturbed(usize::MAX).0, [1, 2, 2, 4, 4, 8, 8]);
+    }
+
+    /// The probes that gave 2.8 GiB/s as the limit of a drive that does 4.8.
+    #[test]
+    fn a_small_loss_and_then_a_stall_are_not_two_flat_doublings() {
+        let mut search = Search::new(Goal::Bandwidth, bounds());
+        for (depth, rate) in [(1, 1.59), (2, 1.34), (4, 0.05)] {
+            let point = Point { io_bytes: 1 << 20, depth };
+            assert_eq!(search.step(), SearchStep::Probe(point));
+            search.observe(rate);
+        }
+        let again = Point { io_bytes: 1 << 20, depth: 4 };
+        assert_eq!(search.step(), SearchStep::Probe(again));
+        search.observe(4.1);
+        assert_eq!(search.step(), SearchStep::Probe(Point { depth: 8, ..again }));
     }
 
     #[test]

@@ -74,17 +74,20 @@ fn page(roofline: &Roofline) -> String {
     html.end(&format!("Made by ringfall. Steady: {}.", roofline.steady_rule))
 }
 
-/// Limits that the device reached for a moment only.
+/// Short probes that the long measurement of the best point does not bear out.
 fn unrepeated(html: &mut Html, roofline: &Roofline) {
     for limit in &roofline.limits {
         if let Some(fastest) = limit.bandwidth.outrun() {
+            let best = &limit.bandwidth.best;
             html.paragraph(&format!(
-                "{}: a probe of {} s had {} GiB/s, which the best point did not reach in the {} s \
-                 until it was steady: the speed of this device varies.",
+                "{}: a probe of {} s had {} GiB/s, and the best point {} over the {} s {}: the \
+                 speed of this device varies.",
                 direction(limit.read_percent),
                 shown(fastest.seconds),
                 shown(fastest.bytes_per_s / GIB),
-                shown(limit.bandwidth.best.seconds)
+                shown(best.bytes_per_s / GIB),
+                shown(best.seconds),
+                best.ended()
             ));
         }
     }
