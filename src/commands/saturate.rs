@@ -16,7 +16,7 @@ use ringfall_core::drive::Preallocate;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::device::is_block_device;
 use ringfall_engine::ring::Polling;
-use ringfall_host::escape::terminal_path;
+use ringfall_host::escape::{terminal, terminal_page, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
@@ -28,9 +28,10 @@ use ringfall_report::show::{direction, io_size, roofline_text, write_roofline_ht
 use ringfall_running::group::Group;
 use ringfall_running::run::FleetError;
 use ringfall_running::saturate::{
-    SaturateError, SaturateSettings, Watcher, device_yaml, find, find_together, together,
+    SaturateError, SaturateSettings, Watcher, device_yaml, find, together,
 };
 use ringfall_running::store::{Store, StoreRequest};
+use serde::Serialize;
 
 use super::answer::{Answer, Work};
 use super::run::{
@@ -74,10 +75,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
 }
 
 fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
-    let facts = Facts::look();
-    let output = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(format!("results/roofline-{}.json", compact_utc(facts.unix_s)))
-    });
+    let output = output(args, "roofline");
     let rank = Rank::for_command(args.ranks.0, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
@@ -102,10 +100,16 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
         return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
     };
     let written = write_outputs(args, &roofline, &output);
-    // What was measured is shown also when it could not be kept.
-    show(args, &roofline, &output, written.is_ok())?;
+    show(args, &roofline, table, &output, written.is_ok())?;
     written?;
     Ok(Exit::Done)
+}
+
+/// The file with the limits: the one asked for, or one of this kind and time.
+fn output(args: &SaturateArgs, kind: &str) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| {
+        PathBuf::from(format!("results/{kind}-{}.json", compact_utc(Facts::look().unix_s)))
+    })
 }
 
 /// Writes all that was asked for; the first failure is told when all was tried.
@@ -183,21 +187,14 @@ fn search(
         None => places(args)?,
     };
     let share_bytes = rank.zip(places.first()).map_or(0, |(rank, own)| share_below(rank, own));
-    let request = |place: Option<&PathBuf>| StoreRequest {
-        places: place.into_iter().cloned().collect(),
-        destroy_device_contents: args.destroy_device_contents,
-        capacity_bytes: match (args.size_gb * GIB as f64) as u64 {
-            0 => share_bytes,
-            bytes => bytes,
-        },
-        capacity_flag: "--size-gb",
-        is_strict: false,
-        free_percent_max: None,
-        shards: cpus.len() as u16,
-        preallocate: Preallocate::Reserve,
-        nvme_passthrough: args.nvme_passthrough,
-    };
-    let stores = open_all(&places, request, interrupt)?;
+    let mut stores = Vec::new();
+    for place in places.iter().map(Some).chain(places.is_empty().then_some(None)) {
+        let request = StoreRequest {
+            places: place.into_iter().cloned().collect(),
+            ..request(args, share_bytes, cpus.len())
+        };
+        stores.push(open(&request, interrupt)?);
+    }
     let settings = SaturateSettings {
         range_bytes: 0,
         io_bytes: (args.io_size_min.0 as u32, args.io_size_max.0 as u32),
@@ -211,17 +208,14 @@ fn search(
         time_limit_s: args.time_limit,
     };
     let mut teller = Teller::new(args, rank.is_some_and(|rank| rank.launcher.rank > 0));
-    let found = match group {
-        None => find_all(&stores, &settings, interrupt, &mut teller).map(Some),
-        Some(group) => find_with_ranks(&stores, &settings, interrupt, &mut teller, group),
-    };
+    let found = find_all(&stores, &settings, interrupt, &mut teller, group);
     // All of them, before the first error is returned.
     let removed: Vec<_> = stores.into_iter().map(Store::remove).collect();
     let removed: Result<(), _> = removed.into_iter().collect();
     teller.progress.clear();
     let found = match found {
         Err(SaturateError::Interrupted) => {
-            ringfall_host::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
+            tell(&SaturateError::Interrupted);
             if let Some(group) = group {
                 group.fail("it was interrupted");
             }
@@ -233,29 +227,38 @@ fn search(
     Ok(found)
 }
 
-/// A store for each place; one in a fresh directory where none is named.
-fn open_all(
-    places: &[PathBuf],
-    request: impl Fn(Option<&PathBuf>) -> StoreRequest,
-    interrupt: &Interrupt,
-) -> Result<Vec<Store>> {
-    let mut stores = Vec::new();
-    for place in places.iter().map(Some).chain(places.is_empty().then_some(None)) {
-        let opened = Store::open(&request(place), &mut |_, _| !interrupt.is_set());
-        stores.push(opened.map_err(FleetError::from)?);
+/// A store in a fresh directory, of the size that was asked for or of so many bytes.
+fn request(args: &SaturateArgs, share_bytes: u64, threads: usize) -> StoreRequest {
+    StoreRequest {
+        places: Vec::new(),
+        destroy_device_contents: args.destroy_device_contents,
+        capacity_bytes: match (args.size_gb * GIB as f64) as u64 {
+            0 => share_bytes,
+            bytes => bytes,
+        },
+        capacity_flag: "--size-gb",
+        is_strict: false,
+        free_percent_max: None,
+        shards: threads as u16,
+        preallocate: Preallocate::Reserve,
+        nvme_passthrough: args.nvme_passthrough,
     }
-    Ok(stores)
 }
 
-/// Finds the limits of each drive alone; of several, then those of all at the same time.
+fn open(request: &StoreRequest, interrupt: &Interrupt) -> Result<Store, FleetError> {
+    Ok(Store::open(request, &mut |_, _| !interrupt.is_set())?)
+}
+
+/// Finds the limits of each drive alone; of several, then those of all at the same time. With a
+/// group, those of the one drive that its ranks load together; none where another rank has them.
 fn find_all(
     stores: &[Store],
     settings: &SaturateSettings,
     interrupt: &Interrupt,
     teller: &mut Teller,
-) -> Result<Roofline, SaturateError> {
-    let began = Instant::now();
-    let (mut alone, mut files) = (Vec::new(), Vec::new());
+    group: Option<&Group>,
+) -> Result<Option<Roofline>, SaturateError> {
+    let (began, mut alone) = (Instant::now(), Vec::new());
     for store in stores {
         let settings = SaturateSettings {
             range_bytes: store.capacity_bytes(),
@@ -267,38 +270,24 @@ fn find_all(
             ..settings.clone()
         };
         let machine = Machine::look(store.path());
-        let file = &store.drives[0].file;
-        teller.begin(&machine, store.path(), &settings, 1);
-        alone.push(find(file, &settings, machine, interrupt, teller)?);
+        teller.begin(&machine, store.path(), &settings, group.map_or(1, Group::size));
+        if let Some(group) = group {
+            group.ready();
+        }
+        alone.extend(find(&store.drives[0].file, &settings, machine, interrupt, teller, group)?);
         teller.progress.clear();
-        files.push(Arc::clone(file));
     }
     match alone.len() {
-        1 => Ok(alone.remove(0)),
+        0 | 1 => Ok(alone.pop()),
         drives => {
+            let files: Vec<_> =
+                stores.iter().map(|store| Arc::clone(&store.drives[0].file)).collect();
             teller.progress.tell(&format!("all {drives} drives at the same time"));
             let limit = settings.time_limit_s.map(|seconds| Duration::from_secs(seconds.into()));
             let until = limit.map(|limit| began + limit);
-            together(&files, alone, settings, until, interrupt, teller)
+            together(&files, alone, settings, until, interrupt, teller).map(Some)
         }
     }
-}
-
-/// Finds the limits of the one store that ranks load together; none where another rank has them.
-fn find_with_ranks(
-    stores: &[Store],
-    settings: &SaturateSettings,
-    interrupt: &Interrupt,
-    teller: &mut Teller,
-    group: &Group,
-) -> Result<Option<Roofline>, SaturateError> {
-    // Ranks with several drives were refused.
-    let store = &stores[0];
-    let settings = SaturateSettings { range_bytes: store.capacity_bytes(), ..settings.clone() };
-    let machine = Machine::look(store.path());
-    teller.begin(&machine, store.path(), &settings, group.size());
-    group.ready();
-    find_together(&store.drives[0].file, &settings, machine, interrupt, teller, group)
 }
 
 /// The directories and devices to measure; none: a fresh directory.
@@ -329,7 +318,7 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
 
 /// Validates the arguments; returns the mixes to measure, in percent of I/Os that are reads.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
-    let mut wrong = Vec::new();
+    let mut wrong = out_of_bounds(args);
     let mut places = args.cache_dir.iter().flat_map(|places| &places.0);
     if args.device_output.is_some() && places.clone().count() > 1 {
         wrong.push("--device-output describes one drive: name one with --cache-dir".to_owned());
@@ -354,10 +343,13 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     if !(1..=DEPTH_MAX).contains(&args.depth_max) {
         wrong.push(format!("--depth-max is {}: give 1 to {DEPTH_MAX}", args.depth_max));
     }
-    if !(1..=1 << 20).contains(&args.io_buffer_mb) || args.io_buffer_mb * MIB < args.io_size_min.0 {
-        wrong.push(format!("--io-buffer-mb is {}: give 1 to 1048576", args.io_buffer_mb));
-    }
     let buffers = args.io_buffer_mb.saturating_mul(MIB);
+    if args.io_buffer_mb > 0 && buffers < args.io_size_min.0 {
+        wrong.push(format!(
+            "--io-buffer-mb is {}, less than one I/O of --io-size-min: give more",
+            args.io_buffer_mb
+        ));
+    }
     let buffers = buffers.min(u64::from(args.depth_max).saturating_mul(args.io_size_max.0));
     if let Some(room) = Room::look().lacks(buffers) {
         wrong.push(format!(
@@ -368,9 +360,6 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
             human(buffers)
         ));
     }
-    if !(0.0..=SIZE_GIB_MAX).contains(&args.size_gb) {
-        wrong.push(format!("--size-gb is {}: give 0 to {SIZE_GIB_MAX}", args.size_gb));
-    }
     let size_bytes = (args.size_gb * GIB as f64) as u64;
     if args.size_gb > 0.0 && size_bytes < args.io_size_max.0 {
         wrong.push(format!(
@@ -379,17 +368,26 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
             args.size_gb
         ));
     }
-    if args.time_limit.is_some_and(|seconds| !(1..=TIME_LIMIT_S_MAX).contains(&seconds)) {
-        wrong.push(format!(
-            "--time-limit is {}: give 1 to {TIME_LIMIT_S_MAX} seconds",
-            args.time_limit.unwrap_or(0)
-        ));
-    }
     if args.threads.is_some_and(|threads| !(1..=1024).contains(&threads)) {
         wrong.push("--threads takes 1 to 1024".to_owned());
     }
     let percents = read_percents(args, &mut wrong);
     if wrong.is_empty() { Ok(percents) } else { Err(InputError { sentences: wrong }) }
+}
+
+/// Sentences about the amounts of data, memory and time that can't be asked for.
+fn out_of_bounds(args: &SaturateArgs) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !(0.0..=SIZE_GIB_MAX).contains(&args.size_gb) {
+        wrong.push(format!("--size-gb is {}: give 0 to {SIZE_GIB_MAX}", args.size_gb));
+    }
+    if let Some(seconds) = args.time_limit.filter(|s| !(1..=TIME_LIMIT_S_MAX).contains(s)) {
+        wrong.push(format!("--time-limit is {seconds}: give 1 to {TIME_LIMIT_S_MAX} seconds"));
+    }
+    if !(1..=1 << 20).contains(&args.io_buffer_mb) {
+        wrong.push(format!("--io-buffer-mb is {}: give 1 to 1048576", args.io_buffer_mb));
+    }
+    wrong
 }
 
 /// Each percentage once, that of the run to mix like among them; what is wrong goes to `wrong`.
@@ -536,25 +534,32 @@ fn stream(args: &SaturateArgs) -> Stream {
     if args.json { Stream::Err } else { Stream::Out }
 }
 
-/// `is_written`: the file is named only when all of them could be written.
-fn show(args: &SaturateArgs, roofline: &Roofline, output: &Path, is_written: bool) -> Result<()> {
+/// Shows what was measured, also where it could not be kept. `is_written`: the file is named only
+/// when all of them could be written.
+fn show<T: Serialize>(
+    args: &SaturateArgs,
+    limits: &T,
+    table: fn(&T) -> String,
+    output: &Path,
+    is_written: bool,
+) -> Result<()> {
     if args.json {
-        super::print_json(roofline)?;
+        super::print_json(limits)?;
     }
     if args.quiet {
         return Ok(());
     }
-    let page = format!("{}{}", roofline_text(roofline), limits_line(output, is_written));
-    super::write_out(stream(args), &page)?;
+    let mut page = table(limits);
+    if is_written {
+        page.push_str(&format!("  limits       {}\n", terminal_path(output)));
+    }
+    super::write_out(stream(args), &terminal_page(&page))?;
     Ok(())
 }
 
-/// Last line of a table: the file with the limits, if it could be written.
-fn limits_line(output: &Path, is_written: bool) -> String {
-    match is_written {
-        true => format!("  limits       {}\n", terminal_path(output)),
-        false => String::new(),
-    }
+/// Tells on standard error why the search ends, or what it leaves behind.
+fn tell(error: &impl std::fmt::Display) {
+    ringfall_host::stderr::tell(format_args!("error: {}", terminal(&error.to_string())));
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use ringfall_model::facts::{Measured, PreconditionReport, Roofline};
 use ringfall_running::blocktrace::BlockTrace;
 use ringfall_running::group::Group;
 use ringfall_running::precondition::{PreconditionPlan, precondition};
-use ringfall_running::saturate::{SaturateError, SaturateSettings, Watcher, find, find_together};
+use ringfall_running::saturate::{SaturateError, SaturateSettings, Watcher, find};
 use ringfall_running::store::Store;
 
 use super::settings::pinned_cores;
@@ -253,10 +253,7 @@ fn fresh(
     drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
     let machine = Machine::look(drive.path());
     let live = &mut Live::new(told);
-    let found = match group {
-        None => find(&drive.file, &settings, machine, interrupt, live).map(Some),
-        Some(group) => find_together(&drive.file, &settings, machine, interrupt, live, group),
-    };
+    let found = find(&drive.file, &settings, machine, interrupt, live, group);
     let is_whole = settings.range_bytes == drive.capacity_bytes();
     if is_whole && found.is_ok() {
         drive.file.all_written();

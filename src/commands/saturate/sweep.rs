@@ -1,11 +1,10 @@
 //! The sweep over an object store: asked for, watched, written and shown.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ringfall_config::object_store::ObjectUrl;
-use ringfall_config::{Facts, InputError, Rank, compact_utc};
+use ringfall_config::{InputError, Rank};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -19,8 +18,8 @@ use ringfall_running::saturate::{
 };
 
 use super::super::run::check_output_writable;
-use super::super::{print_json, wrapped, write_out};
-use super::{TIME_LIMIT_S_MAX, limits_line, lost, progress_line, stream};
+use super::super::wrapped;
+use super::{lost, out_of_bounds, output, progress_line, show, tell};
 use crate::cli::SaturateArgs;
 
 /// Sizes of objects that are measured when none are named, bytes: from what a request costs to
@@ -43,10 +42,7 @@ const WITH_RAMP: f64 = 1.2;
 /// Invalid arguments, a refusal by the store, or a file that can't be written.
 pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let plan = plan(args)?;
-    let facts = Facts::look();
-    let output = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(format!("results/objects-{}.json", compact_utc(facts.unix_s)))
-    });
+    let output = output(args, "objects");
     check_output_writable("--output", &output)?;
     if Rank::for_command(args.ranks.0, &output)?.is_some() {
         let what = "an object store is measured from one process: give --ranks off";
@@ -60,7 +56,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let objects = match opened {
         Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
         Err(error @ OpenError::Interrupted { .. }) => {
-            ringfall_host::stderr::tell(format_args!("error: {error}"));
+            tell(&error);
             return Ok(Exit::Interrupted);
         }
         other => other?,
@@ -72,7 +68,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     teller.0.clear();
     let limits = match found {
         Err(error @ ObjectSweepError::Interrupted) => {
-            ringfall_host::stderr::tell(format_args!("error: {error}"));
+            tell(&error);
             return Ok(Exit::Interrupted);
         }
         Err(error @ ObjectSweepError::NotEmpty { .. }) => {
@@ -81,15 +77,14 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         other => other?,
     };
     let written = write_json(&limits, &output).with_context(|| lost(&output));
-    // What was measured is shown also when it could not be kept.
-    show(args, &limits, &output, written.is_ok())?;
+    show(args, &limits, table, &output, written.is_ok())?;
     written?;
     Ok(Exit::Done)
 }
 
 /// Plan of the sweep.
 fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
-    let mut wrong = Vec::new();
+    let mut wrong = out_of_bounds(args);
     let given = args.sweep.object_sizes.as_ref();
     let sizes: Vec<u64> =
         given.map_or(SIZES.to_vec(), |sizes| sizes.0.iter().map(|size| size.0).collect());
@@ -111,15 +106,6 @@ fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     let point_s = args.sweep.object_seconds.unwrap_or(POINT_S);
     if !(POINT_S_BOUNDS.0..=POINT_S_BOUNDS.1).contains(&point_s) {
         wrong.push(format!("--object-seconds is {point_s}: give 0.1 to 3600"));
-    }
-    if !(0.0..=4_194_304.0).contains(&args.size_gb) {
-        wrong.push(format!("--size-gb is {}: give 0 to 4194304", args.size_gb));
-    }
-    if args.time_limit.is_some_and(|limit| !(1..=TIME_LIMIT_S_MAX).contains(&limit)) {
-        wrong.push(format!("--time-limit: give 1 to {TIME_LIMIT_S_MAX} seconds"));
-    }
-    if !(1..=1 << 20).contains(&args.io_buffer_mb) {
-        wrong.push(format!("--io-buffer-mb is {}: give 1 to 1048576", args.io_buffer_mb));
     }
     let buffer_bytes_max = args.io_buffer_mb.saturating_mul(MIB);
     if let Some(room) = Room::look().lacks(buffer_bytes_max) {
@@ -168,18 +154,6 @@ impl ObjectWatcher for OneLine {
 
 fn size_of(bytes: u64) -> String {
     io_size(u32::try_from(bytes).unwrap_or(u32::MAX))
-}
-
-fn show(args: &SaturateArgs, limits: &ObjectLimits, output: &Path, is_written: bool) -> Result<()> {
-    if args.json {
-        print_json(limits)?;
-    }
-    if args.quiet {
-        return Ok(());
-    }
-    let page = format!("{}{}", table(limits), limits_line(output, is_written));
-    write_out(stream(args), &page)?;
-    Ok(())
 }
 
 /// Formats the results as text, 80 columns.

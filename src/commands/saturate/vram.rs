@@ -2,35 +2,31 @@
 //! drive, as a table and a file.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ringfall_config::{Facts, GpuBackend, InputError, Rank, Word, compact_utc};
-use ringfall_core::drive::Preallocate;
+use ringfall_config::{Facts, GpuBackend, InputError, Rank, Word};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_engine::device::DataFile;
-use ringfall_engine::load::LoadError;
+use ringfall_engine::load::{LoadError, VramEnds};
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory, NoDirect};
-use ringfall_host::escape::{terminal, terminal_page};
+use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Machine, Overdue};
 use ringfall_model::write_json;
 use ringfall_report::show::io_size;
 use ringfall_report::show::table::{Table, fixed};
-use ringfall_running::run::FleetError;
 use ringfall_running::saturate::{
-    SaturateError, VramFound, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits,
-    vram_measurements,
+    SaturateError, VramLimits, VramPoint, VramSettings, vram_bytes, vram_limits, vram_measurements,
 };
-use ringfall_running::store::{Store, StoreRequest};
+use ringfall_running::store::StoreRequest;
 
 use super::super::wrapped;
-use super::{check, check_outputs, cores, limits_line, lost, places};
+use super::{check, check_outputs, cores, lost, output, places, request, show, tell};
 use crate::cli::SaturateArgs;
 use crate::remedy::told;
 
@@ -55,10 +51,8 @@ struct Gpu {
 /// # Errors
 /// Invalid arguments, or a failed I/O or copy.
 pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
-    let facts = Facts::look();
-    let output = args.output.clone().unwrap_or_else(|| {
-        PathBuf::from(format!("results/vram-{}.json", compact_utc(facts.unix_s)))
-    });
+    let unix_s = Facts::look().unix_s as f64;
+    let output = output(args, "vram");
     refuse(args)?;
     if Rank::for_command(args.ranks.0, &output)?.is_some() {
         let what = "--target vram measures one GPU from one process: give --ranks off";
@@ -70,51 +64,34 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let mut settings = settings(args);
     check_time(args, &settings)?;
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
-    let gpu =
-        open(args.gpu_backend.map_or(GpuBackend::Auto, |word| word.0), vram_bytes(&settings))?;
-    let request = StoreRequest {
-        places,
-        destroy_device_contents: args.destroy_device_contents,
-        capacity_bytes: (args.size_gb * GIB as f64) as u64,
-        capacity_flag: "--size-gb",
-        is_strict: false,
-        free_percent_max: None,
-        shards: settings.threads as u16,
-        preallocate: Preallocate::Reserve,
-        nvme_passthrough: false,
-    };
-    let store = Store::open(&request, &mut |_, _| !interrupt.is_set()).map_err(FleetError::from)?;
+    let backend = args.gpu_backend.map_or(GpuBackend::Auto, |word| word.0);
+    let gpu = open(backend, vram_bytes(&settings))?;
+    let request = StoreRequest { places, ..request(args, 0, settings.threads as usize) };
+    let store = super::open(&request, &interrupt)?;
     settings.range_bytes = store.capacity_bytes();
     let machine = Machine::look(store.path());
-    let mut limits = VramLimits::of(gpu.memory.facts(), machine, &settings, facts.unix_s as f64);
+    let mut limits = VramLimits::of(gpu.memory.facts(), machine, &settings, unix_s);
     let found = measure(args, &store.drives[0].file, gpu, &mut settings, &interrupt, &mut limits);
     let removed = store.remove();
     match found {
         Err(SaturateError::Interrupted) => {
-            ringfall_host::stderr::tell(format_args!("error: {}", SaturateError::Interrupted));
-            tell_left(removed.as_ref().err());
+            tell(&SaturateError::Interrupted);
+            removed.as_ref().err().iter().for_each(tell);
             return Ok(Exit::Interrupted);
         }
         other => other?,
     }
     let written = write_json(&limits, &output).with_context(|| lost(&output));
-    // What was measured is shown also when it could not be kept.
-    if args.json {
-        super::super::print_json(&limits)?;
-    }
-    if !args.quiet {
-        let page = format!("{}{}", table(&limits), limits_line(&output, written.is_ok()));
-        super::super::write_out(super::stream(args), &terminal_page(&page))?;
-    }
+    show(args, &limits, table, &output, written.is_ok())?;
     written?;
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
     if limits.interrupted {
-        tell_left(removed.as_ref().err());
+        removed.as_ref().err().iter().for_each(tell);
         return Ok(Exit::Interrupted);
     }
     if let Some(why) = &limits.failure {
-        tell_left(Some(why));
-        tell_left(removed.as_ref().err());
+        tell(why);
+        removed.as_ref().err().iter().for_each(tell);
         return Ok(Exit::Failed);
     }
     removed?;
@@ -150,13 +127,6 @@ fn check_time(args: &SaturateArgs, settings: &VramSettings) -> Result<(), InputE
          --depth-max",
         SECONDS_EACH_BOUNDS.0
     )))
-}
-
-/// Says what could not be deleted.
-fn tell_left(error: Option<&impl std::fmt::Display>) {
-    if let Some(error) = error {
-        ringfall_host::stderr::tell(format_args!("error: {}", terminal(&error.to_string())));
-    }
 }
 
 /// Says what has no meaning here.
@@ -253,12 +223,10 @@ fn measure(
             point.bytes_per_s / GIB as f64
         ));
     };
-    let found = vram_limits((&gpu.memory, file), direct, settings, interrupt, &mut watcher);
+    let ends = VramEnds { memory: gpu.memory, file: Arc::clone(file), direct: direct.ok() };
+    let ended = vram_limits(&ends, settings, interrupt, &mut watcher, limits);
     teller.progress.clear();
-    let VramFound { ways, is_page_locked, failure } = found?;
-    limits.is_page_locked = is_page_locked && !ways.is_empty();
-    limits.ways = ways;
-    limits.failure = failure.map(|error| told(&error));
+    limits.failure = ended?.map(|error| told(&error));
     limits.interrupted = interrupt.is_set();
     Ok(())
 }

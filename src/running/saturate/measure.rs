@@ -1,11 +1,16 @@
-//! One load, measured: how long, and what it comes to.
+//! Loads, measured: how long, and what they come to.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringfall_core::metrics::Histogram;
 use ringfall_core::units::GIB;
-use ringfall_engine::load::{Access, Load, LoadFigures, LoadPlan};
+use ringfall_engine::device::DataFile;
+use ringfall_engine::load::{Access, Load, LoadError, LoadPlan};
+use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::Measured;
-use ringfall_model::facts::steady::{WINDOW, steady_mean};
+use ringfall_model::facts::steady::steady_mean;
+use serde::{Deserialize, Serialize};
 
 use super::search::Point;
 use super::{Bench, SaturateError, Watcher};
@@ -15,18 +20,21 @@ pub(super) const PROBE: RoundPace = RoundPace {
     ramp: Duration::from_millis(100),
     round: Duration::from_millis(100),
     rounds_max: 12,
+    tail: Duration::ZERO,
 };
 /// Ramp-up and rounds of the final measurement of the best load.
 pub(super) const CONFIRM: RoundPace = RoundPace {
     ramp: Duration::from_millis(200),
     round: Duration::from_millis(400),
     rounds_max: 40,
+    tail: Duration::ZERO,
 };
 
 /// Between two looks at what is done.
 const SAMPLING: Duration = Duration::from_millis(10);
 
 /// Duration of a measurement.
+#[derive(Clone, Copy)]
 pub(super) struct RoundPace {
     /// Before the first round.
     pub ramp: Duration,
@@ -34,12 +42,153 @@ pub(super) struct RoundPace {
     pub round: Duration,
     /// Rounds at the most, steady or not.
     pub rounds_max: usize,
+    /// After the last round.
+    pub tail: Duration,
 }
 
 impl RoundPace {
     /// One round, the least that is measured.
     pub fn shortest(&self) -> Duration {
         self.ramp + self.round
+    }
+
+    /// Whether rounds of so many bytes a second are enough, until `until` at the latest. A rate of
+    /// nothing is no measurement: however slow the device, one I/O is waited for.
+    pub fn is_enough(&self, rounds: &[f64], until: Option<Instant>) -> bool {
+        let is_late = || until.is_some_and(|until| Instant::now() + self.round > until);
+        let is_whole = rounds.len() >= self.rounds_max || steady_mean(rounds).is_some();
+        rounds.iter().any(|rate| *rate > 0.0) && (is_whole || is_late())
+    }
+}
+
+/// Result of one load.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Reached {
+    pub io_bytes: u32,
+    pub depth: u32,
+    /// I/Os a second of each round, and over all of them.
+    pub rounds: Vec<f64>,
+    pub iops: f64,
+    pub bytes: u64,
+    pub cpu_ns: u64,
+    pub window_ns: u64,
+    /// Bytes read from its beginning to its end.
+    #[serde(skip)]
+    pub all_read_bytes: u64,
+    #[serde(with = "crate::group::sent")]
+    pub latency: Histogram,
+}
+
+/// A load that is watched.
+struct Watched<'a> {
+    load: Load,
+    plan: &'a LoadPlan,
+    /// I/Os done by the time; bytes are counted a moment later.
+    samples: Vec<(Instant, u64)>,
+    /// Sample at the end of the last round.
+    mark: usize,
+    rounds: Vec<f64>,
+}
+
+impl<'a> Watched<'a> {
+    fn start(file: &Arc<DataFile>, plan: &'a LoadPlan) -> Result<Watched<'a>, LoadError> {
+        let (load, samples, rounds) = (Load::start(file, plan)?, Vec::new(), Vec::new());
+        Ok(Watched { load, plan, samples, mark: 0, rounds })
+    }
+
+    fn open(&mut self) {
+        self.load.open_window();
+        self.sample();
+    }
+
+    fn sample(&mut self) {
+        self.samples.push((Instant::now(), self.load.progress().0));
+    }
+
+    /// Ends a round; its bytes a second.
+    fn round(&mut self) -> f64 {
+        self.sample();
+        let last = self.samples.len() - 1;
+        let (from, to) = (self.samples[self.mark], self.samples[last]);
+        let iops = (to.1 - from.1) as f64 / to.0.duration_since(from.0).as_secs_f64().max(1e-9);
+        self.mark = last;
+        self.rounds.push(iops);
+        iops * f64::from(self.plan.io_bytes)
+    }
+
+    fn end(self) -> Result<Reached, LoadError> {
+        let figures = self.load.stop()?;
+        let bytes = figures.bytes();
+        let mut latency = figures.read.latency;
+        latency.merge(&figures.write.latency);
+        Ok(Reached {
+            io_bytes: self.plan.io_bytes,
+            depth: self.plan.depth,
+            rounds: self.rounds,
+            iops: slope(&self.samples),
+            bytes,
+            cpu_ns: figures.cpu_ns,
+            window_ns: figures.window_ns,
+            all_read_bytes: figures.all_read_bytes,
+            latency,
+        })
+    }
+}
+
+/// Measures loads at the same time, until the rounds of all of them, in bytes a second, are enough.
+pub(super) fn reach(
+    loads: &[(&Arc<DataFile>, LoadPlan)],
+    pace: &RoundPace,
+    is_enough: &dyn Fn(&[f64]) -> bool,
+    interrupt: &Interrupt,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<Reached>, SaturateError> {
+    let started = loads.iter().map(|(file, plan)| Watched::start(file, plan));
+    let mut watched = started.collect::<Result<Vec<_>, LoadError>>()?;
+    std::thread::sleep(pace.ramp);
+    watched.iter_mut().for_each(Watched::open);
+    let (mut rounds, mut ends): (Vec<f64>, _) = (Vec::new(), Instant::now());
+    let is_over = |watched: &[Watched<'_>]| watched.iter().any(|one| one.load.is_over());
+    while !interrupt.is_set() && !is_enough(&rounds) && !is_over(&watched) {
+        // Where this thread was late, the next round is still one.
+        ends = (ends + pace.round).max(Instant::now() + pace.round / 2);
+        while Instant::now() + SAMPLING < ends {
+            std::thread::sleep(SAMPLING);
+            watched.iter_mut().for_each(Watched::sample);
+        }
+        std::thread::sleep(ends.saturating_duration_since(Instant::now()));
+        watcher.waiting();
+        rounds.push(watched.iter_mut().map(Watched::round).sum());
+    }
+    std::thread::sleep(pace.tail);
+    let reached = watched.into_iter().map(Watched::end).collect::<Result<Vec<_>, LoadError>>()?;
+    if interrupt.is_set() { Err(SaturateError::Interrupted) } else { Ok(reached) }
+}
+
+/// Adds up loads that ran at the same time: those of ranks, or of drives.
+pub(super) fn sum(all: &[Reached]) -> Measured {
+    let mut latency = Histogram::new();
+    all.iter().for_each(|one| latency.merge(&one.latency));
+    let us = |quantile| latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
+    let rate = |one: &Reached, iops: f64| iops * f64::from(one.io_bytes);
+    let longest = all.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
+    let round =
+        |at: usize| all.iter().filter_map(|one| Some(rate(one, *one.rounds.get(at)?))).sum::<f64>();
+    let rounds: Vec<f64> = (0..longest).map(round).collect();
+    let each: Vec<f64> = all.iter().map(|one| rate(one, one.iops)).collect();
+    let bytes: u64 = all.iter().map(|one| one.bytes).sum();
+    let cpu_ns: u64 = all.iter().map(|one| one.cpu_ns).sum();
+    Measured {
+        io_bytes: all.iter().map(|one| one.io_bytes).max().unwrap_or(0),
+        depth: all.iter().map(|one| one.depth).sum(),
+        bytes_per_s: each.iter().sum(),
+        iops: all.iter().map(|one| one.iops).sum(),
+        latency_p50_us: us(0.5),
+        latency_p99_us: us(0.99),
+        cpu_s_per_gib: cpu_ns as f64 / 1e9 / (bytes as f64 / GIB as f64).max(1e-9),
+        steady: steady_mean(&rounds).is_some(),
+        seconds: all.iter().map(|one| one.window_ns).max().unwrap_or(0) as f64 / 1e9,
+        ranks_bytes_per_s: each,
     }
 }
 
@@ -58,57 +207,42 @@ impl Bench<'_> {
         }
     }
 
+    /// Measures a load of this process, and counts what it reads.
+    pub(super) fn reach(
+        &self,
+        plan: LoadPlan,
+        pace: &RoundPace,
+        is_enough: &dyn Fn(&[f64]) -> bool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Vec<Reached>, SaturateError> {
+        let reached = reach(&[(self.file, plan)], pace, is_enough, self.interrupt, watcher)?;
+        let read_bytes = reached.iter().map(|one| one.all_read_bytes).sum::<u64>();
+        self.read_bytes.set(self.read_bytes.get() + read_bytes);
+        Ok(reached)
+    }
+
     /// Measures a load of this process alone; also returns whether it was measured for as long as
     /// it should be.
     pub(super) fn measure_alone(
         &self,
-        plan: &LoadPlan,
+        plan: LoadPlan,
         pace: &RoundPace,
         until: Option<Instant>,
         watcher: &mut dyn Watcher,
     ) -> Result<(Measured, bool), SaturateError> {
-        let load = Load::start(self.file, plan)?;
-        std::thread::sleep(pace.ramp);
-        load.open_window();
-        let (mut rounds, mut is_steady) = (Vec::new(), false);
-        // I/Os alone: bytes are counted a moment later.
-        let mut mark = (Instant::now(), load.progress().0);
-        let first = mark.1;
-        let mut samples = vec![mark];
-        let is_late = || until.is_some_and(|until| Instant::now() + pace.round > until);
-        let is_enough = |rounds: usize, is_steady| rounds >= pace.rounds_max || is_steady;
-        // A rate of nothing is no measurement: however slow the device, one I/O is waited for.
-        while !load.is_over()
-            && (mark.1 == first || !(is_enough(rounds.len(), is_steady) || is_late()))
-        {
-            while mark.0.elapsed() + SAMPLING < pace.round {
-                std::thread::sleep(SAMPLING);
-                samples.push((Instant::now(), load.progress().0));
-            }
-            std::thread::sleep(pace.round.saturating_sub(mark.0.elapsed()));
-            if self.interrupt.is_set() {
-                load.stop()?;
-                return Err(SaturateError::Interrupted);
-            }
-            watcher.waiting();
-            let now = (Instant::now(), load.progress().0);
-            let seconds = now.0.duration_since(mark.0).as_secs_f64();
-            rounds.push((now.1 - mark.1) as f64 / seconds);
-            mark = now;
-            samples.push(now);
-            is_steady = rounds.len() >= WINDOW && steady_mean(&rounds).is_some();
-        }
-        let figures = load.stop()?;
-        self.add_reads(&figures);
-        let is_whole = is_enough(rounds.len(), is_steady);
-        Ok((measured(plan, &figures, slope(&samples), is_steady), is_whole))
+        let is_enough = |rounds: &[f64]| pace.is_enough(rounds, until);
+        let reached = self.reach(plan, pace, &is_enough, watcher)?;
+        let measured = Measured { ranks_bytes_per_s: Vec::new(), ..sum(&reached) };
+        let rounds = reached.iter().map(|one| one.rounds.len()).sum::<usize>();
+        let is_whole = measured.steady || rounds >= pace.rounds_max;
+        Ok((measured, is_whole))
     }
 }
 
 /// Rise a second of the least-squares line through a count, sampled over time. Where the samples
 /// begin and end in the bursts of a device that works in bursts matters by the square of a burst's
 /// share of the time; with last minus first it would matter by that share itself.
-pub(super) fn slope(samples: &[(Instant, u64)]) -> f64 {
+fn slope(samples: &[(Instant, u64)]) -> f64 {
     let Some(&(began, first)) = samples.first() else { return 0.0 };
     let points = || {
         samples
@@ -124,28 +258,10 @@ pub(super) fn slope(samples: &[(Instant, u64)]) -> f64 {
     if xx > 0.0 { xy / xx } else { 0.0 }
 }
 
-fn measured(plan: &LoadPlan, figures: &LoadFigures, iops: f64, steady: bool) -> Measured {
-    let seconds = (figures.window_ns as f64 / 1e9).max(1e-9);
-    let bytes = figures.bytes() as f64;
-    let mut latency = figures.read.latency.clone();
-    latency.merge(&figures.write.latency);
-    let us = |quantile| latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
-    Measured {
-        io_bytes: plan.io_bytes,
-        depth: plan.depth,
-        bytes_per_s: iops * f64::from(plan.io_bytes),
-        iops,
-        latency_p50_us: us(0.5),
-        latency_p99_us: us(0.99),
-        cpu_s_per_gib: figures.cpu_ns as f64 / 1e9 / (bytes / GIB as f64).max(1e-9),
-        steady,
-        seconds,
-        ranks_bytes_per_s: Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use ringfall_model::facts::steady::WINDOW;
+
     use super::*;
 
     #[test]
@@ -160,5 +276,52 @@ mod tests {
         }
         assert_eq!(slope(&[]), 0.0);
         assert_eq!(slope(&[(began, 3)]), 0.0);
+    }
+
+    #[test]
+    fn what_loads_reach_at_the_same_time_adds_up() {
+        let of = |iops: f64, ms: u64| {
+            let mut latency = Histogram::new();
+            (0..10).for_each(|_| latency.record(ms * 1_000_000));
+            Reached {
+                io_bytes: 1 << 20,
+                depth: 2,
+                rounds: vec![iops; WINDOW],
+                iops,
+                bytes: 1 << 30,
+                cpu_ns: 5_000_000,
+                window_ns: 800_000_000,
+                all_read_bytes: 0,
+                latency,
+            }
+        };
+        let idle = Reached { rounds: vec![0.0; WINDOW], ..Reached::default() };
+        let measured = sum(&[of(100.0, 2), of(50.0, 6), idle]);
+        assert_eq!((measured.io_bytes, measured.depth), (1 << 20, 4));
+        assert_eq!((measured.iops, measured.bytes_per_s), (150.0, 150.0 * 1_048_576.0));
+        assert_eq!(measured.ranks_bytes_per_s, [104_857_600.0, 52_428_800.0, 0.0]);
+        assert!(measured.steady && (measured.cpu_s_per_gib - 0.005).abs() < 1e-9);
+        assert!((measured.latency_p50_us / 2_000.0 - 1.0).abs() < 0.01, "{measured:?}");
+        assert!((measured.latency_p99_us / 6_000.0 - 1.0).abs() < 0.01, "{measured:?}");
+        // Bytes are added up, not I/Os.
+        let small = Reached { io_bytes: 4096, ..of(256.0, 1) };
+        assert_eq!(sum(&[of(1.0, 1), small]).bytes_per_s, 2.0 * 1_048_576.0);
+        // Rounds that are steady for each alone, and not together.
+        let rising = |from: f64| Reached {
+            io_bytes: 4096,
+            rounds: (0..WINDOW).map(|round| from + 30.0 * round as f64).collect(),
+            ..Reached::default()
+        };
+        assert!(!sum(&[rising(50.0), rising(10.0)]).steady);
+    }
+
+    #[test]
+    fn a_measurement_ends_steady_or_late_but_not_without_an_io() {
+        let (even, idle) = ([5.0; WINDOW], [0.0; 3]);
+        let (past, now) = (Some(Instant::now()), None);
+        assert!(PROBE.is_enough(&even, now) && !PROBE.is_enough(&even[1..], now));
+        assert!(PROBE.is_enough(&even[..1], past) && !PROBE.is_enough(&idle, past));
+        let rising: Vec<f64> = (0..PROBE.rounds_max).map(|round| round as f64).collect();
+        assert!(PROBE.is_enough(&rising, now) && !PROBE.is_enough(&rising[..11], now));
     }
 }

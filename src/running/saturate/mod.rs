@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfall_config::Until;
 use ringfall_engine::device::DataFile;
-use ringfall_engine::load::{LoadError, LoadFigures};
+use ringfall_engine::load::LoadError;
 use ringfall_engine::ring::{Polling, check_polled_commands};
 use ringfall_host::Machine;
 use ringfall_host::interrupt::Interrupt;
@@ -44,8 +44,7 @@ use search::{Bounds, Goal, Search, SearchStep};
 use time::{Budget, Share};
 pub use together::together;
 pub use vram::{
-    VramFound, VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits,
-    vram_measurements,
+    VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits, vram_measurements,
 };
 
 /// Settings of the search.
@@ -99,39 +98,27 @@ pub enum SaturateError {
 
 /// Finds the limits of the device below `file`, by NVMe commands where its namespace is open.
 ///
+/// With a group, those of the storage that its ranks share, each below a file of its own: all of
+/// them load it with the same point at the same time, and what they reach is added up. Rank 0
+/// searches, and has the answer; none on the others, which do as it says.
+///
 /// # Errors
-/// An I/O failed, or somebody interrupted.
+/// An I/O failed, somebody interrupted, or another rank ended early.
 pub fn find(
     file: &Arc<DataFile>,
     settings: &SaturateSettings,
     machine: Machine,
     interrupt: &Interrupt,
     watcher: &mut dyn Watcher,
-) -> Result<Roofline, SaturateError> {
-    search_all(Bench::new(file, settings, interrupt, None), machine, watcher)
-}
-
-/// Finds the limits of the storage that several ranks share, each below a file of its own: all of
-/// them load it with the same point at the same time, and what they reach is added up. Rank 0
-/// searches, and has the answer; none on the others, which do as it says.
-///
-/// # Errors
-/// An I/O failed, somebody interrupted, or another rank ended early.
-pub fn find_together(
-    file: &Arc<DataFile>,
-    settings: &SaturateSettings,
-    machine: Machine,
-    interrupt: &Interrupt,
-    watcher: &mut dyn Watcher,
-    group: &Group,
+    group: Option<&Group>,
 ) -> Result<Option<Roofline>, SaturateError> {
-    let together = Some(ranks::Together::new(group));
-    let mut bench = Bench::new(file, settings, interrupt, together);
-    if group.rank() == 0 {
-        return search_all(bench, machine, watcher).map(Some);
+    let (range_bytes, read_bytes) = (settings.range_bytes, Cell::new(0));
+    let together = group.map(ranks::Together::new);
+    let mut bench = Bench { file, settings, interrupt, range_bytes, read_bytes, together };
+    if group.is_some_and(|group| group.rank() > 0) {
+        return bench.serve(watcher).map(|()| None);
     }
-    bench.serve(watcher)?;
-    Ok(None)
+    search_all(bench, machine, watcher).map(Some)
 }
 
 fn search_all(
@@ -140,16 +127,8 @@ fn search_all(
     watcher: &mut dyn Watcher,
 ) -> Result<Roofline, SaturateError> {
     let (file, settings) = (bench.file, bench.settings);
-    let began = Instant::now();
-    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64());
-    let limit = settings.time_limit_s.map(|seconds| Duration::from_secs(u64::from(seconds)));
-    let budget = Budget { began, limit };
-    bench.range_bytes = bench.prepare(&budget, watcher)?;
-    // Not before something is there to read: the kernel answers for what was never written.
-    file.probe_polling(settings.polling).map_err(LoadError::from)?;
-    if settings.polling == Polling::Completion {
-        file.check_polled_size(settings.io_bytes.1.into()).map_err(LoadError::from)?;
-    }
+    let unix_s = unix_now_s();
+    let budget = bench.begin(watcher)?;
     let prepared = bench.all_prepared()?;
     let are_commands = file.command_target().is_some();
     let before = Counted::now(&machine, are_commands);
@@ -185,7 +164,7 @@ fn search_all(
         polling: polling_name(settings.polling).to_owned(),
         nvme_passthrough: are_commands,
         steady_rule: steady::RULE.to_owned(),
-        seconds: began.elapsed().as_secs_f64(),
+        seconds: budget.began.elapsed().as_secs_f64(),
         time_limit_s: settings.time_limit_s,
         range_left_bytes: prepared.iter().map(|one| one.range_left_bytes).sum(),
         limits,
@@ -199,6 +178,10 @@ fn search_all(
 fn ranks_of(prepared: &[Prepared]) -> Vec<RankOfLimits> {
     let several = prepared.iter().filter(|_| prepared.len() > 1);
     several.map(|one| RankOfLimits { rank: one.rank, host: one.host.clone() }).collect()
+}
+
+fn unix_now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64())
 }
 
 fn polling_name(polling: Polling) -> &'static str {
@@ -222,20 +205,19 @@ struct Bench<'a> {
     together: Option<ranks::Together<'a>>,
 }
 
-impl<'a> Bench<'a> {
-    fn new(
-        file: &'a Arc<DataFile>,
-        settings: &'a SaturateSettings,
-        interrupt: &'a Interrupt,
-        together: Option<ranks::Together<'a>>,
-    ) -> Bench<'a> {
-        let (range_bytes, read_bytes) = (settings.range_bytes, Cell::new(0));
-        Bench { file, settings, interrupt, range_bytes, read_bytes, together }
-    }
-
-    /// Adds the reads of a load that has ended.
-    fn add_reads(&self, figures: &LoadFigures) {
-        self.read_bytes.set(self.read_bytes.get() + figures.all_read_bytes);
+impl Bench<'_> {
+    /// Writes the range, and tries to read it as asked.
+    fn begin(&mut self, watcher: &mut dyn Watcher) -> Result<Budget, SaturateError> {
+        let limit = self.settings.time_limit_s.map(|seconds| Duration::from_secs(seconds.into()));
+        let budget = Budget { began: Instant::now(), limit };
+        self.range_bytes = self.prepare(&budget, watcher)?;
+        // Not before something is there to read: the kernel answers for what was never written.
+        self.file.probe_polling(self.settings.polling).map_err(LoadError::from)?;
+        if self.settings.polling == Polling::Completion {
+            let most_bytes = self.settings.io_bytes.1.into();
+            self.file.check_polled_size(most_bytes).map_err(LoadError::from)?;
+        }
+        Ok(budget)
     }
 
     /// Writes the whole range once: what was never written is not read from the device. Returns how
@@ -307,7 +289,7 @@ impl<'a> Bench<'a> {
             let until = share.map(|share| share.until);
             let load = self.plan(point, read_percent);
             let (measured, is_whole) = match &self.together {
-                None => self.measure_alone(&load, pace, until, watcher)?,
+                None => self.measure_alone(load, pace, until, watcher)?,
                 Some(together) => {
                     let is_confirmed = matches!(step, SearchStep::Confirm(_));
                     self.measure_together(together, &load, is_confirmed, until, watcher)?

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ringfall_core::fill::{ContentName, fill};
 use ringfall_core::key::EntryKey;
@@ -15,7 +15,7 @@ use ringfall_core::metrics::Histogram;
 use ringfall_host::CostSnapshot;
 use ringfall_host::interrupt::Interrupt;
 
-use super::object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};
+use super::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint, unix_now_s};
 use crate::objects::{Bytes, ObjectError, Objects};
 
 /// Which loads a search for an object store's limits tries, and for how long.
@@ -86,7 +86,7 @@ pub fn sweep(
     if let Some((name, _)) = objects.list(1)?.pop() {
         return Err(ObjectSweepError::NotEmpty { url: objects.url().to_string(), name });
     }
-    let (began, unix_s) = (Instant::now(), unix_s());
+    let (began, unix_s) = (Instant::now(), unix_now_s());
     let mut points = Vec::new();
     let mut left_out = Vec::new();
     for (index, &object_bytes) in plan.sizes.iter().enumerate() {
@@ -106,10 +106,6 @@ pub fn sweep(
         left_out,
         counts: objects.counts(),
     })
-}
-
-fn unix_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64())
 }
 
 /// PUT or GET.
@@ -133,13 +129,6 @@ struct Answer {
     buffer: Option<Vec<u8>>,
     sent: Instant,
     outcome: Result<(), ObjectError>,
-}
-
-/// Latencies and requests in the measurement of one point.
-#[derive(Default)]
-struct Window {
-    latency: Histogram,
-    requests: u64,
 }
 
 /// Objects of one size.
@@ -169,20 +158,17 @@ impl<'a> Bench<'a> {
         object_bytes: u64,
         group: u64,
     ) -> Bench<'a> {
-        let kept_max = (plan.range_bytes / object_bytes).max(1);
-        let random = plan.seed ^ group << 32 ^ 0x9E37_79B9_7F4A_7C15;
-        let (put, begun, buffers) = (0, 0, Vec::new());
         Bench {
             objects,
             plan,
             interrupt,
             object_bytes,
             group,
-            kept_max,
-            put,
-            begun,
-            random,
-            buffers,
+            kept_max: (plan.range_bytes / object_bytes).max(1),
+            put: 0,
+            begun: 0,
+            random: plan.seed ^ group << 32 ^ 0x9E37_79B9_7F4A_7C15,
+            buffers: Vec::new(),
         }
     }
 
@@ -221,7 +207,7 @@ impl<'a> Bench<'a> {
         let began = Instant::now();
         let ramp = self.plan.point / RAMP_SHARE;
         let (open, close) = (began + ramp, began + ramp + self.plan.point);
-        let mut window = Window::default();
+        let mut latency = Histogram::new();
         let (mut flying, mut failed, mut cost) = (0, None, None);
         let retries = self.objects.counts().retries.total();
         let mut last = open;
@@ -231,7 +217,7 @@ impl<'a> Bench<'a> {
                 cost = CostSnapshot::now();
             }
             // However slow the store, one answer is waited for.
-            let is_over = now >= close && window.requests > 0;
+            let is_over = now >= close && latency.count() > 0;
             let goes_on = failed.is_none() && !self.interrupt.is_set() && !is_over;
             while goes_on && flying < in_flight {
                 self.start(verb, &tell);
@@ -244,9 +230,8 @@ impl<'a> Bench<'a> {
             flying -= 1;
             let at = Instant::now();
             match answer.outcome {
-                Ok(()) if at >= open && (at <= close || window.requests == 0) => {
-                    window.requests += 1;
-                    window.latency.record(at.duration_since(answer.sent).as_nanos() as u64);
+                Ok(()) if at >= open && (at <= close || latency.count() == 0) => {
+                    latency.record(at.duration_since(answer.sent).as_nanos() as u64);
                     last = at;
                 }
                 Ok(()) => {}
@@ -262,16 +247,17 @@ impl<'a> Bench<'a> {
         }
         let seconds = last.max(close).duration_since(open).as_secs_f64();
         let cost = cost.zip(CostSnapshot::now()).map(|(before, after)| before.until(&after));
-        let bytes = window.requests * self.object_bytes;
-        let us = |quantile| window.latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
+        let requests = latency.count();
+        let bytes = requests * self.object_bytes;
+        let us = |quantile| latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
         Ok(ObjectPoint {
             operation: verb.name().to_owned(),
             object_bytes: self.object_bytes,
             in_flight,
             seconds,
-            requests: window.requests,
+            requests,
             bytes_per_s: bytes as f64 / seconds,
-            requests_per_s: window.requests as f64 / seconds,
+            requests_per_s: requests as f64 / seconds,
             latency_p50_us: us(0.5),
             latency_p99_us: us(0.99),
             cpu_s_per_gib: cost.and_then(|cost| cost.cpu_s_per_gib(bytes)),

@@ -3,24 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ringfall_core::metrics::Histogram;
-use ringfall_core::units::GIB;
 use ringfall_engine::device::DataFile;
-use ringfall_engine::load::{Access, Load, LoadFigures, LoadPlan};
+use ringfall_engine::load::{Access, LoadPlan};
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::shared_port;
-use ringfall_model::facts::steady::{WINDOW, steady_mean};
 use ringfall_model::facts::{Best, Limit, Measured, Roofline, Together};
 
+use super::measure::{CONFIRM, RoundPace, reach, sum};
 use super::{SaturateError, SaturateSettings, Watcher};
 
-/// Before it is measured.
-const RAMP: Duration = Duration::from_millis(200);
-/// One round, and most rounds.
-const ROUND: Duration = Duration::from_millis(400);
-const ROUNDS_MAX: usize = 20;
+/// Duration of a measurement.
+const PACE: RoundPace = RoundPace { rounds_max: 20, ..CONFIRM };
 /// Share of the sum of the drives alone from which on nothing between them holds them back.
 const ALL_SHARE: f64 = 0.95;
 /// Share of the cores' time from which on it is they that do.
@@ -55,21 +50,25 @@ pub fn together(
         let Some(bests) = alone.iter().map(best).collect::<Option<Vec<Limit>>>() else { continue };
         let bests: Vec<Measured> = bests.into_iter().map(|limit| limit.bandwidth.best).collect();
         let plans = plans(&alone, &bests, settings, read_percent);
-        let (measured, each) = measure(files, &plans, until, interrupt, watcher)?;
-        watcher.measured(read_percent, &measured.total, true);
+        let drives: Vec<(&Arc<DataFile>, LoadPlan)> = files.iter().zip(plans).collect();
+        let is_enough = |rounds: &[f64]| PACE.is_enough(rounds, until);
+        let reached = reach(&drives, &PACE, &is_enough, interrupt, watcher)?;
+        let mut total = sum(&reached);
+        let each_bytes_per_s = std::mem::take(&mut total.ranks_bytes_per_s);
+        watcher.measured(read_percent, &total, true);
         let sum_alone_bytes_per_s: f64 = bests.iter().map(|best| best.bytes_per_s).sum();
-        let bytes_per_s = measured.total.bytes_per_s;
-        let cpu_share = measured.cpu_share(&plans);
+        let bytes_per_s = total.bytes_per_s;
+        let cpu_ns = reached.iter().map(|one| one.cpu_ns).sum::<u64>();
+        let cpu_share = cpu_share(&drives, cpu_ns, total.seconds);
         rows.push(Together {
             read_percent,
             bytes_per_s,
-            each_bytes_per_s: each,
+            each_bytes_per_s,
             sum_alone_bytes_per_s,
             times_one: bytes_per_s * bests.len() as f64 / sum_alone_bytes_per_s.max(1.0),
             cpu_share,
             bound_by: bound_by(bytes_per_s / sum_alone_bytes_per_s.max(1.0), cpu_share, &alone),
         });
-        let total = measured.total;
         let bandwidth =
             Best { best: total.clone(), knee: total, probes: Vec::new(), settled: true };
         limits.push(Limit { read_percent, bandwidth, iops: None });
@@ -117,103 +116,11 @@ fn plans(
     bests.iter().zip(alone).enumerate().map(plan).collect()
 }
 
-struct Sum {
-    total: Measured,
-    cpu_ns: u64,
-}
-
-impl Sum {
-    /// Share of the time that the threads' cores were busy.
-    fn cpu_share(&self, plans: &[LoadPlan]) -> f64 {
-        let mut cores: Vec<Option<usize>> =
-            plans.iter().flat_map(|plan| plan.cpus.clone()).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        let window_ns = self.total.seconds * 1e9 * cores.len().max(1) as f64;
-        (self.cpu_ns as f64 / window_ns.max(1.0)).min(1.0)
-    }
-}
-
-/// All of them until their sum is steady; the sum, and the bandwidth of each.
-fn measure(
-    files: &[Arc<DataFile>],
-    plans: &[LoadPlan],
-    until: Option<Instant>,
-    interrupt: &Interrupt,
-    watcher: &mut dyn Watcher,
-) -> Result<(Sum, Vec<f64>), SaturateError> {
-    let loads: Vec<Load> = files
-        .iter()
-        .zip(plans)
-        .map(|(file, plan)| Load::start(file, plan))
-        .collect::<Result<_, _>>()?;
-    std::thread::sleep(RAMP);
-    loads.iter().for_each(Load::open_window);
-    let done = |loads: &[Load]| -> Vec<u64> {
-        loads
-            .iter()
-            .zip(plans)
-            .map(|(load, plan)| load.progress().0 * u64::from(plan.io_bytes))
-            .collect()
-    };
-    let (began, first) = (Instant::now(), done(&loads));
-    let (mut rounds, mut mark, mut steady) =
-        (Vec::new(), (began, first.iter().sum::<u64>()), false);
-    let mut last = first.clone();
-    let is_late = || until.is_some_and(|until| Instant::now() + ROUND > until);
-    let is_enough = |rounds: &[f64], steady| {
-        rounds.len() >= ROUNDS_MAX || steady || (!rounds.is_empty() && is_late())
-    };
-    while !is_enough(&rounds, steady) && !loads.iter().any(Load::is_over) {
-        std::thread::sleep(ROUND);
-        if interrupt.is_set() {
-            for load in loads {
-                load.stop()?;
-            }
-            return Err(SaturateError::Interrupted);
-        }
-        watcher.waiting();
-        last = done(&loads);
-        let now = (Instant::now(), last.iter().sum::<u64>());
-        rounds.push((now.1 - mark.1) as f64 / now.0.duration_since(mark.0).as_secs_f64());
-        mark = now;
-        steady = rounds.len() >= WINDOW && steady_mean(&rounds).is_some();
-    }
-    let seconds = mark.0.duration_since(began).as_secs_f64().max(1e-9);
-    let figures = loads.into_iter().map(Load::stop).collect::<Result<Vec<LoadFigures>, _>>()?;
-    let each: Vec<f64> =
-        last.iter().zip(&first).map(|(last, first)| (last - first) as f64 / seconds).collect();
-    Ok((sum(plans, &figures, &each, (seconds, steady)), each))
-}
-
-fn sum(
-    plans: &[LoadPlan],
-    figures: &[LoadFigures],
-    each: &[f64],
-    (seconds, steady): (f64, bool),
-) -> Sum {
-    let mut latency = Histogram::new();
-    for one in figures {
-        latency.merge(&one.read.latency);
-        latency.merge(&one.write.latency);
-    }
-    let us = |quantile| latency.quantile_ns(quantile).map_or(0.0, |ns| ns as f64 / 1e3);
-    let bytes_per_s: f64 = each.iter().sum();
-    let cpu_ns = figures.iter().map(|one| one.cpu_ns).sum();
-    let iops = each.iter().zip(plans).map(|(rate, plan)| rate / f64::from(plan.io_bytes)).sum();
-    let total = Measured {
-        io_bytes: plans.iter().map(|plan| plan.io_bytes).max().unwrap_or(0),
-        depth: plans.iter().map(|plan| plan.depth).sum(),
-        bytes_per_s,
-        iops,
-        latency_p50_us: us(0.5),
-        latency_p99_us: us(0.99),
-        cpu_s_per_gib: cpu_ns as f64 / 1e9 / (bytes_per_s * seconds / GIB as f64).max(1e-9),
-        steady,
-        seconds,
-        ranks_bytes_per_s: Vec::new(),
-    };
-    Sum { total, cpu_ns }
+/// Share of the time that the threads' cores were busy.
+fn cpu_share(drives: &[(&Arc<DataFile>, LoadPlan)], cpu_ns: u64, seconds: f64) -> f64 {
+    let cores: BTreeSet<Option<usize>> =
+        drives.iter().flat_map(|(_, plan)| plan.cpus.iter().copied()).collect();
+    (cpu_ns as f64 / (seconds * 1e9 * cores.len().max(1) as f64).max(1.0)).min(1.0)
 }
 
 /// Names the bottleneck of drives that together reach this share of their sum alone.

@@ -1,13 +1,10 @@
 //! The limits of the ways between GPU memory, host memory and a drive.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_config::Until;
 use ringfall_core::facts::GpuFacts;
-use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{LoadError, VramEnds, VramFigures, VramPlan, VramWay, measure_vram};
-use ringfall_engine::tier::gpu::{DirectStorage, GpuMemory};
 use ringfall_host::Machine;
 use ringfall_host::interrupt::Interrupt;
 use serde::Serialize;
@@ -167,28 +164,18 @@ fn points(settings: &VramSettings) -> Vec<(u32, u32)> {
     points
 }
 
-/// Results of the search over the ways.
-#[derive(Clone, Debug)]
-pub struct VramFound {
-    /// Those that were measured to their end.
-    pub ways: Vec<VramWayLimits>,
-    /// Whether host memory was page-locked for the GPU in all of them.
-    pub is_page_locked: bool,
-    /// Error that ended the search before the next way was measured, if any.
-    pub failure: Option<LoadError>,
-}
-
-/// Writes the range once and measures every way.
+/// Writes the range once and measures every way; those that were measured to their end go to
+/// `limits`. Returns the error that ended the search after the first way, if any.
 ///
 /// # Errors
 /// An I/O or a copy failed, or somebody interrupted, before there was anything.
 pub fn vram_limits(
-    (memory, file): (&Arc<dyn GpuMemory>, &Arc<DataFile>),
-    direct: Result<Arc<dyn DirectStorage>, String>,
+    ends: &VramEnds,
     settings: &VramSettings,
     interrupt: &Interrupt,
     watcher: VramWatcher<'_>,
-) -> Result<VramFound, SaturateError> {
+    limits: &mut VramLimits,
+) -> Result<Option<LoadError>, SaturateError> {
     let plan = PreconditionPlan {
         bytes: settings.range_bytes,
         range_bytes: settings.range_bytes,
@@ -196,12 +183,11 @@ pub fn vram_limits(
         cpus: vec![None; settings.threads as usize],
         seed: settings.seed,
     };
-    precondition(file, &plan, &|| interrupt.is_set(), &mut |_, _| {})?;
+    precondition(&ends.file, &plan, &|| interrupt.is_set(), &mut |_, _| {})?;
     if interrupt.is_set() {
         return Err(SaturateError::Interrupted);
     }
-    let ends = VramEnds { memory: Arc::clone(memory), file: Arc::clone(file), direct: direct.ok() };
-    let mut found = VramFound { ways: Vec::new(), is_page_locked: true, failure: None };
+    let mut is_page_locked = true;
     for (way, name) in WAYS {
         let is_direct = matches!(way, VramWay::ReadDirect | VramWay::WriteDirect);
         if is_direct && ends.direct.is_none() {
@@ -221,28 +207,26 @@ pub fn vram_limits(
                 seed: settings.seed,
                 silence_max: SILENCE_MAX,
             };
-            let figures = match measure_vram(&ends, &plan, &|| interrupt.is_set()) {
-                Err(_) if found.ways.is_empty() && interrupt.is_set() => {
+            let figures = match measure_vram(ends, &plan, &|| interrupt.is_set()) {
+                Err(_) if limits.ways.is_empty() && interrupt.is_set() => {
                     return Err(SaturateError::Interrupted);
                 }
-                Err(error) if found.ways.is_empty() => return Err(error.into()),
-                Err(error) => {
-                    found.failure = Some(error);
-                    return Ok(found);
-                }
-                Ok(_) if interrupt.is_set() => return Ok(found),
+                Err(error) if limits.ways.is_empty() => return Err(error.into()),
+                Err(error) => return Ok(Some(error)),
+                Ok(_) if interrupt.is_set() => return Ok(None),
                 Ok(figures) => figures,
             };
-            found.is_page_locked &= figures.is_page_locked;
+            is_page_locked &= figures.is_page_locked;
             let point = VramPoint::of(&plan, &figures);
             watcher(name, &point);
             measured.push(point);
         }
         let best = measured.iter().max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         let best = best.cloned().unwrap_or_default();
-        found.ways.push(VramWayLimits { way: name, best, points: measured });
+        limits.ways.push(VramWayLimits { way: name, best, points: measured });
+        limits.is_page_locked = is_page_locked;
     }
-    Ok(found)
+    Ok(None)
 }
 
 impl VramPoint {
