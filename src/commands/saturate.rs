@@ -100,8 +100,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
         return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
     };
     let written = write_outputs(args, &roofline, &output);
-    show(args, &roofline, table, &output, written.is_ok())?;
-    written?;
+    show(args, &roofline, table, &output, written)?;
     Ok(Exit::Done)
 }
 
@@ -534,27 +533,27 @@ fn stream(args: &SaturateArgs) -> Stream {
     if args.json { Stream::Err } else { Stream::Out }
 }
 
-/// Shows what was measured, also where it could not be kept. `is_written`: the file is named only
-/// when all of them could be written.
+/// Shows what was measured, also where it was not `written`: the file is named only when all of
+/// them could be. Returns the failure.
 fn show<T: Serialize>(
     args: &SaturateArgs,
     limits: &T,
     table: fn(&T) -> String,
     output: &Path,
-    is_written: bool,
+    written: Result<()>,
 ) -> Result<()> {
     if args.json {
         super::print_json(limits)?;
     }
     if args.quiet {
-        return Ok(());
+        return written;
     }
     let mut page = table(limits);
-    if is_written {
+    if written.is_ok() {
         page.push_str(&format!("  limits       {}\n", terminal_path(output)));
     }
     super::write_out(stream(args), &terminal_page(&page))?;
-    Ok(())
+    written
 }
 
 /// Tells on standard error why the search ends, or what it leaves behind.

@@ -11,32 +11,30 @@ pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
         let places = args.cache_dir.as_ref()?;
         places.0.iter().map(|path| path.display().to_string()).find(|path| path.contains("://"))
     });
-    let place = match typed {
-        None => None,
-        Some(typed) => Some(Place::parse(&typed).map_err(InputError::new)?),
-    };
-    match (&place, args.target.is_some()) {
-        (Some(Place::Objects(url)), false) => Err(InputError::new(format!(
+    let place = typed.map(|typed| Place::parse(&typed)).transpose().map_err(InputError::new)?;
+    let is_named = args.target.is_some();
+    let what = match (&place, is_named) {
+        (Some(Place::Objects(url)), false) => format!(
             "--cache-dir names a drive: measure an object store with `ringfall saturate {url}`"
-        ))),
-        (None | Some(Place::Path(_)), is_named) => match args.first_of_objects() {
-            Some(flag) => Err(InputError::new(format!(
-                "{flag} is for object stores: name one, such as s3://BUCKET/PREFIX, or leave it out"
-            ))),
-            None if is_named && args.cache_dir.is_some() => {
-                Err(InputError::new("name the place once: as an argument or with --cache-dir"))
-            }
-            None if is_named => Ok(place),
-            None => Ok(None),
-        },
+        ),
         (Some(Place::Objects(_)), true) => match args.first_of_drives() {
-            Some(flag) => Err(InputError::new(format!(
+            Some(flag) => format!(
                 "{flag} is for drives: leave it out; --object-sizes and --object-in-flight say \
                  what is measured of an object store"
-            ))),
-            None => Ok(place),
+            ),
+            None => return Ok(place),
         },
-    }
+        (None | Some(Place::Path(_)), _) => match args.first_of_objects() {
+            Some(flag) => format!(
+                "{flag} is for object stores: name one, such as s3://BUCKET/PREFIX, or leave it out"
+            ),
+            None if is_named && args.cache_dir.is_some() => {
+                "name the place once: as an argument or with --cache-dir".to_owned()
+            }
+            None => return Ok(place.filter(|_| is_named)),
+        },
+    };
+    Err(InputError::new(what))
 }
 
 /// Without object stores there is nothing to measure.

@@ -8,14 +8,12 @@ use ringfall_config::{InputError, Rank};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::{ProgressLine, Room, human};
+use ringfall_host::{Room, human};
 use ringfall_model::write_json;
 use ringfall_report::show::io_size;
 use ringfall_report::show::table::{Table, fixed};
 use ringfall_running::objects::{Objects, OpenError};
-use ringfall_running::saturate::{
-    ObjectLimits, ObjectPoint, ObjectSweep, ObjectSweepError, ObjectWatcher, sweep,
-};
+use ringfall_running::saturate::{ObjectLimits, ObjectSweep, ObjectSweepError, sweep};
 
 use super::super::run::check_output_writable;
 use super::super::wrapped;
@@ -50,7 +48,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     }
     let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
-    let mut teller = OneLine(progress_line(args, false));
+    let mut progress = progress_line(args, false);
     let goes_on = &mut || !interrupt.is_set();
     let opened = Objects::open_watched(url, &args.object_options(most), goes_on);
     let objects = match opened {
@@ -61,11 +59,14 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         }
         other => other?,
     };
-    teller
-        .0
-        .tell(&format!("limits of {url}, {} points", 2 * plan.sizes.len() * plan.in_flight.len()));
-    let found = sweep(&objects, &plan, &interrupt, &mut teller);
-    teller.0.clear();
+    let points = 2 * plan.sizes.len() * plan.in_flight.len();
+    progress.tell(&format!("limits of {url}, {points} points"));
+    let mut watcher = |operation: &str, bytes, in_flight: u32, rate: Option<f64>| {
+        let rate = rate.map_or(String::new(), |rate| format!(": {:.3} GiB/s", rate / GIB as f64));
+        progress.rewrite(&format!("{operation} {} × {in_flight}{rate}", size_of(bytes)));
+    };
+    let found = sweep(&objects, &plan, &interrupt, &mut watcher);
+    progress.clear();
     let limits = match found {
         Err(error @ ObjectSweepError::Interrupted) => {
             tell(&error);
@@ -77,8 +78,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         other => other?,
     };
     let written = write_json(&limits, &output).with_context(|| lost(&output));
-    show(args, &limits, table, &output, written.is_ok())?;
-    written?;
+    show(args, &limits, table, &output, written)?;
     Ok(Exit::Done)
 }
 
@@ -133,25 +133,6 @@ fn plan(args: &SaturateArgs) -> Result<ObjectSweep, InputError> {
     })
 }
 
-/// Tells on one line what is measured.
-struct OneLine(ProgressLine);
-
-impl ObjectWatcher for OneLine {
-    fn measuring(&mut self, operation: &str, object_bytes: u64, in_flight: u32) {
-        self.0.rewrite(&format!("{operation} {} × {in_flight}", size_of(object_bytes)));
-    }
-
-    fn measured(&mut self, point: &ObjectPoint) {
-        self.0.rewrite(&format!(
-            "{} {} × {}: {:.3} GiB/s",
-            point.operation,
-            size_of(point.object_bytes),
-            point.in_flight,
-            point.bytes_per_s / GIB as f64
-        ));
-    }
-}
-
 fn size_of(bytes: u64) -> String {
     io_size(u32::try_from(bytes).unwrap_or(u32::MAX))
 }
@@ -203,6 +184,7 @@ fn table(limits: &ObjectLimits) -> String {
 #[cfg(test)]
 mod tests {
     use ringfall_model::facts::ObjectCounts;
+    use ringfall_running::saturate::ObjectPoint;
 
     use super::*;
 

@@ -82,8 +82,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
         other => other?,
     }
     let written = write_json(&limits, &output).with_context(|| lost(&output));
-    show(args, &limits, table, &output, written.is_ok())?;
-    written?;
+    show(args, &limits, table, &output, written)?;
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
     if limits.interrupted {
         removed.as_ref().err().iter().for_each(tell);
@@ -144,12 +143,10 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
     ];
     let mut sentences: Vec<String> = given
         .iter()
-        .filter(|(_, is_given)| *is_given)
-        .map(|(what, _)| format!("{what} has no meaning with --target vram: leave it out"))
+        .filter_map(|(what, is_given)| is_given.then(|| (*what).to_owned()))
+        .chain(args.first_of_objects())
+        .map(|what| format!("{what} has no meaning with --target vram: leave it out"))
         .collect();
-    if let Some(flag) = args.first_of_objects() {
-        sentences.push(format!("{flag} has no meaning with --target vram: leave it out"));
-    }
     if args.gpu_backend == Some(Word(GpuBackend::None)) {
         sentences.push("--target vram needs a GPU backend: auto, cuda or emulated".to_owned());
     }

@@ -39,8 +39,8 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         let _infallible = writeln!(
             text,
             "doubt: >-\n  The speed of this drive varied while it was measured: a probe had {:.1} \
-             MB/s, and the\n  best point {:.1} for longer, so don't expect much of predictions from \
-             these numbers.",
+             MB/s, and the\n  best point {:.1} for longer, so don't expect much of predictions \
+             from these numbers.",
             probe.bytes_per_s / 1e6,
             best.bytes_per_s / 1e6
         );
@@ -86,9 +86,7 @@ fn iops(limit: &Limit) -> f64 {
 /// left over at the smallest depth that was tried. The tail is no longer than the mean allows: a
 /// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
 fn latency_us(limit: &Limit) -> (f64, f64) {
-    let probes = limit.bandwidth.probes.iter();
-    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
-    let Some(probe) = shallow.filter(|probe| probe.bytes_per_s > 0.0) else { return (0.0, 0.0) };
+    let Some(probe) = shallowest(limit) else { return (0.0, 0.0) };
     let occupied_us =
         1e6 * (f64::from(probe.io_bytes) / limit.bandwidth.best.bytes_per_s).max(1.0 / iops(limit));
     // In a full queue the others' turns are waited for too.
@@ -102,6 +100,13 @@ fn latency_us(limit: &Limit) -> (f64, f64) {
     (median, p99.max(median))
 }
 
+/// The probe with the smallest depth.
+fn shallowest(limit: &Limit) -> Option<&Measured> {
+    let probes = limit.bandwidth.probes.iter();
+    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
+    shallow.filter(|probe| probe.bytes_per_s > 0.0)
+}
+
 /// The mean of the model's latencies is so much of the median (half of them lie evenly between 0.8
 /// of it and itself) ...
 const MEAN_OF_MEDIAN: f64 = 0.95;
@@ -112,9 +117,7 @@ const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
 /// Interval between bursts, if the device works in such: then most I/Os at the smallest depth take
 /// much less than their share of the time, and some wait for the next burst.
 fn burst_ms(limit: &Limit) -> f64 {
-    let probes = limit.bandwidth.probes.iter();
-    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
-    let Some(probe) = shallow.filter(|probe| probe.bytes_per_s > 0.0) else { return 0.0 };
+    let Some(probe) = shallowest(limit) else { return 0.0 };
     let mean_us = f64::from(probe.depth) * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6;
     let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
     let is_bursting = median_us < BURST_MEDIAN * mean_us && pause_us > BURST_PAUSE * mean_us;

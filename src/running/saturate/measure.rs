@@ -13,7 +13,7 @@ use ringfall_model::facts::steady::steady_mean;
 use serde::{Deserialize, Serialize};
 
 use super::search::Point;
-use super::{Bench, SaturateError, Watcher};
+use super::{Bench, SaturateError, SaturateSettings, Watcher};
 
 /// Ramp-up of a probe, and its rounds: enough to tell 2 % on a steady device.
 pub(super) const PROBE: RoundPace = RoundPace {
@@ -192,19 +192,29 @@ pub(super) fn sum(all: &[Reached]) -> Measured {
     }
 }
 
+/// Load of a point, on the first so many bytes.
+pub(super) fn plan(
+    settings: &SaturateSettings,
+    point: Point,
+    read_percent: u32,
+    range_bytes: u64,
+) -> LoadPlan {
+    LoadPlan {
+        read_percent,
+        io_bytes: point.io_bytes,
+        depth: point.depth,
+        range_bytes,
+        access: Access::Random,
+        polling: settings.polling,
+        cpus: settings.cpus.clone(),
+        bytes_max: None,
+        seed: settings.seed,
+    }
+}
+
 impl Bench<'_> {
     pub(super) fn plan(&self, point: Point, read_percent: u32) -> LoadPlan {
-        LoadPlan {
-            read_percent,
-            io_bytes: point.io_bytes,
-            depth: point.depth,
-            range_bytes: self.range_bytes,
-            access: Access::Random,
-            polling: self.settings.polling,
-            cpus: self.settings.cpus.clone(),
-            bytes_max: None,
-            seed: self.settings.seed,
-        }
+        plan(self.settings, point, read_percent, self.range_bytes)
     }
 
     /// Measures a load of this process, and counts what it reads.
@@ -225,13 +235,14 @@ impl Bench<'_> {
     /// it should be.
     pub(super) fn measure_alone(
         &self,
-        plan: LoadPlan,
+        point: Point,
+        read_percent: u32,
         pace: &RoundPace,
         until: Option<Instant>,
         watcher: &mut dyn Watcher,
     ) -> Result<(Measured, bool), SaturateError> {
         let is_enough = |rounds: &[f64]| pace.is_enough(rounds, until);
-        let reached = self.reach(plan, pace, &is_enough, watcher)?;
+        let reached = self.reach(self.plan(point, read_percent), pace, &is_enough, watcher)?;
         let measured = Measured { ranks_bytes_per_s: Vec::new(), ..sum(&reached) };
         let rounds = reached.iter().map(|one| one.rounds.len()).sum::<usize>();
         let is_whole = measured.steady || rounds >= pace.rounds_max;

@@ -113,12 +113,15 @@ pub fn find(
     group: Option<&Group>,
 ) -> Result<Option<Roofline>, SaturateError> {
     let (range_bytes, read_bytes) = (settings.range_bytes, Cell::new(0));
-    let together = group.map(ranks::Together::new);
-    let mut bench = Bench { file, settings, interrupt, range_bytes, read_bytes, together };
-    if group.is_some_and(|group| group.rank() > 0) {
-        return bench.serve(watcher).map(|()| None);
-    }
-    search_all(bench, machine, watcher).map(Some)
+    let mut bench = Bench { file, settings, interrupt, range_bytes, read_bytes, group };
+    let Some(group) = group else { return search_all(bench, machine, watcher).map(Some) };
+    group.listen(ranks::heard_by(group));
+    let found = match group.rank() {
+        0 => search_all(bench, machine, watcher).map(Some),
+        _ => bench.serve(group, watcher).map(|()| None),
+    };
+    group.ignore(ranks::heard_by(group));
+    found
 }
 
 fn search_all(
@@ -202,7 +205,7 @@ struct Bench<'a> {
     /// them: where such a rank is on another machine, no counter of this one shows its reads.
     read_bytes: Cell<u64>,
     /// The other ranks, where there are some.
-    together: Option<ranks::Together<'a>>,
+    group: Option<&'a Group>,
 }
 
 impl Bench<'_> {
@@ -274,9 +277,9 @@ impl Bench<'_> {
         let (mut probes, mut confirmed, mut settled) = (Vec::new(), Vec::new(), true);
         loop {
             let step = search.step();
-            let (point, pace, list) = match step {
-                SearchStep::Probe(point) => (point, &PROBE, &mut probes),
-                SearchStep::Confirm(point) => (point, &CONFIRM, &mut confirmed),
+            let (point, pace, list, is_confirmed) = match step {
+                SearchStep::Probe(point) => (point, &PROBE, &mut probes, false),
+                SearchStep::Confirm(point) => (point, &CONFIRM, &mut confirmed, true),
                 SearchStep::Done => break,
             };
             let allows = |share: Share| share.allows(step, Instant::now(), pace.shortest());
@@ -287,16 +290,14 @@ impl Bench<'_> {
                 continue;
             }
             let until = share.map(|share| share.until);
-            let load = self.plan(point, read_percent);
-            let (measured, is_whole) = match &self.together {
-                None => self.measure_alone(load, pace, until, watcher)?,
-                Some(together) => {
-                    let is_confirmed = matches!(step, SearchStep::Confirm(_));
-                    self.measure_together(together, &load, is_confirmed, until, watcher)?
+            let (measured, is_whole) = match self.group {
+                None => self.measure_alone(point, read_percent, pace, until, watcher),
+                Some(group) => {
+                    self.measure_together(group, point, read_percent, is_confirmed, until, watcher)
                 }
-            };
+            }?;
             settled &= is_whole;
-            watcher.measured(read_percent, &measured, matches!(step, SearchStep::Confirm(_)));
+            watcher.measured(read_percent, &measured, is_confirmed);
             search.observe(value(&measured));
             list.push(measured);
         }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use ringfall_core::fill::{ContentName, fill};
-use ringfall_core::key::EntryKey;
+use ringfall_core::key::{EntryKey, mix64};
 use ringfall_core::metrics::Histogram;
 use ringfall_host::CostSnapshot;
 use ringfall_host::interrupt::Interrupt;
@@ -35,13 +35,9 @@ pub struct ObjectSweep {
     pub seed: u64,
 }
 
-/// Told what is being done.
-pub trait ObjectWatcher {
-    /// A point is measured now.
-    fn measuring(&mut self, operation: &str, object_bytes: u64, in_flight: u32);
-    /// It has been.
-    fn measured(&mut self, point: &ObjectPoint);
-}
+/// Told which operation is measured on objects of which size, how many of them in flight, and its
+/// bytes a second once it has been.
+pub type ObjectWatcher<'a> = &'a mut dyn FnMut(&str, u64, u32, Option<f64>);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -81,31 +77,42 @@ pub fn sweep(
     objects: &Objects,
     plan: &ObjectSweep,
     interrupt: &Interrupt,
-    watcher: &mut dyn ObjectWatcher,
+    watcher: ObjectWatcher<'_>,
 ) -> Result<ObjectLimits, ObjectSweepError> {
     if let Some((name, _)) = objects.list(1)?.pop() {
         return Err(ObjectSweepError::NotEmpty { url: objects.url().to_string(), name });
     }
-    let (began, unix_s) = (Instant::now(), unix_now_s());
-    let mut points = Vec::new();
-    let mut left_out = Vec::new();
+    let began = Instant::now();
+    let mut limits = ObjectLimits {
+        ringfall_object_limits: OBJECT_LIMITS_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        unix_s: unix_now_s(),
+        place: objects.url().to_string(),
+        seconds: 0.0,
+        points: Vec::new(),
+        left_out: Vec::new(),
+        counts: objects.counts(),
+    };
     for (index, &object_bytes) in plan.sizes.iter().enumerate() {
-        let mut bench = Bench::new(objects, plan, interrupt, object_bytes, index as u64);
-        let measured = bench.measure_all(watcher, &mut points, &mut left_out);
+        let group = index as u64;
+        let mut bench = Bench {
+            objects,
+            plan,
+            interrupt,
+            object_bytes,
+            group,
+            kept_max: (plan.range_bytes / object_bytes).max(1),
+            put: 0,
+            begun: 0,
+            random: plan.seed ^ group << 32 ^ 0x9E37_79B9_7F4A_7C15,
+            buffers: Vec::new(),
+        };
+        let measured = bench.measure_all(watcher, &mut limits);
         let removed = bench.remove_all();
         measured?;
         removed?;
     }
-    Ok(ObjectLimits {
-        ringfall_object_limits: OBJECT_LIMITS_VERSION,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        unix_s,
-        place: objects.url().to_string(),
-        seconds: began.elapsed().as_secs_f64(),
-        points,
-        left_out,
-        counts: objects.counts(),
-    })
+    Ok(ObjectLimits { seconds: began.elapsed().as_secs_f64(), counts: objects.counts(), ..limits })
 }
 
 /// PUT or GET.
@@ -150,52 +157,30 @@ struct Bench<'a> {
     buffers: Vec<Vec<u8>>,
 }
 
-impl<'a> Bench<'a> {
-    fn new(
-        objects: &'a Objects,
-        plan: &'a ObjectSweep,
-        interrupt: &'a Interrupt,
-        object_bytes: u64,
-        group: u64,
-    ) -> Bench<'a> {
-        Bench {
-            objects,
-            plan,
-            interrupt,
-            object_bytes,
-            group,
-            kept_max: (plan.range_bytes / object_bytes).max(1),
-            put: 0,
-            begun: 0,
-            random: plan.seed ^ group << 32 ^ 0x9E37_79B9_7F4A_7C15,
-            buffers: Vec::new(),
-        }
-    }
-
+impl Bench<'_> {
     fn measure_all(
         &mut self,
-        watcher: &mut dyn ObjectWatcher,
-        points: &mut Vec<ObjectPoint>,
-        left_out: &mut Vec<String>,
+        watcher: ObjectWatcher<'_>,
+        limits: &mut ObjectLimits,
     ) -> Result<(), ObjectSweepError> {
-        let depths: Vec<u32> = self.plan.in_flight.clone();
+        let plan = self.plan;
         for verb in [Verb::Put, Verb::Get] {
-            for &in_flight in &depths {
+            for &in_flight in &plan.in_flight {
                 let bytes = self.object_bytes * u64::from(in_flight);
-                if bytes > self.plan.buffer_bytes_max {
-                    left_out.push(format!(
+                if bytes > plan.buffer_bytes_max {
+                    limits.left_out.push(format!(
                         "{} of {} bytes, {in_flight} in flight: {bytes} bytes of memory, \
                          --io-buffer-mb allows {}",
                         verb.name(),
                         self.object_bytes,
-                        self.plan.buffer_bytes_max
+                        plan.buffer_bytes_max
                     ));
                     continue;
                 }
-                watcher.measuring(verb.name(), self.object_bytes, in_flight);
+                watcher(verb.name(), self.object_bytes, in_flight, None);
                 let point = self.measure(verb, in_flight)?;
-                watcher.measured(&point);
-                points.push(point);
+                watcher(verb.name(), self.object_bytes, in_flight, Some(point.bytes_per_s));
+                limits.points.push(point);
             }
         }
         Ok(())
@@ -310,10 +295,7 @@ impl<'a> Bench<'a> {
     /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
+        mix64(self.random)
     }
 
     /// Removes all objects of this size; the first error, after all have been tried.

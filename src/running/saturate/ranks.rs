@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use ringfall_engine::load::LoadPlan;
 use ringfall_model::facts::Measured;
 use serde::{Deserialize, Serialize};
 
@@ -26,23 +25,9 @@ const NOTHING_TRIES: usize = 4;
 /// The load goes on so long after the last round: on a rank that began later it has not ended yet.
 const TAIL: Duration = Duration::from_millis(100);
 
-/// The ranks that search together.
-pub(super) struct Together<'a> {
-    group: &'a Group,
-}
-
-impl<'a> Together<'a> {
-    pub(super) fn new(group: &'a Group) -> Together<'a> {
-        group.listen(if group.rank() == 0 { FIGURES } else { ORDER });
-        Together { group }
-    }
-}
-
-impl Drop for Together<'_> {
-    fn drop(&mut self) {
-        self.group.ignore(ORDER);
-        self.group.ignore(FIGURES);
-    }
+/// Topic that a rank listens for while it searches with the others.
+pub(super) fn heard_by(group: &Group) -> Topic {
+    if group.rank() == 0 { FIGURES } else { ORDER }
 }
 
 /// A rank that has written its range.
@@ -55,21 +40,12 @@ pub(super) struct Prepared {
     pub threads: u32,
 }
 
-/// Order of rank 0.
-#[derive(Serialize, Deserialize)]
-enum Order {
-    /// Measure this.
-    Measure(Measure),
-    /// The search is over.
-    Done,
-}
-
+/// Order of rank 0: to measure this; none where the search is over.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Measure {
     read_percent: u32,
-    io_bytes: u32,
-    /// I/Os in flight, all ranks together.
-    depth: u32,
+    /// Its depth is that of all ranks together.
+    point: Point,
     is_confirmed: bool,
     rounds: usize,
     begins: Moment,
@@ -78,14 +54,13 @@ struct Measure {
 impl Bench<'_> {
     /// Number of ranks that measure together, ≥ 1.
     pub(super) fn ranks(&self) -> u32 {
-        self.together.as_ref().map_or(1, |together| together.group.size())
+        self.group.map_or(1, Group::size)
     }
 
     fn prepared(&self) -> Prepared {
-        let group = self.together.as_ref().map(|together| together.group);
         Prepared {
-            rank: group.map_or(0, Group::rank),
-            host: group.map_or(String::new(), |group| group.host().to_owned()),
+            rank: self.group.map_or(0, Group::rank),
+            host: self.group.map_or(String::new(), |group| group.host().to_owned()),
             range_bytes: self.range_bytes,
             range_left_bytes: self.settings.range_bytes - self.range_bytes,
             threads: self.settings.cpus.len() as u32,
@@ -95,19 +70,22 @@ impl Bench<'_> {
     /// Waits until all ranks have written their ranges.
     pub(super) fn all_prepared(&self) -> Result<Vec<Prepared>, SaturateError> {
         let mut all = vec![self.prepared()];
-        if let Some(together) = &self.together {
-            all.extend(together.group.gather::<Prepared>(FIGURES, &|| self.interrupt.is_set())?);
+        if let Some(group) = self.group {
+            all.extend(group.gather::<Prepared>(FIGURES, &|| self.interrupt.is_set())?);
         }
         Ok(all)
     }
 
     /// Does as rank 0 says, to the end.
-    pub(super) fn serve(&mut self, watcher: &mut dyn Watcher) -> Result<(), SaturateError> {
+    pub(super) fn serve(
+        &mut self,
+        group: &Group,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), SaturateError> {
         self.begin(watcher)?;
-        let Some(together) = &self.together else { return Ok(()) };
-        let group = together.group;
         group.say(FIGURES, &self.prepared());
-        while let Order::Measure(measure) = group.hear_first(ORDER, &|| self.interrupt.is_set())? {
+        let is_over = || self.interrupt.is_set();
+        while let Some(measure) = group.hear_first::<Option<Measure>>(ORDER, &is_over)? {
             group.say(FIGURES, &self.reach_share(group, &measure, watcher)?);
         }
         Ok(())
@@ -115,8 +93,8 @@ impl Bench<'_> {
 
     /// Rank 0: the search is over.
     pub(super) fn dismiss(&self) {
-        if let Some(together) = &self.together {
-            together.group.say(ORDER, &Order::Done);
+        if let Some(group) = self.group {
+            group.say(ORDER, &None::<Measure>);
         }
     }
 
@@ -124,18 +102,18 @@ impl Bench<'_> {
     /// should be.
     pub(super) fn measure_together(
         &self,
-        together: &Together<'_>,
-        plan: &LoadPlan,
+        group: &Group,
+        point: Point,
+        read_percent: u32,
         is_confirmed: bool,
         until: Option<Instant>,
         watcher: &mut dyn Watcher,
     ) -> Result<(Measured, bool), SaturateError> {
-        let (pace, wanted, tries) = match is_confirmed {
+        let (pace, mut rounds, tries) = match is_confirmed {
             true => (&CONFIRM, CONFIRM_ROUNDS, CONFIRM_TRIES),
             false => (&PROBE, PROBE_ROUNDS, 1),
         };
-        let (mut rounds, mut is_whole, mut nothing) = (wanted, true, 0);
-        let mut tried = 0;
+        let (mut is_whole, mut nothing, mut tried) = (true, 0, 0);
         loop {
             if let Some(until) = until {
                 let left = until.saturating_duration_since(Instant::now()).as_secs_f64();
@@ -143,26 +121,21 @@ impl Bench<'_> {
                 is_whole &= most >= rounds;
                 rounds = rounds.min(most.max(1));
             }
-            let measure = Measure {
-                read_percent: plan.read_percent,
-                io_bytes: plan.io_bytes,
-                depth: plan.depth,
-                is_confirmed,
-                rounds,
-                begins: together.group.moment_ahead(),
-            };
-            together.group.say(ORDER, &Order::Measure(measure));
-            let mut all = self.reach_share(together.group, &measure, watcher)?;
-            let others = together.group.gather(FIGURES, &|| self.interrupt.is_set())?;
+            let begins = group.moment_ahead();
+            let measure = Measure { read_percent, point, is_confirmed, rounds, begins };
+            group.say(ORDER, &Some(measure));
+            let mut all = self.reach_share(group, &measure, watcher)?;
+            let others = group.gather(FIGURES, &|| self.interrupt.is_set())?;
             all.extend(others.into_iter().flat_map(|other: Vec<Reached>| other));
             let measured = sum(&all);
-            tried += 1;
             if measured.iops == 0.0 && nothing < NOTHING_TRIES {
                 // A rate of nothing is no measurement, however slow the device.
                 nothing += 1;
                 rounds *= 4;
-                tried -= 1;
-            } else if measured.steady || tried >= tries || !is_whole {
+                continue;
+            }
+            tried += 1;
+            if measured.steady || tried >= tries || !is_whole {
                 return Ok((measured, is_whole));
             }
         }
@@ -176,12 +149,10 @@ impl Bench<'_> {
         watcher: &mut dyn Watcher,
     ) -> Result<Vec<Reached>, SaturateError> {
         let pace = if measure.is_confirmed { CONFIRM } else { PROBE };
-        let point = Point {
-            io_bytes: measure.io_bytes,
-            depth: share(measure.depth, group.rank(), group.size()),
-        };
+        let depth = share(measure.point.depth, group.rank(), group.size());
+        let point = Point { depth, ..measure.point };
         std::thread::sleep(group.until(&measure.begins));
-        if point.depth == 0 {
+        if depth == 0 {
             let (io_bytes, rounds) = (point.io_bytes, vec![0.0; measure.rounds]);
             return Ok(vec![Reached { io_bytes, rounds, ..Reached::default() }]);
         }

@@ -4,10 +4,11 @@
 //! probe far below a shallower one is no such doubling: it is repeated, and where it stays so low,
 //! the climb goes on past it, for three depths in a row at most. Then the neighbouring sizes are
 //! tried with as many bytes in flight, in the direction that is better, until it is not. The best
-//! point is measured once more, for longer; where that is less than what another point had promised,
-//! that one is too, and the best of them is the answer.
+//! point is measured once more, for longer; where that is less than what another point had
+//! promised, that one is too, and the best of them is the answer.
 
 use ringfall_model::facts::SUNK_SHARE;
+use serde::{Deserialize, Serialize};
 
 /// Goal of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ impl Bounds {
 }
 
 /// A load to try: the size of its I/Os and how many of them are in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Point {
     /// Size of an I/O, bytes.
     pub io_bytes: u32,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ringfall_engine::device::DataFile;
-use ringfall_engine::load::{Access, LoadPlan};
+use ringfall_engine::load::LoadPlan;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::shared_port;
 use ringfall_model::facts::{Best, Limit, Measured, Roofline, Together};
 
-use super::measure::{CONFIRM, RoundPace, reach, sum};
+use super::measure::{CONFIRM, RoundPace, plan, reach, sum};
+use super::search::Point;
 use super::{SaturateError, SaturateSettings, Watcher};
 
 /// Duration of a measurement.
@@ -42,13 +43,9 @@ pub fn together(
             let now = Instant::now();
             now + until.saturating_duration_since(now) / parts
         });
-        let best = |roofline: &Roofline| {
-            let limits = roofline.limits.iter();
-            limits.clone().find(|limit| limit.read_percent == read_percent).cloned()
-        };
-        // Every drive was measured for the same percentages.
-        let Some(bests) = alone.iter().map(best).collect::<Option<Vec<Limit>>>() else { continue };
-        let bests: Vec<Measured> = bests.into_iter().map(|limit| limit.bandwidth.best).collect();
+        // Every drive was measured for the same percentages, in the same order.
+        let bests: Vec<&Measured> =
+            alone.iter().map(|drive| &drive.limits[index].bandwidth.best).collect();
         let plans = plans(&alone, &bests, settings, read_percent);
         let drives: Vec<(&Arc<DataFile>, LoadPlan)> = files.iter().zip(plans).collect();
         let is_enough = |rounds: &[f64]| PACE.is_enough(rounds, until);
@@ -74,8 +71,7 @@ pub fn together(
         limits.push(Limit { read_percent, bandwidth, iops: None });
     }
     let warnings: BTreeSet<&String> = alone.iter().flat_map(|drive| &drive.warnings).collect();
-    let first = alone.first().cloned().unwrap_or_else(|| unreachable!("there are several drives"));
-    Ok(Roofline {
+    let all = Roofline {
         range_bytes: alone.iter().map(|drive| drive.range_bytes).sum(),
         range_left_bytes: alone.iter().map(|drive| drive.range_left_bytes).sum(),
         seconds: alone.iter().map(|drive| drive.seconds).sum::<f64>()
@@ -84,36 +80,31 @@ pub fn together(
         warnings: warnings.into_iter().cloned().collect(),
         limits,
         together: rows,
-        drives: alone,
-        ..first
-    })
+        ..alone[0].clone()
+    };
+    Ok(Roofline { drives: alone, ..all })
 }
 
 /// The best load of each drive, from cores of its own as far as there are enough.
 fn plans(
     alone: &[Roofline],
-    bests: &[Measured],
+    bests: &[&Measured],
     settings: &SaturateSettings,
     read_percent: u32,
 ) -> Vec<LoadPlan> {
     let cores = &settings.cpus;
     let each = (cores.len() / bests.len().max(1)).max(1);
-    let plan = |(index, (best, drive)): (usize, (&Measured, &Roofline))| {
+    let of_drive = |(index, (best, drive)): (usize, (&&Measured, &Roofline))| {
+        let point = Point { io_bytes: best.io_bytes, depth: best.depth };
         let threads = each.min(best.depth.max(1) as usize);
         let core = |thread: usize| cores[(index * each + thread) % cores.len().max(1)];
         LoadPlan {
-            read_percent,
-            io_bytes: best.io_bytes,
-            depth: best.depth,
-            range_bytes: drive.range_bytes,
-            access: Access::Random,
-            polling: settings.polling,
             cpus: (0..threads).map(core).collect(),
-            bytes_max: None,
             seed: settings.seed.wrapping_add(index as u64),
+            ..plan(settings, point, read_percent, drive.range_bytes)
         }
     };
-    bests.iter().zip(alone).enumerate().map(plan).collect()
+    bests.iter().zip(alone).enumerate().map(of_drive).collect()
 }
 
 /// Share of the time that the threads' cores were busy.

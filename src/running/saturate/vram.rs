@@ -49,7 +49,7 @@ pub struct VramSettings {
 pub type VramWatcher<'a> = &'a mut dyn FnMut(&str, &VramPoint);
 
 /// The limits of all ways.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VramLimits {
     /// 1; also tells such a file from others.
     pub ringfall_vram_limits: u32,
@@ -247,24 +247,19 @@ impl VramLimits {
     #[must_use]
     pub fn of(facts: &GpuFacts, machine: Machine, settings: &VramSettings, unix_s: f64) -> Self {
         let device = facts.devices.first().map(|device| device.name.clone());
-        let is_gpu = facts.kind == ringfall_core::facts::GpuKind::Cuda;
         VramLimits {
             ringfall_vram_limits: VRAM_LIMITS_VERSION,
             version: env!("CARGO_PKG_VERSION"),
             unix_s,
             machine,
             backend: facts.kind.name(),
-            is_gpu,
+            is_gpu: facts.kind == ringfall_core::facts::GpuKind::Cuda,
             driver: facts.driver.clone(),
             device: device.unwrap_or_default(),
             range_bytes: settings.range_bytes,
             threads: settings.threads,
             seconds_each: settings.seconds_each,
-            is_page_locked: false,
-            why_not_gds: None,
-            interrupted: false,
-            failure: None,
-            ways: Vec::new(),
+            ..VramLimits::default()
         }
     }
 }
