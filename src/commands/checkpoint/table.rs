@@ -10,8 +10,8 @@ use ringfall_report::show::table::{Table, fixed};
 use super::super::wrapped;
 use super::result::{CheckpointResult, Restore, Save};
 
-/// Seconds whose bandwidth is shown one by one; a longer save shows as many, evenly chosen.
-const SECONDS_SHOWN: usize = 10;
+/// Bandwidths that are shown at most: of a longer save, each is the mean of several seconds.
+const RATES_SHOWN: usize = 10;
 /// Bad blocks that are shown.
 const BAD_SHOWN: usize = 5;
 
@@ -124,9 +124,10 @@ fn by_second(page: &mut String, seconds: &[u64]) {
     if whole.is_empty() {
         return;
     }
-    let step = whole.len().div_ceil(SECONDS_SHOWN);
-    let rates = whole.iter().step_by(step).map(|bytes| format!("{:.2}", gib(*bytes)));
-    let rates: Vec<String> = rates.collect();
+    let step = whole.len().div_ceil(RATES_SHOWN);
+    // Means: one second in several would hide a stall between, and follow a drive that alternates.
+    let mean = |part: &[u64]| gib(part.iter().sum()) / part.len() as f64;
+    let rates: Vec<String> = whole.chunks(step).map(|part| format!("{:.2}", mean(part))).collect();
     let every = match step {
         1 => "each second".to_owned(),
         step => format!("every {step} seconds"),
@@ -260,8 +261,23 @@ mod tests {
         assert!(!page.contains('\u{1b}'), "{page}");
     }
 
+    /// One second in two was shown: the high ones alone, and none of a stall.
     #[test]
-    fn a_long_save_shows_no_more_than_ten_seconds() {
+    fn a_rate_of_several_seconds_is_their_mean() {
+        let mut page = String::new();
+        let alternating: Vec<u64> = [3 << 30, 1 << 30].into_iter().cycle().take(21).collect();
+        by_second(&mut page, &alternating);
+        assert_eq!(page.matches(" 2.00").count(), 10, "{page}");
+        assert!(page.contains("every 2 seconds: 2.00"), "{page}");
+        page.clear();
+        let mut stalled = [1 << 30; 12];
+        stalled[3] = 0;
+        by_second(&mut page, &stalled);
+        assert!(page.ends_with("every 2 seconds: 1.00 0.50 1.00 1.00 1.00 1.00\n"), "{page}");
+    }
+
+    #[test]
+    fn a_long_save_shows_no_more_than_ten_rates() {
         let mut page = String::new();
         by_second(&mut page, &vec![1 << 30; 96]);
         assert!(page.contains("every 10 seconds: 1.00 1.00"), "{page}");
