@@ -11,7 +11,8 @@ use std::sync::Arc;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use ringfall_core::held::{HeldDirectory, LINKS_MAX, Stranger, kind};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::interrupt::{self, Leftover};
 
@@ -56,7 +57,7 @@ impl Spot {
             }
             path = directory.path().join(to);
         }
-        Err(rustix::io::Errno::LOOP.into())
+        Err(Errno::LOOP.into())
     }
 
     /// Whether a plain file is there, or nothing.
@@ -228,6 +229,21 @@ impl<'a> Draft<'a> {
             let _leftover = self.directory.remove(&temporary);
         })
     }
+
+    /// Makes it durable and gives it that name, which nothing may have.
+    ///
+    /// # Errors
+    /// Errors of the system; [`ErrorKind::AlreadyExists`] where anything has that name.
+    pub fn publish_new(self, name: impl AsRef<OsStr>) -> Result<()> {
+        self.file.sync_all()?;
+        let (name, here) = (name.as_ref(), self.directory);
+        let Some(temporary) = &self.name else { return here.name_file(&self.file, name) };
+        match renameat_with(here, &temporary.name, here, name, RenameFlags::NOREPLACE) {
+            // Network file systems know no such flag, but hard links.
+            Err(Errno::INVAL) => here.name_file(&self.file, name),
+            renamed => Ok(renamed?),
+        }
+    }
 }
 
 /// Name of a draft; removed when nobody holds it any more, unless it has become another.
@@ -318,6 +334,10 @@ mod tests {
             make(&directory).unwrap().publish("file").unwrap();
             let kept = std::fs::metadata(scratch.0.join("file")).unwrap().permissions();
             assert_eq!(kept.mode() & 0o777, private.mode());
+            let taken = make(&directory).unwrap().publish_new("file").unwrap_err();
+            assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+            make(&directory).unwrap().publish_new("fresh").unwrap();
+            std::fs::remove_file(scratch.0.join("fresh")).unwrap();
             drop(make(&directory).unwrap());
             std::fs::create_dir(scratch.0.join("occupied")).unwrap();
             make(&directory).unwrap().publish("occupied").unwrap_err();
@@ -346,7 +366,7 @@ mod tests {
         }
         symlink("round", scratch.0.join("round")).unwrap();
         let error = Spot::of(&scratch.0.join("round")).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::LOOP.raw_os_error()));
+        assert_eq!(error.raw_os_error(), Some(Errno::LOOP.raw_os_error()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A file of content, written for others to store, and compared again.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -37,12 +37,15 @@ pub fn write_file(
     tell: &dyn Fn(u64) -> bool,
 ) -> Result<(), DatagenError> {
     let failed = |error| DatagenError::file(format!("can't write {}", path.display()), error);
-    if path.exists() && !(overwrite && path.is_file()) {
+    let taken = || {
         let what = format!("{} already exists", path.display());
-        return Err(DatagenError::Lacks(match path.is_file() {
+        DatagenError::Lacks(match path.is_file() {
             true => format!("{what}: give --overwrite to replace it, or another name"),
             false => format!("{what}, and is not a file: give another name"),
-        }));
+        })
+    };
+    if path.exists() && !(overwrite && path.is_file()) {
+        return Err(taken());
     }
     let spot = Spot::of(path).map_err(failed)?;
     let draft = spot.begin().map_err(failed)?;
@@ -57,7 +60,14 @@ pub fn write_file(
             return Err(DatagenError::Interrupted);
         }
     }
-    draft.publish(spot.name()).map_err(failed)
+    if overwrite {
+        return draft.publish(spot.name()).map_err(failed);
+    }
+    draft.publish_new(spot.name()).map_err(|error| match error.kind() {
+        // Another has taken the name meanwhile.
+        ErrorKind::AlreadyExists => taken(),
+        _ => failed(error),
+    })
 }
 
 /// Compares a file with content of that length.
@@ -96,4 +106,35 @@ pub fn verify_file(
         }
     }
     Ok(checked)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::fill::{ContentName, Shape};
+    use ringfall_core::key::EntryKey;
+
+    use super::*;
+
+    /// Both of two writers at once had written it.
+    #[test]
+    fn a_name_that_is_taken_meanwhile_stays_the_others() {
+        let directory = std::env::temp_dir().join(format!("ringfall-taken-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("file");
+        let name = ContentName { seed: 1, key: EntryKey(0), version: 0 };
+        let shape = Shape { dedupe_ratio: 1.0, compress_ratio: 1.0 };
+        let content = NamedContent::new(name, 4096, &shape);
+        let meanwhile = |_: u64| {
+            std::fs::write(&path, "theirs").unwrap();
+            true
+        };
+        let error = write_file(&path, &content, 4096, false, &meanwhile).unwrap_err();
+        assert!(matches!(error, DatagenError::Lacks(_)), "{error}");
+        assert!(error.to_string().contains("already exists: give --overwrite"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "theirs");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        write_file(&path, &content, 4096, true, &meanwhile).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 4096);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 }

@@ -46,8 +46,24 @@ impl DatagenError {
             ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
             ErrorKind::UnexpectedEof => "nothing else may change it meanwhile",
             ErrorKind::IsADirectory => "give a file",
+            ErrorKind::ReadOnlyFilesystem => "mount it for writing, or give another path",
             _ => "look up the error in errno(3), and look at dmesg",
         };
         DatagenError::File { what: what.into(), error, remedy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// The remedy was to look up the error.
+    #[test]
+    fn a_read_only_file_system_is_told_with_its_remedy() {
+        let told = DatagenError::file("can't write /x", Errno::ROFS.into()).to_string();
+        assert!(told.starts_with("can't write /x: Read-only file system"), "{told}");
+        assert!(told.ends_with("; mount it for writing, or give another path"), "{told}");
     }
 }
