@@ -15,7 +15,8 @@ use rustix::fs::{FileType, OFlags, Stat};
 use crate::error::SetupError;
 use crate::held::{HeldDirectory, Leftover, Stranger, kind};
 
-const LOCK_NAME: &str = "ringfall.lock";
+/// Name of the file in a store's directory that a run holds locked while it lives.
+pub const LOCK_NAME: &str = "ringfall.lock";
 const DATA_NAME: &str = "ringfall.kv";
 const MARKER: &str = "ringfall store v1";
 /// Longest lock file believed.

@@ -12,6 +12,7 @@ use ringfall_core::drive::IoKind;
 use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::{MIB, gib};
 use ringfall_engine::buffer::{Chunk, ChunkPool};
+use ringfall_engine::device::LOCK_NAME;
 use ringfall_engine::ring::{ChunkIo, ChunkRing};
 use ringfall_host::remedy::setup_remedy;
 use ringfall_host::{Machine, files};
@@ -101,23 +102,18 @@ impl FileTarget {
 
     fn lock(directory: HeldDirectory, io: Io) -> Result<FileTarget, TargetError> {
         let path = directory.path();
+        // A run whose data is there would measure the checkpoint, too.
+        match directory.open_to_read(LOCK_NAME, OFlags::empty()) {
+            Ok(of_run) => locked(of_run.try_lock_shared(), path, "another run of ringfall")?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            // A link, say, of that name is no run's.
+            Err(error) if error.get_ref().is_some() => {}
+            Err(error) => return Err(failed("can't look for a run in", path, &error)),
+        }
         let lock = directory
             .to_read()
             .map_err(|error| failed("can't open the directory", path, &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            // A network file system without locks: nothing is protected there, and nothing lost.
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => {}
-            Err(TryLockError::Error(error)) => {
-                return Err(failed("can't lock the directory", path, &error));
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(TargetError::new(
-                    format!("{} is in use by another ringfall", path.display()),
-                    "wait for it to end, or give another directory",
-                ));
-            }
-        }
+        locked(lock.try_lock(), path, "another ringfall")?;
         Ok(FileTarget { directory, io, _lock: lock })
     }
 
@@ -457,6 +453,26 @@ fn remove_from(directory: &HeldDirectory, name: &str) -> std::io::Result<()> {
     }
 }
 
+/// Whether a lock in a directory was free; else it is held by `whom`.
+fn locked(
+    attempt: Result<(), TryLockError>,
+    directory: &Path,
+    whom: &str,
+) -> Result<(), TargetError> {
+    match attempt {
+        Ok(()) => Ok(()),
+        // A network file system without locks: nothing is protected there, and nothing lost.
+        Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(()),
+        Err(TryLockError::Error(error)) => {
+            Err(failed("can't lock the directory", directory, &error))
+        }
+        Err(TryLockError::WouldBlock) => Err(TargetError::new(
+            format!("{} is in use by {whom}", directory.display()),
+            "wait for it to end, or give another directory",
+        )),
+    }
+}
+
 /// Whether a file system that was asked for a lock has none.
 fn has_no_locks(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
@@ -467,4 +483,31 @@ fn has_no_locks(error: &std::io::Error) -> bool {
 fn sync_directory(directory: &HeldDirectory) -> Result<(), TargetError> {
     let told = |error| failed("can't make the names durable in", directory.path(), &error);
     directory.sync().map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_engine::device::CacheDir;
+
+    use super::*;
+
+    /// Its checkpoint was written into the store of a run, and both ended with status 0.
+    #[test]
+    fn a_directory_that_a_run_uses_is_refused() {
+        let unique = format!("ringfall-checkpoint-beside-{}", std::process::id());
+        let path = std::env::temp_dir().join(unique);
+        let run = CacheDir::open(&path).unwrap();
+        for open in [FileTarget::open, FileTarget::open_existing] {
+            let told = open(&path, Io::Buffered).unwrap_err().to_string();
+            assert!(told.contains("is in use by another run of ringfall: wait for it"), "{told}");
+        }
+        FileTarget::open(&path.join("below"), Io::Buffered).unwrap();
+        std::fs::remove_dir(path.join("below")).unwrap();
+        run.remove().unwrap();
+        // What a run that was killed has left holds nobody up.
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join(LOCK_NAME), "ringfall store v1\n").unwrap();
+        FileTarget::open(&path, Io::Buffered).unwrap();
+        std::fs::remove_dir_all(path).unwrap();
+    }
 }
