@@ -6,9 +6,8 @@ use ringfall_core::units::gib;
 use ringfall_host::human;
 
 use super::layout::{Layout, Manifest};
-use super::meter::Meter;
 use super::restore::missing;
-use super::save::{FileWork, SaveSettings, Saved, StreamError, missing_bytes, save};
+use super::save::{FileWork, Saved, Stream, StreamError, missing_bytes, save};
 use super::target::{Presence, Target, TargetError};
 
 /// Beside a checkpoint that is whole.
@@ -31,18 +30,12 @@ pub enum Begin {
 
 /// A checkpoint to be written.
 pub struct Commit<'a, T: Target> {
-    /// The directory or object store that the checkpoint goes to.
-    pub target: &'a T,
+    /// Where the checkpoint goes, and by what.
+    pub on: &'a Stream<'a, T>,
     /// Description of the checkpoint: its job, files and chunks.
     pub manifest: &'a Manifest,
     /// Before each name; empty, or ends in `/`.
     pub prefix: &'a str,
-    /// Threads, memory and how many files are written at the same time.
-    pub settings: &'a SaveSettings,
-    /// Counts the bytes that are moved, for a progress line.
-    pub meter: &'a Meter,
-    /// Whether to end early.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// A checkpoint that was written.
@@ -61,18 +54,17 @@ impl<T: Target> Commit<'_, T> {
     /// Fails if an existing checkpoint forbids it, there is no room, or the target failed.
     pub fn write(&self, begin: Begin) -> Result<Committed, StreamError> {
         let layout = Layout::new(self.manifest, self.prefix);
-        layout.files.iter().try_for_each(|file| self.target.check(&file.plan))?;
+        layout.files.iter().try_for_each(|file| self.on.target.check(&file.plan))?;
         let Some(works) = self.prepare(&layout, begin)? else {
             let found_bytes = self.manifest.total_bytes();
             return Ok(Committed { found_bytes, ..Committed::default() });
         };
         let to_store = missing_bytes(&layout, &works);
-        self.check_room(&layout, &works, to_store)?;
+        self.check_room(&layout, &works)?;
         self.put(UNFINISHED)?;
-        let (meter, step) = (self.meter, self.manifest.step);
-        let saved = save(self.target, &layout, &works, self.settings, meter, (step, self.stop))?;
+        let saved = save(self.on, &layout, &works, self.manifest.step)?;
         self.put(FINISHED)?;
-        self.target.remove_small(&self.name(UNFINISHED))?;
+        self.on.target.remove_small(&self.name(UNFINISHED))?;
         Ok(Committed { saved, found_bytes: self.manifest.total_bytes() - to_store })
     }
 
@@ -84,33 +76,31 @@ impl<T: Target> Commit<'_, T> {
         let text = serde_json::to_vec_pretty(self.manifest).map_err(|error| {
             TargetError::new(format!("the manifest can't be written as JSON: {error}"), "report it")
         })?;
-        self.target.put(&self.name(name), &text)
+        self.on.target.put(&self.name(name), &text)
     }
 
     /// Prepares the save: returns the files and chunks to store; `None` when all are there.
     fn prepare(&self, layout: &Layout, begin: Begin) -> Result<Option<Vec<FileWork>>, StreamError> {
-        let there = |name| read(self.target, self.prefix, name);
+        let there = |name| read(self.on.target, self.prefix, name);
         // Before anything is removed or gone on with, it must be ours.
         let (finished, unfinished) = (there(FINISHED)?, there(UNFINISHED)?);
         match (begin, finished, unfinished) {
             (Begin::Overwrite, finished, unfinished) => {
                 for manifest in [finished, unfinished].into_iter().flatten() {
-                    remove(self.target, &manifest, self.prefix)?;
+                    remove(self.on.target, &manifest, self.prefix)?;
                 }
             }
             (Begin::Resume, Some(finished), unfinished) => {
                 self.same(&finished)?;
                 if unfinished.is_some() {
                     // The save that wrote the former ended before it could remove this one.
-                    self.target.remove_small(&self.name(UNFINISHED))?;
+                    self.on.target.remove_small(&self.name(UNFINISHED))?;
                 }
                 return Ok(None);
             }
             (Begin::Resume, None, Some(unfinished)) => {
                 self.same(&unfinished)?;
-                let stream = &self.settings.stream;
-                let until = (self.manifest.step, self.stop);
-                return missing(self.target, layout, stream, self.meter, until).map(Some);
+                return missing(self.on, layout, self.manifest.step).map(Some);
             }
             (Begin::Fresh, Some(_), _) => {
                 return Err(self.refused("holds a checkpoint already", "").into());
@@ -124,11 +114,11 @@ impl<T: Target> Commit<'_, T> {
             (Begin::Fresh | Begin::Resume, None, None) => {}
         }
         for file in &layout.files {
-            if self.target.presence(&file.plan.name)? != Presence::Absent {
+            if self.on.target.presence(&file.plan.name)? != Presence::Absent {
                 let what = format!(
                     "{} in {} belongs to no checkpoint that is known there",
                     file.plan.name,
-                    self.target.name()
+                    self.on.target.name()
                 );
                 let remedy = "move it away, or give another directory or prefix";
                 return Err(TargetError::input(what, remedy).into());
@@ -139,7 +129,7 @@ impl<T: Target> Commit<'_, T> {
 
     fn refused(&self, what: &str, resume: &str) -> TargetError {
         TargetError::input(
-            format!("{}/{} {what}", self.target.name(), self.prefix),
+            format!("{}/{} {what}", self.on.target.name(), self.prefix),
             format!("give {resume}--overwrite to begin again, or another directory or prefix"),
         )
     }
@@ -169,25 +159,18 @@ impl<T: Target> Commit<'_, T> {
         };
         different.map_or(Ok(()), |different| {
             Err(TargetError::input(
-                format!("the checkpoint in {} is another one: {different}", self.target.name()),
+                format!("the checkpoint in {} is another one: {different}", self.on.target.name()),
                 "give the flags with which it was begun, or --overwrite, or another directory",
             ))
         })
     }
 
-    fn check_room(
-        &self,
-        layout: &Layout,
-        works: &[FileWork],
-        to_store: u64,
-    ) -> Result<(), TargetError> {
+    fn check_room(&self, layout: &Layout, works: &[FileWork]) -> Result<(), TargetError> {
         // What a draft holds has its space already.
-        let reserved = |work: &&FileWork| work.goes_on;
-        let reserved: Vec<FileWork> = works.iter().filter(reserved).cloned().collect();
-        let wanted = to_store - missing_bytes(layout, &reserved);
-        match self.target.room_bytes()? {
+        let wanted = missing_bytes(layout, works.iter().filter(|work| !work.goes_on));
+        match self.on.target.room_bytes()? {
             Some(room) if room < wanted => Err(TargetError::new(
-                no_room(&self.target.name(), room, wanted),
+                no_room(&self.on.target.name(), room, wanted),
                 "free space there, ask for less, or give another directory",
             )),
             _ => Ok(()),

@@ -3,7 +3,6 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,7 +60,6 @@ pub struct FileDraft {
 pub struct StoredFile {
     file: Arc<File>,
     path: PathBuf,
-    bytes: u64,
 }
 
 /// Moves chunks by a ring of its own.
@@ -310,17 +308,22 @@ impl Target for FileTarget {
             }
             unopened(&path, &error)
         })?;
-        let draft = FileDraft { file: Arc::new(file), path, directory, name: name.to_owned() };
-        let reserve = || rustix::fs::fallocate(&draft.file, FallocateFlags::empty(), 0, plan.bytes);
-        match rustix::io::retry_on_intr(reserve) {
-            Ok(()) => Ok(draft),
+        let reserve = || rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, plan.bytes);
+        let reserved = match rustix::io::retry_on_intr(reserve) {
             // Some file systems can't reserve; a sparse file of the right size will do.
-            Err(Errno::OPNOTSUPP) => match rustix::fs::ftruncate(&draft.file, plan.bytes) {
-                Ok(()) => Ok(draft),
-                Err(errno) => Err(self.no_space(&draft, plan, goes_on, errno)),
-            },
-            Err(errno) => Err(self.no_space(&draft, plan, goes_on, errno)),
+            Err(Errno::OPNOTSUPP) => rustix::fs::ftruncate(&file, plan.bytes),
+            reserved => reserved,
+        };
+        if let Err(errno) = reserved {
+            if !goes_on {
+                // The reservation's failure is what matters.
+                let _removed = directory.remove(&draft);
+                self.remove_empty_parent(&plan.name);
+            }
+            let doing = format!("can't reserve {:.2} GiB for", gib(plan.bytes));
+            return Err(failed(&doing, &path, &errno.into()));
         }
+        Ok(FileDraft { file: Arc::new(file), path, directory, name: name.to_owned() })
     }
 
     fn publish(&self, draft: &FileDraft, durable: bool) -> Result<(), TargetError> {
@@ -344,13 +347,6 @@ impl Target for FileTarget {
         }
     }
 
-    fn abandon(&self, draft: &FileDraft, keep: bool) -> Result<(), TargetError> {
-        match keep {
-            true => Ok(()),
-            false => self.remove_draft(draft),
-        }
-    }
-
     fn open(&self, name: &str, version: Version) -> Result<StoredFile, TargetError> {
         let name = match version {
             Version::Draft => draft_name(name),
@@ -360,12 +356,7 @@ impl Target for FileTarget {
         let opened = self.place(&name, false);
         let opened = opened.and_then(|(held, name)| held.open_to_read(name, self.flags()));
         let file = opened.map_err(|error| unopened(&path, &error))?;
-        let metadata = file.metadata().map_err(|error| failed("can't look at", &path, &error))?;
-        Ok(StoredFile { file: Arc::new(file), path, bytes: metadata.size() })
-    }
-
-    fn stored_bytes(&self, stored: &StoredFile) -> u64 {
-        stored.bytes
+        Ok(StoredFile { file: Arc::new(file), path })
     }
 
     fn put(&self, name: &str, content: &[u8]) -> Result<(), TargetError> {
@@ -410,31 +401,6 @@ impl Target for FileTarget {
 }
 
 impl FileTarget {
-    /// Error for space that could not be reserved; a new draft is removed again.
-    fn no_space(
-        &self,
-        draft: &FileDraft,
-        plan: &FilePlan,
-        goes_on: bool,
-        errno: Errno,
-    ) -> TargetError {
-        if !goes_on {
-            // The reservation's failure is what matters.
-            let _removed = self.remove_draft(draft);
-        }
-        let doing = format!("can't reserve {:.2} GiB for", gib(plan.bytes));
-        failed(&doing, &draft.path, &errno.into())
-    }
-
-    fn remove_draft(&self, draft: &FileDraft) -> Result<(), TargetError> {
-        remove_from(&draft.directory, &draft_name(&draft.name))
-            .map_err(|error| failed("can't remove", &draft.path, &error))?;
-        if let Ok(name) = draft.path.strip_prefix(self.directory.path()) {
-            self.remove_empty_parent(&name.to_string_lossy());
-        }
-        Ok(())
-    }
-
     /// Removes the directory that a file of that name was in, if it is empty and not the target's.
     fn remove_empty_parent(&self, name: &str) {
         if let Some((parent, _)) = name.rsplit_once('/')

@@ -25,7 +25,7 @@ pub use meter::{Doing, Meter, Progress};
 #[cfg(feature = "objects")]
 pub use objects::{ObjectDraft, ObjectMover, ObjectTarget, StoredObject};
 pub use restore::{Restored, restore};
-pub use save::{SaveSettings, Saved, StreamError, StreamSettings, Way};
+pub use save::{SaveSettings, Saved, Stream, StreamError, StreamSettings, Way};
 pub use sizes::{Job, MODELS, Model, Optimizer, Precision, even_shards};
 pub use target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,

@@ -78,7 +78,6 @@ fn record_name(name: &str) -> String {
 #[derive(Debug)]
 pub struct StoredObject {
     name: String,
-    bytes: u64,
 }
 
 /// Moves chunks on the threads of the store.
@@ -169,6 +168,14 @@ impl ObjectTarget {
             )
         };
         UploadRecord::read(&text).map(Some).map_err(strange)
+    }
+
+    /// Removes the record of an upload that has ended, if it has one.
+    fn remove_record(&self, draft: &ObjectDraft) -> Result<(), TargetError> {
+        match draft.recorded() {
+            Some(_) => Ok(self.objects.remove(&record_name(&draft.name))?),
+            None => Ok(()),
+        }
     }
 
     /// Ends the upload of a file that an earlier save has left, if there is one.
@@ -271,22 +278,15 @@ impl Target for ObjectTarget {
     fn publish(&self, draft: &ObjectDraft, _durable: bool) -> Result<(), TargetError> {
         // A store answers when the object is durable, whether that is asked for or not.
         draft.upload.complete()?;
-        match draft.recorded() {
-            Some(_) => Ok(self.objects.remove(&record_name(&draft.name))?),
-            None => Ok(()),
-        }
+        self.remove_record(draft)
     }
 
-    fn abandon(&self, draft: &ObjectDraft, keep: bool) -> Result<(), TargetError> {
-        let is_recorded = draft.recorded().is_some();
-        if keep && is_recorded && !draft.upload.is_lost() {
+    fn abandon(&self, draft: &ObjectDraft) -> Result<(), TargetError> {
+        if draft.recorded().is_some() && !draft.upload.is_lost() {
             return draft.record(&self.objects);
         }
         draft.upload.abort()?;
-        match is_recorded {
-            true => Ok(self.objects.remove(&record_name(&draft.name))?),
-            false => Ok(()),
-        }
+        self.remove_record(draft)
     }
 
     fn open(&self, name: &str, version: Version) -> Result<StoredObject, TargetError> {
@@ -298,16 +298,12 @@ impl Target for ObjectTarget {
             ));
         }
         match self.objects.size(name)? {
-            Some(bytes) => Ok(StoredObject { name: name.to_owned(), bytes }),
+            Some(_) => Ok(StoredObject { name: name.to_owned() }),
             None => Err(TargetError::input(
                 format!("there is no {place}"),
                 "give the URL to which `ringfall checkpoint write` has written",
             )),
         }
-    }
-
-    fn stored_bytes(&self, stored: &StoredObject) -> u64 {
-        stored.bytes
     }
 
     fn put(&self, name: &str, content: &[u8]) -> Result<(), TargetError> {
@@ -448,7 +444,6 @@ mod tests {
         target.publish(&draft, true).unwrap();
         assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Published { bytes });
         let stored = Arc::new(target.open("rank_0/weights", Version::Published).unwrap());
-        assert_eq!(target.stored_bytes(&stored), bytes);
         let mut mover = target.mover(&pool).unwrap();
         let place = ChunkPlace { offset_bytes: 2 * CHUNK_BYTES, length_bytes: 4096, tag: 7 };
         mover.read(&stored, place, pool.take().unwrap());
@@ -467,7 +462,7 @@ mod tests {
         let pool = ChunkPool::new(CHUNK_BYTES as usize, 1).unwrap();
         let draft = Arc::new(target.create(&plan(CHUNK_BYTES, CHUNK_BYTES), false).unwrap());
         write(&target, &draft, &pool, CHUNK_BYTES);
-        target.abandon(&draft, true).unwrap();
+        target.abandon(&draft).unwrap();
         assert_eq!(target.presence("rank_0/weights").unwrap(), Presence::Absent);
         assert!(target.publish(&draft, true).is_err());
         assert!(target.open("rank_0/weights", Version::Published).unwrap_err().is_input);
@@ -480,7 +475,7 @@ mod tests {
         let pool = ChunkPool::new(CHUNK_BYTES as usize, 3).unwrap();
         let draft = Arc::new(target.create(&plan, false).unwrap());
         write(&target, &draft, &pool, 2 * CHUNK_BYTES);
-        target.abandon(&draft, true).unwrap();
+        target.abandon(&draft).unwrap();
         drop(draft);
         let parts = vec![(0, CHUNK_BYTES), (1, CHUNK_BYTES)];
         assert_eq!(target.presence(&plan.name).unwrap(), Presence::Parts { parts });
@@ -495,15 +490,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_or_not_kept_leaves_no_upload_and_no_record() {
+    fn what_is_removed_leaves_no_upload_and_no_record() {
         let target = target();
         let plan = plan(2 * CHUNK_BYTES, CHUNK_BYTES);
-        for keep in [true, false] {
-            let draft = target.create(&plan, false).unwrap();
-            target.abandon(&draft, keep).unwrap();
-            target.remove(&plan.name).unwrap();
-            assert_eq!(target.objects.list(9).unwrap(), [], "{keep}");
-        }
+        let draft = target.create(&plan, false).unwrap();
+        target.abandon(&draft).unwrap();
+        target.remove(&plan.name).unwrap();
+        assert_eq!(target.objects.list(9).unwrap(), []);
         target.put(&record_name(&plan.name), b"{}").unwrap();
         assert!(target.presence(&plan.name).unwrap_err().is_input);
         target.remove(&plan.name).unwrap();

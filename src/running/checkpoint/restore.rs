@@ -3,17 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::fill::VerifyMode;
 use ringfall_core::metrics::Histogram;
-use ringfall_engine::buffer::ChunkPool;
 
 use super::layout::{BadBlock, Layout, Schedule, one_run};
-use super::meter::{Doing, Meter};
-use super::save::{FileWork, StreamError, StreamSettings, on_threads};
+use super::meter::Doing;
+use super::save::{Crew, FileWork, Opened, SaveSettings, Stream, StreamError};
 use super::target::{ChunkPlace, Mover, Presence, Target, TargetError, Version};
 
 /// Bad blocks that are named; all are counted.
@@ -43,19 +41,17 @@ pub struct Restored {
 /// # Errors
 /// A file is missing or of another length, or can't be read.
 pub fn restore<T: Target>(
-    target: &T,
+    on: &Stream<'_, T>,
     layout: &Layout,
-    settings: &StreamSettings,
     verify: VerifyMode,
-    meter: &Meter,
-    (step, stop): (u32, &(dyn Fn() -> bool + Sync)),
+    step: u32,
 ) -> Result<Restored, StreamError> {
     let total = layout.files.iter().map(|file| file.plan.bytes).sum();
-    let began = meter.begin(Doing::Restoring, step, total);
+    let began = on.meter.begin(Doing::Restoring, step, total);
     let mut reads = Vec::new();
     for (number, file) in layout.files.iter().enumerate() {
-        check_length(target, &file.plan.name, file.plan.bytes)?;
-        let pieces = file.plan.bytes.div_ceil(settings.chunk_bytes);
+        check_length(on.target, &file.plan.name, file.plan.bytes)?;
+        let pieces = file.plan.bytes.div_ceil(on.settings.stream.chunk_bytes);
         reads.push((number, one_run(pieces)));
     }
     let restored = Mutex::new(Restored::default());
@@ -69,13 +65,12 @@ pub fn restore<T: Target>(
             restored.bad.extend(found.first_bad);
         }
     };
-    let reader = Reader { target, layout, version: Version::Published, settings, meter, stop };
-    let latency = reader.read(reads, &look)?;
+    let latency = read(on, layout, Version::Published, reads, &look)?;
     let mut restored = restored.into_inner().unwrap_or_else(PoisonError::into_inner);
     restored.bad.sort_by(|a, b| (&a.file, a.offset_bytes).cmp(&(&b.file, b.offset_bytes)));
     restored.elapsed = monotonic_now().saturating_sub(began);
     restored.chunk_latency = latency;
-    restored.seconds = meter.seconds();
+    restored.seconds = on.meter.seconds();
     Ok(restored)
 }
 
@@ -97,19 +92,17 @@ fn check_length<T: Target>(target: &T, name: &str, wanted: u64) -> Result<(), Ta
     }
 }
 
-/// Finds the chunks that an unfinished checkpoint still lacks: published files are taken as they
-/// are, the drafts of others are read and compared, and chunks with any bad block are missing.
-/// Parts of a draft that can't be read are taken as they are where they have the length of their
-/// chunk.
+/// Finds the chunks that an unfinished checkpoint still lacks, whose chunks are those of the
+/// settings: published files are taken as they are, the drafts of others are read and compared, and
+/// chunks with any bad block are missing. Parts of a draft that can't be read are taken as they are
+/// where they have the length of their chunk.
 ///
 /// # Errors
 /// A published file has another length, or a draft can't be read.
 pub fn missing<T: Target>(
-    target: &T,
+    on: &Stream<'_, T>,
     layout: &Layout,
-    settings: &StreamSettings,
-    meter: &Meter,
-    (step, stop): (u32, &(dyn Fn() -> bool + Sync)),
+    step: u32,
 ) -> Result<Vec<FileWork>, StreamError> {
     let mut works: Vec<FileWork> = Vec::new();
     let mut reads = Vec::new();
@@ -118,10 +111,10 @@ pub fn missing<T: Target>(
     for (number, file) in layout.files.iter().enumerate() {
         let chunks = file.chunks();
         let (mut goes_on, mut there) = (false, 0);
-        match target.presence(&file.plan.name)? {
+        match on.target.presence(&file.plan.name)? {
             Presence::Published { .. } => {
-                check_length(target, &file.plan.name, file.plan.bytes)?;
-                target.forget_draft(&file.plan.name)?;
+                check_length(on.target, &file.plan.name, file.plan.bytes)?;
+                on.target.forget_draft(&file.plan.name)?;
                 continue;
             }
             Presence::Draft { bytes } if bytes <= file.plan.bytes => {
@@ -142,7 +135,7 @@ pub fn missing<T: Target>(
         reads.push((number, one_run(there)));
         works.push(FileWork { file: number, missing: one_run(chunks), goes_on });
     }
-    meter.begin(Doing::Looking, step, draft_bytes);
+    on.meter.begin(Doing::Looking, step, draft_bytes);
     let good = Mutex::new(good);
     let look = |file: usize, offset: u64, bytes: &[u8]| {
         let of = &layout.files[file];
@@ -151,11 +144,7 @@ pub fn missing<T: Target>(
             good.lock().unwrap_or_else(PoisonError::into_inner).insert(chunk);
         }
     };
-    // Chunks as they were written, so that whole ones are good or missing.
-    let chunk_bytes = layout.files.first().map_or(settings.chunk_bytes, |f| f.plan.chunk_bytes);
-    let settings = StreamSettings { chunk_bytes, ..*settings };
-    let version = Version::Draft;
-    Reader { target, layout, version, settings: &settings, meter, stop }.read(reads, &look)?;
+    read(on, layout, Version::Draft, reads, &look)?;
     let good = good.into_inner().unwrap_or_else(PoisonError::into_inner);
     for work in &mut works {
         let chunks = layout.files[work.file].chunks();
@@ -178,102 +167,40 @@ fn runs_without(numbers: impl Iterator<Item = u64>, end: u64) -> Vec<Range<u64>>
     runs
 }
 
-/// Reads pieces of files on several threads.
-struct Reader<'a, T: Target> {
-    target: &'a T,
-    layout: &'a Layout,
-    version: Version,
-    settings: &'a StreamSettings,
-    meter: &'a Meter,
-    stop: &'a (dyn Fn() -> bool + Sync),
-}
-
 type Look<'a> = &'a (dyn Fn(usize, u64, &[u8]) + Sync);
 
-impl<T: Target> Reader<'_, T> {
-    /// Reads those pieces of those files, each of the settings' chunk, and shows them to `look`.
-    fn read(
-        &self,
-        reads: Vec<(usize, Vec<Range<u64>>)>,
-        look: Look<'_>,
-    ) -> Result<Histogram, StreamError> {
-        let mut stored = Vec::new();
-        stored.resize_with(self.layout.files.len(), || None);
-        let schedule = Mutex::new(Schedule::new(reads, self.settings.threads));
-        let stored = Mutex::new(stored);
-        let is_over = AtomicBool::new(false);
-        let next = || {
-            if is_over.load(Ordering::Relaxed) || (self.stop)() {
-                return None;
-            }
-            schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk()
-        };
-        let open = |file: usize| -> Result<Arc<T::Stored>, StreamError> {
-            let mut stored = stored.lock().unwrap_or_else(PoisonError::into_inner);
-            let slot: &mut Option<Arc<T::Stored>> = &mut stored[file];
-            if slot.is_none() {
-                let name = &self.layout.files[file].plan.name;
-                *slot = Some(Arc::new(self.target.open(name, self.version)?));
-            }
-            Ok(Arc::clone(slot.as_ref().expect("just opened")))
-        };
-        let histograms = on_threads(0..self.settings.threads, |thread| {
-            let result = self.work(thread, &next, &open, look);
-            if result.is_err() {
-                is_over.store(true, Ordering::Relaxed);
-            }
-            result
-        })?;
-        if (self.stop)() && next_is_left(&schedule) {
-            return Err(StreamError::Interrupted);
-        }
-        let mut all = Histogram::new();
-        histograms.iter().for_each(|one| all.merge(one));
-        Ok(all)
-    }
-
-    fn work(
-        &self,
-        thread: u32,
-        next: &dyn Fn() -> Option<(usize, u64)>,
-        open: &dyn Fn(usize) -> Result<Arc<T::Stored>, StreamError>,
-        look: Look<'_>,
-    ) -> Result<Histogram, StreamError> {
-        let pool: ChunkPool = self.settings.pool_of(thread)?;
-        let mut mover = self.target.mover(&pool)?;
+/// Reads those chunks of those files on several threads, and shows them to `look`.
+fn read<T: Target>(
+    on: &Stream<'_, T>,
+    layout: &Layout,
+    version: Version,
+    chunks: Vec<(usize, Vec<Range<u64>>)>,
+    look: Look<'_>,
+) -> Result<Histogram, StreamError> {
+    let Stream { target, settings: SaveSettings { stream, .. }, .. } = on;
+    let crew = Crew::new(on, layout, Schedule::new(chunks, stream.threads));
+    let stored = Opened::new(layout);
+    let open =
+        |file: usize| stored.get(file, || target.open(&layout.files[file].plan.name, version));
+    crew.run(0..stream.threads, |thread| {
+        let pool = stream.pool_of(thread)?;
+        let mut mover = target.mover(&pool)?;
         let mut latency = Histogram::new();
-        // What is in flight, by its tag.
-        let mut flying: Vec<Option<(usize, u64, usize)>> = vec![None; pool.count() as usize];
-        let mut is_dry = false;
         loop {
-            while !is_dry && let Some(chunk) = pool.take() {
-                let Some((file, index)) = next() else {
-                    is_dry = true;
-                    break;
-                };
-                let of = &self.layout.files[file];
-                let (offset_bytes, length_bytes) = of.piece(index, self.settings.chunk_bytes);
-                let tag = flying.iter().position(Option::is_none).expect("one for each chunk");
-                flying[tag] = Some((file, offset_bytes, length_bytes));
-                let place = ChunkPlace { offset_bytes, length_bytes, tag: tag as u64 };
-                mover.read(&open(file)?, place, chunk);
+            while let Some(chunk) = pool.take()
+                && let Some(task) = crew.next_task()
+            {
+                mover.read(&open(task.0)?, crew.place(task), chunk);
             }
             if mover.in_flight() == 0 {
                 return Ok(latency);
             }
-            let moved = mover.wait()?;
-            let flight = flying[moved.tag as usize].take();
-            let (file, offset, length) = flight.expect("it was in flight");
-            let chunk = moved.outcome?.expect("a read returns its chunk");
-            latency.record(moved.ended.saturating_sub(moved.began).as_ns());
-            self.meter.moved(length as u64, moved.ended);
-            look(file, offset, &chunk.bytes()[..length]);
+            let (task, chunk) = crew.wait(&mut mover, &mut latency)?;
+            let chunk = chunk.expect("a read returns its chunk");
+            let ChunkPlace { offset_bytes, length_bytes, .. } = crew.place(task);
+            look(task.0, offset_bytes, &chunk.bytes()[..length_bytes]);
         }
-    }
-}
-
-fn next_is_left(schedule: &Mutex<Schedule>) -> bool {
-    schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk().is_some()
+    })
 }
 
 #[cfg(test)]

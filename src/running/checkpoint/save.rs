@@ -72,7 +72,7 @@ impl StreamSettings {
     ///
     /// # Errors
     /// There is too little of it.
-    pub(super) fn pool(&self, count: u32) -> Result<ChunkPool, TargetError> {
+    fn pool(&self, count: u32) -> Result<ChunkPool, TargetError> {
         let bytes = usize::try_from(self.chunk_bytes).unwrap_or(usize::MAX);
         ChunkPool::new(bytes, count).map_err(|error| {
             let mib = u64::from(count).saturating_mul(self.chunk_bytes / MIB);
@@ -146,32 +146,131 @@ pub struct Saved {
 
 /// Bytes that are still to be stored.
 #[must_use]
-pub fn missing_bytes(layout: &Layout, missing: &[FileWork]) -> u64 {
+pub fn missing_bytes<'a>(layout: &Layout, missing: impl IntoIterator<Item = &'a FileWork>) -> u64 {
     let bytes_of = |work: &FileWork| {
         let plan = &layout.files[work.file].plan;
         // The file's last chunk may be a short one.
         let place = |chunk: u64| (chunk * plan.chunk_bytes).min(plan.bytes);
         work.missing.iter().map(|run| place(run.end) - place(run.start)).sum::<u64>()
     };
-    missing.iter().map(bytes_of).sum()
+    missing.into_iter().map(bytes_of).sum()
 }
 
-/// One chunk's number within the layout.
-type Task = (usize, u64);
+/// A target, and all that moving chunks there takes.
+pub struct Stream<'a, T: Target> {
+    /// The directory or object store.
+    pub target: &'a T,
+    /// Threads, memory and how many files are written at the same time.
+    pub settings: &'a SaveSettings,
+    /// Counts the bytes that are moved, for a progress line.
+    pub meter: &'a Meter,
+    /// Whether to end early.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
 
-/// All that the threads share.
-struct Work<'a, T: Target> {
-    target: &'a T,
-    layout: &'a Layout,
-    settings: &'a SaveSettings,
-    meter: &'a Meter,
-    stop: &'a (dyn Fn() -> bool + Sync),
+/// One chunk: its file in the layout, and its number in that.
+pub(super) type Task = (usize, u64);
+
+/// State that the threads of a stream share.
+pub(super) struct Crew<'a, T: Target> {
+    pub(super) on: &'a Stream<'a, T>,
+    pub(super) layout: &'a Layout,
     schedule: Mutex<Schedule>,
-    drafts: Vec<Mutex<Option<Arc<T::Draft>>>>,
+    is_over: AtomicBool,
+}
+
+impl<'a, T: Target> Crew<'a, T> {
+    pub(super) fn new(on: &'a Stream<'a, T>, layout: &'a Layout, schedule: Schedule) -> Self {
+        Crew { on, layout, schedule: Mutex::new(schedule), is_over: AtomicBool::new(false) }
+    }
+
+    fn is_to_stop(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed) || (self.on.stop)()
+    }
+
+    pub(super) fn next_task(&self) -> Option<Task> {
+        if self.is_to_stop() {
+            return None;
+        }
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk()
+    }
+
+    /// Where a chunk is in its file.
+    pub(super) fn place(&self, task: Task) -> ChunkPlace {
+        let (file, index) = task;
+        let chunk_bytes = self.on.settings.stream.chunk_bytes;
+        let (offset_bytes, length_bytes) = self.layout.files[file].piece(index, chunk_bytes);
+        ChunkPlace { offset_bytes, length_bytes, tag: tag_of(task) }
+    }
+
+    /// Runs a thread for each item; the latency of all chunks.
+    ///
+    /// # Errors
+    /// The first failure; it was told to end before everything was moved.
+    pub(super) fn run<I: Send>(
+        &self,
+        items: impl IntoIterator<Item = I>,
+        work: impl Fn(I) -> Result<Histogram, StreamError> + Sync,
+    ) -> Result<Histogram, StreamError> {
+        // One that can't go on must not leave the others to finish for nothing.
+        let fails = |_: &StreamError| self.is_over.store(true, Ordering::Relaxed);
+        let histograms = on_threads(items, |item| work(item).inspect_err(fails))?;
+        let progress = self.on.meter.progress();
+        if self.is_to_stop() && progress.moved_bytes < progress.total_bytes {
+            return Err(StreamError::Interrupted);
+        }
+        let mut all = Histogram::new();
+        histograms.iter().for_each(|one| all.merge(one));
+        Ok(all)
+    }
+
+    /// Waits until one more chunk is moved, and counts it.
+    pub(super) fn wait(
+        &self,
+        mover: &mut T::Mover,
+        latency: &mut Histogram,
+    ) -> Result<(Task, Option<Chunk>), StreamError> {
+        let moved = mover.wait()?;
+        let chunk = moved.outcome?;
+        let task = task_of(moved.tag);
+        latency.record(moved.ended.saturating_sub(moved.began).as_ns());
+        self.on.meter.moved(self.place(task).length_bytes as u64, moved.ended);
+        Ok((task, chunk))
+    }
+}
+
+/// What is open of each file, opened by whoever needs it first.
+pub(super) struct Opened<V>(Vec<Mutex<Option<Arc<V>>>>);
+
+impl<V> Opened<V> {
+    pub(super) fn new(layout: &Layout) -> Opened<V> {
+        Opened(layout.files.iter().map(|_| Mutex::new(None)).collect())
+    }
+
+    pub(super) fn get(
+        &self,
+        file: usize,
+        open: impl FnOnce() -> Result<V, TargetError>,
+    ) -> Result<Arc<V>, TargetError> {
+        let mut slot = self.0[file].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = &*slot {
+            return Ok(Arc::clone(opened));
+        }
+        Ok(Arc::clone(slot.insert(Arc::new(open()?))))
+    }
+
+    fn take(&self, file: usize) -> Option<Arc<V>> {
+        self.0[file].lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A save under way.
+struct Work<'a, T: Target> {
+    crew: Crew<'a, T>,
+    drafts: Opened<T::Draft>,
     goes_on: Vec<bool>,
     /// Chunks of each file that are not stored.
     left: Vec<AtomicU64>,
-    is_over: AtomicBool,
 }
 
 /// Stores what is missing of a checkpoint.
@@ -179,14 +278,12 @@ struct Work<'a, T: Target> {
 /// # Errors
 /// The first failure. What was stored is kept as drafts, where the target can do that.
 pub fn save<T: Target>(
-    target: &T,
+    on: &Stream<'_, T>,
     layout: &Layout,
     missing: &[FileWork],
-    settings: &SaveSettings,
-    meter: &Meter,
-    (step, stop): (u32, &(dyn Fn() -> bool + Sync)),
+    step: u32,
 ) -> Result<Saved, StreamError> {
-    let began = meter.begin(Doing::Saving, step, missing_bytes(layout, missing));
+    let began = on.meter.begin(Doing::Saving, step, missing_bytes(layout, missing));
     let files = layout.files.len();
     let mut goes_on = vec![false; files];
     let left: Vec<AtomicU64> = (0..files).map(|_| AtomicU64::new(0)).collect();
@@ -195,86 +292,50 @@ pub fn save<T: Target>(
         left[work.file].store(work.chunks(), Ordering::Relaxed);
     }
     let tasks = missing.iter().map(|work| (work.file, work.missing.clone()));
-    let work = Work {
-        target,
-        layout,
-        settings,
-        meter,
-        stop,
-        schedule: Mutex::new(Schedule::new(tasks, settings.files_at_once)),
-        drafts: (0..files).map(|_| Mutex::new(None)).collect(),
-        goes_on,
-        left,
-        is_over: AtomicBool::new(false),
-    };
+    let schedule = Schedule::new(tasks, on.settings.files_at_once);
+    let crew = Crew::new(on, layout, schedule);
+    let work = Work { crew, drafts: Opened::new(layout), goes_on, left };
     // A draft of which nothing is missing only lacks its name.
-    let whole = missing.iter().filter(|work| work.chunks() == 0);
-    let mut result = whole.into_iter().try_for_each(|one| work.publish(one.file));
-    let mut saved = Saved::default();
-    if result.is_ok() {
-        result = work.run(&mut saved);
-    }
-    work.abandon_rest(&mut result);
-    result?;
-    saved.bytes = meter.progress().moved_bytes;
-    saved.stall = meter.last_made().saturating_sub(began);
-    saved.stored = monotonic_now().saturating_sub(began);
-    saved.seconds = meter.seconds();
-    Ok(saved)
+    let mut whole = missing.iter().filter(|work| work.chunks() == 0);
+    let result = whole.try_for_each(|one| work.publish(one.file)).and_then(|()| work.run());
+    let abandoned = work.abandon_rest();
+    // Only the first failure counts.
+    let chunk_latency = result?;
+    abandoned?;
+    Ok(Saved {
+        bytes: on.meter.progress().moved_bytes,
+        stall: on.meter.last_made().saturating_sub(began),
+        stored: monotonic_now().saturating_sub(began),
+        chunk_latency,
+        seconds: on.meter.seconds(),
+    })
 }
 
 impl<T: Target> Work<'_, T> {
-    fn run(&self, saved: &mut Saved) -> Result<(), StreamError> {
-        let threads = self.settings.stream.threads;
-        let made = match self.settings.way {
-            Way::Stream => (0..threads).map(|_| None).collect(),
-            Way::GenerateFirst => self.make_all()?.into_iter().map(Some).collect::<Vec<_>>(),
-        };
-        let numbered = made.into_iter().zip(0_u32..);
-        let histograms = on_threads(numbered, |(made, thread)| {
-            let result = match made {
-                None => self.stream(thread),
-                Some(made) => self.store(made, thread),
-            };
-            // One that can't go on must not leave the others to finish for nothing.
-            if result.is_err() {
-                self.is_over.store(true, Ordering::Relaxed);
+    fn run(&self) -> Result<Histogram, StreamError> {
+        let settings = self.crew.on.settings;
+        match settings.way {
+            Way::Stream => self.crew.run(0..settings.stream.threads, |thread| self.stream(thread)),
+            Way::GenerateFirst => {
+                let made = self.make_all()?.into_iter().zip(0_u32..);
+                self.crew.run(made, |(made, thread)| self.store(made, thread))
             }
-            result
-        })?;
-        histograms.iter().for_each(|one| saved.chunk_latency.merge(one));
-        match self.is_to_stop() {
-            true if self.left.iter().any(|left| left.load(Ordering::Relaxed) > 0) => {
-                Err(StreamError::Interrupted)
-            }
-            _ => Ok(()),
         }
     }
 
-    fn is_to_stop(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed) || (self.stop)()
-    }
-
-    fn next_task(&self) -> Option<Task> {
-        if self.is_to_stop() {
-            return None;
-        }
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk()
-    }
-
-    fn fill(&self, (file, index): Task, chunk: &mut Chunk) {
-        let of = &self.layout.files[file];
-        let (offset, length) = of.piece(index, of.plan.chunk_bytes);
-        of.fill(&mut chunk.bytes_mut()[..length], offset);
-        self.meter.made(length as u64);
+    fn fill(&self, task: Task, chunk: &mut Chunk) {
+        let ChunkPlace { offset_bytes, length_bytes, .. } = self.crew.place(task);
+        let file = &self.crew.layout.files[task.0];
+        file.fill(&mut chunk.bytes_mut()[..length_bytes], offset_bytes);
+        self.crew.on.meter.made(length_bytes as u64);
     }
 
     /// Makes and stores chunks until there are no more.
     fn stream(&self, thread: u32) -> Result<Histogram, StreamError> {
-        let pool = self.settings.stream.pool_of(thread)?;
-        let mut mover = self.target.mover(&pool)?;
+        let pool = self.crew.on.settings.stream.pool_of(thread)?;
+        let mut mover = self.crew.on.target.mover(&pool)?;
         let mut latency = Histogram::new();
-        while let Some(task) = self.next_task() {
+        while let Some(task) = self.crew.next_task() {
             let mut chunk = loop {
                 if let Some(chunk) = pool.take() {
                     break chunk;
@@ -285,11 +346,11 @@ impl<T: Target> Work<'_, T> {
                 }
             };
             // The wait for a chunk may have been long.
-            if self.is_to_stop() {
+            if self.crew.is_to_stop() {
                 break;
             }
             self.fill(task, &mut chunk);
-            self.give(&mut mover, task, chunk)?;
+            mover.write(&self.draft(task.0)?, self.crew.place(task), chunk);
         }
         self.drain(mover, latency)
     }
@@ -298,13 +359,14 @@ impl<T: Target> Work<'_, T> {
     #[expect(clippy::type_complexity, reason = "named nowhere else")]
     fn make_all(&self) -> Result<Vec<(ChunkPool, Vec<(Task, Chunk)>)>, StreamError> {
         let chunks: u64 = self.left.iter().map(|left| left.load(Ordering::Relaxed)).sum();
-        let threads = self.settings.stream.threads;
-        let each = u32::try_from(chunks.div_ceil(u64::from(threads))).unwrap_or(u32::MAX).max(1);
-        on_threads(0..threads, |_| {
-            let pool = self.settings.stream.pool(each)?;
+        let stream = &self.crew.on.settings.stream;
+        let each = chunks.div_ceil(u64::from(stream.threads));
+        let each = u32::try_from(each).unwrap_or(u32::MAX).max(1);
+        on_threads(0..stream.threads, |_| {
+            let pool = stream.pool(each)?;
             let mut made = Vec::new();
             while let Some(mut chunk) = pool.take()
-                && let Some(task) = self.next_task()
+                && let Some(task) = self.crew.next_task()
             {
                 self.fill(task, &mut chunk);
                 made.push((task, chunk));
@@ -319,33 +381,19 @@ impl<T: Target> Work<'_, T> {
         (pool, made): (ChunkPool, Vec<(Task, Chunk)>),
         thread: u32,
     ) -> Result<Histogram, StreamError> {
-        let mut mover = self.target.mover(&pool)?;
+        let mut mover = self.crew.on.target.mover(&pool)?;
         let mut latency = Histogram::new();
-        let at_once = self.settings.stream.buffers_of(thread) as usize;
+        let at_once = self.crew.on.settings.stream.buffers_of(thread) as usize;
         for (task, chunk) in made {
             while mover.in_flight() >= at_once {
                 self.finish_one(&mut mover, &mut latency)?;
             }
-            if self.is_to_stop() {
+            if self.crew.is_to_stop() {
                 break;
             }
-            self.give(&mut mover, task, chunk)?;
+            mover.write(&self.draft(task.0)?, self.crew.place(task), chunk);
         }
         self.drain(mover, latency)
-    }
-
-    fn give(
-        &self,
-        mover: &mut T::Mover,
-        (file, index): Task,
-        chunk: Chunk,
-    ) -> Result<(), StreamError> {
-        let draft = self.draft(file)?;
-        let of = &self.layout.files[file];
-        let (offset_bytes, length_bytes) = of.piece(index, of.plan.chunk_bytes);
-        let place = ChunkPlace { offset_bytes, length_bytes, tag: tag_of((file, index)) };
-        mover.write(&draft, place, chunk);
-        Ok(())
     }
 
     fn drain(&self, mut mover: T::Mover, mut latency: Histogram) -> Result<Histogram, StreamError> {
@@ -356,47 +404,30 @@ impl<T: Target> Work<'_, T> {
     }
 
     fn finish_one(&self, mover: &mut T::Mover, latency: &mut Histogram) -> Result<(), StreamError> {
-        let moved = mover.wait()?;
-        moved.outcome?;
-        let (file, index) = task_of(moved.tag);
-        let of = &self.layout.files[file];
-        let (_, length) = of.piece(index, of.plan.chunk_bytes);
-        latency.record(moved.ended.saturating_sub(moved.began).as_ns());
-        self.meter.moved(length as u64, moved.ended);
+        let ((file, _), _) = self.crew.wait(mover, latency)?;
         match self.left[file].fetch_sub(1, Ordering::AcqRel) {
             1 => self.publish(file),
             _ => Ok(()),
         }
     }
 
-    /// The draft of a file, begun by whoever needs it first.
-    fn draft(&self, file: usize) -> Result<Arc<T::Draft>, StreamError> {
-        let mut draft = self.drafts[file].lock().unwrap_or_else(PoisonError::into_inner);
-        if draft.is_none() {
-            let plan = &self.layout.files[file].plan;
-            *draft = Some(Arc::new(self.target.create(plan, self.goes_on[file])?));
-        }
-        Ok(Arc::clone(draft.as_ref().expect("just made")))
+    fn draft(&self, file: usize) -> Result<Arc<T::Draft>, TargetError> {
+        let plan = &self.crew.layout.files[file].plan;
+        self.drafts.get(file, || self.crew.on.target.create(plan, self.goes_on[file]))
     }
 
     fn publish(&self, file: usize) -> Result<(), StreamError> {
-        let draft = self.draft(file)?;
-        self.target.publish(&draft, self.settings.durable)?;
-        *self.drafts[file].lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let Stream { target, settings, .. } = self.crew.on;
+        target.publish(&self.draft(file)?, settings.durable)?;
+        self.drafts.take(file);
         Ok(())
     }
 
-    /// Ends the drafts that have no name; only the first failure counts.
-    fn abandon_rest(&self, result: &mut Result<(), StreamError>) {
-        for draft in &self.drafts {
-            let draft = draft.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(draft) = draft
-                && let Err(error) = self.target.abandon(&draft, true)
-                && result.is_ok()
-            {
-                *result = Err(error.into());
-            }
-        }
+    /// Ends the drafts that have no name; the first failure of all of them.
+    fn abandon_rest(&self) -> Result<(), TargetError> {
+        let drafts = (0..self.left.len()).filter_map(|file| self.drafts.take(file));
+        let ended = drafts.map(|draft| self.crew.on.target.abandon(&draft));
+        ended.fold(Ok(()), Result::and)
     }
 }
 
@@ -415,7 +446,7 @@ fn task_of(tag: u64) -> Task {
 ///
 /// # Errors
 /// The first thread's error.
-pub(super) fn on_threads<I: Send, R: Send>(
+fn on_threads<I: Send, R: Send>(
     items: impl IntoIterator<Item = I>,
     work: impl Fn(I) -> Result<R, StreamError> + Sync,
 ) -> Result<Vec<R>, StreamError> {

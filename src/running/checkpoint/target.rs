@@ -212,16 +212,15 @@ pub trait Target: Send + Sync {
     ///
     /// # Errors
     /// Something is left.
-    fn abandon(&self, draft: &Self::Draft, keep: bool) -> Result<(), TargetError>;
+    fn abandon(&self, _draft: &Self::Draft) -> Result<(), TargetError> {
+        Ok(())
+    }
 
     /// Opens a large file for reading.
     ///
     /// # Errors
     /// It is not there, or may not be read.
     fn open(&self, name: &str, version: Version) -> Result<Self::Stored, TargetError>;
-
-    /// Length of an open file, bytes.
-    fn stored_bytes(&self, stored: &Self::Stored) -> u64;
 
     /// Writes a small file whole: its name means the old content or the new one, never a part.
     ///

@@ -12,9 +12,9 @@ use ringfall_core::fill::VerifyMode;
 
 use super::commit::{Begin, Commit, Committed, remove};
 use super::layout::{Layout, Manifest};
-use super::meter::{Doing, Meter};
+use super::meter::Doing;
 use super::restore::{Restored, restore};
-use super::save::{SaveSettings, StreamError};
+use super::save::{Stream, StreamError};
 use super::target::{Target, TargetError};
 
 /// Interval between two checks whether to end.
@@ -107,26 +107,14 @@ pub struct Trained {
 /// # Errors
 /// The first failure; to have been told to end is none.
 pub fn train<T: Target>(
-    target: &T,
+    on: &Stream<'_, T>,
     manifest: &Manifest,
     training: &Training,
-    settings: &SaveSettings,
-    meter: &Meter,
-    stop: &(dyn Fn() -> bool + Sync),
     trained: &Mutex<Trained>,
 ) -> Result<(), StreamError> {
-    let mut job = Job {
-        target,
-        manifest,
-        training,
-        settings,
-        meter,
-        stop,
-        began: monotonic_now(),
-        slots: vec![None; training.keep as usize + 1],
-        trained,
-    };
-    let result = job.run();
+    let slots = vec![None; training.keep as usize + 1];
+    let mut job = Job { on, manifest, training, began: monotonic_now(), slots, trained };
+    let result = std::thread::scope(|scope| job.run(scope));
     job.trained().elapsed = monotonic_now() - job.began;
     let cleaned = job.clean();
     match result {
@@ -144,12 +132,9 @@ pub fn train<T: Target>(
 }
 
 struct Job<'a, T: Target> {
-    target: &'a T,
+    on: &'a Stream<'a, T>,
     manifest: &'a Manifest,
     training: &'a Training,
-    settings: &'a SaveSettings,
-    meter: &'a Meter,
-    stop: &'a (dyn Fn() -> bool + Sync),
     began: Nanos,
     /// Checkpoint stored or begun below each prefix: one more than is kept, so that the next is
     /// whole before the oldest goes.
@@ -157,7 +142,7 @@ struct Job<'a, T: Target> {
     trained: &'a Mutex<Trained>,
 }
 
-/// A save that goes on beside training.
+/// A save, on a thread of its own.
 struct Beside<'scope> {
     step: u32,
     slot: usize,
@@ -174,42 +159,24 @@ fn prefix(slot: usize) -> String {
 }
 
 impl<'a, T: Target> Job<'a, T> {
-    fn run(&mut self) -> Result<(), StreamError> {
-        match self.training.mode {
-            SaveMode::Sync => self.run_waiting(),
-            SaveMode::Async => std::thread::scope(|scope| self.run_beside(scope)),
-        }
-    }
-
-    /// Each save is durable before training goes on.
-    fn run_waiting(&mut self) -> Result<(), StreamError> {
-        for step in 1.. {
-            self.compute(step, false)?;
-            let slot = self.slot_of(step);
-            let began = monotonic_now();
-            let manifest = self.manifest_of(step);
-            let written = self.commit(&manifest, slot);
-            self.saved(step, slot, manifest, began, written, monotonic_now() - began)?;
-            if self.is_over() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// A save goes on beside training once all its content has been taken over; the next one waits
-    /// for it.
-    fn run_beside<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), StreamError> {
+    /// Training stands still until a save is durable, or goes on beside it once all its content has
+    /// been taken over; the next one waits for it then.
+    fn run<'scope>(&mut self, scope: &'scope Scope<'scope, 'a>) -> Result<(), StreamError> {
         let mut beside = None;
         for step in 1.. {
             let computed = self.compute(step, beside.is_some());
             self.join(beside.take())?;
             computed?;
             let mut save = self.begin(scope, step)?;
-            // One that fails early takes over nothing any more.
-            while !self.meter.wait_taken(LOOK) && !save.thread.is_finished() {}
+            if self.training.mode == SaveMode::Async {
+                // One that fails early takes over nothing any more.
+                while !self.on.meter.wait_taken(LOOK) && !save.thread.is_finished() {}
+            }
             save.stall = monotonic_now() - (self.began + save.began);
             beside = Some(save);
+            if self.training.mode == SaveMode::Sync {
+                self.join(beside.take())?;
+            }
             if self.is_over() {
                 break;
             }
@@ -229,32 +196,18 @@ impl<'a, T: Target> Job<'a, T> {
         elapsed.as_duration() >= self.training.duration
     }
 
-    fn slot_of(&self, step: u32) -> usize {
-        step as usize % self.slots.len()
-    }
-
-    fn manifest_of(&self, step: u32) -> Manifest {
-        Manifest { step, ..self.manifest.clone() }
-    }
-
-    fn begin_how(&self) -> Begin {
-        if self.training.overwrite { Begin::Overwrite } else { Begin::Fresh }
-    }
-
     /// Begins a save on a thread of its own.
     fn begin<'scope>(
         &self,
         scope: &'scope Scope<'scope, 'a>,
         step: u32,
     ) -> Result<Beside<'scope>, StreamError> {
-        let (slot, manifest, how) = (self.slot_of(step), self.manifest_of(step), self.begin_how());
-        let (target, settings, meter, stop) = (self.target, self.settings, self.meter, self.stop);
-        let began = meter.begin(Doing::Preparing, step, 0) - self.began;
+        let (on, slot) = (self.on, step as usize % self.slots.len());
+        let manifest = Manifest { step, ..self.manifest.clone() };
+        let how = if self.training.overwrite { Begin::Overwrite } else { Begin::Fresh };
+        let began = on.meter.begin(Doing::Preparing, step, 0) - self.began;
         let of_thread = manifest.clone();
-        let work = move || {
-            let (manifest, prefix) = (&of_thread, prefix(slot));
-            Commit { target, manifest, prefix: &prefix, settings, meter, stop }.write(how)
-        };
+        let work = move || Commit { on, manifest: &of_thread, prefix: &prefix(slot) }.write(how);
         let builder = Builder::new().name("ringfall-save".to_owned());
         let thread = builder.spawn_scoped(scope, work).map_err(|error| {
             let what = format!("no thread can be started for a save: {error}");
@@ -263,22 +216,38 @@ impl<'a, T: Target> Job<'a, T> {
         Ok(Beside { step, slot, manifest, began, stall: Nanos::ZERO, thread })
     }
 
-    /// Waits for a save that goes on beside training; that, too, is a stall.
+    /// Waits for a save to end; that, too, is a stall.
     fn join(&mut self, beside: Option<Beside<'_>>) -> Result<(), StreamError> {
         let Some(Beside { step, slot, manifest, began, stall, thread }) = beside else {
             return Ok(());
         };
         let from = monotonic_now();
         let written = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let is_ours = match &written {
+            // What was there before is not ours to remove.
+            Err(StreamError::Target(error)) => !error.is_input,
+            _ => true,
+        };
+        if is_ours {
+            self.slots[slot] = Some(manifest);
+        }
         let stall = stall + (monotonic_now() - from);
-        self.saved(step, slot, manifest, self.began + began, written, stall)
+        let committed = written?;
+        self.trained().saves.push(TrainingSave { step, began, stall, committed });
+        // The oldest goes, and where it is time for it, the new one is restored.
+        self.free((slot + 1) % self.slots.len())?;
+        // Steps begin at 1: none is a multiple of 0.
+        match step.is_multiple_of(self.training.restore_every) {
+            true => self.restore(step, slot),
+            false => Ok(()),
+        }
     }
 
     fn compute(&mut self, step: u32, is_saving: bool) -> Result<(), StreamError> {
         let began = match is_saving {
             // What is shown and counted is the save.
             true => monotonic_now(),
-            false => self.meter.begin(Doing::Computing, step, 0),
+            false => self.on.meter.begin(Doing::Computing, step, 0),
         };
         loop {
             let spent = monotonic_now() - began;
@@ -287,7 +256,7 @@ impl<'a, T: Target> Job<'a, T> {
                 self.computed(spent);
                 return Ok(());
             }
-            if (self.stop)() {
+            if (self.on.stop)() {
                 self.computed(spent);
                 return Err(StreamError::Interrupted);
             }
@@ -302,57 +271,18 @@ impl<'a, T: Target> Job<'a, T> {
         trained.elapsed = monotonic_now() - self.began;
     }
 
-    fn commit(&self, manifest: &Manifest, slot: usize) -> Result<Committed, StreamError> {
-        let (target, settings, meter, stop) = (self.target, self.settings, self.meter, self.stop);
-        let prefix = prefix(slot);
-        let commit = Commit { target, manifest, prefix: &prefix, settings, meter, stop };
-        commit.write(self.begin_how())
-    }
-
-    /// A save has ended: the oldest checkpoint goes, and where it is time for it, the new one is
-    /// restored.
-    fn saved(
-        &mut self,
-        step: u32,
-        slot: usize,
-        manifest: Manifest,
-        began: Nanos,
-        written: Result<Committed, StreamError>,
-        stall: Nanos,
-    ) -> Result<(), StreamError> {
-        let is_ours = match &written {
-            // What was there before is not ours to remove.
-            Err(StreamError::Target(error)) => !error.is_input,
-            _ => true,
-        };
-        if is_ours {
-            self.slots[slot] = Some(manifest);
-        }
-        let (began, committed) = (began - self.began, written?);
-        self.trained().saves.push(TrainingSave { step, began, stall, committed });
-        self.free((slot + 1) % self.slots.len())?;
-        // Steps begin at 1: none is a multiple of 0.
-        match step.is_multiple_of(self.training.restore_every) {
-            true => self.restore(step, slot),
-            false => Ok(()),
-        }
-    }
-
     fn restore(&mut self, step: u32, slot: usize) -> Result<(), StreamError> {
         let Some(manifest) = &self.slots[slot] else { return Ok(()) };
         let began = monotonic_now() - self.began;
         let layout = Layout::new(manifest, &prefix(slot));
-        let stream = &self.settings.stream;
-        let until = (step, self.stop);
-        let restored =
-            restore(self.target, &layout, stream, self.training.verify, self.meter, until)?;
+        let restored = restore(self.on, &layout, self.training.verify, step)?;
         self.trained().restores.push(TrainingRestore { step, began, restored });
         Ok(())
     }
 
     fn free(&mut self, slot: usize) -> Result<(), StreamError> {
         if let Some(manifest) = self.slots[slot].take() {
-            remove(self.target, &manifest, &prefix(slot))?;
+            remove(self.on.target, &manifest, &prefix(slot))?;
         }
         Ok(())
     }
