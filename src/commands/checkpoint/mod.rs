@@ -17,12 +17,12 @@ use ringfall_core::clock::Nanos;
 use ringfall_core::units::GIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::outlet::Stream;
+use ringfall_host::outlet;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
 use ringfall_model::write_json;
 use ringfall_running::checkpoint::{
-    Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, StreamError, StreamSettings,
-    Target, TargetError, Trained, Training, Way, find, restore, train,
+    Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, Stream, StreamError,
+    StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
 };
 
 use crate::cli::{
@@ -127,12 +127,48 @@ impl Session {
     }
 }
 
-fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
-    if plan::asks_for_models(&args.job) {
-        return super::print(&plan::models_page());
+/// What a job is to write, and how; nothing where the list of models is shown instead.
+///
+/// # Errors
+/// No such checkpoint is possible, or the list can't be shown.
+fn planned(
+    stream: &StreamArgs,
+    job: &JobArgs,
+    way: Way,
+) -> Result<Option<(SaveSettings, Manifest)>> {
+    if plan::asks_for_models(job) {
+        super::print(&plan::models_page())?;
+        return Ok(None);
     }
-    let settings = save_settings(&args.stream, &args.job, args.way)?;
-    let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
+    let (stream, files_at_once) = (stream_settings(stream)?, job.files_at_once);
+    let settings = SaveSettings { stream, files_at_once, durable: !job.no_fsync, way };
+    let manifest = manifest(job, stream.chunk_bytes)?;
+    check_memory(&manifest, way)?;
+    Ok(Some((settings, manifest)))
+}
+
+/// Outcome of something that was done; nothing where it was interrupted, which is told.
+///
+/// # Errors
+/// Its failure.
+fn finished<R>(
+    outcome: Result<R, StreamError>,
+    interrupted: impl FnOnce() -> String,
+) -> Result<Option<R>> {
+    match outcome {
+        Ok(done) => Ok(Some(done)),
+        Err(StreamError::Interrupted) => {
+            ringfall_host::stderr::tell(format_args!("interrupted: {}", interrupted()));
+            Ok(None)
+        }
+        Err(StreamError::Target(error)) => Err(failed(error)),
+    }
+}
+
+fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
+    let Some((settings, manifest)) = planned(&args.stream, &args.job, args.way)? else {
+        return Ok(Exit::Done);
+    };
     let begin = match (args.resume, args.overwrite) {
         (true, _) => Begin::Resume,
         (_, true) => Begin::Overwrite,
@@ -149,35 +185,23 @@ fn write_to<T: Target>(
     settings: &SaveSettings,
     begin: Begin,
 ) -> Result<Exit> {
-    check_memory(manifest, settings.way)?;
     let session = Session::begin(&args.stream, LEFT_BY_WRITE)?;
-    let commit = Commit {
-        target,
-        manifest,
-        prefix: "",
-        settings,
-        meter: &session.meter,
-        stop: &|| session.interrupt.is_set(),
+    let stop = || session.interrupt.is_set();
+    let on = Stream { target, settings, meter: &session.meter, stop: &stop };
+    let commit = Commit { on: &on, manifest, prefix: "" };
+    let written = session.watched(&args.stream, || commit.write(begin));
+    let interrupted = || {
+        let moved = human(session.meter.progress().moved_bytes);
+        format!(
+            "{moved} of the checkpoint were stored now; no file has its final name before it is \
+             whole, and `ringfall checkpoint write --resume` with the same flags goes on"
+        )
     };
-    let committed = match session.watched(&args.stream, || commit.write(begin)) {
-        Ok(committed) => committed,
-        Err(StreamError::Interrupted) => return Ok(interrupted_write(&session)),
-        Err(StreamError::Target(error)) => return Err(failed(error)),
-    };
+    let Some(committed) = finished(written, interrupted)? else { return Ok(Exit::Interrupted) };
     let mut result = CheckpointResult::of("write", target, manifest, settings);
     let place = target.name();
     result.saves.push(Save::of(place, manifest.step, Nanos::ZERO, settings.way, &committed));
     finish(&args.stream, &result)
-}
-
-/// Reports an interrupted save.
-fn interrupted_write(session: &Session) -> Exit {
-    let moved = human(session.meter.progress().moved_bytes);
-    ringfall_host::stderr::tell(format_args!(
-        "interrupted: {moved} of the checkpoint were stored now; no file has its final name before \
-         it is whole, and `ringfall checkpoint write --resume` with the same flags goes on"
-    ));
-    Exit::Interrupted
 }
 
 fn read(args: &CheckpointReadArgs) -> Result<Exit> {
@@ -193,35 +217,23 @@ fn read_from<T: Target>(
 ) -> Result<Exit> {
     let manifest = find(target, "").map_err(failed)?;
     let session = Session::begin(&args.stream, LEFT_BY_READ)?;
-    let layout = Layout::new(&manifest, "");
     let stop = || session.interrupt.is_set();
-    let restored = session.watched(&args.stream, || {
-        let until: (u32, &(dyn Fn() -> bool + Sync)) = (manifest.step, &stop);
-        restore(target, &layout, &stream, args.verify.0, &session.meter, until)
-    });
-    let restored = match restored {
-        Ok(restored) => restored,
-        Err(StreamError::Interrupted) => {
-            ringfall_host::stderr::tell(format_args!(
-                "interrupted: the checkpoint was not read whole"
-            ));
-            return Ok(Exit::Interrupted);
-        }
-        Err(StreamError::Target(error)) => return Err(failed(error)),
-    };
     let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
+    let on = Stream { target, settings: &settings, meter: &session.meter, stop: &stop };
+    let layout = Layout::new(&manifest, "");
+    let restored =
+        session.watched(&args.stream, || restore(&on, &layout, args.verify.0, manifest.step));
+    let interrupted = || "the checkpoint was not read whole".to_owned();
+    let Some(restored) = finished(restored, interrupted)? else { return Ok(Exit::Interrupted) };
     let mut result = CheckpointResult::of("read", target, &manifest, &settings);
     result.restores.push(Restore::of(manifest.step, Nanos::ZERO, &restored));
     finish(&args.stream, &result)
 }
 
 fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
-    if plan::asks_for_models(&args.job) {
-        return super::print(&plan::models_page());
-    }
-    let settings = save_settings(&args.stream, &args.job, args.way)?;
-    let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
-    check_memory(&manifest, settings.way)?;
+    let Some((settings, manifest)) = planned(&args.stream, &args.job, args.way)? else {
+        return Ok(Exit::Done);
+    };
     let target = AnyTarget::open(&args.stream, false)?;
     with_target!(&target, target => train_on(target, args, &manifest, &settings))
 }
@@ -244,6 +256,7 @@ fn train_on<T: Target>(
     };
     let session = Session::begin(&args.stream, LEFT_BY_OTHERS)?;
     let stop = || session.interrupt.is_set();
+    let on = Stream { target, settings, meter: &session.meter, stop: &stop };
     let so_far = Mutex::new(Trained::default());
     let result_of = |trained: &Trained| {
         let mut result = CheckpointResult::of("run", target, manifest, settings);
@@ -261,9 +274,7 @@ fn train_on<T: Target>(
         }
     };
     let ended = session.keeping(keep, || {
-        session.watched(&args.stream, || {
-            train(target, manifest, &training, settings, &session.meter, &stop, &so_far)
-        })
+        session.watched(&args.stream, || train(&on, manifest, &training, &so_far))
     });
     let trained = so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ended {
@@ -289,12 +300,8 @@ fn train_on<T: Target>(
 }
 
 fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
-    if plan::asks_for_models(&args.job) {
-        return super::print(&plan::models_page());
-    }
-    let settings = save_settings(&args.stream, &args.job, Way::Stream)?;
-    let manifest = manifest(&args.job, settings.stream.chunk_bytes)?;
-    check_memory(&manifest, Way::GenerateFirst)?;
+    let planned = planned(&args.stream, &args.job, Way::GenerateFirst)?;
+    let Some((settings, manifest)) = planned else { return Ok(Exit::Done) };
     let (target, beside) = AnyTarget::open_two(&args.stream, args.beside.as_deref())?;
     let session = Session::begin(&args.stream, LEFT_BY_OTHERS)?;
     let mut result = with_target!(&target, target => {
@@ -316,13 +323,9 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
                     save_and_remove(target, &session, stream, &manifest, &settings, begin);
                 (target.name(), written)
             });
-            let committed = match written {
-                Ok(committed) => committed,
-                Err(StreamError::Interrupted) => {
-                    ringfall_host::stderr::tell(format_args!("interrupted: nothing was compared"));
-                    return Ok(Exit::Interrupted);
-                }
-                Err(StreamError::Target(error)) => return Err(failed(error)),
+            let interrupted = || "nothing was compared".to_owned();
+            let Some(committed) = finished(written, interrupted)? else {
+                return Ok(Exit::Interrupted);
             };
             result.saves.push(Save::of(place, trial + 1, Nanos::ZERO, way, &committed));
         }
@@ -345,14 +348,9 @@ fn save_and_remove<T: Target>(
     settings: &SaveSettings,
     begin: Begin,
 ) -> Result<Committed, StreamError> {
-    let commit = Commit {
-        target,
-        manifest,
-        prefix: COMPARED,
-        settings,
-        meter: &session.meter,
-        stop: &|| session.interrupt.is_set(),
-    };
+    let stop = || session.interrupt.is_set();
+    let on = Stream { target, settings, meter: &session.meter, stop: &stop };
+    let commit = Commit { on: &on, manifest, prefix: COMPARED };
     let written = session.watched(stream, || commit.write(begin));
     match &written {
         // What was there before stays.
@@ -406,18 +404,9 @@ fn write_result(result: &CheckpointResult, output: &Path) -> Result<()> {
 
 fn show(stream: &StreamArgs, page: &str) -> Result<()> {
     let page = ringfall_host::escape::terminal_page(page);
-    let to = if stream.json { Stream::Err } else { Stream::Out };
+    let to = if stream.json { outlet::Stream::Err } else { outlet::Stream::Out };
     super::write_out(to, &page)?;
     Ok(())
-}
-
-fn save_settings(stream: &StreamArgs, job: &JobArgs, way: Way) -> Result<SaveSettings> {
-    Ok(SaveSettings {
-        stream: stream_settings(stream)?,
-        files_at_once: job.files_at_once,
-        durable: !job.no_fsync,
-        way,
-    })
 }
 
 /// A checkpoint that is made whole before it is stored must fit in memory.
