@@ -18,6 +18,7 @@ use ringfall_model::facts::{
 use ringfall_model::write_json;
 use ringfall_report::show::{Banner, print_banner};
 use ringfall_running::blocktrace::BlockTrace;
+use ringfall_running::objects::AWAITED_MIN;
 use ringfall_running::run::{Observer, Phase, Progress, RunOutcome};
 use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;

@@ -418,7 +418,8 @@ impl<T: Target> Work<'_, T> {
 
     fn publish(&self, file: usize) -> Result<(), StreamError> {
         let Stream { target, settings, .. } = self.crew.on;
-        target.publish(&self.draft(file)?, settings.durable)?;
+        let draft = self.draft(file)?;
+        target.publish(&draft, settings.durable)?;
         self.drafts.take(file);
         Ok(())
     }

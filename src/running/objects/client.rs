@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use object_store::path::Path;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -16,7 +17,7 @@ use ringfall_model::facts::{EndpointCounts, ObjectCounts};
 
 use super::backend::{self, Backend, Store};
 use super::cause::{Answer, Cause, ObjectError, told};
-use super::counts::{Counters, add};
+use super::counts::Counters;
 use super::tls::Trust;
 use super::wire::{Wires, watched};
 
@@ -117,7 +118,8 @@ impl From<object_store::Error> for Trouble {
 }
 
 impl Objects {
-    /// Opens the store and sees whether it answers.
+    /// Opens the store and sees whether it answers; while it has not, `goes_on` is told for how
+    /// long, and says whether to go on.
     ///
     /// # Errors
     /// [`OpenError`]: what was asked for, what the store answers, or what this machine lacks.
@@ -212,7 +214,7 @@ impl Objects {
             endpoint: endpoint.name.clone(),
             requests: endpoint.requests.load(Ordering::Relaxed) as u64,
         });
-        ObjectCounts { endpoints: endpoints.collect(), ..self.inner.counters.read() }
+        ObjectCounts { endpoints: endpoints.collect(), ..self.inner.counters.now().clone() }
     }
 
     /// Runs it on the threads of the store, and waits.
@@ -273,7 +275,13 @@ impl Inner {
         picked.unwrap_or(0)
     }
 
-    /// Asks the store for something until it is done, or has failed for good.
+    /// An object or a prefix, as the user would name it.
+    pub(super) fn place(&self, key: &str) -> String {
+        ObjectUrl { prefix: key.to_owned(), ..self.url.clone() }.to_string()
+    }
+
+    /// Asks the store for something about an object or a prefix until it is done, or has failed for
+    /// good.
     ///
     /// At most as many requests as the options say are in flight; one that waits to be repeated
     /// leaves its place to others.
@@ -281,21 +289,23 @@ impl Inner {
         &self,
         operation: &'static str,
         key: &str,
-        mut work: impl FnMut(Arc<dyn Store>) -> Work,
+        mut work: impl FnMut(Arc<dyn Store>, Path) -> Work,
     ) -> Result<T, ObjectError>
     where
         Work: Future<Output = Result<T, Trouble>>,
     {
         let retries = *self.retries.read().unwrap_or_else(PoisonError::into_inner);
+        // Prefixes are checked when a URL is read, and names are the program's own.
+        let path = Path::from(key);
         let (mut failed, mut attempts) = (None, 0);
         loop {
             let place = self.gate.acquire().await.expect("the gate is never closed");
             let index = self.pick(failed);
             let endpoint = &self.endpoints[index];
             let busy = Busy::at(endpoint);
-            add(&self.counters.requests, 1);
-            let attempt =
-                tokio::time::timeout(self.options.timeout, work(Arc::clone(&endpoint.store)));
+            self.counters.now().requests += 1;
+            let work = work(Arc::clone(&endpoint.store), path.clone());
+            let attempt = tokio::time::timeout(self.options.timeout, work);
             let (outcome, answer) = watched(attempt).await;
             drop((busy, place));
             attempts += 1;
@@ -305,12 +315,8 @@ impl Inner {
                 Err(_) => Cause::Timeout { seconds: self.options.timeout.as_secs() },
             };
             if !cause.may_pass() || attempts > retries {
-                add(&self.counters.failures, 1);
-                let place = match key {
-                    "" => self.url.to_string(),
-                    key => format!("{}://{}/{key}", self.url.scheme.name(), self.url.bucket),
-                };
-                return Err(ObjectError { operation, place, cause, attempts });
+                self.counters.now().failures += 1;
+                return Err(ObjectError { operation, place: self.place(key), cause, attempts });
             }
             self.counters.retry(&cause);
             tracing::debug!(%operation, attempts, "a request is repeated: {cause}");
@@ -374,7 +380,7 @@ pub(crate) mod tests {
 
     fn flaky(objects: &Objects, failures: u32, cause: &Cause) -> Result<u32, ObjectError> {
         let mut attempts = 0;
-        objects.wait(objects.inner.ask("reading", "prefix/x", |_| {
+        objects.wait(objects.inner.ask("reading", "prefix/x", |_, _| {
             attempts += 1;
             let outcome = match attempts > failures {
                 true => Ok(attempts),
@@ -439,7 +445,7 @@ pub(crate) mod tests {
         let objects =
             in_memory(1, ObjectOptions { timeout, retries: 1, ..ObjectOptions::default() });
         let asked =
-            objects.inner.ask("reading", "", |_| std::future::pending::<Result<(), Trouble>>());
+            objects.inner.ask("reading", "", |_, _| std::future::pending::<Result<(), Trouble>>());
         let error = objects.wait(asked).unwrap_err();
         assert_eq!((error.attempts, error.cause), (2, Cause::Timeout { seconds: 0 }));
         assert_eq!(objects.counts().retries.timeout, 1);

@@ -1,68 +1,35 @@
 //! Counts of requests to a store, and of their repetitions, while they grow.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use ringfall_model::facts::{ObjectCounts, RetryCounts};
 
 use super::cause::Cause;
 
-/// The counts while they grow.
+/// The counts while they grow, without those of the endpoints.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) requests: AtomicU64,
-    pub(super) sent_bytes: AtomicU64,
-    pub(super) received_bytes: AtomicU64,
-    pub(super) connections: AtomicU64,
-    pub(super) failures: AtomicU64,
-    busy: AtomicU64,
-    server: AtomicU64,
-    cut: AtomicU64,
-    connect: AtomicU64,
-    timeout: AtomicU64,
-    checksum: AtomicU64,
-}
-
-/// Adds to a counter. Nothing is ordered by it.
-pub(super) fn add(counter: &AtomicU64, more: u64) {
-    counter.fetch_add(more, Ordering::Relaxed);
-}
-
-fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
+pub(super) struct Counters(Mutex<ObjectCounts>);
 
 impl Counters {
-    /// A request is about to be repeated because of that.
-    pub(super) fn retry(&self, cause: &Cause) {
-        let counter = match cause {
-            Cause::Busy { .. } => &self.busy,
-            Cause::Connect { .. } => &self.connect,
-            Cause::Timeout { .. } => &self.timeout,
-            Cause::Checksum { .. } => &self.checksum,
-            Cause::Cut { .. } => &self.cut,
-            _ => &self.server,
-        };
-        add(counter, 1);
+    /// The counts as they are now, to read or to add to; never held while a request is awaited.
+    pub(super) fn now(&self) -> MutexGuard<'_, ObjectCounts> {
+        // Plain numbers: a panic elsewhere can't have left them half-changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As they are now, without those of the endpoints.
-    pub(super) fn read(&self) -> ObjectCounts {
-        ObjectCounts {
-            requests: read(&self.requests),
-            sent_bytes: read(&self.sent_bytes),
-            received_bytes: read(&self.received_bytes),
-            connections: read(&self.connections),
-            failures: read(&self.failures),
-            retries: RetryCounts {
-                busy: read(&self.busy),
-                server: read(&self.server),
-                cut: read(&self.cut),
-                connect: read(&self.connect),
-                timeout: read(&self.timeout),
-                checksum: read(&self.checksum),
-            },
-            endpoints: Vec::new(),
-        }
+    /// A request is about to be repeated because of that.
+    pub(super) fn retry(&self, cause: &Cause) {
+        let mut counts = self.now();
+        let retries = &mut counts.retries;
+        let counter = match cause {
+            Cause::Busy { .. } => &mut retries.busy,
+            Cause::Connect { .. } => &mut retries.connect,
+            Cause::Timeout { .. } => &mut retries.timeout,
+            Cause::Checksum { .. } => &mut retries.checksum,
+            Cause::Cut { .. } => &mut retries.cut,
+            _ => &mut retries.server,
+        };
+        *counter += 1;
     }
 }
 
@@ -83,7 +50,7 @@ mod tests {
         ] {
             counters.retry(&cause);
         }
-        let retries = counters.read().retries;
+        let retries = counters.now().retries;
         let one = RetryCounts { busy: 1, server: 1, cut: 1, connect: 1, timeout: 1, checksum: 1 };
         assert_eq!(retries, one);
         let told = retries.sentence().unwrap();

@@ -59,3 +59,6 @@ pub use tier::{TierError, TierIo, TierObjects};
 pub use upload::{RecordedPart, Upload, UploadRecord};
 #[cfg(feature = "objects")]
 pub use wire::meaning;
+
+/// Longest wait for a store's first answer before a line says that it is waited for.
+pub const AWAITED_MIN: std::time::Duration = std::time::Duration::from_secs(2);

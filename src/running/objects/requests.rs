@@ -11,12 +11,6 @@ use tokio::task::AbortHandle;
 
 use super::cause::{Cause, ObjectError};
 use super::client::{Inner, Objects, Trouble};
-use super::counts::add;
-
-pub(super) fn path_of(key: &str) -> Path {
-    // Prefixes are checked when a URL is read, and names are the program's own.
-    Path::from(key)
-}
 
 /// Ends a request that is under way.
 #[derive(Debug)]
@@ -42,20 +36,16 @@ impl Objects {
     /// As [`Objects::list`], for who waits otherwise.
     pub(super) async fn listed(&self, count_max: usize) -> Result<Vec<(String, u64)>, ObjectError> {
         let url = self.url();
-        let prefix = path_of(&url.prefix);
-        let asked = self.inner.ask("listing", "", |store| {
-            let prefix = prefix.clone();
-            async move {
-                let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
-                let mut found = Vec::new();
-                let mut objects = store.list(below);
-                while found.len() < count_max {
-                    let Some(object) = objects.next().await else { break };
-                    let object = object?;
-                    found.push((object.location.to_string(), object.size));
-                }
-                Ok(found)
+        let asked = self.inner.ask("listing", &url.prefix, |store, prefix| async move {
+            let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
+            let mut found = Vec::new();
+            let mut objects = store.list(below);
+            while found.len() < count_max {
+                let Some(object) = objects.next().await else { break };
+                let object = object?;
+                found.push((object.location.to_string(), object.size));
             }
+            Ok(found)
         });
         // A list is of a bucket: who answers that there is nothing of the name keeps no buckets.
         let found = asked.await.map_err(|error| match error.cause {
@@ -150,57 +140,49 @@ impl Objects {
 
 impl Inner {
     async fn put(&self, key: &str, bytes: Bytes) -> Result<(), ObjectError> {
-        let (path, length) = (path_of(key), bytes.len() as u64);
-        self.ask("writing", key, |store| {
-            let (path, payload) = (path.clone(), PutPayload::from_bytes(bytes.clone()));
+        let length = bytes.len() as u64;
+        self.ask("writing", key, |store, path| {
+            let payload = PutPayload::from_bytes(bytes.clone());
             async move { Ok(store.put(&path, payload).await.map(drop)?) }
         })
         .await?;
-        add(&self.counters.sent_bytes, length);
+        self.counters.now().sent_bytes += length;
         Ok(())
     }
 
     async fn get(&self, key: &str, offset: u64, buffer: &mut [u8]) -> Result<(), ObjectError> {
-        let (path, length) = (path_of(key), buffer.len() as u64);
+        let length = buffer.len() as u64;
         let range = offset..offset + length;
         // An attempt that is repeated begins again: the buffer is filled from the start.
         let buffer = tokio::sync::Mutex::new(buffer);
-        self.ask("reading", key, |store| {
-            let (path, range, buffer) = (path.clone(), range.clone(), &buffer);
+        self.ask("reading", key, |store, path| {
+            let (range, buffer) = (range.clone(), &buffer);
             async move {
                 let mut buffer = buffer.lock().await;
                 read(&*store, &path, range, &mut buffer).await
             }
         })
         .await?;
-        add(&self.counters.received_bytes, length);
+        self.counters.now().received_bytes += length;
         Ok(())
     }
 
     pub(super) async fn size(&self, key: &str) -> Result<Option<u64>, ObjectError> {
-        let path = path_of(key);
-        let asked = self.ask("looking at", key, |store| {
-            let path = path.clone();
-            async move {
-                match store.head(&path).await {
-                    Ok(object) => Ok(Some(object.size)),
-                    Err(object_store::Error::NotFound { .. }) => Ok(None),
-                    Err(error) => Err(error.into()),
-                }
+        let asked = self.ask("looking at", key, |store, path| async move {
+            match store.head(&path).await {
+                Ok(object) => Ok(Some(object.size)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error.into()),
             }
         });
         asked.await
     }
 
     pub(super) async fn remove(&self, key: &str) -> Result<(), ObjectError> {
-        let path = path_of(key);
-        let asked = self.ask("removing", key, |store| {
-            let path = path.clone();
-            async move {
-                match store.delete(&path).await {
-                    Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                    Err(error) => Err(error.into()),
-                }
+        let asked = self.ask("removing", key, |store, path| async move {
+            match store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
             }
         });
         asked.await

@@ -1,6 +1,7 @@
 //! Objects stored in parts: begun, continued later from a record of what the store has, completed
 //! or ended.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,8 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::{Cause, ObjectError};
 use super::client::Objects;
-use super::counts::add;
-use super::requests::{Cancel, path_of};
+use super::requests::Cancel;
 
 /// Name of the last step of an upload, for messages.
 const COMPLETING: &str = "completing the upload of";
@@ -75,8 +75,8 @@ pub struct Upload {
     objects: Objects,
     key: String,
     id: Arc<str>,
-    /// Name that the store gave each part, and its size in bytes.
-    parts: Mutex<Vec<Option<(PartId, u64)>>>,
+    /// Parts that the store has acknowledged, by their numbers.
+    parts: Mutex<BTreeMap<u64, RecordedPart>>,
     /// Whether the store has let go of it or of one of its parts.
     is_lost: AtomicBool,
 }
@@ -89,11 +89,10 @@ impl Objects {
     /// The store refuses, or can't be reached.
     pub fn upload(&self, name: &str) -> Result<Upload, ObjectError> {
         let key = self.url().key(name);
-        let path = path_of(&key);
-        let id = self.wait(self.inner.ask("beginning the upload of", &key, |store| {
-            let path = path.clone();
-            async move { Ok(store.create_multipart(&path).await?) }
-        }))?;
+        let asked = self.inner.ask("beginning the upload of", &key, |store, path| async move {
+            Ok(store.create_multipart(&path).await?)
+        });
+        let id = self.wait(asked)?;
         let objects = self.clone();
         let is_lost = AtomicBool::new(false);
         Ok(Upload { objects, key, id: Arc::from(id), parts: Mutex::default(), is_lost })
@@ -105,30 +104,22 @@ impl Objects {
     #[must_use]
     pub fn continue_upload(&self, name: &str, record: UploadRecord) -> Upload {
         let key = self.url().key(name);
-        let end = record.parts.last().map_or(0, |part| part.index as usize + 1);
-        let mut parts = vec![None; end];
-        for RecordedPart { index, content_id, bytes } in record.parts {
-            parts[index as usize] = Some((PartId { content_id }, bytes));
-        }
+        let parts = record.parts.into_iter().map(|part| (part.index, part)).collect();
         let (objects, id) = (self.clone(), Arc::from(record.id));
         Upload { objects, key, id, parts: Mutex::new(parts), is_lost: AtomicBool::new(false) }
     }
 }
 
 impl Upload {
-    fn parts(&self) -> MutexGuard<'_, Vec<Option<(PartId, u64)>>> {
+    fn parts(&self) -> MutexGuard<'_, BTreeMap<u64, RecordedPart>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the parts that the store has acknowledged so far.
     #[must_use]
     pub fn record(&self) -> UploadRecord {
-        let parts = self.parts();
-        let known = parts.iter().zip(0..).filter_map(|(part, index)| {
-            let (PartId { content_id }, bytes) = part.clone()?;
-            Some(RecordedPart { index, content_id, bytes })
-        });
-        UploadRecord { id: self.id.to_string(), parts: known.collect() }
+        let parts = self.parts().values().cloned().collect();
+        UploadRecord { id: self.id.to_string(), parts }
     }
 
     /// Whether the store has let go of it, or of one of its parts: it can only be ended.
@@ -155,20 +146,16 @@ impl Upload {
     }
 
     async fn part(&self, index: usize, bytes: Bytes) -> Result<(), ObjectError> {
-        let (inner, path, id) = (&self.objects.inner, path_of(&self.key), self.id.to_string());
+        let (inner, id) = (&self.objects.inner, self.id.to_string());
         let length = bytes.len() as u64;
-        let sent = inner.ask("writing a part of", &self.key, |store| {
-            let (path, id) = (path.clone(), id.clone());
-            let payload = PutPayload::from_bytes(bytes.clone());
+        let sent = inner.ask("writing a part of", &self.key, |store, path| {
+            let (id, payload) = (id.clone(), PutPayload::from_bytes(bytes.clone()));
             async move { Ok(store.put_part(&path, &id, index, payload).await?) }
         });
-        let sent = self.noted(sent.await)?;
-        add(&inner.counters.sent_bytes, length);
-        let mut parts = self.parts();
-        if parts.len() <= index {
-            parts.resize(index + 1, None);
-        }
-        parts[index] = Some((sent, length));
+        let PartId { content_id } = self.noted(sent.await)?;
+        inner.counters.now().sent_bytes += length;
+        let index = index as u64;
+        self.parts().insert(index, RecordedPart { index, content_id, bytes: length });
         Ok(())
     }
 
@@ -190,16 +177,16 @@ impl Upload {
     /// or can't be reached.
     pub fn complete(&self) -> Result<(), ObjectError> {
         let inner = &self.objects.inner;
-        let path = path_of(&self.key);
-        let known: Option<Vec<_>> = self.parts().iter().cloned().collect();
-        let Some(known) = known else {
+        let UploadRecord { id, parts } = self.record();
+        if !parts.iter().map(|part| part.index).eq(0..parts.len() as u64) {
             let code = "it was not sent".to_owned();
             return Err(self.error(COMPLETING, Cause::PartLost { code }));
-        };
-        let wanted_bytes = known.iter().map(|(_, bytes)| bytes).sum();
-        let parts: Vec<PartId> = known.into_iter().map(|(part, _)| part).collect();
-        let asked = inner.ask(COMPLETING, &self.key, |store| {
-            let (path, id, parts) = (path.clone(), self.id.to_string(), parts.clone());
+        }
+        let wanted_bytes = parts.iter().map(|part| part.bytes).sum();
+        let content_ids = parts.into_iter().map(|part| part.content_id);
+        let parts: Vec<PartId> = content_ids.map(|content_id| PartId { content_id }).collect();
+        let asked = inner.ask(COMPLETING, &self.key, |store, path| {
+            let (id, parts) = (id.clone(), parts.clone());
             async move { Ok(store.complete_multipart(&path, &id, parts).await.map(drop)?) }
         });
         let completed = self.noted(self.objects.wait(asked));
@@ -228,9 +215,8 @@ impl Upload {
     /// The store refuses or can't be reached: parts may be left there, which cost space until a
     /// life-cycle rule or `aws s3api abort-multipart-upload` removes them.
     pub fn abort(&self) -> Result<(), ObjectError> {
-        let path = path_of(&self.key);
-        let asked = self.objects.inner.ask("ending the upload of", &self.key, |store| {
-            let (path, id) = (path.clone(), self.id.to_string());
+        let asked = self.objects.inner.ask("ending the upload of", &self.key, |store, path| {
+            let id = self.id.to_string();
             async move { Ok(store.abort_multipart(&path, &id).await?) }
         });
         match self.objects.wait(asked) {
@@ -240,8 +226,7 @@ impl Upload {
     }
 
     fn error(&self, operation: &'static str, cause: Cause) -> ObjectError {
-        let url = self.objects.url();
-        let place = format!("{}://{}/{}", url.scheme.name(), url.bucket, self.key);
+        let place = self.objects.inner.place(&self.key);
         ObjectError { operation, place, cause, attempts: 1 }
     }
 }

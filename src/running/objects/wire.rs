@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::cause::{Answer, Cause, element, told};
-use super::counts::{Counters, add};
+use super::counts::Counters;
 use super::tls::Trust;
 
 tokio::task_local! {
@@ -292,7 +292,7 @@ impl Shared {
         let (sender, connection) = handshake.map_err(|error| cut(&error))?;
         // Ends with the connection; what it fails of is told to the request on it.
         tokio::spawn(async move { connection.await.unwrap_or_default() });
-        add(&self.counters.connections, 1);
+        self.counters.now().connections += 1;
         Ok(sender)
     }
 
