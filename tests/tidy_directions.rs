@@ -20,13 +20,14 @@ const PROGRAM: Table = &[
 
 const RUNNING: Table = &[
     ("blocktrace", &[]),
-    ("datagen", &[]),
     ("group", &[]),
     ("iotrace", &[]),
     ("objects", &[]),
     ("precondition", &[]),
+    ("remedy", &[]),
     ("source", &[]),
-    ("checkpoint", &["objects"]),
+    ("checkpoint", &["objects", "remedy"]),
+    ("datagen", &["remedy"]),
     ("driver", &["iotrace"]),
     ("saturate", &["group", "objects", "precondition"]),
     ("store", &["objects"]),

@@ -14,6 +14,7 @@ pub mod group;
 pub mod iotrace;
 pub mod objects;
 pub mod precondition;
+mod remedy;
 pub mod run;
 pub mod saturate;
 pub mod source;

@@ -19,6 +19,7 @@ use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use super::target::{ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetError, Version};
+use crate::remedy::remedy;
 
 /// Suffix of a draft's file name.
 const DRAFT_ENDING: &str = ".part";
@@ -161,27 +162,10 @@ fn unopened(path: &Path, error: &std::io::Error) -> TargetError {
 
 /// A failed call on a file or directory, and what to do.
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> TargetError {
-    if error.get_ref().is_some() {
-        let what = format!("{doing} {}: {error}", path.display());
-        return TargetError::new(what, "move it away, as ringfall did not make it");
-    }
-    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    let remedy = match errno {
-        Some(Errno::NOSPC | Errno::DQUOT) => "free space there, or ask for less",
-        Some(Errno::FBIG) => "raise the limit of file sizes (ulimit -f), or ask for less",
-        Some(Errno::ACCESS | Errno::PERM) => "check its owner and permissions",
-        Some(Errno::ROFS) => "mount it for writing, or give another directory",
-        Some(Errno::NOTDIR | Errno::EXIST) => {
-            "a part of that path is a file: give another directory"
-        }
-        Some(Errno::NOENT) => "check the path, and that nobody removes files there meanwhile",
-        Some(Errno::IO | Errno::NODATA | Errno::REMOTEIO) => {
-            "look at dmesg and the drive's SMART log"
-        }
-        Some(Errno::MFILE | Errno::NFILE) => "raise the limit on open files (ulimit -n)",
+    let remedy = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::INVAL) => "give --io buffered if its file system takes no direct I/O",
-        Some(Errno::TIMEDOUT) => "look at dmesg for resets of the device",
-        _ => "look up the error in errno(3), and look at dmesg",
+        None if error.get_ref().is_some() => "move it away, as ringfall did not make it",
+        _ => remedy(error),
     };
     TargetError::new(format!("{doing} {}: {error}", path.display()), remedy)
 }

@@ -257,9 +257,8 @@ pub(super) fn one_run(end: u64) -> Vec<Range<u64>> {
 /// same time do.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    open: VecDeque<FileChunks>,
-    /// Files to come.
-    closed: VecDeque<FileChunks>,
+    /// Files whose turn it is in this order, and behind them those to come.
+    files: VecDeque<FileChunks>,
     at_once: usize,
 }
 
@@ -277,25 +276,21 @@ impl Schedule {
             chunks.into_iter().filter(|run| !run.is_empty()).collect()
         };
         let files = files.into_iter().map(|(file, chunks)| (file, some(chunks)));
-        let closed = files.filter(|(_, chunks)| !chunks.is_empty()).collect();
-        Schedule { open: VecDeque::new(), closed, at_once: at_once.max(1) as usize }
+        let files = files.filter(|(_, chunks)| !chunks.is_empty()).collect();
+        Schedule { files, at_once: at_once.max(1) as usize }
     }
 
     /// The next chunk: file and number.
     pub fn next_chunk(&mut self) -> Option<(usize, u64)> {
-        while self.open.len() < self.at_once
-            && let Some(file) = self.closed.pop_front()
-        {
-            self.open.push_back(file);
-        }
-        let (file, mut chunks) = self.open.pop_front()?;
+        let (file, mut chunks) = self.files.pop_front()?;
         let run = chunks.front_mut()?;
         let chunk = run.next()?;
         if run.is_empty() {
             chunks.pop_front();
         }
         if !chunks.is_empty() {
-            self.open.push_back((file, chunks));
+            let last = (self.at_once - 1).min(self.files.len());
+            self.files.insert(last, (file, chunks));
         }
         Some((file, chunk))
     }

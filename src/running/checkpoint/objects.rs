@@ -191,29 +191,6 @@ impl ObjectTarget {
     }
 }
 
-/// Whether a file can be uploaded in parts of its chunks.
-fn check_parts(file: &FilePlan) -> Result<(), TargetError> {
-    let (least, most) = PART_BYTES;
-    let parts = file.bytes.div_ceil(file.chunk_bytes);
-    let has_several = parts > 1;
-    if has_several && !(least..=most).contains(&file.chunk_bytes) {
-        return Err(TargetError::input(
-            format!("chunks of {} bytes can't be parts of an upload", file.chunk_bytes),
-            "choose 5 MiB or more with --chunk-mib, which is the least that S3 takes",
-        ));
-    }
-    if parts > PARTS_MAX {
-        return Err(TargetError::input(
-            format!(
-                "{} would have {parts} parts, and an upload has at most {PARTS_MAX}",
-                file.name
-            ),
-            format!("raise --chunk-mib to {}", file.bytes.div_ceil(PARTS_MAX).div_ceil(1 << 20)),
-        ));
-    }
-    Ok(())
-}
-
 impl Target for ObjectTarget {
     type Draft = ObjectDraft;
     type Stored = StoredObject;
@@ -225,10 +202,6 @@ impl Target for ObjectTarget {
 
     fn kind(&self) -> &'static str {
         self.objects.url().scheme.name()
-    }
-
-    fn room_bytes(&self) -> Result<Option<u64>, TargetError> {
-        Ok(None)
     }
 
     fn mover(&self, _pool: &ChunkPool) -> Result<ObjectMover, TargetError> {
@@ -250,7 +223,28 @@ impl Target for ObjectTarget {
     }
 
     fn check(&self, file: &FilePlan) -> Result<(), TargetError> {
-        check_parts(file)
+        let (least, most) = PART_BYTES;
+        let parts = file.bytes.div_ceil(file.chunk_bytes);
+        let has_several = parts > 1;
+        if has_several && !(least..=most).contains(&file.chunk_bytes) {
+            return Err(TargetError::input(
+                format!("chunks of {} bytes can't be parts of an upload", file.chunk_bytes),
+                "choose 5 MiB or more with --chunk-mib, which is the least that S3 takes",
+            ));
+        }
+        if parts > PARTS_MAX {
+            return Err(TargetError::input(
+                format!(
+                    "{} would have {parts} parts, and an upload has at most {PARTS_MAX}",
+                    file.name
+                ),
+                format!(
+                    "raise --chunk-mib to {}",
+                    file.bytes.div_ceil(PARTS_MAX).div_ceil(1 << 20)
+                ),
+            ));
+        }
+        Ok(())
     }
 
     fn create(&self, file: &FilePlan, goes_on: bool) -> Result<ObjectDraft, TargetError> {

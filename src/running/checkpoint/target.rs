@@ -171,7 +171,9 @@ pub trait Target: Send + Sync {
     ///
     /// # Errors
     /// It can't be looked at.
-    fn room_bytes(&self) -> Result<Option<u64>, TargetError>;
+    fn room_bytes(&self) -> Result<Option<u64>, TargetError> {
+        Ok(None)
+    }
 
     /// A mover for the calling thread, which uses the chunks of this pool and no others.
     ///

@@ -4,6 +4,7 @@
 //! left out. Compression is that of units on their own, as storage does it: a copy elsewhere in
 //! the file is a duplicate, and no gain of a compressor with a long window.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ringfall_core::key::mix64;
@@ -157,7 +158,7 @@ pub fn analyze(
             sets: sets(settings),
             pass: (pass, passes),
             cursor: Mutex::default(),
-            done_bytes: Mutex::new(pass * bytes),
+            done_bytes: AtomicU64::new(pass * bytes),
             all_bytes: bytes * passes,
             tell,
         };
@@ -247,7 +248,7 @@ struct Pass<'a> {
     /// Only digests of this part of so many count.
     pass: (u64, u64),
     cursor: Mutex<Cursor>,
-    done_bytes: Mutex<u64>,
+    done_bytes: AtomicU64,
     all_bytes: u64,
     tell: &'a (dyn Fn(u64, u64) -> bool + Sync),
 }
@@ -333,11 +334,7 @@ impl Pass<'_> {
     }
 
     fn told(&self, bytes: u64) -> Result<(), DatagenError> {
-        let done = {
-            let mut done = self.done_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            *done += bytes;
-            *done
-        };
+        let done = self.done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         match (self.tell)(done, self.all_bytes) {
             true => Ok(()),
             false => Err(DatagenError::Interrupted),

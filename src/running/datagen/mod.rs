@@ -13,6 +13,8 @@ pub use analyze::{Analysis, AnalyzeSettings, DuplicateFigures, PackedFigures, an
 pub use file::{Checked, verify_file, write_file};
 pub use source::{Item, items_of};
 
+use crate::remedy::remedy;
+
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
 pub enum DatagenError {
@@ -36,19 +38,7 @@ pub enum DatagenError {
 
 impl DatagenError {
     fn file(what: impl Into<String>, error: std::io::Error) -> DatagenError {
-        use std::io::ErrorKind;
-        let remedy = match error.kind() {
-            ErrorKind::NotFound => "check the path",
-            ErrorKind::PermissionDenied => "check its owner and permissions",
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                "free space there, or ask for less"
-            }
-            ErrorKind::FileTooLarge => "raise the limit of file sizes (ulimit -f)",
-            ErrorKind::UnexpectedEof => "nothing else may change it meanwhile",
-            ErrorKind::IsADirectory => "give a file",
-            ErrorKind::ReadOnlyFilesystem => "mount it for writing, or give another path",
-            _ => "look up the error in errno(3), and look at dmesg",
-        };
+        let remedy = remedy(&error);
         DatagenError::File { what: what.into(), error, remedy }
     }
 }
@@ -64,6 +54,6 @@ mod tests {
     fn a_read_only_file_system_is_told_with_its_remedy() {
         let told = DatagenError::file("can't write /x", Errno::ROFS.into()).to_string();
         assert!(told.starts_with("can't write /x: Read-only file system"), "{told}");
-        assert!(told.ends_with("; mount it for writing, or give another path"), "{told}");
+        assert!(told.ends_with("; mount it for writing, or give another directory"), "{told}");
     }
 }

@@ -2,8 +2,8 @@
 //! bounded, repeated and counted.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use object_store::path::Path;
@@ -76,7 +76,7 @@ pub(super) struct Inner {
     gate: Semaphore,
     pub(super) counters: Arc<Counters>,
     /// Below the number that the options say until the first request has succeeded.
-    retries: RwLock<u32>,
+    retries: AtomicU32,
 }
 
 /// A store. Cheap to clone; its threads end with the last clone. Must not be used on a thread that
@@ -159,7 +159,7 @@ impl Objects {
         let listed = objects.wait_watched(objects.listed(1), goes_on).ok_or_else(|| {
             OpenError::Interrupted { place: url.to_string(), seconds: began.elapsed().as_secs() }
         })??;
-        *objects.inner.retries.write().unwrap_or_else(PoisonError::into_inner) = options.retries;
+        objects.inner.retries.store(options.retries, Ordering::Relaxed);
         Ok((objects, listed.into_iter().next().map(|(name, _)| name)))
     }
 
@@ -189,7 +189,7 @@ impl Objects {
             turn: AtomicUsize::new(0),
             gate: Semaphore::new(options.concurrency as usize),
             counters,
-            retries: RwLock::new(options.retries.min(RETRIES_AT_FIRST)),
+            retries: AtomicU32::new(options.retries.min(RETRIES_AT_FIRST)),
             options,
         };
         Ok(Objects { inner: Arc::new(inner), threads: Arc::new(Threads(Some(runtime))) })
@@ -294,7 +294,7 @@ impl Inner {
     where
         Work: Future<Output = Result<T, Trouble>>,
     {
-        let retries = *self.retries.read().unwrap_or_else(PoisonError::into_inner);
+        let retries = self.retries.load(Ordering::Relaxed);
         // Prefixes are checked when a URL is read, and names are the program's own.
         let path = Path::from(key);
         let (mut failed, mut attempts) = (None, 0);

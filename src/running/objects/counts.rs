@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use ringfall_model::facts::{ObjectCounts, RetryCounts};
+use ringfall_model::facts::ObjectCounts;
 
 use super::cause::Cause;
 
@@ -35,6 +35,8 @@ impl Counters {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_model::facts::RetryCounts;
+
     use super::*;
 
     #[test]

@@ -92,10 +92,8 @@ impl Objects {
         let asked = self.inner.ask("beginning the upload of", &key, |store, path| async move {
             Ok(store.create_multipart(&path).await?)
         });
-        let id = self.wait(asked)?;
-        let objects = self.clone();
-        let is_lost = AtomicBool::new(false);
-        Ok(Upload { objects, key, id: Arc::from(id), parts: Mutex::default(), is_lost })
+        let record = UploadRecord { id: self.wait(asked)?, parts: Vec::new() };
+        Ok(self.continue_upload(name, record))
     }
 
     /// Continues an upload of which there is a record, without asking the store: whether it still
