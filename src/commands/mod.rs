@@ -20,6 +20,7 @@ pub mod sweep;
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use ringfall_engine::tier::gpu::GpuMemory as _;
@@ -43,6 +44,8 @@ use crate::cli::{self, Cli, Command, RunArgs};
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
+/// Longest wait for an object store's first answer before a line says that it is waited for.
+const AWAITED_MIN: Duration = Duration::from_secs(2);
 
 /// Arguments of `ringfall run` with these flags.
 fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputError> {

@@ -12,6 +12,7 @@ pub mod datagen;
 pub mod driver;
 pub mod group;
 pub mod iotrace;
+#[cfg(feature = "objects")]
 pub mod objects;
 pub mod precondition;
 mod remedy;

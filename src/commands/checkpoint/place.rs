@@ -8,8 +8,6 @@ use ringfall_config::object_store::Place;
 use ringfall_running::checkpoint::FileTarget;
 #[cfg(feature = "objects")]
 use ringfall_running::checkpoint::ObjectTarget;
-#[cfg(feature = "objects")]
-use ringfall_running::objects::AWAITED_MIN;
 
 use super::failed;
 use crate::cli::StreamArgs;

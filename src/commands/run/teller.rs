@@ -18,12 +18,12 @@ use ringfall_model::facts::{
 use ringfall_model::write_json;
 use ringfall_report::show::{Banner, print_banner};
 use ringfall_running::blocktrace::BlockTrace;
-use ringfall_running::objects::AWAITED_MIN;
 use ringfall_running::run::{Observer, Phase, Progress, RunOutcome};
 use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
+use super::super::AWAITED_MIN;
 use super::Begin;
 use super::document::document_of;
 use super::prepare::{self, Prepared};

@@ -49,7 +49,6 @@ pub enum Cause {
 }
 
 /// Answer of a server, or the failure of the connection.
-#[cfg(any(test, feature = "objects"))]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// It answered with an error.
@@ -65,11 +64,9 @@ pub(super) enum Answer {
         ahead_s: Option<i64>,
     },
     /// Nothing came, or not all of it.
-    #[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "connections make it"))]
     Broken(Cause),
 }
 
-#[cfg(any(test, feature = "objects"))]
 impl Answer {
     /// Determines the cause that the answer stands for.
     pub(super) fn cause(self) -> Cause {
@@ -86,7 +83,6 @@ impl Answer {
 /// (<https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>), which Google's XML
 /// interface shares, and Azure's
 /// (<https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes>).
-#[cfg(any(test, feature = "objects"))]
 fn of_code(code: &str, region: Option<String>, ahead_s: Option<i64>) -> Option<Cause> {
     let owned = || code.to_owned();
     Some(match code {
@@ -133,7 +129,6 @@ fn of_code(code: &str, region: Option<String>, ahead_s: Option<i64>) -> Option<C
     })
 }
 
-#[cfg(any(test, feature = "objects"))]
 fn of_status(status: u16, code: String, message: String) -> Cause {
     match status {
         429 | 503 => Cause::Busy { code },
@@ -325,11 +320,9 @@ impl ObjectError {
 }
 
 /// Longest text of a server that is repeated, characters.
-#[cfg(any(test, feature = "objects"))]
 const TOLD_MAX: usize = 200;
 
 /// A server's text, cut to a length that can be shown, in one line.
-#[cfg(any(test, feature = "objects"))]
 pub(super) fn told(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(TOLD_MAX) {
@@ -339,7 +332,6 @@ pub(super) fn told(text: &str) -> String {
 }
 
 /// Text between the first `<name>` and `</name>` of an XML text, not decoded.
-#[cfg(any(test, feature = "objects"))]
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let begin = text.find(&format!("<{name}>"))? + name.len() + 2;
     let end = text[begin..].find(&format!("</{name}>"))?;

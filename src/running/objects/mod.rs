@@ -19,46 +19,26 @@
 //! keeps its bytes in memory until it succeeds. The crate lists neither uploads nor their parts: an
 //! upload can be continued only by whoever has its [`UploadRecord`].
 
-mod cause;
-#[cfg(feature = "objects")]
-mod counts;
-
-#[cfg(feature = "objects")]
 mod backend;
-#[cfg(feature = "objects")]
+mod cause;
 mod client;
-#[cfg(feature = "objects")]
+mod counts;
 mod profile;
-#[cfg(feature = "objects")]
 mod requests;
-#[cfg(feature = "objects")]
 mod tier;
-#[cfg(feature = "objects")]
 mod tls;
-#[cfg(feature = "objects")]
 mod upload;
-#[cfg(feature = "objects")]
 mod wire;
 
 pub use cause::{Cause, ObjectError};
-#[cfg(all(test, feature = "objects"))]
+#[cfg(test)]
 pub(crate) use client::tests::in_memory;
-#[cfg(feature = "objects")]
 pub use client::{Objects, OpenError};
 /// The bytes of an object: cheap to clone, and whoever made them may be told when the last clone is
 /// gone.
-#[cfg(feature = "objects")]
 pub use hyper::body::Bytes;
-#[cfg(feature = "objects")]
 pub use profile::{Profile, ProfileFiles};
-#[cfg(feature = "objects")]
 pub use requests::Cancel;
-#[cfg(feature = "objects")]
 pub use tier::{TierError, TierIo, TierObjects};
-#[cfg(feature = "objects")]
 pub use upload::{RecordedPart, Upload, UploadRecord};
-#[cfg(feature = "objects")]
 pub use wire::meaning;
-
-/// Longest wait for a store's first answer before a line says that it is waited for.
-pub const AWAITED_MIN: std::time::Duration = std::time::Duration::from_secs(2);
