@@ -15,13 +15,13 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_host::{ProgressLine, Room, counted, human};
-use ringfall_model::write_json;
 use ringfall_running::datagen::{
     Analysis, AnalyzeSettings, DatagenError, Item, analyze, items_of, verify_file, write_file,
 };
 use serde::Serialize;
 
 use super::run::check_output_writable;
+use super::write_result;
 use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 
 /// Smallest and largest block among which duplicates are counted, bytes.
@@ -241,10 +241,7 @@ fn finish(
     json: bool,
     page: impl FnOnce() -> String,
 ) -> Result<Exit> {
-    let written = output.map_or(Ok(()), |output| {
-        let told = || format!("the result can't be written to {}", output.display());
-        write_json(result, output).with_context(told)
-    });
+    let written = output.map_or(Ok(()), |output| write_result(result, output));
     // What was found is shown also when it could not be kept.
     let shown = if json { super::print_json(result) } else { super::print(&page()) };
     written.and(shown)

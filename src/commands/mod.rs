@@ -35,7 +35,7 @@ use ringfall_host::survey::Survey;
 use ringfall_host::{escape, outlet};
 use ringfall_model::metrics::Metric;
 use ringfall_model::spread::Spread;
-use ringfall_model::{Document, write_text};
+use ringfall_model::{Document, write_json, write_text};
 use ringfall_report::show::prose::prose;
 use ringfall_report::show::table::{Table, figure, percent};
 use ringfall_report::suite::Machine;
@@ -44,8 +44,6 @@ use crate::cli::{self, Cli, Command, RunArgs};
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
-/// Longest wait for an object store's first answer before a line says that it is waited for.
-const AWAITED_MIN: Duration = Duration::from_secs(2);
 
 /// Arguments of `ringfall run` with these flags.
 fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputError> {
@@ -102,6 +100,15 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
     write_text(value, &mut text)?;
     text.push(b'\n');
     write_out(Stream::Out, &escape::json(&String::from_utf8(text)?))
+}
+
+/// Writes the result of a command to the file that was asked for.
+///
+/// # Errors
+/// The file can't be written.
+fn write_result(result: &impl Serialize, output: &Path) -> anyhow::Result<()> {
+    let told = || format!("the result can't be written to {}", output.display());
+    write_json(result, output).with_context(told)
 }
 
 /// Writes a page to that stream.

@@ -193,7 +193,7 @@ fn ranks(path: &Path) -> Result<String, String> {
 
 fn checkpoint(path: &Path) -> Result<String, String> {
     let directory = path.parent().ok_or("the scratch directory has no file")?;
-    let target = FileTarget::open(directory, Io::Direct).map_err(|error| said(&error))?;
+    let target = FileTarget::open(directory, Io::Direct, true).map_err(|error| said(&error))?;
     let manifest = checkpoint::find(&target, "").map_err(|error| said(&error))?;
     let layout = Layout::new(&manifest, "");
     let bytes: u64 = layout.files.iter().map(|file| file.plan.bytes).sum();

@@ -6,7 +6,6 @@ pub(super) mod result;
 mod screen;
 mod table;
 
-use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +18,6 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
-use ringfall_model::write_json;
 use ringfall_running::checkpoint::{
     Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, Stream, StreamError,
     StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
@@ -36,6 +34,7 @@ use screen::watched;
 
 use super::answer::{Answer, Work};
 use super::run::check_output_writable;
+use super::write_result;
 
 /// Runs the subcommand.
 ///
@@ -127,7 +126,7 @@ impl Session {
     }
 }
 
-/// What a job is to write, and how; nothing where the list of models is shown instead.
+/// Settings and manifest of a job's checkpoint; nothing where the list of models is shown instead.
 ///
 /// # Errors
 /// No such checkpoint is possible, or the list can't be shown.
@@ -395,11 +394,6 @@ fn tell_bad(result: &CheckpointResult, bad: u64) {
         counted(bad, "block"),
         if bad == 1 { "is" } else { "are" }
     ));
-}
-
-fn write_result(result: &CheckpointResult, output: &Path) -> Result<()> {
-    let told = || format!("the result can't be written to {}", output.display());
-    write_json(result, output).with_context(told)
 }
 
 fn show(stream: &StreamArgs, page: &str) -> Result<()> {

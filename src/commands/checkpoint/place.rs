@@ -77,10 +77,7 @@ impl AnyTarget {
             Place::Path(path) => path,
             Place::Objects(url) => return open_objects(stream, &url),
         };
-        let opened = match is_read {
-            true => FileTarget::open_existing(&path, stream.io),
-            false => FileTarget::open(&path, stream.io),
-        };
+        let opened = FileTarget::open(&path, stream.io, !is_read);
         Ok(AnyTarget::File(opened.map_err(failed)?))
     }
 }

@@ -121,7 +121,6 @@ pub(super) fn stream_settings(stream: &StreamArgs) -> Result<StreamSettings> {
     let memory = room.memory.as_ref().map_or(u64::MAX, |memory| memory.bytes / MEMORY_PART);
     let cores = room.cores.min(THREADS);
     let threads = stream.threads.unwrap_or(cores.min(stream.buffers)).max(1);
-    let settings = |chunk_bytes| StreamSettings { threads, buffers: stream.buffers, chunk_bytes };
     let needed = |chunk_bytes: u64| u64::from(stream.buffers.max(threads)) * chunk_bytes;
     let chunk_bytes = match stream.chunk_mib {
         Some(mib) => mib * MIB,
@@ -139,7 +138,7 @@ pub(super) fn stream_settings(stream: &StreamArgs) -> Result<StreamSettings> {
         ))
         .into());
     }
-    Ok(settings(chunk_bytes))
+    Ok(StreamSettings { threads, buffers: stream.buffers, chunk_bytes })
 }
 
 /// The longest chunk, of 32 MiB and its halves, that memory has room for.

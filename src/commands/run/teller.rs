@@ -23,7 +23,6 @@ use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
-use super::super::AWAITED_MIN;
 use super::Begin;
 use super::document::document_of;
 use super::prepare::{self, Prepared};

@@ -30,7 +30,7 @@ pub enum Begin {
 
 /// A checkpoint to be written.
 pub struct Commit<'a, T: Target> {
-    /// Where the checkpoint goes, and by what.
+    /// Target of the checkpoint, and all that moving chunks there takes.
     pub on: &'a Stream<'a, T>,
     /// Description of the checkpoint: its job, files and chunks.
     pub manifest: &'a Manifest,

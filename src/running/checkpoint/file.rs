@@ -71,36 +71,23 @@ pub struct FileMover {
 }
 
 impl FileTarget {
-    /// Opens a directory, which is made if it is not there, and locks it against others.
+    /// Opens a directory and locks it against others; one that is not there is made if `makes`, and
+    /// refused otherwise.
     ///
     /// # Errors
-    /// It can't be made or used, or another process uses it for checkpoints.
-    pub fn open(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
-        let directory = HeldDirectory::make(path)
-            .map_err(|error| failed("can't make the directory", path, &error))?;
-        FileTarget::lock(directory, io)
-    }
-
-    /// The same for a directory that must be there.
-    ///
-    /// # Errors
-    /// As [`FileTarget::open`], and it is not there.
-    pub fn open_existing(path: &Path, io: Io) -> Result<FileTarget, TargetError> {
-        match path.is_dir() {
-            true => {
-                let directory = HeldDirectory::open(path)
-                    .map_err(|error| failed("can't open the directory", path, &error))?;
-                FileTarget::lock(directory, io)
+    /// It can't be made or used, or another process uses it for checkpoints or for a run.
+    pub fn open(path: &Path, io: Io, makes: bool) -> Result<FileTarget, TargetError> {
+        let (doing, directory) = match makes {
+            true => ("can't make the directory", HeldDirectory::make(path)),
+            false if path.is_dir() => ("can't open the directory", HeldDirectory::open(path)),
+            false => {
+                return Err(TargetError::input(
+                    format!("{} is not a directory", path.display()),
+                    "give the directory to which `ringfall checkpoint write` has written",
+                ));
             }
-            false => Err(TargetError::input(
-                format!("{} is not a directory", path.display()),
-                "give the directory to which `ringfall checkpoint write` has written",
-            )),
-        }
-    }
-
-    fn lock(directory: HeldDirectory, io: Io) -> Result<FileTarget, TargetError> {
-        let path = directory.path();
+        };
+        let directory = directory.map_err(|error| failed(doing, path, &error))?;
         // A run whose data is there would measure the checkpoint, too.
         match directory.open_to_read(LOCK_NAME, OFlags::empty()) {
             Ok(of_run) => locked(of_run.try_lock_shared(), path, "another run of ringfall")?,
@@ -447,17 +434,17 @@ mod tests {
         let unique = format!("ringfall-checkpoint-beside-{}", std::process::id());
         let path = std::env::temp_dir().join(unique);
         let run = CacheDir::open(&path).unwrap();
-        for open in [FileTarget::open, FileTarget::open_existing] {
-            let told = open(&path, Io::Buffered).unwrap_err().to_string();
+        for makes in [true, false] {
+            let told = FileTarget::open(&path, Io::Buffered, makes).unwrap_err().to_string();
             assert!(told.contains("is in use by another run of ringfall: wait for it"), "{told}");
         }
-        FileTarget::open(&path.join("below"), Io::Buffered).unwrap();
+        FileTarget::open(&path.join("below"), Io::Buffered, true).unwrap();
         std::fs::remove_dir(path.join("below")).unwrap();
         run.remove().unwrap();
         // What a run that was killed has left holds nobody up.
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join(LOCK_NAME), "ringfall store v1\n").unwrap();
-        FileTarget::open(&path, Io::Buffered).unwrap();
+        FileTarget::open(&path, Io::Buffered, false).unwrap();
         std::fs::remove_dir_all(path).unwrap();
     }
 }

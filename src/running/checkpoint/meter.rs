@@ -1,6 +1,5 @@
 //! Progress of a save or a restore, for display: counted by the threads that move chunks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,10 +42,18 @@ struct State {
     step: u32,
     total_bytes: u64,
     began: Nanos,
+    made_bytes: u64,
+    last_made: Nanos,
+    moved_bytes: u64,
     /// Bytes moved in each second since it began.
     seconds: Vec<u64>,
+}
+
+impl State {
     /// Whether all content of a save was taken over.
-    is_taken: bool,
+    fn is_taken(&self) -> bool {
+        self.doing == Doing::Saving && self.made_bytes >= self.total_bytes
+    }
 }
 
 /// Counts what is moved. One thing is done at a time, by any number of threads.
@@ -55,9 +62,6 @@ pub struct Meter {
     state: Mutex<State>,
     /// Told when all content of a save was taken over.
     taken: Condvar,
-    made_bytes: AtomicU64,
-    last_made_ns: AtomicU64,
-    moved_bytes: AtomicU64,
 }
 
 impl Meter {
@@ -69,20 +73,17 @@ impl Meter {
     /// Something new begins, and all counts with it; when it began.
     pub fn begin(&self, doing: Doing, step: u32, total_bytes: u64) -> Nanos {
         let began = monotonic_now();
-        *self.state() = State { doing, step, total_bytes, began, ..State::default() };
-        self.made_bytes.store(0, Ordering::Relaxed);
-        self.last_made_ns.store(began.as_ns(), Ordering::Relaxed);
-        self.moved_bytes.store(0, Ordering::Relaxed);
+        *self.state() =
+            State { doing, step, total_bytes, began, last_made: began, ..State::default() };
         began
     }
 
     /// Content was taken over from the training job: it may change its own from now on.
     pub fn made(&self, bytes: u64) {
-        let made_bytes = self.made_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.last_made_ns.fetch_max(monotonic_now().as_ns(), Ordering::Relaxed);
         let mut state = self.state();
-        if state.doing == Doing::Saving && made_bytes >= state.total_bytes {
-            state.is_taken = true;
+        state.made_bytes += bytes;
+        state.last_made = monotonic_now();
+        if state.is_taken() {
             self.taken.notify_all();
         }
     }
@@ -91,15 +92,16 @@ impl Meter {
     /// over from the training job; whether it has.
     #[must_use]
     pub fn wait_taken(&self, patience: Duration) -> bool {
-        let waited = self.taken.wait_timeout_while(self.state(), patience, |state| !state.is_taken);
+        let waited =
+            self.taken.wait_timeout_while(self.state(), patience, |state| !state.is_taken());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.is_taken
+        state.is_taken()
     }
 
     /// Content was stored, or read, at that time.
     pub fn moved(&self, bytes: u64, at: Nanos) {
-        self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut state = self.state();
+        state.moved_bytes += bytes;
         let second = usize::try_from(at.saturating_sub(state.began) / SECOND).unwrap_or(usize::MAX);
         // A clock that jumped must not cost memory: a day has 86,400 seconds.
         let second = second.min(1 << 20);
@@ -112,7 +114,7 @@ impl Meter {
     /// When the last content was taken over.
     #[must_use]
     pub fn last_made(&self) -> Nanos {
-        Nanos::from_ns(self.last_made_ns.load(Ordering::Relaxed))
+        self.state().last_made
     }
 
     /// Bytes moved in each second since it began.
@@ -129,7 +131,7 @@ impl Meter {
             doing: state.doing,
             step: state.step,
             total_bytes: state.total_bytes,
-            moved_bytes: self.moved_bytes.load(Ordering::Relaxed),
+            moved_bytes: state.moved_bytes,
             elapsed: monotonic_now().saturating_sub(state.began),
         }
     }

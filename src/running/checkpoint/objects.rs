@@ -151,12 +151,6 @@ impl ObjectTarget {
         }
     }
 
-    /// The client of the store, which also counts requests.
-    #[must_use]
-    pub fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
     /// Reads the record that an earlier save left of the upload of a file.
     fn record_of(&self, name: &str) -> Result<Option<UploadRecord>, TargetError> {
         let record_name = record_name(name);
@@ -283,18 +277,12 @@ impl Target for ObjectTarget {
         self.remove_record(draft)
     }
 
-    fn open(&self, name: &str, version: Version) -> Result<StoredObject, TargetError> {
-        let place = self.objects.url().below(name);
-        if version == Version::Draft {
-            return Err(TargetError::new(
-                format!("{place} can't be read before it is complete"),
-                "write it again",
-            ));
-        }
+    fn open(&self, name: &str, _version: Version) -> Result<StoredObject, TargetError> {
+        // Of a draft there are parts, which can't be read.
         match self.objects.size(name)? {
             Some(_) => Ok(StoredObject { name: name.to_owned() }),
             None => Err(TargetError::input(
-                format!("there is no {place}"),
+                format!("there is no {}", self.objects.url().below(name)),
                 "give the URL to which `ringfall checkpoint write` has written",
             )),
         }

@@ -195,7 +195,7 @@ impl<'a, T: Target> Crew<'a, T> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk()
     }
 
-    /// Where a chunk is in its file.
+    /// Place of a chunk in its file.
     pub(super) fn place(&self, task: Task) -> ChunkPlace {
         let (file, index) = task;
         let chunk_bytes = self.on.settings.stream.chunk_bytes;
@@ -239,7 +239,7 @@ impl<'a, T: Target> Crew<'a, T> {
     }
 }
 
-/// What is open of each file, opened by whoever needs it first.
+/// Drafts or stored files that are open, each opened by whoever needs it first.
 pub(super) struct Opened<V>(Vec<Mutex<Option<Arc<V>>>>);
 
 impl<V> Opened<V> {

@@ -16,8 +16,7 @@ use super::client::{Objects, OpenError};
 /// A prefix that is a run's own: nothing was below it, and all that is goes when the run ends.
 pub struct TierObjects {
     objects: Objects,
-    /// As the user would name it.
-    name: String,
+    /// The URL, as the user would name it.
     path: PathBuf,
     /// Whether a failure was told: the first says why, and all are counted.
     is_told: AtomicBool,
@@ -25,7 +24,7 @@ pub struct TierObjects {
 
 impl std::fmt::Debug for TierObjects {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("TierObjects").field("name", &self.name).finish()
+        out.debug_struct("TierObjects").field("path", &self.path).finish()
     }
 }
 
@@ -60,12 +59,13 @@ impl TierObjects {
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<TierObjects, TierError> {
         let (objects, found) = Objects::open_listed(url, options, goes_on)?;
-        let name = url.to_string();
-        if let Some(object) = found {
-            return Err(TierError::NotEmpty { place: name, name: object });
+        let place = url.to_string();
+        match found {
+            Some(name) => Err(TierError::NotEmpty { place, name }),
+            None => {
+                Ok(TierObjects { objects, path: place.into(), is_told: AtomicBool::new(false) })
+            }
         }
-        let path = PathBuf::from(&name);
-        Ok(TierObjects { objects, name, path, is_told: AtomicBool::new(false) })
     }
 
     /// The URL as a path, for who shows paths.
@@ -170,7 +170,7 @@ impl ObjectIo for TierIo {
     }
 
     fn name(&self) -> &str {
-        &self.0.name
+        self.0.path.to_str().unwrap_or_default()
     }
 }
 
@@ -184,9 +184,8 @@ mod tests {
 
     fn tier() -> Arc<TierObjects> {
         let objects = in_memory(1, ObjectOptions::default());
-        let name = objects.url().to_string();
-        let path = PathBuf::from(&name);
-        Arc::new(TierObjects { objects, name, path, is_told: AtomicBool::new(false) })
+        let path = objects.url().to_string().into();
+        Arc::new(TierObjects { objects, path, is_told: AtomicBool::new(false) })
     }
 
     #[test]

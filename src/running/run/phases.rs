@@ -8,8 +8,6 @@ use std::fmt;
 
 use ringfall_core::clock::{Nanos, SECOND};
 
-use super::watchdog::SILENCE_A_LOOK_MAX;
-
 /// I/O errors after which a run has failed for good, rather than hammering a dead device.
 pub const ERRORS_MAX: u64 = 1_000;
 /// Longest a run goes on although not one I/O ends. The kernel gives an NVMe command 30 s
