@@ -20,7 +20,6 @@ pub mod sweep;
 use std::ffi::OsString;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use ringfall_engine::tier::gpu::GpuMemory as _;

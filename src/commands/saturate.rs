@@ -100,7 +100,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
         return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
     };
     let written = write_outputs(args, &roofline, &output);
-    show(args, &roofline, table, &output, written)?;
+    show(args, &roofline, roofline_text, &output, written)?;
     Ok(Exit::Done)
 }
 
