@@ -43,7 +43,7 @@ const GOLDEN: [(&str, u64); 3] = [
     (
         "--model llama3.1-8b --num-users 50 --duration 30 --seed 2 --cpu-mem-gb 4 \
          --storage-capacity-gb 16 --shards 3 --max-concurrent-allocs 4",
-        0xc3d5_053b_d295_4463,
+        0x9bdd_7ca4_1025_abbf,
     ),
     (
         "--model llama3.1-8b --num-users 40 --duration 40 --seed 3 --enable-rag --rag-num-docs 5 \

@@ -80,7 +80,7 @@ const WORKLOADS: Table = &[
     ("row_buffer", &["contract", "source"]),
     ("user", &["config", "contract", "conversation", "dataset", "rng", "source"]),
     ("queue", &["contract", "user"]),
-    ("request", &["config", "contract", "key", "rag", "source", "stats", "user"]),
+    ("request", &["config", "contract", "conversation", "key", "rag", "source", "stats", "user"]),
     (
         "workload",
         &[

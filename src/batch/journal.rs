@@ -1,4 +1,4 @@
-//! What a batch leaves for the next run of it: its plan, a mark beside each job that has begun and
+//! Files that a batch leaves for the next run of it: its plan, a mark beside each job that has begun and
 //! is not done, and the results. All outlives `kill -9` and a loss of power: the plan and a result
 //! appear whole, and the mark is there before a job begins.
 
@@ -24,7 +24,7 @@ const DIFFERENCES_SHOWN: usize = 5;
 /// Largest plan that is read, into memory: a hundred times what a large sweep writes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What a resumed batch must agree with.
+/// Plan that a resumed batch must agree with.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// Version of ringfall.

@@ -333,7 +333,8 @@ fn entries_and_room(plan: &Plan) -> Option<(u64, u64, u64)> {
 }
 
 /// Sentence about tiers that hold less than one entry for each simulated user: what can be read
-/// again is less than was written, and requests may wait for space. None with an autoscaler, which looks for a number of users.
+/// again is less than was written, and requests may wait for space. None with an autoscaler, which
+/// looks for a number of users.
 fn little_space(plan: &Plan) -> Option<String> {
     let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.phases != PhaseMode::DecodeOnly;
     let held = tiers_bytes(plan).filter(|_| is_drawn && !plan.enable_autoscaling)?;

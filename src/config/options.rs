@@ -72,7 +72,7 @@ settings! {
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
         /// Simulated time to generate a token
         generation_mode: GenerationMode = "realistic", "MODE";
-        /// How often a turn reads its own entry while it generates
+        /// Reads of a turn's own entry while it generates
         ///
         /// The reference benchmark reads it again for each batch of tokens
         /// (`workload.decode_batch_tokens`); serving stacks keep it in GPU memory once it is there.

@@ -228,7 +228,7 @@ macro_rules! settings {
                 }
             }
 
-            /// What is in effect where no layer says anything, as declared.
+            /// Values in effect where no layer says anything, as declared.
             pub(super) fn defaults() -> Options {
                 Options {
                     $($($key: Some(default_of($default)),)+)+

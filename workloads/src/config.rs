@@ -95,7 +95,7 @@ pub enum GenerationMode {
     Realistic,
 }
 
-/// How often decoding reads the entry of its turn.
+/// Number of times that decoding reads the entry of its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecodeReads {
@@ -189,7 +189,7 @@ pub struct WorkloadConfig {
     pub prefill_only_context_tokens: u32,
     /// Tokens generated for each read of the turn's entry.
     pub decode_batch_tokens: u32,
-    /// How often decoding reads the entry of its turn.
+    /// Number of times that decoding reads the entry of its turn.
     pub decode_reads: DecodeReads,
     /// Speed at which tokens that were looked for and not found are computed again, tokens/s, by
     /// each request for itself; 0: at once, as in the reference benchmark.

@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::request::PastTurn;
-
 /// Place of a request in its conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
@@ -17,6 +15,15 @@ pub enum Turn {
     Next,
     /// There is no conversation.
     Alone,
+}
+
+/// An earlier turn to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PastTurn {
+    /// The user's request that wrote it.
+    pub(crate) number: u64,
+    /// Tokens of its entry.
+    pub(crate) tokens: u32,
 }
 
 /// Histories of one shard's users. All operations O(log conversations).

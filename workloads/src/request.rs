@@ -6,20 +6,12 @@ use crate::config::{DecodeReads, PhaseMode, WorkloadConfig};
 use crate::contract::{
     Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope, StepTimes,
 };
+use crate::conversation::PastTurn;
 use crate::key;
 use crate::rag;
 use crate::source::{BLOCK_TOKENS, Operation};
 use crate::stats::WorkloadStats;
 use crate::user::Demand;
-
-/// An earlier turn to read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PastTurn {
-    /// The user's request that wrote it.
-    pub(crate) number: u64,
-    /// Tokens of its entry.
-    pub(crate) tokens: u32,
-}
 
 /// The next thing a request wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

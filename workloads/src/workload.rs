@@ -9,13 +9,13 @@ use rand::RngExt;
 
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope, StepTimes};
-use crate::conversation::{Conversations, Turn};
+use crate::conversation::{Conversations, PastTurn, Turn};
 use crate::error::Error;
 use crate::ingest::{Ingest, Library};
 use crate::key;
 use crate::queue::{Queue, Queued};
 use crate::rag;
-use crate::request::{Past, PastTurn, Request, RequestStep, own_tokens};
+use crate::request::{Past, Request, RequestStep, own_tokens};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
 use crate::source::ReplayObject;

@@ -161,8 +161,8 @@ fn owner_of(args: &MlperfRunArgs, sequence: &Sequence) -> Result<Owner> {
     }
 }
 
-/// Refuses, before the first trial, arguments that a trial would refuse; whether each trial's time is
-/// bounded.
+/// Refuses, before the first trial, arguments that a trial would refuse. Whether the time of each
+/// trial is bounded.
 fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
     let mut is_bounded = true;
     for trial in sequence.all().filter(|trial| trial.number == 0) {

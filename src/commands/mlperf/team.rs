@@ -20,7 +20,7 @@ use crate::commands::run::Launch;
 const RUN: Topic = Topic("mlperf-run");
 /// The others tell rank 0 that they are through.
 const THROUGH: Topic = Topic("mlperf-through");
-/// What to do where they can't meet.
+/// Remedy where they can't meet.
 const GIVE_RESULTS: &str = "give --results-dir a directory that all of them may write to";
 /// Longest wait for ranks that are still there and not through: they end their trials together.
 const STRAGGLERS_MAX: Duration = Duration::from_secs(600);

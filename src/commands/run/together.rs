@@ -43,7 +43,7 @@ pub struct Launch {
     session: Session,
     party: Party,
     place: String,
-    /// What to do where the ranks can't meet, a part of a sentence.
+    /// Remedy where the ranks can't meet, a part of a sentence.
     remedy: &'static str,
 }
 

@@ -22,7 +22,7 @@ const CHARS_A_TOKEN: u32 = 4;
 /// - `persona "name"` applies it to the persona of that name;
 /// - `idle "name"` reports that it has no effect, or only where a function of its value says so.
 ///
-/// What has none of these is looked at beside this table.
+/// Keys with none of these are looked at beside this table.
 macro_rules! sections {
     ($($name:ident for $ours:ty {
         $($key:ident: $type:ty $(=> $verb:ident $what:tt $($by:path)?)?;)+

@@ -279,7 +279,7 @@ fn a_climb_that_moves_nothing_goes_on_and_finds_no_peak() {
     assert_eq!((answer.peak_bytes_per_s, answer.peak_users), (100.0, 80));
 }
 
-/// A knee that had been even for 30 s was confirmed beside a peak that took ten minutes to be known.
+/// A knee that had been even for 30 s was confirmed beside a peak that took ten minutes to know.
 #[test]
 fn a_longer_step_that_ended_long_before_another_is_taken_again() {
     let of = |users, rate, window_s| StepResult { window_s, ..longer_at(users, rate) };

@@ -9,8 +9,8 @@
 //!   whichever are more, over the target for both.
 //!
 //! The `use` of a step is at least that of any step with fewer users: a drive that does less beyond
-//! its peak is not less saturated. Once there are longer steps, only they count for other numbers of
-//! users than their own: a short one may have moved more than its load does on average.
+//! its peak is not less saturated. Once there are longer steps, only they count for other numbers
+//! of users than their own: a short one may have moved more than its load does on average.
 
 use super::step::{StepResult, StorageLoad};
 use super::{
