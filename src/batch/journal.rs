@@ -1,6 +1,6 @@
-//! Files that a batch leaves for the next run of it: its plan, a mark beside each job that has begun and
-//! is not done, and the results. All outlives `kill -9` and a loss of power: the plan and a result
-//! appear whole, and the mark is there before a job begins.
+//! Files that a batch leaves for the next run of it: its plan, a mark beside each job that has
+//! begun and is not done, and the results. All outlives `kill -9` and a loss of power: the plan and
+//! a result appear whole, and the mark is there before a job begins.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
