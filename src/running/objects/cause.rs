@@ -1,50 +1,126 @@
 //! Why a request failed, by the server's code, and what to do about it.
 
-use std::fmt;
-
-/// Cause of a failed request. Codes are the servers' own.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Cause of a failed request, told with its remedy. Codes are the servers' own.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Cause {
     /// The server asks for fewer requests.
+    #[error(
+        "the server is too busy{}: lower --object-concurrency, or raise --object-retries",
+        called(.code)
+    )]
     Busy { code: String },
     /// The server failed.
+    #[error(
+        "the server failed with status {status}{}: its log says why; --object-retries says how \
+         often a request is repeated",
+        called(.code)
+    )]
     Server { status: u16, code: String },
     /// The connection ended in the middle.
+    #[error(
+        "the connection was lost ({what}): look for a proxy, a firewall or a server that restarts \
+         on the way"
+    )]
     Cut { what: String },
     /// No connection was made.
+    #[error(
+        "there is no connection to the server ({what}): check the address in --object-endpoint \
+         and that this machine reaches it"
+    )]
     Connect { what: String },
     /// One attempt took longer than so many seconds.
+    #[error(
+        "there was no complete answer within {seconds} s: raise --object-timeout, or lower \
+         --object-concurrency"
+    )]
     Timeout { seconds: u64 },
     /// The bytes that arrived were not those that were sent.
+    #[error(
+        "the server received other bytes than were sent{}: the network or the server changes data",
+        called(.code)
+    )]
     Checksum { code: String },
     /// The server's certificate is not trusted, or it speaks no TLS.
+    #[error(
+        "no secure connection can be made ({what}): give the certificate of a private authority \
+         with --object-ca-file, or an http:// endpoint if the server has no TLS"
+    )]
     Tls { what: String },
     /// There is no such bucket.
+    #[error(
+        "there is no such bucket: check its name and --object-endpoint, or create it, as ringfall \
+         does not"
+    )]
     NoBucket,
     /// There is no such object.
+    #[error("there is no such object")]
     NoObject,
     /// No credentials were found.
+    #[error(
+        "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
+         AWS_PROFILE (for gs:// GOOGLE_APPLICATION_CREDENTIALS, for az:// \
+         AZURE_STORAGE_ACCOUNT_KEY), or give --object-anonymous for a bucket that is open to all"
+    )]
     NoCredentials,
     /// The credentials were good once.
+    #[error(
+        "the credentials have expired{}: fetch new ones, and let them last longer than the run",
+        called(.code)
+    )]
     Expired { code: String },
     /// The server does not know them.
+    #[error(
+        "the server does not know these credentials{}: check the access key in the environment or \
+         the profile, and whether they belong to this endpoint",
+        called(.code)
+    )]
     UnknownKey { code: String },
     /// The secret does not belong to the key.
+    #[error(
+        "the secret does not fit the access key{}: check both; a proxy that changes requests has \
+         the same effect",
+        called(.code)
+    )]
     WrongSecret { code: String },
     /// They do not allow it.
+    #[error(
+        "the credentials do not allow it{}: ringfall needs to list, read, write and delete objects \
+         below the prefix",
+        called(.code)
+    )]
     Denied { code: String },
     /// The clocks differ by more than the server allows; by so many seconds is ours ahead.
+    #[error(
+        "the clock of this machine differs too much from the server's{}: set it, for instance with \
+         `chronyc makestep` or `timedatectl`",
+        ahead(*.ahead_s)
+    )]
     ClockSkew { ahead_s: Option<i64> },
     /// The bucket is in another region.
+    #[error(
+        "the bucket is in another region: give {}",
+        region_flag(.region.as_deref())
+    )]
     Region { region: Option<String> },
     /// At the end of an upload the server no longer had one of its parts.
+    #[error(
+        "the server lost a part of the upload before it was complete{}: nothing was stored; write \
+         it again, and look into the server",
+        called(.code)
+    )]
     PartLost { code: String },
     /// The server knows no such upload.
+    #[error(
+        "the server has forgotten the upload: something removes unfinished uploads, such as a \
+         life-cycle rule of the bucket; write it again"
+    )]
     NoUpload,
     /// The object is not as long as what was sent, or asked for.
+    #[error("it has {found_bytes} bytes where {wanted_bytes} belong")]
     Length { found_bytes: u64, wanted_bytes: u64 },
     /// Anything else.
+    #[error("the server answers with status {status}{}{}", called(.code), said(.message))]
     Other { status: u16, code: String, message: String },
 }
 
@@ -158,138 +234,29 @@ impl Cause {
     }
 }
 
-/// `, which the server calls CODE`.
+/// ` (CODE)`, as the server calls it.
 fn called(code: &str) -> String {
     if code.is_empty() { String::new() } else { format!(" ({code})") }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Busy { code } => write!(
-                out,
-                "the server is too busy{}: lower --object-concurrency, or raise --object-retries",
-                called(code)
-            ),
-            Cause::Server { status, code } => write!(
-                out,
-                "the server failed with status {status}{}: its log says why; --object-retries says \
-                 how often a request is repeated",
-                called(code)
-            ),
-            Cause::Cut { what } => write!(
-                out,
-                "the connection was lost ({what}): look for a proxy, a firewall or a server that \
-                 restarts on the way"
-            ),
-            Cause::Connect { what } => write!(
-                out,
-                "there is no connection to the server ({what}): check the address in \
-                 --object-endpoint and that this machine reaches it"
-            ),
-            Cause::Timeout { seconds } => write!(
-                out,
-                "there was no complete answer within {seconds} s: raise --object-timeout, or lower \
-                 --object-concurrency"
-            ),
-            Cause::Checksum { code } => write!(
-                out,
-                "the server received other bytes than were sent{}: the network or the server \
-                 changes data",
-                called(code)
-            ),
-            Cause::Tls { what } => write!(
-                out,
-                "no secure connection can be made ({what}): give the certificate of a private \
-                 authority with --object-ca-file, or an http:// endpoint if the server has no TLS"
-            ),
-            other => other.say_why_refused(out),
-        }
-    }
+/// ` (it is N s ahead)`, of this machine's clock.
+fn ahead(ahead_s: Option<i64>) -> String {
+    ahead_s.map_or(String::new(), |seconds| {
+        let way = if seconds >= 0 { "ahead" } else { "behind" };
+        format!(" (it is {} s {way})", seconds.unsigned_abs())
+    })
 }
 
-impl Cause {
-    fn say_why_refused(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::NoBucket => out.write_str(
-                "there is no such bucket: check its name and --object-endpoint, or create it, \
-                 as ringfall does not",
-            ),
-            Cause::NoObject => out.write_str("there is no such object"),
-            Cause::NoCredentials => out.write_str(
-                "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
-                 AWS_PROFILE (for gs:// GOOGLE_APPLICATION_CREDENTIALS, for az:// \
-                 AZURE_STORAGE_ACCOUNT_KEY), or give --object-anonymous for a bucket that is open \
-                 to all",
-            ),
-            Cause::Expired { code } => write!(
-                out,
-                "the credentials have expired{}: fetch new ones, and let them last longer than the \
-                 run",
-                called(code)
-            ),
-            Cause::UnknownKey { code } => write!(
-                out,
-                "the server does not know these credentials{}: check the access key in the \
-                 environment or the profile, and whether they belong to this endpoint",
-                called(code)
-            ),
-            Cause::WrongSecret { code } => write!(
-                out,
-                "the secret does not fit the access key{}: check both; a proxy that changes \
-                 requests has the same effect",
-                called(code)
-            ),
-            Cause::Denied { code } => write!(
-                out,
-                "the credentials do not allow it{}: ringfall needs to list, read, write and delete \
-                 objects below the prefix",
-                called(code)
-            ),
-            Cause::ClockSkew { ahead_s } => {
-                out.write_str("the clock of this machine differs too much from the server's")?;
-                if let Some(seconds) = ahead_s {
-                    let way = if *seconds >= 0 { "ahead" } else { "behind" };
-                    write!(out, " (it is {} s {way})", seconds.unsigned_abs())?;
-                }
-                out.write_str(": set it, for instance with `chronyc makestep` or `timedatectl`")
-            }
-            Cause::Region { region } => {
-                out.write_str("the bucket is in another region: give ")?;
-                match region {
-                    Some(region) => write!(out, "--object-region {region}"),
-                    None => out.write_str("it with --object-region"),
-                }
-            }
-            other => other.say_what_is_wrong(out),
-        }
-    }
+/// `--object-region NAME`, as far as the name is known.
+fn region_flag(region: Option<&str>) -> String {
+    region.map_or("it with --object-region".to_owned(), |name| format!("--object-region {name}"))
+}
 
-    fn say_what_is_wrong(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::PartLost { code } => write!(
-                out,
-                "the server lost a part of the upload before it was complete{}: nothing was \
-                 stored; write it again, and look into the server",
-                called(code)
-            ),
-            Cause::NoUpload => out.write_str(
-                "the server has forgotten the upload: something removes unfinished uploads, such \
-                 as a life-cycle rule of the bucket; write it again",
-            ),
-            Cause::Length { found_bytes, wanted_bytes } => {
-                write!(out, "it has {found_bytes} bytes where {wanted_bytes} belong")
-            }
-            Cause::Other { status, code, message } => {
-                write!(out, "the server answers with status {status}{}", called(code))?;
-                match message.as_str() {
-                    "" => out.write_str("; is it an object store, and the right kind of one?"),
-                    message => write!(out, ": {message}"),
-                }
-            }
-            // The others are told above.
-            _ => Ok(()),
-        }
+/// A server's message, or a question where there is none.
+fn said(message: &str) -> String {
+    match message {
+        "" => "; is it an object store, and the right kind of one?".to_owned(),
+        message => format!(": {message}"),
     }
 }
 
