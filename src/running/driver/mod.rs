@@ -30,7 +30,6 @@ use operate::urgency;
 pub use real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
 pub use shard_main::shard_main;
 pub use totals::{Interval, RequestSecond, Totals};
-use turns::either;
 
 /// Runs a task beside the others of the shard.
 pub type Spawn = Box<dyn Fn(std::pin::Pin<Box<dyn Future<Output = ()>>>)>;
@@ -188,23 +187,6 @@ impl Driver {
     /// Looks into the workload.
     pub fn with_workload<T>(&self, look: impl FnOnce(&Workload) -> T) -> T {
         look(&self.workload.borrow())
-    }
-
-    /// Runs the workload's clock until [`Driver::stop`]. `sleep` sleeps until a time on the
-    /// engine's clock.
-    pub async fn run_clock<S, F>(self: Rc<Self>, sleep: S)
-    where
-        S: Fn(Nanos) -> F,
-        F: Future<Output = ()>,
-    {
-        while !self.stopped.get() {
-            let poked = self.poke.notified();
-            self.work_off_due();
-            match self.next_deadline() {
-                Some(deadline) => either(sleep(deadline), poked).await,
-                None => poked.await,
-            }
-        }
     }
 
     /// Whether nothing is left to do, now or later; false before it begins.

@@ -141,7 +141,7 @@ pub enum Notice {
     Drained(ShardId, Box<ShardOutcome>),
 }
 
-/// Inputs of a shard's thread.
+/// Description of a shard's thread.
 pub struct ShardPlan {
     /// Description from which the engine opens the shard.
     pub spec: ringfall_engine::shard::ShardSpec,
@@ -153,8 +153,8 @@ pub struct ShardPlan {
     pub rows: Option<flume::Receiver<ringfall_workloads::source::SourceRequest>>,
     /// Whether an autoscaler listens.
     pub autoscaled: bool,
-    /// Inboxes of all shards, its own too.
-    pub mesh: Arc<Vec<Sender<Inbound>>>,
+    /// Core to sit on, if pinned.
+    pub cpu: Option<usize>,
 }
 
 /// Messages to other shards, by their inboxes.

@@ -1,9 +1,10 @@
 //! The life of a shard's thread in a real run.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use flume::{Receiver, Sender};
-use ringfall_core::clock::{Clock, Nanos, SECOND};
+use ringfall_core::clock::{Clock, SECOND};
 use ringfall_core::error::SetupError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::{ShardId, Tier};
@@ -11,17 +12,24 @@ use ringfall_core::metrics::Gauges;
 use ringfall_engine::shard::{IoInterval, Shard, executor, open_shard};
 use ringfall_workloads::contract::Outcome;
 
+use super::Driver;
 use super::real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
-use super::{Driver, either};
+use super::turns::either;
 
 /// Entries written at once while populating: enough to keep any queue full.
 const POPULATE_AT_ONCE: usize = 64;
 
-/// Runs one shard from opening to exit. Returns when told to, or when the run is gone.
-pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Sender<Notice>) {
+/// Runs one shard from opening to exit. Returns when told to, or when the run is gone. `mesh`: the
+/// inboxes of all shards, its own too.
+pub async fn shard_main(
+    plan: ShardPlan,
+    mesh: Arc<Vec<Sender<Inbound>>>,
+    inbox: Receiver<Inbound>,
+    notices: Sender<Notice>,
+) {
     let id = plan.spec.id;
     let rows = plan.rows.clone();
-    let (driver, facts) = match open(plan) {
+    let (driver, facts) = match open(plan, mesh) {
         Ok(opened) => opened,
         Err(error) => {
             // Nobody to tell when the run is gone.
@@ -30,7 +38,7 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
         }
     };
     let _sent = notices.send(Notice::Ready(id, Ok(facts)));
-    executor::spawn_local(Rc::clone(&driver).run_clock_until_stop());
+    executor::spawn_local(Rc::clone(&driver).run_clock());
     if let Some(rows) = rows {
         executor::spawn_local(Rc::clone(&driver).run_feed(rows));
     }
@@ -88,8 +96,11 @@ pub async fn shard_main(plan: ShardPlan, inbox: Receiver<Inbound>, notices: Send
     driver.shard().close();
 }
 
-fn open(plan: ShardPlan) -> Result<(Rc<Driver>, ShardFacts), SetupError> {
-    let (shard, facts) = open_shard(plan.spec, Box::new(MeshLinks(plan.mesh)))?;
+fn open(
+    plan: ShardPlan,
+    mesh: Arc<Vec<Sender<Inbound>>>,
+) -> Result<(Rc<Driver>, ShardFacts), SetupError> {
+    let (shard, facts) = open_shard(plan.spec, Box::new(MeshLinks(mesh)))?;
     let spawn = Box::new(executor::spawn_local);
     let permits = plan.max_concurrent_allocs;
     let driver = Driver::new(shard, plan.workload, Clock::Os, spawn, permits, plan.autoscaled);
@@ -97,11 +108,16 @@ fn open(plan: ShardPlan) -> Result<(Rc<Driver>, ShardFacts), SetupError> {
 }
 
 impl Driver {
-    async fn run_clock_until_stop(self: Rc<Self>) {
-        self.run_clock(|deadline: Nanos| async move {
-            executor::sleep_until(deadline).await;
-        })
-        .await;
+    /// Runs the workload's clock until [`Driver::stop`].
+    async fn run_clock(self: Rc<Self>) {
+        while !self.is_stopped() {
+            let poked = self.poke.notified();
+            self.work_off_due();
+            match self.next_deadline() {
+                Some(deadline) => either(executor::sleep_until(deadline), poked).await,
+                None => poked.await,
+            }
+        }
     }
 
     /// Reports once a second until the run is gone.

@@ -8,12 +8,9 @@ use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_core::error::SetupError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_engine::load::LoadError;
-use ringfall_engine::shard::ShardSpec;
+use ringfall_engine::shard::EngineShared;
 use ringfall_engine::shard::executor::{Executor, JoinError, Vitals};
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::WatchdogReport;
-use ringfall_workloads::Workload;
-use ringfall_workloads::source::SourceRequest;
 
 use super::phases::Phase;
 use super::watchdog::{Hold, Verdict, Watchdog};
@@ -70,70 +67,50 @@ impl From<StoreError> for FleetError {
     }
 }
 
-/// Seed of a shard: what is needed besides its place in the fleet.
-pub struct ShardSeed {
-    /// Description from which the engine opens the shard.
-    pub spec: ShardSpec,
-    /// Users, or part of a trace, whose requests the shard serves.
-    pub workload: Workload,
-    /// Whether allocation permits bound anything.
-    pub max_concurrent_allocs: bool,
-    /// Rows of a trace, if requests come from one.
-    pub rows: Option<Receiver<SourceRequest>>,
-    /// Whether an autoscaler listens.
-    pub autoscaled: bool,
-    /// Core to sit on, if pinned.
-    pub cpu: Option<usize>,
-}
-
 /// The threads of the shards, from when all are open until they are joined.
 pub struct Fleet {
     executors: Vec<Executor<()>>,
     inboxes: Arc<Vec<Sender<Inbound>>>,
     notices: Receiver<Notice>,
-    watchdog: Watchdog,
+    /// Looks for signs of life of every shard.
+    pub watchdog: Watchdog,
+    /// State that the shards share.
+    pub shared: Arc<EngineShared>,
     /// Shards from which nothing is to be expected any more.
     lost: Vec<bool>,
 }
 
 impl Fleet {
-    /// Starts a thread for each seed and waits until all are open.
+    /// Starts a thread for each plan, of which there is at least one, and waits until all are open.
     ///
     /// # Errors
     /// The first shard's that could not be opened, or that gets nowhere; an interruption.
     pub fn start(
-        seeds: Vec<ShardSeed>,
+        plans: Vec<ShardPlan>,
         interrupt: &Interrupt,
     ) -> Result<(Fleet, Vec<ShardFacts>), FleetError> {
-        let count = seeds.len();
+        let count = plans.len();
+        let shared = Arc::clone(&plans[0].spec.blueprint.shared);
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..count).map(|_| flume::unbounded::<Inbound>()).unzip();
         let inboxes = Arc::new(senders);
         let (notice_sender, notices) = flume::unbounded();
         let vitals: Vec<Arc<Vitals>> = (0..count).map(|_| Arc::default()).collect();
         let mut executors = Vec::with_capacity(count);
-        for ((index, seed), inbox) in seeds.into_iter().enumerate().zip(receivers) {
-            let plan = ShardPlan {
-                spec: seed.spec,
-                workload: seed.workload,
-                max_concurrent_allocs: seed.max_concurrent_allocs,
-                rows: seed.rows,
-                autoscaled: seed.autoscaled,
-                mesh: Arc::clone(&inboxes),
-            };
-            let notices = notice_sender.clone();
+        for ((index, plan), inbox) in plans.into_iter().enumerate().zip(receivers) {
+            let (mesh, notices) = (Arc::clone(&inboxes), notice_sender.clone());
             let name = format!("ringfall-{index}");
             executors.push(Executor::spawn(
                 &name,
-                seed.cpu,
+                plan.cpu,
                 Arc::clone(&vitals[index]),
-                move || shard_main(plan, inbox, notices),
+                move || shard_main(plan, mesh, inbox, notices),
             )?);
         }
         drop(notice_sender);
         let watchdog = Watchdog::new(vitals);
         let lost = vec![false; count];
-        let mut fleet = Fleet { executors, inboxes, notices, watchdog, lost };
+        let mut fleet = Fleet { executors, inboxes, notices, watchdog, shared, lost };
         match fleet.await_open(count, interrupt) {
             Ok(facts) => Ok((fleet, facts)),
             // The thread itself may know why it ended.
@@ -247,17 +224,6 @@ impl Fleet {
     #[must_use]
     pub fn is_unheard(&self) -> bool {
         (0..self.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
-    }
-
-    /// Measures from now on how long shards are overdue: opening one blocks its thread.
-    pub fn forget_overdue_max(&self) {
-        self.watchdog.forget_overdue_max();
-    }
-
-    /// Figures of the watchdog.
-    #[must_use]
-    pub fn watchdog_figures(&self) -> WatchdogReport {
-        self.watchdog.figures()
     }
 
     /// Ends the threads and waits for all of them together, for so long at the most. A thread that

@@ -26,7 +26,7 @@ use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::error::SetupError;
 use ringfall_core::facts::ShardFacts;
-use ringfall_core::key::TIER_COUNT;
+use ringfall_core::key::{ShardId, TIER_COUNT};
 use ringfall_core::placement::{Shortage, TierCounts};
 use ringfall_core::units::MIB;
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
@@ -39,12 +39,11 @@ use ringfall_workloads::autoscale;
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 
-use crate::driver::{RequestSecond, ShardOutcome, ShardStatus};
+use crate::driver::{RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
 use crate::source::OpenTrace;
 use crate::store::{Store, StoreRequest};
 pub use conduct::{Shards, conduct, conduct_to_the_end};
 pub use fleet::FleetError;
-use fleet::ShardSeed;
 pub use gpu_direct::DirectOpener;
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
@@ -53,7 +52,7 @@ pub use real::{Cleanup, run};
 use scaling::Scaling;
 pub use start::Start;
 pub use timeline::{SecondFigures, Timeline};
-pub use virtual_run::{BEGIN, VirtualGpus, VirtualSystem, World, WorldParts, simulate};
+pub use virtual_run::{BEGIN, World, WorldParts, simulate};
 pub use waiting::SlowIos;
 
 /// Settings of a run; the rest are as in [`RunSettings::default`].
@@ -147,6 +146,24 @@ pub struct Assignment {
     pub rows: Option<OpenTrace>,
 }
 
+impl Assignment {
+    /// Users of one shard, or its part of a trace; what all shards look up is in `library`.
+    fn workload(
+        &self,
+        settings: &RunSettings,
+        shard: ShardId,
+        library: &Arc<Library>,
+    ) -> Result<Workload, SetupError> {
+        let (config, source) = (Arc::clone(&self.config), self.source.clone());
+        let (shard, shards) = (u32::from(shard.0), u32::from(settings.shards));
+        let workload = Workload::new(config, source, settings.seed, shard, shards);
+        let wrong = |error: ringfall_workloads::Error| {
+            SetupError::new(error.to_string(), "change the workload's settings")
+        };
+        Ok(workload.map_err(wrong)?.with_library(library))
+    }
+}
+
 /// Callbacks during a run.
 pub trait Observer {
     /// The store's space is being written: bytes done, and all of them.
@@ -238,7 +255,7 @@ impl RunSettings {
             Start::Together(group) => {
                 depth::Tuning::with_ranks(tuner, Arc::clone(group), queues, warmup)
             }
-            Start::WhenReady | Start::AtUnix(_) => depth::Tuning::alone(tuner),
+            Start::WhenReady | Start::AtUnix(_) => depth::Tuning::Alone(tuner),
         })
     }
 
@@ -347,14 +364,14 @@ fn refused(error: EngineError) -> SetupError {
     }
 }
 
-fn seeds(
+/// Plans of the shards' threads, with the rows of a trace that each of them gets.
+fn shard_plans(
     settings: &RunSettings,
-    (workload, source): (&Arc<WorkloadConfig>, &Source),
+    assignment: &Assignment,
     rows: Vec<Option<flume::Receiver<SourceRequest>>>,
     store: &Store,
     direct: Option<Arc<dyn DirectStorage>>,
-) -> Result<Vec<ShardSeed>, FleetError> {
-    let shards = settings.shards;
+) -> Result<Vec<ShardPlan>, SetupError> {
     let engine = engine_of(settings, &store.sizes_bytes());
     let engine = match direct {
         Some(direct) => engine.gpu_direct(direct),
@@ -367,21 +384,15 @@ fn seeds(
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
     let specs = engine.specs(&store.files()).map_err(refused)?;
     let library = Arc::new(Library::default());
-    let seed = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
-        let (config, source, index) = (Arc::clone(workload), source.clone(), spec.id.0);
-        let users =
-            Workload::new(config, source, settings.seed, u32::from(index), u32::from(shards))
-                .map_err(|error| {
-                    SetupError::new(error.to_string(), "change the workload's settings")
-                })?;
-        Ok(ShardSeed {
-            spec,
-            workload: users.with_library(&library),
+    let plan = |(spec, rows): (ShardSpec, Option<flume::Receiver<SourceRequest>>)| {
+        Ok(ShardPlan {
+            workload: assignment.workload(settings, spec.id, &library)?,
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
             autoscaled: settings.autoscale.is_some(),
-            cpu: settings.core_of(index),
+            cpu: settings.core_of(spec.id.0),
+            spec,
         })
     };
-    specs.into_iter().zip(rows).map(seed).collect()
+    specs.into_iter().zip(rows).map(plan).collect()
 }

@@ -2,7 +2,6 @@
 //! the phases; at the end everything is added up, and what is to be deleted is handed out.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_core::clock::{Nanos, monotonic_now};
@@ -14,7 +13,7 @@ use super::conduct::{Shards, conduct_to_the_end};
 use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
 use super::threads::{Ended, Threads};
-use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, milestones, seeds};
+use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, milestones, shard_plans};
 use crate::source::Feed;
 use crate::store::{Store, StoreError, StoreRequest};
 
@@ -152,12 +151,12 @@ impl<'a> RealRun<'a> {
 
     /// Starts the shards' threads.
     fn assemble(&self, given: Given<'a>, store: Store) -> Result<Stage<'a>, FleetError> {
-        let (settings, Given { assignment, observer }) = (self.settings, given);
+        let (settings, Given { mut assignment, observer }) = (self.settings, given);
         let (direct, opened) = gpu_direct::open(settings, &store)?;
         if let Some(opened) = opened {
             observer.gpu_direct(opened);
         }
-        let (feed, rows) = match assignment.rows {
+        let (feed, rows) = match assignment.rows.take() {
             None => (None, vec![None; usize::from(settings.shards)]),
             Some(trace) => {
                 let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
@@ -169,12 +168,9 @@ impl<'a> RealRun<'a> {
                 (Some(feed), rows.into_iter().map(Some).collect())
             }
         };
-        let seeds =
-            seeds(settings, (&assignment.config, &assignment.source), rows, &store, direct)?;
-        // A run has at least one shard.
-        let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
+        let plans = shard_plans(settings, &assignment, rows, &store, direct)?;
         let _overdue = Overdue::new("the shards to start".to_owned());
-        let (fleet, facts) = match Fleet::start(seeds, self.interrupt) {
+        let (fleet, facts) = match Fleet::start(plans, self.interrupt) {
             // Nothing was measured, and that is what the results say.
             Err(FleetError::Interrupted) => return Ok(Stage::Unbegun(Some(store))),
             started => started?,
@@ -183,10 +179,8 @@ impl<'a> RealRun<'a> {
         observer.opened(&store, &facts);
         let places = settings.places(store.drives.len(), &facts);
         let users = (!assignment.source.is_rows()).then_some(assignment.config.num_users);
-        let fleet = (fleet, shared);
-        let mut threads =
-            Threads::new(settings, self.interrupt, observer, store, fleet, feed, users);
-        threads.places = places;
+        let threads =
+            Threads::new(settings, self.interrupt, observer, store, fleet, feed, users, places);
         Ok(Stage::Running(Box::new(threads)))
     }
 

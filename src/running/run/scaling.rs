@@ -36,7 +36,7 @@ impl Latencies for LatencySet {
 
 /// An autoscaler at work.
 pub(super) struct Scaling {
-    seconds: Seconds,
+    pub(super) seconds: Seconds,
     decider: Decider,
     /// Users of this process in each second observed.
     users: Vec<u32>,
@@ -93,17 +93,6 @@ impl Scaling {
         Some(Scaling { seconds, decider, users: Vec::new() })
     }
 
-    /// A shard reported: how many seconds are over, its requests' seconds, and how it stands.
-    pub(super) fn add(
-        &mut self,
-        shard: usize,
-        seconds: u64,
-        intervals: Vec<Interval>,
-        status: &ShardStatus,
-    ) {
-        self.seconds.add(shard, seconds, intervals, status);
-    }
-
     /// Observes the seconds that all shards have reported, so long into the window; the last
     /// decision that is not to hold.
     pub(super) fn decide(&mut self, timeline: &Timeline, elapsed: Nanos) -> Decision {
@@ -139,7 +128,7 @@ impl Scaling {
 }
 
 /// The shards' seconds, until they are taken.
-struct Seconds {
+pub(super) struct Seconds {
     /// Whether the run has a storage tier, whose throughput is judged then.
     has_storage: bool,
     /// By second of the window; removed once taken.
@@ -170,7 +159,14 @@ impl Seconds {
         }
     }
 
-    fn add(&mut self, shard: usize, seconds: u64, intervals: Vec<Interval>, status: &ShardStatus) {
+    /// A shard reported: how many seconds are over, its requests' seconds, and how it stands.
+    pub(super) fn add(
+        &mut self,
+        shard: usize,
+        seconds: u64,
+        intervals: Vec<Interval>,
+        status: &ShardStatus,
+    ) {
         self.open[shard] = (status.queued, status.serving);
         self.reported[shard] = self.reported[shard].max(seconds);
         for interval in intervals {

@@ -1,13 +1,11 @@
 //! The shards' threads of a real run, as the phases see them: what they have sent, whether they
 //! live, and what everybody is told meanwhile.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringfall_core::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_core::drive::DriveId;
 use ringfall_core::key::Tier;
-use ringfall_engine::shard::EngineShared;
 use ringfall_host::Overdue;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::remedy::told_io;
@@ -50,12 +48,10 @@ pub(super) struct Threads<'a> {
     /// Users there are now; none when requests come from a trace.
     users: Option<u32>,
     start: Awaited,
-    /// Whether what was measured is handed over as soon as the run ends early.
-    keeps_early: bool,
     /// The search for a queue depth, while the run warms up; and what it is made of.
     tuner: Option<Tuning>,
     /// I/Os for which each queue has buffers.
-    pub(super) places: u32,
+    places: u32,
     settings: &'a RunSettings,
     /// Start of the window, once it is known.
     window_began: Option<Nanos>,
@@ -67,9 +63,6 @@ pub(super) struct Threads<'a> {
     failure: Option<String>,
     /// Looks whether the store is still there; a stuck mount holds up nobody else.
     store_watch: StoreWatch,
-    shared: Arc<EngineShared>,
-    /// Whether the run goes on when one of several drives fails.
-    outlives_drives: bool,
     /// Drives that have failed, and when that was noticed.
     lost_drives: Vec<(usize, Nanos)>,
     /// The phase, and since when.
@@ -112,9 +105,10 @@ impl<'a> Threads<'a> {
         interrupt: &'a Interrupt,
         observer: &'a mut dyn Observer,
         store: Store,
-        (fleet, shared): (Fleet, Arc<EngineShared>),
+        fleet: Fleet,
         feed: Option<Feed>,
         users: Option<u32>,
+        places: u32,
     ) -> Threads<'a> {
         let store_watch = StoreWatch::start(store.files());
         let on = if settings.objects.is_some() { "object store" } else { "drive" };
@@ -130,17 +124,14 @@ impl<'a> Threads<'a> {
             feed,
             users,
             start: Awaited::new(settings.start.clone()),
-            keeps_early: settings.keeps_early,
             tuner: None,
-            places: settings.queue_depth,
+            places,
             settings,
             window_began: None,
             window_ended: None,
             keeps: 0,
             failure: None,
             store_watch,
-            shared,
-            outlives_drives: settings.outlives_drives,
             lost_drives: Vec::new(),
             phase: (Phase::Populate, monotonic_now()),
             wait_log: WaitLog::new(on),
@@ -168,7 +159,7 @@ impl<'a> Threads<'a> {
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
                 if let Some(scaling) = &mut self.scaling {
-                    scaling.add(id.index(), over, intervals, &status);
+                    scaling.seconds.add(id.index(), over, intervals, &status);
                 }
             }
             Notice::Interval(_, interval) => {
@@ -234,9 +225,9 @@ impl<'a> Threads<'a> {
                 continue;
             }
             let id = DriveId::at(index);
-            if self.outlives_drives && self.store.drives.len() > 1 {
-                let _is_news = self.shared.budgets.lose_drive(id);
-            } else if !self.shared.budgets.is_lost(id) {
+            if self.settings.outlives_drives && self.store.drives.len() > 1 {
+                let _is_news = self.fleet.shared.budgets.lose_drive(id);
+            } else if !self.fleet.shared.budgets.is_lost(id) {
                 self.failure.get_or_insert(format!("stopped: {}", told_io(&error)));
             }
         }
@@ -244,20 +235,20 @@ impl<'a> Threads<'a> {
 
     /// Notes drives that have failed, and ends the run where it is not to go on without them.
     fn check_drives(&mut self) {
-        if self.shared.budgets.losses() == self.lost_drives.len() as u64 {
+        if self.fleet.shared.budgets.losses() == self.lost_drives.len() as u64 {
             return;
         }
         let now = monotonic_now();
         for (index, drive) in self.store.drives.iter().enumerate() {
             let is_known = self.lost_drives.iter().any(|(known, _)| *known == index);
-            if is_known || !self.shared.budgets.is_lost(DriveId::at(index)) {
+            if is_known || !self.fleet.shared.budgets.is_lost(DriveId::at(index)) {
                 continue;
             }
             self.lost_drives.push((index, now));
             // What the shards have said of errors is of before: their next tick leaves its out.
             self.shards.iter_mut().for_each(|shard| shard.status.errors = 0);
             let path = drive.path().display();
-            if self.outlives_drives {
+            if self.settings.outlives_drives {
                 let others = match self.lost_drives.len() < self.store.drives.len() {
                     true => ", and the run goes on with the others",
                     false => "",
@@ -296,7 +287,7 @@ impl<'a> Threads<'a> {
         let (Some(began), Some(window_end)) = (self.window_began, self.window_ended) else {
             return;
         };
-        if !self.keeps_early {
+        if !self.settings.keeps_early {
             return;
         }
         self.shards.iter_mut().for_each(|shard| shard.kept = None);
@@ -322,16 +313,16 @@ impl<'a> Threads<'a> {
         let figures = RunFigures {
             feed: self.feed.as_ref().map(Feed::figures),
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
-            watchdog: self.fleet.watchdog_figures(),
+            watchdog: self.fleet.watchdog.figures(),
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
-            shortfalls: self.shared.shortfalls(),
+            shortfalls: self.fleet.shared.shortfalls(),
             objects: self.store.object_counts(),
             ..RunFigures::default()
         };
         let mut outcome = RunOutcome {
             figures,
             lost_drives: self.lost_drives.clone(),
-            shortages: self.shared.budgets.shortages(),
+            shortages: self.fleet.shared.budgets.shortages(),
             ..RunOutcome::empty(ending, window)
         };
         for shard in &mut self.shards {
@@ -375,7 +366,7 @@ impl<'a> Threads<'a> {
 
     /// Bytes of all tiers that have space, while a step is being taken.
     fn space_awaited(&self) -> Option<u64> {
-        let budgets = &self.shared.budgets;
+        let budgets = &self.fleet.shared.budgets;
         let grown = || Tier::ALL.into_iter().map(|tier| budgets.grown_bytes(tier)).sum();
         budgets.is_taking_space().then(grown)
     }
@@ -405,7 +396,7 @@ impl<'a> Threads<'a> {
             is_exhausted: status.exhausted,
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,
-            is_taking_space: self.shared.budgets.is_taking_space(),
+            is_taking_space: self.fleet.shared.budgets.is_taking_space(),
             errors: status.errors,
             in_flight: status.in_flight,
             operations: status.operations,
@@ -432,7 +423,7 @@ impl<'a> Threads<'a> {
             Order::BeginWindow => {
                 // Its time is over by now: it says so, if it had not come to an end.
                 self.tune();
-                self.fleet.forget_overdue_max();
+                self.fleet.watchdog.forget_overdue_max();
                 self.observer.window_began();
             }
             Order::Stop { window_end } => {

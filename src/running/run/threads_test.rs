@@ -15,7 +15,7 @@ use ringfall_workloads::source::Source;
 
 use super::*;
 use crate::run::conduct::{Shards, conduct_to_the_end};
-use crate::run::seeds;
+use crate::run::{Assignment, shard_plans};
 use crate::store::StoreRequest;
 
 struct Nobody;
@@ -94,7 +94,7 @@ fn settings(directory: &std::path::Path) -> RunSettings {
 }
 
 /// Users who read and write all the time, their store, and the threads that serve them.
-fn launched(settings: &RunSettings, interrupt: &Interrupt) -> (Store, Fleet, Arc<EngineShared>) {
+fn launched(settings: &RunSettings, interrupt: &Interrupt) -> (Store, Fleet) {
     let persona =
         Persona { context_tokens: [8, 16], generation_tokens: [1, 9], think_time_s: [0.01, 0.02] };
     let config = Arc::new(WorkloadConfig {
@@ -106,11 +106,10 @@ fn launched(settings: &RunSettings, interrupt: &Interrupt) -> (Store, Fleet, Arc
         ..WorkloadConfig::default()
     });
     let store = Store::open(&settings.store, &mut |_, _| true).unwrap();
-    let rows = vec![None; 2];
-    let seeds = seeds(settings, (&config, &Source::Synthetic), rows, &store, None).unwrap();
-    let shared = Arc::clone(&seeds[0].spec.blueprint.shared);
-    let (fleet, _facts) = Fleet::start(seeds, interrupt).unwrap();
-    (store, fleet, shared)
+    let assignment = Assignment { config, source: Source::Synthetic, rows: None };
+    let plans = shard_plans(settings, &assignment, vec![None; 2], &store, None).unwrap();
+    let (fleet, _facts) = Fleet::start(plans, interrupt).unwrap();
+    (store, fleet)
 }
 
 #[test]
@@ -119,10 +118,10 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let directory = std::env::temp_dir().join(name);
     let settings = settings(&directory);
     let interrupt = Interrupt::install().unwrap();
-    let (store, fleet, shared) = launched(&settings, &interrupt);
-    let fleet = (fleet, shared);
+    let (store, fleet) = launched(&settings, &interrupt);
     let mut observer = Nobody;
-    let threads = Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
+    let threads =
+        Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8), 1);
     let mut shards = Dying { threads: Some(threads), is_dead: false, ended: None };
     conduct_to_the_end(settings.phase_plan(), &mut shards);
     let Ended { outcome, store, .. } = shards.ended.expect("the last order is to report");
@@ -146,11 +145,11 @@ fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
     settings.store.places = vec![directory.join("a"), directory.join("b")];
     settings.outlives_drives = true;
     let interrupt = Interrupt::install().unwrap();
-    let (store, fleet, shared) = launched(&settings, &interrupt);
-    let fleet = (fleet, Arc::clone(&shared));
+    let (store, fleet) = launched(&settings, &interrupt);
+    let shared = Arc::clone(&fleet.shared);
     let mut observer = Nobody;
     let mut threads =
-        Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8));
+        Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8), 1);
     let tick = |errors| {
         let status = ShardStatus { errors, ..ShardStatus::default() };
         Notice::Tick(ShardId(0), status, Vec::new(), Vec::new())

@@ -21,12 +21,12 @@ const INTERVAL: Topic = Topic("depth-interval");
 
 /// The search of a run's shards: by this process alone, or with the other ranks.
 #[derive(Debug)]
-pub struct Tuning(Part);
-
-#[derive(Debug)]
-enum Part {
+pub enum Tuning {
+    /// This process searches for itself.
     Alone(Tuner),
+    /// Rank 0 searches for all.
     Lead(Lead),
+    /// Another rank does what rank 0 says.
     Follow(Follow),
 }
 
@@ -66,7 +66,7 @@ struct Answer {
 
 /// Rank 0.
 #[derive(Debug)]
-struct Lead {
+pub struct Lead {
     tuner: Tuner,
     group: Arc<Group>,
     told: Told,
@@ -80,7 +80,7 @@ struct Lead {
 
 /// Another rank.
 #[derive(Debug)]
-struct Follow {
+pub struct Follow {
     group: Arc<Group>,
     queues: u32,
     /// The largest depth that its queues were built for.
@@ -98,12 +98,6 @@ struct Follow {
 }
 
 impl Tuning {
-    /// The search of one process for itself.
-    #[must_use]
-    pub fn alone(tuner: Tuner) -> Tuning {
-        Tuning(Part::Alone(tuner))
-    }
-
     /// With the ranks of a group; the warm-up lasts from `began` to `window`, and this process has
     /// so many queues.
     #[must_use]
@@ -116,8 +110,8 @@ impl Tuning {
         group.listen(if group.rank() == 0 { INTERVAL } else { DEPTH });
         let built = tuner.deepest();
         let lag = u64::try_from(group.word_lead().as_nanos()).unwrap_or(u64::MAX);
-        Tuning(match group.rank() {
-            0 => Part::Lead(Lead {
+        match group.rank() {
+            0 => Tuning::Lead(Lead {
                 tuner: tuner.heard_after(Nanos::from_ns(lag)),
                 group,
                 told: Told { step: 0, depth: built, stage: Stage::Settle, figures: None },
@@ -126,7 +120,7 @@ impl Tuning {
                 missed: false,
                 figures: None,
             }),
-            _ => Part::Follow(Follow {
+            _ => Tuning::Follow(Follow {
                 group,
                 queues,
                 built,
@@ -139,16 +133,16 @@ impl Tuning {
                 sum: None,
                 figures: None,
             }),
-        })
+        }
     }
 
     /// Result of the search, once it is over.
     #[must_use]
     pub fn figures(&self) -> Option<&DepthFigures> {
-        match &self.0 {
-            Part::Alone(tuner) => tuner.figures(),
-            Part::Lead(lead) => lead.figures.as_ref(),
-            Part::Follow(follow) => follow.figures.as_ref(),
+        match self {
+            Tuning::Alone(tuner) => tuner.figures(),
+            Tuning::Lead(lead) => lead.figures.as_ref(),
+            Tuning::Follow(follow) => follow.figures.as_ref(),
         }
     }
 
@@ -156,19 +150,19 @@ impl Tuning {
     /// not.
     #[must_use]
     pub fn due(&self) -> Nanos {
-        match &self.0 {
-            Part::Alone(tuner) => tuner.due(),
-            Part::Lead(lead) => lead.tuner.due(),
-            Part::Follow(_) => Nanos::MAX,
+        match self {
+            Tuning::Alone(tuner) => tuner.due(),
+            Tuning::Lead(lead) => lead.tuner.due(),
+            Tuning::Follow(_) => Nanos::MAX,
         }
     }
 
     /// The interval of a shard of this process.
     pub fn add(&mut self, interval: &IoInterval) {
-        match &mut self.0 {
-            Part::Alone(tuner) => tuner.add(interval),
-            Part::Lead(lead) => lead.tuner.add(interval),
-            Part::Follow(follow) => {
+        match self {
+            Tuning::Alone(tuner) => tuner.add(interval),
+            Tuning::Lead(lead) => lead.tuner.add(interval),
+            Tuning::Follow(follow) => {
                 if let Some((sum, answers)) = &mut follow.sum {
                     sum.merge(interval);
                     *answers += 1;
@@ -179,10 +173,10 @@ impl Tuning {
 
     /// Next order to the shards of this process, of which `shards` are alive.
     pub fn next(&mut self, now: Nanos, shards: usize) -> Option<TunerOrder> {
-        match &mut self.0 {
-            Part::Alone(tuner) => tuner.next(now, shards),
-            Part::Lead(lead) => lead.next(now, shards),
-            Part::Follow(follow) => follow.next(now, shards),
+        match self {
+            Tuning::Alone(tuner) => tuner.next(now, shards),
+            Tuning::Lead(lead) => lead.next(now, shards),
+            Tuning::Follow(follow) => follow.next(now, shards),
         }
     }
 }

@@ -427,7 +427,8 @@ impl Simulation<'_> {
             let seconds = driver.shard().measure().take_seconds(now, driver.gauges());
             self.timeline.add(seconds);
             if let Some(scaling) = &mut self.scaling {
-                scaling.add(index, over, driver.take_intervals(), &driver.status());
+                let status = driver.status();
+                scaling.seconds.add(index, over, driver.take_intervals(), &status);
             }
         }
         let Some(scaling) = &mut self.scaling else { return };

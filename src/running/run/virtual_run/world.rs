@@ -14,7 +14,7 @@ use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_workloads::{Library, Workload};
+use ringfall_workloads::Library;
 
 use super::super::{Assignment, RunSettings, engine_of, refused};
 use crate::driver::Driver;
@@ -97,19 +97,9 @@ impl World {
         };
         let (mut drivers, library) = (Vec::new(), Arc::new(Library::default()));
         for shard in engine.shards() {
-            let workload = Workload::new(
-                Arc::clone(&assignment.config),
-                assignment.source.clone(),
-                settings.seed,
-                u32::from(shard.id().0),
-                u32::from(settings.shards),
-            )
-            .map_err(|error| {
-                SetupError::new(error.to_string(), "change the workload's settings")
-            })?;
             drivers.push(Driver::new(
                 Rc::clone(shard),
-                workload.with_library(&library),
+                assignment.workload(settings, shard.id(), &library)?,
                 clock.clone(),
                 spawn(),
                 settings.max_concurrent_allocs > 0,
