@@ -24,8 +24,7 @@ use ringfall_model::facts::ObjectCounts;
 #[cfg(feature = "objects")]
 use crate::objects::{ObjectError, OpenError, TierError, TierIo, TierObjects};
 use found::{
-    Capacity, Made, capacity, divide, find_device, find_directory, heed_file_limit,
-    share_file_systems,
+    Capacity, capacity, divide, find_device, find_directory, heed_file_limit, share_file_systems,
 };
 
 /// Interval between checks whether to go on waiting for deletions.
@@ -201,24 +200,22 @@ impl Store {
         let capacity = capacity(request, &found)?;
         let parts = divide(capacity.bytes / BLOCK_BYTES, &found, request.capacity_bytes == 0);
         let made = found.into_iter().zip(parts).map(|(place, blocks)| place.make(request, blocks));
-        let made = made.collect::<Result<Vec<Made>, StoreError>>()?;
+        let drives = made.collect::<Result<Vec<StoreDrive>, StoreError>>()?;
         if request.nvme_passthrough {
             // All of them before the first is written, which can take minutes.
-            made.iter().try_for_each(Made::open_namespace)?;
+            drives.iter().try_for_each(StoreDrive::open_namespace)?;
         }
         let (all_bytes, mut before_bytes) = (capacity.bytes, 0);
-        let mut drives = Vec::new();
-        for place in made {
+        for drive in &drives {
             let mut goes_on = |done_bytes| {
                 overdue.moves();
                 goes_on(before_bytes + done_bytes, all_bytes)
             };
-            let drive = place.prepare(request, &mut goes_on)?;
+            drive.prepare(request, &mut goes_on)?;
             if let Place::Directory(directory) = &drive.place {
                 reclaimed_bytes += directory.reclaimed_bytes();
             }
             before_bytes += drive.capacity_bytes();
-            drives.push(drive);
         }
         let Capacity { wanted_bytes, is_file_limited, .. } = capacity;
         Ok(Store { drives, wanted_bytes, is_file_limited, reclaimed_bytes })

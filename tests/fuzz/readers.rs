@@ -5,7 +5,9 @@ use std::path::Path;
 
 use ringfall::batch::{Batch, Ended, Job, Screen};
 use ringfall::cli::{self, Command};
-use ringfall_config::{ConfigFile, DeviceFile, Facts, Named as _, Options, Plan, render, resolve};
+use ringfall_config::{
+    ConfigFile, DeviceFile, Facts, MeetsBy, Named as _, Options, Plan, render, resolve,
+};
 use ringfall_core::fill::VerifyMode;
 use ringfall_foreign::audit::{AuditSettings, audit};
 use ringfall_foreign::mlperf::metadata::Departures;
@@ -24,7 +26,7 @@ use ringfall_report::show::{
 use ringfall_report::suite::SavedSuite;
 use ringfall_running::checkpoint;
 use ringfall_running::checkpoint::{FileTarget, Io, Layout};
-use ringfall_running::group::{Meeting, Party, Session, Topic};
+use ringfall_running::group::{Party, Session, Topic};
 #[cfg(feature = "objects")]
 use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
@@ -172,16 +174,15 @@ fn journal(path: &Path) -> Result<String, String> {
 
 /// Rank 1 sees what rank 0 shows: its card, and a word.
 fn ranks(path: &Path) -> Result<String, String> {
-    let common = path.parent().ok_or("the scratch directory has no file")?.to_owned();
+    let common = path.parent().ok_or("the scratch directory has no file")?;
     let board = common.join(".ringfall-ranks-of-2");
     std::fs::create_dir_all(&board).map_err(|error| said(&error))?;
     for name in ["rank_0.card", "rank_0.word"] {
         std::fs::copy(path, board.join(name)).map_err(|error| said(&error))?;
     }
     let party = Party { rank: 1, size: 2, host: "node".to_owned() };
-    let meeting = Meeting::Directory { common, launch: None };
-    let session = Session::open(&meeting, &party)?;
-    let group = session.join(&party).map_err(|error| said(&error))?;
+    let session = Session::open(MeetsBy::Directory(common), None, party)?;
+    let group = session.join().map_err(|error| said(&error))?;
     group.ready();
     let looks = std::cell::Cell::new(0);
     let is_over = || looks.replace(looks.get() + 1) > 0;

@@ -21,7 +21,7 @@ use ringfall_model::{
 use ringfall_report::show::who;
 use ringfall_running::iotrace::{FIXED_EPOCH_S, TraceWriter};
 use ringfall_running::run;
-use ringfall_running::run::{Assignment, BEGIN, VirtualGpus, VirtualSystem};
+use ringfall_running::run::{Assignment, BEGIN};
 use ringfall_running::source::Reading;
 
 use super::document::begun_unix_s;
@@ -152,22 +152,10 @@ pub fn run(
     let mut teller = Teller::new(plan, &workload, &begin, gpu.outcome, read);
     teller.storage_bytes = settings.store.capacity_bytes;
     let assignment = Assignment { config: workload, source: opened.workload, rows: opened.rows };
-    let system = VirtualSystem {
-        model: device.model,
-        drives: device.drives,
-        memory_bytes_per_s: device.memory_bytes_per_s,
-        memory_latency: MEMORY_LATENCY,
-        gpu: VirtualGpus {
-            link_bytes_per_s: device.gpu.link_bytes_per_s,
-            memory_bytes_per_s: device.gpu.memory_bytes_per_s,
-            latency: device.gpu.latency,
-        },
-    };
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
     // The simulated clock shows `BEGIN` now.
     let began_unix_s = begun_unix_s(monotonic_now());
-    let (outcome, figures) =
-        run::simulate(&settings, assignment, &system, log.as_ref(), interrupt)?;
+    let (outcome, figures) = run::simulate(&settings, assignment, device, log.as_ref(), interrupt)?;
     let start_unix_s = began_unix_s + outcome.window.0.saturating_sub(BEGIN).as_secs_f64();
     let (mut result, _nothing_to_clean) = result_of(&teller, outcome);
     result.window.start_unix_s = start_unix_s;

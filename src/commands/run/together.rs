@@ -12,7 +12,7 @@ use ringfall_host::{Overdue, write_output};
 use ringfall_model::document::read_bytes;
 use ringfall_model::write_json;
 use ringfall_report::show::{Named, write_html, write_sheet};
-use ringfall_running::group::{Group, Meeting, Party, Session, Topic};
+use ringfall_running::group::{Group, Party, Session, Topic};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{RunArgs, gist};
@@ -41,7 +41,6 @@ const COMPRESSION: i32 = 1;
 /// This process among those of its launch.
 pub struct Launch {
     session: Session,
-    party: Party,
     place: String,
     /// Remedy where the ranks can't meet, a part of a sentence.
     remedy: &'static str,
@@ -67,18 +66,14 @@ impl Launch {
     pub fn of(rank: &Rank, remedy: &'static str) -> Result<Option<Launch>> {
         let Some((size, by)) = rank.meeting() else { return Ok(None) };
         let party = Party { rank: rank.launcher.rank, size, host: rank.host.clone() };
-        let launch = rank.launcher.launch.clone();
-        let meeting = match by {
-            MeetsBy::Directory(common) => Meeting::Directory { common: common.to_owned(), launch },
-            MeetsBy::Mpi => Meeting::Mpi,
-        };
         let place = match by {
             MeetsBy::Directory(common) => common.display().to_string(),
             MeetsBy::Mpi => "MPI".to_owned(),
         };
         let _overdue = Overdue::new(format!("{place} to begin"));
-        let session = Session::open(&meeting, &party).map_err(|what| anyhow!(what))?;
-        Ok(Some(Launch { session, party, place, remedy }))
+        let session = Session::open(by, rank.launcher.launch.as_deref(), party);
+        let session = session.map_err(|what| anyhow!(what))?;
+        Ok(Some(Launch { session, place, remedy }))
     }
 
     /// Joins the others for one run.
@@ -86,10 +81,9 @@ impl Launch {
     /// # Errors
     /// The directory where they meet can't be written.
     pub fn join(&self) -> Result<Arc<Group>> {
-        let Launch { place, remedy, .. } = self;
-        let joined = self.session.join(&self.party);
+        let Launch { session, place, remedy } = self;
         let told = || format!("the ranks can't meet in {place}: {remedy}");
-        Ok(Arc::new(joined.with_context(told)?))
+        Ok(Arc::new(session.join().with_context(told)?))
     }
 
     /// Ends. `is_orderly`: all ranks are known to do so.

@@ -24,7 +24,7 @@ use ringfall_workloads::contract::{
     Action, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, StepTimes,
 };
 
-use crate::iotrace::OperationLog;
+use crate::iotrace::TraceWriter;
 use ledger::Ledger;
 use operate::urgency;
 pub use real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
@@ -68,7 +68,7 @@ pub struct Driver {
     /// The seconds not yet reported to the autoscaler; none when there is no autoscaler.
     intervals: Option<RefCell<Vec<Interval>>>,
     /// Told of every operation.
-    log: RefCell<Option<Rc<dyn OperationLog>>>,
+    log: RefCell<Option<Rc<TraceWriter>>>,
 }
 
 impl Driver {

@@ -9,7 +9,7 @@ use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_workloads::contract::{Class, Key, Outcome, Purpose, Scope, StepTimes};
 
 use super::Driver;
-use crate::iotrace::{OperationLog, TracePhase, TraceRow};
+use crate::iotrace::{TracePhase, TraceRow, TraceWriter};
 
 impl Driver {
     fn home(&self, key: Key, scope: Scope) -> ShardId {
@@ -184,7 +184,7 @@ impl Driver {
     }
 
     /// Has `log` told of every operation and every move between tiers from now on.
-    pub fn log_to(&self, log: &Rc<dyn OperationLog>) {
+    pub fn log_to(&self, log: &Rc<TraceWriter>) {
         *self.log.borrow_mut() = Some(Rc::clone(log));
         let (log, clock) = (Rc::clone(log), self.clock.clone());
         self.shard.watch_transitions(Box::new(move |moved| {

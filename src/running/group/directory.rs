@@ -27,7 +27,7 @@ const TIMING: BoardTiming = BoardTiming {
 const WORD_BYTES_MAX: u64 = 64 << 20;
 
 /// A board in a directory that all ranks see, with a file for each thing shown.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Directory {
     /// Where it lies, beside those of other launches.
     common: PathBuf,

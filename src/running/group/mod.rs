@@ -32,7 +32,7 @@ use tracing::warn;
 pub use board::{Board, BoardTiming};
 use card::State;
 use keeper::Keeper;
-pub use session::{Meeting, Session};
+pub use session::Session;
 
 /// One rank's view of the launch: its own number, how many there are, and who they are.
 #[derive(Clone, Debug)]

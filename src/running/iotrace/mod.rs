@@ -2,7 +2,6 @@
 
 mod writer;
 
-use ringfall_core::clock::Nanos;
 use ringfall_core::key::Tier;
 
 pub use writer::{FIXED_EPOCH_S, TraceWriter};
@@ -34,10 +33,4 @@ pub struct TraceRow {
     pub phase: TracePhase,
     /// Size of the entry, bytes.
     pub bytes: u64,
-}
-
-/// Told of every operation as it ends.
-pub trait OperationLog {
-    /// An operation ended at `now`, on the engine's clock.
-    fn operation(&self, now: Nanos, row: TraceRow);
 }

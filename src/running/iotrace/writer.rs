@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ringfall_core::clock::{MICROSECOND, Nanos, SECOND};
 
-use super::{HEADER, OperationLog, TracePhase, TraceRow};
+use super::{HEADER, TracePhase, TraceRow};
 
 /// 2024-01-01T00:00:00Z: where times begin, so that the same run is the same trace on any day.
 pub const FIXED_EPOCH_S: u64 = 1_704_067_200;
@@ -83,6 +83,16 @@ impl TraceWriter {
         self.inner.borrow_mut().origin = origin;
     }
 
+    /// Takes an operation that ended at `now`, on the engine's clock.
+    pub fn operation(&self, now: Nanos, row: TraceRow) {
+        let mut inner = self.inner.borrow_mut();
+        if now != inner.now {
+            inner.write_rows();
+            inner.now = now;
+        }
+        inner.rows_now.push(row);
+    }
+
     /// Writing failed: there is no use in going on.
     #[must_use]
     pub fn has_failed(&self) -> bool {
@@ -105,17 +115,6 @@ impl TraceWriter {
             None => {}
         }
         Ok(inner.rows)
-    }
-}
-
-impl OperationLog for TraceWriter {
-    fn operation(&self, now: Nanos, row: TraceRow) {
-        let mut inner = self.inner.borrow_mut();
-        if now != inner.now {
-            inner.write_rows();
-            inner.now = now;
-        }
-        inner.rows_now.push(row);
     }
 }
 

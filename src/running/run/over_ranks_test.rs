@@ -1,11 +1,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ringfall_config::MeetsBy;
 use ringfall_core::clock::{MILLISECOND, SECOND};
 use ringfall_workloads::autoscale::{Answer, Mode, StorageTargets};
 
 use super::*;
-use crate::group::{Meeting, Party, Session};
+use crate::group::{Party, Session};
 
 const RANKS: u32 = 3;
 /// Bandwidth limit of the modelled system, and demand of one user, bytes/s.
@@ -34,9 +35,8 @@ fn settings() -> Settings {
 fn groups(common: &Path) -> Vec<Arc<Group>> {
     let join = |rank| {
         let party = Party { rank, size: RANKS, host: "node".into() };
-        let meeting = Meeting::Directory { common: common.to_owned(), launch: None };
-        let session = Session::open(&meeting, &party).unwrap();
-        Arc::new(session.join(&party).unwrap())
+        let session = Session::open(MeetsBy::Directory(common), None, party).unwrap();
+        Arc::new(session.join().unwrap())
     };
     let groups: Vec<Arc<Group>> = (0..RANKS).map(join).collect();
     groups.iter().for_each(|group| group.ready());

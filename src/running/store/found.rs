@@ -122,21 +122,13 @@ pub(super) fn divide(blocks: u64, found: &[Found], is_auto: bool) -> Vec<u64> {
     parts
 }
 
-/// A place with its data file, which has no space yet.
-pub(super) struct Made {
-    place: Place,
-    file: DataFile,
-    /// Capacity, blocks.
-    capacity_blocks: u64,
-}
-
 impl Found {
-    /// Makes the data file.
+    /// Makes the data file, which has no space yet.
     pub(super) fn make(
         self,
         request: &StoreRequest,
         capacity_blocks: u64,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<StoreDrive, StoreError> {
         let (place, file, path, kept_free_bytes) = match self.place {
             FoundPlace::Directory(mut directory) => {
                 let (file, path) = directory.create_data_file()?;
@@ -160,29 +152,28 @@ impl Found {
         let file = DataFile::new(file, path, request.preallocate).map_err(|error| {
             SetupError::new(format!("can't look at {shown}: {error}"), "try again")
         })?;
-        Ok(Made { place, file: file.leaving(kept_free_bytes), capacity_blocks })
+        let file = Arc::new(file.leaving(kept_free_bytes));
+        Ok(StoreDrive { place, file, capacity_blocks })
     }
 }
 
-impl Made {
+impl StoreDrive {
     /// Opens the NVMe namespace that it is, and tries commands on it.
-    pub(super) fn open_namespace(&self) -> Result<(), StoreError> {
-        Ok(self.file.open_namespace(self.capacity_blocks * BLOCK_BYTES)?)
+    pub(super) fn open_namespace(&self) -> Result<(), SetupError> {
+        self.file.open_namespace(self.capacity_bytes())
     }
 
     /// Gives the data file its space, or the first step of it.
     pub(super) fn prepare(
-        self,
+        &self,
         request: &StoreRequest,
         goes_on: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<StoreDrive, StoreError> {
-        let Made { place, file, capacity_blocks } = self;
-        file.prepare_watched(capacity_blocks, goes_on).map_err(|error| {
-            let (size, flag) = (human(capacity_blocks * BLOCK_BYTES), request.capacity_flag);
-            let what = format!("{} can't take the {size} of {flag}", file.path().display());
+    ) -> Result<(), SetupError> {
+        self.file.prepare_watched(self.capacity_blocks, goes_on).map_err(|error| {
+            let (size, flag) = (human(self.capacity_bytes()), request.capacity_flag);
+            let what = format!("{} can't take the {size} of {flag}", self.file.path().display());
             SetupError::new(what, told_io(&error))
-        })?;
-        Ok(StoreDrive { place, file: Arc::new(file), capacity_blocks })
+        })
     }
 }
 

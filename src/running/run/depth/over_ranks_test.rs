@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ringfall_config::MeetsBy;
 use ringfall_core::clock::SECOND;
 
 use super::*;
-use crate::group::{Meeting, Party, Session};
+use crate::group::{Party, Session};
 
 const RANKS: u32 = 3;
 /// Queues of each rank.
@@ -24,9 +25,8 @@ fn scratch(name: &str) -> PathBuf {
 
 fn join(common: &Path, rank: u32) -> Arc<Group> {
     let party = Party { rank, size: RANKS, host: "node".into() };
-    let meeting = Meeting::Directory { common: common.to_owned(), launch: None };
-    let session = Session::open(&meeting, &party).unwrap();
-    Arc::new(session.join(&party).unwrap())
+    let session = Session::open(MeetsBy::Directory(common), None, party).unwrap();
+    Arc::new(session.join().unwrap())
 }
 
 fn tuning(group: &Arc<Group>) -> Tuning {

@@ -12,11 +12,11 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::rc::Rc;
 
+use ringfall_config::{DeviceFile, MEMORY_LATENCY};
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::error::SetupError;
 use ringfall_core::facts::buffers_a_shard;
 use ringfall_core::fill::VerifyMode;
-use ringfall_core::model::DeviceModel;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::device::{Occupation, SimDrive};
 use ringfall_engine::shard::timers::Timers;
@@ -39,32 +39,6 @@ pub use world::{BEGIN, World, WorldParts};
 /// Steps between two looks at whether somebody interrupts.
 const LOOK_STEPS: u32 = 1 << 16;
 
-/// The system that is simulated.
-#[derive(Clone, Debug)]
-pub struct VirtualSystem {
-    /// Performance model of each of its drives.
-    pub model: DeviceModel,
-    /// Number of such drives, ≥ 1.
-    pub drives: u16,
-    /// Bytes that a core copies a second.
-    pub memory_bytes_per_s: f64,
-    /// Fixed latency of an operation on host memory; > 0.
-    pub memory_latency: Nanos,
-    /// Its GPUs, if it has a GPU tier.
-    pub gpu: VirtualGpus,
-}
-
-/// The GPUs of a simulated system, which share what they have.
-#[derive(Clone, Copy, Debug)]
-pub struct VirtualGpus {
-    /// Bytes a second between host and GPU memory.
-    pub link_bytes_per_s: f64,
-    /// Bytes a second that they make or check in their own memory.
-    pub memory_bytes_per_s: f64,
-    /// Fixed latency of an operation; > 0.
-    pub latency: Nanos,
-}
-
 /// Equal parts of a capacity, in whole blocks where there are several.
 fn equal_parts(bytes: u64, drives: u16) -> Vec<u64> {
     match drives {
@@ -73,25 +47,26 @@ fn equal_parts(bytes: u64, drives: u16) -> Vec<u64> {
     }
 }
 
-/// Runs it, from populating to the last I/O; every operation of it goes to `log`, if there is one.
+/// Runs on the described system, from populating to the last I/O; every operation goes to `log`, if
+/// there is one. Its GPUs share what they have.
 ///
 /// # Errors
 /// Settings that no run can have.
 pub fn simulate(
     settings: &RunSettings,
     assignment: Assignment,
-    system: &VirtualSystem,
+    device: &DeviceFile,
     log: Option<&Rc<TraceWriter>>,
     interrupt: &Interrupt,
 ) -> Result<(RunOutcome, SimulationFigures), SetupError> {
     let time = Timers::starting_at(BEGIN);
-    let VirtualSystem { model, drives, memory_bytes_per_s, memory_latency, gpu } = system.clone();
+    let &DeviceFile { model, drives, memory_bytes_per_s, gpu, .. } = device;
     let of_gpu = |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency));
     let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));
     let link_busy = gpu_link.busy();
     let memory = {
         let time = time.clone();
-        move || HollowMemory::new(time.clone(), memory_bytes_per_s, memory_latency)
+        move || HollowMemory::new(time.clone(), memory_bytes_per_s, MEMORY_LATENCY)
     };
     let memories: Rc<RefCell<Vec<Rc<RefCell<Occupation>>>>> = Rc::default();
     let kept = Rc::clone(&memories);
@@ -228,8 +203,7 @@ impl Shards for Simulation<'_> {
             Order::Start { origin, window } => {
                 if let Some(log) = self.log {
                     log.begin(origin);
-                    let log: Rc<dyn crate::iotrace::OperationLog> = Rc::clone(log) as _;
-                    self.world.drivers.iter().for_each(|driver| driver.log_to(&log));
+                    self.world.drivers.iter().for_each(|driver| driver.log_to(log));
                 }
                 self.world.start(origin, window);
                 let (settings, drives) = (self.settings, self.world.drives.len());
