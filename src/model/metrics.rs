@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use self::Better::{Higher, Lower, Neither};
+use self::Evidence::{PerSecond, Quantile};
 use crate::Document;
 use crate::document::{CLASSES, CacheStatsReport, LatencyMs, SecondReport};
 
@@ -98,7 +100,7 @@ pub struct Metric {
     pub headline: bool,
     /// Source of the metric's variation within a result.
     pub evidence: Evidence,
-    value: fn(&Document) -> Option<f64>,
+    value: Value,
 }
 
 impl Metric {
@@ -175,26 +177,30 @@ fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     Some(part? / whole.filter(|&whole| whole > 0.0)?)
 }
 
-/// A metric: its key, its title, whether more of it is better, whether it is shown without asking,
-/// what shows how much it varied, its value; then its columns in spreadsheets.
-macro_rules! metric {
-    ($key:expr, $title:literal, $better:ident, $headline:literal, $evidence:expr, $value:expr) => {
-        metric!($key, $title, $better, $headline, $evidence, $value, &[])
-    };
-    (
-        $key:expr, $title:literal, $better:ident, $headline:literal, $evidence:expr, $value:expr,
-        $column:expr
-    ) => {
-        Metric {
-            key: $key,
-            title: $title,
-            columns: $column,
-            better: Better::$better,
-            headline: $headline,
-            evidence: $evidence,
-            value: $value,
-        }
-    };
+/// How a metric is read from a result.
+type Value = fn(&Document) -> Option<f64>;
+
+/// A metric that is shown only when asked for, is in no spreadsheet, and of whose variation nothing
+/// is recorded.
+const fn metric(better: Better, key: &'static str, title: &'static str, value: Value) -> Metric {
+    Metric { key, title, columns: &[], better, headline: false, evidence: UNRECORDED, value }
+}
+
+impl Metric {
+    /// The same, shown without asking.
+    const fn headline(self) -> Metric {
+        Metric { headline: true, ..self }
+    }
+
+    /// The same, with that evidence of how much it varied.
+    const fn varies(self, evidence: Evidence) -> Metric {
+        Metric { evidence, ..self }
+    }
+
+    /// The same, with these columns in spreadsheets.
+    const fn columns(self, columns: &'static [&'static str]) -> Metric {
+        Metric { columns, ..self }
+    }
 }
 
 /// Bytes that the device read, by the kernel's own counters or by iostat.
@@ -205,261 +211,132 @@ pub const DEVICE_TOTAL: &str = "device_total_mb_per_s";
 /// All of them: what the reference's spreadsheet measures (its generation latencies are simulated),
 /// then what only JSON results hold.
 pub const METRICS: &[Metric] = &[
-    metric!(
-        DECODE_READ,
-        "decode bytes read, GiB",
-        Higher,
-        true,
-        ALL_READ,
-        |d| stats(d).decode_bytes_read_gb.known(),
-        &["Decode Bytes Read (GB)"]
-    ),
-    metric!(
-        WALL_CLOCK,
-        "wall-clock throughput, tokens/s",
-        Higher,
-        true,
-        TOKENS,
-        |d| d.summary.avg_throughput_tokens_per_sec.known(),
-        &["Wall-Clock Throughput (tokens/sec)", "Avg Throughput (tok/s)"]
-    ),
-    metric!(
-        STORAGE_THROUGHPUT,
-        "storage throughput, tokens/s",
-        Higher,
-        true,
-        STORAGE_TIME,
-        |d| quotient(tokens(d), io_seconds(d)),
-        &["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]
-    ),
-    metric!(
-        "wall_clock_requests_per_s",
-        "wall-clock requests/s",
-        Higher,
-        false,
-        REQUESTS,
-        |d| quotient(requests(d), elapsed(d)),
-        &["Wall-Clock Requests/sec", "Requests/sec"]
-    ),
-    metric!(
-        "storage_requests_per_s",
-        "storage requests/s",
-        Higher,
-        false,
-        STORAGE_TIME,
-        |d| quotient(requests(d), io_seconds(d)),
-        &["Storage Requests/sec"]
-    ),
-    metric!(
-        "storage_io_time_s",
-        "storage I/O time, s",
-        Neither,
-        false,
-        STORAGE_TIME,
-        io_seconds,
-        &["Total I/O Time (s)"]
-    ),
-    metric!("tokens", "tokens", Higher, false, TOKENS, tokens, &["Total Tokens"]),
-    metric!("requests", "requests", Higher, false, REQUESTS, requests, &["Total Requests"]),
-    metric!(
-        "end_to_end_mean_ms",
-        "end to end, mean, ms",
-        Lower,
-        false,
-        MEAN,
-        |d| end_to_end(d)?.mean.known(),
-        &["E2E Latency Mean (ms)"]
-    ),
-    metric!(
-        "end_to_end_p50_ms",
-        "end to end, P50, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::EndToEnd, 0.5),
-        |d| end_to_end(d)?.p50.known(),
-        &["E2E Latency P50 (ms)"]
-    ),
-    metric!(
-        "end_to_end_p95_ms",
-        "end to end, P95, ms",
-        Lower,
-        true,
-        Evidence::Quantile(Times::EndToEnd, 0.95),
-        |d| end_to_end(d)?.p95.known(),
-        &["E2E Latency P95 (ms)"]
-    ),
-    metric!(
-        "end_to_end_p99_ms",
-        "end to end, P99, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::EndToEnd, 0.99),
-        |d| end_to_end(d)?.p99.known(),
-        &["E2E Latency P99 (ms)"]
-    ),
-    metric!(
-        "storage_io_mean_ms",
-        "storage I/O of a request, mean, ms",
-        Lower,
-        false,
-        MEAN,
-        |d| storage_io(d)?.mean.known(),
-        &["Storage Latency Mean (ms)"]
-    ),
-    metric!(
-        "storage_io_p50_ms",
-        "storage I/O of a request, P50, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::StorageIo, 0.5),
-        |d| storage_io(d)?.p50.known(),
-        &["Storage Latency P50 (ms)"]
-    ),
-    metric!(
-        "storage_io_p95_ms",
-        "storage I/O of a request, P95, ms",
-        Lower,
-        true,
-        Evidence::Quantile(Times::StorageIo, 0.95),
-        |d| storage_io(d)?.p95.known(),
-        &["Storage Latency P95 (ms)"]
-    ),
-    metric!(
-        "storage_io_p99_ms",
-        "storage I/O of a request, P99, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::StorageIo, 0.99),
-        |d| storage_io(d)?.p99.known(),
-        &["Storage Latency P99 (ms)"]
-    ),
-    metric!(
-        "cache_hit_rate",
-        "cache hit rate",
-        Neither,
-        false,
-        UNRECORDED,
-        Document::hit_rate,
-        &["Cache Hit Rate"]
-    ),
-    metric!(
-        "read_write_ratio",
-        "bytes read per byte written",
-        Neither,
-        false,
-        UNRECORDED,
-        Document::read_write_ratio,
-        &["Read/Write Ratio"]
-    ),
-    metric!(
-        "total_read_gb",
-        "bytes read, GiB",
-        Higher,
-        false,
-        ALL_READ,
-        |d| stats(d).total_read_gb.known(),
-        &["Total Read (GB)", "Total Read (GiB)"]
-    ),
-    metric!(
-        "total_write_gb",
-        "bytes written, GiB",
-        Higher,
-        false,
-        ALL_WRITTEN,
-        |d| stats(d).total_write_gb.known(),
-        &["Total Write (GB)", "Total Write (GiB)"]
-    ),
-    metric!(
-        "prefill_bytes_written_gb",
-        "prefill bytes written, GiB",
-        Higher,
-        false,
-        ALL_WRITTEN,
-        |d| stats(d).prefill_bytes_written_gb.known(),
-        &["Prefill Bytes Written (GB)"]
-    ),
-    metric!(
-        "storage_read_bandwidth_gib_per_s",
-        "storage read, GiB/s",
-        Higher,
-        true,
-        Evidence::PerSecond(storage_read),
-        |d| { d.storage_bandwidth_gib_per_s()[0] }
-    ),
-    metric!(
-        "storage_write_bandwidth_gib_per_s",
-        "storage write, GiB/s",
-        Higher,
-        true,
-        Evidence::PerSecond(storage_written),
-        |d| { d.storage_bandwidth_gib_per_s()[1] }
-    ),
-    metric!(
-        "storage_read_device_p50_ms",
-        "storage read, device P50, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::StorageReadDevice, 0.5),
-        |d| { d.tier_latency_ms("storage_read_device_p50_ms") }
-    ),
-    metric!(
-        "storage_read_device_p95_ms",
-        "storage read, device P95, ms",
-        Lower,
-        true,
-        Evidence::Quantile(Times::StorageReadDevice, 0.95),
-        |d| { d.tier_latency_ms("storage_read_device_p95_ms") }
-    ),
-    metric!(
-        "storage_read_device_p99_ms",
-        "storage read, device P99, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::StorageReadDevice, 0.99),
-        |d| { d.tier_latency_ms("storage_read_device_p99_ms") }
-    ),
-    metric!(
-        "storage_write_device_p50_ms",
-        "storage write, device P50, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::StorageWriteDevice, 0.5),
-        |d| { d.tier_latency_ms("storage_write_device_p50_ms") }
-    ),
-    metric!(
-        "storage_write_device_p95_ms",
-        "storage write, device P95, ms",
-        Lower,
-        true,
-        Evidence::Quantile(Times::StorageWriteDevice, 0.95),
-        |d| { d.tier_latency_ms("storage_write_device_p95_ms") }
-    ),
-    metric!(
-        "storage_write_device_p99_ms",
-        "storage write, device P99, ms",
-        Lower,
-        false,
-        Evidence::Quantile(Times::StorageWriteDevice, 0.99),
-        |d| { d.tier_latency_ms("storage_write_device_p99_ms") }
-    ),
-    metric!(
-        DEVICE_READ,
-        "device read by the kernel, MB/s",
-        Higher,
-        false,
-        UNRECORDED,
-        |d| Some(device_mb_per_s(d)?[0]),
-        &["Device Read (MB/s)"]
-    ),
-    metric!(
-        DEVICE_TOTAL,
-        "device total by the kernel, MB/s",
-        Higher,
-        false,
-        UNRECORDED,
-        |d| Some(device_mb_per_s(d)?[1]),
-        &["Device Total (MB/s)"]
-    ),
+    metric(Higher, DECODE_READ, "decode bytes read, GiB", |d| {
+        stats(d).decode_bytes_read_gb.known()
+    })
+    .headline()
+    .varies(ALL_READ)
+    .columns(&["Decode Bytes Read (GB)"]),
+    metric(Higher, WALL_CLOCK, "wall-clock throughput, tokens/s", |d| {
+        d.summary.avg_throughput_tokens_per_sec.known()
+    })
+    .headline()
+    .varies(TOKENS)
+    .columns(&["Wall-Clock Throughput (tokens/sec)", "Avg Throughput (tok/s)"]),
+    metric(Higher, STORAGE_THROUGHPUT, "storage throughput, tokens/s", |d| {
+        quotient(tokens(d), io_seconds(d))
+    })
+    .headline()
+    .varies(STORAGE_TIME)
+    .columns(&["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]),
+    metric(Higher, "wall_clock_requests_per_s", "wall-clock requests/s", |d| {
+        quotient(requests(d), elapsed(d))
+    })
+    .varies(REQUESTS)
+    .columns(&["Wall-Clock Requests/sec", "Requests/sec"]),
+    metric(Higher, "storage_requests_per_s", "storage requests/s", |d| {
+        quotient(requests(d), io_seconds(d))
+    })
+    .varies(STORAGE_TIME)
+    .columns(&["Storage Requests/sec"]),
+    metric(Neither, "storage_io_time_s", "storage I/O time, s", io_seconds)
+        .varies(STORAGE_TIME)
+        .columns(&["Total I/O Time (s)"]),
+    metric(Higher, "tokens", "tokens", tokens).varies(TOKENS).columns(&["Total Tokens"]),
+    metric(Higher, "requests", "requests", requests).varies(REQUESTS).columns(&["Total Requests"]),
+    metric(Lower, "end_to_end_mean_ms", "end to end, mean, ms", |d| end_to_end(d)?.mean.known())
+        .varies(MEAN)
+        .columns(&["E2E Latency Mean (ms)"]),
+    metric(Lower, "end_to_end_p50_ms", "end to end, P50, ms", |d| end_to_end(d)?.p50.known())
+        .varies(Quantile(Times::EndToEnd, 0.5))
+        .columns(&["E2E Latency P50 (ms)"]),
+    metric(Lower, "end_to_end_p95_ms", "end to end, P95, ms", |d| end_to_end(d)?.p95.known())
+        .headline()
+        .varies(Quantile(Times::EndToEnd, 0.95))
+        .columns(&["E2E Latency P95 (ms)"]),
+    metric(Lower, "end_to_end_p99_ms", "end to end, P99, ms", |d| end_to_end(d)?.p99.known())
+        .varies(Quantile(Times::EndToEnd, 0.99))
+        .columns(&["E2E Latency P99 (ms)"]),
+    metric(Lower, "storage_io_mean_ms", "storage I/O of a request, mean, ms", |d| {
+        storage_io(d)?.mean.known()
+    })
+    .varies(MEAN)
+    .columns(&["Storage Latency Mean (ms)"]),
+    metric(Lower, "storage_io_p50_ms", "storage I/O of a request, P50, ms", |d| {
+        storage_io(d)?.p50.known()
+    })
+    .varies(Quantile(Times::StorageIo, 0.5))
+    .columns(&["Storage Latency P50 (ms)"]),
+    metric(Lower, "storage_io_p95_ms", "storage I/O of a request, P95, ms", |d| {
+        storage_io(d)?.p95.known()
+    })
+    .headline()
+    .varies(Quantile(Times::StorageIo, 0.95))
+    .columns(&["Storage Latency P95 (ms)"]),
+    metric(Lower, "storage_io_p99_ms", "storage I/O of a request, P99, ms", |d| {
+        storage_io(d)?.p99.known()
+    })
+    .varies(Quantile(Times::StorageIo, 0.99))
+    .columns(&["Storage Latency P99 (ms)"]),
+    metric(Neither, "cache_hit_rate", "cache hit rate", Document::hit_rate)
+        .columns(&["Cache Hit Rate"]),
+    metric(Neither, "read_write_ratio", "bytes read per byte written", Document::read_write_ratio)
+        .columns(&["Read/Write Ratio"]),
+    metric(Higher, "total_read_gb", "bytes read, GiB", |d| stats(d).total_read_gb.known())
+        .varies(ALL_READ)
+        .columns(&["Total Read (GB)", "Total Read (GiB)"]),
+    metric(Higher, "total_write_gb", "bytes written, GiB", |d| stats(d).total_write_gb.known())
+        .varies(ALL_WRITTEN)
+        .columns(&["Total Write (GB)", "Total Write (GiB)"]),
+    metric(Higher, "prefill_bytes_written_gb", "prefill bytes written, GiB", |d| {
+        stats(d).prefill_bytes_written_gb.known()
+    })
+    .varies(ALL_WRITTEN)
+    .columns(&["Prefill Bytes Written (GB)"]),
+    metric(Higher, "storage_read_bandwidth_gib_per_s", "storage read, GiB/s", |d| {
+        d.storage_bandwidth_gib_per_s()[0]
+    })
+    .headline()
+    .varies(PerSecond(storage_read)),
+    metric(Higher, "storage_write_bandwidth_gib_per_s", "storage write, GiB/s", |d| {
+        d.storage_bandwidth_gib_per_s()[1]
+    })
+    .headline()
+    .varies(PerSecond(storage_written)),
+    metric(Lower, "storage_read_device_p50_ms", "storage read, device P50, ms", |d| {
+        d.tier_latency_ms("storage_read_device_p50_ms")
+    })
+    .varies(Quantile(Times::StorageReadDevice, 0.5)),
+    metric(Lower, "storage_read_device_p95_ms", "storage read, device P95, ms", |d| {
+        d.tier_latency_ms("storage_read_device_p95_ms")
+    })
+    .headline()
+    .varies(Quantile(Times::StorageReadDevice, 0.95)),
+    metric(Lower, "storage_read_device_p99_ms", "storage read, device P99, ms", |d| {
+        d.tier_latency_ms("storage_read_device_p99_ms")
+    })
+    .varies(Quantile(Times::StorageReadDevice, 0.99)),
+    metric(Lower, "storage_write_device_p50_ms", "storage write, device P50, ms", |d| {
+        d.tier_latency_ms("storage_write_device_p50_ms")
+    })
+    .varies(Quantile(Times::StorageWriteDevice, 0.5)),
+    metric(Lower, "storage_write_device_p95_ms", "storage write, device P95, ms", |d| {
+        d.tier_latency_ms("storage_write_device_p95_ms")
+    })
+    .headline()
+    .varies(Quantile(Times::StorageWriteDevice, 0.95)),
+    metric(Lower, "storage_write_device_p99_ms", "storage write, device P99, ms", |d| {
+        d.tier_latency_ms("storage_write_device_p99_ms")
+    })
+    .varies(Quantile(Times::StorageWriteDevice, 0.99)),
+    metric(Higher, DEVICE_READ, "device read by the kernel, MB/s", |d| {
+        Some(device_mb_per_s(d)?[0])
+    })
+    .columns(&["Device Read (MB/s)"]),
+    metric(Higher, DEVICE_TOTAL, "device total by the kernel, MB/s", |d| {
+        Some(device_mb_per_s(d)?[1])
+    })
+    .columns(&["Device Total (MB/s)"]),
 ];
 
 #[cfg(test)]
