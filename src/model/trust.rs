@@ -14,6 +14,7 @@ use super::cold::ColdVerdict;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
+use super::stats;
 
 /// Share of the requests' time in waits that storage throughput leaves out from which on it says
 /// little about the drive.
@@ -158,13 +159,12 @@ impl Situation {
             Some(gpu) => gpu.capacity_bytes.known().map(|bytes| bytes.div_ceil(MIB)),
         };
         let is_replay = ours.source.operations.known().is_some();
+        let permit = ours.waits.allocation_permit_ms.as_ref();
+        let cached = ours.device.cold_reads.as_ref();
+        let cached = cached.filter(|cold| cold.verdict == ColdVerdict::Cached);
         let situation = Situation {
             is_replay,
-            allocation_wait_p99_ms: ours
-                .waits
-                .allocation_permit_ms
-                .as_ref()
-                .and_then(|waits| waits.percentiles.p99.known()),
+            allocation_wait_p99_ms: permit.and_then(|waits| waits.percentiles.p99.known()),
             rest_share: ours.served.time.waits_share(),
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
@@ -173,11 +173,7 @@ impl Situation {
             seconds: summary.elapsed_time.known(),
             ended_by_requests: config.map(|c| c.max_requests.is_some()),
             memory: ours.machine.memory().map(str::to_owned),
-            cached_reads_share: {
-                let cold = ours.device.cold_reads.as_ref();
-                let cold = cold.filter(|cold| cold.verdict == ColdVerdict::Cached);
-                cold.and_then(|cold| cold.reached_share)
-            },
+            cached_reads_share: cached.and_then(|cold| cold.reached_share),
             is_object_store: !ours.objects.is_unknown(),
             simulated: ours.simulation.as_ref().map(|run| run.device_name().to_owned()),
             storage_read_share: from_storage.zip(read).map(|(part, whole)| part / whole),
@@ -246,45 +242,13 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
             Some(Advice { metric, trust, why: why.to_owned(), published })
         })
         .collect();
-    if situations.iter().any(|situation| situation.served == Some(0)) {
-        let why = match situations.len() {
-            1 => "no request was served: there is nothing to go by",
-            _ => "no request was served in one of the runs: there is nothing to go by",
-        };
-        for advice in &mut all {
-            (advice.trust, advice.why, advice.published) = (Trust::No, why.to_owned(), None);
-        }
-        return all;
-    }
-    if let Some(memory) = situations.iter().find_map(|situation| situation.memory.as_ref()) {
-        let why = format!("the data was in memory ({memory}), so this says nothing of any drive");
+    if let Some(why) = why_none(situations) {
         for advice in &mut all {
             (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
         }
         return all;
     }
-    if let Some(share) = situations.iter().find_map(|situation| situation.cached_reads_share) {
-        let why = format!(
-            "only {:.1} % of the bytes read reached the device, and a cache served the others: its \
-             speed is part of this",
-            share * 100.0
-        );
-        for advice in &mut all {
-            (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
-        }
-        return all;
-    }
-    if let Some(device) = situations.iter().find_map(|situation| situation.simulated.as_ref()) {
-        if situations.iter().any(|situation| situation.simulated.is_none()) {
-            let why = format!(
-                "one of the runs was simulated (device description {device}) and another was \
-                 measured: a model's figures say nothing about how two drives differ"
-            );
-            for advice in &mut all {
-                (advice.trust, advice.why, advice.published) = (Trust::No, why.clone(), None);
-            }
-            return all;
-        }
+    if situations.iter().any(|situation| situation.simulated.is_some()) {
         // What is compared is what the descriptions say, and nothing was published of any.
         for advice in &mut all {
             advice.why = advice.why.replace("drive", "simulated drive");
@@ -304,6 +268,34 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
     }
     all.sort_by_key(|advice| advice.trust);
     all
+}
+
+/// Reason why no metric is one to go by, whatever the configuration; none where some may be.
+fn why_none(situations: &[Situation]) -> Option<String> {
+    if situations.iter().any(|situation| situation.served == Some(0)) {
+        let which = if situations.len() == 1 { "" } else { " in one of the runs" };
+        return Some(format!("no request was served{which}: there is nothing to go by"));
+    }
+    if let Some(memory) = situations.iter().find_map(|situation| situation.memory.as_ref()) {
+        return Some(format!(
+            "the data was in memory ({memory}), so this says nothing of any drive"
+        ));
+    }
+    if let Some(share) = situations.iter().find_map(|situation| situation.cached_reads_share) {
+        return Some(format!(
+            "only {:.1} % of the bytes read reached the device, and a cache served the others: its \
+             speed is part of this",
+            share * 100.0
+        ));
+    }
+    let device = situations.iter().find_map(|situation| situation.simulated.as_ref())?;
+    let is_measured = |situation: &Situation| situation.simulated.is_none();
+    situations.iter().any(is_measured).then(|| {
+        format!(
+            "one of the runs was simulated (device description {device}) and another was measured: \
+             a model's figures say nothing about how two drives differ"
+        )
+    })
 }
 
 /// One of the metrics that runs are judged by, of one run.
@@ -351,10 +343,7 @@ fn is_without_storage(document: &Document) -> bool {
 
 fn unequal_lengths(situations: &[Situation]) -> Option<String> {
     let lengths: Vec<f64> = situations.iter().filter_map(|s| s.seconds).collect();
-    let (min, max) = (
-        lengths.iter().copied().min_by(f64::total_cmp)?,
-        lengths.iter().copied().max_by(f64::total_cmp)?,
-    );
+    let (min, max) = stats::range(&lengths)?;
     (max - min > SECONDS_TOLERANCE * max).then(|| {
         format!(
             "the runs are not equally long ({min:.1} and {max:.1} s), and an amount grows with \
@@ -365,13 +354,11 @@ fn unequal_lengths(situations: &[Situation]) -> Option<String> {
 
 fn decode_read(s: &Situation) -> Said {
     if s.ended_by_requests == Some(true) {
-        let why = "the run ended with its requests: the amount is that of the requests";
-        (Trust::No, why, None)
+        (Trust::No, "the run ended with its requests: the amount is that of the requests", None)
     } else if s.generation_waits == Some(true) {
         (Trust::No, "requests wait for generated tokens, which bounds what is read", None)
     } else if s.keeps_up() {
-        let why = "the storage kept up with what arrived: the amount is what was asked for";
-        (Trust::No, why, None)
+        (Trust::No, "the storage kept up with what arrived: the amount is what was asked for", None)
     } else if s.has_cpu_tier() {
         (
             Trust::Secondary,
@@ -379,8 +366,7 @@ fn decode_read(s: &Situation) -> Said {
             Some("2.06×, though the mean of the published runs' own ratios is 1.98×"),
         )
     } else {
-        let why = "without a CPU tier every read is the drive's";
-        (Trust::Primary, why, Some("2.62×, 100 % wins"))
+        (Trust::Primary, "without a CPU tier every read is the drive's", Some("2.62×, 100 % wins"))
     }
 }
 
