@@ -1,7 +1,5 @@
 //! The eleven workloads by name, and the invocations that each of them makes on a machine.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::machine::{Machine, half_gib};
@@ -261,14 +259,13 @@ const FOURTH: PublishedRun = published("mlperf_throughput_70b", LARGE_MODEL, 20,
 struct Maker<'a> {
     asked: &'a Asked,
     machine: &'a Machine,
-    cache_dir: PathBuf,
 }
 
 /// The invocations of a workload on a machine, in the order in which they are run.
 #[must_use]
 pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<Invocation> {
-    let maker = Maker { asked, machine, cache_dir: machine.place.directory.clone() };
-    let mut all = made(workload, &maker);
+    let maker = Maker { asked, machine };
+    let mut all = maker.all(workload);
     for invocation in &mut all {
         maker.limit_storage(invocation);
         let has_gpu = invocation.flags.iter().any(|flag| flag.flag == "--gpu-mem-gb");
@@ -279,23 +276,6 @@ pub fn invocations(workload: Workload, asked: &Asked, machine: &Machine) -> Vec<
         });
     }
     all
-}
-
-fn made(workload: Workload, maker: &Maker<'_>) -> Vec<Invocation> {
-    match workload {
-        Workload::GpuOnly => vec![maker.gpu_only()],
-        Workload::CpuOnly => vec![maker.cpu_only()],
-        Workload::StorageOnly => vec![maker.storage_only()],
-        Workload::GpuCpu => vec![maker.gpu_cpu()],
-        Workload::CpuStorage => vec![maker.cpu_storage()],
-        Workload::GpuCpuStorage => vec![maker.gpu_cpu_storage()],
-        Workload::StorageSaturation => vec![maker.storage_saturation()],
-        Workload::Production => vec![maker.production()],
-        Workload::Autoscale => vec![maker.autoscale()],
-        Workload::CapacityAutoscale => vec![maker.capacity()],
-        Workload::MlperfSubmission => SUBMISSION.map(|one| maker.published(workload, &one)).into(),
-        Workload::MlperfThroughput70b => vec![maker.published(workload, &FOURTH)],
-    }
 }
 
 fn flag(flag: &'static str, value: impl ToString, reason: impl Into<String>) -> Flag {
@@ -368,7 +348,7 @@ impl Maker<'_> {
     fn cache_dir(&self) -> Flag {
         let place = &self.machine.place;
         // A comma would separate two drives.
-        let path = self.cache_dir.display().to_string().replace(',', "\\,");
+        let path = place.directory.display().to_string().replace(',', "\\,");
         flag("--cache-dir", path, place.reason.clone())
     }
 
@@ -384,10 +364,6 @@ impl Maker<'_> {
     /// Flags with which all runs of one length and model begin.
     fn base(duration_s: u32, model: &str, why: &str) -> Vec<Flag> {
         vec![flag("--model", model, why), flag("--duration", duration_s, "seconds of measurement")]
-    }
-
-    fn realistic(&self) -> Flag {
-        flag("--generation-mode", "realistic", "30 ms a token, as a GPU would take")
     }
 
     fn no_generation(&self) -> Flag {
@@ -408,15 +384,12 @@ impl Maker<'_> {
         }
     }
 
-    fn made(
-        &self,
-        workload: Workload,
-        duration_s: u32,
-        flags: impl IntoIterator<Item = Flag>,
-    ) -> Invocation {
+    /// A run of the model that was asked for, in which tokens take their time.
+    fn made(&self, workload: Workload, duration_s: u32, flags: Vec<Flag>) -> Invocation {
         let why = "the model whose cache is simulated";
         let mut all = Maker::base(duration_s, &self.asked.model, why);
         all.extend(flags);
+        all.push(flag("--generation-mode", "realistic", "30 ms a token, as a GPU would take"));
         all.extend(self.retrieval());
         all.push(self.seed());
         Invocation {
@@ -430,96 +403,92 @@ impl Maker<'_> {
         }
     }
 
-    /// Without a GPU there is nothing of it left to run.
-    fn needs_gpu(
-        &self,
-        workload: Workload,
-        duration_s: u32,
-        flags: impl FnOnce(Flag) -> Vec<Flag>,
-    ) -> Invocation {
+    /// The same with a GPU tier, told after the users: without one there is nothing of it left to
+    /// run.
+    fn needs_gpu(&self, workload: Workload, duration_s: u32, mut flags: Vec<Flag>) -> Invocation {
         match &self.machine.gpu_gib {
-            Ok(gib) => self.made(workload, duration_s, flags(self.gpu(*gib))),
+            Ok(gib) => {
+                flags.insert(1, self.gpu(*gib));
+                self.made(workload, duration_s, flags)
+            }
             Err(why) => Invocation {
                 flags: Vec::new(),
                 impossible: Some(format!(
                     "it needs a GPU tier: {why}; `ringfall suite ... -- --gpu-backend emulated` \
                      has host memory stand in for one"
                 )),
-                ..self.made(workload, duration_s, [])
+                ..self.made(workload, duration_s, Vec::new())
             },
         }
     }
 
-    /// Without a GPU the other tiers are run all the same.
-    fn wants_gpu(&self, workload: Workload, duration_s: u32, flags: Vec<Flag>) -> Invocation {
-        let mut all = Vec::new();
+    /// The same with a GPU tier, told first: without one the other tiers are run all the same.
+    fn wants_gpu(&self, workload: Workload, duration_s: u32, mut flags: Vec<Flag>) -> Invocation {
         let left_out = match &self.machine.gpu_gib {
             Ok(gib) => {
-                all.push(self.gpu(*gib));
+                flags.insert(0, self.gpu(*gib));
                 None
             }
             Err(why) => Some(format!("the GPU tier is left out: {why}")),
         };
-        all.extend(flags);
-        Invocation { left_out, ..self.made(workload, duration_s, all) }
+        Invocation { left_out, ..self.made(workload, duration_s, flags) }
     }
 
-    fn gpu_only(&self) -> Invocation {
-        self.needs_gpu(Workload::GpuOnly, self.asked.tier_s, |gpu| {
-            let cpu = self.no_cpu("no tier but the GPU's");
-            vec![self.users(), gpu, cpu, self.no_storage(), self.realistic()]
-        })
+    /// The invocations of a workload, before what all of them have in common.
+    fn all(&self, workload: Workload) -> Vec<Invocation> {
+        let Asked { tier_s, saturation_s, production_s, autoscale_s, .. } = *self.asked;
+        let one = match workload {
+            Workload::GpuOnly => {
+                let cpu = self.no_cpu("no tier but the GPU's");
+                self.needs_gpu(workload, tier_s, vec![self.users(), cpu, self.no_storage()])
+            }
+            Workload::CpuOnly => {
+                let flags = vec![self.users(), self.cpu_large(), self.no_storage()];
+                self.made(workload, tier_s, flags)
+            }
+            Workload::StorageOnly => {
+                let cpu = self.no_cpu("no tier but storage: every read reaches the drive");
+                self.made(workload, tier_s, vec![self.users(), cpu, self.cache_dir()])
+            }
+            Workload::GpuCpu => {
+                let flags = vec![self.users(), self.cpu_large(), self.no_storage()];
+                self.needs_gpu(workload, tier_s, flags)
+            }
+            Workload::CpuStorage => {
+                let flags = vec![self.users_high(), self.cpu_small(), self.cache_dir()];
+                self.made(workload, tier_s, flags)
+            }
+            Workload::GpuCpuStorage => {
+                let flags = vec![self.users_high(), self.cpu_small(), self.cache_dir()];
+                self.needs_gpu(workload, tier_s, flags)
+            }
+            Workload::StorageSaturation => {
+                let flags = vec![self.users_high(), self.cpu_buffer(), self.cache_dir()];
+                self.made(workload, saturation_s, flags)
+            }
+            Workload::Production => {
+                let flags = vec![self.users(), self.cpu_large(), self.cache_dir()];
+                self.wants_gpu(workload, production_s, flags)
+            }
+            Workload::Autoscale => self.wants_gpu(workload, autoscale_s, self.autoscaled()),
+            Workload::CapacityAutoscale => self.capacity(),
+            Workload::MlperfSubmission => {
+                return SUBMISSION.map(|row| self.published(workload, &row)).into();
+            }
+            Workload::MlperfThroughput70b => self.published(workload, &FOURTH),
+        };
+        vec![one]
     }
 
-    fn cpu_only(&self) -> Invocation {
-        let flags = [self.users(), self.cpu_large(), self.no_storage(), self.realistic()];
-        self.made(Workload::CpuOnly, self.asked.tier_s, flags)
-    }
-
-    fn storage_only(&self) -> Invocation {
-        let cpu = self.no_cpu("no tier but storage: every read reaches the drive");
-        let flags = [self.users(), cpu, self.cache_dir(), self.realistic()];
-        self.made(Workload::StorageOnly, self.asked.tier_s, flags)
-    }
-
-    fn gpu_cpu(&self) -> Invocation {
-        self.needs_gpu(Workload::GpuCpu, self.asked.tier_s, |gpu| {
-            vec![self.users(), gpu, self.cpu_large(), self.no_storage(), self.realistic()]
-        })
-    }
-
-    fn cpu_storage(&self) -> Invocation {
-        let flags = [self.users_high(), self.cpu_small(), self.cache_dir(), self.realistic()];
-        self.made(Workload::CpuStorage, self.asked.tier_s, flags)
-    }
-
-    fn gpu_cpu_storage(&self) -> Invocation {
-        self.needs_gpu(Workload::GpuCpuStorage, self.asked.tier_s, |gpu| {
-            vec![self.users_high(), gpu, self.cpu_small(), self.cache_dir(), self.realistic()]
-        })
-    }
-
-    fn storage_saturation(&self) -> Invocation {
-        let flags = [self.users_high(), self.cpu_buffer(), self.cache_dir(), self.realistic()];
-        self.made(Workload::StorageSaturation, self.asked.saturation_s, flags)
-    }
-
-    fn production(&self) -> Invocation {
-        let flags = vec![self.users(), self.cpu_large(), self.cache_dir(), self.realistic()];
-        self.wants_gpu(Workload::Production, self.asked.production_s, flags)
-    }
-
-    fn autoscale(&self) -> Invocation {
-        let flags = vec![
+    fn autoscaled(&self) -> Vec<Flag> {
+        vec![
             flag("--num-users", 20, "the search begins with these"),
             self.cpu_small(),
             switch("--enable-autoscaling", "users are added until the target is reached"),
             flag("--autoscaler-mode", "qos", "what is looked for: users at a saturation"),
             flag("--target-saturation", "0.8", "leaves headroom for bursts"),
             self.cache_dir(),
-            self.realistic(),
-        ];
-        self.wants_gpu(Workload::Autoscale, self.asked.autoscale_s, flags)
+        ]
     }
 
     /// Without retrieval, as in the reference's wrapper: its model is not the one asked for.
@@ -536,7 +505,7 @@ impl Maker<'_> {
             self.seed(),
         ]);
         let workload = Workload::CapacityAutoscale;
-        Invocation { flags, ..self.made(workload, duration_s, []) }
+        Invocation { flags, ..self.made(workload, duration_s, Vec::new()) }
     }
 
     fn published(&self, workload: Workload, row: &PublishedRun) -> Invocation {
