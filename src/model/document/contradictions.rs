@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::conclusions;
 use super::figure::Sum;
 use super::histograms::{CLASSES, Histograms};
-use super::list::Timeline;
 use super::timeline::{SecondReport, SecondTierDirection};
 use super::{Document, DriveDirection, DriveReport, IoDirection};
 use crate::Code;
@@ -140,6 +139,16 @@ pub(super) fn are_alike(one: f64, other: f64, tolerance: f64) -> bool {
     (one - other).abs() <= tolerance * one.abs().max(other.abs())
 }
 
+/// A figure of the document: its key in backquotes, and its value.
+macro_rules! figure {
+    ($document:ident.$first:ident $(.$key:ident)*) => {
+        (
+            concat!("`", stringify!($first), $(".", stringify!($key),)* "`"),
+            $document.$first$(.$key)*.number(),
+        )
+    };
+}
+
 /// Sum of a count over all rows; `None` without rows, or where a row lacks the count.
 fn sum<T>(rows: &[T], count: impl Fn(&T) -> Option<u64>) -> Option<f64> {
     let all: Option<f64> = rows.iter().map(|row| Some(count(row)? as f64)).sum();
@@ -164,28 +173,17 @@ fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<
 }
 
 fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
-    let (summary, ours) = (&document.summary, &document.ringfall);
-    let turns = &summary.multi_turn_stats;
-    let requests = ("`summary.total_requests`", summary.total_requests.number());
-    let tokens = ("`summary.total_tokens`", summary.total_tokens.number());
-    pairs.same(requests, ("`requests_completed`", document.requests_completed.number()));
-    pairs.same(tokens, ("`total_tokens_generated`", document.total_tokens_generated.number()));
-    for (one, other, [is, should]) in [
-        (
-            "`summary.multi_turn_stats.cache_hits`",
-            "`multi_turn_cache_hits`",
-            [turns.cache_hits, document.multi_turn_cache_hits],
-        ),
-        (
-            "`summary.multi_turn_stats.cache_misses`",
-            "`multi_turn_cache_misses`",
-            [turns.cache_misses, document.multi_turn_cache_misses],
-        ),
-    ] {
-        pairs.same((one, is.number()), (other, should.number()));
-    }
-    let window = ("`ringfall.window.seconds`", ours.window.seconds.number());
-    pairs.same(("`summary.elapsed_time`", summary.elapsed_time.number()), window);
+    let ours = &document.ringfall;
+    let requests = figure!(document.summary.total_requests);
+    let tokens = figure!(document.summary.total_tokens);
+    pairs.same(requests, figure!(document.requests_completed));
+    pairs.same(tokens, figure!(document.total_tokens_generated));
+    let hits = figure!(document.summary.multi_turn_stats.cache_hits);
+    pairs.same(hits, figure!(document.multi_turn_cache_hits));
+    let misses = figure!(document.summary.multi_turn_stats.cache_misses);
+    pairs.same(misses, figure!(document.multi_turn_cache_misses));
+    let window = figure!(document.ringfall.window.seconds);
+    pairs.same(figure!(document.summary.elapsed_time), window);
     pairs.same(requests, ("the count of `ringfall.histograms.end_to_end_*`", ended));
     let rows = "the sum of `requests_completed` over `ringfall.timeline`";
     pairs.same(requests, (rows, sum(&ours.timeline, |row| row.requests_completed.known())));
@@ -198,10 +196,10 @@ fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_
 }
 
 fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
-    let (stats, cache) = (&document.summary.cache_stats, &document.ringfall.cache);
+    let stats = &document.summary.cache_stats;
     let bytes = |gib: Sum<f64>| gib.known().map(|gib| gib * GIB as f64);
-    let read = ("`summary.cache_stats.total_read_bytes`", stats.total_read_bytes.number());
-    let written = ("`summary.cache_stats.total_write_bytes`", stats.total_write_bytes.number());
+    let read = figure!(document.summary.cache_stats.total_read_bytes);
+    let written = figure!(document.summary.cache_stats.total_write_bytes);
     let in_gib = "`summary.cache_stats.total_read_gb` in bytes";
     pairs.same(read, (in_gib, bytes(stats.total_read_gb)));
     let in_gib = "`summary.cache_stats.total_write_gb` in bytes";
@@ -213,7 +211,7 @@ fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
         stats.tier_storage_kv_bytes_read_gb,
     ]);
     let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_read_gb` in bytes";
-    let counted = ("`ringfall.cache.moved_read_bytes`", cache.moved_read_bytes.number());
+    let counted = figure!(document.ringfall.cache.moved_read_bytes);
     pairs.same((place, moved), counted);
     pairs.at_most(read, counted, IN_FLIGHT);
     let moved = tiers([
@@ -222,8 +220,8 @@ fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
         stats.tier_storage_kv_bytes_written_gb,
     ]);
     let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_written_gb` in bytes";
-    let counted = ("`ringfall.cache.moved_write_bytes`", cache.moved_write_bytes.number());
-    pairs.same((place, moved), counted);
+    pairs.same((place, moved), figure!(document.ringfall.cache.moved_write_bytes));
+    let cache = &document.ringfall.cache;
     let both = cache.written_bytes.number().zip(cache.ingested_bytes.number());
     let place = "`ringfall.cache.written_bytes` and `ingested_bytes` together";
     pairs.at_most(written, (place, both.map(|(written, ingested)| written + ingested)), 1.0);
@@ -231,22 +229,12 @@ fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
     // Another version may count the reads of a step when its last has ended.
     let factor = if is_of_this_version(document) { DECODED } else { IN_FLIGHT };
     pairs.at_most((decoded, bytes(stats.decode_bytes_read_gb)), read, factor);
-    for (place, gib, counted, io) in [
-        (
-            "`summary.cache_stats.tier_storage_kv_bytes_read_gb` in bytes",
-            stats.tier_storage_kv_bytes_read_gb,
-            "`ringfall.io.read.entry_bytes`",
-            &document.ringfall.io.read,
-        ),
-        (
-            "`summary.cache_stats.tier_storage_kv_bytes_written_gb` in bytes",
-            stats.tier_storage_kv_bytes_written_gb,
-            "`ringfall.io.write.entry_bytes`",
-            &document.ringfall.io.write,
-        ),
-    ] {
-        pairs.same((place, bytes(gib)), (counted, io.entry_bytes.number()));
-    }
+    let in_gib = "`summary.cache_stats.tier_storage_kv_bytes_read_gb` in bytes";
+    let counted = figure!(document.ringfall.io.read.entry_bytes);
+    pairs.same((in_gib, bytes(stats.tier_storage_kv_bytes_read_gb)), counted);
+    let in_gib = "`summary.cache_stats.tier_storage_kv_bytes_written_gb` in bytes";
+    let counted = figure!(document.ringfall.io.write.entry_bytes);
+    pairs.same((in_gib, bytes(stats.tier_storage_kv_bytes_written_gb)), counted);
 }
 
 /// Figures of one direction, which the part of their keys names.
@@ -310,35 +298,28 @@ fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_
     }
     let rows = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
     let ranks = "the sum of `read_bytes` over `ringfall.merged.ranks`";
-    pairs.same(
-        ("`ringfall.io.read.bytes`", ours.io.read.bytes.number()),
-        (ranks, sum(rows, |row| row.read_bytes)),
-    );
+    let read = sum(rows, |row| row.read_bytes);
+    pairs.same(figure!(document.ringfall.io.read.bytes), (ranks, read));
     let ranks = "the sum of `write_bytes` over `ringfall.merged.ranks`";
-    pairs.same(
-        ("`ringfall.io.write.bytes`", ours.io.write.bytes.number()),
-        (ranks, sum(rows, |row| row.write_bytes)),
-    );
+    let written = sum(rows, |row| row.write_bytes);
+    pairs.same(figure!(document.ringfall.io.write.bytes), (ranks, written));
 }
 
 fn of_the_steadiness(document: &Document, pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
-    if let Some(steadiness) = ours.steadiness.as_ref() {
-        let fifths = &steadiness.fifths_gib_per_s;
-        let mean = fifths.iter().sum::<f64>() / fifths.len().max(1) as f64;
-        let moved = sum(&ours.timeline, |row| {
-            let storage = &row.tiers.storage;
-            Some(storage.read.bytes.known()?.saturating_add(storage.write.bytes.known()?))
-        });
-        let end_s = ours.timeline.last().and_then(|row| row.end_s.known());
-        let rate = moved.zip(end_s.filter(|&end_s| end_s > 0.0));
-        let rate = rate.map(|(bytes, end_s)| bytes / end_s / GIB as f64);
-        let place = "the bytes of `ringfall.timeline` by its time in GiB/s";
-        pairs.same(
-            ("the mean of `ringfall.steadiness.fifths_gib_per_s`", Some(mean)),
-            (place, rate),
-        );
-    }
+    let Some(steadiness) = ours.steadiness.as_ref() else { return };
+    let fifths = &steadiness.fifths_gib_per_s;
+    let mean = fifths.iter().sum::<f64>() / fifths.len().max(1) as f64;
+    let moved = sum(&ours.timeline, |row| {
+        let storage = &row.tiers.storage;
+        Some(storage.read.bytes.known()?.saturating_add(storage.write.bytes.known()?))
+    });
+    let end_s = ours.timeline.last().and_then(|row| row.end_s.known());
+    let rate = moved.zip(end_s.filter(|&end_s| end_s > 0.0));
+    let rate = rate.map(|(bytes, end_s)| bytes / end_s / GIB as f64);
+    let place = "the bytes of `ringfall.timeline` by its time in GiB/s";
+    let fifths = "the mean of `ringfall.steadiness.fifths_gib_per_s`";
+    pairs.same((fifths, Some(mean)), (place, rate));
 }
 
 /// A run whose bytes the kernel did not count says so, in a warning.
@@ -350,11 +331,8 @@ fn of_the_kernel(document: &Document, pairs: &mut Pairs<'_>) {
     }
     let Some(kernel) = &ours.device.kernel else { return };
     let place = "the kernel's count, `ringfall.device.kernel.write_bytes`,";
-    pairs.at_most(
-        ("`ringfall.io.write.bytes`", ours.io.write.bytes.number()),
-        (place, kernel.write_bytes.number()),
-        1.0 / (1.0 - KERNEL),
-    );
+    let counted = (place, kernel.write_bytes.number());
+    pairs.at_most(figure!(document.ringfall.io.write.bytes), counted, 1.0 / (1.0 - KERNEL));
 }
 
 /// The verdict on the storage, its criteria, and the figures that they were judged by.
@@ -366,24 +344,20 @@ fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
     }
     let passed = health.criteria.iter().filter(|criterion| criterion.passed).count();
     let total = health.criteria.len();
-    pairs.same(
-        ("`summary.cache_stats.storage_health.passed_count`", Some(health.passed_count as f64)),
-        ("the number of its `criteria` that `passed`", Some(passed as f64)),
-    );
-    pairs.same(
-        ("`summary.cache_stats.storage_health.total_count`", Some(health.total_count as f64)),
-        ("the number of its `criteria`", Some(total as f64)),
-    );
-    let is_pass = health.overall_status == "PASS";
-    pairs.same(
-        (
-            "`summary.cache_stats.storage_health.overall_status` (1 for PASS, 0 for any other)",
-            Some(f64::from(u8::from(is_pass))),
-        ),
-        (
-            "the `passed` of all its `criteria`",
-            Some(f64::from(u8::from(total > 0 && passed == total))),
-        ),
+    let mut of_health = |key: &str, says: f64, what: &str, counted: f64| {
+        let key = format!("`summary.cache_stats.storage_health.{key}");
+        pairs.same((&key, Some(says)), (what, Some(counted)));
+    };
+    let says = health.passed_count as f64;
+    of_health("passed_count`", says, "the number of its `criteria` that `passed`", passed as f64);
+    let says = health.total_count as f64;
+    of_health("total_count`", says, "the number of its `criteria`", total as f64);
+    let one_if = |is: bool| f64::from(u8::from(is));
+    of_health(
+        "overall_status` (1 for PASS, 0 for any other)",
+        one_if(health.overall_status == "PASS"),
+        "the `passed` of all its `criteria`",
+        one_if(total > 0 && passed == total),
     );
     // Writes of demotions are judged too, and the key beside has none of them.
     let above = [
@@ -394,14 +368,13 @@ fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
     ];
     let has_no_tier_above = above.iter().all(|gib| gib.known().is_some_and(|gib| gib <= 0.0));
     for criterion in health.criteria.iter().chain(&health.too_few) {
-        let key = match &*criterion.name {
-            name if name.starts_with("Storage Tier Read Device P95") => {
-                "storage_read_device_p95_ms"
-            }
-            name if name.starts_with("Storage Tier Write Device P95") && has_no_tier_above => {
-                "storage_write_device_p95_ms"
-            }
-            _ => continue,
+        let is_of = |what: &str| criterion.name.starts_with(what);
+        let key = if is_of("Storage Tier Read Device P95") {
+            "storage_read_device_p95_ms"
+        } else if is_of("Storage Tier Write Device P95") && has_no_tier_above {
+            "storage_write_device_p95_ms"
+        } else {
+            continue;
         };
         let (Measure::Number(actual), Some(ms)) = (&criterion.actual, stats.latencies_ms.get(key))
         else {
@@ -450,20 +423,10 @@ fn worked_out(document: &Document, histograms: &Histograms, found: &mut Vec<Cont
     if !is_of_this_version(document) {
         return;
     }
-    let mut said = document.clone();
-    // Nothing of them is worked out, and they are most of the document.
-    said.ringfall.timeline = Timeline::default();
-    said.ringfall.device.series = Timeline::default();
-    said.throughput_timeline = Timeline::default();
-    let mut anew = said.clone();
+    let mut anew = document.clone();
     anew.derive(histograms, &[]);
-    for document in [&mut said, &mut anew] {
-        document.end_to_end_latencies = Default::default();
-        document.storage_latencies = Default::default();
-        document.generation_latencies = Default::default();
-        document.prefill_latencies = Default::default();
-        document.decode_latencies = Default::default();
-    }
+    // What grows with the run is not worked out, and is most of the document.
+    let (said, anew) = (document.clone().outline(), anew.outline());
     if let (Ok(said), Ok(anew)) = (serde_json::to_value(&said), serde_json::to_value(&anew)) {
         differing("", &said, &anew, found);
     }
