@@ -22,7 +22,7 @@ use ringfall_host::files::unguessable;
 use ringfall_model::facts::ObjectCounts;
 
 #[cfg(feature = "objects")]
-use crate::objects::{ObjectError, OpenError, TierError, TierIo, TierObjects};
+use crate::objects::{ObjectError, OpenError, TierObjects};
 use found::{
     Capacity, capacity, divide, find_device, find_directory, heed_file_limit, share_file_systems,
 };
@@ -43,21 +43,19 @@ pub enum StoreError {
 }
 
 #[cfg(feature = "objects")]
-impl From<TierError> for StoreError {
-    fn from(error: TierError) -> StoreError {
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> StoreError {
         match error {
-            TierError::Open(OpenError::Refused(error)) => refused(&error).into(),
-            TierError::Open(OpenError::Threads(_)) => {
+            OpenError::Refused(error) => refused(&error).into(),
+            OpenError::Threads(_) => {
                 SetupError::new(error.to_string(), "raise the limit on processes (ulimit -u)")
                     .into()
             }
-            TierError::Open(OpenError::Interrupted { .. }) => {
+            OpenError::Interrupted { .. } => {
                 SetupError::new(error.to_string(), "look whether its address is right").into()
             }
-            // What was typed can't be meant, or not there.
-            TierError::Open(OpenError::Options(_)) | TierError::NotEmpty { .. } => {
-                StoreError::Short(error.to_string())
-            }
+            // What was typed can't be meant.
+            OpenError::Options(what) => StoreError::Short(what),
         }
     }
 }
@@ -119,7 +117,7 @@ pub enum Place {
     Device(RawDevice),
     /// A prefix in an object store.
     #[cfg(feature = "objects")]
-    Objects(Arc<TierObjects>),
+    Objects(TierObjects),
     /// Nowhere: there is no storage tier.
     Nowhere,
 }
@@ -250,8 +248,15 @@ impl Store {
             );
             return Err(StoreError::Short(told));
         }
-        let objects = TierObjects::open(url, options, goes_on)?;
-        Store::without_file(Place::Objects(Arc::new(objects)), capacity_bytes / BLOCK_BYTES)
+        let (objects, found) = TierObjects::open(url, options, goes_on)?;
+        if let Some(name) = found {
+            return Err(StoreError::Short(format!(
+                "{url} is not empty (it holds {name}, for one): give --cache-dir a prefix that \
+                 nothing uses, such as {url}/ringfall, or remove what a run that was killed has \
+                 left there"
+            )));
+        }
+        Store::without_file(Place::Objects(objects), capacity_bytes / BLOCK_BYTES)
     }
 
     fn without_file(place: Place, capacity_blocks: u64) -> Result<Store, StoreError> {
@@ -269,7 +274,7 @@ impl Store {
     pub fn object_io(&self) -> Option<Arc<dyn ObjectIo>> {
         #[cfg(feature = "objects")]
         if let Place::Objects(objects) = &self.drives[0].place {
-            return Some(Arc::new(TierIo(Arc::clone(objects))));
+            return Some(Arc::new(objects.clone()));
         }
         None
     }

@@ -42,14 +42,13 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     }
     let opened = match plan.gpu_backend {
         GpuBackend::None => Err("--gpu-backend none leaves it out".to_owned()),
-        GpuBackend::Emulated => Ok((Opened::Emulated(emulated(plan)?), None)),
-        GpuBackend::Auto | GpuBackend::Cuda => hold_to_limits(plan).and_then(|why_smaller| {
-            Ok((Opened::Cuda(taken(plan, device_bytes(plan))?), why_smaller))
-        }),
+        GpuBackend::Emulated => Ok((emulated(plan)?, None)),
+        GpuBackend::Auto | GpuBackend::Cuda => {
+            hold_to_limits(plan).and_then(|why_smaller| Ok((on_gpus(plan)?, why_smaller)))
+        }
     };
     match opened {
-        Ok((opened, why_smaller)) => {
-            let (memory, direct) = (opened.memory(), opened.direct(plan));
+        Ok(((memory, direct), why_smaller)) => {
             let outcome = GpuOutcome {
                 why_not: why_smaller,
                 transfer: (!plan.is_without_storage).then(|| way_without_files(plan)),
@@ -76,40 +75,33 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     }
 }
 
-/// Memory that was opened.
-enum Opened {
-    Cuda(Arc<CudaMemory>),
-    Emulated(Arc<EmulatedMemory>),
+/// Memory that was opened, and the opener of its way past host memory, where that is to be tried.
+type Opened = (Arc<dyn GpuMemory>, Option<DirectOpener>);
+
+fn emulated(plan: &Plan) -> Result<Opened> {
+    let memory = EmulatedMemory::new(plan.gpus, device_bytes(plan))?;
+    let direct = tries_direct(plan).then(|| {
+        let memory = Arc::clone(&memory);
+        DirectOpener::new(requires_direct(plan), move |files, _| Ok(memory.direct(files)))
+    });
+    Ok((memory as Arc<dyn GpuMemory>, direct))
 }
 
-impl Opened {
-    fn memory(&self) -> Arc<dyn GpuMemory> {
-        match self {
-            Opened::Cuda(memory) => Arc::clone(memory) as _,
-            Opened::Emulated(memory) => Arc::clone(memory) as _,
-        }
-    }
-
-    /// Opener of the path past host memory, where that is to be tried.
-    fn direct(&self, plan: &Plan) -> Option<DirectOpener> {
-        if !tries_direct(plan) {
-            return None;
-        }
-        let is_required = plan.strict && plan.gpu_transfer == GpuTransfer::Gds;
-        Some(match self {
-            Opened::Cuda(memory) => {
-                let memory = Arc::clone(memory);
-                DirectOpener::new(is_required, move |files, probe_bytes| {
-                    let gds = Gds::open(&memory, files, probe_bytes, DIRECT_LIMIT)?;
-                    Ok(Arc::new(gds))
-                })
-            }
-            Opened::Emulated(memory) => {
-                let memory = Arc::clone(memory);
-                DirectOpener::new(is_required, move |files, _| Ok(memory.direct(files)))
-            }
+fn on_gpus(plan: &Plan) -> Result<Opened, String> {
+    let memory = taken(plan, device_bytes(plan))?;
+    let direct = tries_direct(plan).then(|| {
+        let memory = Arc::clone(&memory);
+        DirectOpener::new(requires_direct(plan), move |files, probe_bytes| {
+            let gds = Gds::open(&memory, files, probe_bytes, DIRECT_LIMIT)?;
+            Ok(Arc::new(gds))
         })
-    }
+    });
+    Ok((memory as Arc<dyn GpuMemory>, direct))
+}
+
+/// Whether a run does not begin without the way past host memory.
+fn requires_direct(plan: &Plan) -> bool {
+    plan.strict && plan.gpu_transfer == GpuTransfer::Gds
 }
 
 /// Whether the way past host memory is tried: when it is asked for, or may be there.
@@ -163,10 +155,6 @@ fn landing_bytes(plan: &Plan) -> u64 {
 /// Memory to take on each device.
 fn device_bytes(plan: &Plan) -> u64 {
     GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, landing_bytes(plan))
-}
-
-fn emulated(plan: &Plan) -> Result<Arc<EmulatedMemory>> {
-    Ok(EmulatedMemory::new(plan.gpus, device_bytes(plan))?)
 }
 
 /// Takes so much memory on each GPU of the plan.

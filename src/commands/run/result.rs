@@ -13,11 +13,11 @@ use super::teller::Teller;
 /// The result, and what is to be deleted once it is kept.
 pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult, Option<Cleanup>) {
     let (plan, read, ended) = (teller.plan, &teller.read, monotonic_now());
-    let (before, after) = (teller.before.as_ref(), teller.after.as_ref());
-    let kernel = before.zip(after).and_then(|(before, after)| {
-        Some(BlockDelta::between(&teller.disk_names()?, before.0?, after.0?))
+    let edges = teller.edges();
+    let kernel = edges.and_then(|(before, after)| {
+        Some(BlockDelta::between(&teller.disk_names()?, before.disks?, after.disks?))
     });
-    let cost = before.zip(after).and_then(|(before, after)| Some(before.1?.until(&after.1?)));
+    let cost = edges.and_then(|(before, after)| Some(before.cost?.until(&after.cost?)));
     let seconds = (outcome.window.1 - outcome.window.0).as_secs_f64();
     let tiers = shortages::tiers(plan, teller.storage_bytes, &outcome);
     let shortages = shortages::of(&teller.shortages, &outcome);
@@ -36,7 +36,10 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
             start_unix_s: begun_unix_s(outcome.window.0),
             seconds,
             warmup_seconds: plan.warmup_s as f64,
-            drain_seconds: after.map_or(0.0, |after| (ended - after.2).as_secs_f64()),
+            drain_seconds: teller
+                .after
+                .as_ref()
+                .map_or(0.0, |after| (ended - after.at).as_secs_f64()),
         },
         interrupted: outcome.ending == Ending::Interrupted,
         failure: match outcome.ending {

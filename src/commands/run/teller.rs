@@ -34,12 +34,16 @@ use crate::progress::progress_text;
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
 
-/// A drive of the store, and what the kernel counted for it at the window's two edges.
-pub(super) struct Drive {
-    path: String,
-    device: Option<DeviceFacts>,
-    capacity_bytes: u64,
-    counters: [Option<BlockCounters>; 2],
+/// Counters at an edge of the window.
+pub(super) struct Edge {
+    pub(super) at: Nanos,
+    /// Of all disks together.
+    pub(super) disks: Option<BlockCounters>,
+    pub(super) cost: Option<CostSnapshot>,
+    /// Of every device below the store.
+    chain: Vec<Option<BlockCounters>>,
+    /// Of each drive's disk.
+    drives: Vec<Option<BlockCounters>>,
 }
 
 /// Facts of the files that were read before the run, for its result.
@@ -57,28 +61,29 @@ pub(super) struct Teller<'a> {
     pub(super) plan: &'a Plan,
     pub(super) begin: &'a Begin<'a>,
     pub(super) read: WasRead,
-    pub(super) token_bytes: u64,
+    token_bytes: u64,
     progress: ProgressLine,
     /// Beginning of the preallocation.
-    pub(super) giving_space: Option<Nanos>,
+    giving_space: Option<Nanos>,
     pub(super) prepared: Prepared,
     trace: Option<Result<BlockTrace, String>>,
     /// Figures of the block trace.
     pub(super) block_trace: Option<Result<BlockTraceFigures, String>>,
     pub(super) machine: Machine,
-    pub(super) drives: Vec<Drive>,
+    /// The store's drives, as far as they are known when it is open.
+    drives: Vec<DriveOutcome>,
     pub(super) facts: Vec<ShardFacts>,
     pub(super) storage_bytes: u64,
     pub(super) shortages: Vec<TierShortage>,
     pub(super) gpu: Option<GpuOutcome>,
     /// Readings of the kernel's counters, a quarter of a second apart; in a long run a second.
-    pub(super) series: Vec<(Nanos, BlockCounters)>,
-    pub(super) before: Option<(Option<BlockCounters>, Option<CostSnapshot>)>,
-    pub(super) after: Option<(Option<BlockCounters>, Option<CostSnapshot>, Nanos)>,
+    series: Vec<(Nanos, BlockCounters)>,
+    /// Begin of the window, once it is there.
+    before: Option<Edge>,
+    /// End of the window.
+    pub(super) after: Option<Edge>,
     /// Whether the kernel counts this run's I/O: what it does not count is unknown, and not 0.
-    pub(super) is_counted: bool,
-    /// The counters of every device below the store, at the window's two edges.
-    pub(super) chain: [Vec<Option<BlockCounters>>; 2],
+    is_counted: bool,
 }
 
 impl<'a> Teller<'a> {
@@ -109,7 +114,6 @@ impl<'a> Teller<'a> {
             before: None,
             after: None,
             is_counted: true,
-            chain: Default::default(),
         }
     }
 
@@ -150,18 +154,25 @@ impl<'a> Teller<'a> {
         rows.collect()
     }
 
-    fn chain_counters(&self) -> Vec<Option<BlockCounters>> {
-        let links = &self.machine.device_chain;
-        match self.is_counted {
-            true => BlockCounters::of_links(links),
-            false => vec![None; links.len()],
-        }
+    /// Reads all counters at an edge of the window.
+    fn edge(&self) -> Edge {
+        let (disks, cost, at) = (self.counters(), CostSnapshot::now(), monotonic_now());
+        let counted = |numbers: &str| BlockCounters::read(numbers).filter(|_| self.is_counted);
+        let chain = self.machine.device_chain.iter().map(|link| counted(&link.numbers)).collect();
+        let drives = self.drives.iter().map(|drive| counted(&drive.device.as_ref()?.numbers));
+        let drives = drives.collect();
+        Edge { at, disks, cost, chain, drives }
+    }
+
+    /// The window's two edges; none while it has not ended.
+    pub(super) fn edges(&self) -> Option<(&Edge, &Edge)> {
+        self.before.as_ref().zip(self.after.as_ref())
     }
 
     /// Kernel counters over the window, for every device below the store.
     pub(super) fn chain_deltas(&self) -> Vec<BlockDelta> {
-        let [before, after] = &self.chain;
-        BlockDelta::of_links(&self.machine.device_chain, before, after)
+        let Some((before, after)) = self.edges() else { return Vec::new() };
+        BlockDelta::of_links(&self.machine.device_chain, &before.chain, &after.chain)
     }
 
     /// The counters of all disks together.
@@ -186,27 +197,10 @@ impl<'a> Teller<'a> {
         disks
     }
 
-    /// Adds what lies below the other drives than the first, so that it is sampled as well.
-    fn look_below_the_others(&mut self) {
-        let others: Vec<String> =
-            self.disks().iter().skip(1).map(|disk| disk.numbers.clone()).collect();
-        for numbers in others {
-            self.machine.device_chain.extend(chain(&numbers));
-        }
-    }
-
     /// Their names.
     pub(super) fn disk_names(&self) -> Option<String> {
         let names: Vec<&str> = self.disks().iter().map(|disk| &disk.name[..]).collect();
         (!names.is_empty()).then(|| names.join("+"))
-    }
-
-    /// Reads the counters of each drive's disk, at the window's first or second edge.
-    fn sample_drives(&mut self, edge: usize) {
-        for drive in self.drives.iter_mut().filter(|_| self.is_counted) {
-            drive.counters[edge] =
-                drive.device.as_ref().and_then(|disk| BlockCounters::read(&disk.numbers));
-        }
     }
 
     /// Outcome of each drive.
@@ -217,16 +211,15 @@ impl<'a> Teller<'a> {
             let lost = outcome.lost_drives.iter().find(|(lost, _)| *lost == index);
             let since_start =
                 |at: Nanos| (at.as_ns_f64() - outcome.window.0.as_ns_f64()) / SECOND.as_ns_f64();
-            let kernel = drive.counters[0].zip(drive.counters[1]).and_then(|(before, after)| {
-                Some(BlockDelta::between(&drive.device.as_ref()?.name, before, after))
+            let kernel = self.edges().and_then(|(before, after)| {
+                let name = &drive.device.as_ref()?.name;
+                Some(BlockDelta::between(name, before.drives[index]?, after.drives[index]?))
             });
             DriveOutcome {
-                path: drive.path.clone(),
-                device: drive.device.clone(),
-                capacity_bytes: drive.capacity_bytes,
                 kernel,
                 remote_bytes: topology.remote_bytes(&outcome.shard_bytes, index, node),
                 failed_s: lost.map(|(_, at)| since_start(*at)),
+                ..drive.clone()
             }
         });
         drives.collect()
@@ -262,14 +255,18 @@ impl Observer for Teller<'_> {
             true => Machine::look(store.path()),
             false => Machine::look_without_store(),
         };
-        let drives = store.drives.iter().filter(|_| store.is_somewhere()).map(|drive| Drive {
+        let drives = store.drives.iter().filter(|_| store.is_somewhere());
+        let drives = drives.map(|drive| DriveOutcome {
             path: drive.path().display().to_string(),
             device: device_numbers(drive.path()).as_deref().and_then(DeviceFacts::of),
             capacity_bytes: drive.capacity_bytes(),
-            counters: [None, None],
+            ..DriveOutcome::default()
         });
         self.drives = drives.collect();
-        self.look_below_the_others();
+        // What lies below the other drives than the first is sampled as well.
+        let below: Vec<_> =
+            self.disks().iter().skip(1).flat_map(|disk| chain(&disk.numbers)).collect();
+        self.machine.device_chain.extend(below);
         self.is_counted = !self.plan.nvme_passthrough
             || self.disks().iter().all(|disk| BlockCounters::have_passthrough(&disk.numbers));
         self.facts = facts.to_vec();
@@ -310,15 +307,11 @@ impl Observer for Teller<'_> {
 
     fn window_began(&mut self) {
         self.sample(monotonic_now());
-        self.chain[0] = self.chain_counters();
-        self.sample_drives(0);
-        self.before = Some((self.counters(), CostSnapshot::now()));
+        self.before = Some(self.edge());
     }
 
     fn window_ended(&mut self) {
-        self.after = Some((self.counters(), CostSnapshot::now(), monotonic_now()));
-        self.chain[1] = self.chain_counters();
-        self.sample_drives(1);
+        self.after = Some(self.edge());
         if let Some(Ok(trace)) = &mut self.trace {
             trace.end();
         }

@@ -118,19 +118,11 @@ impl From<object_store::Error> for Trouble {
 }
 
 impl Objects {
-    /// Opens the store and sees whether it answers; while it has not, `goes_on` is told for how
-    /// long, and says whether to go on.
+    /// Opens the store and sees whether it answers; while it has not, `goes_on` says whether to go
+    /// on.
     ///
     /// # Errors
     /// [`OpenError`]: what was asked for, what the store answers, or what this machine lacks.
-    pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<Objects, OpenError> {
-        Objects::open_watched(url, options, &mut || true)
-    }
-
-    /// As [`Objects::open`]; while the store has not answered, `goes_on` says whether to go on.
-    ///
-    /// # Errors
-    /// As [`Objects::open`], and [`OpenError::Interrupted`].
     pub fn open_watched(
         url: &ObjectUrl,
         options: &ObjectOptions,

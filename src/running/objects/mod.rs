@@ -39,6 +39,6 @@ pub use client::{Objects, OpenError};
 pub use hyper::body::Bytes;
 pub use profile::{Profile, ProfileFiles};
 pub use requests::Cancel;
-pub use tier::{TierError, TierIo, TierObjects};
+pub use tier::TierObjects;
 pub use upload::{RecordedPart, Upload, UploadRecord};
 pub use wire::meaning;

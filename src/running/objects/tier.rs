@@ -1,6 +1,7 @@
 //! An object store as the storage tier of a run: what the engine asks for, by name.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
@@ -14,12 +15,14 @@ use super::cause::{Cause, ObjectError};
 use super::client::{Objects, OpenError};
 
 /// A prefix that is a run's own: nothing was below it, and all that is goes when the run ends.
+/// Cheap to clone.
+#[derive(Clone)]
 pub struct TierObjects {
     objects: Objects,
     /// The URL, as the user would name it.
-    path: PathBuf,
+    path: Arc<Path>,
     /// Whether a failure was told: the first says why, and all are counted.
-    is_told: AtomicBool,
+    is_told: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for TierObjects {
@@ -28,44 +31,24 @@ impl std::fmt::Debug for TierObjects {
     }
 }
 
-/// Why a prefix can't be a run's.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TierError {
-    /// The store can't be used.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// Something is there.
-    #[error(
-        "{place} is not empty (it holds {name}, for one): give --cache-dir a prefix that nothing \
-         uses, such as {place}/ringfall, or remove what a run that was killed has left there"
-    )]
-    NotEmpty {
-        /// The prefix, as a URL.
-        place: String,
-        /// An object below it.
-        name: String,
-    },
-}
-
 impl TierObjects {
-    /// Opens the prefix, which must be empty. While the store has not answered, `goes_on` says
-    /// whether to go on.
+    /// Opens the prefix; an object below it, if there is one. While the store has not answered,
+    /// `goes_on` says whether to go on.
     ///
     /// # Errors
-    /// [`TierError`].
+    /// [`OpenError`].
     pub fn open(
         url: &ObjectUrl,
         options: &ObjectOptions,
         goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<TierObjects, TierError> {
+    ) -> Result<(TierObjects, Option<String>), OpenError> {
         let (objects, found) = Objects::open_listed(url, options, goes_on)?;
-        let place = url.to_string();
-        match found {
-            Some(name) => Err(TierError::NotEmpty { place, name }),
-            None => {
-                Ok(TierObjects { objects, path: place.into(), is_told: AtomicBool::new(false) })
-            }
-        }
+        Ok((TierObjects::over(objects), found))
+    }
+
+    fn over(objects: Objects) -> TierObjects {
+        let path = Path::new(&objects.url().to_string()).into();
+        TierObjects { objects, path, is_told: Arc::default() }
     }
 
     /// The URL as a path, for who shows paths.
@@ -136,14 +119,11 @@ fn key(name: ObjectName) -> String {
 }
 
 /// The engine's view of it: it calls back on a thread of the store.
-#[derive(Debug)]
-pub struct TierIo(pub std::sync::Arc<TierObjects>);
-
-impl ObjectIo for TierIo {
+impl ObjectIo for TierObjects {
     fn put(&self, name: ObjectName, bytes: Vec<u8>, done: ObjectDone) {
-        let (content, tier) = (Bytes::from(bytes), std::sync::Arc::clone(&self.0));
+        let (content, tier) = (Bytes::from(bytes), self.clone());
         let kept = content.clone();
-        self.0.objects.start_put(&key(name), content, move |outcome| match outcome {
+        self.objects.start_put(&key(name), content, move |outcome| match outcome {
             // Without a copy, unless a connection still holds it.
             Ok(()) => done(Ok(Vec::from(kept))),
             Err(error) => done(Err(tier.errno(&error))),
@@ -151,17 +131,17 @@ impl ObjectIo for TierIo {
     }
 
     fn get(&self, name: ObjectName, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
-        let (length, tier) = (buffer.len(), std::sync::Arc::clone(&self.0));
+        let (length, tier) = (buffer.len(), self.clone());
         let answer = move |buffer, outcome: Result<(), ObjectError>| match outcome {
             Ok(()) => done(Ok(buffer)),
             Err(error) => done(Err(tier.errno(&error))),
         };
-        self.0.objects.start_get(&key(name), offset_bytes, length, buffer, answer);
+        self.objects.start_get(&key(name), offset_bytes, length, buffer, answer);
     }
 
     fn remove(&self, name: ObjectName) {
-        let tier = std::sync::Arc::clone(&self.0);
-        self.0.objects.start_remove(&key(name), move |outcome| {
+        let tier = self.clone();
+        self.objects.start_remove(&key(name), move |outcome| {
             // What is left now is removed at the end.
             if let Err(error) = outcome {
                 tier.errno(&error);
@@ -170,28 +150,20 @@ impl ObjectIo for TierIo {
     }
 
     fn name(&self) -> &str {
-        self.0.path.to_str().unwrap_or_default()
+        self.path.to_str().unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     use super::super::client::tests::in_memory;
     use super::*;
 
-    fn tier() -> Arc<TierObjects> {
-        let objects = in_memory(1, ObjectOptions::default());
-        let path = objects.url().to_string().into();
-        Arc::new(TierObjects { objects, path, is_told: AtomicBool::new(false) })
-    }
-
     #[test]
     fn what_the_engine_puts_it_gets_back_and_nothing_is_left() {
-        let tier = tier();
-        let io = TierIo(Arc::clone(&tier));
+        let io = TierObjects::over(in_memory(1, ObjectOptions::default()));
         let (tell, told) = channel();
         let answer = || {
             let tell = tell.clone();
@@ -202,13 +174,13 @@ mod tests {
         assert_eq!(told.recv().unwrap(), Ok(vec![7; 8192]));
         io.get(name, 4096, vec![0; 4096], answer());
         assert_eq!(told.recv().unwrap(), Ok(vec![7; 4096]));
-        assert_eq!(tier.objects.list(9).unwrap(), [("000000000010-3".to_owned(), 8192)]);
+        assert_eq!(io.objects.list(9).unwrap(), [("000000000010-3".to_owned(), 8192)]);
         io.get(ObjectName { generation: 4, ..name }, 0, vec![0; 4096], answer());
         assert_eq!(told.recv().unwrap(), Err(Errno::NODATA.raw_os_error()));
         io.get(name, 8192, vec![0; 4096], answer());
         assert!(told.recv().unwrap().is_err());
-        tier.remove_all().unwrap();
-        assert_eq!(tier.objects.list(9).unwrap(), []);
+        io.remove_all().unwrap();
+        assert_eq!(io.objects.list(9).unwrap(), []);
         assert_eq!(io.name(), "s3://bucket/prefix");
     }
 }
