@@ -123,16 +123,10 @@ impl Write for Content {
 /// # Errors
 /// When one can't be understood, or is given twice.
 fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
-    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     let mut contents: BTreeMap<u64, PathBuf> = BTreeMap::new();
     let mut runs = BTreeMap::new();
     let mut outlines = Vec::new();
-    for file in files {
-        let input = ResultFile::read(file)?;
-        let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-        if !seen.insert(real) {
-            return Err(FileProblem::new(file, TWICE).into());
-        }
+    each_once(files, |file, input| {
         // By its content, since nothing else of it is kept.
         let mut content = Content(DefaultHasher::new());
         write_text(&input.document, &mut content)?;
@@ -152,11 +146,27 @@ fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
             }
         }
         outlines.push(ResultFile { path: input.path, document: input.document.outline() });
-    }
+        Ok(())
+    })?;
     Ok(outlines)
 }
 
-const TWICE: &str = "it is given twice and would be counted twice; give each result once";
+/// Reads the results one by one, for `take`; none may be given twice.
+fn each_once(
+    files: &[PathBuf],
+    mut take: impl FnMut(&PathBuf, ResultFile) -> Result<()>,
+) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for file in files {
+        let input = ResultFile::read(file)?;
+        if !seen.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.clone())) {
+            let what = "it is given twice and would be counted twice; give each result once";
+            return Err(FileProblem::new(file, what).into());
+        }
+        take(file, input)?;
+    }
+    Ok(())
+}
 
 fn copied(file: &Path, other: &str) -> FileProblem {
     FileProblem::new(file, format!("it is a copy of {other} and would be counted twice"))
@@ -176,20 +186,15 @@ fn contained(file: &Path, other: &Path, run: &str) -> FileProblem {
 /// # Errors
 /// When one can't be understood, or is given twice.
 pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
-    let mut seen = BTreeSet::new();
-    let mut inputs = Vec::new();
-    for file in files {
-        let input = ResultFile::read(file)?;
-        let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-        if !seen.insert(real) {
-            return Err(FileProblem::new(file, TWICE).into());
-        }
+    let mut inputs: Vec<ResultFile> = Vec::new();
+    each_once(files, |file, input| {
         let same = |other: &&ResultFile| other.document == input.document;
         if let Some(other) = inputs.iter().find(same) {
             return Err(copied(file, &other.name()).into());
         }
         inputs.push(input);
-    }
+        Ok(())
+    })?;
     Ok(inputs)
 }
 

@@ -81,7 +81,6 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let begin = Begin {
         command_line: command_line.clone(),
         interrupt: &interrupt,
-        answer: None,
         with_banner: !plan.quiet,
         group: group.clone(),
     };
@@ -122,7 +121,7 @@ fn prepare(plan: &Plan) -> Result<Sources> {
     for trial in (1..=plan.trials).filter(|_| plan.trials > 1) {
         check_output_writable("--output", &trials::trial_path(&plan.output, trial))?;
     }
-    tell_advice(plan);
+    super::tell(&ringfall_config::advice(plan));
     // Before the handler is there, Ctrl-C ends the reading with the process.
     Sources::open(plan, &Reading::new(|| false, !plan.quiet))
 }
@@ -176,17 +175,9 @@ fn is_out_of_space(error: &anyhow::Error) -> bool {
 struct Begin<'a> {
     command_line: Vec<String>,
     interrupt: &'a Interrupt,
-    /// Told when results are written early; none in a simulated run, which has none before its end,
-    /// and before the run is carried out.
-    answer: Option<&'a Answer>,
     with_banner: bool,
     /// The ranks that run together.
     group: Option<Arc<Group>>,
-}
-
-/// Says what of the plan can't be met as it may have been meant.
-fn tell_advice(plan: &Plan) {
-    super::tell(&ringfall_config::advice(plan));
 }
 
 /// Inputs that a run reads before it begins.
@@ -226,10 +217,9 @@ impl Begin<'_> {
         write: &dyn Fn(&Document) -> Result<()>,
     ) -> Result<Ran> {
         let answer = Answer::to(work_of(plan), self.interrupt);
-        let begin = Begin { answer: Some(&answer), ..self };
-        let ran = sources.and_then(|sources| begin.run(plan, sources));
+        let ran = sources.and_then(|sources| self.run(plan, sources, &answer));
         let (result, cleanup) = ran.inspect_err(|error| {
-            if let Some(group) = &begin.group {
+            if let Some(group) = &self.group {
                 group.fail(&told_chain(error));
             }
         })?;
@@ -238,7 +228,12 @@ impl Begin<'_> {
         Ok(Ran { result, document, written, cleaned })
     }
 
-    fn run(&self, plan: &Plan, sources: Sources) -> Result<(RunResult, Option<Cleanup>)> {
+    fn run(
+        &self,
+        plan: &Plan,
+        sources: Sources,
+        answer: &Answer,
+    ) -> Result<(RunResult, Option<Cleanup>)> {
         let mut given = plan.clone();
         let gpu = gpu::open(&mut given)?;
         let plan = &given;
@@ -255,6 +250,7 @@ impl Begin<'_> {
         let Sources { opened, validation, roofline } = sources;
         let read = WasRead { source: opened.facts, validation, roofline };
         let mut teller = Teller::new(plan, &workload, self, gpu.outcome, read);
+        teller.answer = Some(answer);
         let assignment =
             Assignment { config: workload, source: opened.workload, rows: opened.rows };
         let outcome = run::run(&settings, assignment, self.interrupt, &mut teller)?;

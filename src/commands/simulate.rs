@@ -66,18 +66,9 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
     let facts = Facts::look().of_no_machine();
     let options = &args.run.typed()?;
-    let models: Vec<Option<String>> = match args.what_if_models.is_empty() {
-        true => vec![options.model.clone()],
-        false => args.what_if_models.iter().cloned().map(Some).collect(),
-    };
-    let users: Vec<Option<i64>> = match args.what_if_users.is_empty() {
-        true => vec![options.num_users],
-        false => args.what_if_users.iter().copied().map(Some).collect(),
-    };
-    let gpus: Vec<Option<f64>> = match args.what_if_gpu_gb.is_empty() {
-        true => vec![options.gpu_mem_gb],
-        false => args.what_if_gpu_gb.iter().copied().map(Some).collect(),
-    };
+    let models = choices(&args.what_if_models, options.model.clone());
+    let users = choices(&args.what_if_users, options.num_users);
+    let gpus = choices(&args.what_if_gpu_gb, options.gpu_mem_gb);
     if args.device.len() * models.len() * users.len() * gpus.len() > COMBINATIONS_MAX {
         let what = format!("more than {COMBINATIONS_MAX} combinations: give fewer");
         return Err(InputError::new(what));
@@ -94,6 +85,14 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
         }
     }
     Ok(plans)
+}
+
+/// Values of a setting that were given to be compared, else its only one.
+fn choices<T: Clone>(given: &[T], only: Option<T>) -> Vec<Option<T>> {
+    match given {
+        [] => vec![only],
+        several => several.iter().cloned().map(Some).collect(),
+    }
 }
 
 /// The same with the flags that were typed.

@@ -67,30 +67,30 @@ pub(super) fn refuse_inputs<'a>(
 
 /// Writes all that was asked for; the first failure is told when all was tried.
 pub(super) fn write_results(plan: &Plan, document: &Document) -> Result<()> {
-    let told = |path: &Path| format!("the results can't be written to {}", path.display());
-    let _overdue = Overdue::new("the results to be written".to_owned());
-    let json = write_json(document, &plan.output).with_context(|| told(&plan.output));
+    let what = "the results";
+    let _overdue = Overdue::new(format!("{what} to be written"));
+    let json = write_form(Some(&plan.output), what, |path| write_json(document, path));
     let named = [Named { name: plan.output.display().to_string(), document: document.clone() }];
-    let sheet = plan
-        .xlsx_output
-        .as_deref()
-        .map_or(Ok(()), |path| write_sheet(&named, path).with_context(|| told(path)));
-    let page = plan
-        .html_output
-        .as_deref()
-        .map_or(Ok(()), |path| write_html(&named, path).with_context(|| told(path)));
-    let job = plan
-        .fio_output
-        .as_deref()
-        .map_or(Ok(()), |path| write_fio_job(document, path).with_context(|| told(path)));
+    let sheet = write_form(plan.xlsx_output.as_deref(), what, |path| write_sheet(&named, path));
+    let page = write_form(plan.html_output.as_deref(), what, |path| write_html(&named, path));
+    let job = write_form(plan.fio_output.as_deref(), what, |path| write_fio_job(document, path));
     json.and(sheet).and(page).and(job)
 }
 
+/// Writes one form of `what`, where it was asked for.
+pub(super) fn write_form(
+    path: Option<&Path>,
+    what: &str,
+    write: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    write(path).with_context(|| format!("{what} can't be written to {}", path.display()))
+}
+
 /// Writes the run as a fio job.
-pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> Result<()> {
+pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> std::io::Result<()> {
     let nothing = || "; the run did no I/O that fio could repeat\n".to_owned();
-    let job = fio_job(document).unwrap_or_else(nothing);
-    Ok(write_output(path, job.as_bytes())?)
+    write_output(path, fio_job(document).unwrap_or_else(nothing).as_bytes())
 }
 
 /// Size of the results of a few minutes: there must be room for them before the run begins.

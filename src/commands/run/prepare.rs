@@ -252,7 +252,7 @@ fn fresh(
     };
     drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
     let machine = Machine::look(drive.path());
-    let live = &mut Live::new(told);
+    let live = &mut Live { told: &mut *told, began: Instant::now() };
     let found = find(&drive.file, &settings, machine, interrupt, live, group);
     let is_whole = settings.range_bytes == drive.capacity_bytes();
     if is_whole && found.is_ok() {
@@ -284,11 +284,7 @@ struct Live<'a> {
     began: Instant,
 }
 
-impl<'a> Live<'a> {
-    fn new(told: &'a mut ProgressLine) -> Live<'a> {
-        Live { told, began: Instant::now() }
-    }
-
+impl Live<'_> {
     /// Tells that, and the time left: most drives need less.
     fn progress(&mut self, what: &str) {
         let left_s = f64::from(FRESH_TIME_LIMIT_S) - self.began.elapsed().as_secs_f64();

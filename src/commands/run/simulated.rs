@@ -27,7 +27,7 @@ use ringfall_running::source::Reading;
 use super::document::begun_unix_s;
 use super::{
     Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
-    settings, show, tell_advice, write_results,
+    settings, show, write_results,
 };
 
 /// Duration of an I/O when no drive is simulated: it is above zero, or users without pauses would
@@ -92,7 +92,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
         );
         progress_line(plan).tell(&what);
     }
-    tell_advice(plan);
+    crate::commands::tell(&ringfall_config::advice(plan));
     let result = match run(plan, device, command_line, &interrupt) {
         Err(error) if interrupt.is_set() => {
             ringfall_host::stderr::tell(format_args!("error: {error:#}"));
@@ -146,8 +146,7 @@ pub fn run(
     // What was worked out for one drive, for each of them: where entries have no bytes, nobody
     // touches the memory.
     settings.io_buffer_bytes *= u64::from(device.drives);
-    let begin =
-        Begin { command_line, interrupt, answer: None, with_banner: !plan.quiet, group: None };
+    let begin = Begin { command_line, interrupt, with_banner: !plan.quiet, group: None };
     let read = WasRead { source: opened.facts, validation, roofline: None };
     let mut teller = Teller::new(plan, &workload, &begin, gpu.outcome, read);
     teller.storage_bytes = settings.store.capacity_bytes;

@@ -23,12 +23,12 @@ use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
-use super::Begin;
 use super::document::document_of;
 use super::prepare::{self, Prepared};
 use super::result::result_of;
 use super::screen::{progress_line, stream, style};
 use super::shortages;
+use super::{Answer, Begin};
 use crate::progress::progress_text;
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.
@@ -60,6 +60,8 @@ pub(super) struct WasRead {
 pub(super) struct Teller<'a> {
     pub(super) plan: &'a Plan,
     pub(super) begin: &'a Begin<'a>,
+    /// Told when results are written early; none in a simulated run, which has none before its end.
+    pub(super) answer: Option<&'a Answer>,
     pub(super) read: WasRead,
     token_bytes: u64,
     progress: ProgressLine,
@@ -97,6 +99,7 @@ impl<'a> Teller<'a> {
         Teller {
             plan,
             begin,
+            answer: None,
             read,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
             progress: progress_line(plan),
@@ -323,7 +326,7 @@ impl Observer for Teller<'_> {
         let (result, _) = result_of(self, outcome);
         let _overdue = Overdue::new("the results so far to be written".to_owned());
         match write_json(&document_of(&result), &self.plan.output) {
-            Ok(()) => self.begin.answer.iter().for_each(|answer| answer.note_written()),
+            Ok(()) => self.answer.iter().for_each(|answer| answer.note_written()),
             Err(error) => {
                 let output = self.plan.output.display();
                 tracing::warn!(%output, %error, "the results so far can't be saved");

@@ -15,6 +15,7 @@ use ringfall_report::show::{Named, write_html, write_sheet};
 use ringfall_running::group::{Group, Party, Session, Topic};
 use serde::{Deserialize, Serialize};
 
+use super::outputs::write_form;
 use crate::cli::{RunArgs, gist};
 use crate::commands::merge::{Merged, merge_files, sorted};
 use crate::remedy::told_chain;
@@ -250,18 +251,12 @@ fn merge_all(
 
 /// Writes it to where all ranks' results go.
 pub(super) fn write_merged(merged: &Merged, outputs: &MergedOutputs) -> Result<()> {
-    let told = |path: &Path| format!("the merged result can't be written to {}", path.display());
-    write_json(&sorted(&merged.document)?, &outputs.output)
-        .with_context(|| told(&outputs.output))?;
+    let (what, json) = ("the merged result", sorted(&merged.document)?);
+    write_form(Some(&outputs.output), what, |path| write_json(&json, path))?;
     let name = outputs.output.display().to_string();
     let named = [Named { name, document: merged.document.clone() }];
-    if let Some(path) = &outputs.xlsx_output {
-        write_sheet(&named, path).with_context(|| told(path))?;
-    }
-    if let Some(path) = &outputs.html_output {
-        write_html(&named, path).with_context(|| told(path))?;
-    }
-    Ok(())
+    write_form(outputs.xlsx_output.as_deref(), what, |path| write_sheet(&named, path))?;
+    write_form(outputs.html_output.as_deref(), what, |path| write_html(&named, path))
 }
 
 /// Result that a rank hands over: its path, and its content where rank 0 may not see the same

@@ -129,7 +129,6 @@ impl Trials<'_> {
         let begin = Begin {
             command_line: self.command_line.to_vec(),
             interrupt,
-            answer: None,
             with_banner,
             group: group.clone(),
         };

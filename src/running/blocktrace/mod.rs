@@ -36,7 +36,6 @@ const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 pub struct BlockTrace {
     child: Child,
     lines: Receiver<String>,
-    reader: Option<JoinHandle<()>>,
     errors: Option<JoinHandle<String>>,
     queue: QueueSampler,
     device: String,
@@ -110,9 +109,10 @@ impl BlockTrace {
             }
             text
         });
-        let (reader, errors) = match (reader, errors) {
-            (Ok(reader), Ok(errors)) => (reader, errors),
-            (Err(why), _) | (_, Err(why)) => {
+        // Either ends with what it reads.
+        let errors = match reader.and(errors) {
+            Ok(errors) => errors,
+            Err(why) => {
                 // It is of no use without them; what fails here has ended already.
                 let _killed = child.kill();
                 let _ended = child.wait();
@@ -122,7 +122,6 @@ impl BlockTrace {
         let mut trace = BlockTrace {
             child,
             lines,
-            reader: Some(reader),
             errors: Some(errors),
             queue,
             device: name.to_owned(),
@@ -217,9 +216,6 @@ impl Drop for BlockTrace {
         // All of these fail only for what has ended already.
         let _killed = self.child.kill();
         let _reaped = self.child.wait();
-        for thread in [self.reader.take()].into_iter().flatten() {
-            let _joined = thread.join();
-        }
     }
 }
 

@@ -93,12 +93,6 @@ struct Shard {
     kept: Option<Box<ShardOutcome>>,
 }
 
-impl Shard {
-    fn on(core: Option<usize>) -> Shard {
-        Shard { core, ..Shard::default() }
-    }
-}
-
 impl<'a> Threads<'a> {
     pub(super) fn new(
         settings: &'a RunSettings,
@@ -112,12 +106,13 @@ impl<'a> Threads<'a> {
     ) -> Threads<'a> {
         let store_watch = StoreWatch::start(store.files());
         let on = if settings.objects.is_some() { "object store" } else { "drive" };
+        let shard = |index| Shard { core: settings.core_of(index), ..Shard::default() };
         Threads {
             interrupt,
             observer,
             store,
             fleet,
-            shards: (0..settings.shards).map(|index| Shard::on(settings.core_of(index))).collect(),
+            shards: (0..settings.shards).map(shard).collect(),
             timeline: Timeline::default(),
             scaling: Scaling::of(settings),
             has_answer: false,
@@ -267,15 +262,10 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// Has shards that live, but whose I/Os do not end, report what they measured so far.
-    fn collect_late_reports(&mut self) {
-        let is_complete = |threads: &Self| threads.all(|shard| shard.report.is_some());
-        if is_complete(self) {
-            return;
-        }
-        self.fleet.tell(ShardCommand::Report);
-        let deadline = monotonic_now() + REPORT_PATIENCE;
-        while !is_complete(self) && monotonic_now() < deadline {
+    /// Takes notices until it holds for all shards, for so long at most.
+    fn take_until(&mut self, holds: impl Fn(&Shard) -> bool, patience: Nanos) {
+        let deadline = monotonic_now() + patience;
+        while !self.all(&holds) && monotonic_now() < deadline {
             if let Some(notice) = self.fleet.next_notice(LOOK) {
                 self.take(notice);
             }
@@ -293,12 +283,7 @@ impl<'a> Threads<'a> {
         self.shards.iter_mut().for_each(|shard| shard.kept = None);
         self.keeps += 1;
         self.fleet.tell(ShardCommand::Keep(self.keeps));
-        let deadline = monotonic_now() + KEEP_PATIENCE;
-        while !self.all(|shard| shard.kept.is_some()) && monotonic_now() < deadline {
-            if let Some(notice) = self.fleet.next_notice(LOOK) {
-                self.take(notice);
-            }
-        }
+        self.take_until(|shard| shard.kept.is_some(), KEEP_PATIENCE);
         let outcome = self.snapshot(ending, (began, window_end), |shard| shard.kept.take());
         self.observer.kept(outcome);
     }
@@ -337,8 +322,13 @@ impl<'a> Threads<'a> {
     /// Adds up what all of them measured, and ends them.
     pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> Ended {
         let overdue = Overdue::new("the shards to end".to_owned());
-        let has_drained = self.all(|shard| shard.report.is_some());
-        self.collect_late_reports();
+        let has_reported = |shard: &Shard| shard.report.is_some();
+        let has_drained = self.all(has_reported);
+        if !has_drained {
+            // Those that live, but whose I/Os do not end, have measured something so far.
+            self.fleet.tell(ShardCommand::Report);
+            self.take_until(has_reported, REPORT_PATIENCE);
+        }
         let silent: Vec<String> = (self.shards.iter().enumerate())
             .filter(|(_, shard)| shard.report.is_none())
             .map(|(index, _)| index.to_string())
