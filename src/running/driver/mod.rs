@@ -27,7 +27,9 @@ use ringfall_workloads::contract::{
 use crate::iotrace::TraceWriter;
 use ledger::Ledger;
 use operate::urgency;
-pub use real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
+pub use real::{
+    Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus, TunerOrder,
+};
 pub use shard_main::shard_main;
 pub use totals::{Interval, RequestSecond, Totals};
 

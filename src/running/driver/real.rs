@@ -33,18 +33,26 @@ pub enum ShardCommand {
     },
     /// Have so many users, all shards together.
     SetUsers(u32),
-    /// Keep at most so many I/Os in flight on each drive; an interval under way is dropped.
-    SetQueueDepth(u32),
-    /// An interval of I/Os begins.
-    BeginInterval,
-    /// It ends; answer [`Notice::Interval`].
-    EndInterval,
+    /// Do what the search for a queue depth wants; answer [`Notice::Interval`] when one ends.
+    Tune(TunerOrder),
     /// Answer [`Notice::Drained`] now, whatever is in flight: nobody waits for it any more.
     Report,
     /// Answer [`Notice::Kept`] with this number now, and go on.
     Keep(u32),
     /// End the thread.
     Exit,
+}
+
+/// Orders of the search for a queue depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunerOrder {
+    /// Keep at most so many I/Os in flight on each drive, and forget the interval under way, if
+    /// there is one.
+    Depth(u32),
+    /// An interval of I/Os begins.
+    Begin,
+    /// It ends.
+    End,
 }
 
 /// Messages in a shard's inbox. Other shards send at most one for each operation they have in

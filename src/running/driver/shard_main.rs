@@ -13,7 +13,9 @@ use ringfall_engine::shard::{IoInterval, Shard, executor, open_shard};
 use ringfall_workloads::contract::Outcome;
 
 use super::Driver;
-use super::real::{Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus};
+use super::real::{
+    Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus, TunerOrder,
+};
 use super::turns::either;
 
 /// Entries written at once while populating: enough to keep any queue full.
@@ -81,14 +83,10 @@ pub async fn shard_main(
                 let _sent = notices.send(Notice::Kept(id, number, Box::new(driver.report())));
             }
             Inbound::Command(ShardCommand::SetUsers(users)) => driver.set_users(users),
-            Inbound::Command(ShardCommand::SetQueueDepth(depth)) => {
-                driver.shard().set_queue_depth(depth);
-                drop(driver.take_interval(false));
-            }
-            Inbound::Command(ShardCommand::BeginInterval) => drop(driver.take_interval(true)),
-            Inbound::Command(ShardCommand::EndInterval) => {
-                let interval = Box::new(driver.take_interval(false).unwrap_or_default());
-                let _sent = notices.send(Notice::Interval(id, interval));
+            Inbound::Command(ShardCommand::Tune(order)) => {
+                if let Some(interval) = driver.tune(order) {
+                    let _sent = notices.send(Notice::Interval(id, Box::new(interval)));
+                }
             }
             Inbound::Command(ShardCommand::Exit) => break,
         }
@@ -165,10 +163,14 @@ impl Driver {
         }
     }
 
-    /// The single I/Os since this was called last, if they were to be kept; `goes_on`: whether
-    /// those to come are.
-    pub fn take_interval(&self, goes_on: bool) -> Option<IoInterval> {
-        self.shard().measure().take_interval(self.clock.now(), goes_on)
+    /// Carries out an order of the search for a queue depth; the I/Os of the interval that it ends.
+    pub fn tune(&self, order: TunerOrder) -> Option<IoInterval> {
+        if let TunerOrder::Depth(depth) = order {
+            self.shard().set_queue_depth(depth);
+        }
+        let (now, begins) = (self.clock.now(), order == TunerOrder::Begin);
+        let interval = self.shard().measure().take_interval(now, begins);
+        (order == TunerOrder::End).then(|| interval.unwrap_or_default())
     }
 
     /// Writes the population, many entries at once; how many failed.

@@ -202,11 +202,7 @@ impl<'a> Threads<'a> {
             if let TunerOrder::Depth(depth) = order {
                 tracing::info!("trying queue depth {depth}");
             }
-            self.fleet.tell(match order {
-                TunerOrder::Depth(depth) => ShardCommand::SetQueueDepth(depth),
-                TunerOrder::Begin => ShardCommand::BeginInterval,
-                TunerOrder::End => ShardCommand::EndInterval,
-            });
+            self.fleet.tell(ShardCommand::Tune(order));
             if let Some(figures) = tuner.figures() {
                 let of = figures.ranks.map_or(String::new(), |ranks| format!(" of {ranks} ranks"));
                 tracing::info!("queue depth {}{of}: {}", figures.chosen, figures.told());

@@ -8,7 +8,9 @@ mod search;
 mod tuner;
 
 pub use over_ranks::Tuning;
-pub use tuner::{Tuner, TunerOrder};
+pub use tuner::Tuner;
+
+pub use crate::driver::TunerOrder;
 
 #[cfg(test)]
 #[path = "depth_test.rs"]

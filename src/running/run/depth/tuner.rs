@@ -6,6 +6,7 @@ use ringfall_engine::shard::IoInterval;
 use ringfall_model::facts::{DepthFigures, DepthReason, DepthStep};
 
 use super::search::{Next, Search};
+use crate::driver::TunerOrder;
 
 /// For a load that has just begun to fill the queues.
 const RAMP: Nanos = SECOND;
@@ -21,18 +22,6 @@ const INTERVALS: [Nanos; 2] = [Nanos::from_ms(500), Nanos::from_secs(3)];
 const LEAD: Nanos = Nanos::from_ms(500);
 /// A shard that is alive answers long before: it does whenever it is polled.
 const ANSWER_MAX: Nanos = SECOND;
-
-/// Orders to the shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TunerOrder {
-    /// Keep so many I/Os in flight on each drive, and forget the interval under way, if there is
-    /// one.
-    Depth(u32),
-    /// An interval begins.
-    Begin,
-    /// It ends: each shard answers with it ([`Tuner::add`]).
-    End,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {

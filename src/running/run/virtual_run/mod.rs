@@ -28,7 +28,7 @@ use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
 use super::conduct::{Shards, conduct_to_the_end};
-use super::depth::{TunerOrder, Tuning};
+use super::depth::Tuning;
 use super::phases::{Ending, Order, Phase, PhasePlan, Sight};
 use super::scaling::Scaling;
 use super::{Assignment, RunOutcome, RunSettings, Timeline};
@@ -321,17 +321,8 @@ impl Simulation<'_> {
         let Some(tuner) = &mut self.tuner else { return Nanos::MAX };
         let drivers = &self.world.drivers;
         while let Some(order) = tuner.next(self.world.time.now(), drivers.len()) {
-            for driver in drivers {
-                match order {
-                    TunerOrder::Depth(depth) => {
-                        driver.shard().set_queue_depth(depth);
-                        drop(driver.take_interval(false));
-                    }
-                    TunerOrder::Begin => drop(driver.take_interval(true)),
-                    TunerOrder::End => {
-                        tuner.add(&driver.take_interval(false).unwrap_or_default());
-                    }
-                }
+            for interval in drivers.iter().filter_map(|driver| driver.tune(order)) {
+                tuner.add(&interval);
             }
         }
         tuner.due()
