@@ -201,7 +201,8 @@ impl Store {
         let drives = made.collect::<Result<Vec<StoreDrive>, StoreError>>()?;
         if request.nvme_passthrough {
             // All of them before the first is written, which can take minutes.
-            drives.iter().try_for_each(StoreDrive::open_namespace)?;
+            let open = |drive: &StoreDrive| drive.file.open_namespace(drive.capacity_bytes());
+            drives.iter().try_for_each(open)?;
         }
         let (all_bytes, mut before_bytes) = (capacity.bytes, 0);
         for drive in &drives {

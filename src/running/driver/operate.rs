@@ -145,7 +145,7 @@ impl Driver {
         self.record(now, |totals, _| totals.cache.record_write(purpose, bytes));
         // Documents that are ingested beside the load during a warm-up were there before the
         // window, like those that are ingested before the load.
-        if purpose == Purpose::Rag && self.is_before_window(now) {
+        if purpose == Purpose::Rag && self.moment(now) < self.window.get().0 {
             self.totals.borrow_mut().cache.record_ingested_before(bytes);
         }
     }

@@ -142,11 +142,6 @@ impl Driver {
         }
     }
 
-    /// Whether `at` (the workload's clock) is before the window.
-    pub(super) fn is_before_window(&self, at: SinceStart) -> bool {
-        self.moment(at) < self.window.get().0
-    }
-
     /// Changes the totals, if `at` (the workload's clock) is inside the window.
     pub(super) fn record(&self, at: SinceStart, change: impl FnOnce(&mut Totals, usize)) {
         let (start, end) = self.window.get();

@@ -255,7 +255,7 @@ fn a_silent_rank_is_given_up_and_one_that_has_ended_is_not() {
         assert_eq!(members.awaited(), awaited, "a card is not a sign of life");
     }
     assert_eq!(members.nonces(), [1, 2, 3, 4]);
-    members.begin();
+    members.has_begun = true;
     // One leaves, one begins its next run, one ends and falls silent, one falls silent.
     let left = Card { has_left: true, ..card(1, 3, State::Ended) };
     members.see(1, Some(left), 3 * SECOND).unwrap();

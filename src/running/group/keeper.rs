@@ -146,7 +146,7 @@ impl Keeper {
     /// Shows that this rank lives.
     fn renew(&mut self) -> Result<(), String> {
         let now = monotonic_now();
-        let beat = if self.members.has_begun() { BEAT_RUNNING } else { BEAT_WAITING };
+        let beat = if self.members.has_begun { BEAT_RUNNING } else { BEAT_WAITING };
         if self.renewed_at.is_some_and(|at| now < at + beat) {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl Keeper {
             return Err(told_taken(self.party.rank, &self.board.shown()));
         }
         match self.put_card() {
-            Err(error) if !self.members.has_begun() => Err(self.told_no_meeting(&error)),
+            Err(error) if !self.members.has_begun => Err(self.told_no_meeting(&error)),
             Err(error) if !self.has_warned => {
                 self.has_warned = true;
                 let directory = self.board.shown();
@@ -191,12 +191,12 @@ impl Keeper {
             self.board.forget(rank);
         }
         failure?;
-        if self.members.has_begun() {
+        if self.members.has_begun {
             return Ok(News::default());
         }
         let Some(ready_at) = self.ready_at else { return Ok(News::default()) };
         if let Some(moment) = self.start()? {
-            self.members.begin();
+            self.members.has_begun = true;
             let counts_from_hearing = self.timing.is_prompt && self.party.rank > 0;
             let ahead_ns = moment.left(counts_from_hearing).as_nanos();
             let ahead = Nanos::from_ns(u64::try_from(ahead_ns).unwrap_or(u64::MAX));

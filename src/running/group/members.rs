@@ -30,7 +30,8 @@ pub struct Members {
     members: Vec<Member>,
     /// Meeting of this rank: cards of an earlier one are none of it.
     meeting: u32,
-    has_begun: bool,
+    /// Whether all know when to begin.
+    pub has_begun: bool,
 }
 
 impl Members {
@@ -90,16 +91,6 @@ impl Members {
     pub fn start_of(&self, nonce: u64) -> Option<&StartSignal> {
         let mut starts = self.members.iter().filter_map(|one| one.seen.as_ref()?.0.start.as_ref());
         starts.find(|start| start.nonces.contains(&nonce))
-    }
-
-    /// Whether all know when to begin.
-    pub fn has_begun(&self) -> bool {
-        self.has_begun
-    }
-
-    /// All know when to begin.
-    pub fn begin(&mut self) {
-        self.has_begun = true;
     }
 
     /// Takes in the card of a rank; none where it has none, or can't be read now.

@@ -149,10 +149,6 @@ impl Fleet {
         Ok(facts.into_iter().flatten().collect())
     }
 
-    fn len(&self) -> usize {
-        self.inboxes.len()
-    }
-
     /// Sends a command to every shard; one whose thread has ended does not hear it.
     pub fn tell(&self, command: ShardCommand) {
         for inbox in self.inboxes.iter() {
@@ -172,7 +168,7 @@ impl Fleet {
     #[must_use]
     pub fn watch(&mut self, phase: Phase) -> Option<FleetError> {
         let now = monotonic_now();
-        let lost = (0..self.len()).find_map(|index| {
+        let lost = (0..self.lost.len()).find_map(|index| {
             let error = (!self.lost[index]).then(|| self.watch_one(index, now, phase)).flatten()?;
             Some((index, error))
         });
@@ -223,7 +219,7 @@ impl Fleet {
     /// Whether a shard from which something is to be expected shows no sign of life.
     #[must_use]
     pub fn is_unheard(&self) -> bool {
-        (0..self.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
+        (0..self.lost.len()).any(|index| !self.lost[index] && self.watchdog.is_stalled(index))
     }
 
     /// Ends the threads and waits for all of them together, for so long at the most. A thread that

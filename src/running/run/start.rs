@@ -43,8 +43,8 @@ impl Start {
 /// A start that is awaited.
 pub(super) struct Awaited {
     start: Start,
-    /// When it is, once that is known.
-    begins: Option<Nanos>,
+    /// When the load begins, once that is known.
+    pub(super) begins: Option<Nanos>,
     /// Why it can't be met any more.
     failure: Option<String>,
     is_announced: bool,
@@ -64,11 +64,6 @@ impl Awaited {
         if let (None, Start::Together(ranks)) = (self.begins, &self.start) {
             self.begins = ranks.begins();
         }
-    }
-
-    /// When the load begins, once that is known.
-    pub(super) fn begins(&self) -> Option<Nanos> {
-        self.begins
     }
 
     /// This run is ready.

@@ -378,7 +378,7 @@ impl<'a> Threads<'a> {
         Sight {
             now: monotonic_now(),
             is_done: self.is_done(phase),
-            begins: self.start.begins(),
+            begins: self.start.begins,
             is_exhausted: status.exhausted,
             is_interrupted: self.interrupt.is_set(),
             has_answer: self.has_answer,

@@ -158,11 +158,6 @@ impl Found {
 }
 
 impl StoreDrive {
-    /// Opens the NVMe namespace that it is, and tries commands on it.
-    pub(super) fn open_namespace(&self) -> Result<(), SetupError> {
-        self.file.open_namespace(self.capacity_bytes())
-    }
-
     /// Gives the data file its space, or the first step of it.
     pub(super) fn prepare(
         &self,
