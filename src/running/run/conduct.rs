@@ -2,8 +2,6 @@
 //! implementations: the threads of a real run, the shards on a simulated clock, and the fault
 //! simulation. They differ only in what the trait's methods answer.
 
-use std::convert::Infallible;
-
 use ringfall_core::clock::Nanos;
 
 use super::phases::{NextStep, Order, Phase, PhaseMachine, PhasePlan, Sight};
@@ -46,16 +44,5 @@ pub fn conduct<S: Shards>(plan: PhasePlan, shards: &mut S) -> Result<PhaseMachin
             NextStep::Wait { until } => shards.pass_time(phases.phase(), until)?,
             NextStep::End => return Ok(phases),
         }
-    }
-}
-
-/// The same, for shards that nothing breaks.
-pub fn conduct_to_the_end<S: Shards<Broken = Infallible>>(
-    plan: PhasePlan,
-    shards: &mut S,
-) -> PhaseMachine {
-    match conduct(plan, shards) {
-        Ok(phases) => phases,
-        Err(never) => match never {},
     }
 }

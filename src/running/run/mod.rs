@@ -42,7 +42,7 @@ use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 use crate::driver::{RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
 use crate::source::OpenTrace;
 use crate::store::{Store, StoreRequest};
-pub use conduct::{Shards, conduct, conduct_to_the_end};
+pub use conduct::{Shards, conduct};
 pub use fleet::FleetError;
 pub use gpu_direct::DirectOpener;
 pub use phases::{

@@ -207,6 +207,7 @@ pub enum NextStep {
 pub struct PhaseMachine {
     plan: PhasePlan,
     state: State,
+    /// Start and end of the measurement; final once the run drains.
     window: (Nanos, Nanos),
     ending: Option<Ending>,
     /// The last look: when, and what had ended.
@@ -270,12 +271,6 @@ impl PhaseMachine {
             State::Draining | State::Ended => Phase::Drain,
             State::Reporting | State::Over => Phase::Report,
         }
-    }
-
-    /// Start and end of the measurement; final once the run drains.
-    #[must_use]
-    pub fn window(&self) -> (Nanos, Nanos) {
-        self.window
     }
 
     /// Why it ended; complete, if nothing else happened.

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::*;
-use crate::run::conduct::{Shards, conduct_to_the_end};
+use crate::run::conduct::{Shards, conduct};
 
 const PLAN: PhasePlan = PhasePlan {
     start_delay: Nanos::ZERO,
@@ -45,12 +45,12 @@ fn run(
     sight: impl FnMut(Phase, Nanos) -> Sight,
 ) -> (PhaseMachine, Vec<(Nanos, Order)>, Nanos) {
     let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
-    let phases = conduct_to_the_end(plan, &mut shards);
+    let Ok(phases) = conduct(plan, &mut shards);
     let told = shards.told;
     let opening = [Order::Open, Order::Precondition, Order::Assemble];
     let begun: Vec<&Order> = told.iter().map(|(_, order)| order).take(3).collect();
     assert!(begun.iter().zip(&opening).all(|(told, order)| *told == order), "{begun:?}");
-    let (ending, window) = (phases.ending(), phases.window());
+    let (ending, window) = (phases.ending(), phases.window);
     assert_eq!(told.last().map(|(_, order)| order), Some(&Order::Report { ending, window }));
     (phases, told, shards.now)
 }
@@ -116,7 +116,8 @@ fn a_run_that_can_not_begin_reports_at_once() {
                 ..well(phase, now)
             };
             let mut shards = Scripted { now: SECOND, sight, told: Vec::new() };
-            let ending = conduct_to_the_end(PLAN, &mut shards).ending();
+            let Ok(phases) = conduct(PLAN, &mut shards);
+            let ending = phases.ending();
             let expected = match is_interrupted {
                 true => Ending::Interrupted,
                 false => Ending::Failed("it can't be".to_owned()),
@@ -152,7 +153,7 @@ fn a_run_that_gathers_begins_when_it_is_told_to() {
     let window = (22 * SECOND, 32 * SECOND);
     let told = of_the_load(&told);
     assert_eq!(told[1], (19 * SECOND + SECOND / 2, Order::Start { origin: 20 * SECOND, window }));
-    assert_eq!((phases.ending(), phases.window()), (Ending::Complete, window));
+    assert_eq!((phases.ending(), phases.window), (Ending::Complete, window));
     // A moment that has passed: as soon as it can.
     let late = |phase, now| Sight { begins: Some(SECOND), ..well(phase, now) };
     let (_, told, _) = run(plan, late);
@@ -190,7 +191,7 @@ fn a_run_goes_through_its_phases_in_order_and_on_time() {
         (14 * SECOND, Order::Stop { window_end: 14 * SECOND }),
     ];
     assert_eq!(of_the_load(&told), expected);
-    assert_eq!((phases.ending(), phases.window(), end), (Ending::Complete, window, window.1));
+    assert_eq!((phases.ending(), phases.window, end), (Ending::Complete, window, window.1));
 }
 
 #[test]
@@ -201,7 +202,7 @@ fn an_interrupt_ends_any_phase_and_the_window_is_what_was_measured() {
             ..well(phase, now)
         });
         assert_eq!(phases.ending(), Ending::Interrupted, "at {at} s");
-        let (from, to) = phases.window();
+        let (from, to) = phases.window;
         assert_eq!((to - from, end), (length * SECOND, at * SECOND), "at {at} s");
         let told = of_the_load(&told);
         assert_eq!(told.len(), 5, "every shard is told to start, to stop and to hand over");
@@ -571,6 +572,6 @@ fn a_run_that_is_interrupted_in_its_drain_was_interrupted() {
         ..well(phase, now)
     });
     let window = (4 * SECOND, 14 * SECOND);
-    assert_eq!((phases.ending(), phases.window()), (Ending::Interrupted, window));
+    assert_eq!((phases.ending(), phases.window), (Ending::Interrupted, window));
     assert_eq!(kept(&told), [(15 * SECOND, Ending::Interrupted)]);
 }

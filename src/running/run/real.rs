@@ -9,7 +9,7 @@ use ringfall_core::error::SetupError;
 use ringfall_host::Overdue;
 use ringfall_host::interrupt::Interrupt;
 
-use super::conduct::{Shards, conduct_to_the_end};
+use super::conduct::{Shards, conduct};
 use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
 use super::threads::{Ended, Threads};
@@ -84,7 +84,7 @@ pub fn run(
 ) -> Result<RunOutcome, FleetError> {
     let stage = Stage::Given(Given { assignment, observer });
     let mut run = RealRun { settings, interrupt, stage, refusal: None };
-    conduct_to_the_end(settings.phase_plan(), &mut run);
+    let Ok(_over) = conduct(settings.phase_plan(), &mut run);
     run.outcome()
 }
 

@@ -14,7 +14,7 @@ use ringfall_workloads::config::{Arrival, GenerationMode, Persona, WorkloadConfi
 use ringfall_workloads::source::Source;
 
 use super::*;
-use crate::run::conduct::{Shards, conduct_to_the_end};
+use crate::run::conduct::{Shards, conduct};
 use crate::run::{Assignment, shard_plans};
 use crate::store::StoreRequest;
 
@@ -123,7 +123,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let threads =
         Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8), 1);
     let mut shards = Dying { threads: Some(threads), is_dead: false, ended: None };
-    conduct_to_the_end(settings.phase_plan(), &mut shards);
+    let Ok(_over) = conduct(settings.phase_plan(), &mut shards);
     let Ended { outcome, store, .. } = shards.ended.expect("the last order is to report");
     store.remove().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);

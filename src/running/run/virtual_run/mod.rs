@@ -27,7 +27,7 @@ use ringfall_model::facts::{RunFigures, SimulationFigures};
 use ringfall_workloads::autoscale::Decision;
 use ringfall_workloads::source::SourceRequest;
 
-use super::conduct::{Shards, conduct_to_the_end};
+use super::conduct::{Shards, conduct};
 use super::depth::Tuning;
 use super::phases::{Ending, Order, Phase, PhasePlan, Sight};
 use super::scaling::Scaling;
@@ -112,7 +112,7 @@ pub fn simulate(
         silence_max: Nanos::MAX,
         ..settings.phase_plan()
     };
-    conduct_to_the_end(plan, &mut simulation);
+    let Ok(_over) = conduct(plan, &mut simulation);
     Ok(simulation.report.expect("the last order of every run is to report"))
 }
 
