@@ -128,13 +128,11 @@ impl EncodedHistograms {
 }
 
 impl Merge for EncodedHistograms {
+    #[cfg(test)]
+    const RULE: &'static str = "derived";
+
     fn merged(_: &[&Self], _: &Inputs) -> Self {
         EncodedHistograms::default()
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "derived"));
     }
 }
 

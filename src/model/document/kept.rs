@@ -53,16 +53,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Agreed<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Merge for Agreed<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "same, part by part";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let values: Option<Vec<Value>> =
             all.iter().map(|one| serde_json::to_value(one.0.as_ref()?).ok()).collect();
         let merged = values.map(|values| agreed(&values.iter().collect::<Vec<_>>()));
         Agreed(merged.and_then(|merged| T::deserialize(&merged).ok()))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "same, part by part"));
     }
 }
 
@@ -107,6 +105,9 @@ fn least<T: Copy + Ord>(all: Each<'_, Option<T>>) -> Option<T> {
 }
 
 impl Merge for Machine {
+    #[cfg(test)]
+    const RULE: &'static str = "same, part by part; the least memory";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         by_field!(Machine, all, {
             cpu_model: agree,
@@ -121,11 +122,6 @@ impl Merge for Machine {
             device: agree,
             device_chain: agree_list,
         })
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "same, part by part; the least memory"));
     }
 }
 

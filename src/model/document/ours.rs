@@ -328,6 +328,9 @@ pub struct ErrorRow from record: ErrorRecord {
 }
 
 impl Merge for ByKind<ErrorRow> {
+    #[cfg(test)]
+    const RULE: &'static str = "by kind";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let mut merged: BTreeMap<(String, String, String), ErrorRow> = BTreeMap::new();
         for row in all.iter().flat_map(|list| list.iter()) {
@@ -339,11 +342,6 @@ impl Merge for ByKind<ErrorRow> {
                 .or_insert_with(|| row.clone());
         }
         merged.into_values().collect()
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "by kind"));
     }
 }
 

@@ -246,15 +246,13 @@ figure!(
 );
 
 impl<T: Shape<Value: Number>> Merge for Sum<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "sum";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let mut known = all.iter().map(|one| one.0);
         let first = known.next().flatten();
         Sum(known.fold(first, |sum, one| Some(sum?.plus(one?))))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "sum"));
     }
 }
 
@@ -266,15 +264,13 @@ pub trait Adds: Clone {
 }
 
 impl<T: Shape<Value: Adds>> Merge for Added<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "added part by part";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let mut known = all.iter().map(|one| one.0.as_ref());
         let first = known.next().flatten().cloned();
         Added(known.fold(first, |sum, one| sum?.plus(one?)))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "added part by part"));
     }
 }
 
@@ -287,39 +283,36 @@ fn extreme<N: Number>(
 }
 
 impl<T: Shape<Value: Number>> Merge for Max<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "max";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         Max(extreme(all.iter().map(|one| one.0), |one, other| one > other))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "max"));
     }
 }
 
 impl<T: Shape<Value: Number>> Merge for Min<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "min";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         Min(extreme(all.iter().map(|one| one.0), |one, other| one < other))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "min"));
     }
 }
 
 impl<T: Shape<Value = bool>> Merge for Any<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "any";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         Any(Some(all.iter().any(|one| one.0 == Some(true))))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "any"));
     }
 }
 
 impl<T: Shape<Value = f64>> Merge for OverTime<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "mean over time";
+
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
         let known: Option<Vec<f64>> = all.iter().map(|one| one.0).collect();
         let whole_s: f64 = inputs.seconds.iter().sum();
@@ -333,32 +326,23 @@ impl<T: Shape<Value = f64>> Merge for OverTime<T> {
             (parts, _) => parts.map(|parts| sum_of(parts) / whole_s),
         })
     }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "mean over time"));
-    }
 }
 
 impl<T: Shape> Merge for First<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "first";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         First(all.iter().find_map(|one| one.0.clone()))
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "first"));
     }
 }
 
 impl<T: Shape> Merge for Same<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "same";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         Same(same(all.iter().map(|one| &one.0)).flatten())
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "same"));
     }
 }
 
@@ -370,24 +354,20 @@ pub(crate) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a 
 }
 
 impl<T: Shape> Merge for OfRun<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "of one run";
+
     fn merged(_: &[&Self], _: &Inputs) -> Self {
         OfRun(None)
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "of one run"));
     }
 }
 
 impl<T: Shape> Merge for Derived<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "derived";
+
     fn merged(_: &[&Self], _: &Inputs) -> Self {
         Derived(None)
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "derived"));
     }
 }
 

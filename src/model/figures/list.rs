@@ -100,6 +100,9 @@ list!(
 );
 
 impl<T: Clone> Merge for Samples<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "samples";
+
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
         let kept: usize = all.iter().map(|list| list.len()).sum();
         let lists = || all.iter().zip(&inputs.completed);
@@ -117,21 +120,14 @@ impl<T: Clone> Merge for Samples<T> {
         }
         Samples(picked)
     }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "samples"));
-    }
 }
 
 impl<T: Clone> Merge for Rows<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "rows";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         all.iter().flat_map(|list| list.iter().cloned()).collect()
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "rows"));
     }
 }
 
@@ -148,6 +144,9 @@ pub trait Named {
 }
 
 impl<T: Clone + Named + Merge> Merge for ByName<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "by name";
+
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
         let mut rows: Vec<T> = Vec::new();
         for row in all.iter().flat_map(|list| list.iter()) {
@@ -160,14 +159,12 @@ impl<T: Clone + Named + Merge> Merge for ByName<T> {
         }
         ByName(rows)
     }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "by name"));
-    }
 }
 
 impl Merge for Buckets<(u32, u32)> {
+    #[cfg(test)]
+    const RULE: &'static str = "by bucket";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
         for &(bucket, count) in all.iter().flat_map(|list| list.iter()) {
@@ -176,14 +173,12 @@ impl Merge for Buckets<(u32, u32)> {
         }
         counts.into_iter().collect()
     }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "by bucket"));
-    }
 }
 
 impl<T: Clone + Timed> Merge for Timeline<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "timeline";
+
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
         let mut rows = Vec::new();
         let mut began_s = 0.0;
@@ -197,14 +192,12 @@ impl<T: Clone + Timed> Merge for Timeline<T> {
         }
         Timeline(rows)
     }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "timeline"));
-    }
 }
 
 impl<T: Clone + PartialEq> Merge for Union<T> {
+    #[cfg(test)]
+    const RULE: &'static str = "union";
+
     fn merged(all: &[&Self], _: &Inputs) -> Self {
         let mut items: Vec<T> = Vec::new();
         for item in all.iter().flat_map(|list| list.iter()) {
@@ -213,10 +206,5 @@ impl<T: Clone + PartialEq> Merge for Union<T> {
             }
         }
         Union(items)
-    }
-
-    #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
-        into.push((path.to_owned(), "union"));
     }
 }

@@ -14,13 +14,19 @@ pub struct Inputs {
 
 /// Values that can be merged.
 pub trait Merge: Sized {
+    /// Name of the rule, of a type that has one for all that it holds.
+    #[cfg(test)]
+    const RULE: &'static str = "";
+
     /// All as one, in the order of `inputs`.
     #[must_use]
     fn merged(all: &[&Self], inputs: &Inputs) -> Self;
 
     /// The rule of each field at `path` and below, by its place in the JSON.
     #[cfg(test)]
-    fn rules(path: &str, into: &mut Vec<(String, &'static str)>);
+    fn rules(path: &str, into: &mut Vec<(String, &'static str)>) {
+        into.push((path.to_owned(), Self::RULE));
+    }
 }
 
 /// A part that is not in every result is in none of them together: beside a null, where nothing of
