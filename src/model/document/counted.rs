@@ -2,19 +2,21 @@
 //! the document without another line about any of them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::marker::PhantomData;
 
 use ringfall_core::metrics::Counters;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::figure::Sum;
 use super::merge::{Inputs, Merge};
 use crate::figures::given::Given;
 
 /// Counters by their names; of a result that lacks one it is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Counted<T> {
     counters: BTreeMap<String, Sum<u64>>,
+    #[serde(skip)]
     of: PhantomData<T>,
 }
 
@@ -28,36 +30,6 @@ impl<T: Counters> Given<&T> for Counted<T> {
 impl<T> Counted<T> {
     const fn holding(counters: BTreeMap<String, Sum<u64>>) -> Counted<T> {
         Counted { counters, of: PhantomData }
-    }
-}
-
-impl<T> Clone for Counted<T> {
-    fn clone(&self) -> Self {
-        Counted::holding(self.counters.clone())
-    }
-}
-
-impl<T> fmt::Debug for Counted<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.counters.fmt(f)
-    }
-}
-
-impl<T> PartialEq for Counted<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.counters == other.counters
-    }
-}
-
-impl<T> Default for Counted<T> {
-    fn default() -> Self {
-        Counted::holding(BTreeMap::new())
-    }
-}
-
-impl<T> Serialize for Counted<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.counters.serialize(serializer)
     }
 }
 

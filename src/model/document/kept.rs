@@ -2,7 +2,7 @@
 
 use ringfall_host::Machine;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::figure::same;
@@ -11,7 +11,8 @@ use crate::figures::given::Given;
 
 /// Facts each of which is kept where all results agree in it, and null otherwise. All of its
 /// fields, and what is in them, may be null.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Agreed<T>(Option<T>);
 
 impl<T> Agreed<T> {
@@ -37,18 +38,6 @@ impl<T> Given<T> for Agreed<T> {
 impl<T> Default for Agreed<T> {
     fn default() -> Self {
         Agreed(None)
-    }
-}
-
-impl<T: Serialize> Serialize for Agreed<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Agreed<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::deserialize(deserializer).map(Agreed)
     }
 }
 

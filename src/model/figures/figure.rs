@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::described::Described;
 use super::given::Given;
@@ -87,6 +87,9 @@ impl Number for f64 {
 macro_rules! figure {
     ($(#[$doc:meta])* $name:ident, $schema:ty) => {
         $(#[$doc])*
+        // As an `Option`: one that is not there is unknown.
+        #[derive(Serialize, Deserialize)]
+        #[serde(transparent, bound = "")]
         pub struct $name<T: Shape>(Option<T::Value>);
 
         impl<T: Shape> $name<T> {
@@ -176,19 +179,6 @@ macro_rules! figure {
         impl<T: Shape> Default for $name<T> {
             fn default() -> Self {
                 $name(None)
-            }
-        }
-
-        impl<T: Shape> Serialize for $name<T> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.0.serialize(serializer)
-            }
-        }
-
-        // As an `Option`: one that is not there is unknown.
-        impl<'de, T: Shape> Deserialize<'de> for $name<T> {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Option::deserialize(deserializer).map($name)
             }
         }
 
@@ -372,7 +362,8 @@ impl<T: Shape> Merge for Derived<T> {
 }
 
 /// Figures that belong together. Of a part that a document lacks all are unknown.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
 pub struct Part<T>(pub T);
 
 impl<T> Given<T> for Part<T> {
@@ -392,12 +383,6 @@ impl<T> Deref for Part<T> {
 impl<T> DerefMut for Part<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
-    }
-}
-
-impl<T: Serialize> Serialize for Part<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
     }
 }
 

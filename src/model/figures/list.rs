@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::given::Given;
 use super::merge::{Inputs, Merge};
@@ -14,7 +14,8 @@ use crate::facts::SAMPLES_MAX;
 macro_rules! list {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(transparent)]
         pub struct $name<T>(pub Vec<T>);
 
         impl<T> Default for $name<T> {
@@ -46,12 +47,6 @@ macro_rules! list {
         impl<T, I: IntoIterator<Item = T>> Given<I> for $name<T> {
             fn given(items: I) -> Self {
                 $name(items.into_iter().collect())
-            }
-        }
-
-        impl<T: Serialize> Serialize for $name<T> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.0.serialize(serializer)
             }
         }
 
