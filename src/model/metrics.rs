@@ -177,7 +177,7 @@ fn quotient(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     Some(part? / whole.filter(|&whole| whole > 0.0)?)
 }
 
-/// How a metric is read from a result.
+/// Reads the value of a metric from a result.
 type Value = fn(&Document) -> Option<f64>;
 
 /// A metric that is shown only when asked for, is in no spreadsheet, and of whose variation nothing

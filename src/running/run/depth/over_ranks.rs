@@ -64,7 +64,7 @@ struct Answer {
     latency: Histogram,
 }
 
-/// Rank 0.
+/// Part of rank 0, which decides for all ranks.
 #[derive(Debug)]
 pub struct Lead {
     tuner: Tuner,
@@ -78,7 +78,7 @@ pub struct Lead {
     figures: Option<DepthFigures>,
 }
 
-/// Another rank.
+/// Part of another rank, which follows what rank 0 decides.
 #[derive(Debug)]
 pub struct Follow {
     group: Arc<Group>,
