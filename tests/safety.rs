@@ -63,7 +63,7 @@ fn a_storage_tier_that_may_be_smaller_is_and_says_so() {
 #[test]
 fn a_step_that_is_refused_while_the_run_goes_on_lowers_the_tier() {
     let scratch = Scratch::new("lowered");
-    let run = scratch.start(&["--duration", "4", "--shards", "2", "--verify", "full"]);
+    let run = scratch.start(&["--duration", "4", "--shards", "2", "--verify", "full", "--details"]);
     wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     let limit = Rlimit { current: Some(96 << 20), maximum: Some(96 << 20) };
     prlimit(Some(Pid::from_child(&run)), Resource::Fsize, limit).unwrap();

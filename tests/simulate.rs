@@ -242,7 +242,7 @@ fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
 #[test]
 fn a_logical_run_has_no_health_to_judge() {
     let scratch = Scratch::new("logical-health");
-    let line = "run --io-trace-log t.csv --output result.json --html-output page.html \
+    let line = "run --io-trace-log t.csv --output result.json --html-output page.html --details \
                 --model tiny-1b --num-users 5 --duration 20 --seed 1 --arrival closed";
     let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
     let json = scratch.json();
@@ -296,7 +296,7 @@ fn classes_are_held_against_the_targets_of_the_run() {
     let simulate = |seed: u32, result: &str| {
         let line = format!(
             "simulate --device {DEVICES}/fast-nvme.yaml --config targets.yaml --output {result} \
-             --model tiny-1b --num-users 40 --duration 30 --seed {seed} --arrival closed"
+             --model tiny-1b --num-users 40 --duration 30 --seed {seed} --arrival closed --details"
         );
         let ended = output(ringfall(&scratch, &line.split_whitespace().collect::<Vec<_>>()));
         assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));

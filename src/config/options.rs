@@ -403,6 +403,8 @@ settings! {
         fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Print the JSON results on standard output, and everything else on standard error
         json: bool = "false", "BOOL", keeps demo, measures nothing;
+        /// Print the whole summary of the run, instead of its verdict and the figures that show it
+        details: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Print no banner, no progress and no summary
         quiet: bool = "false", "BOOL", keeps demo, measures nothing;
         /// Least important kind of log message to print on standard error

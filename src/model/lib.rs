@@ -16,6 +16,7 @@ pub mod facts;
 pub mod figures;
 pub mod health;
 mod json;
+pub mod limit;
 pub mod merge;
 pub mod metrics;
 pub mod published;

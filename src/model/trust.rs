@@ -336,7 +336,7 @@ pub fn headlines(document: &Document) -> Vec<Headline> {
 }
 
 /// Whether the run left the storage tier out (`--disable-storage`): no drive can be gone by.
-fn is_without_storage(document: &Document) -> bool {
+pub(crate) fn is_without_storage(document: &Document) -> bool {
     let config = document.ringfall.config.as_ref();
     config.is_some_and(|config| config.storage_capacity_bytes == Some(0))
 }

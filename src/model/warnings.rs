@@ -429,7 +429,7 @@ fn last_tier_bytes(result: &RunResult) -> u64 {
 
 /// Share of the requests' time from which waiting for space is told: what is left of it is still
 /// most of the figures.
-const SPACE_SHARE_TOLD: f64 = 0.25;
+pub(crate) const SPACE_SHARE_TOLD: f64 = 0.25;
 
 /// Warns where requests waited for room in a tier for much of their time.
 fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {

@@ -179,7 +179,8 @@ impl Asked {
             options.duration = options.duration.or(in_file.duration).or(Some(PRESET_DURATION_S));
         }
         // A trial is a run of its own here, whatever the file says.
-        (options.trials, options.seed, options.quiet) = (in_file.trials.map(|_| 1), None, None);
+        (options.trials, options.seed) = (in_file.trials.map(|_| 1), None);
+        (options.details, options.quiet) = (None, None);
         let config = args.run.config.clone();
         Ok(Asked { base: flags(&options)?, config, file, trials, seed, is_seed_varied })
     }

@@ -20,6 +20,17 @@ pub(super) fn short_ms(ms: f64) -> String {
     }
 }
 
+/// A time with its unit, in seconds from one second on.
+pub(super) fn time(ms: f64) -> String {
+    let (value, unit) = if ms < 999.5 { (ms, "ms") } else { (ms / 1e3, "s") };
+    let decimals = match value {
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
 /// A kind of latency, and its name.
 pub(super) type LatencyRow<'a> = (String, &'a Histogram);
 
@@ -57,6 +68,63 @@ pub(super) fn latencies(
         .done();
     put(text, style, &table)?;
     unfinished(text, style, document.ringfall.requests.as_ref())
+}
+
+/// A latency in short: its name, how many there were, and their P50, P95, P99 and maximum.
+type ShortRow = (String, u64, [Option<String>; 4]);
+
+fn short_row(name: &str, of: &Histogram) -> ShortRow {
+    let told = |ns: Option<u64>| ns.map(|ns| time(ns as f64 / 1e6));
+    let quantile = |quantile| told(of.quantile_ns(quantile));
+    let times = [quantile(0.5), quantile(0.95), quantile(0.99), told(of.max_ns())];
+    (name.to_owned(), of.count(), times)
+}
+
+/// All requests: those that had not finished are in the percentiles, and at most nobody knows how
+/// long they took.
+fn all_requests(result: &RunResult, report: &RequestsReport) -> ShortRow {
+    let all = &report.all;
+    let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(time));
+    let finished_ns = result.requests.end_to_end_all().max_ns();
+    let unfinished_ns = result.requests.unfinished.iter().filter_map(Histogram::max_ns).max();
+    let least = if unfinished_ns.is_some() { "≥ " } else { "" };
+    let longest = finished_ns.max(unfinished_ns);
+    let longest = longest.map(|ns| format!("{least}{}", time(ns as f64 / 1e6)));
+    let times = [told(&all.p50), told(&all.p95), told(&all.p99), longest];
+    ("request, all".to_owned(), all.finished + all.unfinished, times)
+}
+
+/// The table in short: what loading and storing a context took, and what became of requests.
+pub(super) fn in_short(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
+    let (requests, engine) = (&result.requests, &result.engine);
+    let mut rows = Vec::new();
+    if !is_without_drive(result) {
+        let mut stores = Histogram::new();
+        engine.tiers.iter().for_each(|tier| stores.merge(&tier.write.total));
+        rows.push(short_row("load of a context", &requests.load));
+        rows.push(short_row("store of an entry", &stores));
+        // Without what its device took of that.
+        let gpu = gpu::latency_rows(engine.tier(Tier::Gpu), result.gpu.as_ref());
+        rows.extend(gpu.iter().step_by(2).map(|(name, of)| short_row(name, of)));
+        rows.push(short_row("KV I/O of a request", &requests.storage_io));
+    }
+    let report = document.ringfall.requests.as_ref();
+    rows.extend(report.map(|report| all_requests(result, report)));
+    let table = Table::of(rows.iter().filter(|row| row.1 > 0))
+        .text("latency", |row| row.0.as_str())
+        .count("P50", |row| row.2[0].clone())
+        .count("P95", |row| row.2[1].clone())
+        .count("P99", |row| row.2[2].clone())
+        .count("max", |row| row.2[3].clone())
+        .count("count", |row| row.1)
+        .widths(&[20, 10, 10, 10, 10, 8])
+        .done();
+    put(text, style, &table)
 }
 
 fn of_the_tiers(result: &RunResult) -> Vec<LatencyRow<'_>> {

@@ -14,6 +14,7 @@ pub mod prose;
 mod ranks;
 mod roofline;
 mod sheet;
+mod short;
 mod suite;
 pub mod table;
 mod terminal;

@@ -8,6 +8,7 @@ use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
 use ringfall_host::remedy::told_io;
 use ringfall_host::{counted, escape};
+use ringfall_model::cold::ColdVerdict;
 use ringfall_model::document::{DriveDirection, DriveReport, RequestsReport};
 use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use ringfall_model::sla::COMPLIANCE;
@@ -17,7 +18,7 @@ use ringfall_model::{Code, Document, RunResult, Warning, autoscaling, is_without
 use super::latency::{latencies, short_ms};
 use super::table::{Table, fixed};
 use super::who::who;
-use super::{depth, gpu, prose, table, total, verdict};
+use super::{depth, gpu, prose, short, table, total, verdict};
 
 /// Whether to colour. Colour never carries meaning alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,14 +194,50 @@ pub fn print_summary(
 pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> String {
     let mut text = String::new();
     // Writing to a String can't fail.
-    let _infallible = headline(&mut text, style, result, document)
-        .and_then(|()| verdict::served(&mut text, document))
-        .and_then(|()| verdict::metrics(&mut text, document))
-        .and_then(|()| latencies(&mut text, style, result, document))
-        .and_then(|()| tiers(&mut text, style, result, document))
-        .and_then(|()| depth::line(&mut text, result))
-        .and_then(|()| footing(&mut text, style, result, document));
+    let _infallible = match result.plan.details {
+        true => in_full(&mut text, style, result, document),
+        false => short::summary(&mut text, style, result, document),
+    };
     text
+}
+
+/// Writes everything (`--details`).
+fn in_full(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
+    heading(text, style, result, "")?;
+    verdict::limit(text, document)?;
+    storage(text, style, result, document)?;
+    source(text, result, document)?;
+    let hit_rate = percent(document.ringfall.cache.look_hit_rate.known(), 1);
+    writeln!(text, "  service      {}   hit rate {hit_rate}", service(result, document))?;
+    verdict::served(text, document)?;
+    verdict::time(text, document)?;
+    verdict::metrics(text, document)?;
+    latencies(text, style, result, document)?;
+    tiers(text, result)?;
+    within_target(text, document)?;
+    if let Some(health) = document.summary.cache_stats.storage_health.as_ref() {
+        verdict::health(text, style, health)?;
+    }
+    depth::line(text, result)?;
+    cost(text, document)?;
+    device(text, result, document, Extent::Whole)?;
+    limits(text, document)?;
+    checks(text, style, result)?;
+    warnings(text, style, result, Extent::Whole)
+}
+
+/// How much is written of what a run can be trusted by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Every sentence.
+    Whole,
+    /// Where something is wrong the sentence that says so, and else the figure alone.
+    Short,
 }
 
 /// A number with so many decimals; a dash where it is unknown.
@@ -213,22 +250,29 @@ fn percent(share: Option<f64>, decimals: usize) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.decimals$} %", share * 100.0))
 }
 
-/// Writes the counts, and the figures that `results` computed from them; nothing is computed here.
-fn headline(
+/// Writes how long it was and how it ended, and `more` behind that.
+pub(super) fn heading(
     text: &mut String,
     style: Style,
     result: &RunResult,
-    document: &Document,
+    more: &str,
 ) -> std::fmt::Result {
     let seconds = result.window.seconds;
-    writeln!(text)?;
     let state = match (result.interrupted, &result.failure) {
         (true, _) => " (interrupted)",
         (false, Some(_)) => " (failed)",
         (false, None) => "",
     };
-    writeln!(text, "{}", style.heading(&format!("Results over {seconds:.1} s{state}")))?;
-    storage(text, style, result, document)?;
+    let heading = style.heading(&format!("Results over {seconds:.1} s{state}"));
+    writeln!(text, "\n{heading}{more}")
+}
+
+/// Writes what a search, a replay or a trace came to; nothing of simulated users.
+pub(super) fn source(
+    text: &mut String,
+    result: &RunResult,
+    document: &Document,
+) -> std::fmt::Result {
     for (label, line) in autoscaling::lines(result) {
         writeln!(text, "  {label:<12} {}", escape::terminal(&line))?;
     }
@@ -248,25 +292,26 @@ fn headline(
     if let Some(rate) = document.ringfall.source.block_hit_rate.known() {
         writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
     }
-    recorded(text, document)?;
+    recorded(text, document)
+}
+
+/// Rates at which requests were served, and how many.
+pub(super) fn service(result: &RunResult, document: &Document) -> String {
     let summary = &document.summary;
     let per_second = number(summary.requests_per_second.known(), 2);
-    let tokens = || number(summary.avg_throughput_tokens_per_sec.known(), 1);
     let rates = match result.source.operations {
         Some(_) => format!("{per_second} operations/s"),
-        None => format!("{} tokens/s   {per_second} requests/s", tokens()),
+        None => {
+            let tokens = number(summary.avg_throughput_tokens_per_sec.known(), 1);
+            format!("{tokens} tokens/s   {per_second} requests/s")
+        }
     };
-    writeln!(
-        text,
-        "  service      {rates}   {} served   hit rate {}",
-        result.requests.completed(),
-        percent(document.hit_rate(), 1),
-    )
+    format!("{rates}   {} served", result.requests.completed())
 }
 
 /// Writes the bytes that storage moved, and the simulated part of them. Without a drive nothing
 /// moved, so storage can't have held anything up.
-fn storage(
+pub(super) fn storage(
     text: &mut String,
     style: Style,
     result: &RunResult,
@@ -341,12 +386,8 @@ fn recording(stats: &ValidationTraceStats) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn tiers(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
+/// Writes what each tier holds.
+pub(super) fn tiers(text: &mut String, result: &RunResult) -> std::fmt::Result {
     for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
         let state = result.tiers[tier.index()];
         if state.capacity_bytes > 0 {
@@ -368,11 +409,7 @@ fn tiers(
             "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
         )?;
     }
-    within_target(text, document)?;
-    match document.summary.cache_stats.storage_health.as_ref() {
-        Some(health) => verdict::health(text, style, health),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Share of each class's requests within its target: of those that finished, as the reference has
@@ -400,32 +437,40 @@ fn within_target(text: &mut String, document: &Document) -> std::fmt::Result {
     verdict::labelled(text, "", &legend)
 }
 
-fn footing(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    let (engine, cost) = (&result.engine, &document.ringfall.cost);
-    let per_gib = cost.cpu_s_per_gib.known();
+/// Writes the processor's time and the memory.
+fn cost(text: &mut String, document: &Document) -> std::fmt::Result {
+    let cost = &document.ringfall.cost;
     let peak = cost.peak_rss_bytes.known();
     writeln!(
         text,
-        "  cost         {}   peak RSS {}",
-        per_gib.map_or("-".to_owned(), |cost| format!("{cost:.3} CPU-s/GiB")),
+        "  cost         {} CPU-s/GiB   peak RSS {}",
+        number(cost.cpu_s_per_gib.known(), 3),
         peak.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
-    )?;
-    device(text, result, document)?;
-    if let Some(roofline) = &document.ringfall.roofline {
-        writeln!(
-            text,
-            "  roofline     {} of the device: read alone {}, write alone {} GiB/s ({source})",
-            percent(roofline.share.known(), 1),
-            number(roofline.read_gib_per_s.known(), 3),
-            number(roofline.write_gib_per_s.known(), 3),
-            source = escape::terminal(&roofline.source.to_string()),
-        )?;
-    }
+    )
+}
+
+/// Writes how much of the drive's limits the run used, where they are known.
+pub(super) fn limits(text: &mut String, document: &Document) -> std::fmt::Result {
+    let ours = &document.ringfall;
+    let Some(roofline) = &ours.roofline else { return Ok(()) };
+    let of = |moved: Option<f64>, limit: Option<f64>| {
+        let share = moved.zip(limit).map(|(moved, limit)| moved / limit);
+        format!("{} of {}", percent(share, 0), number(limit, 3))
+    };
+    let (read, write) = (ours.io.read.bandwidth_gib_per_s, ours.io.write.bandwidth_gib_per_s);
+    let sentence = format!(
+        "{} of the drive's limit: read {}, write {} GiB/s ({})",
+        percent(roofline.share.known(), 1),
+        of(read.known(), roofline.read_gib_per_s.known()),
+        of(write.known(), roofline.write_gib_per_s.known()),
+        roofline.source,
+    );
+    verdict::labelled(text, "roofline", &sentence)
+}
+
+/// Writes what was verified and what went wrong.
+pub(super) fn checks(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
+    let engine = &result.engine;
     if !is_without_drive(result) {
         writeln!(
             text,
@@ -439,12 +484,26 @@ fn footing(
     for error in result.errors.iter().take(3) {
         remark(text, style, &format!("error: {}", told_io(error)))?;
     }
-    if let Some(failure) = &result.failure {
-        remark(text, style, &format!("failed: {failure}"))?;
+    match &result.failure {
+        Some(failure) => remark(text, style, &format!("failed: {failure}")),
+        None => Ok(()),
     }
+}
+
+/// Writes the warnings.
+pub(super) fn warnings(
+    text: &mut String,
+    style: Style,
+    result: &RunResult,
+    extent: Extent,
+) -> std::fmt::Result {
     for Warning { text: sentence, flag_to_try, .. } in &result.warnings {
         let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
-        remark(text, style, &format!("note: {sentence}{flag}"))?;
+        let note = match extent {
+            Extent::Whole => format!("note: {sentence}{flag}"),
+            Extent::Short => short::note(sentence, &flag),
+        };
+        remark(text, style, &note)?;
     }
     Ok(())
 }
@@ -488,7 +547,12 @@ fn remote(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
 }
 
 /// Writes the kernel's counters beside the engine's.
-fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fmt::Result {
+pub(super) fn device(
+    text: &mut String,
+    result: &RunResult,
+    document: &Document,
+    extent: Extent,
+) -> std::fmt::Result {
     let ours = &document.ringfall;
     drives(text, &ours.drives)?;
     remote(text, &ours.drives)?;
@@ -498,6 +562,7 @@ fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fm
         let ratio = ours.device.agreement.as_ref().and_then(|found| found.total_ratio);
         let ratio = ratio.filter(|_| moved > 0);
         let together = ours.device.correlation.as_ref().and_then(|found| found.pearson_r);
+        let together = together.filter(|_| extent == Extent::Whole);
         let sentence = format!(
             "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
             kernel.device,
@@ -512,7 +577,14 @@ fn device(text: &mut String, result: &RunResult, document: &Document) -> std::fm
         verdict::labelled(text, "object store", &objects.sentence())?;
     }
     if let Some(cold) = ours.device.cold_reads.as_ref() {
-        verdict::labelled(text, "cold reads", &cold.told)?;
+        let told = match (extent, cold.verdict, cold.reached_share) {
+            (Extent::Short, ColdVerdict::Reached, Some(share)) => {
+                let below = if cold.below.is_empty() { "" } else { "; a cache may lie below it" };
+                format!("{} of the bytes read reached the device{below}", percent(Some(share), 1))
+            }
+            _ => cold.told.clone(),
+        };
+        verdict::labelled(text, "cold reads", &told)?;
     }
     if let Some(trace) = ours.block_trace.as_ref() {
         for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {

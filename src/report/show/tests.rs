@@ -12,8 +12,20 @@ use ringfall_workloads::source::read_validation;
 
 use super::*;
 
+/// The whole summary.
 fn summary(style: Style, result: &RunResult) -> String {
-    super::terminal::summary(style, result, &Document::of(result))
+    let mut result = result.clone();
+    result.plan.details = true;
+    super::terminal::summary(style, &result, &Document::of(&result))
+}
+
+fn short(result: &RunResult) -> String {
+    assert!(!result.plan.details);
+    super::terminal::summary(Style { colour: false }, result, &Document::of(result))
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -32,7 +44,7 @@ fn names_in_the_banner_and_the_summary_are_not_obeyed() {
         flag_to_try: Some(hostile.into()),
     });
     let style = Style { colour: false };
-    let mut shown = summary(style, &result).into_bytes();
+    let mut shown = (summary(style, &result) + &short(&result)).into_bytes();
     let banner = Banner {
         plan: &result.plan,
         directory: hostile.into(),
@@ -134,6 +146,59 @@ fn the_summary_fits_a_screen_of_80_columns() {
     let coloured = summary(Style { colour: true }, &result);
     assert!(coloured.contains('\x1b'));
     assert!(!summary(Style { colour: false }, &nothing()).is_empty());
+}
+
+#[test]
+fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
+    let mut result = judged();
+    (0..20).for_each(|_| result.requests.record_unfinished(Class::Batch, 60_000_000_000));
+    result.warnings = warnings_of(&result);
+    assert!(!result.warnings.is_empty());
+    let plain = short(&result);
+    for line in plain.lines() {
+        assert!(line.chars().count() <= 80, "{line:?} in\n{plain}");
+    }
+    assert!(plain.lines().count() <= 25, "{plain}");
+    assert!(
+        plain.lines().nth(2).unwrap().starts_with("  verdict      none: 3 requests"),
+        "{plain}"
+    );
+    let words = flat(&plain);
+    for part in [
+        "load of a context",
+        "store of an entry",
+        "KV I/O of a request",
+        "request, all ≥ 6",
+        "3 served 20 unfinished",
+        "reuse earlier turns 4 of 4 found, shared prompts 4 of 4 found, own entries read 12 times",
+        "one turn of each of 4 users; the tiers hold 4.0 GiB",
+        "kernel nvme0n1 counted 3.00 GiB, ringfall 3.00 GiB (+0.00 %)",
+        "cold reads 100.0 % of the bytes read reached the device",
+        "verified 0 blocks, 0 bad",
+        "note: 20 batch requests had not finished",
+        "[try --arrival closed]",
+    ] {
+        assert!(words.contains(part), "{part} in\n{plain}");
+    }
+    for part in ["hit rate", "go by", "health", "single I/O", "interactive"] {
+        assert!(!plain.contains(part), "{part} in\n{plain}");
+    }
+    // What is wrong is told whole, and what was asked for is shown.
+    result.kernel.as_mut().unwrap().read_bytes = GIB / 2;
+    result.plan.fail_on_health = true;
+    let words = flat(&short(&result));
+    let cold = Document::of(&result).ringfall.device.cold_reads.as_ref().unwrap().told.clone();
+    assert!(words.contains(&flat(&cold)) && words.contains("health PASS"), "{words}");
+}
+
+#[test]
+fn the_short_summary_sets_each_direction_beside_the_drive_s_limit() {
+    let mut result = busy();
+    let limits = ringfall_model::testing::roofline(1e9, 2e9);
+    result.roofline = Some(("limits.json".to_owned(), limits));
+    let told = "roofline 21.5 % of the drive's limit: read 11 % of 0.931, write 11 % of 1.863 GiB/s \
+                (limits.json)";
+    assert!(flat(&short(&result)).contains(told), "{}", short(&result));
 }
 
 #[test]
@@ -251,13 +316,10 @@ fn a_published_invocation_shows_what_was_published_of_it() {
     result.plan.max_concurrent_allocs = None;
     result.plan.generation_mode = ringfall_config::GenerationMode::None;
     let style = Style { colour: false };
-    let flat = |result: &RunResult| {
-        summary(style, result).split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    let shown = flat(&result);
+    let shown = flat(&summary(style, &result));
     let wanted = "published wall-clock throughput of drives of 14,000 and about 3,000 MB/s \
                   differed 2.70× (llama3.1-8b-stress)";
     assert!(shown.contains(wanted), "{shown}");
     result.plan.max_concurrent_allocs = Some(2);
-    assert!(!flat(&result).contains("published"));
+    assert!(!summary(style, &result).contains("published"));
 }

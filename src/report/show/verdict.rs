@@ -8,6 +8,7 @@ use ringfall_host::counted;
 use ringfall_model::Document;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::health::{Criterion, Health, Measure};
+use ringfall_model::limit::Limit;
 use ringfall_model::metrics::Metric;
 use ringfall_model::published::preset_of;
 use ringfall_model::trust::headlines;
@@ -22,7 +23,7 @@ pub(super) fn labelled(text: &mut String, label: &str, sentence: &str) -> std::f
     wrapped(text, Style { colour: false }, &format!("  {label:<12} "), LABEL, sentence)
 }
 
-/// Writes the sums over all requests, and where their time went.
+/// Writes the sums over all requests.
 pub(super) fn served(text: &mut String, document: &Document) -> std::fmt::Result {
     let served = &document.ringfall.served;
     let mean = |tokens: Option<f64>| tokens.map_or("-".to_owned(), |mean| format!("{mean:.0}"));
@@ -35,14 +36,24 @@ pub(super) fn served(text: &mut String, document: &Document) -> std::fmt::Result
             mean(made.known()),
         )?;
     }
-    if let Some(rows) = served.time.rows() {
-        let share = |(name, share): (&str, f64)| format!("{name} {:.0} %", share * 100.0);
-        // What a request never met says nothing; the storage is what the run is about.
-        let is_told = |row: &(&str, f64)| row.0 == "storage" || row.1 >= 0.005;
-        let shares: Vec<String> = rows.into_iter().filter(is_told).map(share).collect();
-        labelled(text, "time went to", &shares.join(", "))?;
-    }
     Ok(())
+}
+
+/// Writes where the time of the requests went.
+pub(super) fn time(text: &mut String, document: &Document) -> std::fmt::Result {
+    let Some(rows) = document.ringfall.served.time.rows() else { return Ok(()) };
+    let share = |(name, share): (&str, f64)| format!("{name} {:.0} %", share * 100.0);
+    // What a request never met says nothing; the storage is what the run is about.
+    let is_told = |row: &(&str, f64)| row.0 == "storage" || row.1 >= 0.005;
+    let shares: Vec<String> = rows.into_iter().filter(is_told).map(share).collect();
+    labelled(text, "time went to", &shares.join(", "))
+}
+
+/// Writes what limited the run.
+pub(super) fn limit(text: &mut String, document: &Document) -> std::fmt::Result {
+    let limit = Limit::of(document);
+    let flag = limit.flag_to_try.map_or(String::new(), |flag| format!(" [try {flag}]"));
+    labelled(text, "verdict", &format!("{}: {}{flag}", limit.kind.name(), limit.told))
 }
 
 /// The primary metrics, which to go by in this configuration, and why.

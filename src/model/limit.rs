@@ -1,0 +1,429 @@
+//! What limited a run: the resource of which more, or for which less need, would have made its
+//! requests faster, by the figures of its document.
+//!
+//! In this order: there is no finding on a run that ended early, that had no drive, whose load a
+//! search changed or in which too few requests finished. Waits for space decide next, because they
+//! spoil all other figures. A simulated run knows its own limit. Otherwise the largest part of the
+//! time in which requests were served decides, waiting for a turn left aside: that follows from the
+//! others. Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
+//! counters tell bandwidth from latency.
+
+use ringfall_core::units::gib;
+use ringfall_host::counted;
+
+use crate::document::Document;
+use crate::figures::figure::Derived;
+use crate::health::SAMPLES_MIN;
+use crate::simulation::Binding;
+use crate::trust::is_without_storage;
+use crate::warnings::SPACE_SHARE_TOLD;
+use crate::{Code, SimulationReport};
+
+/// Fewest finished requests of which the time is told.
+const REQUESTS_MIN: u64 = SAMPLES_MIN;
+/// Share of the drive's limits from which on its bandwidth is used up: the knee of `saturate`'s
+/// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
+const ROOFLINE_FULL: f64 = 0.8;
+/// Share of the window in which the device had nothing to do from which on it can't be full.
+const IDLE_SHARE: f64 = 0.1;
+/// Share of all bytes below which storage did too little to be judged.
+const STORAGE_BYTES_MIN: f64 = 0.05;
+
+/// What limited a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitKind {
+    /// Nothing that the figures can tell.
+    None,
+    /// Room in a full tier.
+    Space,
+    /// The drive's bandwidth.
+    Bandwidth,
+    /// The drive's latency: too few I/Os were in flight to fill it.
+    Latency,
+    /// The drive, of which it is not known whether it was full.
+    Storage,
+    /// The queue depth that was allowed.
+    QueueDepth,
+    /// The number of requests that were served at a time.
+    ServingSlots,
+    /// Copies in memory.
+    Memory,
+    /// Permits to allocate (`--max-concurrent-allocs`).
+    Permits,
+    /// The processor.
+    Processor,
+    /// The time that simulated users take to generate tokens.
+    Generation,
+    /// Recomputation of what was no longer stored.
+    Recomputation,
+    /// The users, who asked for no more.
+    Users,
+}
+
+impl LimitKind {
+    /// As people read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            LimitKind::None => "none",
+            LimitKind::Space => "space",
+            LimitKind::Bandwidth => "storage bandwidth",
+            LimitKind::Latency => "storage latency",
+            LimitKind::Storage => "storage",
+            LimitKind::QueueDepth => "queue depth",
+            LimitKind::ServingSlots => "serving slots",
+            LimitKind::Memory => "memory copies",
+            LimitKind::Permits => "allocation permits",
+            LimitKind::Processor => "processor",
+            LimitKind::Generation => "generation",
+            LimitKind::Recomputation => "recomputation",
+            LimitKind::Users => "users",
+        }
+    }
+}
+
+/// Finding on what limited a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The resource.
+    pub kind: LimitKind,
+    /// The finding as a sentence without its full stop, with the number that shows it.
+    pub told: String,
+    /// Flag that may help; none where none does.
+    pub flag_to_try: Option<&'static str>,
+}
+
+impl Limit {
+    /// The finding on the run of that document.
+    #[must_use]
+    pub fn of(document: &Document) -> Limit {
+        none(document).unwrap_or_else(|| found(&Evidence::of(document)))
+    }
+}
+
+fn limit(kind: LimitKind, told: String, flag_to_try: Option<&'static str>) -> Limit {
+    Limit { kind, told, flag_to_try }
+}
+
+/// Why there is no finding; none where there may be one.
+fn none(document: &Document) -> Option<Limit> {
+    let ours = &document.ringfall;
+    let finished = document.summary.total_requests.known().unwrap_or(0);
+    let none = |told: &str| Some(limit(LimitKind::None, told.to_owned(), None));
+    if ours.window.failure.as_ref().is_some() {
+        return none("the run failed, and its figures end there");
+    }
+    if ours.window.interrupted.known() == Some(true) {
+        return none("the run was interrupted, and its figures end there");
+    }
+    if ours.autoscaler.is_some() {
+        return none("a search changed the number of users, and its answer stands below");
+    }
+    if document.is_without_drive() || is_without_storage(document) {
+        return none("the run had no drive that could have limited it");
+    }
+    if let Some(memory) = ours.machine.memory() {
+        return none(&format!("the data was in memory ({memory}), and no drive limited the run"));
+    }
+    (finished < REQUESTS_MIN).then(|| {
+        let requests = counted(finished, "request");
+        let told = format!("{requests} finished, and at least {REQUESTS_MIN} are needed to tell");
+        limit(LimitKind::None, told, Some("--duration"))
+    })
+}
+
+/// Figures that the finding follows from. Shares of the requests' time are of all of it.
+#[derive(Clone, Debug, Default)]
+struct Evidence {
+    queue: f64,
+    space: f64,
+    storage: f64,
+    generation: f64,
+    recomputation: f64,
+    permits: f64,
+    rest: f64,
+    /// Share of the bytes that all tiers moved that storage did.
+    storage_bytes_share: Option<f64>,
+    /// Share of the drive's limits that the run used.
+    roofline_share: Option<f64>,
+    /// Whether the device's queue was full all the time.
+    is_queue_full: bool,
+    /// Share of the window in which the device had something to do.
+    utilisation: Option<f64>,
+    /// What bound a simulated run, and why.
+    simulated: Option<(Binding, String)>,
+}
+
+impl Evidence {
+    fn of(document: &Document) -> Evidence {
+        let (ours, stats) = (&document.ringfall, &document.summary.cache_stats);
+        let time = &ours.served.time;
+        let part = |share: &Derived<Option<f64>>| share.known().unwrap_or(0.0);
+        let [read, written] =
+            [stats.tier_storage_kv_bytes_read_gb, stats.tier_storage_kv_bytes_written_gb];
+        let of_storage = read.known().zip(written.known()).map(|(read, written)| read + written);
+        let all = ours.cache.moved_read_bytes.known().zip(ours.cache.moved_write_bytes.known());
+        let all = all.map(|(read, written)| gib(read.saturating_add(written)));
+        let simulated =
+            |run: &SimulationReport| Some((run.binds.known()?, run.because.as_ref()?.clone()));
+        Evidence {
+            queue: part(&time.queue_share),
+            space: part(&time.space_share),
+            storage: part(&time.storage_share),
+            generation: part(&time.generation_share),
+            recomputation: part(&time.recompute_share),
+            permits: part(&time.permit_share),
+            rest: part(&time.rest_share),
+            storage_bytes_share: of_storage
+                .zip(all.filter(|&all| all > 0.0))
+                .map(|(storage, all)| storage / all),
+            roofline_share: ours.roofline.as_ref().and_then(|roofline| roofline.share.known()),
+            is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
+            utilisation: ours.device.utilisation.known(),
+            simulated: ours.simulation.as_ref().and_then(simulated),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn found(of: &Evidence) -> Limit {
+    let served = (1.0 - of.queue).max(f64::EPSILON);
+    let share = |part: f64| percent(part / served);
+    let space = || {
+        let told = format!(
+            "requests waited {} of their service time for space in a full tier, which shows the \
+             capacity rather than the drive",
+            share(of.space)
+        );
+        limit(LimitKind::Space, told, Some("--storage-capacity-gb"))
+    };
+    if of.space / served >= SPACE_SHARE_TOLD {
+        return space();
+    }
+    if let Some((binds, because)) = &of.simulated {
+        return simulated(*binds, because);
+    }
+    let parts = [
+        (LimitKind::Space, of.space),
+        (LimitKind::Generation, of.generation),
+        (LimitKind::Recomputation, of.recomputation),
+        (LimitKind::Permits, of.permits),
+        (LimitKind::Processor, of.rest),
+    ];
+    let first = (LimitKind::Storage, of.storage);
+    let (kind, part) =
+        parts.into_iter().fold(first, |most, one| if one.1 > most.1 { one } else { most });
+    let share = share(part);
+    match kind {
+        LimitKind::Space => space(),
+        LimitKind::Generation => {
+            let told = format!(
+                "requests waited {share} of their service time for generated tokens{}",
+                used(of).map(|used| format!(", and {used}")).unwrap_or_default()
+            );
+            limit(kind, told, Some("--generation-mode none"))
+        }
+        LimitKind::Recomputation => {
+            let told = format!(
+                "requests spent {share} of their service time recomputing what was not stored"
+            );
+            limit(kind, told, Some("--storage-capacity-gb"))
+        }
+        LimitKind::Permits => {
+            let told = format!("requests waited {share} of their service time for permits");
+            limit(kind, told, Some("--max-concurrent-allocs 0"))
+        }
+        LimitKind::Processor => {
+            let told = format!(
+                "requests spent {share} of their service time neither in I/O nor in a wait that is \
+                 counted: the processor is short"
+            );
+            limit(kind, told, Some("--shards"))
+        }
+        _ => storage(of, &share),
+    }
+}
+
+/// Use of the drive, as the end of a sentence; none where nothing is known of it.
+fn used(of: &Evidence) -> Option<String> {
+    let of_limits = |share| format!("the drive was used to {} of its limit", percent(share));
+    let of_time =
+        |share: f64| format!("the drive was busy {} of the time", percent(share.min(1.0)));
+    of.roofline_share.map(of_limits).or_else(|| of.utilisation.map(of_time))
+}
+
+/// Tells what of storage took so much of the service time.
+fn storage(of: &Evidence, share: &str) -> Limit {
+    let took = format!("storage I/O took {share} of the requests' service time");
+    if let Some(bytes) = of.storage_bytes_share.filter(|&bytes| bytes < STORAGE_BYTES_MIN) {
+        let told = format!("{took}, but storage moved only {} of the bytes", percent(bytes));
+        return limit(LimitKind::Memory, told, Some("--cpu-mem-gb 0"));
+    }
+    let told = match used(of) {
+        Some(used) => format!("{took}, and {used}"),
+        None => took,
+    };
+    match (of.roofline_share, of.utilisation) {
+        (Some(used), _) if used >= ROOFLINE_FULL => {
+            limit(LimitKind::Bandwidth, told, Some("--num-users"))
+        }
+        _ if of.is_queue_full => {
+            let told = format!("{told}, its queue full all the time");
+            let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { "--num-users" };
+            limit(LimitKind::Bandwidth, told, Some(flag))
+        }
+        (Some(_), _) => limit(LimitKind::Latency, told, Some("--num-users")),
+        (None, Some(busy)) if busy <= 1.0 - IDLE_SHARE => {
+            limit(LimitKind::Latency, told, Some("--num-users"))
+        }
+        (None, _) => limit(LimitKind::Storage, told, Some("--roofline")),
+    }
+}
+
+/// The finding of the simulation itself.
+fn simulated(binds: Binding, because: &str) -> Limit {
+    let (kind, flag) = match binds {
+        Binding::Drive | Binding::DriveParallelism => (LimitKind::Bandwidth, Some("--num-users")),
+        Binding::DriveLatency => (LimitKind::Latency, Some("--num-users")),
+        Binding::QueueDepth => (LimitKind::QueueDepth, Some("--queue-depth")),
+        Binding::ServingSlots => (LimitKind::ServingSlots, Some("--max-inflight-requests")),
+        Binding::Memory | Binding::GpuLink => (LimitKind::Memory, None),
+        Binding::Users => (LimitKind::Users, Some("--num-users")),
+    };
+    limit(kind, because.to_owned(), flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_workloads::contract::Class;
+
+    use super::*;
+    use crate::RunResult;
+    use crate::testing::{busy, request, roofline};
+
+    #[test]
+    fn the_largest_part_of_the_service_time_decides_and_space_before_all() {
+        let rows = [
+            (
+                Evidence { space: 0.3, storage: 0.7, ..Evidence::default() },
+                LimitKind::Space,
+                "30 %",
+            ),
+            // Once served, they wait for space, however long they queued.
+            (
+                Evidence { queue: 0.9, space: 0.06, storage: 0.04, ..Evidence::default() },
+                LimitKind::Space,
+                "60 %",
+            ),
+            (
+                Evidence { generation: 0.8, storage: 0.2, ..Evidence::default() },
+                LimitKind::Generation,
+                "80 % of their service time for generated tokens",
+            ),
+            (
+                Evidence { recomputation: 0.5, storage: 0.4, ..Evidence::default() },
+                LimitKind::Recomputation,
+                "50 %",
+            ),
+            (
+                Evidence { permits: 0.6, storage: 0.4, ..Evidence::default() },
+                LimitKind::Permits,
+                "60",
+            ),
+            (
+                Evidence { rest: 0.6, storage: 0.4, ..Evidence::default() },
+                LimitKind::Processor,
+                "60",
+            ),
+            (
+                Evidence { storage: 1.0, ..Evidence::default() },
+                LimitKind::Storage,
+                "storage I/O took 100 %",
+            ),
+        ];
+        for (evidence, kind, part) in rows {
+            let limit = found(&evidence);
+            assert_eq!(limit.kind, kind, "{evidence:?}");
+            assert!(limit.told.contains(part) && limit.flag_to_try.is_some(), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn limits_queue_and_counters_tell_bandwidth_from_latency() {
+        let storage = Evidence { storage: 0.9, generation: 0.1, ..Evidence::default() };
+        let of = |roofline_share, utilisation, is_queue_full| {
+            let limit =
+                found(&Evidence { roofline_share, utilisation, is_queue_full, ..storage.clone() });
+            (limit.kind, limit.told)
+        };
+        for (evidence, kind, part) in [
+            ((Some(0.85), Some(1.0), false), LimitKind::Bandwidth, "85 % of its limit"),
+            ((Some(0.4), Some(1.0), false), LimitKind::Latency, "40 % of its limit"),
+            ((Some(0.4), None, true), LimitKind::Bandwidth, "queue full all the time"),
+            ((None, Some(0.99), true), LimitKind::Bandwidth, "busy 99 % of the time"),
+            ((None, Some(0.5), false), LimitKind::Latency, "busy 50 % of the time"),
+            // Something was always in flight: whether more would have gone in is not known.
+            ((None, Some(0.99), false), LimitKind::Storage, "busy 99 % of the time"),
+            ((None, None, false), LimitKind::Storage, "90 %"),
+        ] {
+            let (found, told) = of(evidence.0, evidence.1, evidence.2);
+            assert_eq!(found, kind, "{evidence:?}: {told}");
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let memory = found(&Evidence { storage_bytes_share: Some(0.01), ..storage });
+        assert_eq!((memory.kind, memory.flag_to_try), (LimitKind::Memory, Some("--cpu-mem-gb 0")));
+    }
+
+    #[test]
+    fn a_simulated_run_knows_its_own_limit() {
+        for (binds, kind) in [
+            (Binding::Drive, LimitKind::Bandwidth),
+            (Binding::DriveParallelism, LimitKind::Bandwidth),
+            (Binding::DriveLatency, LimitKind::Latency),
+            (Binding::QueueDepth, LimitKind::QueueDepth),
+            (Binding::ServingSlots, LimitKind::ServingSlots),
+            (Binding::Memory, LimitKind::Memory),
+            (Binding::GpuLink, LimitKind::Memory),
+            (Binding::Users, LimitKind::Users),
+        ] {
+            let simulated = Some((binds, "because".to_owned()));
+            let limit = found(&Evidence { generation: 1.0, simulated, ..Evidence::default() });
+            assert_eq!((limit.kind, &*limit.told), (kind, "because"));
+        }
+    }
+
+    #[test]
+    fn a_run_that_shows_too_little_has_no_finding() {
+        let enough = || {
+            let mut result = busy();
+            result.requests.clear();
+            (0..REQUESTS_MIN).for_each(|_| result.requests.record(&request(Class::Batch, 2)));
+            result
+        };
+        let of = |change: fn(&mut RunResult)| {
+            let mut result = enough();
+            change(&mut result);
+            Limit::of(&Document::of(&result))
+        };
+        let rows: [(fn(&mut RunResult), &str); 4] = [
+            (|run| run.interrupted = true, "interrupted"),
+            (|run| run.failure = Some("no".to_owned()), "failed"),
+            (|run| run.tiers = Default::default(), "no drive"),
+            (|run| run.requests.clear(), "0 requests finished"),
+        ];
+        for (change, part) in rows {
+            let limit = of(change);
+            assert_eq!(limit.kind, LimitKind::None, "{limit:?}");
+            assert!(limit.told.contains(part), "{part}: {limit:?}");
+        }
+        // Each of these requests read and wrote for half of its time, and waited for space as long.
+        assert_eq!(of(|_| ()).kind, LimitKind::Space);
+        let mut result = enough();
+        result.roofline = Some(("limits.json".to_owned(), roofline(1e6, 1e6)));
+        let evidence = Evidence::of(&Document::of(&result));
+        assert!(evidence.roofline_share > Some(1.0) && evidence.storage > 0.2, "{evidence:?}");
+    }
+}
