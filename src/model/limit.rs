@@ -1,4 +1,4 @@
-//! What limited a run: the resource of which more, or for which less need, would have made its
+//! Limit of a run: the resource of which more, or for which less need, would have made its
 //! requests faster, by the figures of its document.
 //!
 //! In this order: there is no finding on a run that ended early, that had no drive, whose load a
@@ -29,7 +29,7 @@ const IDLE_SHARE: f64 = 0.1;
 /// Share of all bytes below which storage did too little to be judged.
 const STORAGE_BYTES_MIN: f64 = 0.05;
 
-/// What limited a run.
+/// Resource that limited a run, as far as its figures can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
     /// Nothing that the figures can tell.
@@ -61,7 +61,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// As people read it.
+    /// Name of the resource as people read it, before the sentence that shows it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,8 +84,8 @@ impl LimitKind {
 
 /// Finding on what limited a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limit {
-    /// The resource.
+pub struct RunLimit {
+    /// Resource that limited the run; `None` where there is no finding.
     pub kind: LimitKind,
     /// The finding as a sentence without its full stop, with the number that shows it.
     pub told: String,
@@ -93,20 +93,20 @@ pub struct Limit {
     pub flag_to_try: Option<&'static str>,
 }
 
-impl Limit {
-    /// The finding on the run of that document.
+impl RunLimit {
+    /// Finding on the run of that document, which may be that there is none.
     #[must_use]
-    pub fn of(document: &Document) -> Limit {
+    pub fn of(document: &Document) -> RunLimit {
         none(document).unwrap_or_else(|| found(&Evidence::of(document)))
     }
 }
 
-fn limit(kind: LimitKind, told: String, flag_to_try: Option<&'static str>) -> Limit {
-    Limit { kind, told, flag_to_try }
+fn limit(kind: LimitKind, told: String, flag_to_try: Option<&'static str>) -> RunLimit {
+    RunLimit { kind, told, flag_to_try }
 }
 
 /// Why there is no finding; none where there may be one.
-fn none(document: &Document) -> Option<Limit> {
+fn none(document: &Document) -> Option<RunLimit> {
     let ours = &document.ringfall;
     let finished = document.summary.total_requests.known().unwrap_or(0);
     let none = |told: &str| Some(limit(LimitKind::None, told.to_owned(), None));
@@ -150,7 +150,7 @@ struct Evidence {
     is_queue_full: bool,
     /// Share of the window in which the device had something to do.
     utilisation: Option<f64>,
-    /// What bound a simulated run, and why.
+    /// Resource that bound a simulated run, and why.
     simulated: Option<(Binding, String)>,
 }
 
@@ -189,7 +189,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-fn found(of: &Evidence) -> Limit {
+fn found(of: &Evidence) -> RunLimit {
     let served = (1.0 - of.queue).max(f64::EPSILON);
     let share = |part: f64| percent(part / served);
     let space = || {
@@ -256,7 +256,7 @@ fn used(of: &Evidence) -> Option<String> {
 }
 
 /// Tells what of storage took so much of the service time.
-fn storage(of: &Evidence, share: &str) -> Limit {
+fn storage(of: &Evidence, share: &str) -> RunLimit {
     let took = format!("storage I/O took {share} of the requests' service time");
     if let Some(bytes) = of.storage_bytes_share.filter(|&bytes| bytes < STORAGE_BYTES_MIN) {
         let told = format!("{took}, but storage moved only {} of the bytes", percent(bytes));
@@ -284,7 +284,7 @@ fn storage(of: &Evidence, share: &str) -> Limit {
 }
 
 /// The finding of the simulation itself.
-fn simulated(binds: Binding, because: &str) -> Limit {
+fn simulated(binds: Binding, because: &str) -> RunLimit {
     let (kind, flag) = match binds {
         Binding::Drive | Binding::DriveParallelism => (LimitKind::Bandwidth, Some("--num-users")),
         Binding::DriveLatency => (LimitKind::Latency, Some("--num-users")),
@@ -406,7 +406,7 @@ mod tests {
         let of = |change: fn(&mut RunResult)| {
             let mut result = enough();
             change(&mut result);
-            Limit::of(&Document::of(&result))
+            RunLimit::of(&Document::of(&result))
         };
         let rows: [(fn(&mut RunResult), &str); 4] = [
             (|run| run.interrupted = true, "interrupted"),

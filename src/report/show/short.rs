@@ -1,4 +1,4 @@
-//! The summary in short: what limited the run, and the figures that show it, in 25 lines unless a
+//! Summary in short: what limited the run, and the figures that show it, in 25 lines unless a
 //! search, a replay, several drives or several tiers have their own. `--details` prints all.
 
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_model::{Document, RunResult};
 
-use super::terminal::{self, Extent, Style};
+use super::terminal::{self, Detail, Style};
 use super::{depth, latency, verdict};
 
 /// Longest line of a warning, its flag included: two lines of the screen.
@@ -40,9 +40,9 @@ pub(super) fn summary(
     if let Some(health) = health.filter(|_| result.plan.fail_on_health) {
         verdict::health(text, style, health)?;
     }
-    terminal::device(text, result, document, Extent::Short)?;
+    terminal::device(text, result, document, Detail::Short)?;
     terminal::checks(text, style, result)?;
-    terminal::warnings(text, style, result, Extent::Short)
+    terminal::warnings(text, style, result, Detail::Short)
 }
 
 /// Writes how much of what earlier requests had left was found. Reads of a request's own entry,

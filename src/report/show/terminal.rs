@@ -225,15 +225,15 @@ fn in_full(
     }
     depth::line(text, result)?;
     cost(text, document)?;
-    device(text, result, document, Extent::Whole)?;
+    device(text, result, document, Detail::Whole)?;
     limits(text, document)?;
     checks(text, style, result)?;
-    warnings(text, style, result, Extent::Whole)
+    warnings(text, style, result, Detail::Whole)
 }
 
-/// How much is written of what a run can be trusted by.
+/// Amount of text on whether a run can be trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum Detail {
     /// Every sentence.
     Whole,
     /// Where something is wrong the sentence that says so, and else the figure alone.
@@ -440,11 +440,12 @@ fn within_target(text: &mut String, document: &Document) -> std::fmt::Result {
 /// Writes the processor's time and the memory.
 fn cost(text: &mut String, document: &Document) -> std::fmt::Result {
     let cost = &document.ringfall.cost;
+    let per_gib = cost.cpu_s_per_gib.known();
     let peak = cost.peak_rss_bytes.known();
     writeln!(
         text,
-        "  cost         {} CPU-s/GiB   peak RSS {}",
-        number(cost.cpu_s_per_gib.known(), 3),
+        "  cost         {}   peak RSS {}",
+        per_gib.map_or("-".to_owned(), |cost| format!("{cost:.3} CPU-s/GiB")),
         peak.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
     )
 }
@@ -495,13 +496,13 @@ pub(super) fn warnings(
     text: &mut String,
     style: Style,
     result: &RunResult,
-    extent: Extent,
+    detail: Detail,
 ) -> std::fmt::Result {
     for Warning { text: sentence, flag_to_try, .. } in &result.warnings {
         let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
-        let note = match extent {
-            Extent::Whole => format!("note: {sentence}{flag}"),
-            Extent::Short => short::note(sentence, &flag),
+        let note = match detail {
+            Detail::Whole => format!("note: {sentence}{flag}"),
+            Detail::Short => short::note(sentence, &flag),
         };
         remark(text, style, &note)?;
     }
@@ -551,7 +552,7 @@ pub(super) fn device(
     text: &mut String,
     result: &RunResult,
     document: &Document,
-    extent: Extent,
+    detail: Detail,
 ) -> std::fmt::Result {
     let ours = &document.ringfall;
     drives(text, &ours.drives)?;
@@ -562,7 +563,7 @@ pub(super) fn device(
         let ratio = ours.device.agreement.as_ref().and_then(|found| found.total_ratio);
         let ratio = ratio.filter(|_| moved > 0);
         let together = ours.device.correlation.as_ref().and_then(|found| found.pearson_r);
-        let together = together.filter(|_| extent == Extent::Whole);
+        let together = together.filter(|_| detail == Detail::Whole);
         let sentence = format!(
             "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
             kernel.device,
@@ -577,10 +578,10 @@ pub(super) fn device(
         verdict::labelled(text, "object store", &objects.sentence())?;
     }
     if let Some(cold) = ours.device.cold_reads.as_ref() {
-        let told = match (extent, cold.verdict, cold.reached_share) {
-            (Extent::Short, ColdVerdict::Reached, Some(share)) => {
-                let below = if cold.below.is_empty() { "" } else { "; a cache may lie below it" };
-                format!("{} of the bytes read reached the device{below}", percent(Some(share), 1))
+        let told = match (detail, cold.verdict, cold.reached_share) {
+            (Detail::Short, ColdVerdict::Reached, Some(share)) => {
+                let below = if cold.below.is_empty() { "" } else { "; a cache may lie below" };
+                format!("{} of bytes read reached the device{below}", percent(Some(share), 1))
             }
             _ => cold.told.clone(),
         };

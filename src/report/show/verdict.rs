@@ -8,7 +8,7 @@ use ringfall_host::counted;
 use ringfall_model::Document;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::health::{Criterion, Health, Measure};
-use ringfall_model::limit::Limit;
+use ringfall_model::limit::RunLimit;
 use ringfall_model::metrics::Metric;
 use ringfall_model::published::preset_of;
 use ringfall_model::trust::headlines;
@@ -49,9 +49,9 @@ pub(super) fn time(text: &mut String, document: &Document) -> std::fmt::Result {
     labelled(text, "time went to", &shares.join(", "))
 }
 
-/// Writes what limited the run.
+/// Writes the resource that limited the run, and what shows it.
 pub(super) fn limit(text: &mut String, document: &Document) -> std::fmt::Result {
-    let limit = Limit::of(document);
+    let limit = RunLimit::of(document);
     let flag = limit.flag_to_try.map_or(String::new(), |flag| format!(" [try {flag}]"));
     labelled(text, "verdict", &format!("{}: {}{flag}", limit.kind.name(), limit.told))
 }
