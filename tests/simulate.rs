@@ -371,7 +371,8 @@ fn a_drive_that_does_not_bind_is_said_not_to() {
     let simulation = &result["ringfall"]["simulation"];
     assert_eq!(simulation["binds"], "users", "{simulation}");
     assert!(simulation["drive_busy_share"].as_f64().unwrap() < 0.5);
-    assert!(text(&ended).contains("bound by"), "{}", text(&ended));
+    let told = text(&ended);
+    assert!(told.contains("bound by") && told.contains("  verdict      "), "{told}");
 }
 
 #[test]
