@@ -408,7 +408,8 @@ mod tests {
             change(&mut result);
             RunLimit::of(&Document::of(&result))
         };
-        let rows: [(fn(&mut RunResult), &str); 4] = [
+        type Change = fn(&mut RunResult);
+        let rows: [(Change, &str); 4] = [
             (|run| run.interrupted = true, "interrupted"),
             (|run| run.failure = Some("no".to_owned()), "failed"),
             (|run| run.tiers = Default::default(), "no drive"),

@@ -37,12 +37,12 @@ const FINE_SAMPLING_MAX_S: u64 = 600;
 /// Counters at an edge of the window.
 pub(super) struct Edge {
     pub(super) at: Nanos,
-    /// Of all disks together.
+    /// Counts of all disks together.
     pub(super) disks: Option<BlockCounters>,
     pub(super) cost: Option<CostSnapshot>,
-    /// Of every device below the store.
+    /// Counts of every device below the store.
     chain: Vec<Option<BlockCounters>>,
-    /// Of each drive's disk.
+    /// Counts of each drive's disk.
     drives: Vec<Option<BlockCounters>>,
 }
 
