@@ -70,7 +70,7 @@ const WORKLOADS: Table = &[
     ("dataset", &[]),
     ("rng", &[]),
     ("stats", &[]),
-    ("autoscale", &[]),
+    ("autoscale", &["contract"]),
     ("key", &["contract"]),
     ("model", &["error"]),
     ("config", &["error", "model"]),

@@ -6,6 +6,7 @@ use ringfall_workloads::autoscale::{
     Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, StepResult, TimeShares,
     UslFit,
 };
+use ringfall_workloads::contract::Class;
 
 use crate::figures::figure;
 use crate::figures::figure::{Fact, Same, Sum, shapes};
@@ -13,7 +14,6 @@ use crate::figures::given::row;
 use crate::figures::list::Rows;
 use crate::figures::merge::figures;
 use crate::saturation::Bound;
-use crate::sla::CLASS_NAMES;
 use crate::{RunResult, saturation};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -270,7 +270,7 @@ fn seconds(ns: u64) -> f64 {
 /// The QoS class that missed its target first, if a class did.
 fn class(bound: &Bound<'_>) -> Option<String> {
     match bound.broke.part {
-        Some(Part::Class(class)) => Some(CLASS_NAMES[class].to_owned()),
+        Some(Part::Class(class)) => Some(Class::NAMES[class].to_owned()),
         _ => None,
     }
 }

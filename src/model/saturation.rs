@@ -4,9 +4,9 @@
 use ringfall_config::{SaturationTargets, TARGET_MS_MAX, WAITING_MAX};
 use ringfall_host::counted;
 use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResult};
+use ringfall_workloads::contract::Class;
 
 use super::RunResult;
-use super::sla::CLASS_NAMES;
 
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;
@@ -25,7 +25,7 @@ pub(crate) struct Bound<'a> {
 /// A part's name as it stands in results.
 pub(crate) fn name(part: Part) -> String {
     match part {
-        Part::Class(class) => CLASS_NAMES[class].to_owned(),
+        Part::Class(class) => Class::NAMES[class].to_owned(),
         Part::StorageRead => "storage read latency".to_owned(),
         Part::StorageWrite => "storage write latency".to_owned(),
         Part::StorageQueue => "storage queue".to_owned(),
@@ -98,7 +98,7 @@ impl<'a> Bound<'a> {
             (Part::Class(class), Some((p95, target))) => format!(
                 "the P95 latency of class {} was {} ms against a target of {} ms; {:.0} % of the \
                  requests' time went to {}",
-                CLASS_NAMES[class],
+                Class::NAMES[class],
                 number(p95),
                 number(target),
                 self.broke.largest_share * 100.0,
@@ -144,7 +144,7 @@ impl<'a> Bound<'a> {
         match (part, self.latency(part)) {
             (Part::Class(class), Some((p95, _))) => {
                 if let Some(ms) = needed(p95, target, TARGET_MS_MAX) {
-                    let name = CLASS_NAMES[class];
+                    let name = Class::NAMES[class];
                     ways.push(format!("a P95 of {ms} ms in workload.qos_targets_ms.{name}"));
                 }
                 ways.extend(self.instead_of_slo());

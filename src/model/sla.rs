@@ -8,9 +8,6 @@ use ringfall_config::QosTargets;
 /// Share of a class's requests within the P95 target for the class to have met it.
 pub const COMPLIANCE: f64 = 0.95;
 
-/// Names of the classes, in the order of `Class::ALL`.
-pub(crate) const CLASS_NAMES: [&str; 3] = ["interactive", "responsive", "batch"];
-
 /// Targets of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Sla {

@@ -16,7 +16,6 @@ use crate::code::Code;
 use crate::cold::{ColdReads, ColdVerdict};
 use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
 use crate::health::SAMPLES_MIN;
-use crate::sla::CLASS_NAMES;
 use crate::{RunResult, deep_queue, saturation, steadiness};
 
 /// Something to know before trusting the numbers.
@@ -241,7 +240,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
         let text = format!(
             "{} had not finished when the window closed, and {} had: {of_those}the P95 of all \
              {of_all}",
-            counted(all.unfinished(), &format!("{} request", CLASS_NAMES[at])),
+            counted(all.unfinished(), &format!("{} request", Class::NAMES[at])),
             all.finished(),
         );
         let flag = match result.plan.arrival {

@@ -29,6 +29,8 @@ pub enum Class {
 impl Class {
     /// All classes, most urgent first.
     pub const ALL: [Class; 3] = [Class::Interactive, Class::Responsive, Class::Batch];
+    /// Their names, in the same order.
+    pub const NAMES: [&str; 3] = ["interactive", "responsive", "batch"];
 }
 
 /// Handle of a request in flight; reused after its `Done`.

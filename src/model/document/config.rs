@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfall_config::{Named as _, Origin, Plan, typed_places};
+use ringfall_config::{Named as _, Plan, typed_places};
 use ringfall_core::key::Tier;
 use serde_json::{Map, Value};
 
@@ -86,7 +86,7 @@ pub struct ConfigReport of result: RunResult {
     /// Where each value came from, by its key in a configuration file: `default`, `computed`,
     /// `demo`, `file` or `command_line`; null: merged results differ in it.
     pub origins: BTreeMap<String, Option<String>> =
-        result.plan.origins.iter().map(origin).collect::<BTreeMap<_, _>>(),
+        origins(&result.plan),
     /// Every value in effect, under its key in a configuration file; with these values the run can
     /// be repeated.
     #[cfg_attr(
@@ -101,8 +101,9 @@ fn cache_dir(plan: &Plan) -> Option<String> {
     (!plan.cache_dirs.is_empty()).then(|| typed_places(&plan.cache_dirs))
 }
 
-fn origin((key, origin): (&&'static str, &Origin)) -> (String, Option<String>) {
-    ((*key).to_owned(), Some(origin.name().to_owned()))
+fn origins(plan: &Plan) -> BTreeMap<String, Option<String>> {
+    let named = plan.origins.iter().map(|(key, origin)| (*key, origin.name()));
+    named.map(|(key, name)| (key.to_owned(), Some(name.to_owned()))).collect()
 }
 
 fn settings(plan: &Plan) -> Map<String, Value> {

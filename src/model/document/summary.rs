@@ -1,6 +1,7 @@
 //! `summary`: what the reference benchmark reports.
 
 use ringfall_core::metrics::Histogram;
+use ringfall_workloads::contract::Class;
 use serde::{Deserialize, Serialize};
 
 use super::cache_stats::CacheStatsReport;
@@ -10,7 +11,7 @@ use super::list::{Rows, Timed, Timeline};
 use super::merge::figures;
 use crate::autoscaling::{AutoscalingRow, AutoscalingSummary};
 use crate::facts::CacheStats;
-use crate::sla::{CLASS_NAMES, COMPLIANCE, Sla};
+use crate::sla::{COMPLIANCE, Sla};
 use crate::{RunResult, autoscaling};
 
 /// Throughput from the start of the window to the end of one of its seconds. `ringfall.timeline`
@@ -252,7 +253,7 @@ impl QosMetrics {
     /// The classes by name, most urgent first.
     #[must_use]
     pub fn all(&self) -> [(&'static str, &QosClass); 3] {
-        let [interactive, responsive, batch] = CLASS_NAMES;
+        let [interactive, responsive, batch] = Class::NAMES;
         [(interactive, &self.interactive), (responsive, &self.responsive), (batch, &self.batch)]
     }
 }

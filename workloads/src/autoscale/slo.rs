@@ -2,11 +2,10 @@
 
 use super::step::StepResult;
 use super::{QosAnswer, QosBreak, Settings, Wish, between, counted};
+use crate::contract::Class;
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
-/// Names of the classes, most urgent first.
-const CLASSES: [&str; 3] = ["interactive", "responsive", "batch"];
 /// After a confirmation that failed, this share of the users is tried.
 const STEP_BACK: f64 = 0.9;
 
@@ -96,7 +95,7 @@ impl Slo {
         let reason = match (users, self.confirmed) {
             (0, _) => "not even the fewest users were served in time".to_owned(),
             (users, false) if !self.unseen.is_empty() => {
-                let names: Vec<_> = self.unseen.iter().map(|&class| CLASSES[class]).collect();
+                let names: Vec<_> = self.unseen.iter().map(|&class| Class::NAMES[class]).collect();
                 format!(
                     "requests of {} were served in time, but none of them was {}: of so few users, \
                      not every class has one",
