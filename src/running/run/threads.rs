@@ -319,8 +319,7 @@ impl<'a> Threads<'a> {
     pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> Ended {
         let overdue = Overdue::new("the shards to end".to_owned());
         let has_reported = |shard: &Shard| shard.report.is_some();
-        let has_drained = self.all(has_reported);
-        if !has_drained {
+        if !self.all(has_reported) {
             // Those that live, but whose I/Os do not end, have measured something so far.
             self.fleet.tell(ShardCommand::Report);
             self.take_until(has_reported, REPORT_PATIENCE);
@@ -334,7 +333,9 @@ impl<'a> Threads<'a> {
         let patience = if is_interrupted { INTERRUPTED_JOIN_PATIENCE } else { JOIN_PATIENCE };
         let joined = self.fleet.join(patience);
         drop(overdue);
-        let is_at_rest = has_drained && joined.is_ok();
+        // A thread's ring ends with it, and that waits for the I/Os in flight. Whether they had
+        // reported tells nothing: those that were interrupted before they began never do.
+        let is_at_rest = joined.is_ok();
         match joined {
             // Who interrupts does not wait for a slow drive, and it is no failure.
             Err(error) if is_interrupted => tracing::info!("{error}"),
