@@ -192,7 +192,6 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--kvcache-bin-path",
         "--lib",
         "--mca",
-        "--no-default-features",
         "--nocapture",
         "--nodes",
         "--ntasks-per-node",

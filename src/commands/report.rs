@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ringfall_config::InputError;
+use ringfall_config::{InputError, Part};
 use ringfall_foreign::iostat;
 use ringfall_host::exit::Exit;
 use ringfall_model::document::{
@@ -28,6 +28,9 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     if !is_table && !matches!(&*ending, "html" | "htm" | "fio") {
         let what = "has an unknown ending: give a name that ends in .html, .xlsx, .csv or .fio";
         return Err(InputError::new(format!("--output {} {what}", output.display())).into());
+    }
+    if ending == "xlsx" {
+        Part::Workbooks.require()?;
     }
     let files = read_all(&args.results, is_table)?;
     refuse_input("--output", output, files.iter().map(|file| file.path.as_path()))?;

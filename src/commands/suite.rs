@@ -15,7 +15,8 @@ use ringfall_host::{Room, escape};
 use ringfall_model::document::ResultFile;
 use ringfall_model::{Document, write_json};
 use ringfall_report::show::{
-    suite_head, suite_page, suite_plan_page, suite_row, write_suite_html, write_suite_sheet,
+    SHEET_ENDING, suite_head, suite_page, suite_plan_page, suite_row, write_suite_html,
+    write_suite_sheet,
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable, invocations};
 
@@ -237,7 +238,7 @@ fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
     let told = |path: &Path| format!("the table can't be written to {}", path.display());
     let path = directory.join("table.html");
     write_suite_html(table, &path).with_context(|| told(&path))?;
-    let path = directory.join("table.xlsx");
+    let path = directory.join(format!("table.{SHEET_ENDING}"));
     write_suite_sheet(table, &path).with_context(|| told(&path))?;
     let tables = directory.join("table");
     HeldDirectory::make(&tables).with_context(|| told(&tables))?;
@@ -249,7 +250,8 @@ fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
 /// Where everything is, and how to go on.
 fn left(report: &Report, directory: &Path) -> String {
     let shown = escape::terminal(&escape::shell(&directory.to_string_lossy()));
-    let mut page = format!("  tables       {shown}/table.html, table.xlsx, table/table.json\n");
+    let mut page =
+        format!("  tables       {shown}/table.html, table.{SHEET_ENDING}, table/table.json\n");
     if report.outcomes.iter().any(|outcome| *outcome != Some(Outcome::Done)) {
         page.push_str(&format!("  to go on     ringfall suite --resume {shown}\n"));
     }

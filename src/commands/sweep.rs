@@ -122,7 +122,7 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
             [] => word(&batch.directory),
             all => all.iter().map(|path| word(path)).collect::<Vec<_>>().join(" "),
         };
-        let _infallible = writeln!(page, "  all rows   ringfall report {of} --output all.xlsx");
+        let _infallible = writeln!(page, "  all rows   ringfall report {of} --output all.csv");
     }
     page
 }
@@ -144,7 +144,7 @@ mod tests {
             "failed     y/a: exit status 1 (r/y/a.log)",
             "the same command runs what is not done",
             "ringfall analyze r/x r/y",
-            "ringfall report r/x r/y --output all.xlsx",
+            "ringfall report r/x r/y --output all.csv",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }

@@ -9,7 +9,7 @@ use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::Size;
-use super::{Facts, Options, Origin, Plan, Ranks, RooflineFrom, Settings, WorkloadSection};
+use super::{Facts, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, WorkloadSection};
 
 /// Farthest that a start may lie ahead, s: a day.
 const START_AHEAD_MAX_S: u64 = 86_400;
@@ -197,8 +197,8 @@ impl Check<'_> {
         if let Some(what) = asked.cache_dirs.iter().find_map(|path| rank.can_t_share(path)) {
             self.wrong("cache_dir", what);
         }
-        if plan.ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
-            self.wrong("ranks", super::rank::NO_MPI);
+        if plan.ranks == Ranks::Mpi && !Part::Mpi.is_built() {
+            self.wrong("ranks", format_args!("mpi: {}", Part::Mpi.refusal()));
         }
         if rank.meeting().is_none() && plan.start_at_unix_s.is_none() {
             let why = match rank.several() {
@@ -273,6 +273,15 @@ impl Check<'_> {
     /// Whether each output can be written, is one of its own, and goes with the trials.
     fn outputs_and_trials(&mut self, settings: &Settings) {
         self.outputs_differ(settings);
+        let xlsx = |path: &&PathBuf| {
+            path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xlsx"))
+        };
+        if let (Some(path), false) =
+            (settings.xlsx_output.as_ref().filter(xlsx), Part::Workbooks.is_built())
+        {
+            let path = path.display();
+            self.wrong("xlsx_output", format_args!("{path}: {}", Part::Workbooks.refusal()));
+        }
         let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
         if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
             let path = path.display();

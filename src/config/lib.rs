@@ -25,6 +25,7 @@ pub mod object_store;
 mod objects;
 mod options;
 mod page;
+mod part;
 mod places;
 mod plan;
 mod preset;
@@ -55,6 +56,7 @@ pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
 pub use judging::{TARGET_MS_MAX, WAITING_MAX};
 pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
+pub use part::Part;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
     GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,

@@ -6,7 +6,8 @@ use ringfall_core::fill::Shape;
 
 use super::check::Check;
 use super::{Options, Origin, Settings, Shared};
-use crate::object_store::{LEFT_OUT, ObjectOptions, ObjectUrl, Place};
+use crate::Part;
+use crate::object_store::{ObjectOptions, ObjectUrl, Place};
 
 /// Value that was typed for a text, unless it is `auto`.
 fn given(typed: &str) -> Option<String> {
@@ -76,8 +77,8 @@ impl Check<'_> {
             }
             return;
         };
-        if !cfg!(feature = "objects") {
-            self.wrong("cache_dir", format_args!("{url}: {LEFT_OUT}"));
+        if !Part::Objects.is_built() {
+            self.wrong("cache_dir", format_args!("{url}: {}", Part::Objects.refusal()));
         }
         if settings.cache_dirs.len() > 1 {
             self.wrong("cache_dir", "names an object store beside others: name it alone");

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ringfall_host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
 
-use super::{Facts, InputError, MergeRanks, Ranks, Settings};
+use super::{Facts, InputError, MergeRanks, Part, Ranks, Settings};
 
 /// Facts that decide a rank's share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,8 +219,8 @@ impl Rank {
         if ranks == Ranks::Off {
             return Ok(None);
         }
-        if ranks == Ranks::Mpi && !cfg!(feature = "mpi") {
-            return Err(InputError::new(format!("--ranks {NO_MPI}")));
+        if ranks == Ranks::Mpi {
+            Part::Mpi.require()?;
         }
         let rank = RankFacts::look().map(|facts| Rank::of(&facts));
         if let Some(what) = rank.as_ref().and_then(Rank::contradiction) {
@@ -291,15 +291,11 @@ impl std::fmt::Display for Rank {
     }
 }
 
-/// Message for a program without MPI, after the name of the setting.
-pub(super) const NO_MPI: &str = "mpi: this program was built without MPI: build it with `cargo \
-                                 build --release --features mpi`, or give directory";
-
 /// Whether ranks meet by MPI.
 fn is_by_mpi(ranks: Ranks) -> bool {
     match ranks {
         Ranks::Mpi => true,
-        Ranks::Auto => cfg!(feature = "mpi"),
+        Ranks::Auto => Part::Mpi.is_built(),
         Ranks::Directory | Ranks::Off => false,
     }
 }

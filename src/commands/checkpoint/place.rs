@@ -126,5 +126,5 @@ fn open_objects(
     _stream: &StreamArgs,
     _url: &ringfall_config::object_store::ObjectUrl,
 ) -> Result<AnyTarget> {
-    Err(InputError::new(ringfall_config::object_store::LEFT_OUT).into())
+    Err(InputError::new(ringfall_config::Part::Objects.refusal()).into())
 }

@@ -46,5 +46,5 @@ pub(super) fn run(
     _args: &SaturateArgs,
     _url: &ringfall_config::object_store::ObjectUrl,
 ) -> anyhow::Result<ringfall_host::exit::Exit> {
-    Err(InputError::new(ringfall_config::object_store::LEFT_OUT).into())
+    Err(InputError::new(ringfall_config::Part::Objects.refusal()).into())
 }

@@ -48,7 +48,7 @@ const SAME: [&str; 3] = ["trials", "details", "quiet"];
 /// Settings that make no sense in a sweep, and why.
 const REFUSED: [(&str, &str); 8] = [
     ("output", "every run of a sweep has a result of its own: give --results DIR"),
-    ("xlsx_output", "`ringfall report DIR --output all.xlsx` makes a workbook of all results"),
+    ("xlsx_output", "`ringfall report DIR --output all.csv` makes a table of all results"),
     ("html_output", "`ringfall report FILE --output page.html` makes a page of a result"),
     ("fio_output", "`ringfall report FILE --output run.fio` makes a job of a result"),
     ("io_trace_log", "all runs would write to the same file"),

@@ -8,7 +8,3 @@ pub use options::{
     RETRIES_MAX, TIMEOUT_S_MAX,
 };
 pub use url::{ObjectUrl, Place, Scheme};
-
-/// Error of a build without the feature `objects` for the URL of an object store.
-pub const LEFT_OUT: &str = "this ringfall was built without object stores: build it with the \
-                            feature `objects`, which is on by default";

@@ -1,8 +1,11 @@
 //! A collection of runs: a directory of JSON results, or a spreadsheet (.xlsx, .csv) with a row a
 //! run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+#[cfg(not(feature = "xlsx"))]
+use ringfall_config::Part;
 use ringfall_foreign::iostat;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document;
@@ -10,7 +13,8 @@ use ringfall_model::document::{FileProblem, Kind, ResultFile, json_files};
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS, Metric};
 use serde::Serialize;
 
-use super::spreadsheet::{self, Row};
+#[cfg(feature = "xlsx")]
+use super::spreadsheet;
 
 /// Column of a spreadsheet that says which run a row is.
 const NAME_COLUMN: &str = "Filename";
@@ -192,7 +196,16 @@ const RUNS_MAX: usize = 200_000;
 /// Separators of a .csv file, which are as many as its cells.
 const SEPARATORS_MAX: usize = 4_000_000;
 
+/// Cells of one row, by column.
+pub(super) type Row = BTreeMap<u32, String>;
+
+#[cfg(not(feature = "xlsx"))]
+fn xlsx(path: &Path, _bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
+    Err(FileProblem::new(path, Part::Workbooks.refusal()))
+}
+
 /// The runs in a spreadsheet.
+#[cfg(feature = "xlsx")]
 fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
     let is_wanted = |header: &Row| header.values().any(|title| title.trim() == NAME_COLUMN);
     let Some(rows) = spreadsheet::rows(path, bytes, is_wanted)? else {

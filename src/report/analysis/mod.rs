@@ -6,4 +6,5 @@ pub mod collection;
 pub mod compare;
 pub mod differences;
 pub mod pairs;
+#[cfg(feature = "xlsx")]
 mod spreadsheet;

@@ -9,8 +9,7 @@ use calamine::{DataRef, Reader, Xlsx};
 
 use ringfall_model::document::FileProblem;
 
-/// Cells of one row, by column.
-pub(super) type Row = BTreeMap<u32, String>;
+use super::collection::Row;
 
 /// Bytes that all parts of a spreadsheet may unpack to: 80 times the reference's larger one. What a
 /// reader makes of a byte of styles may be fifty.

@@ -32,7 +32,7 @@ pub use html::{
 pub use mlperf::{MlperfRun, mlperf_text};
 pub use ranks::ranks_table;
 pub use roofline::{direction, io_size, roofline_text};
-pub use sheet::{write_audit_csv, write_sheet, write_suite_sheet};
+pub use sheet::{SHEET_ENDING, write_audit_csv, write_sheet, write_suite_sheet};
 pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};
 pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use what_if::{WhatIf, WhatIfRow, letters};

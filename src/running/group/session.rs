@@ -4,6 +4,8 @@
 use std::cell::Cell;
 
 use ringfall_config::MeetsBy;
+#[cfg(not(feature = "mpi"))]
+use ringfall_config::Part;
 
 use super::directory::Directory;
 use super::{Board, Group, Party};
@@ -38,7 +40,7 @@ impl Session {
             #[cfg(feature = "mpi")]
             MeetsBy::Mpi => Place::Mpi(super::mpi::Mpi::begin(&party)?),
             #[cfg(not(feature = "mpi"))]
-            MeetsBy::Mpi => return Err(NO_MPI.to_owned()),
+            MeetsBy::Mpi => return Err(Part::Mpi.refusal().to_owned()),
         };
         Ok(Session { party, place, meetings: Cell::default() })
     }
@@ -67,8 +69,3 @@ impl Session {
         let _unused = is_orderly;
     }
 }
-
-/// Why there is no MPI.
-#[cfg(not(feature = "mpi"))]
-const NO_MPI: &str = "this program was built without MPI: build it with `cargo build --release \
-                      --features mpi`, or let the ranks meet in a directory: --ranks directory";

@@ -20,6 +20,8 @@ use ringfall_workloads::source::{
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
 pub use reading::Reading;
 
+#[cfg(not(feature = "tokenizer"))]
+use ringfall_config::Part;
 use ringfall_config::{Arrival, BURST_TRACE, InputError, Plan, TraceKind, Traffic};
 use ringfall_host::Room;
 use ringfall_model::facts::SourceFacts;
@@ -89,10 +91,7 @@ fn counting(tokenizer: Tokenizer) -> Result<CountTokens, InputError> {
         #[cfg(feature = "tokenizer")]
         Tokenizer::Cl100k => Ok(|text| bpe_openai::cl100k_base().count(text)),
         #[cfg(not(feature = "tokenizer"))]
-        Tokenizer::Cl100k => Err(InputError::new(
-            "this ringfall was built without the vocabulary of cl100k: give --tokenizer estimate, \
-             or build it with the feature `tokenizer`, which is on by default",
-        )),
+        Tokenizer::Cl100k => Err(InputError::new(Part::Tokenizer.refusal())),
         Tokenizer::Estimate => Ok(estimate),
     }
 }

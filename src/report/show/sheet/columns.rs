@@ -17,6 +17,7 @@ pub struct Row {
     /// Name of the column.
     pub name: String,
     /// Origin of its values.
+    #[cfg_attr(not(feature = "xlsx"), expect(dead_code, reason = "workbooks alone list it"))]
     pub origin: ColumnOrigin,
     /// Value of the result.
     pub cell: Cell,

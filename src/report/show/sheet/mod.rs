@@ -3,14 +3,16 @@
 
 mod audit;
 mod columns;
+#[cfg(feature = "xlsx")]
 mod meaning;
+#[cfg(feature = "xlsx")]
 mod xlsx;
 
 use std::path::Path;
 
 use super::Named;
 use super::suite::whole;
-use super::table::{Table, add_sheet, write_workbook};
+use super::table::Table;
 use crate::suite::SuiteTable;
 pub use audit::write_audit_csv;
 use columns::{Columns, Row};
@@ -29,25 +31,39 @@ fn summary(results: &[Named]) -> Table {
     table.done()
 }
 
-/// Writes the table of a suite as a workbook: a row a run.
+/// Ending of the files of tables where nobody has chosen one.
+pub const SHEET_ENDING: &str = if cfg!(feature = "xlsx") { "xlsx" } else { "csv" };
+
+/// Writes the table of a suite, a row a run: as CSV when the path ends in `.csv`, as a workbook
+/// otherwise.
 ///
 /// # Errors
 /// Returns the error of the file system.
 pub fn write_suite_sheet(suite: &SuiteTable, path: &Path) -> std::io::Result<()> {
-    write_workbook(path, |book| add_sheet(book, "Suite", &whole(suite)).map(drop))
+    let table = whole(suite);
+    match is_workbook(path) {
+        #[cfg(feature = "xlsx")]
+        true => xlsx::write_suite(&table, path),
+        _ => ringfall_host::write_output(path, &table.csv()?),
+    }
 }
 
 /// Writes the results' rows as CSV when the path ends in `.csv`, a workbook otherwise: of one
-/// result with all its sheets, of several with the Summary alone.
+/// result with all its sheets, of several with the Summary alone. A program without workbooks has
+/// refused the path before, and writes CSV.
 ///
 /// # Errors
 /// Returns the error of the file system.
 pub fn write_sheet(results: &[Named], path: &Path) -> std::io::Result<()> {
-    let is_csv = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
-    match is_csv {
-        true => ringfall_host::write_output(path, &summary(results).csv()?),
-        false => xlsx::write(results, path),
+    match is_workbook(path) {
+        #[cfg(feature = "xlsx")]
+        true => xlsx::write(results, path),
+        _ => ringfall_host::write_output(path, &summary(results).csv()?),
     }
+}
+
+fn is_workbook(path: &Path) -> bool {
+    !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"))
 }
 
 #[cfg(test)]

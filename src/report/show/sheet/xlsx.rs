@@ -34,6 +34,11 @@ pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
     })
 }
 
+/// Writes the table of a suite.
+pub(super) fn write_suite(table: &Table, path: &Path) -> std::io::Result<()> {
+    write_workbook(path, |book| add_sheet(book, "Suite", table).map(drop))
+}
+
 /// Every column of the Summary with the key that it is read from, and what that means.
 fn columns() -> Table {
     Table::of(&meanings())

@@ -6,8 +6,10 @@
 mod csv;
 mod html;
 mod terminal;
+#[cfg(feature = "xlsx")]
 mod workbook;
 
+#[cfg(feature = "xlsx")]
 pub(super) use workbook::{add_sheet, write_workbook};
 
 /// Text of a figure that nobody knows, for people.
