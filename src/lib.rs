@@ -65,6 +65,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
             let file = file_of(&args.run);
             run_or_tell(replay_plan(&args, &file), &args.run, &file, typed)
         }
+        cli::Command::Quick(args) => ended(commands::quick::run(&args, typed)),
         cli::Command::Report(args) => ended(commands::report::report(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),

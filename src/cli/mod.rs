@@ -7,6 +7,7 @@ mod checkpoint;
 mod datagen;
 mod discover;
 mod mlperf;
+mod quick;
 mod saturate;
 mod schema;
 mod shared;
@@ -30,6 +31,7 @@ pub use checkpoint::{
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
+pub use quick::QuickArgs;
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use schema::{SchemaArgs, SchemaName};
 pub use shared::{ContentArgs, ObjectArgs};
@@ -60,6 +62,10 @@ pub struct Cli {
 /// The subcommands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users, and
+    /// a run that confirms it
+    #[command(args_override_self = true)]
+    Quick(QuickArgs),
     /// Run a workload of simulated users and measure the storage tier below their KV cache
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]

@@ -21,6 +21,8 @@ pub enum SchemaName {
     ObjectLimits,
     /// Results of `checkpoint write`, `read`, `run` and `compare`
     Checkpoint,
+    /// Answer of `quick`
+    Quick,
     /// Table of a suite, from `suite` (`table.json`)
     Suite,
     /// Table of simulated runs side by side, from `simulate`

@@ -9,6 +9,7 @@ pub mod datagen;
 pub mod discover;
 pub mod merge;
 pub mod mlperf;
+pub mod quick;
 pub mod report;
 pub mod run;
 pub mod saturate;

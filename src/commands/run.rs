@@ -114,6 +114,22 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     }
 }
 
+/// Result of the plan's run, which is neither written nor shown; its data is deleted.
+///
+/// # Errors
+/// When the run could not begin, or its data could not be deleted.
+pub(super) fn measured(
+    plan: &Plan,
+    command_line: Vec<String>,
+    interrupt: &Interrupt,
+) -> Result<RunResult> {
+    let sources = prepare(plan);
+    let begin = Begin { command_line, interrupt, with_banner: false, group: None };
+    let Ran { result, cleaned, .. } = begin.carry_out(plan, sources, &|_| Ok(()))?;
+    heed_cleaning(&result, cleaned, interrupt)?;
+    Ok(result)
+}
+
 /// Checks everything that can be checked before anything is opened, then reads the inputs.
 fn prepare(plan: &Plan) -> Result<Sources> {
     check_outputs(plan)?;

@@ -104,6 +104,16 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Limits of one drive, which are not written; none where a signal ended the search.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn limits(args: &SaturateArgs, interrupt: &Interrupt) -> Result<Option<Roofline>> {
+    check(args)?;
+    check_place(args, None)?;
+    search(args, None, None, interrupt)
+}
+
 /// The file with the limits: the one asked for, or one of this kind and time.
 fn output(args: &SaturateArgs, kind: &str) -> PathBuf {
     args.output.clone().unwrap_or_else(|| {

@@ -13,6 +13,7 @@ pub const fn page(name: SchemaName) -> &'static str {
         SchemaName::Limits => include_str!("../../config/schemas/limits.schema.json"),
         SchemaName::ObjectLimits => include_str!("../../config/schemas/object-limits.schema.json"),
         SchemaName::Checkpoint => include_str!("../../config/schemas/checkpoint.schema.json"),
+        SchemaName::Quick => include_str!("../../config/schemas/quick.schema.json"),
         SchemaName::Suite => include_str!("../../config/schemas/suite.schema.json"),
         SchemaName::WhatIf => include_str!("../../config/schemas/what-if.schema.json"),
         SchemaName::Comparison => include_str!("../../config/schemas/comparison.schema.json"),
@@ -28,6 +29,7 @@ mod tests {
     use ringfall_foreign::audit::Audit;
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
+    use ringfall_report::quick::QuickReport;
     use ringfall_report::show::WhatIf;
     use ringfall_report::suite::{Discovery, SuiteTable};
     use ringfall_running::saturate::ObjectLimits;
@@ -44,6 +46,7 @@ mod tests {
             SchemaName::Limits => Some(schema_for!(Roofline)),
             SchemaName::ObjectLimits => Some(schema_for!(ObjectLimits)),
             SchemaName::Checkpoint => Some(schema_for!(CheckpointResult)),
+            SchemaName::Quick => Some(schema_for!(QuickReport)),
             SchemaName::Suite => Some(schema_for!(SuiteTable)),
             SchemaName::WhatIf => Some(schema_for!(WhatIf)),
             SchemaName::Comparison => Some(schema_for!(Comparison)),

@@ -34,6 +34,7 @@ mod reference;
 mod resolve;
 mod rules;
 mod run_args;
+mod served;
 mod shared;
 mod table;
 mod traffic;
@@ -67,6 +68,7 @@ pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
 pub use resolve::resolve;
 pub use run_args::RunArgs;
+pub use served::ServedRule;
 pub use shared::{Shared, Taken};
 pub use table::Setting;
 pub use traffic::BURST_TRACE;

@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod quick;
 pub mod show;
 pub mod suite;

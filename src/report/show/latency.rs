@@ -21,7 +21,7 @@ pub(super) fn short_ms(ms: f64) -> String {
 }
 
 /// A time with its unit, in seconds from one second on.
-pub(super) fn time(ms: f64) -> String {
+pub(crate) fn time(ms: f64) -> String {
     let (value, unit) = if ms < 999.5 { (ms, "ms") } else { (ms / 1e3, "s") };
     let decimals = match value {
         value if value < 9.995 => 2,

@@ -11,6 +11,7 @@ mod html;
 mod latency;
 mod mlperf;
 pub mod prose;
+mod quick;
 mod ranks;
 mod roofline;
 mod sheet;
@@ -26,10 +27,12 @@ pub use audit::audit_page;
 pub use discover::discovery_page;
 pub use fio_job::fio_job;
 pub use html::{
-    write_audit_html, write_html, write_mlperf_html, write_roofline_html, write_suite_html,
-    write_what_if_html,
+    write_audit_html, write_html, write_mlperf_html, write_quick_html, write_roofline_html,
+    write_suite_html, write_what_if_html,
 };
+pub(crate) use latency::time;
 pub use mlperf::{MlperfRun, mlperf_text};
+pub use quick::{beside_page, quick_page};
 pub use ranks::ranks_table;
 pub use roofline::{direction, io_size, roofline_text};
 pub use sheet::{SHEET_ENDING, write_audit_csv, write_sheet, write_suite_sheet};

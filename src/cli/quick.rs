@@ -1,0 +1,44 @@
+//! Arguments of `quick`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ringfall_config::ServedRule;
+use ringfall_config::values::Size;
+
+/// Arguments of the command `quick`.
+#[derive(Clone, Debug, Args)]
+pub struct QuickArgs {
+    /// Directory on the drive; when not given, the best place is chosen among the mounted file
+    /// systems
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Model whose KV cache is stored
+    #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
+    pub model: String,
+    /// Largest space to use on the drive; a slow drive gets less, so that it can be written in 10 s
+    #[arg(long, value_name = "SIZE", default_value = "6GiB")]
+    pub space: Size,
+    /// Targets with which users count as served: the P95 of the time in which a request loads what
+    /// was there before it, and the share of earlier turns that are still there
+    #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
+    pub slo: ServedRule,
+    /// Random seed for the users and for content
+    #[arg(long, value_name = "U64", default_value_t = 42)]
+    pub seed: u64,
+    /// Answer for another drive, as `ringfall quick` wrote it, to set this one beside
+    #[arg(long, value_name = "FILE")]
+    pub beside: Option<PathBuf>,
+    /// File for the answer in JSON; results/quick-TIME.json when not given
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// File for the answer as an HTML page that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub html_output: Option<PathBuf>,
+    /// Print the JSON on standard output, and everything else on standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Print no progress and no answer
+    #[arg(long)]
+    pub quiet: bool,
+}

@@ -1,0 +1,343 @@
+//! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
+//! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
+use ringfall_core::units::{GIB, MIB, gib};
+use ringfall_host::Room;
+use ringfall_host::escape::{terminal_page, terminal_path};
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::outlet::Stream;
+use ringfall_host::survey::{Root, Survey};
+use ringfall_model::facts::Roofline;
+use ringfall_model::{RunResult, write_json};
+use ringfall_report::quick::{QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served};
+use ringfall_report::show::{beside_page, quick_page, write_quick_html};
+use ringfall_running::saturate::device_yaml;
+
+use super::run::{check_output_writable, check_outputs_apart, measured, simulated};
+use super::{run_args, saturate};
+use crate::cli::{Cli, Command, QuickArgs, SaturateArgs};
+
+/// Time of the search for the drive's limits, s.
+const LIMITS_S: u32 = 20;
+/// Time in which the space of the measured run may be written first, s.
+const FILL_S: f64 = 10.0;
+/// Space of the measured run at least.
+const SPACE_MIN_BYTES: u64 = GIB;
+/// Warm-up and window of the measured run, s.
+const MEASURED_S: [u64; 2] = [5, 20];
+/// Requests that a simulated run is to have, so that its P95 is of more than a few; and the time in
+/// which a user asks for one, s, about that of generating its answer.
+const SIMULATED_REQUESTS: u64 = 1_500;
+const REQUEST_S: u64 = 8;
+/// Window of a simulated run, s.
+const SIMULATED_S: [u64; 2] = [300, 7_200];
+/// Largest number of users that is tried.
+const USERS_MAX: u32 = 4_096;
+/// Precision of the answer, as a share of it.
+const USERS_STEP: u32 = 16;
+
+/// Measures, and answers.
+///
+/// # Errors
+/// A flag or the place is wrong, the drive fails, or the answer can't be written.
+pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
+    super::refuse_launcher("quick")?;
+    let unix_s = Facts::look().unix_s;
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("results/quick-{}.json", compact_utc(unix_s))));
+    check_outputs(args, &output)?;
+    let other = args.beside.as_deref().map(read).transpose()?;
+    let quick = Quick { args, command_line, place: place(args)?, unix_s };
+    // What is wrong with the settings is told before anything is measured.
+    let _checked = quick.plan(1, SPACE_MIN_BYTES, MEASURED_S)?;
+    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let Some(report) = quick.report(&interrupt)? else { return Ok(Exit::Interrupted) };
+    let written = write_json(&report, &output).with_context(|| lost(&output));
+    let page = args.html_output.as_deref().map_or(Ok(()), |path| {
+        write_quick_html(&report, other.as_ref(), path).with_context(|| lost(path))
+    });
+    show(args, &report, other.as_ref(), &output, written.is_ok())?;
+    written.and(page)?;
+    Ok(Exit::Done)
+}
+
+fn lost(path: &Path) -> String {
+    format!("the answer can't be written to {}", path.display())
+}
+
+fn check_outputs(args: &QuickArgs, output: &Path) -> Result<()> {
+    let page = args.html_output.as_deref().map(|path| ("--html-output", path));
+    let outputs: Vec<(&str, &Path)> = [("--output", output)].into_iter().chain(page).collect();
+    check_outputs_apart(&outputs)?;
+    for (flag, path) in outputs {
+        check_output_writable(flag, path)?;
+        super::refuse_input(flag, path, args.beside.iter().map(PathBuf::as_path))?;
+    }
+    Ok(())
+}
+
+/// Reads the answer for another drive.
+fn read(path: &Path) -> Result<QuickReport, InputError> {
+    let wrong = |what: String| InputError::new(format!("--beside {}: {what}", path.display()));
+    let bytes = ringfall_model::document::read_bytes(path).map_err(wrong)?;
+    let report: QuickReport = serde_json::from_slice(&bytes)
+        .map_err(|error| wrong(format!("this is no answer of `ringfall quick`: {error}")))?;
+    match report.ringfall_quick {
+        QUICK_VERSION => Ok(report),
+        other => Err(wrong(format!("version {other} of this file is not known here"))),
+    }
+}
+
+/// The directory that was given, or the best one.
+fn place(args: &QuickArgs) -> Result<PathBuf, InputError> {
+    match &args.directory {
+        Some(given) => Ok(given.clone()),
+        None => {
+            let survey = Survey::look(&Root::machine(), Some(&Room::look()));
+            Ok(super::machine_of(&survey, None).place.directory)
+        }
+    }
+}
+
+/// A measurement.
+struct Quick<'a> {
+    args: &'a QuickArgs,
+    command_line: Vec<String>,
+    place: PathBuf,
+    /// When it began.
+    unix_s: u64,
+}
+
+impl Quick<'_> {
+    fn tell(&self, what: &str) {
+        if !self.args.quiet {
+            ringfall_host::stderr::tell(format_args!("{what}"));
+        }
+    }
+
+    /// All of it; none when it was interrupted.
+    fn report(&self, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
+        self.tell(&format!("limits of {}, about {LIMITS_S} s…", terminal_path(&self.place)));
+        let Some(roofline) = saturate::limits(&self.limits_args()?, interrupt)? else {
+            return Ok(None);
+        };
+        let yaml = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
+        let device = DeviceFile::parse("the drive's limits", &yaml)?;
+        let limits = limits_of(&roofline)?;
+        let space_bytes = self.space_bytes(limits.write_gib_per_s);
+        let mut trials = Trials { quick: self, device: &device, interrupt, space_bytes };
+        self.tell("simulating numbers of users on a drive of these limits…");
+        let rule = self.args.slo;
+        let mut curve: Vec<QuickPoint> = Vec::new();
+        let Some(by_speed) = trials.search(&mut curve, |point| {
+            point.load_p95_s.is_none_or(|load| load <= rule.load_p95_s)
+        })?
+        else {
+            return Ok(None);
+        };
+        let Some(by_space) = trials.search(&mut curve, |point| {
+            point.reuse_share.is_none_or(|share| share >= rule.reuse_share)
+        })?
+        else {
+            return Ok(None);
+        };
+        let users = by_speed.users.min(by_space.users).max(1);
+        let plan = self.plan(users, space_bytes, MEASURED_S)?;
+        self.tell(&format!(
+            "{} on the drive in {:.1} GiB, {} s…",
+            ringfall_host::counted(users.into(), "user"),
+            gib(space_bytes),
+            MEASURED_S.iter().sum::<u64>()
+        ));
+        let result = measured(&plan, self.command_line.clone(), interrupt)?;
+        if interrupt.is_set() {
+            return Ok(None);
+        }
+        if let Some(why) = &result.failure {
+            return Err(anyhow!("{why}"));
+        }
+        let predicted = trials.simulated(&plan)?;
+        let mut report = QuickReport {
+            ringfall_quick: QUICK_VERSION,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            place: self.place.display().to_string(),
+            drive: device.name.clone(),
+            start_unix_s: self.unix_s as f64,
+            model: plan.model.clone(),
+            seed: plan.seed,
+            load_p95_s: rule.load_p95_s,
+            reuse_share: rule.reuse_share,
+            space_gib: gib(space_bytes),
+            turn_gib: gib(plan.workload_config().turn_bytes_mean()),
+            limits,
+            doubt: device.doubt.clone(),
+            curve,
+            served_by_speed: by_speed,
+            served_by_space: by_space,
+            measured: QuickPoint::of(&result),
+            predicted: QuickPoint::of(&predicted),
+            verdict: String::new(),
+        };
+        report.verdict = report.judge();
+        Ok(Some(report))
+    }
+
+    /// Space of the measured run: what was asked for, or what the drive can write in a few seconds.
+    fn space_bytes(&self, write_gib_per_s: f64) -> u64 {
+        let filled = (write_gib_per_s * FILL_S * GIB as f64) as u64;
+        let bytes = self.args.space.0.min(filled.max(SPACE_MIN_BYTES));
+        bytes / (256 * MIB) * (256 * MIB)
+    }
+
+    /// The search for limits, in the same space.
+    fn limits_args(&self) -> Result<SaturateArgs, InputError> {
+        let size_gib = gib(self.args.space.0).min(4.0);
+        let words = [
+            "ringfall".to_owned(),
+            "saturate".to_owned(),
+            format!("--time-limit={LIMITS_S}"),
+            format!("--size-gb={size_gib}"),
+        ];
+        let parsed = crate::cli::parse(words.into_iter().map(Into::into));
+        let Ok(Cli { command: Command::Saturate(args) }) = parsed else {
+            unreachable!("these are flags of saturate")
+        };
+        let cache_dir = Some(Places(vec![self.place.clone()]));
+        Ok(SaturateArgs { cache_dir, quiet: self.args.quiet, ..args })
+    }
+
+    /// The plan of a run of so many users in so much space, with its warm-up and window.
+    fn plan(
+        &self,
+        users: u32,
+        space_bytes: u64,
+        [warmup_s, window_s]: [u64; 2],
+    ) -> Result<Plan, InputError> {
+        let mut flags: Vec<String> = [
+            "--cpu-mem-gb=0",
+            "--arrival=closed",
+            "--generation-mode=realistic",
+            "--decode-reads=once",
+            "--preallocate=write",
+            "--quiet",
+        ]
+        .map(str::to_owned)
+        .into();
+        flags.push(format!("--model={}", self.args.model));
+        flags.push(format!("--num-users={users}"));
+        flags.push(format!("--storage-capacity-gb={}", gib(space_bytes)));
+        flags.push(format!("--seed={}", self.args.seed));
+        flags.push(format!("--warmup={warmup_s}"));
+        flags.push(format!("--duration={window_s}"));
+        flags.push("--output=/dev/null".to_owned());
+        let mut args = run_args(flags)?;
+        args.options.cache_dir = Some(Places(vec![self.place.clone()]));
+        super::plan_of(&args)
+    }
+}
+
+/// Simulated runs.
+struct Trials<'a> {
+    quick: &'a Quick<'a>,
+    device: &'a DeviceFile,
+    interrupt: &'a Interrupt,
+    space_bytes: u64,
+}
+
+impl Trials<'_> {
+    /// Largest number of users that `is_served`, by doubling and halving; none when it was
+    /// interrupted. What is tried goes to `curve`, and what is there already is not tried again.
+    fn search(
+        &mut self,
+        curve: &mut Vec<QuickPoint>,
+        is_served: impl Fn(&QuickPoint) -> bool,
+    ) -> Result<Option<Served>> {
+        let mut served = 0;
+        let mut too_many: Option<u32> = None;
+        loop {
+            let users: u32 = match too_many {
+                None if served >= USERS_MAX => break,
+                None => (served * 2).max(1),
+                Some(most) if most - served <= (most / USERS_STEP).max(1) => break,
+                Some(most) => u32::midpoint(served, most),
+            };
+            if self.interrupt.is_set() {
+                return Ok(None);
+            }
+            let at = curve.partition_point(|point| point.users < users);
+            if curve.get(at).is_none_or(|point| point.users != users) {
+                curve.insert(at, self.point(users)?);
+            }
+            match is_served(&curve[at]) {
+                true => served = users,
+                false => too_many = Some(users),
+            }
+        }
+        Ok(Some(Served { users: served, is_largest_tried: too_many.is_none() }))
+    }
+
+    /// Figures of so many users: with as much space as they take, but for what they find again in
+    /// the space of the measured run.
+    fn point(&self, users: u32) -> Result<QuickPoint> {
+        let requests_s = SIMULATED_REQUESTS * REQUEST_S / u64::from(users);
+        let window_s = requests_s.clamp(SIMULATED_S[0], SIMULATED_S[1]);
+        let warmup_s = window_s / 5;
+        let run = |space_bytes| -> Result<QuickPoint> {
+            let plan = self.quick.plan(users, space_bytes, [warmup_s, window_s])?;
+            Ok(QuickPoint::of(&self.simulated(&plan)?))
+        };
+        let unbounded = run(PLENTY_BYTES)?;
+        let reuse_share = run(self.space_bytes)?.reuse_share;
+        Ok(QuickPoint { reuse_share, ..unbounded })
+    }
+
+    fn simulated(&self, plan: &Plan) -> Result<RunResult> {
+        simulated::run(plan, self.device, Vec::new(), self.interrupt)
+    }
+}
+
+/// Space that no simulated run fills.
+const PLENTY_BYTES: u64 = 1 << 46;
+
+fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
+    let of = |percent: u32, what: &str| {
+        let rate = roofline.bandwidth(percent);
+        rate.map(|rate| rate / GIB as f64).with_context(|| format!("no limit of {what} was found"))
+    };
+    Ok(QuickLimits { read_gib_per_s: of(100, "reads")?, write_gib_per_s: of(0, "writes")? })
+}
+
+fn show(
+    args: &QuickArgs,
+    report: &QuickReport,
+    other: Option<&QuickReport>,
+    output: &Path,
+    is_written: bool,
+) -> Result<()> {
+    if args.json {
+        super::print_json(report)?;
+    }
+    if args.quiet {
+        return Ok(());
+    }
+    let mut page = quick_page(report);
+    if let Some(other) = other {
+        page.push_str(&beside_page(other, report));
+    }
+    if is_written {
+        page.push_str(&format!("\n  answer       {}\n", terminal_path(output)));
+    }
+    if let Some(path) = &args.html_output {
+        page.push_str(&format!("               {}\n", terminal_path(path)));
+    }
+    let to = if args.json { Stream::Err } else { Stream::Out };
+    super::write_out(to, &terminal_page(&page))?;
+    Ok(())
+}

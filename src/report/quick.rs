@@ -1,0 +1,218 @@
+//! Answer of `ringfall quick`: how many users a drive serves, by its limits, a curve simulated from
+//! them, and a measured run that confirms it.
+
+use ringfall_config::ServedRule;
+use ringfall_core::units::gib;
+use ringfall_host::counted;
+use ringfall_model::RunResult;
+use serde::{Deserialize, Serialize};
+
+use crate::show;
+
+/// Layout of the file.
+pub const QUICK_VERSION: u32 = 1;
+/// Deviation of the measured bandwidth from the predicted one up to which the curve is confirmed.
+const CONFIRMED_TO: f64 = 0.15;
+
+/// Figures of one number of users.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct QuickPoint {
+    /// Number of users.
+    pub users: u32,
+    /// Bandwidth of reads and writes together, GiB/s.
+    pub gib_per_s: f64,
+    /// P50 of the time in which a request loads what was there before it, s; null without loads.
+    pub load_p50_s: Option<f64>,
+    /// P95 of the same, s.
+    pub load_p95_s: Option<f64>,
+    /// Number of loads that these percentiles are of.
+    pub loads: u64,
+    /// P95 of all reads and writes of a request together, s; null without requests.
+    pub kv_io_p95_s: Option<f64>,
+    /// Share of the time in which the drive was busy; null where it was not known.
+    pub drive_busy_share: Option<f64>,
+    /// Share of earlier turns that were found when they were looked for; null where none was.
+    pub reuse_share: Option<f64>,
+}
+
+impl QuickPoint {
+    /// Figures of a run.
+    #[must_use]
+    pub fn of(result: &RunResult) -> QuickPoint {
+        let (requests, cache) = (&result.requests, &result.cache);
+        let engine = &result.engine;
+        let bytes = engine.io_read.bytes.saturating_add(engine.io_write.bytes);
+        let seconds = result.window.seconds;
+        let s = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
+        let looked = cache.multi_turn_hits + cache.multi_turn_misses;
+        QuickPoint {
+            users: result.plan.users,
+            gib_per_s: if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 },
+            load_p50_s: s(requests.load.quantile_ns(0.5)),
+            load_p95_s: s(requests.load.quantile_ns(0.95)),
+            loads: requests.load.count(),
+            kv_io_p95_s: s(requests.storage_io.quantile_ns(0.95)),
+            drive_busy_share: result
+                .simulation
+                .as_ref()
+                .and_then(|simulation| simulation.drive_busy_share.known()),
+            reuse_share: (looked > 0).then(|| cache.multi_turn_hits as f64 / looked as f64),
+        }
+    }
+}
+
+/// The drive's highest bandwidths.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct QuickLimits {
+    /// Highest bandwidth of reads alone, GiB/s.
+    pub read_gib_per_s: f64,
+    /// Highest bandwidth of writes alone, GiB/s.
+    pub write_gib_per_s: f64,
+}
+
+/// Largest number of users that meets a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Served {
+    /// That number; 0: not even one user.
+    pub users: u32,
+    /// Whether more were not tried, so that it may be more.
+    pub is_largest_tried: bool,
+}
+
+/// Outcome of `ringfall quick`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct QuickReport {
+    /// 1; also tells such a file from others.
+    pub ringfall_quick: u32,
+    /// Version of ringfall that wrote the file.
+    pub version: String,
+    /// Directory that was measured.
+    pub place: String,
+    /// Drive below it, as its description says.
+    pub drive: String,
+    /// Start of the measurement, s since 1970-01-01T00:00:00Z.
+    pub start_unix_s: f64,
+    /// Name of the model.
+    pub model: String,
+    /// Random seed of all runs.
+    pub seed: u64,
+    /// Largest P95 of loading a context with which users count as served, s.
+    pub load_p95_s: f64,
+    /// Smallest share of earlier turns found with which users count as served, 0 to 1.
+    pub reuse_share: f64,
+    /// Space of the measured run, and of the simulated ones that tell reuse, GiB.
+    pub space_gib: f64,
+    /// Mean size of a user's turn, GiB.
+    pub turn_gib: f64,
+    /// The drive's highest bandwidths.
+    pub limits: QuickLimits,
+    /// Doubt about the limits, as the search for them has told; null without any.
+    pub doubt: Option<String>,
+    /// Numbers of users in rising order: simulated on a drive of these limits with as much space as
+    /// they take, but for `reuse_share`, which is what is found in `space_gib`.
+    pub curve: Vec<QuickPoint>,
+    /// Users that the drive's speed serves, given space for them.
+    pub served_by_speed: Served,
+    /// Users whose turns `space_gib` keeps.
+    pub served_by_space: Served,
+    /// Run on the drive, in `space_gib`.
+    pub measured: QuickPoint,
+    /// The same run simulated.
+    pub predicted: QuickPoint,
+    /// Answer in a sentence.
+    pub verdict: String,
+}
+
+impl QuickReport {
+    /// Users that are served in that space, by speed and by space.
+    #[must_use]
+    pub fn served(&self) -> Served {
+        let (speed, space) = (self.served_by_speed, self.served_by_space);
+        if space.users < speed.users { space } else { speed }
+    }
+
+    /// Deviation of the measured bandwidth from the predicted one, as a share of that; none where
+    /// either moved nothing.
+    #[must_use]
+    pub fn deviation(&self) -> Option<f64> {
+        let (is, was) = (self.measured.gib_per_s, self.predicted.gib_per_s);
+        (is > 0.0 && was > 0.0).then(|| is / was - 1.0)
+    }
+
+    /// Whether the measured run agrees with the simulated one.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        self.deviation().is_some_and(|deviation| deviation.abs() <= CONFIRMED_TO)
+    }
+
+    /// The rule in words.
+    #[must_use]
+    pub fn rule(&self) -> String {
+        format!(
+            "served: P95 load of a context at most {}, {:.0} % of earlier turns still there",
+            time(self.load_p95_s),
+            self.reuse_share * 100.0
+        )
+    }
+
+    /// Answer in a sentence, to be kept as `verdict`.
+    #[must_use]
+    pub fn judge(&self) -> String {
+        let (speed, space) = (self.served_by_speed, self.served_by_space);
+        let users = |served: Served| {
+            let more = if served.is_largest_tried { " or more" } else { "" };
+            format!("{}{more}", counted(served.users.into(), "user"))
+        };
+        let gib_of = |users: u32| f64::from(users) * self.turn_gib;
+        if speed.users == 0 {
+            let load = self.curve.first().and_then(|point| point.load_p95_s);
+            return format!(
+                "not good enough for one user: loading a context takes {} (P95), and {} is the \
+                 target",
+                load.map_or("longer".to_owned(), time),
+                time(self.load_p95_s)
+            );
+        }
+        if space.users == 0 {
+            return format!(
+                "{:.1} GiB are too little for one user, whose turns take {:.2} GiB each; with \
+                 enough space the drive's speed serves {}",
+                self.space_gib,
+                self.turn_gib,
+                users(speed)
+            );
+        }
+        if space.users < speed.users {
+            return format!(
+                "good for {} in {:.1} GiB: space is the limit; with about {:.0} GiB the drive's \
+                 speed serves {}",
+                users(space),
+                self.space_gib,
+                self.space_gib / f64::from(space.users) * f64::from(speed.users),
+                users(speed)
+            );
+        }
+        format!(
+            "good for {}: the drive's speed is the limit, and one turn of each takes {:.1} GiB",
+            users(speed),
+            gib_of(speed.users)
+        )
+    }
+}
+
+/// A time with its unit.
+fn time(seconds: f64) -> String {
+    show::time(seconds * 1e3)
+}
+
+impl QuickReport {
+    /// Rule that the report was made by.
+    #[must_use]
+    pub fn served_rule(&self) -> ServedRule {
+        ServedRule { load_p95_s: self.load_p95_s, reuse_share: self.reuse_share }
+    }
+}
