@@ -21,14 +21,11 @@ use serde_json::{Value, json};
 
 use super::kinds::{Kind, Wrong};
 use super::values::FromText;
-use crate::object_store::{Balance, Checksum, PathStyle};
 
 /// A type whose values have names, which people type and read.
 pub trait Named: Copy + PartialEq + Send + Sync + 'static {
     /// All values, in the order of the help.
     const WORDS: &'static [Word<Self>];
-    /// Their names, in the same order.
-    const NAMES: &'static [&'static str];
     /// Other spellings that are understood, each with the name that it stands for.
     const ALIASES: &'static [(&'static str, &'static str)];
 
@@ -53,7 +50,6 @@ macro_rules! named {
     })+) => {$(
         impl $crate::Named for $name {
             const WORDS: &'static [$crate::Word<$name>] = &[$($crate::Word($name::$variant)),+];
-            const NAMES: &'static [&'static str] = &[$($text),+];
             const ALIASES: &'static [(&'static str, &'static str)] = &[$($(($alias, $text),)*)+];
 
             fn name(self) -> &'static str {
@@ -178,28 +174,6 @@ named! {
         /// Those that were asked for, whatever tier served them.
         Asked = "all",
     }
-    Balance {
-        /// Each in turn.
-        RoundRobin = "round-robin",
-        /// The one with the fewest requests in flight.
-        LeastInFlight = "least-in-flight",
-    }
-    PathStyle {
-        /// Into the path where an endpoint is given, into the host name otherwise.
-        Auto = "auto",
-        /// Into the path.
-        On = "on",
-        /// Into the host name.
-        Off = "off",
-    }
-    Checksum {
-        /// No checksum; only the connection protects the data.
-        None = "none",
-        /// SHA-256 in the signature.
-        Sha256 = "sha256",
-        /// CRC-64/NVME in a header.
-        Crc64nvme = "crc64nvme",
-    }
 }
 
 impl<T: Named> Word<T> {
@@ -240,7 +214,7 @@ impl<T: Named> Kind for T {
     }
 
     fn schema((): &()) -> Value {
-        json!({ "type": "string", "enum": T::NAMES })
+        json!({ "type": "string", "enum": T::WORDS })
     }
 }
 
@@ -257,8 +231,10 @@ impl<T: Named> FromStr for Word<T> {
         let alias = T::ALIASES.iter().find(|(alias, _)| *alias == text);
         let name = alias.map_or(text, |(_, name)| name);
         let found = T::WORDS.iter().find(|word| word.0.name() == name).copied();
-        let known = T::NAMES.join("`, `");
-        found.ok_or_else(|| format!("unknown value `{text}`, expected one of `{known}`"))
+        found.ok_or_else(|| {
+            let known: Vec<&str> = T::WORDS.iter().map(|word| word.0.name()).collect();
+            format!("unknown value `{text}`, expected one of `{}`", known.join("`, `"))
+        })
     }
 }
 

@@ -59,7 +59,7 @@ fn refuse_s3_only(options: &ObjectOptions) -> Result<(), String> {
         ("--object-region", options.region.is_some()),
         ("--object-profile", options.profile.is_some()),
         ("--object-path-style", options.path_style != PathStyle::Auto),
-        ("--object-checksum", options.checksum != Checksum::default()),
+        ("--object-checksum", options.checksum != Checksum::Sha256),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(format!("{flag} is for s3:// only: leave it out")),
