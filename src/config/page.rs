@@ -1,5 +1,7 @@
 //! The page of all defaults, made of the settings' declarations: `config/default.yaml`.
 
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm, fill};
+
 use super::options::SETTINGS;
 use super::table::keys_for_flags;
 
@@ -41,18 +43,13 @@ pub fn defaults_page() -> String {
 
 /// Prose in lines that begin with `head`.
 fn comment(page: &mut String, head: &str, text: &str) {
-    let mut line = head.trim_end().to_owned();
-    let indent = " ".repeat(head.len() - line.len());
-    for word in text.split_whitespace() {
-        let is_first = line.len() < head.len();
-        if !is_first && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            page.push_str(&line);
-            page.push('\n');
-            line = head.trim_end().to_owned();
-        }
-        line.push_str(if line.len() < head.len() { &indent } else { " " });
-        line.push_str(word);
-    }
-    page.push_str(&line);
+    let options = Options::new(COLUMNS)
+        .initial_indent(head)
+        .subsequent_indent(head)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .word_separator(WordSeparator::AsciiSpace)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    page.push_str(&fill(text, options));
     page.push('\n');
 }
