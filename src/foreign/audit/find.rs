@@ -9,7 +9,7 @@ use super::findings;
 use super::leaf::{Group, Iostat, Leaf, Trial, division_by_path};
 use super::log::Log;
 use super::rank::read_rank;
-use super::report::{AUDIT_VERSION, Audit, LeafReport, PassedOver, Read, Skipped};
+use super::report::{AUDIT_VERSION, Audit, LeafReport, PassedOver, Skipped};
 use super::settings::AuditSettings;
 use super::span::FromLog;
 use super::summary::read_summary;
@@ -17,7 +17,7 @@ use super::walk::{Name, Tree, name_of, walk};
 use crate::mlperf::TRIAL_DELAY_S;
 use crate::mlperf::place::RESULT_PREFIX;
 use crate::mlperf::sequence::trial_directory;
-use crate::mlperf::tree::{rank_of, trial_of};
+use crate::mlperf::tree::rank_of;
 
 /// Maximum number of skipped paths that are named.
 const SKIPPED_MAX: usize = 1000;
@@ -27,7 +27,15 @@ const DIRECTORY_MAX: usize = 10_000;
 /// Audits whatever results lie at the paths.
 #[must_use]
 pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
-    let mut finder = Finder::default();
+    let mut finder = Finder {
+        roots: Vec::new(),
+        audit: Audit {
+            audit_version: AUDIT_VERSION,
+            ringfall_version: env!("CARGO_PKG_VERSION"),
+            paths: paths.to_vec(),
+            ..Audit::default()
+        },
+    };
     let mut runs: BTreeMap<PathBuf, Files> = BTreeMap::new();
     for given in paths {
         match std::fs::canonicalize(given) {
@@ -35,29 +43,17 @@ pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
             Err(error) => finder.skip(given, error.to_string()),
         }
     }
-    let mut audit = Audit {
-        audit_version: AUDIT_VERSION,
-        ringfall_version: env!("CARGO_PKG_VERSION"),
-        paths: paths.to_vec(),
-        read: Read::default(),
-        skipped: Vec::new(),
-        passed_over: Vec::new(),
-        findings: Vec::new(),
-        runs: Vec::new(),
-    };
     for (path, files) in runs {
         let leaf = finder.leaf(&path, files);
         if !leaf.groups.is_empty() {
-            audit.findings.extend(findings::of_run(&leaf, settings));
-            audit.runs.push(LeafReport::of(&leaf));
+            finder.audit.findings.extend(findings::of_run(&leaf, settings));
+            finder.audit.runs.push(LeafReport::of(&leaf));
         }
     }
+    let mut audit = finder.audit;
     sort(&mut audit.findings);
-    finder.skipped.sort();
-    audit.read = finder.read;
-    audit.skipped = finder.skipped;
-    finder.passed_over.sort();
-    audit.passed_over = finder.passed_over;
+    audit.skipped.sort();
+    audit.passed_over.sort();
     audit
 }
 
@@ -82,20 +78,20 @@ struct Beside {
     iostat: Vec<PathBuf>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Finder {
     /// Real paths and what was given for them.
     roots: Vec<(PathBuf, PathBuf)>,
-    skipped: Vec<Skipped>,
-    passed_over: Vec<PassedOver>,
-    read: Read,
+    /// The audit so far.
+    audit: Audit,
 }
 
 impl Finder {
     fn skip(&mut self, path: &Path, why: impl Into<String>) {
-        self.read.skipped += 1;
-        if self.skipped.len() < SKIPPED_MAX {
-            self.skipped.push(Skipped { path: self.shown(path), why: why.into() });
+        self.audit.read.skipped += 1;
+        if self.audit.skipped.len() < SKIPPED_MAX {
+            let path = self.shown(path);
+            self.audit.skipped.push(Skipped { path, why: why.into() });
         }
     }
 
@@ -129,19 +125,17 @@ impl Finder {
         }
         for (ending, (first, count)) in tree.passed_over {
             let shown = self.shown(&first);
-            let there = self.passed_over.iter_mut().find(|there| there.ending == ending);
-            match there {
+            let all = &mut self.audit.passed_over;
+            match all.iter_mut().find(|there| there.ending == ending) {
                 Some(there) => there.files += count,
-                None => self.passed_over.push(PassedOver { ending, files: count, first: shown }),
+                None => all.push(PassedOver { ending, files: count, first: shown }),
             }
         }
         for leaf in tree.leaves {
             runs.entry(leaf).or_default();
         }
-        for trial in tree.trials {
-            if let Some((leaf, option, trial)) = trial_of(&trial) {
-                runs.entry(leaf).or_default().trials.insert((option, trial));
-            }
+        for (leaf, option, trial) in tree.trials {
+            runs.entry(leaf).or_default().trials.insert((option, trial));
         }
         for file in tree.json {
             if let Some((leaf, option, trial, rank)) = rank_of(&file) {
@@ -163,20 +157,17 @@ impl Finder {
             path: self.shown(path),
             is_whole: files.is_whole,
             division_by_path: division_by_path(path),
-            groups: Vec::new(),
-            published: None,
-            metadata: None,
-            iostat: Vec::new(),
+            ..Leaf::default()
         };
         let beside = self.beside(path);
         let is_layout = !files.trials.is_empty() || files.loose.is_empty();
         if let (Some(summary), true) = (&beside.summary, is_layout) {
             leaf.published = self.made(summary, read_summary).flatten();
-            self.read.summaries += u64::from(leaf.published.is_some());
+            self.audit.read.summaries += u64::from(leaf.published.is_some());
         }
         if let (Some(metadata), true) = (&beside.metadata, is_layout) {
             leaf.metadata = self.made(metadata, read_metadata);
-            self.read.metadata += u64::from(leaf.metadata.is_some());
+            self.audit.read.metadata += u64::from(leaf.metadata.is_some());
         }
         if let (true, Some(published)) = (leaf.is_whole, &leaf.published) {
             files.trials.extend(published.trials());
@@ -219,7 +210,7 @@ impl Finder {
         };
         let mut named = paths.iter().filter(is_named);
         let Some(first) = named.next() else {
-            self.read.other_json += paths.len() as u64;
+            self.audit.read.other_json += paths.len() as u64;
             return;
         };
         trial.others.extend(named.map(|path| self.shown(path)));
@@ -229,7 +220,7 @@ impl Finder {
         });
         match read {
             Some(read) => {
-                self.read.rank_files += 1;
+                self.audit.read.rank_files += 1;
                 trial.ranks.insert(rank, read);
             }
             None => trial.damaged.push(self.shown(first)),
@@ -241,14 +232,14 @@ impl Finder {
         for file in files {
             match self.made(file, |path, file| read_rank(path, file, 0)) {
                 Some(Some(rank)) => {
-                    self.read.rank_files += 1;
+                    self.audit.read.rank_files += 1;
                     let name = file.file_name().unwrap_or_default().to_string_lossy();
                     let ranks = [(0, rank)].into();
                     let trial = Trial { ranks, ..Trial::default() };
                     let trials = [(0, trial)].into();
                     leaf.groups.push(Group { label: name.into_owned(), option: None, trials });
                 }
-                Some(None) => self.read.other_json += 1,
+                Some(None) => self.audit.read.other_json += 1,
                 None => {}
             }
         }
@@ -280,7 +271,7 @@ impl Finder {
     fn iostat(&mut self, files: &[PathBuf]) -> Vec<Iostat> {
         let all = files.iter().filter_map(|file| self.made(file, Iostat::read));
         let all: Vec<Iostat> = all.collect();
-        self.read.iostat += all.len() as u64;
+        self.audit.read.iostat += all.len() as u64;
         all
     }
 
@@ -296,7 +287,7 @@ impl Finder {
         let Leaf { groups, metadata, .. } = leaf;
         for file in all {
             let Some(log) = self.made(&file, Log::read) else { continue };
-            self.read.logs += 1;
+            self.audit.read.logs += 1;
             for group in &mut *groups {
                 for (trial, files) in &mut group.trials {
                     let command =

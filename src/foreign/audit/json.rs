@@ -10,7 +10,7 @@ use ringfall_host::open_plain;
 
 /// Largest file that is read, bytes: three times the largest that is known (raw arrays of a day's
 /// run have some 40 MB). Its values can take sixteen times as much memory.
-pub(super) const FILE_BYTES_MAX: u64 = 128 << 20;
+const FILE_BYTES_MAX: u64 = 128 << 20;
 /// Characters of a text that are kept; a recorded command has one or two thousand.
 const TEXT_CHARS_MAX: usize = 64 << 10;
 /// Sizes beyond which no figure of a result lies: quotients and products of what lies between stay
@@ -22,25 +22,23 @@ const SIZES: std::ops::RangeInclusive<f64> = 1e-60..=1e60;
 /// # Errors
 /// A sentence: it can't be read, is too large, is no JSON, or no object.
 pub(super) fn read(path: &Path) -> Result<Value, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("it is not a plain file".to_owned());
-    }
-    if metadata.len() == 0 {
+    let told = |error: std::io::Error| error.to_string();
+    let file = open_plain(path).map_err(told)?;
+    let length = file.metadata().map_err(told)?.len();
+    if length == 0 {
         return Err("the file is empty: the run that wrote it did not finish".to_owned());
     }
-    if metadata.len() > FILE_BYTES_MAX {
+    if length > FILE_BYTES_MAX {
         return Err(format!(
             "it has {} MiB, and at most {} MiB of a file are read; leave out its arrays of raw \
              latencies",
-            metadata.len() >> 20,
+            length >> 20,
             FILE_BYTES_MAX >> 20
         ));
     }
-    let file = open_plain(path).map_err(|error| error.to_string())?;
     // What it had when it was looked at: a file that grows meanwhile ends there.
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(told)?;
     parse(&bytes)
 }
 

@@ -88,7 +88,7 @@ impl Group {
 }
 
 /// One run: a directory of the published layout, or of single results.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Leaf {
     /// The directory, as it is shown.
     pub(super) path: PathBuf,

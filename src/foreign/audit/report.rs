@@ -23,7 +23,7 @@ fn paths_as_text<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Er
 }
 
 /// An audit. Keys of its JSON are the fields' names; what is unknown is null.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Version of this layout: [`AUDIT_VERSION`].

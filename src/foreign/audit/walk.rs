@@ -11,7 +11,7 @@ use crate::mlperf::tree::trial_of;
 /// Directories one in another: the published layout has twelve.
 const DEPTH_MAX: usize = 32;
 /// Files and directories that are looked at: a hundred times the published results of a year.
-pub(super) const ENTRIES_MAX: usize = 1_000_000;
+const ENTRIES_MAX: usize = 1_000_000;
 /// JSON files that are opened: rank files of three options, three trials, and some thousand ranks.
 const JSON_FILES_MAX: usize = 100_000;
 
@@ -20,18 +20,14 @@ const JSON_FILES_MAX: usize = 100_000;
 pub(super) struct Tree {
     /// Files that end in `.json`, other than those that are known to be something else.
     pub(super) json: Vec<PathBuf>,
-    /// Directories of trials (`option_1/trial_0`), also empty ones.
-    pub(super) trials: BTreeSet<PathBuf>,
-    /// Directories of runs: those with a summary or metadata, or with trials.
+    /// Directories of trials (`option_1/trial_0`), also empty ones: the run, option and trial.
+    pub(super) trials: BTreeSet<(PathBuf, u32, u32)>,
+    /// Directories of runs that have a summary or metadata.
     pub(super) leaves: BTreeSet<PathBuf>,
-    /// Logs of the reference outside runs.
-    pub(super) logs: Vec<PathBuf>,
     /// Entries that were not followed or not read.
     pub(super) skipped: Vec<Skipped>,
     /// Files that are no part of a run, by how their names end: the first, and how many.
     pub(super) passed_over: BTreeMap<String, (PathBuf, u64)>,
-    /// Everything that was looked at.
-    pub(super) entries: usize,
 }
 
 /// Kind of a file, by its name.
@@ -85,6 +81,7 @@ pub(super) fn name_of(path: &Path) -> Name {
 /// Walks from `root`, which exists; a root that is a link is followed, links below it are not.
 pub(super) fn walk(root: &Path, tree: &mut Tree) {
     let mut seen = BTreeSet::new();
+    let mut entries = 0;
     let mut todo = vec![(root.to_owned(), 0)];
     while let Some((path, depth)) = todo.pop() {
         let metadata = match depth {
@@ -98,8 +95,8 @@ pub(super) fn walk(root: &Path, tree: &mut Tree) {
                 continue;
             }
         };
-        tree.entries += 1;
-        if tree.entries > ENTRIES_MAX {
+        entries += 1;
+        if entries > ENTRIES_MAX {
             let what = format!(
                 "more than {ENTRIES_MAX} files and directories were found, and the rest is not \
                  read; give the directory of fewer runs"
@@ -117,7 +114,7 @@ pub(super) fn walk(root: &Path, tree: &mut Tree) {
                 let what = format!("it lies {DEPTH_MAX} directories deep; give it by itself");
                 tree.skip(&path, what);
             } else {
-                tree.directory(&path);
+                tree.trials.extend(trial_of(&path));
                 enter(&path, depth, tree, &mut todo);
             }
         } else if metadata.is_file() {
@@ -156,13 +153,6 @@ impl Tree {
         self.skipped.push(Skipped { path: path.to_owned(), why: why.into() });
     }
 
-    fn directory(&mut self, path: &Path) {
-        if let Some((leaf, _, _)) = trial_of(path) {
-            self.leaves.insert(leaf);
-            self.trials.insert(path.to_owned());
-        }
-    }
-
     fn file(&mut self, path: PathBuf) {
         match name_of(&path) {
             Name::Summary | Name::Metadata => {
@@ -179,12 +169,11 @@ impl Tree {
                 );
                 self.skip(&path, what);
             }
-            Name::Log => self.logs.push(path),
             Name::Unknown => {
                 let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
                 self.passed_over.entry(ending).or_insert((path, 0)).1 += 1;
             }
-            Name::Iostat | Name::Other => {}
+            Name::Iostat | Name::Log | Name::Other => {}
         }
     }
 }
