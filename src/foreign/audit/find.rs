@@ -10,7 +10,6 @@ use super::leaf::{Group, Iostat, Leaf, Trial, division_by_path};
 use super::log::Log;
 use super::rank::read_rank;
 use super::report::{AUDIT_VERSION, Audit, LeafReport, PassedOver, Skipped};
-use super::settings::AuditSettings;
 use super::span::FromLog;
 use super::summary::read_summary;
 use super::walk::{Name, Tree, name_of, walk};
@@ -23,6 +22,15 @@ use crate::mlperf::tree::rank_of;
 const SKIPPED_MAX: usize = 1000;
 /// Files of one directory that are looked at for logs and the like.
 const DIRECTORY_MAX: usize = 10_000;
+
+/// Settings of an audit, beside the paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AuditSettings {
+    /// Specified read bandwidth of one host's storage, MB/s (10^6 B/s).
+    pub drive_read_mb_per_s: Option<f64>,
+    /// Specified write bandwidth of one host's storage, MB/s.
+    pub drive_write_mb_per_s: Option<f64>,
+}
 
 /// Audits whatever results lie at the paths.
 #[must_use]

@@ -1,6 +1,6 @@
 //! A finding: one sentence about a run, with the computation behind it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -128,7 +128,7 @@ pub struct Input {
 
 impl Input {
     pub(super) fn number(
-        file: &std::path::Path,
+        file: &Path,
         key: impl Into<String>,
         number: f64,
         unit: &'static str,
@@ -136,21 +136,17 @@ impl Input {
         Input { file: file.to_owned(), key: key.into(), value: Value::Number(number), unit }
     }
 
-    pub(super) fn text(
-        file: &std::path::Path,
-        key: impl Into<String>,
-        text: impl Into<String>,
-    ) -> Input {
+    pub(super) fn text(file: &Path, key: impl Into<String>, text: impl Into<String>) -> Input {
         let value = Value::Text(text.into());
         Input { file: file.to_owned(), key: key.into(), value, unit: "" }
     }
 
-    pub(super) fn of(file: &std::path::Path, figure: Figure, unit: &'static str) -> Input {
+    pub(super) fn of(file: &Path, figure: Figure, unit: &'static str) -> Input {
         Input::number(file, figure.key, figure.value, unit)
     }
 
     /// Inputs from those of the figures that the file has.
-    pub(super) fn known(file: &std::path::Path, figures: &[(Known, &'static str)]) -> Vec<Input> {
+    pub(super) fn known(file: &Path, figures: &[(Known, &'static str)]) -> Vec<Input> {
         let known = figures.iter().filter_map(|(figure, unit)| Some(((*figure)?, *unit)));
         known.map(|(figure, unit)| Input::of(file, figure, unit)).collect()
     }
@@ -190,7 +186,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Sets the weight, which is the formula's result too.
+    /// Sets the weight, which is the formula's result too unless another is set after it.
     pub(super) fn weigh(&mut self, weight: f64, weight_is: &'static str) {
         (self.weight, self.weight_is, self.result) = (weight, weight_is, Some(weight));
     }

@@ -28,18 +28,16 @@ mod preload;
 mod rank;
 mod rates;
 mod report;
-mod settings;
 mod span;
 mod summary;
 mod walk;
 
-pub use find::audit;
+pub use find::{AuditSettings, audit};
 pub use finding::{Finding, Input, Kind, Level, Value};
 pub use rates::{Direction, Rate};
 pub use report::{
     AUDIT_VERSION, Audit, GroupReport, LeafReport, PassedOver, RankRow, Read, Skipped, SlaRow,
 };
-pub use settings::AuditSettings;
 
 #[cfg(test)]
 mod hostile_test;

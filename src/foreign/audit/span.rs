@@ -7,33 +7,18 @@ use super::log::{Log, time_of_name};
 /// A log's times are whole seconds: a difference of n is less than n + 1.
 const LOG_STEP_S: f64 = 1.0;
 
-/// Source of the beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begun {
-    /// The log's line of the only rank.
-    Line,
-    /// The time in the file's name and the wrapper's delay.
-    Name,
-    /// The earliest line of several ranks.
-    EarliestLine,
-}
-
-impl Begun {
-    /// As a part of a formula.
-    pub(super) const fn told(self) -> &'static str {
-        match self {
-            Begun::Line => "the log's noise-buffer line",
-            Begun::Name => "the time in the file's name + the wrapper's start delay",
-            Begun::EarliestLine => "the earliest noise-buffer line of all ranks",
-        }
-    }
-}
+/// Sources of the beginning, as parts of a formula: the line of the only rank, the time in the file's
+/// name, the earliest line of several ranks.
+const LINE: &str = "the log's noise-buffer line";
+const NAME: &str = "the time in the file's name + the wrapper's start delay";
+const EARLIEST_LINE: &str = "the earliest noise-buffer line of all ranks";
 
 /// Times of one rank in a trial's log.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FromLog {
     pub(super) file: PathBuf,
-    pub(super) begun: Begun,
+    /// Source of the beginning, as a part of a formula.
+    pub(super) begun: &'static str,
     /// From the beginning until the results were saved, s; at most.
     pub(super) at_most_s: f64,
 }
@@ -46,9 +31,9 @@ impl FromLog {
         let by_line = log.begun.map(|time| time as f64);
         // A line of the log says no rank: with several it may be of one whose clock is another.
         let (begun, from) = match (log.begun_count, by_line, by_name) {
-            (1, Some(line), _) => (Begun::Line, line),
-            (_, _, Some(name)) => (Begun::Name, name),
-            (_, Some(line), None) => (Begun::EarliestLine, line),
+            (1, Some(line), _) => (LINE, line),
+            (_, _, Some(name)) => (NAME, name),
+            (_, Some(line), None) => (EARLIEST_LINE, line),
             (_, None, None) => return None,
         };
         let at_most_s = saved as f64 - from + LOG_STEP_S;
@@ -98,9 +83,9 @@ mod tests {
             let from = FromLog::of(&log, file, 90.0)?;
             Some((from.begun, from.at_most_s))
         };
-        assert_eq!(of(log(Some(102), 1, 500)), Some((Begun::Line, 399.0)));
-        assert_eq!(of(log(Some(95), 4, 500)), Some((Begun::Name, 401.0)));
-        assert_eq!(of(log(None, 0, 500)), Some((Begun::Name, 401.0)));
+        assert_eq!(of(log(Some(102), 1, 500)), Some((LINE, 399.0)));
+        assert_eq!(of(log(Some(95), 4, 500)), Some((NAME, 401.0)));
+        assert_eq!(of(log(None, 0, 500)), Some((NAME, 401.0)));
         // Saved before it began: the clocks are not one.
         assert_eq!(of(log(Some(600), 1, 500)), None);
         let loose = Path::new("/r/rank_0/a.json");

@@ -7,17 +7,6 @@ use serde_json::Value;
 
 use super::json::{number, read};
 
-/// Aggregated figures whose making is known, and how: from which of a rank's figures, summed over
-/// ranks and averaged over trials, or the largest.
-pub(super) const READ_GIB_PER_S: &str = "aggregated_read_bandwidth_gbps";
-pub(super) const WRITE_GIB_PER_S: &str = "aggregated_write_bandwidth_gbps";
-pub(super) const TOKENS_PER_S: &str = "aggregated_avg_throughput_tokens_per_sec";
-pub(super) const STORAGE_TOKENS_PER_S: &str = "aggregated_storage_throughput_tokens_per_sec";
-pub(super) const P95_MS: &str = "aggregated_p95_latency_ms";
-pub(super) const DEVICE_READ_P95_MS: &str = "aggregated_device_read_p95_ms";
-pub(super) const DEVICE_WRITE_P95_MS: &str = "aggregated_device_write_p95_ms";
-pub(super) const STORAGE_READ_P95_MS: &str = "aggregated_storage_read_p95_ms";
-
 /// Published figures of one option, as the summary has them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PublishedOption(Value);

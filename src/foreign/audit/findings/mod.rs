@@ -82,12 +82,8 @@ fn percent(share: f64) -> String {
 /// A range of shares, `26.9 to 32.3 %`; the upper bound may be unknown.
 fn percents(at_least: f64, at_most: Option<f64>) -> String {
     match at_most {
-        Some(at_most) if shown_alike(at_least, at_most) => percent(at_least),
+        Some(at_most) if percent(at_least) == percent(at_most) => percent(at_least),
         Some(at_most) => format!("{:.1} to {:.1} %", at_least * 100.0, at_most * 100.0),
         None => format!("at least {:.1} %", at_least * 100.0),
     }
-}
-
-fn shown_alike(a: f64, b: f64) -> bool {
-    format!("{:.1}", a * 100.0) == format!("{:.1}", b * 100.0)
 }

@@ -83,8 +83,7 @@ fn counted(
     finding.formula = "sum of the count over the rank files".to_owned();
     finding.inputs =
         those.iter().filter_map(|rank| Some(Input::of(&rank.file, count(rank)?, ""))).collect();
-    finding.weight = share;
-    finding.weight_is = "share of the rank files that count one or more";
+    finding.weigh(share, "share of the rank files that count one or more");
     finding.result = Some(sum);
     Some(finding)
 }

@@ -84,8 +84,8 @@ pub(super) fn several_files(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.inputs =
         others.iter().map(|path| Input::text(path, "file", "it was not read")).collect();
     let files = group.ranks().count() + others.len();
-    finding.weight = others.len() as f64 / files as f64;
-    finding.weight_is = "share of the result files that were not read";
+    let share = others.len() as f64 / files as f64;
+    finding.weigh(share, "share of the result files that were not read");
     finding.result = Some(others.len() as f64);
     Some(finding)
 }
@@ -148,17 +148,14 @@ fn without_storage_tier(leaf: &Leaf, group: &Group, ranks: &[&Rank]) -> Finding 
     finding
 }
 
-/// Spread of the trials in one direction, as a share of their mean, and the rate of each.
-type Spread = (f64, Direction, Vec<(u32, f64)>);
-
 /// Trials of one option that differ.
 pub(super) fn spread(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let is_moving = |trial: &Trial, direction| {
         let rate = of_trial(trial, direction)?.reported_gib_per_s;
         (rate > 0.0).then_some(rate)
     };
-    let mut worst: Option<Spread> = None;
-    for direction in Direction::ALL {
+    // Of a direction: the spread as a share of the trials' mean, and the rate of each.
+    let spread_of = |direction: Direction| {
         let rates: Vec<(u32, f64)> = group
             .trials
             .iter()
@@ -167,12 +164,10 @@ pub(super) fn spread(leaf: &Leaf, group: &Group) -> Option<Finding> {
         let mean = rates.iter().map(|(_, rate)| rate).sum::<f64>() / rates.len() as f64;
         let least = rates.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
         let most = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        let spread = (most - least) / mean;
-        if rates.len() > 1 && worst.as_ref().is_none_or(|(known, ..)| spread > *known) {
-            worst = Some((spread, direction, rates));
-        }
-    }
-    let (spread, direction, rates) = worst?;
+        (rates.len() > 1).then_some(((most - least) / mean, direction, rates))
+    };
+    let spreads = Direction::ALL.into_iter().filter_map(spread_of);
+    let (spread, direction, rates) = spreads.reduce(|a, b| if b.0 > a.0 { b } else { a })?;
     if spread <= SPREAD_SAID_FROM {
         return None;
     }
@@ -193,8 +188,7 @@ pub(super) fn spread(leaf: &Leaf, group: &Group) -> Option<Finding> {
         finding.inputs.push(Input::number(&leaf.path, key, *rate, "GiB/s"));
     }
     // The mean of trials lies between them, so half is the most that another choice changes it by.
-    finding.weight = spread / 2.0;
-    finding.weight_is = "half of the trials' range, as a share of their mean";
+    finding.weigh(spread / 2.0, "half of the trials' range, as a share of their mean");
     finding.result = Some(spread);
     Some(finding)
 }
@@ -217,8 +211,8 @@ pub(super) fn impossible(leaf: &Leaf, group: &Group) -> Option<Finding> {
     finding.inputs = odd()
         .map(|(rank, odd)| Input::text(&rank.file, odd.key.clone(), odd.value.clone()))
         .collect();
-    (_, finding.weight) = group.those(|rank| !rank.odd.is_empty())?;
-    finding.weight_is = "share of the rank files with such figures";
+    let (_, share) = group.those(|rank| !rank.odd.is_empty())?;
+    finding.weigh(share, "share of the rank files with such figures");
     finding.result = Some(odd().count() as f64);
     Some(finding)
 }
@@ -248,8 +242,8 @@ pub(super) fn contradicting(leaf: &Leaf, group: &Group) -> Option<Finding> {
                 .map(|claim| Input::number(&rank.file, claim.place.clone(), claim.value, ""))
         })
         .collect();
-    finding.weight = all().map(|(_, one)| one.share()).fold(0.0, f64::max);
-    finding.weight_is = "largest difference of the two, as a share of the larger";
+    let most = all().map(|(_, one)| one.share()).fold(0.0, f64::max);
+    finding.weigh(most, "largest difference of the two, as a share of the larger");
     finding.result = Some(all().count() as f64);
     Some(finding)
 }

@@ -54,8 +54,7 @@ pub(super) fn fsync_too_fast(leaf: &Leaf, group: &Group) -> Option<Finding> {
             Input::known(&rank.file, &[p50, p95, written, writes])
         })
         .collect();
-    finding.weight = affected;
-    finding.weight_is = "share of the fsyncs that left a drive nothing to do, at least";
+    finding.weigh(affected, "share of the fsyncs that left a drive nothing to do, at least");
     finding.result = Some(fastest);
     finding.unit = "ms";
     Some(finding)
@@ -87,15 +86,12 @@ fn preloaded_here(leaf: &Leaf) -> &'static str {
 pub(super) fn preloaded(leaf: &Leaf) -> Vec<Finding> {
     let Some(metadata) = &leaf.metadata else { return Vec::new() };
     let mut places: BTreeMap<&str, Vec<Input>> = BTreeMap::new();
-    for command in &metadata.commands {
-        for library in &command.preloads {
-            let input = Input::text(&metadata.file, command.key.clone(), library.clone());
+    let commands = metadata.commands.iter().map(|command| (&*command.key, &command.preloads));
+    for (key, libraries) in commands.chain([("args.mpi_params", &metadata.preloads)]) {
+        for library in libraries {
+            let input = Input::text(&metadata.file, key, library);
             places.entry(library).or_default().push(input);
         }
-    }
-    for library in &metadata.preloads {
-        let input = Input::text(&metadata.file, "args.mpi_params", library.clone());
-        places.entry(library).or_default().push(input);
     }
     let trials = metadata.commands.len();
     let found = places.into_iter().map(|(library, inputs)| {

@@ -3,10 +3,6 @@
 use super::super::finding::{Finding, Input, Kind, Level};
 use super::super::leaf::{Group, Leaf};
 use super::super::rank::{Known, Rank, value};
-use super::super::summary::{
-    DEVICE_READ_P95_MS, DEVICE_WRITE_P95_MS, P95_MS, READ_GIB_PER_S, STORAGE_READ_P95_MS,
-    STORAGE_TOKENS_PER_S, TOKENS_PER_S, WRITE_GIB_PER_S,
-};
 use super::{about, percent, shown};
 
 /// Relative difference that rounding can't make.
@@ -20,17 +16,29 @@ enum How {
     Largest,
 }
 
+/// An aggregated figure, its rule, the figure of a rank that it is made of, and its unit.
 type Made = (&'static str, How, fn(&Rank) -> Known, &'static str);
 
+/// Aggregated figures whose making is known.
 const MADE: [Made; 8] = [
-    (READ_GIB_PER_S, How::MeanOfSums, |rank| rank.read_gib_per_s, "GiB/s"),
-    (WRITE_GIB_PER_S, How::MeanOfSums, |rank| rank.write_gib_per_s, "GiB/s"),
-    (TOKENS_PER_S, How::MeanOfSums, |rank| rank.tokens_per_s, "tokens/s"),
-    (STORAGE_TOKENS_PER_S, How::MeanOfSums, |rank| rank.storage_tokens_per_s, "tokens/s"),
-    (P95_MS, How::Largest, |rank| rank.storage_io_p95_ms, "ms"),
-    (DEVICE_READ_P95_MS, How::Largest, |rank| rank.read_device_p95_ms, "ms"),
-    (DEVICE_WRITE_P95_MS, How::Largest, |rank| rank.fsync_ms[1], "ms"),
-    (STORAGE_READ_P95_MS, How::Largest, |rank| rank.storage_read_p95_ms, "ms"),
+    ("aggregated_read_bandwidth_gbps", How::MeanOfSums, |rank| rank.read_gib_per_s, "GiB/s"),
+    ("aggregated_write_bandwidth_gbps", How::MeanOfSums, |rank| rank.write_gib_per_s, "GiB/s"),
+    (
+        "aggregated_avg_throughput_tokens_per_sec",
+        How::MeanOfSums,
+        |rank| rank.tokens_per_s,
+        "tokens/s",
+    ),
+    (
+        "aggregated_storage_throughput_tokens_per_sec",
+        How::MeanOfSums,
+        |rank| rank.storage_tokens_per_s,
+        "tokens/s",
+    ),
+    ("aggregated_p95_latency_ms", How::Largest, |rank| rank.storage_io_p95_ms, "ms"),
+    ("aggregated_device_read_p95_ms", How::Largest, |rank| rank.read_device_p95_ms, "ms"),
+    ("aggregated_device_write_p95_ms", How::Largest, |rank| rank.fsync_ms[1], "ms"),
+    ("aggregated_storage_read_p95_ms", How::Largest, |rank| rank.storage_read_p95_ms, "ms"),
 ];
 
 /// Published figures that the rank files do not give.

@@ -27,7 +27,7 @@ fn slowest_input(rank: &Rank) -> Option<Input> {
 fn span_inputs(rank: &Rank) -> Vec<Input> {
     let elapsed = rank.elapsed_s.map(|figure| Input::of(&rank.file, figure, "s"));
     let log = rank.from_log.as_ref().map(|log| {
-        let key = format!("results saved − {} + 1 s", log.begun.told());
+        let key = format!("results saved − {} + 1 s", log.begun);
         Input::number(&log.file, key, log.at_most_s, "s")
     });
     elapsed.into_iter().chain(slowest_input(rank)).chain(log).collect()
@@ -154,9 +154,9 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
             elapsed.into_iter().chain(slowest_input(rank)).chain(percentiles)
         })
         .collect();
-    finding.weight = share;
-    finding.weight_is = "share of the requests that took longer than the run, at least, in the \
-                         rank with the slowest";
+    let share_of = "share of the requests that took longer than the run, at least, in the rank with \
+                    the slowest";
+    finding.weigh(share, share_of);
     finding.result = Some(most - 1.0);
     Some(finding)
 }
@@ -192,7 +192,8 @@ pub(super) fn rate_is_not_bytes_by_time(leaf: &Leaf, group: &Group) -> Option<Fi
     let mut finding = about(leaf, Some(group), Kind::RateIsNotBytesByTime, Level::Finding);
     finding.sentence = format!(
         "{}: in {} a reported rate is not the file's own bytes divided by its own time. The \
-         farthest from it is {}: {} GiB in {} s are {} GiB/s, and it says {} GiB/s.",
+         farthest from it is {}: {} GiB in {} s are {} GiB/s, and it says {} GiB/s. They differ by \
+         {}.",
         group.begin(),
         match odd.len() {
             1 => "one place".to_owned(),
@@ -202,7 +203,8 @@ pub(super) fn rate_is_not_bytes_by_time(leaf: &Leaf, group: &Group) -> Option<Fi
         shown(gib.value),
         shown(elapsed.value),
         shown(gib.value / elapsed.value),
-        shown(rate.value)
+        shown(rate.value),
+        percent(*most)
     );
     finding.formula = "|rate − bytes ÷ elapsed_time| ÷ the larger of both".to_owned();
     finding.inputs = odd
@@ -212,6 +214,5 @@ pub(super) fn rate_is_not_bytes_by_time(leaf: &Leaf, group: &Group) -> Option<Fi
         })
         .collect();
     finding.weigh(*most, "difference from bytes by time, as a share of the larger");
-    finding.sentence.push_str(&format!(" They differ by {}.", percent(*most)));
     Some(finding)
 }
