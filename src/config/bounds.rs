@@ -183,7 +183,7 @@ impl Check<'_> {
             0 => String::new(),
             rest => format!(", and the rest of the run {}", human(rest)),
         };
-        self.complain(format!(
+        self.sentences.push(format!(
             "{} needs {} of memory {}{others}; this machine has {room} to give: {}",
             largest.name,
             human(largest.bytes),
@@ -270,7 +270,7 @@ impl Check<'_> {
                 )
             }
         };
-        self.complain(format!(
+        self.sentences.push(format!(
             "{name} would write about {} before the measurement, and the tiers hold {}: nearly all \
              of it would be evicted again; {remedy}",
             human(bytes),

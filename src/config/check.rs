@@ -34,17 +34,7 @@ impl<'a> std::ops::Deref for Check<'a> {
 impl Check<'_> {
     pub(super) fn wrong(&mut self, key: &str, what: impl std::fmt::Display) {
         let sentence = format!("{} {what}", self.name_of(key));
-        self.complain(sentence);
-    }
-
-    /// A whole sentence about what is wrong.
-    pub(super) fn complain(&mut self, sentence: String) {
         self.sentences.push(sentence);
-    }
-
-    /// A whole sentence about what has no effect, or another than it seems.
-    pub(super) fn tell(&mut self, sentence: String) {
-        self.told.push(sentence);
     }
 
     /// Everything about the plan that depends on no machine. `asked` has each setting as it was
@@ -61,7 +51,7 @@ impl Check<'_> {
         self.autoscaler(plan);
         self.gpu(plan);
         self.buffers_suffice(settings);
-        self.outputs_and_trials(settings);
+        self.outputs(settings);
         self.drives(settings);
         self.rag(plan);
         self.precondition(&plan.typed);
@@ -72,7 +62,7 @@ impl Check<'_> {
         if self.sentences.is_empty()
             && let Err(error) = plan.workload_config().validate()
         {
-            self.complain(format!("workload: {error}"));
+            self.sentences.push(format!("workload: {error}"));
         }
     }
 
@@ -124,8 +114,9 @@ impl Check<'_> {
         }
     }
 
-    /// Two results in one file: the second would overwrite the first.
-    fn outputs_differ(&mut self, settings: &Settings) {
+    /// Two results in one file, of which the second would overwrite the first, and endings of which
+    /// nothing is known.
+    fn outputs(&mut self, settings: &Settings) {
         let outputs = settings.written();
         for (place, &(key, path)) in outputs.iter().enumerate() {
             if self.names.file.is_some_and(|file| path.as_os_str() == file.name.as_str()) {
@@ -137,6 +128,20 @@ impl Check<'_> {
                 let same = path.display();
                 self.wrong(key, format_args!("and {flag} are the same file, {same}"));
             }
+        }
+        let xlsx = |path: &&PathBuf| {
+            path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xlsx"))
+        };
+        if let (Some(path), false) =
+            (settings.xlsx_output.as_ref().filter(xlsx), Part::Workbooks.is_built())
+        {
+            let path = path.display();
+            self.wrong("xlsx_output", format_args!("{path}: {}", Part::Workbooks.refusal()));
+        }
+        let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
+        if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
+            let path = path.display();
+            self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
         }
     }
 
@@ -170,7 +175,7 @@ impl Check<'_> {
         }
         if asked.warmup_s < SEARCH_WARMUP_S {
             let (name, other) = (self.name_of("queue_depth"), self.name_of("warmup"));
-            self.tell(format!(
+            self.told.push(format!(
                 "{name} auto needs {SEARCH_WARMUP_S} s before the measurement to find the depth: \
                  the warm-up lasts that long, and not {} s as {other} says",
                 asked.warmup_s
@@ -181,7 +186,7 @@ impl Check<'_> {
     /// The targets, the autoscaler's steps and the limits of one's own.
     fn judging(&mut self, settings: &Settings, workload: &WorkloadSection) {
         if let Some(what) = workload.judging_is_wrong() {
-            self.complain(format!("workload: {what}"));
+            self.sentences.push(format!("workload: {what}"));
         }
         for (key, what) in workload.limits.passed(settings) {
             self.wrong(key, what);
@@ -192,7 +197,7 @@ impl Check<'_> {
     fn rank(&mut self, asked: &Settings, plan: &Plan) {
         let Some(rank) = &plan.rank else { return };
         if let Some(what) = rank.contradiction() {
-            return self.complain(what);
+            return self.sentences.push(what);
         }
         if let Some(what) = asked.cache_dirs.iter().find_map(|path| rank.can_t_share(path)) {
             self.wrong("cache_dir", what);
@@ -205,7 +210,7 @@ impl Check<'_> {
                 None => "the launcher does not say how many there are",
                 Some(_) => "their results do not go to a directory where they could meet",
             };
-            self.tell(format!(
+            self.told.push(format!(
                 "the ranks do not wait for each other, since {why}: give all of them --start-at to \
                  have them measure at the same time"
             ));
@@ -240,7 +245,7 @@ impl Check<'_> {
         for key in Options::KEYS.iter().filter(|key| is_asked(key)) {
             let of_key = |row: &&Idle| row.0.contains(key) && row.1(settings, facts);
             if let Some((_, _, why)) = IDLE.iter().find(of_key) {
-                self.tell(format!("{} has no effect {why}", self.name_of(key)));
+                self.told.push(format!("{} has no effect {why}", self.name_of(key)));
             }
         }
     }
@@ -267,25 +272,6 @@ impl Check<'_> {
                 let what = format!("works with a drive, not with an object store ({url})");
                 self.wrong(key, what);
             }
-        }
-    }
-
-    /// Whether each output can be written, is one of its own, and goes with the trials.
-    fn outputs_and_trials(&mut self, settings: &Settings) {
-        self.outputs_differ(settings);
-        let xlsx = |path: &&PathBuf| {
-            path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xlsx"))
-        };
-        if let (Some(path), false) =
-            (settings.xlsx_output.as_ref().filter(xlsx), Part::Workbooks.is_built())
-        {
-            let path = path.display();
-            self.wrong("xlsx_output", format_args!("{path}: {}", Part::Workbooks.refusal()));
-        }
-        let gz = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "gz");
-        if let Some(path) = settings.io_trace_log.as_ref().filter(gz) {
-            let path = path.display();
-            self.wrong("io_trace_log", format_args!("{path}: give it the ending .csv or .csv.zst"));
         }
     }
 

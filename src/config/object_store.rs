@@ -196,7 +196,7 @@ impl Check<'_> {
             self.wrong("storage_capacity_gb", what);
         }
         if let Err(what) = settings.object_options().check() {
-            self.complain(what);
+            self.sentences.push(what);
         }
     }
 }

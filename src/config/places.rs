@@ -131,12 +131,13 @@ impl Kind for Places {
             wrong(format!("names {} drives: at most {DRIVES_MAX} are possible", paths.len()));
         }
         let meant: Vec<PathBuf> = paths.iter().map(|path| meant(path, &mut *wrong)).collect();
-        let paths = &meant;
-        let mut known = BTreeSet::new();
-        if let Some(twice) = paths.iter().find(|path| !known.insert(normal(path))) {
+        // `a/./b/` is `a/b`.
+        let mut known: BTreeSet<PathBuf> = BTreeSet::new();
+        let is_known = |path: &&PathBuf| !known.insert(path.components().collect());
+        if let Some(twice) = meant.iter().find(is_known) {
             wrong(format!("names {} twice: name each drive once", twice.display()));
         }
-        paths.clone()
+        meant
     }
 
     fn is_auto(typed: &Places) -> bool {
@@ -154,11 +155,6 @@ fn meant(path: &Path, wrong: Wrong<'_>) -> PathBuf {
         }
         Some(Ok(Place::Objects(_))) | None => path.to_owned(),
     }
-}
-
-/// `a/./b/` as `a/b`.
-fn normal(path: &Path) -> PathBuf {
-    path.components().collect()
 }
 
 #[cfg(test)]

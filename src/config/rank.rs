@@ -90,16 +90,16 @@ impl Rank {
     /// Decides what a rank takes of its machine.
     #[must_use]
     pub fn of(facts: &RankFacts) -> Rank {
-        let launcher = facts.launcher.clone();
-        let cores = cores_of(facts, ranks_here(&launcher));
-        Rank {
-            launcher,
+        let mut rank = Rank {
+            launcher: facts.launcher.clone(),
             host: facts.host.clone(),
-            cores,
+            cores: Cores::All,
             common_output: None,
             is_by_mpi: false,
             merged: None,
-        }
+        };
+        rank.cores = cores_of(facts, rank.ranks_here());
+        rank
     }
 
     /// Reason why the launcher's numbers can't be right, if any: a rank beyond the number of ranks.
@@ -118,7 +118,7 @@ impl Rank {
     /// here, all of them are taken to be.
     #[must_use]
     pub fn ranks_here(&self) -> u32 {
-        ranks_here(&self.launcher)
+        self.launcher.local_size.or(self.launcher.size).unwrap_or(1).max(1)
     }
 
     /// Number of all ranks, where they are known to be several.
@@ -312,10 +312,6 @@ fn merged_outputs(settings: &Settings, own: &str) -> Option<MergedOutputs> {
         xlsx_output: settings.xlsx_output.as_deref().and_then(common),
         html_output: settings.html_output.as_deref().and_then(common),
     })
-}
-
-fn ranks_here(launcher: &Launcher) -> u32 {
-    launcher.local_size.or(launcher.size).unwrap_or(1).max(1)
 }
 
 fn cores_of(facts: &RankFacts, here: u32) -> Cores {

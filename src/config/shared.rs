@@ -51,7 +51,6 @@ impl Shared {
     /// # Errors
     /// A value is out of bounds: each said with its flag.
     pub fn take(self, matches: &mut ArgMatches) -> Result<Taken, Error> {
-        let wrong = |sentence: String| Error::raw(ErrorKind::ValueValidation, sentence);
         let is_its_own = |key: &str| self.settings().any(|setting| setting.key == key);
         let typed = Options::of_matches(matches, &is_its_own);
         let given = typed.given();
@@ -64,7 +63,7 @@ impl Shared {
         });
         match checked {
             Some(settings) if sentences.is_empty() => Ok(Taken { settings, given }),
-            _ => Err(wrong(sentences.join("; "))),
+            _ => Err(Error::raw(ErrorKind::ValueValidation, sentences.join("; "))),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Check<'_> {
         if is_rate_idle(asked, &plan.traffic) {
             // As in the reference, whose published commands give both.
             let (flag, arrival) = (self.name_of("request_rate"), self.name_of("arrival"));
-            self.tell(format!(
+            self.told.push(format!(
                 "{flag} {rate} has no effect: simulated users keep their own pace; with {arrival} \
                  poisson they send {rate} requests per second together"
             ));
@@ -59,7 +59,7 @@ impl Check<'_> {
                 if plan.arrival == Arrival::Closed && arrival != Arrival::Closed =>
             {
                 let arrival = self.name_of("arrival");
-                self.tell(format!(
+                self.told.push(format!(
                     "the autoscaler's users wait for their answers ({arrival} closed): give \
                      {arrival} open for users that do not, as in the reference"
                 ));

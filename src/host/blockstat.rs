@@ -78,10 +78,8 @@ impl BlockCounters {
     }
 
     fn parse(text: &str) -> Option<BlockCounters> {
-        let mut fields = Vec::new();
-        for word in text.split_ascii_whitespace() {
-            fields.push(word.parse::<u64>().ok()?);
-        }
+        let fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let fields: Vec<u64> = fields.collect::<Result<_, _>>().ok()?;
         let bytes = |index: usize| fields.get(index)?.checked_mul(SECTOR_BYTES);
         Some(BlockCounters {
             reads: *fields.first()?,
@@ -96,9 +94,7 @@ impl BlockCounters {
             flushes: fields.get(15).copied(),
         })
     }
-}
 
-impl BlockCounters {
     /// The counters of several disks as those of one: sums, and of the time with requests in flight
     /// the mean.
     #[must_use]

@@ -81,23 +81,15 @@ impl Mount {
 
 /// Blanks and the like in paths are written as `\040`.
 fn unescape(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let octal = |digits: &[u8]| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 8).ok()
-        };
-        match tail.get(..3).filter(|_| byte == b'\\').and_then(octal) {
-            Some(meant) => {
-                bytes.push(meant);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
+    let mut parts = text.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let octal = part.split_at_checked(3);
+        let meant =
+            octal.and_then(|(digits, rest)| Some((u8::from_str_radix(digits, 8).ok()?, rest)));
+        let (byte, rest) = meant.unwrap_or((b'\\', part));
+        bytes.push(byte);
+        bytes.extend_from_slice(rest.as_bytes());
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -139,10 +131,9 @@ pub(crate) fn is_pci_address(name: &str) -> bool {
     let is_hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
         digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
-    let mut parts = name.split([':', '.']);
-    let [domain, bus, device, function] = [(); 4].map(|()| parts.next().unwrap_or_default());
-    parts.next().is_none()
-        && name.matches(':').count() == 2
+    let parts: Vec<&str> = name.split([':', '.']).collect();
+    let [domain, bus, device, function] = parts[..] else { return false };
+    name.matches(':').count() == 2
         && is_hex(domain, 4..=8)
         && is_hex(bus, 2..=2)
         && is_hex(device, 2..=2)

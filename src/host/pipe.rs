@@ -46,10 +46,12 @@ pub struct InputFile {
 /// # Errors
 /// The system's error, or nobody writes to the pipe.
 pub fn open_to_read(path: &Path) -> Result<InputFile> {
-    let file = open_at_once(path, OpenOptions::new().read(true))?;
+    let file = open_at_once(path)?;
     refuse_pointer(&file)?;
     let is_pipe = file.metadata()?.file_type().is_fifo();
-    let (file, path) = (wait_from_now_on(file)?, path.to_path_buf());
+    // Reads wait again, as those of plain files do.
+    fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+    let path = path.to_path_buf();
     let is_ended = Arc::new(|| false);
     let mut file = InputFile { file, path, is_pipe, tell_at: TELL_AFTER, is_ended };
     file.await_writer(BEGIN_PATIENCE)?;
@@ -61,7 +63,7 @@ pub fn open_to_read(path: &Path) -> Result<InputFile> {
 /// # Errors
 /// The system's error, or it is no plain file, or a pointer of Git LFS.
 pub fn open_plain(path: &Path) -> Result<File> {
-    let file = open_at_once(path, OpenOptions::new().read(true))?;
+    let file = open_at_once(path)?;
     if !file.metadata()?.is_file() {
         return Err(Error::other("it is not a plain file: give one"));
     }
@@ -221,18 +223,11 @@ fn is_held(metadata: &Metadata) -> bool {
     held.any(|held| (held.dev(), held.ino()) == (metadata.dev(), metadata.ino()))
 }
 
-/// Opens without waiting for the other side of a pipe.
-fn open_at_once(path: &Path, options: &mut OpenOptions) -> Result<File> {
+/// Opens to read without waiting for the other side of a pipe.
+fn open_at_once(path: &Path) -> Result<File> {
     // Fits: the flag is the kernel's own.
     let flag = OFlags::NONBLOCK.bits() as i32;
-    options.custom_flags(flag).open(path)
-}
-
-/// Reads wait again, as those of plain files do.
-fn wait_from_now_on(file: File) -> Result<File> {
-    let flags = fcntl_getfl(&file)?;
-    fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;
-    Ok(file)
+    OpenOptions::new().read(true).custom_flags(flag).open(path)
 }
 
 #[cfg(test)]
@@ -332,7 +327,7 @@ mod tests {
         let path = pipe("unread");
         assert!(is_strange_pipe(&path));
         assert_eq!(write_output(&path, b"text").unwrap_err().kind(), ErrorKind::BrokenPipe);
-        let reader = open_at_once(&path, File::options().read(true)).unwrap();
+        let reader = open_at_once(&path).unwrap();
         assert!(!is_strange_pipe(&path), "held open here");
         open_to_write(&Spot::of(&path).unwrap()).unwrap();
         drop(reader);

@@ -114,16 +114,14 @@ fn of_option(
         ..OptionSummary::default()
     };
     let mut trials = Vec::new();
-    let mut warned = Warned::default();
     for trial in 0..shape.trials {
         let files = read_trial(&trial_directory(run, option, trial), shape.ranks, &mut summary);
-        hosts.extend(files.iter().filter_map(|file| host_of(&file.document)));
+        let ranks = files.iter().filter_map(|file| file.document.ringfall.rank.as_ref());
+        hosts.extend(ranks.map(|rank| rank.host.clone()));
         summary.ringfall.trials.push(row_of(trial, &files));
-        let merged = trial_as_one(files, command_line, &mut summary.ringfall);
-        merged.iter().for_each(|file| warned.add(&file.document));
-        trials.extend(merged);
+        trials.extend(trial_as_one(files, command_line, &mut summary.ringfall));
     }
-    summary.ringfall.notes.extend(warned.notes());
+    summary.ringfall.notes.extend(warnings_of(&trials));
     aggregate(&mut summary);
     let document = match trials.len() == summary.ringfall.trials.len() {
         true => as_one(trials, command_line, &mut summary.ringfall),
@@ -162,10 +160,6 @@ fn read_trial(directory: &Path, ranks: u32, summary: &mut OptionSummary) -> Vec<
     }
     summary.partial_failure = !summary.missing_files.is_empty();
     files
-}
-
-fn host_of(document: &Document) -> Option<String> {
-    document.ringfall.rank.as_ref().map(|rank| rank.host.clone())
 }
 
 fn row_of(trial: u32, files: &[ResultFile]) -> TrialRow {
@@ -244,24 +238,17 @@ fn as_one(
     merged.map_err(|problem| details.notes.push(problem.to_string())).ok()
 }
 
-/// The warnings of a trial's results: one of each kind, and how many are like it.
-#[derive(Debug, Default)]
-struct Warned(BTreeMap<String, (String, usize)>);
-
-impl Warned {
-    fn add(&mut self, document: &Document) {
-        for warning in document.ringfall.warnings.iter() {
-            let first = || (warning.text.clone(), 0);
-            self.0.entry(warning.code.to_string()).or_insert_with(first).1 += 1;
-        }
+/// The warnings of trials: one of each kind, and how many are like it.
+fn warnings_of(trials: &[ResultFile]) -> impl Iterator<Item = String> {
+    let mut by_code: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for warning in trials.iter().flat_map(|file| file.document.ringfall.warnings.iter()) {
+        let first = || (warning.text.clone(), 0);
+        by_code.entry(warning.code.to_string()).or_insert_with(first).1 += 1;
     }
-
-    fn notes(self) -> impl Iterator<Item = String> {
-        self.0.into_values().map(|(text, count)| match count {
-            1 => text,
-            _ => format!("{text} (and {} more of this kind)", count - 1),
-        })
-    }
+    by_code.into_values().map(|(text, count)| match count {
+        1 => text,
+        _ => format!("{text} (and {} more of this kind)", count - 1),
+    })
 }
 
 fn merged_figures(document: &Document, file: &Path) -> Merged {

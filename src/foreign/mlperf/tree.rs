@@ -52,14 +52,11 @@ impl Owner {
                 && name.chars().all(fits)
         };
         let names = [
-            ("--orgname", &self.organization),
+            ("--orgname", self.organization.as_str()),
             ("--systemname", &self.system),
             ("--model", &self.model),
         ];
-        names
-            .into_iter()
-            .map(|(flag, name)| (flag, name.as_str()))
-            .find(|(_, name)| !is_plain(name))
+        names.into_iter().find(|(_, name)| !is_plain(name))
     }
 }
 

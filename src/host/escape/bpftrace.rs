@@ -1,7 +1,5 @@
 //! Text for a string of a bpftrace program.
 
-use std::fmt::Write as _;
-
 /// Escapes text for a quoted string of bpftrace, including `printf` formats: letters, digits and
 /// punctuation without a meaning stay, any other byte becomes an octal escape; a percent sign is
 /// doubled.
@@ -14,10 +12,7 @@ pub fn bpftrace(text: &str) -> String {
                 literal.push(char::from(byte));
             }
             b'%' => literal.push_str("%%"),
-            // Writing to a String can't fail.
-            byte => {
-                let _infallible = write!(literal, "\\{byte:03o}");
-            }
+            byte => literal.push_str(&format!("\\{byte:03o}")),
         }
     }
     literal

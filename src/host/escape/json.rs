@@ -1,7 +1,5 @@
 //! JSON for a terminal.
 
-use std::fmt::Write as _;
-
 use super::hidden::is_hidden;
 
 /// JSON that says the same and obeys nobody: hidden characters, which stand raw only within
@@ -13,8 +11,7 @@ pub fn json(text: &str) -> String {
         // JSON allows no other control character raw, and these only between values.
         if is_hidden(c) && !"\n\r\t".contains(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a String can't fail.
-                let _infallible = write!(shown, "\\u{unit:04x}");
+                shown.push_str(&format!("\\u{unit:04x}"));
             }
         } else {
             shown.push(c);

@@ -1,7 +1,5 @@
 //! Text for YAML.
 
-use std::fmt::Write as _;
-
 use super::hidden::is_hidden;
 
 /// Words that are no text in some version of YAML.
@@ -25,14 +23,11 @@ pub fn yaml(text: &str) -> String {
             '"' | '\\' => quoted.extend(['\\', c]),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            c if is_hidden(c) => {
-                // Writing to a String can't fail.
-                let _infallible = match u32::from(c) {
-                    code @ ..=0xff => write!(quoted, "\\x{code:02x}"),
-                    code @ ..=0xffff => write!(quoted, "\\u{code:04x}"),
-                    code => write!(quoted, "\\U{code:08x}"),
-                };
-            }
+            c if is_hidden(c) => quoted.push_str(&match u32::from(c) {
+                code @ ..=0xff => format!("\\x{code:02x}"),
+                code @ ..=0xffff => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
             c => quoted.push(c),
         }
     }

@@ -109,10 +109,8 @@ fn kind_of(root: &Root, directory: &str, name: &str) -> &'static str {
 /// Controllers that lead to an NVMe drive: the one in whose directory it is, or all those of the
 /// subsystem that it belongs to (native multipath).
 fn controllers(root: &Root, directory: &str, name: &str) -> Vec<String> {
-    let Some(above) = root.resolved(directory).filter(|_| name.starts_with("nvme")) else {
-        return Vec::new();
-    };
-    let Some(above) = above.parent() else { return Vec::new() };
+    let place = root.resolved(directory).filter(|_| name.starts_with("nvme"));
+    let Some(above) = place.as_deref().and_then(Path::parent) else { return Vec::new() };
     let own = above.file_name().map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
     match is_controller(&own) {
         true => vec![own],

@@ -1,5 +1,7 @@
 //! File systems that could hold a run's data: where they are mounted, on what, and how.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::disk::Disk;
@@ -59,7 +61,7 @@ impl FileSystem {
 
     /// Whether a path is on it, going by the mount point alone.
     #[must_use]
-    pub fn holds(&self, path: &std::path::Path) -> bool {
+    pub fn holds(&self, path: &Path) -> bool {
         path.starts_with(&self.mount_point)
     }
 }
@@ -71,7 +73,9 @@ const SYSTEM: [&str; 6] = ["/proc", "/sys", "/run", "/boot", "/snap", "/dev"];
 pub(super) fn file_systems(root: &Root, disks: &[Disk]) -> Vec<FileSystem> {
     let mut all: Vec<FileSystem> = Vec::new();
     for found in mounts(root).into_iter().map(of_mount) {
-        let is_system = SYSTEM.iter().any(|part| found.holds(part.as_ref()) || below(&found, part));
+        let place = Path::new(&found.mount_point);
+        let is_system =
+            SYSTEM.iter().any(|part| found.holds(part.as_ref()) || place.starts_with(part));
         let is_memory = found.mount_point == "/dev/shm";
         let is_kept = found.source.starts_with('/') || found.is_in_memory() || found.is_remote();
         let is_place = root.is_dir(&found.mount_point);
@@ -83,10 +87,6 @@ pub(super) fn file_systems(root: &Root, disks: &[Disk]) -> Vec<FileSystem> {
         all.push(complete(root, disks, found));
     }
     all
-}
-
-fn below(found: &FileSystem, part: &str) -> bool {
-    std::path::Path::new(&found.mount_point).starts_with(part)
 }
 
 /// Options that stand twice, of the mount and of the file system, are named once.

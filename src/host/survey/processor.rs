@@ -192,10 +192,7 @@ pub(super) fn numa_nodes(root: &Root) -> Vec<NumaNode> {
         let of = |name: &str| root.text(format!("{nodes}/node{id}/{name}")).unwrap_or_default();
         let (threads, meminfo) = (of("cpulist"), of("meminfo"));
         // Each line begins with the node: `Node 0 MemTotal:  1 kB`.
-        let kib = |name: &str| {
-            let line = meminfo.lines().find_map(|line| line.split_once(&format!(" {name}:")))?;
-            line.1.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
-        };
+        let kib = |name: &str| kib_of(&meminfo, &format!("Node {id} {name}"));
         let distances = of("distance");
         NumaNode {
             id,
