@@ -415,17 +415,15 @@ macro_rules! path_kinds {
 /// A path; `none`: there is none.
 pub struct Optional;
 
-impl Optional {
-    fn path(typed: &Path, wrong: Wrong<'_>) -> Option<PathBuf> {
-        (typed.as_os_str() != "none").then(|| path(typed, wrong))
-    }
+fn optional_path(typed: &Path, wrong: Wrong<'_>) -> Option<PathBuf> {
+    (typed.as_os_str() != "none").then(|| path(typed, wrong))
 }
 
 path_kinds! {
-    Optional: Option<PathBuf> = Optional::path, auto: false;
+    Optional: Option<PathBuf> = optional_path, auto: false;
     PathBuf: PathBuf = path, auto: true;
     RooflineFrom: Option<RooflineFrom> = |typed, wrong| {
-        Optional::path(typed, wrong).map(|path| match path.to_str() {
+        optional_path(typed, wrong).map(|path| match path.to_str() {
             Some("fresh") => RooflineFrom::Fresh,
             _ => RooflineFrom::File(path),
         })

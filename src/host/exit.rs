@@ -6,25 +6,20 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
     /// It did what was asked: 0.
-    Done,
+    Done = 0,
     /// I/O errors, failed verification, an environment that can't run it: 1.
-    Failed,
+    Failed = 1,
     /// Bad usage or input, found before any work: 2.
-    Usage,
+    Usage = 2,
     /// Ctrl-C or SIGTERM; the results so far were written: 130, as a shell would say it.
-    Interrupted,
+    Interrupted = 130,
 }
 
 impl Exit {
     /// The exit status that the process ends with, as `src/running/run/README.md` lists them.
     #[must_use]
     pub const fn status(self) -> u8 {
-        match self {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::Interrupted => 130,
-        }
+        self as u8
     }
 }
 

@@ -70,9 +70,8 @@ pub fn audit(paths: &[PathBuf], settings: &AuditSettings) -> Audit {
 struct Files {
     /// Whether the run's directory is below, or is, what was given.
     is_whole: bool,
-    /// Rank files by option, trial and rank.
-    ranks: BTreeMap<(u32, u32, u32), BTreeSet<PathBuf>>,
-    trials: BTreeSet<(u32, u32)>,
+    /// The files of each rank, by option and trial; a trial may have none.
+    trials: BTreeMap<(u32, u32), BTreeMap<u32, BTreeSet<PathBuf>>>,
     /// Results in no layout.
     loose: BTreeSet<PathBuf>,
 }
@@ -143,13 +142,13 @@ impl Finder {
             runs.entry(leaf).or_default();
         }
         for (leaf, option, trial) in tree.trials {
-            runs.entry(leaf).or_default().trials.insert((option, trial));
+            runs.entry(leaf).or_default().trials.entry((option, trial)).or_default();
         }
         for file in tree.json {
             if let Some((leaf, option, trial, rank)) = rank_of(&file) {
                 let files = runs.entry(leaf).or_default();
-                files.trials.insert((option, trial));
-                files.ranks.entry((option, trial, rank)).or_default().insert(file);
+                let ranks = files.trials.entry((option, trial)).or_default();
+                ranks.entry(rank).or_default().insert(file);
             } else if let Some(directory) = file.parent() {
                 runs.entry(directory.to_owned()).or_default().loose.insert(file);
             }
@@ -178,7 +177,9 @@ impl Finder {
             self.audit.read.metadata += u64::from(leaf.metadata.is_some());
         }
         if let (true, Some(published)) = (leaf.is_whole, &leaf.published) {
-            files.trials.extend(published.trials());
+            for trial in published.trials() {
+                files.trials.entry(trial).or_default();
+            }
         }
         self.options(path, &files, &mut leaf);
         self.singles(&files.loose, &mut leaf);
@@ -191,21 +192,18 @@ impl Finder {
 
     fn options(&mut self, path: &Path, files: &Files, leaf: &mut Leaf) {
         let mut options: BTreeMap<u32, Group> = BTreeMap::new();
-        for &(option, trial) in &files.trials {
+        for (&(option, number), ranks) in &files.trials {
             let group = options.entry(option).or_insert_with(|| Group {
                 label: format!("option {option}"),
                 option: Some(option),
                 trials: BTreeMap::new(),
             });
-            let iostat = self.beside(&trial_directory(path, option, trial)).iostat;
-            let iostat = self.iostat(&iostat);
-            group.trials.insert(trial, Trial { iostat, ..Trial::default() });
-        }
-        for ((option, trial, rank), paths) in &files.ranks {
-            let entry = options.get_mut(option).and_then(|group| group.trials.get_mut(trial));
-            if let Some(entry) = entry {
-                self.rank(*rank, paths, entry);
+            let iostat = self.beside(&trial_directory(path, option, number)).iostat;
+            let mut trial = Trial { iostat: self.iostat(&iostat), ..Trial::default() };
+            for (rank, paths) in ranks {
+                self.rank(*rank, paths, &mut trial);
             }
+            group.trials.insert(number, trial);
         }
         leaf.groups.extend(options.into_values());
     }

@@ -2,7 +2,6 @@
 //! recorded and logged beside them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use super::command::{Metadata, Recorded};
@@ -147,10 +146,6 @@ impl Leaf {
 /// The division of the published layout, `<division>/<organisation>/results/…`.
 pub(super) fn division_by_path(path: &Path) -> Option<&'static str> {
     let names: Vec<_> = path.components().map(Component::as_os_str).collect();
-    let is_results = |name: &OsStr| name == "results";
-    names
-        .windows(3)
-        .rev()
-        .filter(|three| is_results(three[2]))
-        .find_map(|three| ["closed", "open"].into_iter().find(|division| three[0] == *division))
+    let mut threes = names.windows(3).rev().filter(|three| three[2] == "results");
+    threes.find_map(|three| ["closed", "open"].into_iter().find(|division| three[0] == *division))
 }
