@@ -44,23 +44,24 @@ pub fn rank_name(rank: u32) -> String {
     format!("rank_{rank}")
 }
 
+/// Paths of all that is in a directory; none where it is not there.
+pub(super) fn paths_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
 /// Results in a rank's directory, by name. The harness reads one of them, and which one is chance.
 ///
 /// # Errors
 /// The directory is there and can't be read.
 pub fn results_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        if name.is_some_and(|name| name.starts_with(RESULT_PREFIX) && name.ends_with(".json")) {
-            found.push(path);
-        }
-    }
+    let mut found = paths_in(directory)?;
+    found.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(RESULT_PREFIX) && name.ends_with(".json")
+    });
     found.sort();
     Ok(found)
 }

@@ -89,10 +89,8 @@ impl Held {
     /// This run's figure over the other's.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
-        match self.values {
-            [Some(this), Some(other)] if other > 0.0 => Some(this / other),
-            _ => None,
-        }
+        let [this, other] = self.values;
+        Some(this? / other.filter(|&other| other > 0.0)?)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ringfall_core::held::HeldDirectory;
 
+use super::place::{paths_in, rank_name};
 use super::stamp;
 
 /// The harness's summary of a run.
@@ -86,19 +87,8 @@ pub fn new_run(runs: &Path, unix_s: u64) -> std::io::Result<PathBuf> {
 /// # Errors
 /// Returns the error of the file system.
 pub fn unfinished_run(runs: &Path) -> std::io::Result<Option<PathBuf>> {
-    let entries = match std::fs::read_dir(runs) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    let mut newest: Option<PathBuf> = None;
-    for entry in entries {
-        let run = entry?.path();
-        let is_unfinished = run.join(STATE).is_dir() && !run.join(SUMMARY).exists();
-        if is_unfinished && newest.as_ref().is_none_or(|newest| run > *newest) {
-            newest = Some(run);
-        }
-    }
-    Ok(newest)
+    let is_unfinished = |run: &PathBuf| run.join(STATE).is_dir() && !run.join(SUMMARY).exists();
+    Ok(paths_in(runs)?.into_iter().filter(is_unfinished).max())
 }
 
 /// The name of a run: the time of its begin.
@@ -110,7 +100,7 @@ pub fn run_name(run: &Path) -> String {
 /// Where a rank keeps what is needed to continue the run.
 #[must_use]
 pub fn state_directory(run: &Path, rank: u32) -> PathBuf {
-    run.join(STATE).join(super::place::rank_name(rank))
+    run.join(STATE).join(rank_name(rank))
 }
 
 /// The log of a trial, by the harness's name for it.

@@ -51,17 +51,12 @@ impl Survey {
     #[must_use]
     pub fn look(root: &Root, room: Option<&Room>) -> Survey {
         let disks = disk::disks(root);
-        let mut memory = Memory::look(root);
-        if let Some(limit) = room.and_then(|room| room.memory.as_ref()) {
-            memory.room_bytes = Some(limit.bytes);
-            memory.room_source = Some(limit.source.clone());
-        }
         Survey {
             host: root.text("/proc/sys/kernel/hostname"),
             kernel: root.text("/proc/sys/kernel/osrelease"),
             processor: Processor::look(root),
             numa_nodes: processor::numa_nodes(root),
-            memory,
+            memory: Memory::look(root, room.and_then(|room| room.memory.as_ref())),
             gpus: gpu::gpus(root),
             file_systems: file_system::file_systems(root, &disks),
             limits: Limits::look(root),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::kernel::{in_brackets, kib_of, parse_list, value_of};
+use crate::room::MemoryRoom;
 use crate::root::{Root, numbered};
 
 /// The processors of the machine.
@@ -207,7 +208,7 @@ pub(super) fn numa_nodes(root: &Root) -> Vec<NumaNode> {
 }
 
 impl Memory {
-    pub(super) fn look(root: &Root) -> Memory {
+    pub(super) fn look(root: &Root, room: Option<&MemoryRoom>) -> Memory {
         let meminfo = root.page("/proc/meminfo").unwrap_or_default();
         let kib = |name: &str| kib_of(&meminfo, name);
         let huge_pages = root.text("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -221,8 +222,8 @@ impl Memory {
         Memory {
             total_bytes: kib("MemTotal"),
             available_bytes: kib("MemAvailable"),
-            room_bytes: None,
-            room_source: None,
+            room_bytes: room.map(|room| room.bytes),
+            room_source: room.map(|room| room.source.clone()),
             swap_bytes: kib("SwapTotal"),
             transparent_huge_pages: huge_pages.as_deref().and_then(in_brackets),
             huge_pages: root.names(pages).into_iter().filter_map(huge).collect(),
