@@ -10,14 +10,10 @@ mod depth;
 mod derive;
 mod device_file;
 mod effective;
-mod eviction;
 mod facts;
 mod figures;
 mod file;
-mod gpu;
-mod health;
 mod input_error;
-mod judging;
 mod kinds;
 mod names;
 pub mod nearest;
@@ -47,14 +43,13 @@ pub use bounds::advice;
 pub use depth::{Depth, SEARCH_WARMUP_S};
 pub use device_file::{DeviceFile, GpuModel, MEMORY_LATENCY};
 pub use effective::render;
-pub use eviction::Eviction;
 pub use facts::{Facts, compact_utc};
+pub use figures::{
+    AutoscalerSteps, Eviction, GpuLimits, HealthCriteria, Limits, QosTargets, SaturationTargets,
+    TARGET_MS_MAX, WAITING_MAX,
+};
 pub use file::ConfigFile;
-pub use gpu::GpuLimits;
-pub use health::HealthCriteria;
 pub use input_error::InputError;
-pub use judging::{AutoscalerSteps, Limits, QosTargets, SaturationTargets};
-pub use judging::{TARGET_MS_MAX, WAITING_MAX};
 pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
 pub use part::Part;

@@ -25,7 +25,7 @@ const CHARS_A_TOKEN: u32 = 4;
 /// Keys with none of these are looked at beside this table.
 macro_rules! sections {
     ($($name:ident for $ours:ty {
-        $($key:ident: $type:ty $(=> $verb:ident $what:tt $($by:path)?)?;)+
+        $($key:ident: $type:ty $(=> $verb:ident $what:tt $($by:expr)?)?;)+
     })+) => {$(
         #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
         #[serde(default, deny_unknown_fields)]
@@ -43,7 +43,7 @@ macro_rules! sections {
         }
     )+};
 
-    (@set $given:expr, $to:ident, [$($path:tt)+] $($by:path)?) => {{
+    (@set $given:expr, $to:ident, [$($path:tt)+] $($by:expr)?) => {{
         if let Some(given) = $given$(.map($by))? {
             $to $($path)+ = given;
         }
@@ -62,8 +62,8 @@ macro_rules! sections {
     (@idle $given:expr, $to:ident, $name:literal) => {
         $given.map(|_| $name).into_iter().collect()
     };
-    (@idle $given:expr, $to:ident, $name:literal $is_idle:path) => {
-        $given.filter(|given| $is_idle(*given)).map(|_| $name).into_iter().collect()
+    (@idle $given:expr, $to:ident, $name:literal $is_idle:expr) => {
+        $given.filter($is_idle).map(|_| $name).into_iter().collect()
     };
 }
 
@@ -132,7 +132,7 @@ sections! {
             "eviction.max_* (an eviction goes on until there is room)";
     }
     GenerationTiming for WorkloadSection {
-        none: f64 => idle "generation_timing.none" takes_time;
+        none: f64 => idle "generation_timing.none" |seconds| *seconds != 0.0;
         fast: f64 => set [.generation_fast_ms] milliseconds;
         realistic: f64 => set [.generation_realistic_ms] milliseconds;
     }
@@ -185,7 +185,8 @@ sections! {
     ShareGpt for WorkloadSection {
         max_context_tokens: u32 => set [.dataset_context_tokens_max];
         max_generation_tokens: u32 => set [.dataset_generate_tokens_max];
-        chars_per_token_estimate: u32 => idle "sharegpt.chars_per_token_estimate" is_unusual;
+        chars_per_token_estimate: u32 => idle
+            "sharegpt.chars_per_token_estimate" |chars| *chars != CHARS_A_TOKEN;
     }
     UserTemplates for WorkloadSection {
         chatbot: UserTemplate => persona "chatbot";
@@ -246,14 +247,6 @@ impl From<Retrieval> for RagDistribution {
             Retrieval::Uniform => RagDistribution::Uniform,
         }
     }
-}
-
-fn takes_time(seconds: f64) -> bool {
-    seconds != 0.0
-}
-
-fn is_unusual(chars: u32) -> bool {
-    chars != CHARS_A_TOKEN
 }
 
 fn milliseconds(seconds: f64) -> f64 {

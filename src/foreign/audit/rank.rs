@@ -59,7 +59,7 @@ pub(super) struct Counted {
 }
 
 /// The figures of one rank file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rank {
     /// The file, as it is shown.
     pub(super) file: PathBuf,
@@ -276,9 +276,7 @@ fn rank(value: &Value, file: PathBuf, index: u32) -> Rank {
         is_interrupted: at(value, "ringfall.window.interrupted") == Some(&Value::Bool(true)),
         requests_failed: from.take("ringfall.errors.requests_failed"),
         blocks_bad: from.take("ringfall.verify.blocks_bad"),
-        odd: Vec::new(),
-        contradictions: Vec::new(),
-        from_log: None,
+        ..Rank::default()
     };
     if is_ours && rank.elapsed_s.is_none() {
         rank.elapsed_s = from.time("ringfall.window.seconds");
