@@ -60,16 +60,15 @@ impl Log {
     }
 
     fn line(&mut self, line: &str) {
-        if let Some(at) = line.find(BEGUN) {
-            if let Some(time) = last_time(&line[..at]) {
+        if let Some((before, _)) = line.split_once(BEGUN) {
+            if let Some(time) = last_time(before) {
                 self.begun = Some(self.begun.map_or(time, |first| first.min(time)));
                 self.begun_count = self.begun_count.saturating_add(1);
             }
-        } else if let Some(at) = line.find(SAVED) {
-            let (Some(time), file) = (last_time(&line[..at]), line[at + SAVED.len()..].trim())
-            else {
-                return;
-            };
+        } else if let Some((before, file)) = line.split_once(SAVED)
+            && let Some(time) = last_time(before)
+        {
+            let file = file.trim();
             if self.saved.len() < SAVED_MAX && file.len() <= PATH_BYTES_MAX {
                 self.saved.insert(key(Path::new(file)), time);
             }

@@ -256,12 +256,11 @@ impl Held<'_> {
 /// A result of ours, which holds the kernel's counts of its own window.
 fn of_ours(leaf: &Leaf, group: &Group, rank: &Rank) -> Option<Finding> {
     let counted = rank.counted?;
-    let direction = Direction::ALL.into_iter().find(|direction| {
-        let (engine, kernel) = (counted.engine, counted.kernel);
-        let place = direction.index();
-        engine[place].value > kernel[place].value * (1.0 + TOLERANCE)
-    })?;
-    let (engine, kernel) = (counted.engine[direction.index()], counted.kernel[direction.index()]);
+    let counts = counted.engine.into_iter().zip(counted.kernel);
+    let (direction, (engine, kernel)) = Direction::ALL
+        .into_iter()
+        .zip(counts)
+        .find(|(_, (engine, kernel))| engine.value > kernel.value * (1.0 + TOLERANCE))?;
     let share = (engine.value - kernel.value) / engine.value;
     let mut finding = about(leaf, Some(group), Kind::MoreThanTheKernelCounted, Level::Finding);
     finding.sentence = format!(
