@@ -10,7 +10,7 @@ use super::depth::Depth;
 use super::kinds::IO_SIZE_BYTES_MAX;
 use super::options::{QUEUE_DEPTH_MAX, SHARDS_MAX, USERS_MAX};
 use super::values::{Auto, Size};
-use super::{Facts, Options, Rank, compact_utc};
+use super::{Facts, Options, compact_utc};
 
 /// `--cpu-mem-gb auto` is at most this.
 const CPU_BYTES_MAX: u64 = 32 * GIB;
@@ -61,7 +61,7 @@ pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
         settings.cache_dir.as_ref().map_or(1, |places| places.0.len().clamp(1, DRIVES_MAX));
     let queues = shards_of(settings).unsigned_abs() * drives as u64;
     let least = io_size_bytes.clamp(BLOCK_BYTES, IO_SIZE_BYTES_MAX) * queues;
-    let here = facts.rank.as_ref().map_or(1, |rank| u64::from(Rank::of(rank).ranks_here()));
+    let here = facts.rank.as_ref().map_or(1, |rank| u64::from(rank.ranks_here()));
     let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX / here).max(least);
     Auto::Given(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX))
 }

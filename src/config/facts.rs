@@ -7,7 +7,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use ringfall_host::Room;
 
-use super::RankFacts;
+use super::Rank;
 
 /// The world when the run begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +20,8 @@ pub struct Facts {
     pub room: Room,
     /// Whether the run is simulated: then tiers take no memory, and shards no threads.
     pub is_simulated: bool,
-    /// The launcher that started this process as one of several, if one did.
-    pub rank: Option<RankFacts>,
+    /// Place of this process among those of a launcher, if one started it as one of several.
+    pub rank: Option<Rank>,
     /// Seconds since 1970, UTC.
     pub unix_s: u64,
     /// The seed, should none be given.
@@ -53,7 +53,7 @@ impl Facts {
             memory_available_bytes: room.memory_bytes(),
             room,
             is_simulated: false,
-            rank: RankFacts::look(),
+            rank: Rank::look(),
             unix_s,
             // Without the kernel's randomness the clock still tells runs apart.
             random_seed: SysRng.try_next_u64().unwrap_or(unix_s),

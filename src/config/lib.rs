@@ -60,7 +60,7 @@ pub use plan::{
     TraceEpoch, TraceKind, Traffic, Until,
 };
 pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
-pub use rank::{Cores, MeetsBy, MergedOutputs, Rank, RankFacts};
+pub use rank::{Cores, MeetsBy, MergedOutputs, Rank};
 pub use resolve::resolve;
 pub use run_args::RunArgs;
 pub use served::ServedRule;

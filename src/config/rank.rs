@@ -7,35 +7,6 @@ use ringfall_host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_c
 
 use super::{Facts, InputError, MergeRanks, Part, Ranks, Settings};
 
-/// Facts that decide a rank's share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RankFacts {
-    /// The launcher, as it describes this process.
-    pub launcher: Launcher,
-    /// Name of this machine.
-    pub host: String,
-    /// Cores that this process may use, by number.
-    pub allowed_cpus: Vec<usize>,
-    /// Number of cores that it could use if nobody had bound it.
-    pub unbound_cpus: Option<usize>,
-}
-
-impl RankFacts {
-    /// Looks at the launcher and at this machine; none where no launcher started more than one
-    /// process.
-    #[must_use]
-    pub fn look() -> Option<RankFacts> {
-        let launcher =
-            Launcher::look().filter(|launcher| launcher.size != Some(1) || launcher.rank > 0)?;
-        Some(RankFacts {
-            launcher,
-            host: host_name(),
-            allowed_cpus: allowed_cpus(),
-            unbound_cpus: unbound_cpu_count(),
-        })
-    }
-}
-
 /// Which cores a rank uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cores {
@@ -87,19 +58,47 @@ pub enum MeetsBy<'a> {
 }
 
 impl Rank {
-    /// Decides what a rank takes of its machine.
+    /// Looks at the launcher and at this machine; none where no launcher started more than one
+    /// process.
     #[must_use]
-    pub fn of(facts: &RankFacts) -> Rank {
+    pub fn look() -> Option<Rank> {
+        let launcher =
+            Launcher::look().filter(|launcher| launcher.size != Some(1) || launcher.rank > 0)?;
+        Some(Rank::of(launcher, host_name(), &allowed_cpus(), unbound_cpu_count()))
+    }
+
+    /// Decides what a rank takes of a machine of that name, of which this process may use the cores
+    /// `allowed_cpus`, and so many if nobody had bound it.
+    fn of(
+        launcher: Launcher,
+        host: String,
+        allowed_cpus: &[usize],
+        unbound_cpus: Option<usize>,
+    ) -> Rank {
         let mut rank = Rank {
-            launcher: facts.launcher.clone(),
-            host: facts.host.clone(),
+            launcher,
+            host,
             cores: Cores::All,
             common_output: None,
             is_by_mpi: false,
             merged: None,
         };
-        rank.cores = cores_of(facts, rank.ranks_here());
+        rank.cores = rank.cores_of(allowed_cpus, unbound_cpus);
         rank
+    }
+
+    fn cores_of(&self, allowed: &[usize], unbound: Option<usize>) -> Cores {
+        let here = self.ranks_here() as usize;
+        let is_bound = unbound.is_some_and(|unbound| allowed.len() < unbound);
+        if here == 1 || is_bound || allowed.is_empty() {
+            return Cores::All;
+        }
+        if allowed.len() < here {
+            return Cores::Crowded;
+        }
+        let place = self.launcher.local_rank.unwrap_or(self.launcher.rank) as usize % here;
+        let edge = |place: usize| allowed.len() * place / here;
+        Cores::Slice(allowed[edge(place)..edge(place + 1)].to_vec())
     }
 
     /// Reason why the launcher's numbers can't be right, if any: a rank beyond the number of ranks.
@@ -222,7 +221,7 @@ impl Rank {
         if ranks == Ranks::Mpi {
             Part::Mpi.require()?;
         }
-        let rank = RankFacts::look().map(|facts| Rank::of(&facts));
+        let rank = Rank::look();
         if let Some(what) = rank.as_ref().and_then(Rank::contradiction) {
             return Err(InputError::new(what));
         }
@@ -312,21 +311,6 @@ fn merged_outputs(settings: &Settings, own: &str) -> Option<MergedOutputs> {
         xlsx_output: settings.xlsx_output.as_deref().and_then(common),
         html_output: settings.html_output.as_deref().and_then(common),
     })
-}
-
-fn cores_of(facts: &RankFacts, here: u32) -> Cores {
-    let (allowed, here) = (&facts.allowed_cpus, here as usize);
-    let is_bound = facts.unbound_cpus.is_some_and(|unbound| allowed.len() < unbound);
-    if here == 1 || is_bound || allowed.is_empty() {
-        return Cores::All;
-    }
-    if allowed.len() < here {
-        return Cores::Crowded;
-    }
-    let launcher = &facts.launcher;
-    let place = launcher.local_rank.unwrap_or(launcher.rank) as usize % here;
-    let edge = |place: usize| allowed.len() * place / here;
-    Cores::Slice(allowed[edge(place)..edge(place + 1)].to_vec())
 }
 
 /// Part of a path before its component `own`; none where it has no such component.

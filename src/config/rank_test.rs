@@ -13,8 +13,8 @@ fn launcher(rank: u32, size: u32, local: Option<(u32, u32)>) -> Launcher {
     }
 }
 
-fn rank_facts(launcher: Launcher, allowed_cpus: Vec<usize>, unbound_cpus: usize) -> RankFacts {
-    RankFacts { launcher, host: "node7".into(), allowed_cpus, unbound_cpus: Some(unbound_cpus) }
+fn rank_of(launcher: Launcher, allowed_cpus: Vec<usize>, unbound_cpus: usize) -> Rank {
+    Rank::of(launcher, "node7".into(), &allowed_cpus, Some(unbound_cpus))
 }
 
 #[test]
@@ -35,14 +35,14 @@ fn cores_are_divided_only_where_nobody_has_done_so() {
         (launcher(1, 4, Some((1, 4))), vec![4, 5], 2, Cores::Crowded),
     ];
     for (launcher, allowed, unbound, expected) in cases {
-        let facts = rank_facts(launcher, allowed, unbound);
-        assert_eq!(Rank::of(&facts).cores, expected, "{facts:?}");
+        let told = format!("{launcher:?} on {allowed:?} of {unbound}");
+        assert_eq!(rank_of(launcher, allowed, unbound).cores, expected, "{told}");
     }
     // No two of them overlap, and none is left over.
     for here in 1..=8 {
         let all = (0..here).flat_map(|local| {
-            let facts = rank_facts(launcher(local, here, Some((local, here))), eight.clone(), 8);
-            Rank::of(&facts).own_cpus().map_or(eight.clone(), <[usize]>::to_vec)
+            let rank = rank_of(launcher(local, here, Some((local, here))), eight.clone(), 8);
+            rank.own_cpus().map_or(eight.clone(), <[usize]>::to_vec)
         });
         assert_eq!(all.collect::<Vec<_>>(), eight, "{here}");
     }
@@ -63,20 +63,20 @@ fn memory_is_divided_by_the_ranks_of_the_machine() {
         },
         ..facts()
     };
-    let facts = rank_facts(launcher(5, 8, Some((1, 4))), (0..8).collect(), 8);
-    let share = Rank::of(&facts).share_of(&all);
+    let rank = rank_of(launcher(5, 8, Some((1, 4))), (0..8).collect(), 8);
+    let share = rank.share_of(&all);
     assert_eq!((share.cores, share.room.cores), (2, 2));
     assert_eq!(share.memory_available_bytes, all.memory_available_bytes.map(|bytes| bytes / 4));
     let memory = share.room.memory.unwrap();
     assert_eq!((memory.bytes, &*memory.source), (2 * GIB, "MemAvailable, shared by 4 ranks"));
     assert_eq!(memory.shared_bytes, 6 * GIB / 4);
-    let alone = rank_facts(launcher(5, 8, Some((0, 1))), (0..8).collect(), 8);
-    assert_eq!(Rank::of(&alone).share_of(&all), all);
+    let alone = rank_of(launcher(5, 8, Some((0, 1))), (0..8).collect(), 8);
+    assert_eq!(alone.share_of(&all), all);
 }
 
 /// Where rank 3 of 4 puts things, and its seed.
 fn placed(line: &str) -> (Option<String>, String, u64, Option<String>) {
-    let rank = rank_facts(launcher(3, 4, Some((3, 4))), (0..8).collect(), 8);
+    let rank = rank_of(launcher(3, 4, Some((3, 4))), (0..8).collect(), 8);
     let plan = plan_on(line, &Facts { rank: Some(rank), cores: 8, ..facts() });
     let text = |path: &Path| path.display().to_string();
     let common = plan.rank.as_ref().and_then(|rank| rank.common_output.as_deref());
@@ -122,7 +122,7 @@ fn each_rank_has_directories_and_a_seed_of_its_own_once() {
 fn a_rank_s_settings_follow_from_its_share() {
     let with = |local_size, allowed: usize| {
         let launcher = launcher(1, local_size, Some((1, local_size)));
-        let rank = rank_facts(launcher, (0..allowed).collect(), allowed);
+        let rank = rank_of(launcher, (0..allowed).collect(), allowed);
         let cores = allowed as u32;
         let facts = Facts { rank: Some(rank), cores, ..facts() };
         plan_on("--model tiny-1b --users 2 --html-output a/b.html", &facts)
@@ -138,7 +138,7 @@ fn a_rank_s_settings_follow_from_its_share() {
 
 #[test]
 fn ranks_of_one_machine_can_t_share_a_raw_device() {
-    let rank = rank_facts(launcher(1, 2, Some((1, 2))), vec![0, 1], 2);
+    let rank = rank_of(launcher(1, 2, Some((1, 2))), vec![0, 1], 2);
     let facts = Facts { rank: Some(rank), ..facts() };
     let complaint = crate::tests::complaint_on("--cache-dir /dev/nvme0n1", &facts);
     assert!(complaint.contains("one device for 2 ranks"), "{complaint}");
@@ -147,7 +147,7 @@ fn ranks_of_one_machine_can_t_share_a_raw_device() {
 #[test]
 fn a_rank_beyond_the_number_of_ranks_is_told() {
     let contradiction =
-        |rank, size| Rank::of(&rank_facts(launcher(rank, size, None), vec![0], 1)).contradiction();
+        |rank, size| rank_of(launcher(rank, size, None), vec![0], 1).contradiction();
     assert!(contradiction(1, 2).is_none());
     for (rank, size) in [(2, 2), (0, 0), (5, 1)] {
         let told = contradiction(rank, size).unwrap();

@@ -14,8 +14,8 @@ use super::nearest::nearest;
 use super::options::SETTINGS;
 use super::values::Auto;
 use super::{
-    Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Plan, Rank, Ranks,
-    Settings, Word,
+    Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Plan, Ranks, Settings,
+    Word,
 };
 
 /// The demo: what a laptop does in half a minute without being filled or worn (a few GiB).
@@ -63,8 +63,9 @@ pub fn resolve(
     let logical = settings.io_trace_log.as_ref().is_some_and(|path| path.as_os_str() != "none");
     let mut facts = if logical { facts.of_no_machine() } else { facts.clone() };
     facts.rank = facts.rank.filter(|_| settings.ranks != Some(Word(Ranks::Off)));
-    let rank = facts.rank.as_ref().map(Rank::of);
-    let facts = rank.as_ref().map_or_else(|| facts.clone(), |rank| rank.share_of(&facts));
+    if let Some(rank) = &facts.rank {
+        facts = rank.share_of(&facts);
+    }
     let mut names = Names { origins, file };
     let (found, mut sentences) = model(&settings, &names);
     // What has no model is told, and comes to no plan: any stands in for it until then.
@@ -74,12 +75,13 @@ pub fn resolve(
     for key in effective.work_out(&facts) {
         names.compute(key);
     }
-    let mut wrong = |key: &str, what| sentences.push(format!("{} {what}", names.name_of(key)));
-    let checked = Settings::of(&effective, &mut |key, what| wrong(key, what));
+    let checked = Settings::of(&effective, &mut |key, what| {
+        sentences.push(format!("{} {what}", names.name_of(key)));
+    });
     let (Some(asked), Some(workload)) = (checked, typed.workload.clone()) else {
         return Err(InputError { sentences });
     };
-    let settings = asked.clone();
+    let (settings, rank) = (asked.clone(), facts.rank.clone());
     let given = Given { settings, model_spec, workload, rank, demo: is_demo, typed, effective };
     let mut plan = derive(given, &mut names);
     let told = file.map(|file| file.told.clone()).unwrap_or_default();
