@@ -61,7 +61,6 @@ impl Interrupt {
             }
         };
         std::thread::Builder::new().name("ringfall-signal".to_owned()).spawn(count)?;
-        outlet::heed(Arc::clone(&flag));
         Ok(installed.insert(Interrupt(flag)).clone())
     }
 
@@ -70,6 +69,11 @@ impl Interrupt {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// Whether a signal came since the handlers were installed. Every wait for a reader ends then.
+pub(crate) fn has_come() -> bool {
+    lock(&INSTALLED).as_ref().is_some_and(Interrupt::is_set)
 }
 
 /// Has the second signal delete these files, if they are still held then.

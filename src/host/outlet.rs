@@ -8,14 +8,16 @@
 
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
+
+use crate::interrupt;
 
 /// Written at once, bytes: a pipe takes them whole and unmixed with others (`PIPE_BUF`).
 const CHUNK_BYTES: usize = 4096;
@@ -66,7 +68,7 @@ impl Stream {
 /// The system's error for that stream.
 pub fn write_page(stream: Stream, text: &str) -> Result<()> {
     // A reader that takes neither is waited for: the page then still comes last.
-    while !flush(NOTICES_FIRST) && !is_ready(stream.file()) && !is_interrupted() {}
+    while !flush(NOTICES_FIRST) && !is_ready(stream.file()) && !interrupt::has_come() {}
     match write_all(stream.file(), text.as_bytes()) {
         Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::TimedOut) => Ok(()),
         written => written,
@@ -83,7 +85,7 @@ pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<()> {
     // Added up look by look: a process that was stopped itself has seen no silence.
     let mut silence = Duration::ZERO;
     while !bytes.is_empty() {
-        if silence >= SILENCE_MAX && is_interrupted() {
+        if silence >= SILENCE_MAX && interrupt::has_come() {
             let what = "nobody reads it: its reader has stopped";
             return Err(Error::new(ErrorKind::TimedOut, what));
         }
@@ -121,20 +123,6 @@ fn is_device(file: impl AsFd) -> bool {
     kind == Ok(FileType::CharacterDevice)
 }
 
-/// Set by a signal, once there is a handler.
-static INTERRUPT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-
-/// Ends every wait for a reader when `interrupt` is set: from now on the first signal does not end
-/// the process any more.
-pub fn heed(interrupt: Arc<AtomicBool>) {
-    // A second call's flag is set by the same signals.
-    let _first = INTERRUPT.set(interrupt);
-}
-
-fn is_interrupted() -> bool {
-    INTERRUPT.get().is_some_and(|interrupt| interrupt.load(Ordering::SeqCst))
-}
-
 /// Notices of this process.
 static QUEUE: LazyLock<Queue> =
     LazyLock::new(|| Queue::start(NOTICES_MAX, |stream, text| write_all(stream.file(), text)));
@@ -166,7 +154,7 @@ pub fn flush(within: Duration) -> bool {
 /// Waits for the notices before the process ends, until a signal comes, and says how many are
 /// missing.
 pub fn settle() {
-    while !flush(LOOK) && !is_interrupted() {}
+    while !flush(LOOK) && !interrupt::has_come() {}
     let left_out = QUEUE.counts.left_out_lines.swap(0, Ordering::SeqCst);
     if flush(SILENCE_MAX) && left_out > 0 {
         tell(
