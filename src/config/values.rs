@@ -57,7 +57,7 @@ impl<'de, T: FromStr> Deserialize<'de> for Auto<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size(pub u64);
 
-const UNITS: [(char, u32); 5] = [('k', 10), ('m', 20), ('g', 30), ('t', 40), ('p', 50)];
+const UNITS: [(&str, u32); 6] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40), ("p", 50)];
 
 impl FromStr for Size {
     type Err = String;
@@ -69,20 +69,14 @@ impl FromStr for Size {
         let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
         let unit = text[digits..].trim().to_ascii_lowercase();
         let unit = unit.strip_suffix("ib").or(unit.strip_suffix('b')).unwrap_or(&unit);
-        let shift = match unit.chars().next() {
-            None => 0,
-            Some(letter) if unit.len() == 1 => {
-                UNITS.iter().find(|(name, _)| *name == letter).ok_or_else(wrong)?.1
-            }
-            Some(_) => return Err(wrong()),
-        };
+        let &(_, shift) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
         number.checked_mul(1 << shift).map(Size).ok_or_else(wrong)
     }
 }
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, shift) in UNITS.iter().rev() {
+        for (name, shift) in UNITS[1..].iter().rev() {
             if self.0 != 0 && self.0.trailing_zeros() >= *shift {
                 return write!(f, "{}{}iB", self.0 >> shift, name.to_ascii_uppercase());
             }

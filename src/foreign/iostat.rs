@@ -206,14 +206,13 @@ impl Reading {
             .zip(reports)
             .map(|(step, report)| (step, report.bytes_per_s.map(|rate| rate * step)))
             .collect();
-        let total = |of: usize| moved.iter().map(|(_, bytes)| bytes[of]).sum();
         let busiest = reports.iter().map(|r| r.bytes_per_s.iter().sum::<f64>()).fold(0.0, f64::max);
         let is_active =
             |report: &&Report| report.bytes_per_s.iter().sum::<f64>() > busiest * ACTIVE_SHARE;
         let begin = reports.iter().position(|report| is_active(&report))?;
         let end = reports.iter().rposition(|report| is_active(&report))?;
         let active_s: f64 = moved[begin..=end].iter().map(|(step, _)| step).sum();
-        let bytes: [f64; 2] = [total(0), total(1)];
+        let bytes = [0, 1].map(|of| moved.iter().map(|(_, bytes)| bytes[of]).sum::<f64>());
         let is_known = active_s > 0.0 && bytes.iter().all(|bytes| bytes.is_finite());
         is_known.then_some(TimedSum { bytes, active_s })
     }

@@ -59,7 +59,7 @@ pub(super) fn preloads<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<Stri
         let mut values = match rest.strip_prefix('=') {
             Some(value) => vec![value],
             // `-genv LD_PRELOAD /lib/a.so`
-            None if rest.is_empty() => words.next_if(|next| is_library(next)).into_iter().collect(),
+            None if rest.is_empty() => Vec::new(),
             None => continue,
         };
         // A quoted list may have blanks between its libraries.

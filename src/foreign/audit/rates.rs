@@ -89,12 +89,6 @@ impl Rate {
             at_most_gib_per_s: self.at_most_gib_per_s.map(|rate| rate / by),
         }
     }
-
-    const NOTHING: Rate = Rate {
-        reported_gib_per_s: 0.0,
-        at_least_gib_per_s: Some(0.0),
-        at_most_gib_per_s: Some(0.0),
-    };
 }
 
 /// The rate of one rank; none where the file says neither a rate nor bytes and time.
@@ -117,12 +111,6 @@ pub(super) fn of_trial(trial: &Trial, direction: Direction) -> Option<Rate> {
 
 /// The rate of a group: the mean over its trials, of which an empty one counts as 0 in the harness.
 pub(super) fn of_group(group: &Group, direction: Direction) -> Option<Rate> {
-    let rates: Vec<Option<Rate>> =
-        group.trials.values().map(|trial| of_trial(trial, direction)).collect();
-    if rates.iter().all(Option::is_none) {
-        return None;
-    }
-    let count = rates.len() as f64;
-    let rates = rates.into_iter().map(|rate| rate.unwrap_or(Rate::NOTHING));
-    Some(rates.reduce(Rate::add)?.divided(count))
+    let rates = group.trials.values().filter_map(|trial| of_trial(trial, direction));
+    Some(rates.reduce(Rate::add)?.divided(group.trials.len() as f64))
 }

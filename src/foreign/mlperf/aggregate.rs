@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use ringfall_model::document::{CLASSES, FileProblem, Histograms, Kind, LatencyMsMax, ResultFile};
+use ringfall_model::document::{CLASSES, Histograms, Kind, LatencyMsMax, ResultFile};
 use ringfall_model::merge::merge;
 use ringfall_model::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT};
 use ringfall_model::{Document, stats};
@@ -234,7 +234,7 @@ fn as_one(
     if files.len() < 2 {
         return files.pop().map(|file| file.document);
     }
-    let merged: Result<Document, FileProblem> = merge(&files, &[], command_line);
+    let merged = merge(&files, &[], command_line);
     merged.map_err(|problem| details.notes.push(problem.to_string())).ok()
 }
 

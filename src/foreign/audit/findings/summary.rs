@@ -8,37 +8,31 @@ use super::{about, percent, shown};
 /// Relative difference that rounding can't make.
 const ROUNDING: f64 = 1e-6;
 
-/// Rule by which the harness combines the figures of the ranks into one.
-enum How {
-    /// Summed over ranks, averaged over trials.
-    MeanOfSums,
-    /// The largest over ranks and trials.
-    Largest,
-}
-
-/// An aggregated figure, its rule, the figure of a rank that it is made of, and its unit.
-type Made = (&'static str, How, fn(&Rank) -> Known, &'static str);
+/// The figure of a rank that an aggregated one is made of.
+type Pick = fn(&Rank) -> Known;
+/// An aggregated figure, how the harness makes it, of which figure of the ranks, and its unit.
+type Made = (&'static str, fn(&Group, Pick) -> f64, Pick, &'static str);
 
 /// Aggregated figures whose making is known.
 const MADE: [Made; 8] = [
-    ("aggregated_read_bandwidth_gbps", How::MeanOfSums, |rank| rank.read_gib_per_s, "GiB/s"),
-    ("aggregated_write_bandwidth_gbps", How::MeanOfSums, |rank| rank.write_gib_per_s, "GiB/s"),
+    ("aggregated_read_bandwidth_gbps", mean_of_sums, |rank| rank.read_gib_per_s, "GiB/s"),
+    ("aggregated_write_bandwidth_gbps", mean_of_sums, |rank| rank.write_gib_per_s, "GiB/s"),
     (
         "aggregated_avg_throughput_tokens_per_sec",
-        How::MeanOfSums,
+        mean_of_sums,
         |rank| rank.tokens_per_s,
         "tokens/s",
     ),
     (
         "aggregated_storage_throughput_tokens_per_sec",
-        How::MeanOfSums,
+        mean_of_sums,
         |rank| rank.storage_tokens_per_s,
         "tokens/s",
     ),
-    ("aggregated_p95_latency_ms", How::Largest, |rank| rank.storage_io_p95_ms, "ms"),
-    ("aggregated_device_read_p95_ms", How::Largest, |rank| rank.read_device_p95_ms, "ms"),
-    ("aggregated_device_write_p95_ms", How::Largest, |rank| rank.fsync_ms[1], "ms"),
-    ("aggregated_storage_read_p95_ms", How::Largest, |rank| rank.storage_read_p95_ms, "ms"),
+    ("aggregated_p95_latency_ms", largest, |rank| rank.storage_io_p95_ms, "ms"),
+    ("aggregated_device_read_p95_ms", largest, |rank| rank.read_device_p95_ms, "ms"),
+    ("aggregated_device_write_p95_ms", largest, |rank| rank.fsync_ms[1], "ms"),
+    ("aggregated_storage_read_p95_ms", largest, |rank| rank.storage_read_p95_ms, "ms"),
 ];
 
 /// Published figures that the rank files do not give.
@@ -51,9 +45,9 @@ pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let mut finding = about(leaf, Some(group), Kind::SummaryDiffers, Level::Finding);
     let mut told = Vec::new();
     let mut most = 0.0_f64;
-    for (key, how, pick, unit) in &MADE {
+    for (key, made, pick, unit) in &MADE {
         let Some(says) = published.number(key) else { continue };
-        let again = made(group, how, *pick);
+        let again = made(group, *pick);
         let difference = (says - again).abs() / says.abs().max(again.abs());
         if difference > ROUNDING {
             most = most.max(difference);
@@ -83,14 +77,17 @@ pub(super) fn differs(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
-/// The figure as the harness makes it: what a rank lacks counts as 0, and so does an empty trial.
-fn made(group: &Group, how: &How, pick: fn(&Rank) -> Known) -> f64 {
-    let figure = |rank: &Rank| value(pick(rank)).unwrap_or(0.0);
-    match how {
-        How::Largest => group.ranks().map(|(_, rank)| figure(rank)).fold(0.0, f64::max),
-        How::MeanOfSums => {
-            let sum: f64 = group.ranks().map(|(_, rank)| figure(rank)).sum();
-            sum / group.trials.len() as f64
-        }
-    }
+/// Summed over ranks, averaged over trials, of which an empty one counts as 0.
+fn mean_of_sums(group: &Group, pick: Pick) -> f64 {
+    figures(group, pick).sum::<f64>() / group.trials.len() as f64
+}
+
+/// The largest over ranks and trials.
+fn largest(group: &Group, pick: Pick) -> f64 {
+    figures(group, pick).fold(0.0, f64::max)
+}
+
+/// The figure of each rank; what a rank lacks counts as 0, as in the harness.
+fn figures(group: &Group, pick: Pick) -> impl Iterator<Item = f64> {
+    group.ranks().map(move |(_, rank)| value(pick(rank)).unwrap_or(0.0))
 }
