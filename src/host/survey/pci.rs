@@ -116,7 +116,7 @@ impl PciLink {
     /// `Gen4 x4`, or `–`.
     #[must_use]
     pub fn told(speed_gt_per_s: Option<f64>, lanes: Option<u32>) -> String {
-        match (speed_gt_per_s.and_then(generation), lanes) {
+        match (speed_gt_per_s.and_then(known).map(|(_, generation, _)| generation), lanes) {
             (Some(generation), Some(lanes)) => format!("Gen{generation} x{lanes}"),
             (None, Some(lanes)) => format!("x{lanes}"),
             (Some(generation), None) => format!("Gen{generation}"),
@@ -139,10 +139,6 @@ const GENERATIONS: [(f64, u32, f64); 7] = [
 
 fn known(speed_gt_per_s: f64) -> Option<&'static (f64, u32, f64)> {
     GENERATIONS.iter().find(|(speed, ..)| (speed - speed_gt_per_s).abs() < 0.01)
-}
-
-fn generation(speed_gt_per_s: f64) -> Option<u32> {
-    known(speed_gt_per_s).map(|(_, generation, _)| *generation)
 }
 
 /// Rounded down: 7.877 GB/s of Gen4 x4.
