@@ -8,7 +8,7 @@ mod sections;
 use serde_json::Value;
 
 use self::models::models;
-use self::sections::{QosProfile, QosProfiles, SECTIONS, Sections, without_rounding};
+use self::sections::{QosProfile, QosProfiles, Section as _, Sections, without_rounding};
 use super::yaml::{explain, key_of};
 use super::{InputError, Options, WorkloadSection};
 
@@ -22,12 +22,13 @@ fn is_top(line: &str) -> bool {
     !line.starts_with([' ', '\t', '#'])
 }
 
-/// The section that a line at the top begins.
+/// The section that a line at the top begins. The setting `gpu_backend` of our own files has a value
+/// in the place of keys.
 fn section_begun(line: &str) -> Option<&'static str> {
     let value = line.split_once(':').map_or("", |(_, value)| value.trim_start());
     let has_keys = value.is_empty() || value.starts_with(['#', '{']);
     let key = key_of(line).filter(|_| has_keys)?;
-    SECTIONS.into_iter().find(|section| *section == key)
+    Sections::KEYS.iter().copied().find(|section| *section == key)
 }
 
 /// The reference's sections, and our settings beside them: each with empty lines in the place of

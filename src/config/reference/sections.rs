@@ -14,6 +14,18 @@ use crate::{
 /// Characters in a token where a dataset's tokens are estimated: the same here, and not varied.
 const CHARS_A_TOKEN: u32 = 4;
 
+/// A section of the reference's file.
+pub(super) trait Section {
+    /// Section of ours that it changes.
+    type Ours;
+
+    /// Names of all keys that it may have.
+    const KEYS: &'static [&'static str];
+
+    /// Changes `to` by what is given; returns the names of what has no effect.
+    fn apply(self, to: &mut Self::Ours) -> Vec<&'static str>;
+}
+
 /// Declares sections: each key is a field, and what a file leaves out is none. Of a key that is
 /// given,
 ///
@@ -33,9 +45,12 @@ macro_rules! sections {
             $(pub $key: Option<$type>,)+
         }
 
-        impl $name {
-            /// Changes `to` by what is given; returns the names of what has no effect.
-            pub(super) fn apply(self, to: &mut $ours) -> Vec<&'static str> {
+        impl Section for $name {
+            type Ours = $ours;
+
+            const KEYS: &'static [&'static str] = &[$(stringify!($key)),+];
+
+            fn apply(self, to: &mut $ours) -> Vec<&'static str> {
                 let idle: &[Vec<&'static str>] =
                     &[$($(sections!(@$verb self.$key, to, $what $($by)?),)?)+];
                 idle.concat()
@@ -66,26 +81,6 @@ macro_rules! sections {
         $given.filter($is_idle).map(|_| $name).into_iter().collect()
     };
 }
-
-/// Names of all sections, by which such a file is known. The setting `gpu_backend` of our own files
-/// has a value in the place of keys.
-pub(super) const SECTIONS: [&str; 15] = [
-    "autoscaler",
-    "conversation",
-    "decode",
-    "eviction",
-    "generation_timing",
-    "gpu_backend",
-    "model_configs",
-    "prefix_cache",
-    "qos_distribution",
-    "qos_profiles",
-    "rag",
-    "saturation_detection",
-    "sharegpt",
-    "user_templates",
-    "validation_limits",
-];
 
 sections! {
     Sections for WorkloadSection {
