@@ -1,7 +1,5 @@
 //! Printing a configuration: the page of the defaults, with the values in effect.
 
-use std::fmt::Write;
-
 use ringfall_host::escape::{yaml, yaml_key};
 use serde_json::Value;
 
@@ -54,7 +52,7 @@ pub fn render(plan: &Plan) -> String {
             page.push('\n');
         } else {
             let note = note(plan, names[0], value, resolved.pointer(&pointer));
-            let _infallible = writeln!(page, "{:indent$}{key}: {}{note}", "", scalar(value));
+            page.push_str(&format!("{:indent$}{key}: {}{note}\n", "", scalar(value)));
         }
     }
     page
@@ -71,13 +69,13 @@ fn note(plan: &Plan, key: &str, typed: &Value, resolved: Option<&Value>) -> Stri
 fn free_map(page: &mut String, indent: usize, key: &str, value: &Value) {
     let entries = value.as_object().filter(|map| !map.is_empty());
     let Some(entries) = entries else {
-        let _infallible = writeln!(page, "{:indent$}{key}: {{}}", "");
+        page.push_str(&format!("{:indent$}{key}: {{}}\n", ""));
         return;
     };
-    let _infallible = writeln!(page, "{:indent$}{key}:", "");
+    page.push_str(&format!("{:indent$}{key}:\n", ""));
     for (name, entry) in entries {
-        let _infallible =
-            writeln!(page, "{:indent$}  {} {}", "", yaml_key(name, indent + 2), scalar(entry));
+        let name = yaml_key(name, indent + 2);
+        page.push_str(&format!("{:indent$}  {name} {}\n", "", scalar(entry)));
     }
 }
 
