@@ -134,7 +134,7 @@ impl Processor {
             // A machine that tells nothing of its cores has as many as threads.
             cores: if cores.is_empty() { threads } else { count(cores.len()) },
             threads,
-            threads_allowed: allowed(root),
+            threads_allowed: allowed(root, &online),
             frequency_max_mhz: khz.map(|khz| khz / 1000),
             governors,
             caches: caches(root, &format!("{cpus}/cpu{first}/cache")),
@@ -150,12 +150,11 @@ impl Processor {
 }
 
 /// By this process's affinity.
-fn allowed(root: &Root) -> Option<u32> {
+fn allowed(root: &Root, online: &[usize]) -> Option<u32> {
     let status = root.page("/proc/self/status")?;
     let list = parse_list(value_of(&status, "Cpus_allowed_list")?)?;
     // The mask has bits for cores that the machine could have, too.
-    let online = root.text("/sys/devices/system/cpu/online").and_then(|list| parse_list(&list));
-    let is_online = |cpu: &&usize| online.as_ref().is_none_or(|online| online.contains(*cpu));
+    let is_online = |cpu: &&usize| online.is_empty() || online.contains(*cpu);
     Some(count(list.iter().filter(is_online).count()))
 }
 

@@ -74,6 +74,14 @@ fn shown(value: f64) -> String {
     }
 }
 
+/// A number of places, in words.
+fn places(count: usize) -> String {
+    match count {
+        1 => "one place".to_owned(),
+        count => format!("{count} places"),
+    }
+}
+
 /// A share as a percentage.
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

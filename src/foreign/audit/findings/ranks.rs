@@ -7,7 +7,7 @@ use super::super::leaf::{Group, Leaf, Trial};
 use super::super::rank::{Rank, value};
 use super::super::rates::{Direction, of_trial};
 use super::super::report::targets;
-use super::{about, percent, shown};
+use super::{about, percent, places, shown};
 
 /// Difference of trials, as a share of their mean, from which on it is said: SNIA's limit of a
 /// steady state is 20 %, and trials of one machine usually lie within a few percent.
@@ -224,13 +224,10 @@ pub(super) fn contradicting(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let (first_rank, first) = all().next()?;
     let mut finding = about(leaf, Some(group), Kind::ContradictsItself, Level::Finding);
     finding.sentence = format!(
-        "{}: {} two figures of one file can't both be true. The first, in {}: {first}. It was \
+        "{}: in {} two figures of one file can't both be true. The first, in {}: {first}. It was \
          changed after the run, or is damaged.",
         group.begin(),
-        match all().count() {
-            1 => "in one place".to_owned(),
-            count => format!("in {count} places"),
-        },
+        places(all().count()),
         first_rank.file.display()
     );
     finding.formula = "figures that are the same by their definitions, held against each other, \

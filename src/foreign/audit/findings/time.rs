@@ -4,7 +4,7 @@ use super::super::finding::{Finding, Input, Kind, Level};
 use super::super::leaf::{Group, Leaf};
 use super::super::rank::{Figure, Rank, value};
 use super::super::rates::{Direction, Rate, of_group};
-use super::{about, percent, percents, shown};
+use super::{about, percent, percents, places, shown};
 
 /// Overstatement below which nothing is said: half of the last digit that is printed, in percent.
 const SAID_FROM: f64 = 0.0005;
@@ -195,10 +195,7 @@ pub(super) fn rate_is_not_bytes_by_time(leaf: &Leaf, group: &Group) -> Option<Fi
          farthest from it is {}: {} GiB in {} s are {} GiB/s, and it says {} GiB/s. They differ by \
          {}.",
         group.begin(),
-        match odd.len() {
-            1 => "one place".to_owned(),
-            count => format!("{count} places"),
-        },
+        places(odd.len()),
         worst.file.display(),
         shown(gib.value),
         shown(elapsed.value),
