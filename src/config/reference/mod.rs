@@ -22,8 +22,8 @@ fn is_top(line: &str) -> bool {
     !line.starts_with([' ', '\t', '#'])
 }
 
-/// The section that a line at the top begins. The setting `gpu_backend` of our own files has a value
-/// in the place of keys.
+/// The section that a line at the top begins. The setting `gpu_backend` of our own files has a
+/// value in the place of keys.
 fn section_begun(line: &str) -> Option<&'static str> {
     let value = line.split_once(':').map_or("", |(_, value)| value.trim_start());
     let has_keys = value.is_empty() || value.starts_with(['#', '{']);

@@ -7,8 +7,8 @@ use super::log::{Log, time_of_name};
 /// A log's times are whole seconds: a difference of n is less than n + 1.
 const LOG_STEP_S: f64 = 1.0;
 
-/// Sources of the beginning, as parts of a formula: the line of the only rank, the time in the file's
-/// name, the earliest line of several ranks.
+/// Sources of the beginning, as parts of a formula: the line of the only rank, the time in the
+/// file's name, the earliest line of several ranks.
 const LINE: &str = "the log's noise-buffer line";
 const NAME: &str = "the time in the file's name + the wrapper's start delay";
 const EARLIEST_LINE: &str = "the earliest noise-buffer line of all ranks";

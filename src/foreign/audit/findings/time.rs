@@ -154,8 +154,8 @@ pub(super) fn longer_than_the_run(leaf: &Leaf, group: &Group) -> Option<Finding>
             elapsed.into_iter().chain(slowest_input(rank)).chain(percentiles)
         })
         .collect();
-    let share_of = "share of the requests that took longer than the run, at least, in the rank with \
-                    the slowest";
+    let share_of = "share of the requests that took longer than the run, at least, in the rank \
+                    with the slowest";
     finding.weigh(share, share_of);
     finding.result = Some(most - 1.0);
     Some(finding)
