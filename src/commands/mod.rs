@@ -19,6 +19,7 @@ pub mod suite;
 pub mod sweep;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -30,6 +31,7 @@ use serde::Serialize;
 use ringfall_config::{ConfigFile, Facts, InputError, Plan, Preallocate};
 use ringfall_host::Launcher;
 use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_host::survey::Survey;
 use ringfall_host::{escape, outlet};
@@ -89,6 +91,17 @@ pub fn tell(sentences: &[String]) {
     }
 }
 
+/// Tells an error that does not end the command by itself, on one line.
+fn tell_error(error: impl Display) {
+    let error = escape::terminal(&error.to_string());
+    ringfall_host::stderr::tell(format_args!("error: {error}"));
+}
+
+/// Has signals end the command in order from now on.
+fn interrupt() -> anyhow::Result<Interrupt> {
+    Interrupt::install().context("cannot install a handler for Ctrl-C")
+}
+
 /// Writes a page to standard output.
 fn print(page: &str) -> anyhow::Result<Exit> {
     write_out(Stream::Out, &escape::terminal_page(page))
@@ -102,13 +115,46 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
     write_out(Stream::Out, &escape::json(&String::from_utf8(text)?))
 }
 
-/// Writes the result of a command to the file that was asked for.
+/// Writes one form of `what`, where it was asked for.
 ///
 /// # Errors
 /// The file can't be written.
-fn write_result(result: &impl Serialize, output: &Path) -> anyhow::Result<()> {
-    let told = || format!("the result can't be written to {}", output.display());
-    write_json(result, output).with_context(told)
+fn write_form(
+    path: Option<&Path>,
+    what: &str,
+    write: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    write(path).with_context(|| format!("{what} can't be written to {}", path.display()))
+}
+
+/// Writes the result of a command as JSON, where a file was asked for.
+///
+/// # Errors
+/// The file can't be written.
+fn write_result(result: &impl Serialize, output: Option<&Path>) -> anyhow::Result<()> {
+    write_form(output, "the result", |path| write_json(result, path))
+}
+
+/// Stream of the text for people: standard output, unless the JSON goes there.
+fn text_stream(is_json: bool) -> Stream {
+    if is_json { Stream::Err } else { Stream::Out }
+}
+
+/// Shows a result: as JSON where that is asked for, and as a page unless it is to be quiet.
+fn show(
+    result: &impl Serialize,
+    is_json: bool,
+    is_quiet: bool,
+    page: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    if is_json {
+        print_json(result)?;
+    }
+    if !is_quiet {
+        write_out(text_stream(is_json), &escape::terminal_page(&page()))?;
+    }
+    Ok(())
 }
 
 /// Writes a page to that stream.

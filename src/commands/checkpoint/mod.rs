@@ -6,17 +6,16 @@ pub(super) mod result;
 mod screen;
 mod table;
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_core::clock::Nanos;
 use ringfall_core::units::GIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::outlet;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
 use ringfall_running::checkpoint::{
     Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, Stream, StreamError,
@@ -30,11 +29,11 @@ use crate::cli::{
 use place::{AnyTarget, with_target};
 use plan::{manifest, stream_settings};
 use result::{CheckpointResult, Restore, Save};
-use screen::watched;
+use screen::show_progress;
 
 use super::answer::{Answer, Work};
 use super::run::check_output_writable;
-use super::write_result;
+use super::{interrupt, tell_error, write_result};
 
 /// Runs the subcommand.
 ///
@@ -50,7 +49,8 @@ pub fn run(args: &CheckpointArgs) -> Result<Exit> {
 }
 
 /// All that each of them needs.
-struct Session {
+struct Session<'a> {
+    stream: &'a StreamArgs,
     interrupt: Interrupt,
     meter: Meter,
     /// Answers signals until the work has ended.
@@ -67,12 +67,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// is ended.
 const KEPT_AFTER: Duration = Duration::from_secs(20);
 
-impl Session {
-    fn begin(stream: &StreamArgs, left: &'static str) -> Result<Session> {
+impl<'a> Session<'a> {
+    fn begin(stream: &'a StreamArgs, left: &'static str) -> Result<Session<'a>> {
         if let Some(output) = &stream.output {
             check_output_writable("--output", output)?;
         }
-        let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+        let interrupt = interrupt()?;
         reset_peak_rss();
         let work = Work {
             name: "checkpoint",
@@ -82,7 +82,7 @@ impl Session {
             left,
         };
         let answer = Answer::to(work, &interrupt);
-        Ok(Session { interrupt, meter: Meter::default(), answer })
+        Ok(Session { stream, interrupt, meter: Meter::default(), answer })
     }
 
     /// Does something. If it has not ended some time after a signal, as on a drive that takes long
@@ -93,8 +93,7 @@ impl Session {
         keep: impl FnOnce() -> Result<bool> + Send,
         work: impl FnOnce() -> R,
     ) -> R {
-        let (end, ended) = channel::<()>();
-        let wait = move || {
+        let wait = |ended: &Receiver<()>| {
             while !self.interrupt.is_set() {
                 if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
                     return;
@@ -106,24 +105,43 @@ impl Session {
             match keep() {
                 Ok(true) => self.answer.note_written(),
                 Ok(false) => {}
-                Err(error) => ringfall_host::stderr::tell(format_args!("error: {error:#}")),
+                Err(error) => tell_error(format_args!("{error:#}")),
             }
         };
-        std::thread::scope(|scope| {
-            let keeper = std::thread::Builder::new().name("ringfall-keep".to_owned());
-            if let Err(error) = keeper.spawn_scoped(scope, wait) {
-                tracing::warn!("no thread can be started to keep results after a signal: {error}");
-            }
-            let result = work();
-            drop(end);
-            result
-        })
+        beside("keep", wait, work)
     }
 
-    /// Does something while its progress is shown.
-    fn watched<R: Send>(&self, stream: &StreamArgs, work: impl FnOnce() -> R + Send) -> R {
-        watched(&self.meter, stream, &self.interrupt, work)
+    /// Does something with a stream to that target while its progress is shown.
+    fn watched<T: Target, R>(
+        &self,
+        target: &T,
+        settings: &SaveSettings,
+        work: impl FnOnce(&Stream<'_, T>) -> R,
+    ) -> R {
+        let stop = || self.interrupt.is_set();
+        let on = Stream { target, settings, meter: &self.meter, stop: &stop };
+        if self.stream.quiet {
+            return work(&on);
+        }
+        let show = |ended: &Receiver<()>| show_progress(&self.meter, &self.interrupt, ended);
+        beside("progress", show, || work(&on))
     }
+}
+
+/// Does some work while a thread of that name does other work, until it is told that the first has
+/// ended.
+fn beside<R>(name: &str, other: impl FnOnce(&Receiver<()>) + Send, work: impl FnOnce() -> R) -> R {
+    let (end, ended) = channel();
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(format!("ringfall-{name}"));
+        // The work is done without it too.
+        if let Err(error) = thread.spawn_scoped(scope, move || other(&ended)) {
+            tracing::warn!("no thread ({name}) can be started beside the work: {error}");
+        }
+        let result = work();
+        drop(end);
+        result
+    })
 }
 
 /// Settings and manifest of a job's checkpoint; nothing where the list of models is shown instead.
@@ -185,10 +203,8 @@ fn write_to<T: Target>(
     begin: Begin,
 ) -> Result<Exit> {
     let session = Session::begin(&args.stream, LEFT_BY_WRITE)?;
-    let stop = || session.interrupt.is_set();
-    let on = Stream { target, settings, meter: &session.meter, stop: &stop };
-    let commit = Commit { on: &on, manifest, prefix: "" };
-    let written = session.watched(&args.stream, || commit.write(begin));
+    let commit = |on: &Stream<'_, T>| Commit { on, manifest, prefix: "" }.write(begin);
+    let written = session.watched(target, settings, commit);
     let interrupted = || {
         let moved = human(session.meter.progress().moved_bytes);
         format!(
@@ -216,12 +232,10 @@ fn read_from<T: Target>(
 ) -> Result<Exit> {
     let manifest = find(target, "").map_err(failed)?;
     let session = Session::begin(&args.stream, LEFT_BY_READ)?;
-    let stop = || session.interrupt.is_set();
     let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
-    let on = Stream { target, settings: &settings, meter: &session.meter, stop: &stop };
     let layout = Layout::new(&manifest, "");
     let restored =
-        session.watched(&args.stream, || restore(&on, &layout, args.verify.0, manifest.step));
+        session.watched(target, &settings, |on| restore(on, &layout, args.verify.0, manifest.step));
     let interrupted = || "the checkpoint was not read whole".to_owned();
     let Some(restored) = finished(restored, interrupted)? else { return Ok(Exit::Interrupted) };
     let mut result = CheckpointResult::of("read", target, &manifest, &settings);
@@ -254,8 +268,6 @@ fn train_on<T: Target>(
         leave_last: args.leave_last,
     };
     let session = Session::begin(&args.stream, LEFT_BY_OTHERS)?;
-    let stop = || session.interrupt.is_set();
-    let on = Stream { target, settings, meter: &session.meter, stop: &stop };
     let so_far = Mutex::new(Trained::default());
     let result_of = |trained: &Trained| {
         let mut result = CheckpointResult::of("run", target, manifest, settings);
@@ -264,16 +276,14 @@ fn train_on<T: Target>(
     };
     let keep = || {
         let trained = so_far.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match (&args.stream.output, trained.saves.is_empty()) {
-            (Some(output), false) => {
-                write_result(&result_of(&Trained { is_interrupted: true, ..trained }), output)?;
-                Ok(true)
-            }
-            _ => Ok(false),
+        if trained.saves.is_empty() || args.stream.output.is_none() {
+            return Ok(false);
         }
+        let result = result_of(&Trained { is_interrupted: true, ..trained });
+        write_result(&result, args.stream.output.as_deref()).map(|()| true)
     };
     let ended = session.keeping(keep, || {
-        session.watched(&args.stream, || train(&on, manifest, &training, &so_far))
+        session.watched(target, settings, |on| train(on, manifest, &training, &so_far))
     });
     let trained = so_far.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ended {
@@ -287,7 +297,7 @@ fn train_on<T: Target>(
                 let mut result = result_of(&trained);
                 result.end_early(&error);
                 if let Err(also) = finish(&args.stream, &result) {
-                    ringfall_host::stderr::tell(format_args!("error: {also:#}"));
+                    tell_error(format_args!("{also:#}"));
                 }
             }
             return Err(failed(error));
@@ -317,10 +327,7 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
             reset_peak_rss();
             let settings = SaveSettings { way, ..settings };
             let (place, written) = with_target!(target, target => {
-                let stream = &args.stream;
-                let written =
-                    save_and_remove(target, &session, stream, &manifest, &settings, begin);
-                (target.name(), written)
+                (target.name(), save_and_remove(target, &session, &manifest, &settings, begin))
             });
             let interrupted = || "nothing was compared".to_owned();
             let Some(committed) = finished(written, interrupted)? else {
@@ -341,16 +348,13 @@ const COMPARED: &str = "compared/";
 
 fn save_and_remove<T: Target>(
     target: &T,
-    session: &Session,
-    stream: &StreamArgs,
+    session: &Session<'_>,
     manifest: &Manifest,
     settings: &SaveSettings,
     begin: Begin,
 ) -> Result<Committed, StreamError> {
-    let stop = || session.interrupt.is_set();
-    let on = Stream { target, settings, meter: &session.meter, stop: &stop };
-    let commit = Commit { on: &on, manifest, prefix: COMPARED };
-    let written = session.watched(stream, || commit.write(begin));
+    let commit = |on: &Stream<'_, T>| Commit { on, manifest, prefix: COMPARED }.write(begin);
+    let written = session.watched(target, settings, commit);
     match &written {
         // What was there before stays.
         Err(StreamError::Target(error)) if error.is_input => {}
@@ -364,13 +368,8 @@ fn save_and_remove<T: Target>(
 /// # Errors
 /// It can't be written, which is told after it was shown, or it can't be shown.
 fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
-    let written = stream.output.as_deref().map_or(Ok(()), |output| write_result(result, output));
-    if stream.json {
-        super::print_json(result)?;
-    }
-    if !stream.quiet {
-        show(stream, &table::page(result))?;
-    }
+    let written = write_result(result, stream.output.as_deref());
+    super::show(result, stream.json, stream.quiet, || table::page(result))?;
     let bad: u64 = result.restores.iter().map(|restore| restore.blocks_bad).sum();
     if bad > 0 {
         tell_bad(result, bad);
@@ -388,19 +387,12 @@ fn tell_bad(result: &CheckpointResult, bad: u64) {
             bad.block, bad.rank, bad.offset_bytes, bad.file
         )
     });
-    ringfall_host::stderr::tell(format_args!(
-        "error: {} of 4 KiB {} not what was written{first}: look at dmesg and the drive's SMART \
-         log, and write the checkpoint again",
+    tell_error(format_args!(
+        "{} of 4 KiB {} not what was written{first}: look at dmesg and the drive's SMART log, and \
+         write the checkpoint again",
         counted(bad, "block"),
         if bad == 1 { "is" } else { "are" }
     ));
-}
-
-fn show(stream: &StreamArgs, page: &str) -> Result<()> {
-    let page = ringfall_host::escape::terminal_page(page);
-    let to = if stream.json { outlet::Stream::Err } else { outlet::Stream::Out };
-    super::write_out(to, &page)?;
-    Ok(())
 }
 
 /// A checkpoint that is made whole before it is stored must fit in memory.

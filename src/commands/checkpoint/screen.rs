@@ -1,7 +1,7 @@
 //! Progress display while chunks move, always on standard error: one line that is rewritten on a
 //! terminal, a line every 10 s elsewhere.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use ringfall_core::clock::Nanos;
@@ -11,39 +11,18 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_running::checkpoint::{Doing, Meter, Progress};
 
-use crate::cli::StreamArgs;
-
 /// Interval at which it is seen whether a line is due.
 const LOOK: Duration = Duration::from_millis(500);
 /// Period between lines where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
 
-/// Does something, and shows how far it is meanwhile.
-pub(super) fn watched<R: Send>(
-    meter: &Meter,
-    stream: &StreamArgs,
-    interrupt: &Interrupt,
-    work: impl FnOnce() -> R + Send,
-) -> R {
-    if stream.quiet {
-        return work();
-    }
+/// Shows how far the work is until it has ended.
+pub(super) fn show_progress(meter: &Meter, interrupt: &Interrupt, ended: &Receiver<()>) {
     let mut shown = ProgressLine::new(Stream::Err, false, Some(PLAIN_PERIOD));
-    let (end, ended) = channel::<()>();
-    std::thread::scope(|scope| {
-        let watcher = std::thread::Builder::new().name("ringfall-progress".to_owned());
-        let watcher = watcher.spawn_scoped(scope, move || {
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                shown.show_if_due(|| line(&meter.progress(), interrupt.is_set()));
-            }
-            shown.clear();
-        });
-        // Without a thread for it there is no progress, and that is all.
-        drop(watcher);
-        let result = work();
-        drop(end);
-        result
-    })
+    while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        shown.show_if_due(|| line(&meter.progress(), interrupt.is_set()));
+    }
+    shown.clear();
 }
 
 fn line(progress: &Progress, is_ending: bool) -> String {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use ringfall_core::units::gib;
 use ringfall_host::escape::terminal;
 use ringfall_host::{counted, human};
+use ringfall_model::stats;
 use ringfall_report::show::table::{Table, fixed};
 
 use super::super::wrapped;
@@ -135,15 +136,8 @@ fn by_second(page: &mut String, seconds: &[u64]) {
     let _infallible = writeln!(page, "  GiB/s        {every}: {}", rates.join(" "));
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 1 => values[middle],
-        _ => f64::midpoint(values[middle - 1], values[middle]),
-    }
+fn median<T>(all: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    stats::median(&all.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
 /// The ways side by side: medians over the trials, memory the highest.
@@ -160,9 +154,9 @@ fn ways(page: &mut String, result: &CheckpointResult) {
             true => saves[0].way.to_owned(),
             false => format!("{}, beside", saves[0].way),
         })
-        .number("stall, s", fixed(2), |saves| median(saves.iter().map(|save| save.stall_s)))
-        .number("durable, s", fixed(2), |saves| median(saves.iter().map(|save| save.durable_s)))
-        .number("GiB/s", fixed(3), |saves| median(saves.iter().map(|save| save.gib_per_s())))
+        .number("stall, s", fixed(2), |saves| median(saves, |save| save.stall_s))
+        .number("durable, s", fixed(2), |saves| median(saves, |save| save.durable_s))
+        .number("GiB/s", fixed(3), |saves| median(saves, |save| save.gib_per_s()))
         .count("memory", |saves| {
             let memory = saves.iter().filter_map(|save| save.peak_rss_bytes).max();
             memory.map_or("unknown".to_owned(), human)
@@ -189,14 +183,12 @@ fn job(page: &mut String, result: &CheckpointResult) {
         ("save", durable, rates, String::new()),
         ("restore", restored, rates_back, bad.to_string()),
     ];
-    let rate = |rates: &[f64]| match rates {
-        [] => String::new(),
-        rates => format!("{:.3}", median(rates.iter().copied())),
-    };
+    let rate =
+        |rates: &[f64]| stats::median(rates).map_or(String::new(), |median| format!("{median:.3}"));
     let table = Table::of(rows.iter().filter(|(_, times, ..)| !times.is_empty()))
         .text("", |row| row.0)
         .count("count", |row| row.1.len())
-        .number("median, s", fixed(2), |row| median(row.1.iter().copied()))
+        .number("median, s", fixed(2), |row| stats::median(&row.1))
         .number("min, s", fixed(2), |row| row.1.iter().copied().fold(f64::INFINITY, f64::min))
         .number("max, s", fixed(2), |row| row.1.iter().copied().fold(0.0, f64::max))
         .count("GiB/s", |row| rate(&row.2))
@@ -229,9 +221,10 @@ mod tests {
 
     #[test]
     fn a_median_is_the_middle_or_between_the_two_in_the_middle() {
-        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-12);
-        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-12);
-        assert!(median(std::iter::empty()).abs() < 1e-12);
+        let of = |values: &[f64]| median(values, |value| *value);
+        assert!((of(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
+        assert!((of(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-12);
+        assert!(of(&[]).abs() < 1e-12);
     }
 
     #[test]
