@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_foreign::audit::{Audit, AuditSettings, Level, audit};
 use ringfall_host::exit::Exit;
 use ringfall_model::write_json;
 use ringfall_report::show::{audit_page, write_audit_csv, write_audit_html};
 
-use super::{print, print_json, refuse_input};
+use super::{print, print_json, refuse_input, write_form};
 use crate::cli::AuditArgs;
 
 /// Audits the results and says what was found.
@@ -35,20 +35,15 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
     if found.read.rank_files == 0 {
         return Err(nothing_read(&found).into());
     }
-    let told = |output: &Path| format!("the audit can't be written to {}", output.display());
-    if let Some(output) = &args.html_output {
-        write_audit_html(&found, output).with_context(|| told(output))?;
-    }
-    if let Some(output) = &args.csv_output {
-        write_audit_csv(&found, output).with_context(|| told(output))?;
-    }
-    match args.json.as_deref() {
+    let (what, json) = ("the audit", args.json.as_deref());
+    write_form(args.html_output.as_deref(), what, |path| write_audit_html(&found, path))?;
+    write_form(args.csv_output.as_deref(), what, |path| write_audit_csv(&found, path))?;
+    match json {
         Some(output) if is_stdout(output) => print_json(&found)?,
-        Some(output) => {
-            write_json(&found, output).with_context(|| told(output))?;
+        output => {
+            write_form(output, what, |path| write_json(&found, path))?;
             print(&audit_page(&found, args.all_findings))?
         }
-        None => print(&audit_page(&found, args.all_findings))?,
     };
     let is_found = found.findings.iter().any(|finding| finding.level == Level::Finding);
     Ok(if args.fail_on_findings && is_found { Exit::Failed } else { Exit::Done })

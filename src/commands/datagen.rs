@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_core::fill::{ContentName, NamedContent};
 use ringfall_core::key::EntryKey;
@@ -21,7 +21,7 @@ use ringfall_running::datagen::{
 use serde::Serialize;
 
 use super::run::check_output_writable;
-use super::write_result;
+use super::{interrupt, write_result};
 use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 
 /// Smallest and largest block among which duplicates are counted, bytes.
@@ -32,7 +32,7 @@ const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
 /// # Errors
 /// Invalid arguments, or a failure to generate or analyze the data.
 pub fn run(args: &DatagenArgs) -> Result<Exit> {
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let done = match &args.command {
         DatagenCommand::Analyze(args) => look(args, &interrupt),
         DatagenCommand::Write(args) => write(args, &interrupt),
@@ -241,7 +241,7 @@ fn finish(
     json: bool,
     page: impl FnOnce() -> String,
 ) -> Result<Exit> {
-    let written = output.map_or(Ok(()), |output| write_result(result, output));
+    let written = write_result(result, output);
     // What was found is shown also when it could not be kept.
     let shown = if json { super::print_json(result) } else { super::print(&page()) };
     written.and(shown)

@@ -20,7 +20,7 @@ use ringfall_model::{Code, Document, write_json, write_text};
 use ringfall_report::analysis::differences;
 use ringfall_report::analysis::differences::Difference;
 
-use super::{print, print_json, refuse_input, spread_page, tell};
+use super::{print, print_json, refuse_input, spread_page, tell, write_form};
 use crate::cli::MergeArgs;
 
 /// Reads the results, merges them, and prints or writes what they are together.
@@ -39,9 +39,8 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
     let is_to_stdout = args.output.as_deref() == Some(Path::new("-"));
     if let Some(output) = args.output.as_ref().filter(|_| !is_to_stdout) {
         refuse_input("--output", output, expanded.files())?;
-        write_json(&sorted(&merged.document)?, output).with_context(|| {
-            format!("the merged result can't be written to {}", output.display())
-        })?;
+        let document = sorted(&merged.document)?;
+        write_form(Some(output), "the merged result", |path| write_json(&document, path))?;
         merged.page.push_str(&format!("results      {}\n", terminal_path(output)));
     }
     if args.json || is_to_stdout {

@@ -178,7 +178,7 @@ fn machine_of(survey: &Survey, cache_dir: Option<&Path>) -> Machine {
 fn gpu_gib() -> Result<f64, String> {
     const TRIED_BYTES: u64 = 64 << 20;
     let _overdue = ringfall_host::Overdue::new("the GPU's driver to open its devices".to_owned());
-    let memory = CudaMemory::open(None, 1, TRIED_BYTES).map_err(|why| why.to_string())?;
+    let memory = CudaMemory::open(None, 1, TRIED_BYTES)?;
     let device = memory.facts().devices.first().ok_or("the driver names no device")?;
     Ok(ringfall_core::units::gib(device.free_bytes / 10 * 9))
 }

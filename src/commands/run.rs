@@ -25,7 +25,7 @@ use super::answer::{Answer, Work};
 use crate::remedy::told_chain;
 
 mod document;
-mod gpu;
+pub(super) mod gpu;
 mod outputs;
 mod prepare;
 mod ranks;

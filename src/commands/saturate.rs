@@ -9,18 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::object_store::Place;
 use ringfall_config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use ringfall_core::drive::Preallocate;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::device::is_block_device;
 use ringfall_engine::ring::Polling;
-use ringfall_host::escape::{terminal, terminal_page, terminal_path};
+use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::outlet::Stream;
-use ringfall_host::{Machine, ProgressLine, Room, human};
+use ringfall_host::{Machine, ProgressLine, Room, human, write_output};
 use ringfall_model::document::ResultFile;
 use ringfall_model::facts::{Measured, Roofline};
 use ringfall_model::write_json;
@@ -38,9 +37,12 @@ use super::run::{
     GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart,
     check_passthrough, cores_near, or_tell_ranks, share_below,
 };
+use super::{interrupt, tell_error, text_stream, write_form};
 use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::remedy::told_chain;
 
+/// The result of a search, a part of a sentence.
+const LIMITS: &str = "the limits";
 /// Largest and smallest I/O that may be asked for, bytes.
 const IO_BYTES: (u64, u64) = (BLOCK_BYTES, 64 * MIB);
 /// Most I/Os in flight that may be asked for.
@@ -78,7 +80,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let output = output(args, "roofline");
     let rank = Rank::for_command(args.ranks.0, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let work = Work {
         name: "search",
         keeps: ", without limits",
@@ -123,21 +125,14 @@ fn output(args: &SaturateArgs, kind: &str) -> PathBuf {
 
 /// Writes all that was asked for; the first failure is told when all was tried.
 fn write_outputs(args: &SaturateArgs, roofline: &Roofline, output: &Path) -> Result<()> {
-    let limits = write_json(roofline, output).with_context(|| lost(output));
-    let page = args
-        .html_output
-        .as_deref()
-        .map_or(Ok(()), |path| write_roofline_html(roofline, path).with_context(|| lost(path)));
-    let device = args.device_output.as_deref().map_or(Ok(()), |path| {
+    let (page, device) = (args.html_output.as_deref(), args.device_output.as_deref());
+    let limits = write_form(Some(output), LIMITS, |path| write_json(roofline, path));
+    let page = write_form(page, LIMITS, |path| write_roofline_html(roofline, path));
+    let device = device.map_or(Ok(()), |path| {
         let text = device_yaml(roofline).map_err(anyhow::Error::msg)?;
-        ringfall_host::write_output(path, text.as_bytes()).with_context(|| lost(path))
+        write_form(Some(path), LIMITS, |path| write_output(path, text.as_bytes()))
     });
     limits.and(page).and(device)
-}
-
-/// Sentence for a file that did not take the limits.
-fn lost(path: &Path) -> String {
-    format!("the limits can't be written to {}", path.display())
 }
 
 /// Checks everything that can be checked before anything is opened.
@@ -191,10 +186,8 @@ fn search(
     interrupt: &Interrupt,
 ) -> Result<Option<Roofline>> {
     let cpus = cores(args, rank);
-    let places: Vec<PathBuf> = match rank {
-        Some(rank) => places(args)?.iter().map(|path| rank.own_directory(path)).collect(),
-        None => places(args)?,
-    };
+    let own = |path| rank.map_or(path, |rank| rank.own_directory(&path));
+    let places: Vec<PathBuf> = places(args)?.into_iter().map(own).collect();
     let share_bytes = rank.zip(places.first()).map_or(0, |(rank, own)| share_below(rank, own));
     let mut stores = Vec::new();
     for place in places.iter().map(Some).chain(places.is_empty().then_some(None)) {
@@ -224,7 +217,7 @@ fn search(
     teller.progress.clear();
     let found = match found {
         Err(SaturateError::Interrupted) => {
-            tell(&SaturateError::Interrupted);
+            tell_error(SaturateError::Interrupted);
             if let Some(group) = group {
                 group.fail("it was interrupted");
             }
@@ -239,18 +232,16 @@ fn search(
 /// A store in a fresh directory, of the size that was asked for or of so many bytes.
 fn request(args: &SaturateArgs, share_bytes: u64, threads: usize) -> StoreRequest {
     StoreRequest {
-        places: Vec::new(),
         destroy_device_contents: args.destroy_device_contents,
         capacity_bytes: match (args.size_gb * GIB as f64) as u64 {
             0 => share_bytes,
             bytes => bytes,
         },
         capacity_flag: "--size-gb",
-        is_strict: false,
-        free_percent_max: None,
         shards: threads as u16,
         preallocate: Preallocate::Reserve,
         nvme_passthrough: args.nvme_passthrough,
+        ..StoreRequest::default()
     }
 }
 
@@ -328,12 +319,11 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
 /// Validates the arguments; returns the mixes to measure, in percent of I/Os that are reads.
 fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
     let mut wrong = out_of_bounds(args);
-    let mut places = args.cache_dir.iter().flat_map(|places| &places.0);
-    if args.device_output.is_some() && places.clone().count() > 1 {
+    let places = args.cache_dir.as_ref().map_or(&[][..], |places| &places.0);
+    if args.device_output.is_some() && places.len() > 1 {
         wrong.push("--device-output describes one drive: name one with --cache-dir".to_owned());
     }
-    let is_device = places.any(|path| is_block_device(path));
-    if is_device && !args.destroy_device_contents {
+    if !args.destroy_device_contents && places.iter().any(|path| is_block_device(path)) {
         wrong.push(
             "--cache-dir is a block device, and it would be written over: give \
              --destroy-device-contents if nothing on it is needed"
@@ -410,12 +400,10 @@ fn read_percents(args: &SaturateArgs, wrong: &mut Vec<String>) -> Vec<u32> {
             percents.push(percent);
         }
     }
-    if let Some(path) = &args.mix_of {
-        match mix_of(path) {
-            Ok(percent) if !percents.contains(&percent) => percents.push(percent),
-            Ok(_) => {}
-            Err(why) => wrong.push(format!("--mix-of {why}")),
-        }
+    match args.mix_of.as_deref().map(mix_of) {
+        Some(Ok(percent)) if !percents.contains(&percent) => percents.push(percent),
+        Some(Err(why)) => wrong.push(format!("--mix-of {why}")),
+        Some(Ok(_)) | None => {}
     }
     percents
 }
@@ -425,16 +413,12 @@ fn mix_of(path: &Path) -> Result<u32, String> {
     let document = ResultFile::read_ours(path).map_err(|problem| problem.to_string())?.document;
     let io = &document.ringfall.io;
     let counts = io.read.count.known().zip(io.write.count.known());
-    let Some((reads, writes)) = counts else {
-        return Err(format!(
-            "{}: the result does not say how many I/Os the run did",
-            path.display()
-        ));
+    let why = match counts.map(|(reads, writes)| (reads, reads.saturating_add(writes))) {
+        None => "the result does not say how many I/Os the run did",
+        Some((_, 0)) => "the run did no I/O",
+        Some((reads, all)) => return Ok((reads as f64 * 100.0 / all as f64).round() as u32),
     };
-    match reads.saturating_add(writes) {
-        0 => Err(format!("{}: the run did no I/O", path.display())),
-        all => Ok((reads as f64 * 100.0 / all as f64).round() as u32),
-    }
+    Err(format!("{}: {why}", path.display()))
 }
 
 /// A core for each thread; of a rank its own, none of them where there are fewer cores than ranks.
@@ -535,12 +519,7 @@ fn time_left(until: Option<Instant>, now: Instant) -> String {
 }
 
 fn progress_line(args: &SaturateArgs, is_silent: bool) -> ProgressLine {
-    ProgressLine::new(stream(args), args.quiet || is_silent, None)
-}
-
-/// Stream of the text for people: standard output, unless the JSON goes there.
-fn stream(args: &SaturateArgs) -> Stream {
-    if args.json { Stream::Err } else { Stream::Out }
+    ProgressLine::new(text_stream(args.json), args.quiet || is_silent, None)
 }
 
 /// Shows what was measured, also where it was not `written`: the file is named only when all of
@@ -552,23 +531,11 @@ fn show<T: Serialize>(
     output: &Path,
     written: Result<()>,
 ) -> Result<()> {
-    if args.json {
-        super::print_json(limits)?;
-    }
-    if args.quiet {
-        return written;
-    }
-    let mut page = table(limits);
-    if written.is_ok() {
-        page.push_str(&format!("  limits       {}\n", terminal_path(output)));
-    }
-    super::write_out(stream(args), &terminal_page(&page))?;
+    super::show(limits, args.json, args.quiet, || match written {
+        Ok(()) => format!("{}  limits       {}\n", table(limits), terminal_path(output)),
+        Err(_) => table(limits),
+    })?;
     written
-}
-
-/// Tells on standard error why the search ends, or what it leaves behind.
-fn tell(error: &impl std::fmt::Display) {
-    ringfall_host::stderr::tell(format_args!("error: {}", terminal(&error.to_string())));
 }
 
 #[cfg(test)]

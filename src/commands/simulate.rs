@@ -4,18 +4,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::{ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
-use ringfall_host::escape::{terminal, terminal_page, terminal_path};
+use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
-use ringfall_host::outlet::Stream;
-use ringfall_model::write_text;
+use ringfall_model::write_json;
 use ringfall_report::show::table::figure;
 use ringfall_report::show::{WhatIf, WhatIfRow, letters, write_what_if_html};
 
 use super::run::{all_outputs, simulated};
-use super::{refuse_input, wrapped};
+use super::{interrupt, refuse_input, show, wrapped, write_form};
 use crate::cli::SimulateArgs;
 
 /// Combinations that a person may ask for.
@@ -124,7 +122,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     for (flag, path) in outputs {
         path.map_or(Ok(()), |path| super::run::check_output_writable(flag, path))?;
     }
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let mut what_if = WhatIf::new(plan);
     what_if.doubts = doubts(devices);
     let mut exit = Exit::Done;
@@ -144,21 +142,10 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
         }
     }
     what_if.weigh_gpu_memory();
-    let told = |path: &std::path::Path| format!("the table can't be written to {}", path.display());
-    let mut json = Vec::new();
-    write_text(&what_if, &mut json)?;
-    json.push(b'\n');
-    ringfall_host::write_output(&plan.output, &json).with_context(|| told(&plan.output))?;
-    if let Some(path) = &plan.html_output {
-        write_what_if_html(&what_if, path).with_context(|| told(path))?;
-    }
-    if plan.json {
-        super::print_json(&what_if)?;
-    }
-    if !plan.quiet {
-        let to = if plan.json { Stream::Err } else { Stream::Out };
-        super::write_out(to, &terminal_page(&page(&what_if, plan)))?;
-    }
+    let (what, html) = ("the table", plan.html_output.as_deref());
+    write_form(Some(&plan.output), what, |path| write_json(&what_if, path))?;
+    write_form(html, what, |path| write_what_if_html(&what_if, path))?;
+    show(&what_if, plan.json, plan.quiet, || page(&what_if, plan))?;
     Ok(exit)
 }
 

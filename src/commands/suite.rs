@@ -9,7 +9,6 @@ use ringfall_config::{
 };
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, escape};
 use ringfall_model::document::ResultFile;
@@ -20,7 +19,7 @@ use ringfall_report::show::{
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable, invocations};
 
-use super::{is_bounded, machine_of, plan_of, print, print_json, run_args};
+use super::{interrupt, is_bounded, machine_of, plan_of, print, print_json, run_args, write_form};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
 use crate::cli::SuiteArgs;
 
@@ -63,12 +62,10 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     if args.dry_run {
         return Ok(Exit::Done);
     }
-    let baseline = match &args.baseline {
-        Some(directory) => Some(Baseline::read(directory, &suite.invocations)?),
-        None => None,
-    };
+    let read = |directory: &PathBuf| Baseline::read(directory, &suite.invocations);
+    let baseline = args.baseline.as_ref().map(read).transpose()?;
     let baseline = baseline.as_ref();
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     HeldDirectory::make(&directory)
         .with_context(|| format!("cannot create {}", directory.display()))?;
     write_json(&suite, &SavedSuite::path(&directory))
@@ -235,16 +232,14 @@ fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Baseline>) ->
 }
 
 fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
-    let told = |path: &Path| format!("the table can't be written to {}", path.display());
-    let path = directory.join("table.html");
-    write_suite_html(table, &path).with_context(|| told(&path))?;
-    let path = directory.join(format!("table.{SHEET_ENDING}"));
-    write_suite_sheet(table, &path).with_context(|| told(&path))?;
-    let tables = directory.join("table");
-    HeldDirectory::make(&tables).with_context(|| told(&tables))?;
+    let what = "the table";
+    let sheet = format!("table.{SHEET_ENDING}");
+    let [page, sheet, tables] = ["table.html", &sheet, "table"].map(|name| directory.join(name));
+    write_form(Some(&page), what, |path| write_suite_html(table, path))?;
+    write_form(Some(&sheet), what, |path| write_suite_sheet(table, path))?;
+    write_form(Some(&tables), what, |path| HeldDirectory::make(path).map(drop))?;
     // Not beside the results, where `analyze` and `report` would take it for one.
-    let path = tables.join("table.json");
-    write_json(table, &path).with_context(|| told(&path))
+    write_form(Some(&tables.join("table.json")), what, |path| write_json(table, path))
 }
 
 /// Where everything is, and how to go on.

@@ -4,13 +4,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_host::escape::{shell, terminal, terminal_path};
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
 
-use super::print;
+use super::{interrupt, print};
 use crate::batch::{Batch, Job, Outcome, Report, Screen, duration_text};
 use crate::cli::SweepArgs;
 
@@ -42,7 +41,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
         return print(&listed(&batch));
     }
     let quiet = args.run.options.quiet == Some(true);
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let mut screen = Screen::new(quiet);
     let table = GrowingTable::new(&runs, &devices);
     let mut has_head = false;

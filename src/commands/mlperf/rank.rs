@@ -15,7 +15,7 @@ use ringfall_model::Code;
 use ringfall_model::document::ResultFile;
 
 use crate::cli::{RankArgs, RunArgs};
-use crate::commands::plan_of;
+use crate::commands::{interrupt, plan_of, tell, tell_error};
 use crate::log_lines::log_to_stderr;
 
 /// Interval at which a wait checks for an interrupt.
@@ -33,7 +33,7 @@ const FAILING: [Code; 2] = [Code::Refused, Code::Population];
 pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     let rank = Launcher::look().map_or(0, |launcher| launcher.rank);
     let (own, place) = own_of(args, rank, Facts::look().unix_s);
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     // What is wrong is said now, not after the wait.
     let ready = plan_of(&own).map(|plan| log_to_stderr(plan.log_level));
     let ready = ready.map_err(anyhow::Error::from);
@@ -100,7 +100,7 @@ fn set_aside(place: &Place) -> Result<()> {
         std::fs::rename(&old, &name)
             .with_context(|| format!("{} can't be renamed", old.display()))?;
         let what = "an earlier result, which the harness might have taken for this run's, is now";
-        super::super::tell(&[format!("{what} {}", terminal_path(&name))]);
+        tell(&[format!("{what} {}", terminal_path(&name))]);
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ fn tell_why(result: &Path) {
             "there were I/O errors, or blocks that were not as written: the summary above has them"
                 .to_owned()
         });
-    ringfall_host::stderr::tell(format_args!("error: {}", terminal(&why)));
+    tell_error(why);
 }
 
 /// Waits; false when an interrupt came.

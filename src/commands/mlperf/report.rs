@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
 use ringfall_foreign::mlperf::metadata::Departures;
@@ -10,7 +10,7 @@ use ringfall_host::exit::Exit;
 use ringfall_report::show::{MlperfRun, mlperf_text, write_mlperf_html};
 
 use crate::cli::MlperfReportArgs;
-use crate::commands::{print, print_json};
+use crate::commands::{print, print_json, write_form};
 
 /// Adds up and shows.
 ///
@@ -20,10 +20,8 @@ pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Ex
     let added = read(&args.run, command_line)?;
     let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
     let shown = shown(&args.run, &added, args.baseline.as_deref().zip(baseline.as_ref()));
-    if let Some(page) = &args.html_output {
-        write_mlperf_html(&shown, page)
-            .with_context(|| format!("the page can't be written to {}", page.display()))?;
-    }
+    let page = args.html_output.as_deref();
+    write_form(page, "the page", |path| write_mlperf_html(&shown, path))?;
     match args.json {
         true => print_json(&added.summary),
         false => print(&mlperf_text(&shown)),

@@ -14,7 +14,6 @@ use ringfall_foreign::mlperf::tree::{
 };
 use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{files, host_name};
 use ringfall_model::document::ResultFile;
 use ringfall_model::metrics::WALL_CLOCK;
@@ -27,7 +26,7 @@ use super::team::Team;
 use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
 use crate::cli::{self, MlperfCommand, MlperfRunArgs};
 use crate::commands::run::or_tell_ranks;
-use crate::commands::{TEXT_WIDTH, metric_figure, plan_of, print};
+use crate::commands::{TEXT_WIDTH, interrupt, metric_figure, plan_of, print, write_form};
 
 /// Runs the sequence, adds it up, and shows it.
 ///
@@ -41,7 +40,7 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     let rank = Rank::for_command(Ranks::Directory, &args.results_dir.join("result.json"))?;
     let prepared = or_tell_ranks(rank.as_ref(), prepared)?;
     let owner = &prepared.owner;
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let team = Team::gather(&owner.results, rank.as_ref(), &interrupt)?;
     let jobs = |run: &Path| prepared.jobs(run, team.flags());
     let run = team.agree_on(|| choose(owner, args.resume), jobs)?;
@@ -303,9 +302,7 @@ impl Prepared<'_> {
     fn show(&self, run: &Path, added: &Added) -> Result<()> {
         let baseline = self.args.baseline.as_deref().zip(self.baseline.as_ref());
         let shown = shown(run, added, baseline);
-        let page = run.join(PAGE);
-        write_mlperf_html(&shown, &page)
-            .with_context(|| format!("the page can't be written to {}", page.display()))?;
+        write_form(Some(&run.join(PAGE)), "the page", |path| write_mlperf_html(&shown, path))?;
         print(&mlperf_text(&shown)).map(drop)
     }
 }

@@ -1,5 +1,6 @@
 //! The GPU tier of a run: what stands behind it, or why there is none.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use ringfall_core::facts::buffers_a_shard;
 use ringfall_core::units::gib;
 use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
-use ringfall_engine::tier::gpu::{GpuMemory, GpuSpace};
+use ringfall_engine::tier::gpu::{DirectStorage, GpuMemory, GpuSpace, NoDirect};
 
 use ringfall_config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, InputError, Origin, Plan};
 use ringfall_host::Overdue;
@@ -42,13 +43,17 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     }
     let opened = match plan.gpu_backend {
         GpuBackend::None => Err("--gpu-backend none leaves it out".to_owned()),
-        GpuBackend::Emulated => Ok((emulated(plan)?, None)),
-        GpuBackend::Auto | GpuBackend::Cuda => {
-            hold_to_limits(plan).and_then(|why_smaller| Ok((on_gpus(plan)?, why_smaller)))
-        }
+        GpuBackend::Emulated => Ok((Gpu::emulated(plan.gpus, device_bytes(plan))?, None)),
+        GpuBackend::Auto | GpuBackend::Cuda => hold_to_limits(plan).and_then(|why_smaller| {
+            let indices = plan.gpu_indices.as_deref();
+            Ok((Gpu::cuda(indices, plan.gpus, device_bytes(plan))?, why_smaller))
+        }),
     };
     match opened {
-        Ok(((memory, direct), why_smaller)) => {
+        Ok((Gpu { memory, open_direct }, why_smaller)) => {
+            // Whether a run does not begin without the way past host memory.
+            let is_required = plan.strict && plan.gpu_transfer == GpuTransfer::Gds;
+            let direct = tries_direct(plan).then(|| DirectOpener::new(is_required, open_direct));
             let outcome = GpuOutcome {
                 why_not: why_smaller,
                 transfer: (!plan.is_without_storage).then(|| way_without_files(plan)),
@@ -75,33 +80,44 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
     }
 }
 
-/// Memory that was opened, and the opener of its way past host memory, where that is to be tried.
-type Opened = (Arc<dyn GpuMemory>, Option<DirectOpener>);
+/// Opens the way past host memory to files, of which so many bytes may be written over.
+type OpenDirect =
+    Box<dyn Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, NoDirect> + Send + Sync>;
 
-fn emulated(plan: &Plan) -> Result<Opened> {
-    let memory = EmulatedMemory::new(plan.gpus, device_bytes(plan))?;
-    let direct = tries_direct(plan).then(|| {
-        let memory = Arc::clone(&memory);
-        DirectOpener::new(requires_direct(plan), move |files, _| Ok(memory.direct(files)))
-    });
-    Ok((memory as Arc<dyn GpuMemory>, direct))
+/// Memory that was taken on GPUs, and what opens its way to files past host memory.
+pub(in crate::commands) struct Gpu {
+    pub(in crate::commands) memory: Arc<dyn GpuMemory>,
+    pub(in crate::commands) open_direct: OpenDirect,
 }
 
-fn on_gpus(plan: &Plan) -> Result<Opened, String> {
-    let memory = taken(plan, device_bytes(plan))?;
-    let direct = tries_direct(plan).then(|| {
-        let memory = Arc::clone(&memory);
-        DirectOpener::new(requires_direct(plan), move |files, probe_bytes| {
-            let gds = Gds::open(&memory, files, probe_bytes, DIRECT_LIMIT)?;
-            Ok(Arc::new(gds))
-        })
-    });
-    Ok((memory as Arc<dyn GpuMemory>, direct))
-}
+impl Gpu {
+    /// Takes host memory in the place of so many GPUs'.
+    ///
+    /// # Errors
+    /// There is not so much.
+    pub(in crate::commands) fn emulated(gpus: u32, device_bytes: u64) -> Result<Gpu> {
+        let memory = EmulatedMemory::new(gpus, device_bytes)?;
+        let emulated = Arc::clone(&memory);
+        let open_direct: OpenDirect = Box::new(move |files, _| Ok(emulated.direct(files)));
+        Ok(Gpu { memory, open_direct })
+    }
 
-/// Whether a run does not begin without the way past host memory.
-fn requires_direct(plan: &Plan) -> bool {
-    plan.strict && plan.gpu_transfer == GpuTransfer::Gds
+    /// Takes so much memory on each of the GPUs with these indices, or of so many.
+    ///
+    /// # Errors
+    /// The driver gives none; the text says what else there is.
+    pub(in crate::commands) fn cuda(
+        indices: Option<&[u32]>,
+        gpus: u32,
+        device_bytes: u64,
+    ) -> Result<Gpu, String> {
+        let memory = taken(indices, gpus, device_bytes)?;
+        let cuda = Arc::clone(&memory);
+        let open_direct: OpenDirect = Box::new(move |files, probe_bytes| {
+            Ok(Arc::new(Gds::open(&cuda, files, probe_bytes, DIRECT_LIMIT)?))
+        });
+        Ok(Gpu { memory, open_direct })
+    }
 }
 
 /// Whether the way past host memory is tried: when it is asked for, or may be there.
@@ -157,10 +173,9 @@ fn device_bytes(plan: &Plan) -> u64 {
     GpuSpace::memory_bytes(plan.gpu_memory_bytes, plan.gpus, plan.shards, landing_bytes(plan))
 }
 
-/// Takes so much memory on each GPU of the plan.
-fn taken(plan: &Plan, device_bytes: u64) -> Result<Arc<CudaMemory>, String> {
+fn taken(indices: Option<&[u32]>, gpus: u32, device_bytes: u64) -> Result<Arc<CudaMemory>, String> {
     let _overdue = Overdue::new("the GPU's driver to open its devices".to_owned());
-    CudaMemory::open(plan.gpu_indices.as_deref(), plan.gpus, device_bytes)
+    CudaMemory::open(indices, gpus, device_bytes)
         .map_err(|why| format!("{why}; --gpu-backend emulated has host memory stand in for a GPU"))
 }
 
@@ -170,7 +185,7 @@ fn hold_to_limits(plan: &mut Plan) -> Result<Option<String>, String> {
     if limits == GpuLimits::default() {
         return Ok(None);
     }
-    let tried = taken(plan, TRIED_BYTES)?;
+    let tried = taken(plan.gpu_indices.as_deref(), plan.gpus, TRIED_BYTES)?;
     let devices = tried.facts().devices.iter();
     let allowed = devices.map(|gpu| limits.bytes_of(gpu.memory_bytes, gpu.free_bytes)).min();
     drop(tried);

@@ -77,16 +77,6 @@ pub(super) fn write_results(plan: &Plan, document: &Document) -> Result<()> {
     json.and(sheet).and(page).and(job)
 }
 
-/// Writes one form of `what`, where it was asked for.
-pub(super) fn write_form(
-    path: Option<&Path>,
-    what: &str,
-    write: impl FnOnce(&Path) -> std::io::Result<()>,
-) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    write(path).with_context(|| format!("{what} can't be written to {}", path.display()))
-}
-
 /// Writes the run as a fio job.
 pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> std::io::Result<()> {
     let nothing = || "; the run did no I/O that fio could repeat\n".to_owned();

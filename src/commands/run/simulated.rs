@@ -81,7 +81,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Result<Exit> {
     refuse_what_needs_a_drive(plan)?;
     check_outputs(plan)?;
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     if !plan.quiet {
         let what = format!(
             "simulating {}{} s: {}, seed {}…",
@@ -95,7 +95,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     crate::commands::tell(&ringfall_config::advice(plan));
     let result = match run(plan, device, command_line, &interrupt) {
         Err(error) if interrupt.is_set() => {
-            ringfall_host::stderr::tell(format_args!("error: {error:#}"));
+            tell_error(format_args!("{error:#}"));
             return Ok(Exit::Interrupted);
         }
         other => other?,

@@ -15,9 +15,9 @@ use ringfall_report::show::{Named, write_html, write_sheet};
 use ringfall_running::group::{Group, Party, Session, Topic};
 use serde::{Deserialize, Serialize};
 
-use super::outputs::write_form;
 use crate::cli::{RunArgs, gist};
 use crate::commands::merge::{Merged, merge_files, sorted};
+use crate::commands::write_form;
 use crate::remedy::told_chain;
 
 /// Topic of each rank's result, and topic by which rank 0 says that all are merged.

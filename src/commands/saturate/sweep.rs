@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::object_store::ObjectUrl;
 use ringfall_config::{InputError, Rank};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Room, human};
 use ringfall_model::write_json;
 use ringfall_report::show::io_size;
@@ -15,10 +14,10 @@ use ringfall_report::show::table::{Table, fixed};
 use ringfall_running::objects::{Objects, OpenError};
 use ringfall_running::saturate::{ObjectLimits, ObjectSweep, ObjectSweepError, sweep};
 
-use super::super::run::check_output_writable;
-use super::super::wrapped;
-use super::{lost, out_of_bounds, output, progress_line, show, tell};
+use super::{LIMITS, out_of_bounds, output, progress_line, show};
 use crate::cli::SaturateArgs;
+use crate::commands::run::check_output_writable;
+use crate::commands::{interrupt, tell_error, wrapped, write_form};
 
 /// Sizes of objects that are measured when none are named, bytes: from what a request costs to
 /// what a connection carries.
@@ -46,7 +45,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         let what = "an object store is measured from one process: give --ranks off";
         return Err(InputError::new(what).into());
     }
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
     let mut progress = progress_line(args, false);
     let goes_on = &mut || !interrupt.is_set();
@@ -54,7 +53,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let objects = match opened {
         Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
         Err(error @ OpenError::Interrupted { .. }) => {
-            tell(&error);
+            tell_error(error);
             return Ok(Exit::Interrupted);
         }
         other => other?,
@@ -69,7 +68,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     progress.clear();
     let limits = match found {
         Err(error @ ObjectSweepError::Interrupted) => {
-            tell(&error);
+            tell_error(error);
             return Ok(Exit::Interrupted);
         }
         Err(error @ ObjectSweepError::NotEmpty { .. }) => {
@@ -77,7 +76,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
         }
         other => other?,
     };
-    let written = write_json(&limits, &output).with_context(|| lost(&output));
+    let written = write_form(Some(&output), LIMITS, |path| write_json(&limits, path));
     show(args, &limits, table, &output, written)?;
     Ok(Exit::Done)
 }

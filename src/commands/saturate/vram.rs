@@ -1,22 +1,18 @@
 //! `ringfall saturate --target vram`: the limits of the ways between GPU memory, host memory and a
 //! drive, as a table and a file.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::{Facts, GpuBackend, InputError, Rank, Word};
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use ringfall_engine::device::DataFile;
 use ringfall_engine::load::{LoadError, VramEnds};
-use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
-use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
-use ringfall_engine::tier::gpu::{CHUNK_BYTES, DirectStorage, GpuMemory, NoDirect};
+use ringfall_engine::tier::gpu::{CHUNK_BYTES, NoDirect};
+use ringfall_host::Machine;
 use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::{Machine, Overdue};
 use ringfall_model::write_json;
 use ringfall_report::show::io_size;
 use ringfall_report::show::table::{Table, fixed};
@@ -25,26 +21,16 @@ use ringfall_running::saturate::{
 };
 use ringfall_running::store::StoreRequest;
 
-use super::super::wrapped;
-use super::{check, check_outputs, cores, lost, output, places, request, show, tell};
+use super::{LIMITS, check, check_outputs, cores, output, places, request, show};
 use crate::cli::SaturateArgs;
+use crate::commands::run::gpu::Gpu;
+use crate::commands::{interrupt, tell_error, wrapped, write_form};
 use crate::remedy::told;
 
 /// Length of a measurement where no time limit is given, and the bounds of one that follows from a
 /// limit, s.
 const SECONDS_EACH: f64 = 1.0;
 const SECONDS_EACH_BOUNDS: (f64, f64) = (0.1, 10.0);
-/// Longest trial of GPUDirect Storage.
-const DIRECT_LIMIT: Duration = Duration::from_secs(10);
-
-/// Opens the way past host memory to a file, of which so many bytes may be written over.
-type DirectOpener = Box<dyn FnOnce(OwnedFd, u64) -> Result<Arc<dyn DirectStorage>, NoDirect>>;
-
-/// The memory to measure, and what opens its way to a file past host memory.
-struct Gpu {
-    memory: Arc<dyn GpuMemory>,
-    open_direct: DirectOpener,
-}
 
 /// Measures, and writes and shows what was found.
 ///
@@ -63,7 +49,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let places = places(args)?;
     let mut settings = settings(args);
     check_time(args, &settings)?;
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = interrupt()?;
     let backend = args.gpu_backend.map_or(GpuBackend::Auto, |word| word.0);
     let gpu = open(backend, vram_bytes(&settings))?;
     let request = StoreRequest { places, ..request(args, 0, settings.threads as usize) };
@@ -75,26 +61,24 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let removed = store.remove();
     match found {
         Err(SaturateError::Interrupted) => {
-            tell(&SaturateError::Interrupted);
-            removed.as_ref().err().iter().for_each(tell);
+            tell_error(SaturateError::Interrupted);
+            removed.as_ref().err().iter().for_each(tell_error);
             return Ok(Exit::Interrupted);
         }
         other => other?,
     }
-    let written = write_json(&limits, &output).with_context(|| lost(&output));
+    let written = write_form(Some(&output), LIMITS, |path| write_json(&limits, path));
     show(args, &limits, table, &output, written)?;
+    let exit = match &limits.failure {
+        _ if limits.interrupted => Exit::Interrupted,
+        Some(_) => Exit::Failed,
+        None => return Ok(removed.map(|()| Exit::Done)?),
+    };
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
-    if limits.interrupted {
-        removed.as_ref().err().iter().for_each(tell);
-        return Ok(Exit::Interrupted);
-    }
-    if let Some(why) = &limits.failure {
-        tell(why);
-        removed.as_ref().err().iter().for_each(tell);
-        return Ok(Exit::Failed);
-    }
-    removed?;
-    Ok(Exit::Done)
+    let failure = limits.failure.as_ref().filter(|_| !limits.interrupted);
+    failure.into_iter().for_each(tell_error);
+    removed.as_ref().err().iter().for_each(tell_error);
+    Ok(exit)
 }
 
 /// Settings to try, without the range and the length of a measurement, which are found later.
@@ -160,27 +144,10 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
 fn open(backend: GpuBackend, bytes: u64) -> Result<Gpu> {
     let bytes = bytes.next_multiple_of(CHUNK_BYTES);
     if backend == GpuBackend::Emulated {
-        let memory = EmulatedMemory::new(1, bytes)?;
-        let emulated = Arc::clone(&memory);
-        return Ok(Gpu {
-            memory,
-            open_direct: Box::new(move |file, _| Ok(emulated.direct(vec![file]))),
-        });
+        return Gpu::emulated(1, bytes);
     }
-    let _overdue = Overdue::new("the GPU's driver to open its devices".to_owned());
-    let memory = CudaMemory::open(None, 1, bytes).map_err(|why| {
-        InputError::new(format!(
-            "--target vram: {why}; --gpu-backend emulated has host memory stand in for a GPU"
-        ))
-    })?;
-    let cuda = Arc::clone(&memory);
-    Ok(Gpu {
-        memory,
-        open_direct: Box::new(move |file, probe_bytes| {
-            let gds = Gds::open(&cuda, vec![file], probe_bytes, DIRECT_LIMIT)?;
-            Ok(Arc::new(gds))
-        }),
-    })
+    let refused = |why: String| InputError::new(format!("--target vram: {why}"));
+    Ok(Gpu::cuda(None, 1, bytes).map_err(refused)?)
 }
 
 fn measure(
@@ -193,7 +160,7 @@ fn measure(
 ) -> Result<(), SaturateError> {
     let probe_bytes = file.prepared_blocks().saturating_mul(BLOCK_BYTES).min(settings.range_bytes);
     let direct = match file.descriptor() {
-        Ok(descriptor) => (gpu.open_direct)(descriptor, probe_bytes),
+        Ok(descriptor) => (gpu.open_direct)(vec![descriptor], probe_bytes),
         Err(error) => {
             Err(NoDirect::Unusable(format!("the data file can't be opened again ({error})")))
         }
