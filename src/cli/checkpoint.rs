@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use ringfall_config::Word;
 use ringfall_core::fill::VerifyMode;
 use ringfall_running::checkpoint::{Io, Optimizer, SaveMode, Way};
 
-use super::{ContentArgs, ObjectArgs};
+use super::{ContentArgs, ObjectArgs, number};
 
 /// Arguments of the command `checkpoint`.
 #[derive(Clone, Debug, Args)]
@@ -50,16 +49,14 @@ pub struct StreamArgs {
     #[command(flatten)]
     pub objects: ObjectArgs,
     /// Size of a chunk in MiB, 1 to 1024; when not given, 32, or less where little memory is left
-    #[arg(long, value_name = "MIB")]
-    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1024))]
+    #[arg(long, value_name = "MIB", value_parser = number::<u64>(1, 1024))]
     pub chunk_mib: Option<u64>,
     /// Number of chunks in memory, 1 to 4096
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = number::<u32>(1, 4096))]
     pub buffers: u32,
     /// Number of threads that generate and move chunks, 1 to 256; when not given, 2, or fewer where
     /// there are fewer cores or --buffers
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(1, 256))]
     pub threads: Option<u32>,
     /// Mode in which files are opened: bypassing the page cache (O_DIRECT), or through it; it has
     /// no effect on an object store
@@ -91,16 +88,13 @@ pub struct JobArgs {
     #[arg(long, value_name = "N", value_parser = parameters)]
     pub parameters: Option<u64>,
     /// Number of ranks that save, 1 to 65536
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u32>(1, 65_536))]
     pub ranks: u32,
     /// Number of ranks among which tensor parallelism divides the model
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u32>(1, 65_536))]
     pub tensor_parallel: u32,
     /// Number of ranks among which pipeline parallelism divides the model
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u32>(1, 65_536))]
     pub pipeline_parallel: u32,
     /// ZeRO stage, which says what data-parallel ranks divide among themselves: 0, nothing, and one
     /// of them saves everything; 1 and 2, the optimizer state; 3, the weights as well
@@ -118,8 +112,7 @@ pub struct JobArgs {
     #[arg(long)]
     pub shared_file: bool,
     /// Number of files that are written at the same time, 1 to 4096
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = number::<u32>(1, 4096))]
     pub files_at_once: u32,
     /// Give files their names as soon as they are written, without making them durable first
     #[arg(long)]
@@ -186,7 +179,7 @@ pub struct CheckpointRunArgs {
     pub job: JobArgs,
     /// Start no new save after this many seconds, 1 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=86_400))]
+    #[arg(value_parser = number::<u32>(1, 86_400))]
     pub duration: u32,
     /// Number of seconds to compute between two saves, 0 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
@@ -202,8 +195,7 @@ pub struct CheckpointRunArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub restore_every: u32,
     /// Number of checkpoints to keep while the job goes on, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u32>(1, 1000))]
     pub keep: u32,
     /// Share of a restored checkpoint that is compared with what was saved
     #[arg(long, value_name = "HOW", default_value = "full")]
@@ -227,8 +219,7 @@ pub struct CheckpointCompareArgs {
     pub job: JobArgs,
     /// Number of times each way is measured, the ways taking turns, 1 to 100; the table shows
     /// medians
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::<u32>(1, 100))]
     pub trials: u32,
     /// Another place to which the checkpoint is streamed, as one more row of the table: a directory
     /// or an object store

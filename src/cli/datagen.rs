@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand};
 use ringfall_config::values::Size;
 
-use super::ContentArgs;
 use super::checkpoint::size_gib;
+use super::{ContentArgs, number};
 
 /// Arguments of the command `datagen`.
 #[derive(Clone, Debug, Args)]
@@ -62,7 +61,7 @@ pub struct DatagenAnalyzeArgs {
     /// Memory for digests of blocks, in MiB, 1 to 1048576; where they would take more, only a
     /// sample of them is counted
     #[arg(long, value_name = "MIB", default_value_t = 512)]
-    #[arg(value_parser = RangedU64ValueParser::<u64>::new().range(1..=1_048_576))]
+    #[arg(value_parser = number::<u64>(1, 1_048_576))]
     pub memory_mib: u64,
     /// Count exactly, whatever the size: read the data as many times as it takes, each time for a
     /// part of the digests
@@ -70,11 +69,10 @@ pub struct DatagenAnalyzeArgs {
     pub exact: bool,
     /// Percentage of the data that is compressed and whose entropy is measured, 0 to 100
     #[arg(long, value_name = "PERCENT", default_value_t = 100)]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(0..=100))]
+    #[arg(value_parser = number::<u32>(0, 100))]
     pub sample_percent: u32,
     /// Number of threads, 1 to 1024; one per core when not given
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::<u32>(1, 1024))]
     pub threads: Option<u32>,
     /// Write the result to this file as JSON
     #[arg(long, value_name = "FILE")]

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, Subcommand};
 use ringfall_foreign::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
 use ringfall_foreign::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
-use super::RunArgs;
+use super::{RunArgs, number};
 
 /// Where `mlperf run` keeps results when nothing else is said.
 pub(super) const RESULTS_DIR: &str = "results/mlperf";
@@ -49,28 +50,28 @@ pub struct ShimArgs {
     #[arg(long, value_name = "PATH")]
     pub ringfall: Option<PathBuf>,
     /// Seconds that each rank waits before a trial, instead of the 90 that the rules ask for
-    #[arg(long, value_name = "SECONDS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    #[arg(long, value_name = "SECONDS", value_parser = delay())]
     pub start_delay: Option<u64>,
     /// Seconds that each rank waits after a trial, instead of the 90 that the rules ask for
-    #[arg(long, value_name = "SECONDS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    #[arg(long, value_name = "SECONDS", value_parser = delay())]
     pub end_delay: Option<u64>,
 }
 
 /// Longest delay: a day.
 const DELAY_MAX_S: u64 = 86_400;
 
+fn delay() -> RangedU64ValueParser<u64> {
+    number(0, DELAY_MAX_S)
+}
+
 /// Waits of a rank around a trial.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TrialDelays {
     /// Seconds to wait before each trial
-    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S, value_parser = delay())]
     pub start_delay: u64,
     /// Seconds to wait after each trial
-    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TRIAL_DELAY_S, value_parser = delay())]
     pub end_delay: u64,
 }
 
@@ -126,8 +127,7 @@ pub struct MlperfRunArgs {
     #[command(flatten)]
     pub delays: TrialDelays,
     /// Seconds to wait between two options, in addition to the delays of their trials
-    #[arg(long, value_name = "SECONDS", default_value_t = OPTION_DELAY_S)]
-    #[arg(value_parser = clap::value_parser!(u64).range(..=DELAY_MAX_S))]
+    #[arg(long, value_name = "SECONDS", default_value_t = OPTION_DELAY_S, value_parser = delay())]
     pub inter_option_delay: u64,
     /// Model for all options, instead of each option's own
     #[arg(long, value_name = "NAME")]

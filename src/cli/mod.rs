@@ -34,7 +34,8 @@ pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, Ran
 pub use quick::QuickArgs;
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use schema::{SchemaArgs, SchemaName};
-pub use shared::{ContentArgs, ObjectArgs};
+use shared::number;
+pub use shared::{ContentArgs, ObjectArgs, flag};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};
@@ -225,14 +226,14 @@ fn explain(error: clap::Error) -> Stop {
             return Stop::Wrong(what.to_owned());
         }
         ErrorKind::UnknownArgument => {
-            let flag = text(ContextKind::InvalidArg).unwrap_or_default();
-            if !flag.starts_with('-') {
+            let typed = text(ContextKind::InvalidArg).unwrap_or_default();
+            if !typed.starts_with('-') {
                 return Stop::Wrong(format!(
-                    "{flag:?} is neither a flag nor the value of one: flags begin with --, and \
+                    "{typed:?} is neither a flag nor the value of one: flags begin with --, and \
                      `--help` lists those of this command"
                 ));
             }
-            let key = flag.trim_start_matches('-').replace('-', "_");
+            let key = typed.trim_start_matches('-').replace('-', "_");
             let key = key.split('=').next().unwrap_or_default();
             let begun: Vec<String> = SETTINGS
                 .iter()
@@ -241,7 +242,7 @@ fn explain(error: clap::Error) -> Stop {
                 .collect();
             if begun.len() > 1 {
                 let all = begun.join(", ");
-                return Stop::Wrong(format!("{flag} is ambiguous: it could be {all}"));
+                return Stop::Wrong(format!("{typed} is ambiguous: it could be {all}"));
             }
             if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
                 return Stop::Wrong(format!(
@@ -252,8 +253,8 @@ fn explain(error: clap::Error) -> Stop {
             }
             if let Some(near) = nearest(key, Options::KEYS.iter().copied()) {
                 return Stop::Wrong(format!(
-                    "unknown flag {flag}; did you mean --{}? (`ringfall run --help` lists all)",
-                    near.replace('_', "-")
+                    "unknown flag {typed}; did you mean {}? (`ringfall run --help` lists all)",
+                    flag(near)
                 ));
             }
         }

@@ -1,10 +1,22 @@
 //! Settings of a run that other commands take too: as they are declared, with the same help.
 
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use ringfall_core::fill::Shape;
 
 use ringfall_config::object_store::ObjectOptions;
 use ringfall_config::{Shared, Taken};
+
+/// The flag of the setting with that key.
+#[must_use]
+pub fn flag(key: &str) -> String {
+    format!("--{}", key.replace('_', "-"))
+}
+
+/// Parser of whole numbers within these bounds.
+pub(super) fn number<T: TryFrom<u64>>(least: u64, most: u64) -> RangedU64ValueParser<T> {
+    RangedU64ValueParser::new().range(least..=most)
+}
 
 /// Connection to an object store.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,7 +30,7 @@ impl ObjectArgs {
     /// A flag that was given; none where none was.
     #[must_use]
     pub fn first_given(&self) -> Option<String> {
-        self.given.first().map(|key| format!("--{}", key.replace('_', "-")))
+        self.given.first().map(|key| flag(key))
     }
 
     /// Whether the setting of that key was given.

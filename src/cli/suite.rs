@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
+use super::number;
 use ringfall_report::suite::{Asked, WORKLOADS, Workload};
 
 /// Longest run of a suite, s: a day.
@@ -44,18 +45,18 @@ pub struct SuiteArgs {
     #[arg(value_parser = seconds())]
     pub autoscale_seconds: u32,
     /// Number of users in workloads with a moderate load (default: 50)
-    #[arg(short = 'u', long, value_name = "N", value_parser = number(1, USERS_MAX))]
+    #[arg(short = 'u', long, value_name = "N", value_parser = number::<u32>(1, USERS_MAX))]
     pub users: Option<u32>,
     /// Number of users in workloads with a high load (default: 10 for each GiB of memory, 50 to
     /// 300)
-    #[arg(short = 'U', long, value_name = "N", value_parser = number(1, USERS_MAX))]
+    #[arg(short = 'U', long, value_name = "N", value_parser = number::<u32>(1, USERS_MAX))]
     pub users_high: Option<u32>,
     /// Let some requests read chunks of documents, except in capacity-autoscale and
     /// mlperf_submission
     #[arg(short = 'R', long)]
     pub rag: bool,
     /// Number of documents to ingest with --rag (default: 10)
-    #[arg(short = 'D', long, value_name = "N", value_parser = number(1, DOCUMENTS_MAX))]
+    #[arg(short = 'D', long, value_name = "N", value_parser = number::<u32>(1, DOCUMENTS_MAX))]
     #[arg(requires = "rag")]
     pub rag_documents: Option<u32>,
     /// Size of the storage tier in GiB, in runs that have one; 95 % of the free space when not
@@ -105,10 +106,6 @@ const RESUME_CONFLICTS: [&str; 15] = [
     "dry_run",
     "more_flags",
 ];
-
-fn number(least: u64, most: u64) -> RangedU64ValueParser<u32> {
-    RangedU64ValueParser::new().range(least..=most)
-}
 
 /// Above 0; `run` knows the rest of the bounds.
 fn gib(text: &str) -> Result<f64, String> {

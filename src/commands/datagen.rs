@@ -1,7 +1,5 @@
 //! `ringfall datagen`: content analyzed, written and compared.
 
-use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -15,6 +13,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_host::{ProgressLine, Room, counted, human};
+use ringfall_report::show::table::{Table, fixed};
 use ringfall_running::datagen::{
     Analysis, AnalyzeSettings, DatagenError, Item, analyze, items_of, verify_file, write_file,
 };
@@ -114,21 +113,24 @@ fn look(args: &DatagenAnalyzeArgs, interrupt: &Interrupt) -> Result<Exit> {
         elapsed_s: began.elapsed().as_secs_f64(),
         analysis,
     };
-    finish(&result, args.output.as_deref(), args.json, || analysis_page(&result))
+    let written = write_result(&result, args.output.as_deref());
+    // What was found is shown also when it could not be kept.
+    super::show(&result, args.json, args.json, || analysis_page(&result))?;
+    written.map(|()| Exit::Done)
 }
 
 fn block_sizes(args: &DatagenAnalyzeArgs) -> Result<Vec<u64>, InputError> {
     let mut sizes: Vec<u64> = args.block_sizes.iter().map(|size| size.0).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let wrong = sizes
-        .iter()
-        .find(|size| !size.is_power_of_two() || !(BLOCK_BYTES.0..=BLOCK_BYTES.1).contains(*size));
-    match wrong {
+    let is_block =
+        |size: &u64| size.is_power_of_two() && (BLOCK_BYTES.0..=BLOCK_BYTES.1).contains(size);
+    match sizes.iter().find(|size| !is_block(size)) {
         None => Ok(sizes),
-        Some(size) => Err(InputError::new(format!(
-            "--block-sizes {size}: give powers of two from 512 to 16m"
-        ))),
+        Some(size) => {
+            let what = format!("--block-sizes {size}: give powers of two from 512 to 16m");
+            Err(InputError::new(what))
+        }
     }
 }
 
@@ -137,44 +139,31 @@ fn analysis_page(result: &AnalysisResult) -> String {
     let rate = gib(bytes * passes) / result.elapsed_s.max(1e-9);
     let passes = if *passes == 1 { String::new() } else { format!(", read {passes} times") };
     let source: Vec<String> = result.source.iter().map(|source| terminal(source)).collect();
-    let mut page = format!(
-        "{}: {:.3} GiB in {}{passes}, {rate:.2} GiB/s\n  {:<10} {:>14} {:>14} {:>10} {:>12}  {}\n",
+    let table = Table::of(duplicates)
+        .text("block", |size| block_name(size.block_bytes))
+        .count("blocks", |size| size.blocks)
+        .count("duplicates", |size| size.blocks.saturating_sub(size.distinct))
+        .number("ratio", fixed(3), |size| size.dedupe_ratio)
+        .count("zeros", |size| size.zeros)
+        .text(" counted", |size| match size.exact {
+            true => " exactly".to_owned(),
+            false => {
+                format!(" 1 in {}, ± {:.2} %", size.sampled_one_in, size.distinct_error_percent)
+            }
+        })
+        .widths(&[10, 14, 14, 10, 12]);
+    format!(
+        "{}: {:.3} GiB in {}{passes}, {rate:.2} GiB/s\n{}  compressed in units of {}: zstd -1 \
+         {}, LZ4 {}; entropy {} bits a byte\n",
         source.join(", "),
         gib(*bytes),
         counted(*files as u64, "file"),
-        "block",
-        "blocks",
-        "duplicates",
-        "ratio",
-        "zeros",
-        "counted"
-    );
-    for size in duplicates {
-        let counted = match size.exact {
-            true => "exactly".to_owned(),
-            false => {
-                format!("1 in {}, ± {:.2} %", size.sampled_one_in, size.distinct_error_percent)
-            }
-        };
-        let _infallible = writeln!(
-            page,
-            "  {:<10} {:>14} {:>14} {:>10} {:>12}  {counted}",
-            block_name(size.block_bytes),
-            size.blocks,
-            size.blocks.saturating_sub(size.distinct),
-            shown(size.dedupe_ratio),
-            size.zeros
-        );
-    }
-    let _infallible = writeln!(
-        page,
-        "  compressed in units of {}: zstd -1 {}, LZ4 {}; entropy {} bits a byte",
+        table.done().page(),
         human(packed.unit_bytes as u64),
         shown(packed.zstd_ratio),
         shown(packed.lz4_ratio),
         shown(packed.entropy_bits)
-    );
-    page
+    )
 }
 
 fn block_name(bytes: u64) -> String {
@@ -233,18 +222,6 @@ fn verify(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
             checked.blocks
         )),
     }
-}
-
-fn finish(
-    result: &impl Serialize,
-    output: Option<&Path>,
-    json: bool,
-    page: impl FnOnce() -> String,
-) -> Result<Exit> {
-    let written = write_result(result, output);
-    // What was found is shown also when it could not be kept.
-    let shown = if json { super::print_json(result) } else { super::print(&page()) };
-    written.and(shown)
 }
 
 /// Progress of several threads, on a terminal alone.

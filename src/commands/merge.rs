@@ -122,16 +122,9 @@ impl Write for Content {
 /// # Errors
 /// When one can't be understood, or is given twice.
 fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
-    let mut contents: BTreeMap<u64, PathBuf> = BTreeMap::new();
     let mut runs = BTreeMap::new();
     let mut outlines = Vec::new();
     each_once(files, |file, input| {
-        // By its content, since nothing else of it is kept.
-        let mut content = Content(DefaultHasher::new());
-        write_text(&input.document, &mut content)?;
-        if let Some(other) = contents.insert(content.0.finish(), file.clone()) {
-            return Err(copied(file, &other.display().to_string()).into());
-        }
         let is_merged = input.document.ringfall.merged.is_some();
         for run in InputFacts::runs_in(&input.name(), &input.document) {
             let Some(identity) = run.identity() else { continue };
@@ -156,19 +149,24 @@ fn each_once(
     mut take: impl FnMut(&PathBuf, ResultFile) -> Result<()>,
 ) -> Result<()> {
     let mut seen = BTreeSet::new();
+    let mut contents: BTreeMap<u64, &Path> = BTreeMap::new();
     for file in files {
         let input = ResultFile::read(file)?;
         if !seen.insert(std::fs::canonicalize(file).unwrap_or_else(|_| file.clone())) {
             let what = "it is given twice and would be counted twice; give each result once";
             return Err(FileProblem::new(file, what).into());
         }
+        // By its content, since nothing else of it may be kept.
+        let mut content = Content(DefaultHasher::new());
+        write_text(&input.document, &mut content)?;
+        if let Some(other) = contents.insert(content.0.finish(), file) {
+            let other = other.display();
+            let what = format!("it is a copy of {other} and would be counted twice");
+            return Err(FileProblem::new(file, what).into());
+        }
         take(file, input)?;
     }
     Ok(())
-}
-
-fn copied(file: &Path, other: &str) -> FileProblem {
-    FileProblem::new(file, format!("it is a copy of {other} and would be counted twice"))
 }
 
 fn contained(file: &Path, other: &Path, run: &str) -> FileProblem {
@@ -186,11 +184,7 @@ fn contained(file: &Path, other: &Path, run: &str) -> FileProblem {
 /// When one can't be understood, or is given twice.
 pub(super) fn read_all(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
     let mut inputs: Vec<ResultFile> = Vec::new();
-    each_once(files, |file, input| {
-        let same = |other: &&ResultFile| other.document == input.document;
-        if let Some(other) = inputs.iter().find(same) {
-            return Err(copied(file, &other.name()).into());
-        }
+    each_once(files, |_, input| {
         inputs.push(input);
         Ok(())
     })?;

@@ -59,6 +59,12 @@ fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputErr
     }
 }
 
+/// Refuses what these sentences, if there are any, say is wrong.
+fn none_of(wrong: impl IntoIterator<Item = String>) -> Result<(), InputError> {
+    let sentences: Vec<String> = wrong.into_iter().collect();
+    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+}
+
 /// Refuses to start runs, as `what` does, in each of several processes.
 fn refuse_launcher(what: &str) -> Result<(), InputError> {
     match Launcher::look() {

@@ -5,23 +5,22 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use ringfall_config::{InputError, Plan, RooflineFrom, Traffic};
 use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_host::counted;
-use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::Roofline;
 use ringfall_model::{Document, REFUSED_SHARE_MAX, RunResult, judge};
 use ringfall_running::group::Group;
 use ringfall_running::run::{Assignment, Cleanup, Start};
 use ringfall_running::saturate::read_roofline;
-use ringfall_running::source::{OpenSource, Reading};
+use ringfall_running::source::{OpenTrace, Reading};
 use ringfall_running::{run, source};
-use ringfall_workloads::source::ValidationTrace;
+use ringfall_workloads::Source;
 
 use super::answer::{Answer, Work};
+use super::{interrupt, tell_error};
 use crate::remedy::told_chain;
 
 mod document;
@@ -43,7 +42,7 @@ pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart
 use outputs::{check_outputs, refuse_inputs, write_results};
 pub(super) use ranks::share_below;
 use result::result_of;
-use screen::{progress_line, show, stream};
+use screen::{progress_line, show};
 pub(super) use settings::cores_near;
 use teller::{Teller, WasRead};
 pub(super) use together::or_tell_ranks;
@@ -67,12 +66,11 @@ fn work_of(plan: &Plan) -> Work {
 /// # Errors
 /// When the run could not begin or could not go on, or its results could not be written.
 pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
-    let interrupt = || Interrupt::install().context("cannot install a handler for Ctrl-C");
     if plan.io_trace_log.is_some() {
         return simulated::logical(plan, command_line);
     }
     if plan.trials > 1 {
-        return trials::run(plan, command_line, &interrupt);
+        return trials::run(plan, command_line);
     }
     let sources = or_tell_ranks(awaited(plan), prepare(plan))?;
     let launch = Launch::open(plan)?;
@@ -97,7 +95,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let told = match &together {
         Ok(Together { merged: Some(merged), .. }) => {
             if let Some(why) = &result.failure {
-                ringfall_host::stderr::tell(format_args!("error: {}", terminal(why)));
+                tell_error(why);
             }
             screen::show_merged(plan, merged)
         }
@@ -152,7 +150,7 @@ fn is_complete(result: &RunResult) -> bool {
 fn heed_cleaning(result: &RunResult, cleaned: Result<()>, interrupt: &Interrupt) -> Result<()> {
     match cleaned {
         Err(error) if !is_complete(result) || interrupt.is_set() => {
-            ringfall_host::stderr::tell(format_args!("error: {}", terminal(&told_chain(&error))));
+            tell_error(told_chain(&error));
             Ok(())
         }
         cleaned => cleaned,
@@ -198,9 +196,9 @@ struct Begin<'a> {
 
 /// Inputs that a run reads before it begins.
 struct Sources {
-    opened: OpenSource,
-    validation: Option<ValidationTrace>,
-    roofline: Option<(String, Roofline)>,
+    workload: Source,
+    rows: Option<OpenTrace>,
+    read: WasRead,
 }
 
 impl Sources {
@@ -219,7 +217,8 @@ impl Sources {
         let opened = source::open(plan, reading)?;
         let files = opened.facts.files.iter().map(Path::new);
         refuse_inputs(plan, files)?;
-        Ok(Sources { opened, validation, roofline })
+        let read = WasRead { source: opened.facts, validation, roofline };
+        Ok(Sources { workload: opened.workload, rows: opened.rows, read })
     }
 }
 
@@ -263,12 +262,10 @@ impl Begin<'_> {
         if let Some(group) = &self.group {
             settings.start = Start::Together(Arc::clone(group));
         }
-        let Sources { opened, validation, roofline } = sources;
-        let read = WasRead { source: opened.facts, validation, roofline };
+        let Sources { workload: source, rows, read } = sources;
         let mut teller = Teller::new(plan, &workload, self, gpu.outcome, read);
         teller.answer = Some(answer);
-        let assignment =
-            Assignment { config: workload, source: opened.workload, rows: opened.rows };
+        let assignment = Assignment { config: workload, source, rows };
         let outcome = run::run(&settings, assignment, self.interrupt, &mut teller)?;
         teller.finish(memory.map(|memory| memory.driver_use()));
         Ok(result_of(&teller, outcome))

@@ -37,7 +37,7 @@ use super::run::{
     GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart,
     check_passthrough, cores_near, or_tell_ranks, share_below,
 };
-use super::{interrupt, tell_error, text_stream, write_form};
+use super::{interrupt, none_of, tell_error, text_stream, write_form};
 use crate::cli::{SaturateArgs, SaturateTarget};
 use crate::remedy::told_chain;
 
@@ -371,7 +371,7 @@ fn check(args: &SaturateArgs) -> Result<Vec<u32>, InputError> {
         wrong.push("--threads takes 1 to 1024".to_owned());
     }
     let percents = read_percents(args, &mut wrong);
-    if wrong.is_empty() { Ok(percents) } else { Err(InputError { sentences: wrong }) }
+    none_of(wrong).map(|()| percents)
 }
 
 /// Sentences about the amounts of data, memory and time that can't be asked for.

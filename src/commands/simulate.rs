@@ -13,7 +13,7 @@ use ringfall_report::show::table::figure;
 use ringfall_report::show::{WhatIf, WhatIfRow, letters, write_what_if_html};
 
 use super::run::{all_outputs, simulated};
-use super::{interrupt, refuse_input, show, wrapped, write_form};
+use super::{interrupt, none_of, refuse_input, show, wrapped, write_form};
 use crate::cli::SimulateArgs;
 
 /// Combinations that a person may ask for.
@@ -158,15 +158,12 @@ fn refuse(plan: &Plan) -> Result<(), InputError> {
         ("--enable-autoscaling", plan.enable_autoscaling),
     ];
     let wrong = one_only.iter().filter(|(_, given)| *given);
-    let sentences: Vec<String> = wrong
-        .map(|(flag, _)| {
-            format!(
-                "{flag} can be used only with one drive, one model, one number of users and one \
-                 size of the GPU tier"
-            )
-        })
-        .collect();
-    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+    none_of(wrong.map(|(flag, _)| {
+        format!(
+            "{flag} can be used only with one drive, one model, one number of users and one size \
+             of the GPU tier"
+        )
+    }))
 }
 
 fn page(what_if: &WhatIf, plan: &Plan) -> String {

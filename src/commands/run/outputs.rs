@@ -9,9 +9,11 @@ use ringfall_host::{Overdue, is_strange_pipe, try_output, write_output};
 use ringfall_model::{Document, write_json};
 use ringfall_report::show::{Named, fio_job, write_html, write_sheet};
 
+use crate::cli::flag;
+use crate::commands::{is_same_file, refuse_input, write_form};
+
 /// Files that the run writes, by flag.
 pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (String, &Path)> {
-    let flag = |key: &str| format!("--{}", key.replace('_', "-"));
     plan.written().into_iter().map(move |(key, path)| (flag(key), path))
 }
 
@@ -27,16 +29,9 @@ pub(in crate::commands) fn check_outputs_apart(
 ) -> Result<(), InputError> {
     for (place, (flag, path)) in outputs.iter().enumerate() {
         let mut others = outputs[place + 1..].iter();
-        if let Some((other, _)) =
-            others.find(|(_, other)| crate::commands::is_same_file(path, other))
-        {
-            let what = format!(
-                "{} and {} are the same file, {}",
-                flag.as_ref(),
-                other.as_ref(),
-                path.display()
-            );
-            return Err(InputError::new(what));
+        if let Some((other, _)) = others.find(|(_, other)| is_same_file(path, other)) {
+            let (flag, other, path) = (flag.as_ref(), other.as_ref(), path.display());
+            return Err(InputError::new(format!("{flag} and {other} are the same file, {path}")));
         }
     }
     Ok(())
@@ -59,10 +54,9 @@ pub(super) fn refuse_inputs<'a>(
     if let Some(RooflineFrom::File(path)) = &plan.roofline {
         inputs.push(path);
     }
-    for (flag, output) in all_outputs(plan) {
-        crate::commands::refuse_input(&flag, output, inputs.iter().copied())?;
-    }
-    Ok(())
+    let refuse =
+        |(flag, output): (String, &Path)| refuse_input(&flag, output, inputs.iter().copied());
+    Ok(all_outputs(plan).try_for_each(refuse)?)
 }
 
 /// Writes all that was asked for; the first failure is told when all was tried.

@@ -1,19 +1,18 @@
 //! Streams and lines of a run, and what is shown at its end.
 
-use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ringfall_config::Plan;
 use ringfall_core::clock::Nanos;
-use ringfall_host::escape::{terminal, terminal_path};
-use ringfall_host::outlet::Stream;
+use ringfall_host::escape::terminal_path;
 use ringfall_host::{ProgressLine, is_stream_watched};
 use ringfall_model::{Document, RunResult};
 use ringfall_report::show::{Style, print_summary};
 
 use super::outputs::outputs;
 use crate::commands::merge::{Merged, sorted};
-use crate::commands::write_out;
+use crate::commands::{tell_error, text_stream, write_out};
 
 /// Period between lines of progress where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
@@ -38,57 +37,43 @@ pub(super) fn show_page(
     document: &Document,
     is_written: bool,
 ) -> Result<()> {
-    if !plan.quiet {
-        let mut out = Vec::new();
-        print_summary(&mut out, style(plan), result, document)?;
-        let mut label = "results";
-        for path in outputs(plan).filter(|_| is_written) {
-            writeln!(out, "  {label:<12} {}", terminal_path(path))?;
-            label = "";
-        }
-        write_out(stream(plan), &String::from_utf8(out)?)?;
-    } else {
+    if plan.quiet {
         // Who asked for silence still learns why the status is 1.
-        for why in super::why_failed(result) {
-            ringfall_host::stderr::tell(format_args!("error: {}", terminal(&why)));
-        }
+        super::why_failed(result).into_iter().for_each(tell_error);
+        return Ok(());
     }
+    let mut page = Vec::new();
+    print_summary(&mut page, style(plan), result, document)?;
+    let files = files_page("  ", outputs(plan).filter(|_| is_written));
+    write_out(text_stream(plan.json), &format!("{}{files}", String::from_utf8(page)?))?;
     Ok(())
+}
+
+/// Lines that name the files with the results.
+fn files_page<'a>(indent: &str, files: impl Iterator<Item = &'a Path>) -> String {
+    let labels = std::iter::once("results").chain(std::iter::repeat(""));
+    let line =
+        |(label, path): (&str, &Path)| format!("{indent}{label:<12} {}\n", terminal_path(path));
+    labels.zip(files).map(line).collect()
 }
 
 /// Shows the merged result of all ranks; called on rank 0.
 pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
-    if plan.json {
-        crate::commands::print_json(&sorted(&merged.document)?)?;
-    }
-    if !plan.quiet {
-        let mut out = Vec::new();
-        write!(out, "\n{}", merged.page)?;
-        let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
-        let outputs = outputs.map(|outputs| {
-            let more = [&outputs.xlsx_output, &outputs.html_output];
-            std::iter::once(&outputs.output).chain(more.into_iter().flatten())
-        });
-        let mut label = "results";
-        for path in outputs.into_iter().flatten() {
-            writeln!(out, "{label:<12} {}", terminal_path(path))?;
-            label = "";
-        }
-        write_out(stream(plan), &String::from_utf8(out)?)?;
-    }
-    Ok(())
+    let outputs = plan.rank.as_ref().and_then(|rank| rank.merged.as_ref());
+    let files = outputs.into_iter().flat_map(|outputs| {
+        let more = [&outputs.xlsx_output, &outputs.html_output];
+        std::iter::once(&outputs.output).chain(more.into_iter().flatten())
+    });
+    crate::commands::show(&sorted(&merged.document)?, plan.json, plan.quiet, || {
+        format!("\n{}{}", merged.page, files_page("", files.map(PathBuf::as_path)))
+    })
 }
 
 /// Lines during the run.
 pub(super) fn progress_line(plan: &Plan) -> ProgressLine {
-    ProgressLine::new(stream(plan), plan.quiet, Some(PLAIN_PERIOD))
-}
-
-/// Stream of the text for people: standard output, unless the JSON goes there.
-pub(super) fn stream(plan: &Plan) -> Stream {
-    if plan.json { Stream::Err } else { Stream::Out }
+    ProgressLine::new(text_stream(plan.json), plan.quiet, Some(PLAIN_PERIOD))
 }
 
 pub(super) fn style(plan: &Plan) -> Style {
-    Style::for_output(is_stream_watched(stream(plan)))
+    Style::for_output(is_stream_watched(text_stream(plan.json)))
 }

@@ -34,7 +34,8 @@ pub fn of(plan: &Plan) -> RunSettings {
         io_buffer_bytes: plan.io_buffer_bytes,
         seed: plan.seed,
         start: plan.start_at_unix_s.map_or(Start::WhenReady, Start::AtUnix),
-        keeps_early: is_plain(&plan.output),
+        // Results written there take the place of those before, as they do not in a pipe.
+        keeps_early: !plan.output.exists() || plan.output.is_file(),
         warmup: plan.warmup_s * SECOND,
         duration: plan.duration_s * SECOND,
         max_concurrent_allocs: plan.max_concurrent_allocs.unwrap_or(0),
@@ -97,11 +98,6 @@ fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
         targets_ns: plan.workload.qos_targets_ms.p95_ns(),
         storage: plan.workload.saturation_targets.storage(),
     })
-}
-
-/// Whether results written there take the place of those before, as they do not in a pipe.
-fn is_plain(output: &std::path::Path) -> bool {
-    !output.exists() || output.is_file()
 }
 
 /// The cores that shards are pinned to; none where they are not.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use ringfall_config::values::Auto;
 use ringfall_config::{Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
 use ringfall_core::clock::{MICROSECOND, Nanos, monotonic_now};
@@ -29,6 +29,7 @@ use super::{
     Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
     settings, show, write_results,
 };
+use crate::commands::{interrupt, none_of, tell_error};
 
 /// Duration of an I/O when no drive is simulated: it is above zero, or users without pauses would
 /// do infinitely much in no time.
@@ -46,7 +47,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.depth_search.is_some() {
         let what = "--queue-depth auto has no effect with --io-trace-log: no drive is asked whose \
                     depth could be found, and the warm-up would only be longer; leave it out";
-        return Err(InputError { sentences: vec![what.to_owned()] }.into());
+        return Err(InputError::new(what).into());
     }
     let ideal = DeviceFile {
         doubt: None,
@@ -112,12 +113,9 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
 /// # Errors
 /// A sentence for each.
 pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
-    let sentences: Vec<String> = plan
-        .asked_of_a_drive()
-        .into_iter()
-        .map(|(flag, why)| format!("{flag} has no effect in a simulated run ({why}): leave it out"))
-        .collect();
-    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+    none_of(plan.asked_of_a_drive().into_iter().map(|(flag, why)| {
+        format!("{flag} has no effect in a simulated run ({why}): leave it out")
+    }))
 }
 
 /// Runs the plan on that drive.
@@ -132,7 +130,7 @@ pub fn run(
 ) -> Result<RunResult> {
     let ended = interrupt.clone();
     let reading = Reading::new(move || ended.is_set(), !plan.quiet);
-    let Sources { opened, validation, .. } = Sources::open(plan, &reading)?;
+    let Sources { workload: source, rows, read } = Sources::open(plan, &reading)?;
     let mut given = plan.clone();
     let gpu = gpu::simulated(&mut given, device);
     let plan = &given;
@@ -147,10 +145,10 @@ pub fn run(
     // touches the memory.
     settings.io_buffer_bytes *= u64::from(device.drives);
     let begin = Begin { command_line, interrupt, with_banner: !plan.quiet, group: None };
-    let read = WasRead { source: opened.facts, validation, roofline: None };
+    let read = WasRead { roofline: None, ..read };
     let mut teller = Teller::new(plan, &workload, &begin, gpu.outcome, read);
     teller.storage_bytes = settings.store.capacity_bytes;
-    let assignment = Assignment { config: workload, source: opened.workload, rows: opened.rows };
+    let assignment = Assignment { config: workload, source, rows };
     let log = plan.io_trace_log.as_deref().map(|path| begin_trace(plan, path)).transpose()?;
     // The simulated clock shows `BEGIN` now.
     let began_unix_s = begun_unix_s(monotonic_now());

@@ -26,9 +26,10 @@ use ringfall_workloads::source::ValidationTrace;
 use super::document::document_of;
 use super::prepare::{self, Prepared};
 use super::result::result_of;
-use super::screen::{progress_line, stream, style};
+use super::screen::{progress_line, style};
 use super::shortages;
 use super::{Answer, Begin};
+use crate::commands::text_stream;
 use crate::progress::progress_text;
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.
@@ -305,7 +306,7 @@ impl Observer for Teller<'_> {
         let mut page = Vec::new();
         let _infallible = print_banner(&mut page, style(self.plan), &banner);
         // A closed pipe must not end a run whose results go to a file.
-        let _told = Notices(stream(self.plan)).write_all(&page);
+        let _told = Notices(text_stream(self.plan.json)).write_all(&page);
     }
 
     fn window_began(&mut self) {

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use ringfall_config::{InputError, MergedOutputs, Plan};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -20,10 +20,12 @@ use ringfall_model::{Code, Document, Warning, write_json};
 use ringfall_running::source::Reading;
 
 use super::{
-    Begin, Launch, Ran, Sources, awaited, exit_of, or_tell_ranks, prepare, screen, stream, together,
+    Begin, Launch, Ran, Sources, awaited, exit_of, or_tell_ranks, prepare, screen, together,
 };
 use crate::commands::merge::sorted;
-use crate::commands::{metric_figure, print_json, spread_page, wrapped, write_out};
+use crate::commands::{
+    interrupt, metric_figure, show, spread_page, text_stream, wrapped, write_form,
+};
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
 const TRIALS_WORTH_ASKING: u64 = 30;
@@ -39,11 +41,7 @@ const LINE: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// When a trial could not begin or go on, or a result could not be written.
-pub(super) fn run(
-    plan: &Plan,
-    command_line: Vec<String>,
-    interrupt: &dyn Fn() -> Result<Interrupt>,
-) -> Result<Exit> {
+pub(super) fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.output.exists() && !plan.output.is_file() && !plan.output.is_dir() {
         return Err(InputError::new(format!(
             "--output {} is not a plain file, and each of --trials {} keeps its own file beside \
@@ -133,8 +131,8 @@ impl Trials<'_> {
             group: group.clone(),
         };
         let ran = begin.carry_out(&one, sources, &|document| {
-            write_json(&sorted(document)?, &path)
-                .with_context(|| format!("the results can't be written to {}", path.display()))
+            let document = sorted(document)?;
+            write_form(Some(&path), "the results", |path| write_json(&document, path))
         })?;
         let Ran { result, document, written, cleaned } = ran;
         if written.is_err() {
@@ -242,16 +240,11 @@ fn sum_up(
         merged.trials_asked = Some(plan.trials);
     }
     let json = sorted(&summary)?;
-    let written = write_json(&json, output)
-        .with_context(|| format!("the summary can't be written to {}", output.display()));
+    let written = write_form(Some(output), "the summary", |path| write_json(&json, path));
     if is_shown {
-        let page = page(plan, complete.len(), &spreads, &summary, warning.as_ref(), output);
-        if is_told_here(plan) {
-            write_out(stream(plan), &page)?;
-        }
-        if plan.json {
-            print_json(&json)?;
-        }
+        show(&json, plan.json, !is_told_here(plan), || {
+            page(plan, complete.len(), &spreads, &summary, warning.as_ref(), output)
+        })?;
     }
     written
 }
@@ -314,7 +307,7 @@ fn is_told_here(plan: &Plan) -> bool {
 /// Says what became of a trial; the next is not held up.
 fn tell(plan: &Plan, text: &str) {
     if is_told_here(plan) {
-        outlet::tell(stream(plan), text);
+        outlet::tell(text_stream(plan.json), text);
     }
 }
 

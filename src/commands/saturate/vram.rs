@@ -24,7 +24,7 @@ use ringfall_running::store::StoreRequest;
 use super::{LIMITS, check, check_outputs, cores, output, places, request, show};
 use crate::cli::SaturateArgs;
 use crate::commands::run::gpu::Gpu;
-use crate::commands::{interrupt, tell_error, wrapped, write_form};
+use crate::commands::{interrupt, none_of, tell_error, wrapped, write_form};
 use crate::remedy::told;
 
 /// Length of a measurement where no time limit is given, and the bounds of one that follows from a
@@ -138,7 +138,7 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
     if args.cache_dir.as_ref().is_some_and(|places| places.0.len() > 1) {
         sentences.push("--target vram measures one drive: name one with --cache-dir".to_owned());
     }
-    if sentences.is_empty() { Ok(()) } else { Err(InputError { sentences }) }
+    none_of(sentences)
 }
 
 fn open(backend: GpuBackend, bytes: u64) -> Result<Gpu> {
