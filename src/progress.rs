@@ -7,18 +7,24 @@ use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_running::run::{Phase, Progress};
 
+/// `, about 12 s left` at the pace so far, once there is something to judge it by.
+#[must_use]
+pub fn time_left(elapsed_s: f64, done: u64, of: u64) -> String {
+    if done == 0 || elapsed_s < 1.0 {
+        return String::new();
+    }
+    let left = of.saturating_sub(done) as f64 / done as f64;
+    format!(", about {:.0} s left", (elapsed_s * left).ceil())
+}
+
 /// Text of the population's progress, and the time left at the pace so far.
 fn populating(progress: &Progress<'_>) -> String {
     let (done, all) = (progress.status.populated, progress.status.population);
     if all == 0 {
         return "about to populate".to_owned();
     }
-    let mut line = format!("populating: {done} of {all} entries written");
-    if let Some(left) = all.checked_sub(done).filter(|_| done > 0) {
-        let left_ns = u128::from(progress.elapsed.as_ns()) * u128::from(left) / u128::from(done);
-        line.push_str(&format!(", about {} s left", left_ns.div_ceil(u128::from(SECOND.as_ns()))));
-    }
-    line
+    let left = time_left(progress.elapsed.as_secs_f64(), done, all);
+    format!("populating: {done} of {all} entries written{left}")
 }
 
 /// Text of the wait before the load begins.
@@ -90,6 +96,13 @@ mod tests {
 
     use super::progress_text as line;
     use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_what_is_done() {
+        assert_eq!(time_left(10.0, 1, 4), ", about 30 s left");
+        assert_eq!(time_left(0.0, 1, 4), "");
+        assert_eq!(time_left(5.0, 0, 1), "");
+    }
 
     #[test]
     fn a_population_says_how_long_it_still_takes() {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,6 @@ pub(super) struct Running<'a> {
     held: HeldDirectory,
     child: Child,
     began: Instant,
-    output: PathBuf,
-    log: PathBuf,
     /// When it was told to end because it was late, seconds, and a sentence about that.
     late: Option<(f64, String)>,
 }
@@ -103,7 +101,7 @@ impl Running<'_> {
             .spawn()
             .with_context(|| format!("cannot start {}", batch.program.display()))?;
         let began = Instant::now();
-        Ok(Running { batch, place, held, child, began, output, log, late: None })
+        Ok(Running { batch, place, held, child, began, late: None })
     }
 
     /// Leaves it alone, killed as soon as the kernel lets go of it; its process.
@@ -174,23 +172,24 @@ impl Running<'_> {
         let Some(status) = self.child.try_wait().context("cannot wait for a job")? else {
             return Ok(None);
         };
-        let end = self.end_of(status, was_told);
+        let (job, directory) = (&self.batch.jobs[self.place], &self.batch.directory);
+        let (output, log) = (job.output(directory), job.log(directory));
+        let end = self.end_of(status, was_told, &output, &log);
         if let End::Of(Outcome::Done) = end {
-            let removed = self.held.remove(mark(self.batch.jobs[self.place].place().1));
-            removed
-                .with_context(|| format!("the result {} can't be kept", self.output.display()))?;
+            let removed = self.held.remove(mark(job.place().1));
+            removed.with_context(|| format!("the result {} can't be kept", output.display()))?;
         }
         Ok(Some(end))
     }
 
-    fn end_of(&self, status: ExitStatus, was_told: bool) -> End {
+    fn end_of(&self, status: ExitStatus, was_told: bool, output: &Path, log: &Path) -> End {
         let is_interrupted = status.code() == Some(i32::from(Exit::Interrupted.status()))
             || status.signal().is_some();
         if was_told && is_interrupted {
-            return End::Interrupted(last_error(&log_end(&self.log)).map(str::to_owned));
+            return End::Interrupted(last_error(&log_end(log)).map(str::to_owned));
         }
         let how = match (status.code(), status.signal(), &self.late) {
-            (Some(0), ..) if has_result(&self.output) => return End::Of(Outcome::Done),
+            (Some(0), ..) if has_result(output) => return End::Of(Outcome::Done),
             (.., Some((_, why))) => why.clone(),
             (Some(0), ..) => "it wrote no result".to_owned(),
             (Some(130), ..) => "it was interrupted (exit status 130)".to_owned(),
@@ -198,7 +197,7 @@ impl Running<'_> {
             (None, Some(signal), _) => format!("it was killed by signal {signal}"),
             (None, None, _) => "it ended without a status".to_owned(),
         };
-        let log = log_end(&self.log);
+        let log = log_end(log);
         let said = last_error(&log).or_else(|| last_line(&log));
         let said = said.map(|text| format!(": {text}")).unwrap_or_default();
         End::Of(Outcome::Failed(format!("{how}{said}")))

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::{ENDS_WITHIN, Interrupt};
 use ringfall_host::outlet;
+
+use super::tell_error;
 
 /// Interval of the checks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
@@ -28,9 +30,8 @@ impl Answer {
     pub(in crate::commands) fn to(work: Work, interrupt: &Interrupt) -> Answer {
         let (ends, ended) = channel();
         let is_written = Arc::new(AtomicBool::new(false));
-        let last_words = LastWords { work, is_written: Arc::clone(&is_written) };
-        let interrupt = interrupt.clone();
-        let answer = move || answer(&interrupt, &ended, &last_words);
+        let (interrupt, has_results) = (interrupt.clone(), Arc::clone(&is_written));
+        let answer = move || answer(&interrupt, &ended, &work, &has_results);
         let thread = std::thread::Builder::new().name("ringfall-answer".to_owned());
         if let Err(error) = thread.spawn(answer) {
             tracing::warn!("no thread can be started that answers signals at once: {error}");
@@ -58,41 +59,36 @@ pub(in crate::commands) struct Work {
     pub(in crate::commands) left: &'static str,
 }
 
-/// Facts for the message about work that does not end.
-struct LastWords {
-    work: Work,
-    is_written: Arc<AtomicBool>,
-}
-
-impl LastWords {
-    fn told(&self) -> String {
-        let Work { name, places, output, left, .. } = &self.work;
+impl Work {
+    /// Message about work that does not end, whose results are in their file or not.
+    fn last_words(&self, is_written: bool) -> String {
+        let Work { name, places, output, left, .. } = self;
         let places: Vec<String> = places.iter().map(|path| terminal_path(path)).collect();
         let data = match places.is_empty() {
             true => "what it made in the directory for temporary files".to_owned(),
             false => format!("its data in {}", places.join(", ")),
         };
-        let results = match output.as_ref().filter(|_| self.is_written.load(Ordering::SeqCst)) {
+        let results = match output.as_ref().filter(|_| is_written) {
             Some(output) => format!("what was measured is in {}", terminal_path(output)),
             None => "no results were written".to_owned(),
         };
         format!(
-            "error: the {name} has not ended {} s after the signal, as the drive or file system \
-             has not finished what was in flight, and is ended now: {results}; {data} is left \
-             behind, and {left}. The kernel may keep the process until that is finished",
+            "the {name} has not ended {} s after the signal, as the drive or file system has not \
+             finished what was in flight, and is ended now: {results}; {data} is left behind, and \
+             {left}. The kernel may keep the process until that is finished",
             ENDS_WITHIN.as_secs()
         )
     }
 }
 
 /// Waits for a signal, answers it, and ends the process if that does not end by itself.
-fn answer(interrupt: &Interrupt, ended: &Receiver<()>, last_words: &LastWords) {
+fn answer(interrupt: &Interrupt, ended: &Receiver<()>, work: &Work, is_written: &AtomicBool) {
     while !interrupt.is_set() {
         if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }
-    let Work { name, keeps, .. } = &last_words.work;
+    let Work { name, keeps, .. } = work;
     ringfall_host::stderr::tell(format_args!(
         "interrupted: ending the {name} within {} s{keeps} (a second signal ends it at once)",
         ENDS_WITHIN.as_secs()
@@ -100,7 +96,7 @@ fn answer(interrupt: &Interrupt, ended: &Receiver<()>, last_words: &LastWords) {
     if ended.recv_timeout(ENDS_WITHIN) != Err(RecvTimeoutError::Timeout) {
         return;
     }
-    ringfall_host::stderr::tell(format_args!("{}", terminal(&last_words.told())));
+    tell_error(work.last_words(is_written.load(Ordering::SeqCst)));
     // Neither a reader is waited for, nor anything that the program would do at exit.
     outlet::flush(LAST_LINE_PATIENCE);
     signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))
@@ -119,10 +115,9 @@ mod tests {
             output: Some("o.json".into()),
             left: "the next run there deletes it",
         };
-        let words = LastWords { work, is_written: Arc::default() };
-        let told = words.told();
+        let told = work.last_words(false);
         assert!(told.contains("no results were written; its data in /mnt/a, /mnt/b is"), "{told}");
-        words.is_written.store(true, Ordering::SeqCst);
-        assert!(words.told().contains("what was measured is in o.json;"), "{}", words.told());
+        let told = work.last_words(true);
+        assert!(told.contains("what was measured is in o.json;"), "{told}");
     }
 }

@@ -115,8 +115,8 @@ fn look(args: &DatagenAnalyzeArgs, interrupt: &Interrupt) -> Result<Exit> {
     };
     let written = write_result(&result, args.output.as_deref());
     // What was found is shown also when it could not be kept.
-    super::show(&result, args.json, args.json, || analysis_page(&result))?;
-    written.map(|()| Exit::Done)
+    let shown = super::show(&result, args.json, args.json, || analysis_page(&result));
+    written.and(shown).map(|()| Exit::Done)
 }
 
 fn block_sizes(args: &DatagenAnalyzeArgs) -> Result<Vec<u64>, InputError> {

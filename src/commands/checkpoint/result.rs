@@ -2,7 +2,6 @@
 
 use ringfall_core::clock::Nanos;
 use ringfall_core::metrics::Histogram;
-use ringfall_core::units::GIB;
 use serde::Serialize;
 
 use ringfall_host::peak_rss_bytes;
@@ -225,16 +224,14 @@ impl CheckpointResult {
 
     /// Adds what a training job did.
     pub(super) fn trained(&mut self, trained: &Trained, training: &Training, way: Way) {
-        let target = &self.target;
-        let save = |save: &ringfall_running::checkpoint::TrainingSave| Save {
+        let saves = trained.saves.iter().map(|save| Save {
             stall_s: save.stall.as_secs_f64(),
-            ..Save::of(target.clone(), save.step, save.began, way, &save.committed)
-        };
-        let restore = |restore: &ringfall_running::checkpoint::TrainingRestore| {
-            Restore::of(restore.step, restore.began, &restore.restored)
-        };
-        self.saves = trained.saves.iter().map(save).collect();
-        self.restores = trained.restores.iter().map(restore).collect();
+            ..Save::of(self.target.clone(), save.step, save.began, way, &save.committed)
+        });
+        self.saves = saves.collect();
+        let restores = trained.restores.iter();
+        let restores = restores.map(|one| Restore::of(one.step, one.began, &one.restored));
+        self.restores = restores.collect();
         self.training = Some(TrainingFigures {
             save_mode: training.mode.name(),
             interval_s: training.interval.as_secs_f64(),
@@ -279,11 +276,6 @@ impl Save {
             bytes_by_second: saved.seconds.clone(),
         }
     }
-
-    /// Its bandwidth, GiB/s.
-    pub(super) fn gib_per_s(&self) -> f64 {
-        self.bytes_per_s / GIB as f64
-    }
 }
 
 impl Restore {
@@ -301,10 +293,5 @@ impl Restore {
             chunk_latency_ms: Latency::of(&restored.chunk_latency),
             bytes_by_second: restored.seconds.clone(),
         }
-    }
-
-    /// Its bandwidth, GiB/s.
-    pub(super) fn gib_per_s(&self) -> f64 {
-        self.bytes_per_s / GIB as f64
     }
 }

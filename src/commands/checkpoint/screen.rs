@@ -11,6 +11,8 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::outlet::Stream;
 use ringfall_running::checkpoint::{Doing, Meter, Progress};
 
+use crate::progress::time_left;
+
 /// Interval at which it is seen whether a line is due.
 const LOOK: Duration = Duration::from_millis(500);
 /// Period between lines where there is no terminal.
@@ -39,13 +41,7 @@ fn line(progress: &Progress, is_ending: bool) -> String {
     let (moved, total) = (progress.moved_bytes, progress.total_bytes);
     let seconds = progress.elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { moved as f64 / seconds } else { 0.0 };
-    let left = match moved {
-        0 => String::new(),
-        _ => {
-            let left = seconds * total.saturating_sub(moved) as f64 / moved as f64;
-            format!(", about {left:.0} s left")
-        }
-    };
+    let left = time_left(seconds, moved, total);
     let ((size, size_bytes, digits), (per, per_bytes, per_digits)) =
         (unit(total as f64), unit(rate));
     format!(

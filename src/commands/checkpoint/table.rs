@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ringfall_core::units::gib;
+use ringfall_core::units::{GIB, gib};
 use ringfall_host::escape::terminal;
 use ringfall_host::{counted, human};
 use ringfall_model::stats;
@@ -64,6 +64,15 @@ fn cached(page: &mut String, result: &CheckpointResult) {
     );
 }
 
+fn gib_per_s(bytes_per_s: f64) -> f64 {
+    bytes_per_s / GIB as f64
+}
+
+/// Text of the highest resident memory.
+fn memory(bytes: Option<u64>) -> String {
+    bytes.map_or("unknown".to_owned(), human)
+}
+
 fn shape(result: &CheckpointResult) -> String {
     match (result.dedupe_ratio, result.compress_ratio) {
         (1.0, 1.0) => String::new(),
@@ -79,7 +88,7 @@ fn one_save(page: &mut String, save: &Save, durable: bool) {
         return;
     }
     let durable = if durable { "durable" } else { "written" };
-    let memory = save.peak_rss_bytes.map_or("unknown".to_owned(), human);
+    let memory = memory(save.peak_rss_bytes);
     if save.found_bytes > 0 {
         let _infallible =
             writeln!(page, "  found        {} stored before", human(save.found_bytes));
@@ -90,7 +99,7 @@ fn one_save(page: &mut String, save: &Save, durable: bool) {
          training     stalls for {:.2} s, until the last content is taken over\n  \
          memory       {memory} at most",
         save.durable_s,
-        save.gib_per_s(),
+        gib_per_s(save.bytes_per_s),
         save.stall_s
     );
     by_second(page, &save.bytes_by_second);
@@ -102,7 +111,7 @@ fn one_restore(page: &mut String, restore: &Restore) {
         "  restored     in {:.2} s, {:.3} GiB/s\n  \
          verified     {} of 4 KiB, {} bad",
         restore.elapsed_s,
-        restore.gib_per_s(),
+        gib_per_s(restore.bytes_per_s),
         counted(restore.blocks_checked, "block"),
         restore.blocks_bad
     );
@@ -156,11 +165,8 @@ fn ways(page: &mut String, result: &CheckpointResult) {
         })
         .number("stall, s", fixed(2), |saves| median(saves, |save| save.stall_s))
         .number("durable, s", fixed(2), |saves| median(saves, |save| save.durable_s))
-        .number("GiB/s", fixed(3), |saves| median(saves, |save| save.gib_per_s()))
-        .count("memory", |saves| {
-            let memory = saves.iter().filter_map(|save| save.peak_rss_bytes).max();
-            memory.map_or("unknown".to_owned(), human)
-        })
+        .number("GiB/s", fixed(3), |saves| median(saves, |save| gib_per_s(save.bytes_per_s)))
+        .count("memory", |saves| memory(saves.iter().filter_map(|save| save.peak_rss_bytes).max()))
         .widths(&[16, 10, 10, 8, 12]);
     page.push_str(&table.done().page());
     let trials = counted(trials.into(), "trial");
@@ -172,12 +178,13 @@ fn ways(page: &mut String, result: &CheckpointResult) {
 
 fn job(page: &mut String, result: &CheckpointResult) {
     let (saves, restores) = (&result.saves, &result.restores);
-    let (rates, no_rates) = (saves.iter().map(Save::gib_per_s).collect(), Vec::new());
+    let (rates, no_rates) =
+        (saves.iter().map(|save| gib_per_s(save.bytes_per_s)).collect(), Vec::new());
     let bad: u64 = restores.iter().map(|restore| restore.blocks_bad).sum();
     let stalls: Vec<f64> = saves.iter().map(|save| save.stall_s).collect();
     let durable = saves.iter().map(|save| save.durable_s).collect();
     let restored = restores.iter().map(|restore| restore.elapsed_s).collect();
-    let rates_back = restores.iter().map(Restore::gib_per_s).collect();
+    let rates_back = restores.iter().map(|restore| gib_per_s(restore.bytes_per_s)).collect();
     let rows = [
         ("stall", stalls, no_rates, String::new()),
         ("save", durable, rates, String::new()),
@@ -211,7 +218,7 @@ fn job(page: &mut String, result: &CheckpointResult) {
             training.computed_s, training.elapsed_s, training.save_mode
         );
     }
-    let memory = result.peak_rss_bytes.map_or("unknown".to_owned(), human);
+    let memory = memory(result.peak_rss_bytes);
     let _infallible = writeln!(page, "  memory       {memory} at most");
 }
 

@@ -20,6 +20,7 @@ use ringfall_running::saturate::{SaturateError, SaturateSettings, Watcher, find}
 use ringfall_running::store::Store;
 
 use super::settings::pinned_cores;
+use crate::progress::time_left;
 
 /// Bytes that a fresh roofline is measured on, at most.
 const FRESH_RANGE_BYTES: u64 = 4 * GIB;
@@ -34,7 +35,7 @@ const PRECONDITION_LOOK: Duration = Duration::from_millis(100);
 
 /// Describes the progress of preallocation, and the time left at the pace so far.
 pub(super) fn space_given(done_bytes: u64, all_bytes: u64, elapsed: Nanos) -> String {
-    let left = time_left(Duration::from_nanos(elapsed.as_ns()), done_bytes, all_bytes);
+    let left = time_left(elapsed.as_secs_f64(), done_bytes, all_bytes);
     format!("preallocating: {} of {}{left}", human(done_bytes), human(all_bytes))
 }
 
@@ -99,7 +100,7 @@ fn fill(
         },
         interrupt,
         &mut |done, of| {
-            let left = time_left(began.elapsed(), done, of);
+            let left = time_left(began.elapsed().as_secs_f64(), done, of);
             told.show_if_due(|| {
                 format!("preconditioning: {:.2} of {:.2} GiB{left}", gib(done), gib(of))
             });
@@ -173,18 +174,12 @@ fn precondition_all(
             progress(bytes, all.bytes);
             std::thread::sleep(PRECONDITION_LOOK);
         }
-        let mut sum: Option<PreconditionReport> = None;
-        for thread in threads {
-            let report = match thread.join() {
-                Ok(report) => report,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            sum = Some(match sum {
-                None => report?,
-                Some(sum) => sum.and(report?),
-            });
-        }
-        Ok(sum.unwrap_or_default())
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(report) => report,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let reports = joined.collect::<Result<Vec<_>, _>>()?;
+        Ok(reports.into_iter().reduce(PreconditionReport::and).unwrap_or_default())
     })
 }
 
@@ -206,15 +201,6 @@ fn tell_population(plan: &Plan, store: &Store, told: &mut ProgressLine) {
         human(estimate.bytes),
         estimate.entries
     ));
-}
-
-/// `, about 12 s left`, once there is something to judge it by.
-fn time_left(elapsed: Duration, done_bytes: u64, of_bytes: u64) -> String {
-    if done_bytes == 0 || elapsed < Duration::from_secs(1) {
-        return String::new();
-    }
-    let left = of_bytes.saturating_sub(done_bytes) as f64 / done_bytes as f64;
-    format!(", about {:.0} s left", (elapsed.as_secs_f64() * left).ceil())
 }
 
 fn cores(plan: &Plan, threads: u32) -> Vec<Option<usize>> {
@@ -310,18 +296,5 @@ impl Watcher for Live<'_> {
             gib(done_bytes),
             gib(of_bytes)
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_left_follows_from_what_is_done() {
-        let after = |seconds| time_left(Duration::from_secs(seconds), GIB, 4 * GIB);
-        assert_eq!(after(10), ", about 30 s left");
-        assert_eq!(after(0), "");
-        assert_eq!(time_left(Duration::from_secs(5), 0, GIB), "");
     }
 }
