@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ringfall_config::InputError;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, Metric};
@@ -37,7 +36,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
             let first = side.runs.first().and_then(|run| run.configuration.as_ref());
             first.map_or("not said".to_owned(), ToString::to_string)
         };
-        return Err(InputError::new(format!(
+        refuse!(
             "no configuration was run on both: {} has {} (the first: {}), {} has {} (the first: \
              {}); give results of the same model, users, CPU memory, allocs and generation mode",
             fast.path.display(),
@@ -46,8 +45,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
             slow.path.display(),
             pairs::configurations(&slow),
             first(&slow)
-        ))
-        .into());
+        );
     }
     let groups = grouped(&matched, args);
     if args.json {

@@ -68,13 +68,12 @@ fn look(args: &DatagenAnalyzeArgs, interrupt: &Interrupt) -> Result<Exit> {
     let block_bytes = block_sizes(args)?;
     let memory_bytes = args.memory_mib * MIB;
     if let Some(memory) = Room::look().lacks(memory_bytes) {
-        return Err(InputError::new(format!(
+        refuse!(
             "--memory-mib {}: {} are left ({}); give less",
             args.memory_mib,
             human(memory.bytes),
             memory.source
-        ))
-        .into());
+        );
     }
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let settings = AnalyzeSettings {

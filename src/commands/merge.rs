@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 mod ranks;
 
 use ranks::Expanded;
-use ringfall_config::InputError;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_model::document::{FileProblem, InputFacts, ResultFile};
@@ -214,14 +213,13 @@ fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference
         let refused: Vec<&Difference> = settings.iter().filter(|one| !is_own(one)).collect();
         if !refused.is_empty() && !allowed {
             let keys: Vec<String> = refused.iter().map(ToString::to_string).collect();
-            return Err(InputError::new(format!(
+            refuse!(
                 "{} and {} were configured differently: {}; what they measured is not the same \
                  thing. Leave one out, or give --allow-different",
                 first.name(),
                 other.name(),
                 keys.join(", ")
-            ))
-            .into());
+            );
         }
         for difference in settings.into_iter().chain(differences::machine(first, other)) {
             if !all.iter().any(|known| known.key == difference.key) {

@@ -1,5 +1,12 @@
 //! One file a subcommand.
 
+/// Ends a function with an error of the user's input: a sentence, written as `format!` takes it.
+macro_rules! refuse {
+    ($($sentence:tt)+) => {
+        return Err(ringfall_config::InputError::new(format!($($sentence)+)).into())
+    };
+}
+
 pub mod analyze;
 mod answer;
 pub mod audit;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ringfall_config::{InputError, Part};
+use ringfall_config::Part;
 use ringfall_foreign::iostat;
 use ringfall_host::exit::Exit;
 use ringfall_model::document::{
@@ -27,7 +27,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     let is_table = matches!(&*ending, "xlsx" | "csv");
     if !is_table && !matches!(&*ending, "html" | "htm" | "fio") {
         let what = "has an unknown ending: give a name that ends in .html, .xlsx, .csv or .fio";
-        return Err(InputError::new(format!("--output {} {what}", output.display())).into());
+        refuse!("--output {} {what}", output.display());
     }
     if ending == "xlsx" {
         Part::Workbooks.require()?;
@@ -42,7 +42,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         ("fio", _) => {
             let what = "a fio job holds one result: give one, or a page (.html) or a table \
                         (.xlsx, .csv) for all";
-            return Err(InputError::new(format!("--output {}: {what}", output.display())).into());
+            refuse!("--output {}: {what}", output.display());
         }
         (_, results) => write_sheet(results, output).with_context(told)?,
     }

@@ -60,8 +60,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         return vram::run(args);
     }
     if args.gpu_backend.is_some() {
-        let what = "--gpu-backend is for GPU memory: add --target vram, or leave it out";
-        return Err(InputError::new(what).into());
+        refuse!("--gpu-backend is for GPU memory: add --target vram, or leave it out");
     }
     match objects::target(args)? {
         #[cfg(feature = "objects")]
@@ -141,8 +140,7 @@ fn check_all(args: &SaturateArgs, rank: Option<&Rank>, output: &Path) -> Result<
     check_outputs(args, output)?;
     let both = read_percents.contains(&100) && read_percents.contains(&0);
     if args.device_output.is_some() && !both {
-        let what = "--device-output needs reads and writes: include 100 and 0 in --read-percent";
-        return Err(InputError::new(what).into());
+        refuse!("--device-output needs reads and writes: include 100 and 0 in --read-percent");
     }
     Ok(check_place(args, rank)?)
 }

@@ -68,8 +68,7 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     let users = choices(&args.what_if_users, options.num_users);
     let gpus = choices(&args.what_if_gpu_gb, options.gpu_mem_gb);
     if args.device.len() * models.len() * users.len() * gpus.len() > COMBINATIONS_MAX {
-        let what = format!("more than {COMBINATIONS_MAX} combinations: give fewer");
-        return Err(InputError::new(what));
+        refuse!("more than {COMBINATIONS_MAX} combinations: give fewer");
     }
     let mut plans = Vec::new();
     for model in &models {

@@ -117,12 +117,11 @@ impl Baseline {
             documents.insert(name.clone(), file.document);
         }
         if documents.is_empty() {
-            return Err(InputError::new(format!(
+            refuse!(
                 "--baseline {shown}: it has no result of this suite's workloads ({}.json): give \
                  the directory of another suite",
                 missing.join(".json, ")
-            ))
-            .into());
+            );
         }
         if !missing.is_empty() {
             ringfall_host::stderr::tell(format_args!(
@@ -158,14 +157,13 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     let Some(begun) = SavedSuite::read(&directory)? else { return Ok((directory, suite)) };
     let differences = suite.differences(&begun);
     if !differences.is_empty() {
-        return Err(InputError::new(format!(
+        refuse!(
             "--output-dir {} holds a suite that was begun with other settings: {}; give another \
              directory, or --resume {} to go on with it",
             directory.display(),
             differences.join(", "),
             directory.display()
-        ))
-        .into());
+        );
     }
     Ok((directory, begun))
 }

@@ -59,11 +59,11 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
 fn refuse(args: &SweepArgs) -> Result<(), InputError> {
     super::refuse_launcher("a sweep")?;
     if args.jobs > 1 && args.device.is_empty() {
-        return Err(InputError::new(format!(
+        refuse!(
             "--jobs {}: runs on a real drive would disturb each other; leave it out, or give \
              --device to simulate the runs on described drives",
             args.jobs
-        )));
+        );
     }
     Ok(())
 }

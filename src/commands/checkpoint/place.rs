@@ -60,12 +60,11 @@ impl AnyTarget {
         if let [target, beside] = &places[..]
             && is_same(target, beside)
         {
-            return Err(InputError::new(format!(
+            refuse!(
                 "--beside names the place that is compared already, {}: give it another directory \
                  or another prefix",
                 stream.target.display()
-            ))
-            .into());
+            );
         }
         let target = AnyTarget::open_at(stream, &stream.target, false)?;
         let beside = beside.map(|beside| AnyTarget::open_at(stream, beside, false)).transpose()?;

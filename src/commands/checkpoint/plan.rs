@@ -97,11 +97,13 @@ fn shards_of(job: &JobArgs, parameters: u64) -> Result<Vec<u64>, InputError> {
     let model_parallel = job.tensor_parallel.checked_mul(job.pipeline_parallel);
     let model_parallel = model_parallel.filter(|among| job.ranks.is_multiple_of(*among));
     let Some(model_parallel) = model_parallel else {
-        return Err(InputError::new(format!(
+        refuse!(
             "--ranks {} can't be divided into groups of --tensor-parallel {} x --pipeline-parallel \
              {}: give a multiple of their product",
-            job.ranks, job.tensor_parallel, job.pipeline_parallel
-        )));
+            job.ranks,
+            job.tensor_parallel,
+            job.pipeline_parallel
+        );
     };
     let precision = match job.precision {
         PrecisionArg::Bf16 | PrecisionArg::Fp16 => Precision::Half,
@@ -130,13 +132,12 @@ pub(super) fn stream_settings(stream: &StreamArgs) -> Result<StreamSettings> {
         let left = room.memory.map_or(String::new(), |memory| {
             format!("{} are left ({})", human(memory.bytes), memory.source)
         });
-        return Err(InputError::new(format!(
+        refuse!(
             "{} chunks of {} need more than half of the memory: {left}; lower --buffers or \
              --chunk-mib",
             stream.buffers.max(threads),
             human(chunk_bytes)
-        ))
-        .into());
+        );
     }
     Ok(StreamSettings { threads, buffers: stream.buffers, chunk_bytes })
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ringfall_config::InputError;
 use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
 use ringfall_foreign::mlperf::metadata::Departures;
 use ringfall_host::exit::Exit;
@@ -45,12 +44,11 @@ pub(super) fn shown<'a>(
 pub(super) fn read(run: &Path, command_line: &[String]) -> Result<Added> {
     let shape = Shape::found(run);
     if shape.ranks == 0 {
-        return Err(InputError::new(format!(
+        refuse!(
             "{} holds no run (option_1/trial_0/rank_0/kvcache_results_TIME.json and so on): give \
              the directory that holds option_1",
             run.display()
-        ))
-        .into());
+        );
     }
     let mut added = add_up(run, &shape, command_line);
     if let Some(departures) = Departures::read(run) {

@@ -114,8 +114,7 @@ fn sequence_of(args: &MlperfRunArgs) -> Result<Sequence> {
     let mut workloads: Vec<Workload> = Vec::new();
     for rule in args.options.iter().filter_map(|number| rule(*number)) {
         if workloads.iter().any(|workload| workload.rule == rule) {
-            let what = format!("--options names option {} twice; give each once", rule.number);
-            return Err(InputError::new(what).into());
+            refuse!("--options names option {} twice; give each once", rule.number);
         }
         workloads.push(Workload::of(rule, &changed));
     }
@@ -172,8 +171,7 @@ fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
             Ok(_) => continue,
             Err(cli::Stop::Wrong(what)) => return Err(InputError::new(what).into()),
             Err(cli::Stop::Said(_)) => {
-                let what = "the flags after `--` ask for help; `ringfall run --help` gives it";
-                return Err(InputError::new(what).into());
+                refuse!("the flags after `--` ask for help; `ringfall run --help` gives it");
             }
         };
         if let MlperfCommand::Rank(rank) = parsed.command {

@@ -11,7 +11,7 @@ use ringfall_engine::tier::gpu::cuda::{CudaMemory, Gds};
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{DirectStorage, GpuMemory, GpuSpace, NoDirect};
 
-use ringfall_config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, InputError, Origin, Plan};
+use ringfall_config::{DeviceFile, GpuBackend, GpuLimits, GpuTransfer, Origin, Plan};
 use ringfall_host::Overdue;
 use ringfall_model::facts::{GpuOutcome, GpuTransferOutcome};
 use ringfall_running::run::DirectOpener;
@@ -67,11 +67,7 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
             let must_have = plan.gpu_backend == GpuBackend::Cuda
                 || (plan.strict && plan.gpu_backend != GpuBackend::None);
             if must_have || is_only_tier {
-                return Err(InputError::new(format!(
-                    "--gpu-mem-gb {}: {why}",
-                    plan.typed.gpu_mem_gb.unwrap_or_default()
-                ))
-                .into());
+                refuse!("--gpu-mem-gb {}: {why}", plan.typed.gpu_mem_gb.unwrap_or_default());
             }
             plan.gpu_memory_bytes = 0;
             let outcome = Some(GpuOutcome::left_out(asked_bytes, why));

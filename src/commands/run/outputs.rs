@@ -31,7 +31,7 @@ pub(in crate::commands) fn check_outputs_apart(
         let mut others = outputs[place + 1..].iter();
         if let Some((other, _)) = others.find(|(_, other)| is_same_file(path, other)) {
             let (flag, other, path) = (flag.as_ref(), other.as_ref(), path.display());
-            return Err(InputError::new(format!("{flag} and {other} are the same file, {path}")));
+            refuse!("{flag} and {other} are the same file, {path}");
         }
     }
     Ok(())
@@ -88,20 +88,18 @@ pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Res
     let remedy = format!("give {flag} a file in a directory that you may write to");
     let told = || format!("the results can't be written to {}: {remedy}", path.display());
     if path == Path::new("-") {
-        return Err(InputError::new(format!(
+        refuse!(
             "{flag} - would write a file named `-`: give /dev/stdout for standard output, or ./- \
              for that name"
-        ))
-        .into());
+        );
     }
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
     if is_strange_pipe(path) {
-        return Err(InputError::new(format!(
+        refuse!(
             "{flag} {} is a named pipe, whose reader may be gone when the results are there: give \
              a plain file, or /dev/stdout for a pipe",
             path.display()
-        ))
-        .into());
+        );
     }
     try_output(path, RESULT_BYTES).with_context(told)
 }

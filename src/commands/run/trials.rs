@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use ringfall_config::{InputError, MergedOutputs, Plan};
+use ringfall_config::{MergedOutputs, Plan};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -43,13 +43,12 @@ const LINE: [(&str, &str); 4] = [
 /// When a trial could not begin or go on, or a result could not be written.
 pub(super) fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     if plan.output.exists() && !plan.output.is_file() && !plan.output.is_dir() {
-        return Err(InputError::new(format!(
+        refuse!(
             "--output {} is not a plain file, and each of --trials {} keeps its own file beside \
              it; give a plain file",
             plan.output.display(),
             plan.trials
-        ))
-        .into());
+        );
     }
     let mut sources = Some(or_tell_ranks(awaited(plan), prepare(plan))?);
     let interrupt = interrupt()?;

@@ -42,8 +42,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let output = output(args, "objects");
     check_output_writable("--output", &output)?;
     if Rank::for_command(args.ranks.0, &output)?.is_some() {
-        let what = "an object store is measured from one process: give --ranks off";
-        return Err(InputError::new(what).into());
+        refuse!("an object store is measured from one process: give --ranks off");
     }
     let interrupt = interrupt()?;
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);

@@ -41,8 +41,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let output = output(args, "vram");
     refuse(args)?;
     if Rank::for_command(args.ranks.0, &output)?.is_some() {
-        let what = "--target vram measures one GPU from one process: give --ranks off";
-        return Err(InputError::new(what).into());
+        refuse!("--target vram measures one GPU from one process: give --ranks off");
     }
     check(args)?;
     check_outputs(args, &output)?;

@@ -154,8 +154,7 @@ impl Asked {
             check_allowed(key)?;
             if varied.contains(key) {
                 let flag = key.replace('_', "-");
-                let what = format!("--{flag} is given and varied: leave one of the two out");
-                return Err(InputError::new(what));
+                refuse!("--{flag} is given and varied: leave one of the two out");
             }
         }
         let typed = given.trials.or(in_file.trials).unwrap_or(1);

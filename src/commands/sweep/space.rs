@@ -72,17 +72,14 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
     let key = setting.key;
     check_allowed(key)?;
     if SAME.contains(&key) {
-        let what = format!("--vary {name}: {} is the same for the whole sweep", setting.flag());
-        return Err(InputError::new(what));
+        refuse!("--vary {name}: {} is the same for the whole sweep", setting.flag());
     }
     let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
     if values.iter().any(String::is_empty) {
-        let what = format!("--vary {typed:?}: a value is missing before or after a comma");
-        return Err(InputError::new(what));
+        refuse!("--vary {typed:?}: a value is missing before or after a comma");
     }
     if let Some(twice) = (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
-        let what = format!("--vary {name}: the value {} is given twice", values[twice]);
-        return Err(InputError::new(what));
+        refuse!("--vary {name}: the value {} is given twice", values[twice]);
     }
     Ok(Axis { key, values })
 }
@@ -128,8 +125,7 @@ pub(super) fn points(space: Option<SweepSpace>, axes: &[Axis]) -> Result<Vec<Poi
         (1..axes.len()).find(|&at| axes[..at].iter().any(|axis| axis.key == axes[at].key))
     {
         let flag = axes[twice].key.replace('_', "-");
-        let what = format!("--vary {flag} is given twice: put all values into one");
-        return Err(InputError::new(what));
+        refuse!("--vary {flag} is given twice: put all values into one");
     }
     let groups = match space {
         Some(space) => narrowed(&groups_of(space), axes)?,
@@ -145,8 +141,7 @@ pub(super) fn points(space: Option<SweepSpace>, axes: &[Axis]) -> Result<Vec<Poi
     };
     let all: usize = groups.iter().map(count).fold(0, usize::saturating_add);
     if all > POINTS_MAX {
-        let what = format!("{all} combinations, and at most {POINTS_MAX} are run: give fewer");
-        return Err(InputError::new(what));
+        refuse!("{all} combinations, and at most {POINTS_MAX} are run: give fewer");
     }
     Ok(groups.iter().flat_map(|group| product(group)).collect())
 }
@@ -191,11 +186,11 @@ fn narrowed(space: &[Vec<Axis>], axes: &[Axis]) -> Result<Vec<Vec<Axis>>, InputE
         }
         if let Some(strange) = axis.values.iter().find(|value| !known.contains(&value.as_str())) {
             let flag = axis.key.replace('_', "-");
-            return Err(InputError::new(format!(
+            refuse!(
                 "--vary {flag}: {strange} is not in the space, which has {}; leave --space out to \
                  try others",
                 known.join(", ")
-            )));
+            );
         }
     }
     let mut groups = Vec::new();
