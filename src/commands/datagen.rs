@@ -126,10 +126,7 @@ fn block_sizes(args: &DatagenAnalyzeArgs) -> Result<Vec<u64>, InputError> {
         |size: &u64| size.is_power_of_two() && (BLOCK_BYTES.0..=BLOCK_BYTES.1).contains(size);
     match sizes.iter().find(|size| !is_block(size)) {
         None => Ok(sizes),
-        Some(size) => {
-            let what = format!("--block-sizes {size}: give powers of two from 512 to 16m");
-            Err(InputError::new(what))
-        }
+        Some(size) => refuse!("--block-sizes {size}: give powers of two from 512 to 16m"),
     }
 }
 

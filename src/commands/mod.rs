@@ -60,9 +60,7 @@ fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputErr
     match cli::parse(words.chain(flags.into_iter().map(OsString::from))) {
         Ok(Cli { command: Command::Run(args) }) => Ok(args),
         Err(cli::Stop::Wrong(text)) => Err(InputError::new(text)),
-        Ok(_) | Err(cli::Stop::Said(_)) => {
-            Err(InputError::new("only flags of `ringfall run` may follow --"))
-        }
+        Ok(_) | Err(cli::Stop::Said(_)) => refuse!("only flags of `ringfall run` may follow --"),
     }
 }
 
@@ -76,10 +74,10 @@ fn none_of(wrong: impl IntoIterator<Item = String>) -> Result<(), InputError> {
 fn refuse_launcher(what: &str) -> Result<(), InputError> {
     match Launcher::look() {
         None => Ok(()),
-        Some(_) => Err(InputError::new(format!(
+        Some(_) => refuse!(
             "a launcher (mpirun, srun) has started several processes, and {what} is one that \
              starts its runs itself: start it without a launcher"
-        ))),
+        ),
     }
 }
 
@@ -227,11 +225,11 @@ fn refuse_input<'a>(
 ) -> Result<(), InputError> {
     let is_same = |input: &&Path| is_same_file(output, input);
     match inputs.into_iter().find(is_same) {
-        Some(input) => Err(InputError::new(format!(
+        Some(input) => refuse!(
             "{flag} {} would overwrite the input {}; give another file",
             output.display(),
             input.display()
-        ))),
+        ),
         None => Ok(()),
     }
 }

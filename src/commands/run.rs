@@ -279,21 +279,19 @@ pub(super) fn check_device_may_be_destroyed(plan: &Plan) -> Result<(), InputErro
     let together = Path::new(&together.join(OsStr::new(","))).to_owned();
     if plan.cache_dirs.len() > 1 && together.exists() {
         let escaped = together.display().to_string().replace(',', "\\,");
-        let what = format!(
+        refuse!(
             "--cache-dir: {} is an existing directory, but a comma separates drives: write \
              {escaped} to use it, or rename it",
             together.display()
         );
-        return Err(InputError::new(what));
     }
     check_passthrough(&plan.cache_dirs, plan.nvme_passthrough)?;
-    let device = plan.cache_dirs.iter().find(|path| is_block_device(path));
-    match device {
-        Some(path) if !plan.destroy_device_contents => Err(InputError::new(format!(
+    match plan.cache_dirs.iter().find(|path| is_block_device(path)) {
+        Some(path) if !plan.destroy_device_contents => refuse!(
             "--cache-dir {} is a block device, and a run would write over it: give \
              --destroy-device-contents if nothing on it is needed",
             path.display()
-        ))),
+        ),
         _ => Ok(()),
     }
 }
@@ -306,15 +304,12 @@ pub(super) fn check_passthrough(
 ) -> Result<(), InputError> {
     if !is_passthrough {
         let generic = |path: &PathBuf| Some((path.clone(), nvme_block_device(path)?));
-        return match places.iter().find_map(generic) {
-            Some((path, block)) => Err(InputError::new(format!(
-                "--cache-dir {} takes NVMe commands alone: give --nvme-passthrough, or {} in its \
-                 place",
-                path.display(),
-                block.display()
-            ))),
-            None => Ok(()),
-        };
+        let Some((path, block)) = places.iter().find_map(generic) else { return Ok(()) };
+        refuse!(
+            "--cache-dir {} takes NVMe commands alone: give --nvme-passthrough, or {} in its place",
+            path.display(),
+            block.display()
+        );
     }
     let told = match places.iter().find(|path| path.exists() && !is_block_device(path)) {
         _ if places.is_empty() => "no drive is given".to_owned(),
@@ -322,10 +317,10 @@ pub(super) fn check_passthrough(
         // What is not there is found when it is opened.
         None => return Ok(()),
     };
-    Err(InputError::new(format!(
+    refuse!(
         "--nvme-passthrough: {told}: give --cache-dir an NVMe namespace that nothing uses, such as \
          /dev/nvme0n1"
-    )))
+    )
 }
 
 /// A signal that came after the measurement ended the run as well: while its results were written

@@ -66,7 +66,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         #[cfg(feature = "objects")]
         Some(Place::Objects(url)) => sweep::run(args, &url),
         #[cfg(not(feature = "objects"))]
-        Some(Place::Objects(url)) => objects::run(args, &url),
+        Some(Place::Objects(_)) => refuse!("{}", ringfall_config::object_store::LEFT_OUT),
         Some(Place::Path(path)) => {
             let cache_dir = Some(Places(vec![path]));
             run_on_drives(&SaturateArgs { target: None, cache_dir, ..args.clone() })
@@ -155,7 +155,7 @@ fn check_place(args: &SaturateArgs, rank: Option<&Rank>) -> Result<(), InputErro
         return Err(InputError::new(what));
     }
     match rank.zip(places.first()).and_then(|(rank, path)| rank.can_t_share(path)) {
-        Some(what) => Err(InputError::new(format!("--cache-dir {what}"))),
+        Some(what) => refuse!("--cache-dir {what}"),
         None => Ok(()),
     }
 }

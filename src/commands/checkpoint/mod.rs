@@ -399,14 +399,13 @@ fn tell_bad(result: &CheckpointResult, bad: u64) {
 fn check_memory(manifest: &Manifest, way: Way) -> Result<()> {
     let bytes = manifest.total_bytes();
     match Room::look().lacks(bytes) {
-        Some(memory) if way == Way::GenerateFirst => Err(InputError::new(format!(
+        Some(memory) if way == Way::GenerateFirst => refuse!(
             "to make a checkpoint of {:.2} GiB before it is stored takes as much memory, and only \
              {} are left ({}): give a smaller checkpoint, or write it as a stream",
             bytes as f64 / GIB as f64,
             human(memory.bytes),
             memory.source
-        ))
-        .into()),
+        ),
         _ => Ok(()),
     }
 }

@@ -45,8 +45,9 @@ fn place(typed: &Path) -> Result<Place> {
 impl AnyTarget {
     /// Opens it; a directory is made if it is not there, unless `is_read`.
     pub(super) fn open(stream: &StreamArgs, is_read: bool) -> Result<AnyTarget> {
-        check_flags(stream, &[place(&stream.target)?])?;
-        AnyTarget::open_at(stream, &stream.target, is_read)
+        let place = place(&stream.target)?;
+        check_flags(stream, std::slice::from_ref(&place))?;
+        AnyTarget::at(stream, place, is_read)
     }
 
     /// Opens it, and another one that is used in turn with it.
@@ -66,18 +67,26 @@ impl AnyTarget {
                 stream.target.display()
             );
         }
-        let target = AnyTarget::open_at(stream, &stream.target, false)?;
-        let beside = beside.map(|beside| AnyTarget::open_at(stream, beside, false)).transpose()?;
-        Ok((target, beside))
+        let mut places = places.into_iter();
+        let mut open = || places.next().map(|place| AnyTarget::at(stream, place, false));
+        let target = open().expect("the target's place is the first")?;
+        Ok((target, open().transpose()?))
     }
 
-    fn open_at(stream: &StreamArgs, typed: &Path, is_read: bool) -> Result<AnyTarget> {
-        let path = match place(typed)? {
-            Place::Path(path) => path,
-            Place::Objects(url) => return open_objects(stream, &url),
-        };
-        let opened = FileTarget::open(&path, stream.io, !is_read);
-        Ok(AnyTarget::File(opened.map_err(failed)?))
+    fn at(stream: &StreamArgs, place: Place, is_read: bool) -> Result<AnyTarget> {
+        match place {
+            Place::Path(path) => {
+                let opened = FileTarget::open(&path, stream.io, !is_read);
+                Ok(AnyTarget::File(opened.map_err(failed)?))
+            }
+            #[cfg(feature = "objects")]
+            Place::Objects(url) => {
+                let opened = ObjectTarget::open(&url, &stream.objects.options);
+                Ok(AnyTarget::Objects(opened.map_err(failed)?))
+            }
+            #[cfg(not(feature = "objects"))]
+            Place::Objects(_) => refuse!("{}", ringfall_config::object_store::LEFT_OUT),
+        }
     }
 }
 
@@ -97,33 +106,11 @@ fn is_same(one: &Place, other: &Place) -> bool {
 
 /// Flags for object stores want one.
 fn check_flags(stream: &StreamArgs, places: &[Place]) -> Result<()> {
-    let path = places.iter().find_map(|place| match place {
-        Place::Path(path) => Some(path),
-        Place::Objects(_) => None,
-    });
-    let has_store = places.iter().any(|place| matches!(place, Place::Objects(_)));
-    match (stream.objects.first_given(), path) {
-        (Some(flag), Some(path)) if !has_store => {
-            let what = format!("{flag} is for object stores, and {} is a path", path.display());
-            Err(InputError::new(what).into())
+    let is_path = |place: &Place| matches!(place, Place::Path(_));
+    match (stream.objects.first_given(), places.first()) {
+        (Some(flag), Some(Place::Path(path))) if places.iter().all(is_path) => {
+            refuse!("{flag} is for object stores, and {} is a path", path.display())
         }
         _ => Ok(()),
     }
-}
-
-#[cfg(feature = "objects")]
-fn open_objects(
-    stream: &StreamArgs,
-    url: &ringfall_config::object_store::ObjectUrl,
-) -> Result<AnyTarget> {
-    let opened = ObjectTarget::open(url, &stream.objects.options);
-    Ok(AnyTarget::Objects(opened.map_err(failed)?))
-}
-
-#[cfg(not(feature = "objects"))]
-fn open_objects(
-    _stream: &StreamArgs,
-    _url: &ringfall_config::object_store::ObjectUrl,
-) -> Result<AnyTarget> {
-    Err(InputError::new(ringfall_config::Part::Objects.refusal()).into())
 }

@@ -135,10 +135,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).context("the current directory is not known")?;
     match path.to_str() {
         Some(_) => Ok(path),
-        None => {
-            let what = format!("{} is not UTF-8, and trials can't be given it", path.display());
-            Err(InputError::new(what).into())
-        }
+        None => refuse!("{} is not UTF-8, and trials can't be given it", path.display()),
     }
 }
 
@@ -151,11 +148,10 @@ fn owner_of(args: &MlperfRunArgs, sequence: &Sequence) -> Result<Owner> {
     };
     match owner.misnamed() {
         None => Ok(owner),
-        Some((flag, name)) => Err(InputError::new(format!(
+        Some((flag, name)) => refuse!(
             "{flag} {name:?} can't be the name of a directory of results: give letters, digits, \
              `.`, `_` and `-`"
-        ))
-        .into()),
+        ),
     }
 }
 
@@ -183,19 +179,16 @@ fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
 
 /// Lists the departures from the benchmark's rules.
 fn told(sequence: &Sequence) -> Vec<String> {
-    let mut sentences = vec![NOT_CLOSED.to_owned()];
-    let departures = sequence.departures();
-    if !departures.is_empty() {
-        sentences.push(format!("not as the rules have it: {}", departures.join(", ")));
-    }
-    for workload in &sequence.workloads {
-        let departures = workload.departures();
-        if !departures.is_empty() {
-            let (number, what) = (workload.rule.number, departures.join(", "));
-            sentences.push(format!("option {number} is not as the rules have it: {what}"));
-        }
-    }
-    sentences
+    let of_option = |workload: &Workload| {
+        (format!("option {} is not", workload.rule.number), workload.departures())
+    };
+    let of_options = sequence.workloads.iter().map(of_option);
+    let all = std::iter::once(("not".to_owned(), sequence.departures())).chain(of_options);
+    let departed = all.filter(|(_, departures)| !departures.is_empty());
+    let sentences = departed.map(|(what, departures)| {
+        format!("{what} as the rules have it: {}", departures.join(", "))
+    });
+    std::iter::once(NOT_CLOSED.to_owned()).chain(sentences).collect()
 }
 
 /// The run's directory: a new one, or that of the run to continue.

@@ -36,15 +36,3 @@ pub(super) fn target(args: &SaturateArgs) -> Result<Option<Place>, InputError> {
     };
     Err(InputError::new(what))
 }
-
-/// Without object stores there is nothing to measure.
-///
-/// # Errors
-/// This program was built without them.
-#[cfg(not(feature = "objects"))]
-pub(super) fn run(
-    _args: &SaturateArgs,
-    _url: &ringfall_config::object_store::ObjectUrl,
-) -> anyhow::Result<ringfall_host::exit::Exit> {
-    Err(InputError::new(ringfall_config::Part::Objects.refusal()).into())
-}

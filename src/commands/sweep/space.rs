@@ -3,7 +3,7 @@
 use ringfall_config::nearest::nearest;
 use ringfall_config::{InputError, Options, PRESETS, Preset, SETTINGS, Setting};
 
-use crate::cli::SweepSpace;
+use crate::cli::{SweepSpace, flag};
 
 /// Combinations that a sweep may have, before trials and drives.
 const POINTS_MAX: usize = 20_000;
@@ -90,10 +90,7 @@ pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
 /// It is one of those.
 pub(super) fn check_allowed(key: &str) -> Result<(), InputError> {
     match REFUSED.iter().find(|(refused, _)| *refused == key) {
-        Some((_, why)) => {
-            let flag = key.replace('_', "-");
-            Err(InputError::new(format!("--{flag} can't be used in a sweep: {why}")))
-        }
+        Some((_, why)) => refuse!("{} can't be used in a sweep: {why}", flag(key)),
         None => Ok(()),
     }
 }
