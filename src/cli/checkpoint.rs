@@ -235,7 +235,7 @@ const SIZE_GIB_MAX: f64 = 1_073_741_824.0;
 /// Most parameters of a model: 10^15.
 const PARAMETERS_MAX: f64 = 1e15;
 
-fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
+fn number_within(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
         _ => Err(format!("{text:?} is not a {what}; give {least} to {most}")),
@@ -244,13 +244,13 @@ fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> 
 
 /// As for `datagen`.
 pub(super) fn size_gib(text: &str) -> Result<f64, String> {
-    number(text, 1e-5, SIZE_GIB_MAX, "size in GiB")
+    number_within(text, 1e-5, SIZE_GIB_MAX, "size in GiB")
 }
 
 fn parameters(text: &str) -> Result<u64, String> {
-    number(text, 1.0, PARAMETERS_MAX, "number of parameters").map(|count| count as u64)
+    number_within(text, 1.0, PARAMETERS_MAX, "number of parameters").map(|count| count as u64)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    number(text, 0.0, 86_400.0, "time in seconds")
+    number_within(text, 0.0, 86_400.0, "time in seconds")
 }

@@ -184,7 +184,7 @@ fn search(
     interrupt: &Interrupt,
 ) -> Result<Option<Roofline>> {
     let cpus = cores(args, rank);
-    let own = |path| rank.map_or(path, |rank| rank.own_directory(&path));
+    let own = |path: PathBuf| rank.map_or(path, |rank| rank.own_directory(&path));
     let places: Vec<PathBuf> = places(args)?.into_iter().map(own).collect();
     let share_bytes = rank.zip(places.first()).map_or(0, |(rank, own)| share_below(rank, own));
     let mut stores = Vec::new();
