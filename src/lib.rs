@@ -17,6 +17,7 @@ use ringfall_host::outlet::{self, Stream};
 use ringfall_host::{escape, interrupt};
 use ringfall_running::run;
 
+use commands::file_of;
 use log_lines::log_to_stderr;
 
 /// Does what the arguments (the program's name first) ask for.
@@ -93,10 +94,6 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// Content of the file that `--config` names, or why it can't be read. A pipe can be read but once.
 type GivenFile = Result<Option<ConfigFile>, InputError>;
-
-fn file_of(args: &cli::RunArgs) -> GivenFile {
-    args.config.as_deref().map(ConfigFile::read).transpose()
-}
 
 fn plan_of(args: &cli::RunArgs, file: &GivenFile) -> Result<Plan, InputError> {
     let file = file.as_ref().map_err(Clone::clone)?;

@@ -89,10 +89,14 @@ fn is_bounded(plan: &Plan) -> bool {
         && plan.workload_config().population_estimate().bytes == 0
 }
 
+/// Content of the file that `--config` names.
+pub(crate) fn file_of(args: &RunArgs) -> Result<Option<ConfigFile>, InputError> {
+    args.config.as_deref().map(ConfigFile::read).transpose()
+}
+
 /// Plan of a run with these arguments, which may name a file.
 fn plan_of(args: &RunArgs) -> Result<Plan, InputError> {
-    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    ringfall_config::resolve(&args.typed()?, file.as_ref(), &Facts::look())
+    ringfall_config::resolve(&args.typed()?, file_of(args)?.as_ref(), &Facts::look())
 }
 
 /// Warns on standard error, a line each: the sentences may name files.

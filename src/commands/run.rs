@@ -23,7 +23,6 @@ use super::answer::{Answer, Work};
 use super::{interrupt, tell_error};
 use crate::remedy::told_chain;
 
-mod document;
 pub(super) mod gpu;
 mod outputs;
 mod prepare;
@@ -37,11 +36,10 @@ mod teller;
 mod together;
 mod trials;
 
-use document::document_of;
-pub(super) use outputs::{all_outputs, check_output_writable, check_outputs_apart, write_fio_job};
-use outputs::{check_outputs, refuse_inputs, write_results};
+pub(super) use outputs::{all_outputs, check_output_writable, check_outputs, write_fio_job};
+use outputs::{refuse_inputs, write_results};
 pub(super) use ranks::share_below;
-use result::result_of;
+use result::{document_of, result_of};
 use screen::{progress_line, show};
 pub(super) use settings::cores_near;
 use teller::{Teller, WasRead};
@@ -130,7 +128,7 @@ pub(super) fn measured(
 
 /// Checks everything that can be checked before anything is opened, then reads the inputs.
 fn prepare(plan: &Plan) -> Result<Sources> {
-    check_outputs(plan)?;
+    check_outputs(&all_outputs(plan).collect::<Vec<_>>())?;
     check_device_may_be_destroyed(plan)?;
     for trial in (1..=plan.trials).filter(|_| plan.trials > 1) {
         check_output_writable("--output", &trials::trial_path(&plan.output, trial))?;

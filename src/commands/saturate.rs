@@ -34,8 +34,8 @@ use serde::Serialize;
 
 use super::answer::{Answer, Work};
 use super::run::{
-    GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_output_writable, check_outputs_apart,
-    check_passthrough, cores_near, or_tell_ranks, share_below,
+    self, GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_passthrough, cores_near, or_tell_ranks,
+    share_below,
 };
 use super::{interrupt, none_of, tell_error, text_stream, write_form};
 use crate::cli::{SaturateArgs, SaturateTarget};
@@ -184,7 +184,7 @@ fn search(
     interrupt: &Interrupt,
 ) -> Result<Option<Roofline>> {
     let cpus = cores(args, rank);
-    let own = |path: PathBuf| rank.map_or(path, |rank| rank.own_directory(&path));
+    let own = |path: PathBuf| rank.map(|rank| rank.own_directory(&path)).unwrap_or(path);
     let places: Vec<PathBuf> = places(args)?.into_iter().map(own).collect();
     let share_bytes = rank.zip(places.first()).map_or(0, |(rank, own)| share_below(rank, own));
     let mut stores = Vec::new();
@@ -304,9 +304,8 @@ fn check_outputs(args: &SaturateArgs, output: &Path) -> Result<()> {
     ];
     let outputs: Vec<(&str, &Path)> =
         outputs.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
-    check_outputs_apart(&outputs)?;
+    run::check_outputs(&outputs)?;
     for (flag, path) in outputs {
-        check_output_writable(flag, path)?;
         let places = args.cache_dir.iter().flat_map(|places| &places.0).map(PathBuf::as_path);
         let inputs = args.mix_of.as_deref().into_iter().chain(places);
         super::refuse_input(flag, path, inputs)?;

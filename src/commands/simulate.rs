@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ringfall_config::{ConfigFile, DeviceFile, Facts, InputError, Options, Plan};
+use ringfall_config::{DeviceFile, Facts, InputError, Options, Plan};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_model::write_json;
@@ -13,7 +13,7 @@ use ringfall_report::show::table::figure;
 use ringfall_report::show::{WhatIf, WhatIfRow, letters, write_what_if_html};
 
 use super::run::{all_outputs, simulated};
-use super::{interrupt, none_of, refuse_input, show, wrapped, write_form};
+use super::{file_of, interrupt, none_of, refuse_input, show, wrapped, write_form};
 use crate::cli::SimulateArgs;
 
 /// Combinations that a person may ask for.
@@ -61,7 +61,7 @@ fn tell_apart(devices: &mut [DeviceFile], paths: &[PathBuf]) {
 
 /// A plan for each model and number of users.
 fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
-    let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
+    let file = file_of(&args.run)?;
     let facts = Facts::look().of_no_machine();
     let options = &args.run.typed()?;
     let models = choices(&args.what_if_models, options.model.clone());
@@ -72,13 +72,13 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     }
     let mut plans = Vec::new();
     for model in &models {
-        for (users, gpu_mem_gb) in
-            users.iter().flat_map(|users| gpus.iter().map(move |gpu| (users, *gpu)))
-        {
-            let (model, num_users) = (model.clone(), *users);
-            let options = Options { model, num_users, gpu_mem_gb, ..options.clone() };
-            let plan = ringfall_config::resolve(&options, file.as_ref(), &facts);
-            plans.push(plan.map_err(|error| as_typed(error, args))?);
+        for &num_users in &users {
+            for &gpu_mem_gb in &gpus {
+                let model = model.clone();
+                let options = Options { model, num_users, gpu_mem_gb, ..options.clone() };
+                let plan = ringfall_config::resolve(&options, file.as_ref(), &facts);
+                plans.push(plan.map_err(|error| as_typed(error, args))?);
+            }
         }
     }
     Ok(plans)

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ringfall_config::{
-    ConfigFile, Facts, GpuBackend, InputError, Options, Word, compact_utc, resolve,
-};
+use ringfall_config::{Facts, GpuBackend, InputError, Options, Word, compact_utc, resolve};
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
 use ringfall_host::survey::{Root, Survey};
@@ -19,7 +17,9 @@ use ringfall_report::show::{
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable, invocations};
 
-use super::{interrupt, is_bounded, machine_of, plan_of, print, print_json, run_args, write_form};
+use super::{
+    file_of, interrupt, is_bounded, machine_of, plan_of, print, print_json, run_args, write_form,
+};
 use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
 use crate::cli::SuiteArgs;
 
@@ -194,8 +194,7 @@ fn in_run(name: &str, error: InputError) -> InputError {
 /// The settings that these flags give, and below them their file.
 fn given_in(flags: &[String]) -> Result<Options, InputError> {
     let args = run_args(flags.iter().cloned())?;
-    let file = args.config.as_deref().map(ConfigFile::read).transpose()?;
-    Ok(args.typed()?.over(file.map(|file| file.options).unwrap_or_default()))
+    Ok(args.typed()?.over(file_of(&args)?.map(|file| file.options).unwrap_or_default()))
 }
 
 /// Describes the planned runs before the first begins.

@@ -153,7 +153,7 @@ fn planned(
     job: &JobArgs,
     way: Way,
 ) -> Result<Option<(SaveSettings, Manifest)>> {
-    if plan::asks_for_models(job) {
+    if job.model.as_deref() == Some("list") {
         super::print(&plan::models_page())?;
         return Ok(None);
     }

@@ -26,11 +26,6 @@ const THREADS: u32 = 2;
 /// Part of the memory that is left that chunks may take: half.
 const MEMORY_PART: u64 = 2;
 
-/// Whether the list of models is wanted, and nothing else.
-pub(super) fn asks_for_models(job: &JobArgs) -> bool {
-    job.model.as_deref() == Some("list")
-}
-
 /// The models, with the size of their checkpoints.
 pub(super) fn models_page() -> String {
     let mut page = format!(

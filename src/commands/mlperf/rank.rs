@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use ringfall_config::values::Auto;
-use ringfall_config::{ConfigFile, Facts, Places, Ranks, Word};
+use ringfall_config::{Facts, Places, Ranks, Word};
 use ringfall_foreign::mlperf::place::{Place, results_in};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
@@ -15,7 +15,7 @@ use ringfall_model::Code;
 use ringfall_model::document::ResultFile;
 
 use crate::cli::{RankArgs, RunArgs};
-use crate::commands::{interrupt, plan_of, tell, tell_error};
+use crate::commands::{file_of, interrupt, plan_of, tell, tell_error};
 use crate::log_lines::log_to_stderr;
 
 /// Interval at which a wait checks for an interrupt.
@@ -69,7 +69,7 @@ fn tell_others(own: &RunArgs, error: &anyhow::Error, delay_s: u64, interrupt: &I
         ));
     }
     if pause(delay_s, interrupt) {
-        let file = own.config.as_deref().and_then(|path| ConfigFile::read(path).ok());
+        let file = file_of(own).ok().flatten();
         super::super::run::tell_ranks_that_wait(own, file.as_ref(), &why);
     }
 }
@@ -83,8 +83,7 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     own.options.output = Some(place.output.clone());
     own.options.cache_dir = Some(Places(vec![place.cache_dir.clone()]));
     // The harness has mpirun go on when a rank fails: MPI would wait for that rank for ever.
-    let file = own.config.as_deref().and_then(|path| ConfigFile::read(path).ok());
-    let of_file = file.and_then(|file| file.options.ranks);
+    let of_file = file_of(&own).ok().flatten().and_then(|file| file.options.ranks);
     own.options.ranks.get_or_insert(of_file.unwrap_or(Word(Ranks::Directory)));
     (own, place)
 }

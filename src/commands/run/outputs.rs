@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use ringfall_config::{InputError, Plan, RooflineFrom};
+use ringfall_config::{Plan, RooflineFrom};
 use ringfall_host::{Overdue, is_strange_pipe, try_output, write_output};
 use ringfall_model::{Document, write_json};
 use ringfall_report::show::{Named, fio_job, write_html, write_sheet};
@@ -23,10 +23,9 @@ pub(super) fn outputs(plan: &Plan) -> impl Iterator<Item = &Path> {
     results.map(|(_, path)| path)
 }
 
-/// Two results in one file: the second would overwrite the first.
-pub(in crate::commands) fn check_outputs_apart(
-    outputs: &[(impl AsRef<str>, &Path)],
-) -> Result<(), InputError> {
+/// Results that can't be written are found before the work, not after it; of two in one file, the
+/// second would overwrite the first.
+pub(in crate::commands) fn check_outputs(outputs: &[(impl AsRef<str>, &Path)]) -> Result<()> {
     for (place, (flag, path)) in outputs.iter().enumerate() {
         let mut others = outputs[place + 1..].iter();
         if let Some((other, _)) = others.find(|(_, other)| is_same_file(path, other)) {
@@ -34,13 +33,7 @@ pub(in crate::commands) fn check_outputs_apart(
             refuse!("{flag} and {other} are the same file, {path}");
         }
     }
-    Ok(())
-}
-
-/// Results that can't be written are found before the run, not after it.
-pub(super) fn check_outputs(plan: &Plan) -> Result<()> {
-    check_outputs_apart(&all_outputs(plan).collect::<Vec<_>>())?;
-    all_outputs(plan).try_for_each(|(flag, path)| check_output_writable(&flag, path))
+    outputs.iter().try_for_each(|(flag, path)| check_output_writable(flag.as_ref(), path))
 }
 
 /// No input may be written over: those files, and what the plan names besides.

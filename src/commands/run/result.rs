@@ -1,14 +1,32 @@
-//! The result of a run, from what it came to and what was sampled beside it.
+//! The result of a run, from what it came to and what was sampled beside it, and its document.
 
-use ringfall_core::clock::monotonic_now;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 use ringfall_model::facts::{GpuBacking, Window};
-use ringfall_model::{RunResult, warnings_of};
+use ringfall_model::figures::figure::OfRun;
+use ringfall_model::{Document, RunResult, warnings_of};
+use ringfall_report::show::fio_job;
 use ringfall_running::run::{Cleanup, Ending, RunOutcome};
 
-use super::document::begun_unix_s;
 use super::shortages;
 use super::teller::Teller;
+
+/// The document; a traced run is in it as a fio job too, as the reference has it.
+pub(super) fn document_of(result: &RunResult) -> Document {
+    let mut document = Document::of(result);
+    if document.device_latency_tracing.as_ref().is_some() {
+        document.fio_workload = OfRun::maybe(fio_job(&document));
+    }
+    document
+}
+
+/// The time of the wall clock, s since 1970, at a moment that has passed.
+pub(super) fn begun_unix_s(moment: Nanos) -> f64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64());
+    wall - monotonic_now().saturating_sub(moment).as_secs_f64()
+}
 
 /// The result, and what is to be deleted once it is kept.
 pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult, Option<Cleanup>) {

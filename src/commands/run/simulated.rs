@@ -24,10 +24,10 @@ use ringfall_running::run;
 use ringfall_running::run::{Assignment, BEGIN};
 use ringfall_running::source::Reading;
 
-use super::document::begun_unix_s;
+use super::result::begun_unix_s;
 use super::{
-    Begin, Sources, Teller, WasRead, check_outputs, exit_of, gpu, progress_line, result_of,
-    settings, show, write_results,
+    Begin, Sources, Teller, WasRead, all_outputs, check_outputs, exit_of, gpu, progress_line,
+    result_of, settings, show, write_results,
 };
 use crate::commands::{interrupt, none_of, tell_error};
 
@@ -81,7 +81,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 /// As [`logical`].
 pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Result<Exit> {
     refuse_what_needs_a_drive(plan)?;
-    check_outputs(plan)?;
+    check_outputs(&all_outputs(plan).collect::<Vec<_>>())?;
     let interrupt = interrupt()?;
     if !plan.quiet {
         let what = format!(

@@ -23,9 +23,8 @@ use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
-use super::document::document_of;
 use super::prepare::{self, Prepared};
-use super::result::result_of;
+use super::result::{document_of, result_of};
 use super::screen::{progress_line, style};
 use super::shortages;
 use super::{Answer, Begin};

@@ -15,7 +15,7 @@ use super::space::{Point, check_allowed};
 use crate::batch::Job;
 use crate::cli::{SweepArgs, SweepSpace};
 use crate::commands::run::{check_device_may_be_destroyed, simulated};
-use crate::commands::{is_bounded, run_args};
+use crate::commands::{file_of, is_bounded, run_args};
 
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.
@@ -144,7 +144,7 @@ struct Asked {
 impl Asked {
     fn of(args: &SweepArgs, points: &[Point]) -> Result<Asked, InputError> {
         let varied: BTreeSet<&str> = points.iter().flatten().map(|(key, _)| *key).collect();
-        let file = args.run.config.as_deref().map(ConfigFile::read).transpose()?;
+        let file = file_of(&args.run)?;
         let in_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
         for key in in_file.given() {
             check_allowed(key)?;
