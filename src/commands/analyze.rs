@@ -57,7 +57,18 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
             best: best(&matched),
         });
     }
-    let mut page = page(&fast, &slow, &matched, &groups, args.all_metrics);
+    let mut page = String::new();
+    heading(&mut page, "fast", &fast);
+    heading(&mut page, "slow", &slow);
+    let text = format!(
+        "{} configurations were run on both. Ratios are fast ÷ slow, trials averaged first; CV is \
+         the spread over a group's configurations; a win is a pair in which fast is better.",
+        matched.len()
+    );
+    wrapped(&mut page, "", &text);
+    for group in &groups {
+        table(&mut page, group, args.all_metrics);
+    }
     if args.by.is_empty() {
         best_page(&mut page, &matched);
     }
@@ -135,29 +146,6 @@ impl System {
             simulated: side.simulated,
         }
     }
-}
-
-fn page(
-    fast: &Collection,
-    slow: &Collection,
-    matched: &[Pair],
-    groups: &[Group],
-    all_metrics: bool,
-) -> String {
-    let mut page = String::new();
-    for (name, side) in [("fast", fast), ("slow", slow)] {
-        heading(&mut page, name, side);
-    }
-    let text = format!(
-        "{} configurations were run on both. Ratios are fast ÷ slow, trials averaged first; CV is \
-         the spread over a group's configurations; a win is a pair in which fast is better.",
-        matched.len()
-    );
-    wrapped(&mut page, "", &text);
-    for group in groups {
-        table(&mut page, group, all_metrics);
-    }
-    page
 }
 
 /// Writes the heading of a collection: its size, omitted runs and assumptions.

@@ -46,24 +46,14 @@ pub(super) struct Prepared {
     pub roofline: Option<(String, Roofline)>,
 }
 
-/// Does what the plan asks for before the run, with the other ranks of a group if there is one.
-pub(super) fn prepare(
-    plan: &Plan,
-    store: &Store,
-    interrupt: &Interrupt,
-    told: &mut ProgressLine,
-    group: Option<&Group>,
-) -> Result<Prepared, LoadError> {
-    let mut prepared = Prepared::default();
-    if plan.is_preconditioned {
-        prepared.precondition = Some(fill(plan, store, interrupt, told)?);
-    }
-    tell_population(plan, store, told);
-    if plan.roofline == Some(RooflineFrom::Fresh) && !interrupt.is_set() {
-        prepared.roofline = fresh(plan, store, interrupt, told, group)?
-            .map(|roofline| ("fresh".to_owned(), roofline));
-    }
-    Ok(prepared)
+/// Work that the plan asks for before the run.
+pub(super) struct Preparation<'a> {
+    pub plan: &'a Plan,
+    pub store: &'a Store,
+    pub interrupt: &'a Interrupt,
+    pub told: &'a mut ProgressLine,
+    /// The other ranks, if there are some.
+    pub group: Option<&'a Group>,
 }
 
 /// Starts tracing the block layer below the store.
@@ -77,47 +67,107 @@ pub(super) fn trace(store: &Store, told: &mut ProgressLine) -> Result<BlockTrace
     trace
 }
 
-fn fill(
-    plan: &Plan,
-    store: &Store,
-    interrupt: &Interrupt,
-    told: &mut ProgressLine,
-) -> Result<PreconditionReport, LoadError> {
-    let capacity = store.capacity_bytes();
-    let bytes = match plan.precondition_bytes {
-        0 => capacity * CAPACITIES,
-        bytes => bytes,
-    };
-    let began = Instant::now();
-    let report = precondition_all(
-        store,
-        &PreconditionPlan {
-            bytes,
-            range_bytes: capacity,
-            until: plan.precondition_until,
-            cpus: cores(plan, plan.precondition_threads),
+impl Preparation<'_> {
+    /// Does all of the work that is asked for.
+    pub(super) fn carry_out(mut self) -> Result<Prepared, LoadError> {
+        let mut prepared = Prepared::default();
+        if self.plan.is_preconditioned {
+            prepared.precondition = Some(self.fill()?);
+        }
+        tell_population(self.plan, self.store, self.told);
+        if self.plan.roofline == Some(RooflineFrom::Fresh) && !self.interrupt.is_set() {
+            let roofline = self.fresh()?;
+            prepared.roofline = roofline.map(|roofline| ("fresh".to_owned(), roofline));
+        }
+        Ok(prepared)
+    }
+
+    fn fill(&mut self) -> Result<PreconditionReport, LoadError> {
+        let Preparation { plan, store, interrupt, told, .. } = self;
+        let capacity = store.capacity_bytes();
+        let bytes = match plan.precondition_bytes {
+            0 => capacity * CAPACITIES,
+            bytes => bytes,
+        };
+        let began = Instant::now();
+        let report = precondition_all(
+            store,
+            &PreconditionPlan {
+                bytes,
+                range_bytes: capacity,
+                until: plan.precondition_until,
+                cpus: cores(plan, plan.precondition_threads),
+                seed: plan.seed,
+            },
+            interrupt,
+            &mut |done, of| {
+                let left = time_left(began.elapsed().as_secs_f64(), done, of);
+                told.show_if_due(|| {
+                    format!("preconditioning: {:.2} of {:.2} GiB{left}", gib(done), gib(of))
+                });
+            },
+        )?;
+        let state = match (report.interrupted, report.steady) {
+            (true, _) => ", interrupted",
+            (false, true) => ", steady",
+            (false, false) => "",
+        };
+        told.tell(&format!(
+            "preconditioned: {:.2} GiB in {:.1} s, {:.3} GiB/s{state}; none of it counts",
+            gib(report.bytes),
+            report.seconds,
+            gib(report.bytes) / report.seconds.max(1e-9)
+        ));
+        Ok(report)
+    }
+
+    /// The limits of the drive. Ranks load it together, as each alone would find what the others
+    /// leave it; rank 0 then has the limits of all.
+    fn fresh(&mut self) -> Result<Option<Roofline>, LoadError> {
+        let Preparation { plan, store, interrupt, told, group } = self;
+        // What there is of a roofline is of one drive.
+        let [drive] = &store.drives[..] else { return Ok(None) };
+        let io_bytes = plan.io_size_bytes;
+        let settings = SaturateSettings {
+            range_bytes: drive.capacity_bytes().min(FRESH_RANGE_BYTES),
+            io_bytes: (io_bytes.min(256 << 10), io_bytes.max(4 << 20)),
+            depth_max: 1024,
+            buffer_bytes_max: FRESH_BUFFER_BYTES,
+            cpus: cores(plan, 0),
+            polling: Polling::None,
+            read_percents: vec![100, 0],
+            iops: false,
             seed: plan.seed,
-        },
-        interrupt,
-        &mut |done, of| {
-            let left = time_left(began.elapsed().as_secs_f64(), done, of);
-            told.show_if_due(|| {
-                format!("preconditioning: {:.2} of {:.2} GiB{left}", gib(done), gib(of))
-            });
-        },
-    )?;
-    let state = match (report.interrupted, report.steady) {
-        (true, _) => ", interrupted",
-        (false, true) => ", steady",
-        (false, false) => "",
-    };
-    told.tell(&format!(
-        "preconditioned: {:.2} GiB in {:.1} s, {:.3} GiB/s{state}; none of it counts",
-        gib(report.bytes),
-        report.seconds,
-        gib(report.bytes) / report.seconds.max(1e-9)
-    ));
-    Ok(report)
+            time_limit_s: Some(FRESH_TIME_LIMIT_S),
+        };
+        drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
+        let machine = Machine::look(drive.path());
+        let live = &mut Live { told, began: Instant::now() };
+        let found = find(&drive.file, &settings, machine, interrupt, live, *group);
+        let is_whole = settings.range_bytes == drive.capacity_bytes();
+        if is_whole && found.is_ok() {
+            drive.file.all_written();
+        }
+        match found {
+            Ok(Some(roofline)) => {
+                let of = match roofline.ranks.len() {
+                    0 => String::new(),
+                    ranks => format!(" of {ranks} ranks together"),
+                };
+                let limit = |percent| roofline.bandwidth(percent).unwrap_or(0.0) / GIB as f64;
+                told.tell(&format!(
+                    "roofline{of}: read {:.3} GiB/s, write {:.3} GiB/s, found in {:.1} s",
+                    limit(100),
+                    limit(0),
+                    roofline.seconds
+                ));
+                Ok(Some(roofline))
+            }
+            // The run then ends at once: as interrupted, or as another rank has failed.
+            Ok(None) | Err(SaturateError::Interrupted | SaturateError::Ranks(_)) => Ok(None),
+            Err(SaturateError::Load(error)) => Err(error),
+        }
+    }
 }
 
 /// Writes all drives at once, each its share, with as many threads each as one would have.
@@ -210,59 +260,6 @@ fn cores(plan: &Plan, threads: u32) -> Vec<Option<usize>> {
         threads => threads as usize,
     };
     (0..count).map(|index| near.get(index % near.len().max(1)).copied()).collect()
-}
-
-/// The limits of the drive. Ranks load it together, as each alone would find what the others leave
-/// it; rank 0 then has the limits of all.
-fn fresh(
-    plan: &Plan,
-    store: &Store,
-    interrupt: &Interrupt,
-    told: &mut ProgressLine,
-    group: Option<&Group>,
-) -> Result<Option<Roofline>, LoadError> {
-    // What there is of a roofline is of one drive.
-    let [drive] = &store.drives[..] else { return Ok(None) };
-    let io_bytes = plan.io_size_bytes;
-    let settings = SaturateSettings {
-        range_bytes: drive.capacity_bytes().min(FRESH_RANGE_BYTES),
-        io_bytes: (io_bytes.min(256 << 10), io_bytes.max(4 << 20)),
-        depth_max: 1024,
-        buffer_bytes_max: FRESH_BUFFER_BYTES,
-        cpus: cores(plan, 0),
-        polling: Polling::None,
-        read_percents: vec![100, 0],
-        iops: false,
-        seed: plan.seed,
-        time_limit_s: Some(FRESH_TIME_LIMIT_S),
-    };
-    drive.file.give(settings.range_bytes / BLOCK_BYTES)?;
-    let machine = Machine::look(drive.path());
-    let live = &mut Live { told: &mut *told, began: Instant::now() };
-    let found = find(&drive.file, &settings, machine, interrupt, live, group);
-    let is_whole = settings.range_bytes == drive.capacity_bytes();
-    if is_whole && found.is_ok() {
-        drive.file.all_written();
-    }
-    match found {
-        Ok(Some(roofline)) => {
-            let of = match roofline.ranks.len() {
-                0 => String::new(),
-                ranks => format!(" of {ranks} ranks together"),
-            };
-            let limit = |percent| roofline.bandwidth(percent).unwrap_or(0.0) / GIB as f64;
-            told.tell(&format!(
-                "roofline{of}: read {:.3} GiB/s, write {:.3} GiB/s, found in {:.1} s",
-                limit(100),
-                limit(0),
-                roofline.seconds
-            ));
-            Ok(Some(roofline))
-        }
-        // The run then ends at once: as interrupted, or as another rank has failed.
-        Ok(None) | Err(SaturateError::Interrupted | SaturateError::Ranks(_)) => Ok(None),
-        Err(SaturateError::Load(error)) => Err(error),
-    }
 }
 
 struct Live<'a> {

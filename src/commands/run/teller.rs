@@ -23,7 +23,7 @@ use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
-use super::prepare::{self, Prepared};
+use super::prepare::{self, Preparation, Prepared};
 use super::result::{document_of, result_of};
 use super::screen::{progress_line, style};
 use super::shortages;
@@ -238,11 +238,12 @@ impl Observer for Teller<'_> {
 
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
         self.progress.clear();
-        let told = &mut self.progress;
+        let (plan, told) = (self.plan, &mut self.progress);
         let (group, interrupt) = (self.begin.group.as_deref(), self.begin.interrupt);
-        self.prepared = prepare::prepare(self.plan, store, interrupt, told, group)?;
+        let preparation = Preparation { plan, store, interrupt, told, group };
+        self.prepared = preparation.carry_out()?;
         if self.plan.latency_tracing && !interrupt.is_set() {
-            self.trace = Some(prepare::trace(store, told));
+            self.trace = Some(prepare::trace(store, &mut self.progress));
         }
         Ok(())
     }

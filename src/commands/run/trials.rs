@@ -14,7 +14,7 @@ use ringfall_host::outlet;
 use ringfall_model::document::ResultFile;
 use ringfall_model::merge::merge_outlined;
 use ringfall_model::metrics::{METRICS, Metric};
-use ringfall_model::spread::{DIFFERENCE, Spread, TooWide, spreads, widest};
+use ringfall_model::spread::{DIFFERENCE, TooWide, spreads, widest};
 use ringfall_model::trust::{Situation, Trust, advise};
 use ringfall_model::{Code, Document, Warning, write_json};
 use ringfall_running::source::Reading;
@@ -50,13 +50,13 @@ pub(super) fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
             plan.trials
         );
     }
-    let mut sources = Some(or_tell_ranks(awaited(plan), prepare(plan))?);
+    let sources = or_tell_ranks(awaited(plan), prepare(plan))?;
     let interrupt = interrupt()?;
     let launch = Launch::open(plan)?;
     let mut complete = Complete::default();
-    let trials = Trials { plan, command_line: &command_line, interrupt: &interrupt };
-    let ended = trials.all(&mut sources, launch.as_ref(), &mut complete);
-    if let Some(launch) = launch {
+    let mut trials = Trials { plan, command_line: &command_line, interrupt, launch };
+    let ended = trials.all(sources, &mut complete);
+    if let Some(launch) = trials.launch.take() {
         launch.close(matches!(ended, Ok(Exit::Done)));
     }
     // What was measured is summed up also when the rest could not be.
@@ -83,19 +83,17 @@ struct Complete {
 struct Trials<'a> {
     plan: &'a Plan,
     command_line: &'a [String],
-    interrupt: &'a Interrupt,
+    interrupt: Interrupt,
+    /// The other ranks, if there are some.
+    launch: Option<Launch>,
 }
 
 impl Trials<'_> {
     /// The trials, until one is not complete.
-    fn all(
-        &self,
-        sources: &mut Option<Sources>,
-        launch: Option<&Launch>,
-        complete: &mut Complete,
-    ) -> Result<Exit> {
+    fn all(&self, sources: Sources, complete: &mut Complete) -> Result<Exit> {
+        let mut sources = Some(sources);
         for trial in 1..=self.plan.trials {
-            let exit = self.one(trial, sources.take(), launch, complete)?;
+            let exit = self.one(trial, sources.take(), complete)?;
             if exit != Exit::Done {
                 return Ok(exit);
             }
@@ -103,14 +101,8 @@ impl Trials<'_> {
         Ok(Exit::Done)
     }
 
-    fn one(
-        &self,
-        trial: u32,
-        sources: Option<Sources>,
-        launch: Option<&Launch>,
-        complete: &mut Complete,
-    ) -> Result<Exit> {
-        let (plan, interrupt) = (self.plan, self.interrupt);
+    fn one(&self, trial: u32, sources: Option<Sources>, complete: &mut Complete) -> Result<Exit> {
+        let (plan, interrupt) = (self.plan, &self.interrupt);
         let path = trial_path(&plan.output, trial);
         let mut one = plan.trial(path.clone());
         if let Some(merged) = one.rank.as_mut().and_then(|rank| rank.merged.as_mut()) {
@@ -121,7 +113,7 @@ impl Trials<'_> {
         // A trace is read from its beginning in each trial.
         let ended = interrupt.clone();
         let reading = Reading::new(move || ended.is_set(), !plan.quiet);
-        let group = launch.map(Launch::join).transpose()?;
+        let group = self.launch.as_ref().map(Launch::join).transpose()?;
         let sources = sources.map_or_else(|| Sources::open(&one, &reading), Ok);
         let begin = Begin {
             command_line: self.command_line.to_vec(),
@@ -242,7 +234,16 @@ fn sum_up(
     let written = write_form(Some(output), "the summary", |path| write_json(&json, path));
     if is_shown {
         show(&json, plan.json, !is_told_here(plan), || {
-            page(plan, complete.len(), &spreads, &summary, warning.as_ref(), output)
+            let (complete, trials, seed) = (complete.len(), plan.trials, plan.seed);
+            let mut page = format!("\n{complete} of {trials} trials, seed {seed}\n");
+            page.push_str(&spread_page(&spreads, &summary));
+            if let Some(Warning { text, flag_to_try, .. }) = &warning {
+                let try_this =
+                    flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
+                wrapped(&mut page, "  note: ", &format!("{text}{try_this}"));
+            }
+            page.push_str(&format!("  results      {}\n", terminal_path(output)));
+            page
         })?;
     }
     written
@@ -277,24 +278,6 @@ fn warning(too_wide: &TooWide) -> Warning {
         ),
         flag_to_try: Some(flag),
     }
-}
-
-fn page(
-    plan: &Plan,
-    complete: usize,
-    spreads: &[Spread],
-    summary: &Document,
-    warning: Option<&Warning>,
-    output: &Path,
-) -> String {
-    let mut page = format!("\n{complete} of {} trials, seed {}\n", plan.trials, plan.seed);
-    page.push_str(&spread_page(spreads, summary));
-    if let Some(Warning { text, flag_to_try, .. }) = warning {
-        let try_this = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
-        wrapped(&mut page, "  note: ", &format!("{text}{try_this}"));
-    }
-    page.push_str(&format!("  results      {}\n", terminal_path(output)));
-    page
 }
 
 fn is_told_here(plan: &Plan) -> bool {
