@@ -18,8 +18,8 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
 use ringfall_running::checkpoint::{
-    Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, Stream, StreamError,
-    StreamSettings, Target, TargetError, Trained, Training, Way, find, restore, train,
+    Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, Stream, StreamError, Target,
+    TargetError, Trained, Training, Way, find, restore, train,
 };
 
 use crate::cli::{
@@ -192,19 +192,13 @@ fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
         _ => Begin::Fresh,
     };
     let target = AnyTarget::open(&args.stream, false)?;
-    with_target!(&target, target => write_to(target, args, &manifest, &settings, begin))
-}
-
-fn write_to<T: Target>(
-    target: &T,
-    args: &CheckpointWriteArgs,
-    manifest: &Manifest,
-    settings: &SaveSettings,
-    begin: Begin,
-) -> Result<Exit> {
     let session = Session::begin(&args.stream, LEFT_BY_WRITE)?;
-    let commit = |on: &Stream<'_, T>| Commit { on, manifest, prefix: "" }.write(begin);
-    let written = session.watched(target, settings, commit);
+    let (written, mut result) = with_target!(&target, target => {
+        let written = session.watched(target, &settings, |on| {
+            Commit { on, manifest: &manifest, prefix: "" }.write(begin)
+        });
+        (written, CheckpointResult::of("write", target, &manifest, &settings))
+    });
     let interrupted = || {
         let moved = human(session.meter.progress().moved_bytes);
         format!(
@@ -213,8 +207,7 @@ fn write_to<T: Target>(
         )
     };
     let Some(committed) = finished(written, interrupted)? else { return Ok(Exit::Interrupted) };
-    let mut result = CheckpointResult::of("write", target, manifest, settings);
-    let place = target.name();
+    let place = result.target.clone();
     result.saves.push(Save::of(place, manifest.step, Nanos::ZERO, settings.way, &committed));
     finish(&args.stream, &result)
 }
@@ -222,23 +215,18 @@ fn write_to<T: Target>(
 fn read(args: &CheckpointReadArgs) -> Result<Exit> {
     let stream = stream_settings(&args.stream)?;
     let target = AnyTarget::open(&args.stream, true)?;
-    with_target!(&target, target => read_from(target, args, stream))
-}
-
-fn read_from<T: Target>(
-    target: &T,
-    args: &CheckpointReadArgs,
-    stream: StreamSettings,
-) -> Result<Exit> {
-    let manifest = find(target, "").map_err(failed)?;
+    let manifest = with_target!(&target, target => find(target, "")).map_err(failed)?;
     let session = Session::begin(&args.stream, LEFT_BY_READ)?;
     let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
     let layout = Layout::new(&manifest, "");
-    let restored =
-        session.watched(target, &settings, |on| restore(on, &layout, args.verify.0, manifest.step));
+    let (restored, mut result) = with_target!(&target, target => {
+        let restored = session.watched(target, &settings, |on| {
+            restore(on, &layout, args.verify.0, manifest.step)
+        });
+        (restored, CheckpointResult::of("read", target, &manifest, &settings))
+    });
     let interrupted = || "the checkpoint was not read whole".to_owned();
     let Some(restored) = finished(restored, interrupted)? else { return Ok(Exit::Interrupted) };
-    let mut result = CheckpointResult::of("read", target, &manifest, &settings);
     result.restores.push(Restore::of(manifest.step, Nanos::ZERO, &restored));
     finish(&args.stream, &result)
 }
