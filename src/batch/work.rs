@@ -85,15 +85,17 @@ impl Batch {
         let waiting = (0..outcomes.len()).rev().filter(|place| outcomes[*place].is_none());
         let waiting = waiting.collect();
         let (running, expected_s, taken_s) = (Vec::new(), 0.0, 0.0);
+        let report = Report { outcomes, is_interrupted: false };
         let mut work =
-            Work { batch: self, rows, running, outcomes, waiting, expected_s, taken_s, lock };
+            Work { batch: self, rows, running, report, waiting, expected_s, taken_s, lock };
         work.tell_outlook(screen);
         for place in 0..self.jobs.len() {
             work.tell_ended(place, None, screen);
         }
         let was_told = work.go(is_interrupted, screen);
         screen.clear();
-        Ok(Report { is_interrupted: was_told?, outcomes: work.outcomes })
+        work.report.is_interrupted = was_told?;
+        Ok(work.report)
     }
 
     /// Checks the number of jobs and their names, which are the caller's duty.
@@ -124,8 +126,8 @@ struct Work<'a> {
     rows: &'a mut dyn FnMut(&Ended<'_>) -> Vec<String>,
     /// Jobs that run; they have ended before the lock is given back.
     running: Vec<Running<'a>>,
-    /// By place; none: it has not run, or has to run again.
-    outcomes: Vec<Option<Outcome>>,
+    /// Outcomes so far; none: the job has not run, or has to run again.
+    report: Report,
     /// Places of jobs that have yet to begin, the last first.
     waiting: Vec<usize>,
     /// Expected and actual duration of the jobs that were done in this run, seconds.
@@ -162,12 +164,11 @@ impl Work<'_> {
     }
 
     fn line(&self, is_ending: bool) -> String {
-        let ended = self.outcomes.iter().flatten();
-        let done = ended.clone().filter(|outcome| **outcome == Outcome::Done).count();
+        let counts = [self.report.done(), self.report.failed()];
         let name = |job: &Running<'_>| self.batch.jobs[job.place].name.as_str();
         let running: Vec<_> = self.running.iter().map(|job| (name(job), job.seconds())).collect();
         let left_s = (!is_ending).then(|| self.left_s());
-        screen::line(self.outcomes.len(), [done, ended.count() - done], &running, left_s)
+        screen::line(self.batch.jobs.len(), counts, &running, left_s)
     }
 
     /// Until all have ended, or it was told to end: whether it was.
@@ -188,7 +189,7 @@ impl Work<'_> {
             }
             if self.running.is_empty() {
                 // A signal that came when nothing was left to do ended nothing.
-                return Ok(was_told && self.outcomes.iter().any(Option::is_none));
+                return Ok(was_told && self.report.outcomes.iter().any(Option::is_none));
             }
             if told_at.is_some_and(|told_at| told_at.elapsed() >= END_MAX) {
                 self.leave(screen);
@@ -239,7 +240,7 @@ impl Work<'_> {
                         self.expected_s += job.expected_s;
                         self.taken_s += took_s;
                     }
-                    self.outcomes[place] = Some(outcome);
+                    self.report.outcomes[place] = Some(outcome);
                     self.tell_ended(place, Some(took_s), screen);
                 }
             }
@@ -248,7 +249,7 @@ impl Work<'_> {
     }
 
     fn tell_ended(&mut self, place: usize, took_s: Option<f64>, screen: &mut Screen) {
-        let Some(outcome) = &self.outcomes[place] else { return };
+        let Some(outcome) = &self.report.outcomes[place] else { return };
         let (job, directory) = (&self.batch.jobs[place], &self.batch.directory);
         let (output, log) = (job.output(directory), job.log(directory));
         let lines = (self.rows)(&Ended { job, place, outcome, output, log, took_s });

@@ -49,18 +49,26 @@ use ringfall_report::show::prose::prose;
 use ringfall_report::show::table::{Table, figure, percent};
 use ringfall_report::suite::Machine;
 
-use crate::cli::{self, Cli, Command, RunArgs};
+use crate::cli::{self, Command, RunArgs};
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
 
+/// The command that these words after the program's name are; none: they ask for help.
+fn command_of(words: impl IntoIterator<Item = String>) -> Result<Option<Command>, InputError> {
+    let words = words.into_iter().map(OsString::from);
+    match cli::parse(std::iter::once("ringfall".into()).chain(words)) {
+        Ok(cli) => Ok(Some(cli.command)),
+        Err(cli::Stop::Said(_)) => Ok(None),
+        Err(cli::Stop::Wrong(text)) => Err(InputError::new(text)),
+    }
+}
+
 /// Arguments of `ringfall run` with these flags.
 fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputError> {
-    let words = ["ringfall", "run"].into_iter().map(OsString::from);
-    match cli::parse(words.chain(flags.into_iter().map(OsString::from))) {
-        Ok(Cli { command: Command::Run(args) }) => Ok(args),
-        Err(cli::Stop::Wrong(text)) => Err(InputError::new(text)),
-        Ok(_) | Err(cli::Stop::Said(_)) => refuse!("only flags of `ringfall run` may follow --"),
+    match command_of(std::iter::once("run".to_owned()).chain(flags))? {
+        Some(Command::Run(args)) => Ok(args),
+        _ => refuse!("only flags of `ringfall run` may follow --"),
     }
 }
 

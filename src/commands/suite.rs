@@ -33,17 +33,14 @@ const BESIDES_S: f64 = 6.0;
 /// no error of the suite's.
 pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let (directory, suite) = match &args.resume {
-        Some(directory) => {
-            let saved = SavedSuite::read(directory)?;
-            let missing = || {
-                InputError::new(format!(
-                    "--resume {}: no suite was begun there (it has no suite.plan): give the \
-                     directory of its results",
-                    directory.display()
-                ))
-            };
-            (directory.clone(), saved.ok_or_else(missing)?)
-        }
+        Some(directory) => match SavedSuite::read(directory)? {
+            Some(suite) => (directory.clone(), suite),
+            None => refuse!(
+                "--resume {}: no suite was begun there (it has no suite.plan): give the directory \
+                 of its results",
+                directory.display()
+            ),
+        },
         None => planned(args)?,
     };
     let jobs = jobs(&suite)?;

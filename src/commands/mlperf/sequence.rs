@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use ringfall_config::{InputError, Rank, Ranks};
+use ringfall_config::{Rank, Ranks};
 use ringfall_foreign::mlperf::NOT_CLOSED;
 use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
 use ringfall_foreign::mlperf::metadata::{Departures, Facts, metadata};
@@ -24,9 +24,11 @@ use super::rank::own_of;
 use super::report::{read, shown};
 use super::team::Team;
 use crate::batch::{Batch, Ended, Job, Outcome, Screen, duration_text};
-use crate::cli::{self, MlperfCommand, MlperfRunArgs};
+use crate::cli::{Command, MlperfArgs, MlperfCommand, MlperfRunArgs};
 use crate::commands::run::or_tell_ranks;
-use crate::commands::{TEXT_WIDTH, interrupt, metric_figure, plan_of, print, write_form};
+use crate::commands::{
+    TEXT_WIDTH, command_of, interrupt, metric_figure, plan_of, print, write_form,
+};
 
 /// Runs the sequence, adds it up, and shows it.
 ///
@@ -161,17 +163,12 @@ fn check(sequence: &Sequence, cache: &Path) -> Result<bool> {
     let mut is_bounded = true;
     for trial in sequence.all().filter(|trial| trial.number == 0) {
         let arguments = sequence.arguments(&trial, Path::new("/run"), cache);
-        let typed = std::iter::once("ringfall".to_owned()).chain(arguments);
-        let parsed = match cli::parse(typed.map(Into::into)) {
-            Ok(cli::Cli { command: cli::Command::Mlperf(parsed) }) => parsed,
-            Ok(_) => continue,
-            Err(cli::Stop::Wrong(what)) => return Err(InputError::new(what).into()),
-            Err(cli::Stop::Said(_)) => {
-                refuse!("the flags after `--` ask for help; `ringfall run --help` gives it");
+        match command_of(arguments)? {
+            Some(Command::Mlperf(MlperfArgs { command: MlperfCommand::Rank(rank) })) => {
+                is_bounded &= super::super::is_bounded(&plan_of(&own_of(&rank, 0, 0).0)?);
             }
-        };
-        if let MlperfCommand::Rank(rank) = parsed.command {
-            is_bounded &= super::super::is_bounded(&plan_of(&own_of(&rank, 0, 0).0)?);
+            Some(_) => {}
+            None => refuse!("the flags after `--` ask for help; `ringfall run --help` gives it"),
         }
     }
     Ok(is_bounded)
@@ -198,14 +195,14 @@ fn choose(owner: &Owner, resume: bool) -> Result<PathBuf> {
     if !resume {
         return new_run(&runs, ringfall_config::Facts::look().unix_s).with_context(told);
     }
-    unfinished_run(&runs).with_context(told)?.ok_or_else(|| {
-        let what = format!(
+    match unfinished_run(&runs).with_context(told)? {
+        Some(run) => Ok(run),
+        None => refuse!(
             "--resume: {} holds no run that was begun and has not ended; leave the flag out to \
              begin one",
             runs.display()
-        );
-        InputError::new(what).into()
-    })
+        ),
+    }
 }
 
 /// The table's line of a trial that ended: this rank's figures.

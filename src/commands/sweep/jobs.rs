@@ -160,9 +160,9 @@ impl Asked {
         let typed = given.trials.or(in_file.trials).unwrap_or(1);
         // The bounds of the setting itself.
         let trials = u32::try_from(typed).ok().filter(|trials| (1..=1_000).contains(trials));
-        let trials = trials.ok_or_else(|| {
-            InputError::new(format!("--trials {typed} is out of bounds: give 1 to 1000"))
-        })?;
+        let Some(trials) = trials else {
+            refuse!("--trials {typed} is out of bounds: give 1 to 1000");
+        };
         let is_seed_varied = varied.contains("seed");
         if is_seed_varied && trials > 1 && !args.device.is_empty() {
             let what = "--vary seed and --trials can't be combined on described drives, where a \

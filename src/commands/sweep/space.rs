@@ -62,12 +62,12 @@ const REFUSED: [(&str, &str); 8] = [
 /// # Errors
 /// It names no setting, one that can't be varied, or no values.
 pub(super) fn axis(typed: &str) -> Result<Axis, InputError> {
-    let (name, values) = typed.split_once('=').ok_or_else(|| {
-        InputError::new(format!(
-            "--vary {typed:?} has no values: write it as FLAG=VALUE,VALUE, for example \
-             --vary num-users=50,100"
-        ))
-    })?;
+    let Some((name, values)) = typed.split_once('=') else {
+        refuse!(
+            "--vary {typed:?} has no values: write it as FLAG=VALUE,VALUE, for example --vary \
+             num-users=50,100"
+        );
+    };
     let setting = setting(name)?;
     let key = setting.key;
     check_allowed(key)?;
@@ -110,7 +110,7 @@ fn setting(name: &str) -> Result<&'static Setting, InputError> {
         None if only_in_files => "it can be set in a configuration file only".to_owned(),
         None => "`ringfall run --help` lists all flags".to_owned(),
     };
-    Err(InputError::new(format!("--vary {name}: this is not a flag of `ringfall run`; {advice}")))
+    refuse!("--vary {name}: this is not a flag of `ringfall run`; {advice}")
 }
 
 /// All combinations, the last axis running fastest.
