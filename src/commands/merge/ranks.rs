@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ringfall_config::InputError;
 use ringfall_core::units::gib;
 use ringfall_host::escape::terminal;
 use ringfall_model::document::{FileProblem, Launch, MergedReport};
@@ -44,21 +43,21 @@ impl Expanded {
 pub(super) fn expanded(files: &[PathBuf]) -> Result<Expanded, anyhow::Error> {
     let mut all = Vec::new();
     for file in files {
-        match file.is_dir() {
-            true => match (of_directory(file)?, files.len()) {
-                (trials @ Expanded::Trials(_), 1) => return Ok(trials),
-                (Expanded::Results(results), _) => all.extend(results),
-                (Expanded::Trials(trials), _) => all.extend(trials.into_iter().flatten()),
-            },
-            false => all.push(file.clone()),
+        if !file.is_dir() {
+            all.push(file.clone());
+            continue;
+        }
+        match (of_directory(file)?, files.len()) {
+            (trials @ Expanded::Trials(_), 1) => return Ok(trials),
+            (Expanded::Results(results), _) => all.extend(results),
+            (Expanded::Trials(trials), _) => all.extend(trials.into_iter().flatten()),
         }
     }
     if all.len() < 2 {
-        return Err(InputError::new(
+        refuse!(
             "there is only one result, and nothing to merge it with; give 2 or more, or a \
-             directory that holds those of ranks in rank_N/",
-        )
-        .into());
+             directory that holds those of ranks in rank_N/"
+        );
     }
     Ok(Expanded::Results(all))
 }

@@ -125,9 +125,8 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
         ("--no-iops", args.no_iops),
     ];
     let mut sentences: Vec<String> = given
-        .iter()
-        .filter(|(_, is_given)| *is_given)
-        .map(|(what, _)| (*what).to_owned())
+        .into_iter()
+        .filter_map(|(what, is_given)| is_given.then(|| what.to_owned()))
         .chain(args.first_of_objects())
         .map(|what| format!("{what} has no meaning with --target vram: leave it out"))
         .collect();

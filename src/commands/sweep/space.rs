@@ -127,9 +127,7 @@ pub(super) fn points(space: Option<SweepSpace>, axes: &[Axis]) -> Result<Vec<Poi
     let groups = match space {
         Some(space) => narrowed(&groups_of(space), axes)?,
         None if axes.is_empty() => {
-            let what =
-                "nothing is varied: give --vary FLAG=VALUES, or --space discovery or presets";
-            return Err(InputError::new(what));
+            refuse!("nothing is varied: give --vary FLAG=VALUES, or --space discovery or presets");
         }
         None => vec![axes.to_vec()],
     };
