@@ -11,7 +11,7 @@ mod remedy;
 
 use std::ffi::OsString;
 
-use ringfall_config::{self as config, ConfigFile, Facts, InputError, Plan};
+use ringfall_config::{self as config, ConfigFile, Facts, InputError, Options, Plan};
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::{self, Stream};
 use ringfall_host::{escape, interrupt};
@@ -60,11 +60,11 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     match cli.command {
         cli::Command::Run(args) => {
             let file = file_of(&args);
-            run_or_tell(plan_of(&args, &file), &args, &file, typed)
+            run_or_tell(plan_of(args.typed(), &file), &args, &file, typed)
         }
         cli::Command::Replay(args) => {
             let file = file_of(&args.run);
-            run_or_tell(replay_plan(&args, &file), &args.run, &file, typed)
+            run_or_tell(plan_of(replay_options(&args, &file), &file), &args.run, &file, typed)
         }
         cli::Command::Quick(args) => ended(commands::quick::run(&args, typed)),
         cli::Command::Report(args) => ended(commands::report::report(&args)),
@@ -82,7 +82,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Datagen(args) => ended(commands::datagen::run(&args)),
         cli::Command::Mlperf(args) => ended(commands::mlperf::run(&args, typed)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
-        cli::Command::Config(args) => match plan_of(&args.run, &file_of(&args.run)) {
+        cli::Command::Config(args) => match plan_of(args.run.typed(), &file_of(&args.run)) {
             Ok(plan) => {
                 commands::tell(&plan.told);
                 page(&config::render(&plan))
@@ -95,15 +95,14 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
 /// Content of the file that `--config` names, or why it can't be read. A pipe can be read but once.
 type GivenFile = Result<Option<ConfigFile>, InputError>;
 
-fn plan_of(args: &cli::RunArgs, file: &GivenFile) -> Result<Plan, InputError> {
+fn plan_of(typed: Result<Options, InputError>, file: &GivenFile) -> Result<Plan, InputError> {
     let file = file.as_ref().map_err(Clone::clone)?;
-    let facts = Facts::look();
-    config::resolve(&args.typed()?, file.as_ref(), &facts)
+    config::resolve(&typed?, file.as_ref(), &Facts::look())
 }
 
 /// Runs, or says why the settings are wrong, to the other ranks of the launch too.
 fn run_or_tell(
-    plan: Result<config::Plan, InputError>,
+    plan: Result<Plan, InputError>,
     args: &cli::RunArgs,
     file: &GivenFile,
     typed: Vec<String>,
@@ -132,9 +131,9 @@ const REPLAY_SECONDS: i64 = 86_400;
 
 /// A replay is a run of the trace's operations, to its end, on storage alone if nothing else is
 /// said.
-fn replay_plan(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Plan, InputError> {
-    let file = file.as_ref().map_err(Clone::clone)?;
-    let from_file = file.as_ref().map(|file| file.options.clone()).unwrap_or_default();
+fn replay_options(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Options, InputError> {
+    let file = file.as_ref().ok().and_then(Option::as_ref);
+    let from_file = file.map(|file| file.options.clone()).unwrap_or_default();
     let mut options = args.run.typed()?;
     if options.replay_trace.is_some() {
         let what = "--replay-trace cannot be combined with `replay`, whose argument is the trace";
@@ -151,8 +150,7 @@ fn replay_plan(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Plan, InputEr
     {
         options.cpu_mem_gb = Some(config::values::Auto::Given(0.0));
     }
-    let facts = Facts::look();
-    config::resolve(&options, file.as_ref(), &facts)
+    Ok(options)
 }
 
 fn page(text: &str) -> Exit {
