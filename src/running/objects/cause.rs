@@ -124,37 +124,6 @@ pub enum Cause {
     Other { status: u16, code: String, message: String },
 }
 
-/// Answer of a server, or the failure of the connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
-    /// It answered with an error.
-    Refused {
-        status: u16,
-        /// The code in the body, or in a header; may be empty.
-        code: String,
-        /// The message in the body; may be empty.
-        message: String,
-        /// The region that it names.
-        region: Option<String>,
-        /// By how many seconds our clock is ahead of its own.
-        ahead_s: Option<i64>,
-    },
-    /// Nothing came, or not all of it.
-    Broken(Cause),
-}
-
-impl Answer {
-    /// Determines the cause that the answer stands for.
-    pub(super) fn cause(self) -> Cause {
-        match self {
-            Answer::Broken(cause) => cause,
-            Answer::Refused { status, code, message, region, ahead_s } => {
-                of_code(&code, region, ahead_s).unwrap_or_else(|| of_status(status, code, message))
-            }
-        }
-    }
-}
-
 /// The servers' words: S3's
 /// (<https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>), which Google's XML
 /// interface shares, and Azure's
@@ -219,6 +188,19 @@ fn of_status(status: u16, code: String, message: String) -> Cause {
 }
 
 impl Cause {
+    /// Determines the cause of a refusal with that status: by the code in its body or in a header,
+    /// where that is known. Code and message may be empty; `region` is that which the server names,
+    /// and `ahead_s` by how many seconds our clock is ahead of its own.
+    pub(super) fn of_refusal(
+        status: u16,
+        code: String,
+        message: String,
+        region: Option<String>,
+        ahead_s: Option<i64>,
+    ) -> Cause {
+        of_code(&code, region, ahead_s).unwrap_or_else(|| of_status(status, code, message))
+    }
+
     /// Whether the same request may succeed when it is sent again.
     #[must_use]
     pub fn may_pass(&self) -> bool {
@@ -310,8 +292,7 @@ mod tests {
     use super::*;
 
     fn refused(status: u16, code: &str) -> Cause {
-        let (code, message) = (code.to_owned(), String::new());
-        Answer::Refused { status, code, message, region: None, ahead_s: Some(-900) }.cause()
+        Cause::of_refusal(status, code.to_owned(), String::new(), None, Some(-900))
     }
 
     #[test]

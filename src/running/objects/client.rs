@@ -16,7 +16,7 @@ use ringfall_host::escape::terminal;
 use ringfall_model::facts::{EndpointCounts, ObjectCounts};
 
 use super::backend::{self, Backend, Store};
-use super::cause::{Answer, Cause, ObjectError, told};
+use super::cause::{Cause, ObjectError, told};
 use super::counts::Counters;
 use super::tls::Trust;
 use super::wire::{Wires, watched};
@@ -298,12 +298,12 @@ impl Inner {
             self.counters.now().requests += 1;
             let work = work(Arc::clone(&endpoint.store), path.clone());
             let attempt = tokio::time::timeout(self.options.timeout, work);
-            let (outcome, answer) = watched(attempt).await;
+            let (outcome, failure) = watched(attempt).await;
             drop((busy, place));
             attempts += 1;
             let cause = match outcome {
                 Ok(Ok(done)) => return Ok(done),
-                Ok(Err(trouble)) => cause_of(trouble, answer),
+                Ok(Err(trouble)) => cause_of(trouble, failure),
                 Err(_) => Cause::Timeout { seconds: self.options.timeout.as_secs() },
             };
             if !cause.may_pass() || attempts > retries {
@@ -318,16 +318,12 @@ impl Inner {
     }
 }
 
-/// Determines the cause: the server's answer counts; without one, the crate's own words.
-fn cause_of(trouble: Trouble, answer: Option<Answer>) -> Cause {
-    let error = match trouble {
-        Trouble::Cause(cause) => return cause,
-        Trouble::Store(error) => error,
-    };
-    match (answer, error) {
-        (Some(answer), _) => answer.cause(),
-        (None, object_store::Error::NotFound { .. }) => Cause::NoObject,
-        (None, error) => {
+/// Determines the cause: that of the request counts; without one, the crate's own words.
+fn cause_of(trouble: Trouble, failure: Option<Cause>) -> Cause {
+    match (trouble, failure) {
+        (Trouble::Cause(cause), _) | (Trouble::Store(_), Some(cause)) => cause,
+        (Trouble::Store(object_store::Error::NotFound { .. }), None) => Cause::NoObject,
+        (Trouble::Store(error), None) => {
             let (status, code) = (0, String::new());
             Cause::Other { status, code, message: told(&without_queries(&error.to_string())) }
         }

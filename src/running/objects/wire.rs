@@ -27,28 +27,28 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::cause::{Answer, Cause, element, told};
+use super::cause::{Cause, element, told};
 use super::counts::Counters;
 use super::tls::Trust;
 
 tokio::task_local! {
-    /// Error answer of the last request of this attempt. The crate `object_store` makes text of it,
-    /// with everything that the server said, credentials among it.
-    static ANSWER: RefCell<Option<Answer>>;
+    /// Why the last request of this attempt failed. The crate `object_store` makes text of a
+    /// refusal, with everything that the server said, credentials among it.
+    static FAILURE: RefCell<Option<Cause>>;
 }
 
-/// Runs one attempt; its outcome with what the server answered, where it refused.
-pub(super) async fn watched<T>(attempt: impl Future<Output = T>) -> (T, Option<Answer>) {
+/// Runs one attempt; its outcome with why its last request failed, where one did.
+pub(super) async fn watched<T>(attempt: impl Future<Output = T>) -> (T, Option<Cause>) {
     let both = async {
         let outcome = attempt.await;
-        (outcome, ANSWER.with(|answer| answer.borrow_mut().take()))
+        (outcome, FAILURE.with(RefCell::take))
     };
-    ANSWER.scope(RefCell::new(None), both).await
+    FAILURE.scope(RefCell::new(None), both).await
 }
 
-fn note(answer: Answer) {
+fn note(cause: Cause) {
     // Outside of an attempt nobody asks.
-    let _nobody_asks = ANSWER.try_with(|last| *last.borrow_mut() = Some(answer));
+    let _nobody_asks = FAILURE.try_with(|last| *last.borrow_mut() = Some(cause));
 }
 
 /// Where the instance metadata of the clouds is, which is asked when nothing else has credentials:
@@ -80,15 +80,12 @@ struct Origin {
 
 /// The connections to the servers of one store.
 #[derive(Clone, Debug)]
-pub(super) struct Wires(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    trust: Trust,
+pub(super) struct Wires {
+    trust: Arc<Trust>,
     connect_timeout: Duration,
     idle_max: usize,
     counters: Arc<Counters>,
-    idle: Mutex<HashMap<Origin, Vec<Sender>>>,
+    idle: Arc<Mutex<HashMap<Origin, Vec<Sender>>>>,
 }
 
 impl Wires {
@@ -99,8 +96,8 @@ impl Wires {
         idle_max: usize,
         counters: Arc<Counters>,
     ) -> Wires {
-        let idle = Mutex::default();
-        Wires(Arc::new(Shared { trust, connect_timeout, idle_max, counters, idle }))
+        let (trust, idle) = (Arc::new(trust), Arc::default());
+        Wires { trust, connect_timeout, idle_max, counters, idle }
     }
 }
 
@@ -116,9 +113,9 @@ impl HttpService for Wires {
         let (request, origin) = prepared(request)?;
         let method = request.method().clone();
         let is_metadata = origin.is_metadata;
-        let (response, sender) = self.0.send(request, &origin).await?;
+        let (response, sender) = self.send(request, &origin).await?;
         let (parts, body) = response.into_parts();
-        let body = Receiving { body, home: Some((sender, origin, Arc::clone(&self.0))) };
+        let body = Receiving { body, home: Some((sender, origin, self.clone())) };
         // The end of an upload is answered with success before it has succeeded.
         let is_whole = parts.status.is_success() && method != Method::POST;
         if is_whole || method == Method::HEAD {
@@ -131,7 +128,7 @@ impl HttpService for Wires {
         if !parts.status.is_success() || element(&String::from_utf8_lossy(&text), "Error").is_some()
         {
             note(match is_metadata {
-                true => Answer::Broken(Cause::NoCredentials),
+                true => Cause::NoCredentials,
                 false => refused(parts.status, &parts.headers, &text),
             });
         }
@@ -190,24 +187,20 @@ async fn collected(mut body: Receiving) -> Result<Bytes, HttpError> {
 #[must_use]
 pub fn meaning(status: u16, body: &[u8]) -> Cause {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    refused(status, &HeaderMap::new(), body).cause()
+    refused(status, &HeaderMap::new(), body)
 }
 
 /// Parses a refusal, without the parts that repeat the request.
-fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
+fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Cause {
     let text = String::from_utf8_lossy(body);
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     let code = element(&text, "Code").map(str::to_owned);
     let code = code.or_else(|| header("x-ms-error-code")).unwrap_or_default();
     let message = element(&text, "Message").unwrap_or_default();
     let region = element(&text, "Region").map(str::to_owned);
-    Answer::Refused {
-        status: status.as_u16(),
-        code: told(&code),
-        message: told(message),
-        region: region.or_else(|| header("x-amz-bucket-region")).map(|region| told(&region)),
-        ahead_s: headers.get(DATE).and_then(ahead_s),
-    }
+    let region = region.or_else(|| header("x-amz-bucket-region")).map(|region| told(&region));
+    let ahead_s = headers.get(DATE).and_then(ahead_s);
+    Cause::of_refusal(status.as_u16(), told(&code), told(message), region, ahead_s)
 }
 
 /// By how many seconds our clock is ahead of a server's that says it is that time.
@@ -220,7 +213,7 @@ fn ahead_s(date: &HeaderValue) -> Option<i64> {
 /// Error of a broken connection; also noted for the attempt's caller.
 fn broken(kind: HttpErrorKind, cause: Cause) -> HttpError {
     let error = std::io::Error::other(cause.to_string());
-    note(Answer::Broken(cause));
+    note(cause);
     HttpError::new(kind, error)
 }
 
@@ -231,7 +224,7 @@ fn cut(error: &hyper::Error) -> HttpError {
     broken(HttpErrorKind::Interrupted, Cause::Cut { what })
 }
 
-impl Shared {
+impl Wires {
     /// Sends it over a connection that is idle, else over a new one.
     async fn send(
         &self,
@@ -328,13 +321,13 @@ impl Shared {
 /// The body of an answer; its connection is kept for the next request when all of it has come.
 struct Receiving {
     body: Incoming,
-    home: Option<(Sender, Origin, Arc<Shared>)>,
+    home: Option<(Sender, Origin, Wires)>,
 }
 
 impl Receiving {
     fn go_home(&mut self) {
-        if let Some((sender, origin, shared)) = self.home.take() {
-            shared.keep(origin, sender);
+        if let Some((sender, origin, wires)) = self.home.take() {
+            wires.keep(origin, sender);
         }
     }
 }
@@ -378,18 +371,20 @@ mod tests {
 
     #[test]
     fn a_refusal_is_its_code_and_message_and_nothing_that_it_repeats() {
-        let body = b"<?xml version=\"1.0\"?><Error><Code>ExpiredToken</Code><Message>The provided \
-            token has expired.</Message><Token-0>FwoGZXIvYXdzEBYaD</Token-0></Error>";
+        let body = |code: &str| {
+            format!(
+                "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>The provided token \
+                 has expired.</Message><Token-0>FwoGZXIvYXdzEBYaD</Token-0></Error>"
+            )
+        };
         let mut headers = HeaderMap::new();
         headers.insert(DATE, HeaderValue::from_static("Thu, 01 Jan 1970 00:00:10 GMT"));
-        let answer = refused(StatusCode::BAD_REQUEST, &headers, body);
-        let Answer::Refused { code, message, ahead_s, .. } = &answer else {
-            panic!("{answer:?}");
-        };
-        assert_eq!(code, "ExpiredToken");
-        assert_eq!(message, "The provided token has expired.");
+        let cause = |code: &str| refused(StatusCode::BAD_REQUEST, &headers, body(code).as_bytes());
+        assert_eq!(cause("ExpiredToken"), Cause::Expired { code: "ExpiredToken".to_owned() });
+        let (code, message) = ("Odd".to_owned(), "The provided token has expired.".to_owned());
+        assert_eq!(cause("Odd"), Cause::Other { status: 400, code, message });
+        let Cause::ClockSkew { ahead_s } = cause("RequestTimeTooSkewed") else { unreachable!() };
         assert!(ahead_s.unwrap() > 1_700_000_000, "{ahead_s:?}");
-        assert!(!format!("{answer:?}").contains("FwoG"));
     }
 
     #[test]
