@@ -446,7 +446,7 @@ fn opened(server: &S3Server) -> Objects {
     let Ok(Place::Objects(url)) = Place::parse("s3://bucket/ckpt") else { unreachable!() };
     let endpoints = vec![server.endpoint()];
     let options = ObjectOptions { endpoints, anonymous: true, retries: 3, ..Default::default() };
-    Objects::open_watched(&url, &options, &mut || true).unwrap()
+    Objects::open(&url, &options, &mut || true).unwrap().0
 }
 
 const PART_BYTES: usize = 5 << 20;

@@ -48,8 +48,8 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     let most = plan.in_flight.iter().copied().max().unwrap_or(1);
     let mut progress = progress_line(args, false);
     let goes_on = &mut || !interrupt.is_set();
-    let opened = Objects::open_watched(url, &args.object_options(most), goes_on);
-    let objects = match opened {
+    let opened = Objects::open(url, &args.object_options(most), goes_on);
+    let (objects, _) = match opened {
         Err(OpenError::Options(what)) => return Err(InputError::new(what).into()),
         Err(error @ OpenError::Interrupted { .. }) => {
             tell_error(error);

@@ -135,8 +135,8 @@ impl ObjectTarget {
     /// # Errors
     /// Fails if the options are invalid, or the store refuses or can't be reached.
     pub fn open(url: &ObjectUrl, options: &ObjectOptions) -> Result<ObjectTarget, TargetError> {
-        match Objects::open_watched(url, options, &mut || true) {
-            Ok(objects) => Ok(ObjectTarget { objects }),
+        match Objects::open(url, options, &mut || true) {
+            Ok((objects, _)) => Ok(ObjectTarget { objects }),
             Err(OpenError::Refused(error)) => Err(error.into()),
             Err(OpenError::Options(what)) => {
                 Err(TargetError::input(format!("{url} can't be used"), what))

@@ -118,21 +118,12 @@ impl From<object_store::Error> for Trouble {
 }
 
 impl Objects {
-    /// Opens the store and sees whether it answers; while it has not, `goes_on` says whether to go
-    /// on.
+    /// Opens the store and sees whether it answers; also returns the name of an object below the
+    /// prefix, if there is one. While the store has not answered, `goes_on` says whether to go on.
     ///
     /// # Errors
     /// [`OpenError`]: what was asked for, what the store answers, or what this machine lacks.
-    pub fn open_watched(
-        url: &ObjectUrl,
-        options: &ObjectOptions,
-        goes_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Objects, OpenError> {
-        Objects::open_listed(url, options, goes_on).map(|(objects, _)| objects)
-    }
-
-    /// The same, with an object below the prefix if there is one.
-    pub(super) fn open_listed(
+    pub fn open(
         url: &ObjectUrl,
         options: &ObjectOptions,
         goes_on: &mut dyn FnMut() -> bool,

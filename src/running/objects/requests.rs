@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use hyper::body::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStoreExt, PutPayload};
@@ -91,6 +91,19 @@ impl Objects {
     /// The store refuses, or can't be reached.
     pub fn remove(&self, name: &str) -> Result<(), ObjectError> {
         self.wait(self.inner.remove(&self.url().key(name)))
+    }
+
+    /// Removes objects, if they are there.
+    ///
+    /// # Errors
+    /// The first object that could not be removed; the rest is removed nevertheless.
+    pub fn remove_all(&self, names: impl IntoIterator<Item = String>) -> Result<(), ObjectError> {
+        let inner = &self.inner;
+        let keys = stream::iter(names).map(|name| self.url().key(&name));
+        let removed = keys.map(|key| async move { inner.remove(&key).await });
+        let removed = removed.buffer_unordered(self.options().concurrency as usize);
+        // All of them, before the first error is returned.
+        self.wait(removed.fold(Ok(()), |first, next| std::future::ready(first.and(next))))
     }
 
     /// As [`Objects::put`], without waiting: `done` is called on a thread of the store, unless it
@@ -242,6 +255,8 @@ mod tests {
         assert_eq!(&buffer, b"3456");
         objects.remove("a/b").unwrap();
         objects.remove("a/b").unwrap();
+        objects.put("c", Bytes::new()).unwrap();
+        objects.remove_all(["a/b".to_owned(), "c".to_owned()]).unwrap();
         assert_eq!(objects.list(9).unwrap(), []);
         let counts = objects.counts();
         assert_eq!((counts.sent_bytes, counts.received_bytes, counts.failures), (10, 4, 0));

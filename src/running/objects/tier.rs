@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName};
@@ -42,7 +41,7 @@ impl TierObjects {
         options: &ObjectOptions,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(TierObjects, Option<String>), OpenError> {
-        let (objects, found) = Objects::open_listed(url, options, goes_on)?;
+        let (objects, found) = Objects::open(url, options, goes_on)?;
         Ok((TierObjects::over(objects), found))
     }
 
@@ -69,15 +68,7 @@ impl TierObjects {
     /// The first object that could not be removed; the rest is removed nevertheless.
     pub fn remove_all(&self) -> Result<(), ObjectError> {
         let left = self.objects.list(usize::MAX)?;
-        let (tell, told) = sync_channel(left.len());
-        for (name, _) in &left {
-            let tell = tell.clone();
-            // The channel has a place for each.
-            self.objects.start_remove(name, move |outcome| drop(tell.try_send(outcome)));
-        }
-        drop(tell);
-        // All of them, before the first error is returned.
-        told.iter().fold(Ok(()), Result::and)
+        self.objects.remove_all(left.into_iter().map(|(name, _)| name))
     }
 
     /// Tells the first failure and says what it is to the engine.

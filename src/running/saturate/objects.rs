@@ -5,7 +5,6 @@
 //! sent, and notes when answers come; the store's own threads do the rest. Objects have fresh
 //! content each, so a store that recognises duplicates has no use of it.
 
-use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -108,7 +107,7 @@ pub fn sweep(
             buffers: Vec::new(),
         };
         let measured = bench.measure_all(watcher, &mut limits);
-        let removed = bench.remove_all();
+        let removed = objects.remove_all((0..bench.put).map(|object| bench.name(object)));
         measured?;
         removed?;
     }
@@ -296,30 +295,6 @@ impl Bench<'_> {
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix64(self.random)
-    }
-
-    /// Removes all objects of this size; the first error, after all have been tried.
-    fn remove_all(&mut self) -> Result<(), ObjectSweepError> {
-        let in_flight = self.objects.options().concurrency as usize;
-        let (tell, told) = sync_channel(in_flight);
-        let mut left: VecDeque<u64> = (0..self.put).collect();
-        let (mut flying, mut failed) = (0, None);
-        while flying > 0 || !left.is_empty() {
-            while flying < in_flight
-                && let Some(object) = left.pop_front()
-            {
-                let tell = tell.clone();
-                self.objects.start_remove(&self.name(object), move |outcome| {
-                    let sent = Instant::now();
-                    drop(tell.try_send(Answer { buffer: None, sent, outcome }));
-                });
-                flying += 1;
-            }
-            let Some(answer) = next(&told)? else { continue };
-            flying -= 1;
-            failed = failed.or(answer.outcome.err());
-        }
-        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 
