@@ -6,15 +6,17 @@
 //! 1990). All copies of a block are in the sample or none, so its ratio of blocks to distinct
 //! blocks is that of the data, give or take 1.2 / √(distinct blocks in the sample).
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Parts that are locked one by one.
 const PARTS: usize = 64;
 /// Bits of a digest that choose the part; the highest.
 const PART_BITS: u32 = PARTS.trailing_zeros();
-/// Bytes of a slot: digest and count.
-const SLOT_BYTES: u64 = 20;
-/// Slots of a part at first.
+/// Bytes of a slot: digest and count, and what the table notes of it.
+const SLOT_BYTES: u64 = 21;
+/// Slots that a part may have at the least.
 const SLOTS_MIN: usize = 64;
 /// A part that is doubled exists twice for a moment: of what it may take, only two thirds count.
 const GROWING: (u64, u64) = (2, 3);
@@ -40,12 +42,27 @@ pub(super) struct Counted {
 
 #[derive(Debug)]
 struct Part {
-    /// 0 is a free slot.
-    slots: Vec<u128>,
-    counts: Vec<u32>,
-    slots_max: usize,
-    used: usize,
+    /// How often each digest has come. As bytes it takes no more than its length.
+    counts: HashMap<[u8; 16], u32, BuildHasherDefault<OwnHash>>,
+    distinct_max: usize,
     sampled_bits: u32,
+}
+
+/// Hash of a digest, which is one already: its second half, whose bits choose no part.
+#[derive(Default)]
+struct OwnHash(u64);
+
+impl Hasher for OwnHash {
+    fn write(&mut self, bytes: &[u8]) {
+        // The length comes before the digest itself.
+        if let Some(last) = bytes.last_chunk() {
+            self.0 = u64::from_be_bytes(*last);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Digests {
@@ -55,15 +72,16 @@ impl Digests {
         let slots_max = usize::try_from(slots.max(1)).unwrap_or(usize::MAX / 2);
         // A power of two, rounded down.
         let slots_max = (1_usize << slots_max.ilog2()).max(SLOTS_MIN);
-        let part = || Mutex::new(Part::new(slots_max));
-        Digests { parts: (0..PARTS).map(|_| part()).collect() }
+        // What a table of so many slots holds before it is doubled.
+        let distinct_max = slots_max * 3 / 4;
+        let part = || Part { counts: HashMap::default(), distinct_max, sampled_bits: 0 };
+        Digests { parts: (0..PARTS).map(|_| Mutex::new(part())).collect() }
     }
 
     /// Distinct blocks that surely fit.
     pub(super) fn capacity(&self) -> u64 {
         // Parts are not filled alike: a tenth is left.
-        let part = lock(&self.parts[0]).slots_max as u64;
-        part * 3 / 4 * PARTS as u64 * 9 / 10
+        lock(&self.parts[0]).distinct_max as u64 * PARTS as u64 * 9 / 10
     }
 
     /// Counts blocks. Digests of the same part are best beside each other: each change of part
@@ -82,10 +100,10 @@ impl Digests {
         for part in &self.parts {
             let part = lock(part);
             let weight = (1_u64 << part.sampled_bits) as f64;
-            let blocks: u64 = part.counts.iter().map(|count| u64::from(*count)).sum();
+            let blocks: u64 = part.counts.values().map(|count| u64::from(*count)).sum();
             all.blocks += blocks as f64 * weight;
-            all.distinct += part.used as f64 * weight;
-            all.known += part.used as u64;
+            all.distinct += part.counts.len() as f64 * weight;
+            all.known += part.counts.len() as u64;
             all.sampled_bits = all.sampled_bits.max(part.sampled_bits);
         }
         all
@@ -101,69 +119,22 @@ fn part_of(digest: u128) -> usize {
     (digest >> (u128::BITS - PART_BITS)) as usize
 }
 
+/// Whether a digest is in a sample of so many bits: those below the bits of the part are zero.
+fn is_sampled(digest: u128, sampled_bits: u32) -> bool {
+    (digest << PART_BITS).leading_zeros() >= sampled_bits
+}
+
 impl Part {
-    fn new(slots_max: usize) -> Part {
-        Part {
-            slots: vec![0; SLOTS_MIN],
-            counts: vec![0; SLOTS_MIN],
-            slots_max,
-            used: 0,
-            sampled_bits: 0,
-        }
-    }
-
-    /// Whether a digest is in the sample: its bits below those of the part are zero.
-    fn is_sampled(&self, digest: u128) -> bool {
-        (digest << PART_BITS).leading_zeros() >= self.sampled_bits
-    }
-
     fn add(&mut self, digest: u128) {
-        if !self.is_sampled(digest) {
+        if !is_sampled(digest, self.sampled_bits) {
             return;
         }
-        // One digest in 2^128 is taken for another.
-        let digest = digest.max(1);
-        self.put(digest, 1);
-        if self.used * 4 > self.slots.len() * 3 {
-            self.make_room();
-        }
-    }
-
-    fn put(&mut self, digest: u128, count: u32) {
-        let mask = self.slots.len() - 1;
-        let mut place = digest as usize & mask;
-        loop {
-            match self.slots[place] {
-                0 => {
-                    self.slots[place] = digest;
-                    self.counts[place] = count;
-                    self.used += 1;
-                    return;
-                }
-                known if known == digest => {
-                    self.counts[place] = self.counts[place].saturating_add(count);
-                    return;
-                }
-                _ => place = (place + 1) & mask,
-            }
-        }
-    }
-
-    fn make_room(&mut self) {
-        let length = match self.slots.len() < self.slots_max {
-            true => self.slots.len() * 2,
-            false => {
-                self.sampled_bits += 1;
-                self.slots.len()
-            }
-        };
-        let slots = std::mem::replace(&mut self.slots, vec![0; length]);
-        let counts = std::mem::replace(&mut self.counts, vec![0; length]);
-        self.used = 0;
-        for (digest, count) in slots.into_iter().zip(counts) {
-            if digest != 0 && self.is_sampled(digest) {
-                self.put(digest, count);
-            }
+        let count = self.counts.entry(digest.to_be_bytes()).or_default();
+        *count = count.saturating_add(1);
+        if self.counts.len() > self.distinct_max {
+            self.sampled_bits += 1;
+            let bits = self.sampled_bits;
+            self.counts.retain(|digest, _| is_sampled(u128::from_be_bytes(*digest), bits));
         }
     }
 }
