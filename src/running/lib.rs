@@ -20,3 +20,4 @@ pub mod run;
 pub mod saturate;
 pub mod source;
 pub mod store;
+mod threads;

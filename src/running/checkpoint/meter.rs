@@ -1,9 +1,11 @@
 //! Progress of a save or a restore, for display: counted by the threads that move chunks.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
+
+use crate::threads::locked;
 
 /// Activity of a stream that its progress names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,13 +40,11 @@ pub struct Progress {
 
 #[derive(Debug, Default)]
 struct State {
-    doing: Doing,
-    step: u32,
-    total_bytes: u64,
+    /// As it is shown, but for the time.
+    progress: Progress,
     began: Nanos,
     made_bytes: u64,
     last_made: Nanos,
-    moved_bytes: u64,
     /// Bytes moved in each second since it began.
     seconds: Vec<u64>,
 }
@@ -52,7 +52,7 @@ struct State {
 impl State {
     /// Whether all content of a save was taken over.
     fn is_taken(&self) -> bool {
-        self.doing == Doing::Saving && self.made_bytes >= self.total_bytes
+        self.progress.doing == Doing::Saving && self.made_bytes >= self.progress.total_bytes
     }
 }
 
@@ -65,22 +65,17 @@ pub struct Meter {
 }
 
 impl Meter {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Plain data: a panic elsewhere can't have left it half-changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Something new begins, and all counts with it; when it began.
     pub fn begin(&self, doing: Doing, step: u32, total_bytes: u64) -> Nanos {
         let began = monotonic_now();
-        *self.state() =
-            State { doing, step, total_bytes, began, last_made: began, ..State::default() };
+        let progress = Progress { doing, step, total_bytes, ..Progress::default() };
+        *locked(&self.state) = State { progress, began, last_made: began, ..State::default() };
         began
     }
 
     /// Content was taken over from the training job: it may change its own from now on.
     pub fn made(&self, bytes: u64) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.made_bytes += bytes;
         state.last_made = monotonic_now();
         if state.is_taken() {
@@ -93,15 +88,15 @@ impl Meter {
     #[must_use]
     pub fn wait_taken(&self, patience: Duration) -> bool {
         let waited =
-            self.taken.wait_timeout_while(self.state(), patience, |state| !state.is_taken());
+            self.taken.wait_timeout_while(locked(&self.state), patience, |state| !state.is_taken());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_taken()
     }
 
     /// Content was stored, or read, at that time.
     pub fn moved(&self, bytes: u64, at: Nanos) {
-        let mut state = self.state();
-        state.moved_bytes += bytes;
+        let mut state = locked(&self.state);
+        state.progress.moved_bytes += bytes;
         let second = usize::try_from(at.saturating_sub(state.began) / SECOND).unwrap_or(usize::MAX);
         // A clock that jumped must not cost memory: a day has 86,400 seconds.
         let second = second.min(1 << 20);
@@ -114,26 +109,20 @@ impl Meter {
     /// When the last content was taken over.
     #[must_use]
     pub fn last_made(&self) -> Nanos {
-        self.state().last_made
+        locked(&self.state).last_made
     }
 
     /// Bytes moved in each second since it began.
     #[must_use]
     pub fn seconds(&self) -> Vec<u64> {
-        self.state().seconds.clone()
+        locked(&self.state).seconds.clone()
     }
 
     /// Returns the progress so far.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        let state = self.state();
-        Progress {
-            doing: state.doing,
-            step: state.step,
-            total_bytes: state.total_bytes,
-            moved_bytes: state.moved_bytes,
-            elapsed: monotonic_now().saturating_sub(state.began),
-        }
+        let state = locked(&self.state);
+        Progress { elapsed: monotonic_now().saturating_sub(state.began), ..state.progress }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl, PART_BYTES, PARTS_MAX};
 use ringfall_core::clock::{Nanos, monotonic_now};
@@ -18,6 +18,7 @@ use super::target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
 };
 use crate::objects::{Bytes, Cancel, ObjectError, Objects, OpenError, Upload, UploadRecord};
+use crate::threads::locked;
 
 /// Suffix of an upload record's name, after the name of its file.
 const RECORD_ENDING: &str = ".upload.json";
@@ -43,7 +44,7 @@ pub struct ObjectDraft {
 
 impl ObjectDraft {
     fn recorded(&self) -> Option<Nanos> {
-        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.recorded)
     }
 
     /// Writes down what the store has of it.
@@ -59,7 +60,7 @@ impl ObjectDraft {
     fn record_in_time(&self, objects: &Objects) -> Result<(), TargetError> {
         let now = monotonic_now();
         {
-            let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut recorded = locked(&self.recorded);
             match *recorded {
                 Some(last) if now.saturating_sub(last) >= RECORD_AGE_MAX => *recorded = Some(now),
                 _ => return Ok(()),

@@ -13,6 +13,7 @@ use super::layout::{BadBlock, Layout, Schedule, one_run};
 use super::meter::Doing;
 use super::save::{Crew, FileWork, Opened, SaveSettings, Stream, StreamError};
 use super::target::{ChunkPlace, Mover, Presence, Target, TargetError, Version};
+use crate::threads::locked;
 
 /// Bad blocks that are named; all are counted.
 const NAMED_MAX: usize = 16;
@@ -57,7 +58,7 @@ pub fn restore<T: Target>(
     let restored = Mutex::new(Restored::default());
     let look = |file: usize, offset: u64, bytes: &[u8]| {
         let found = layout.files[file].verify(verify, bytes, offset);
-        let mut restored = restored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut restored = locked(&restored);
         restored.bytes += bytes.len() as u64;
         restored.blocks_checked += found.blocks_checked;
         restored.blocks_bad += found.blocks_bad;
@@ -141,7 +142,7 @@ pub fn missing<T: Target>(
         let of = &layout.files[file];
         if of.verify(VerifyMode::Full, bytes, offset).blocks_bad == 0 {
             let chunk = (file, offset / of.plan.chunk_bytes);
-            good.lock().unwrap_or_else(PoisonError::into_inner).insert(chunk);
+            locked(&good).insert(chunk);
         }
     };
     read(on, layout, Version::Draft, reads, &look)?;

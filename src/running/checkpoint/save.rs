@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
@@ -18,6 +18,7 @@ use ringfall_engine::buffer::{Chunk, ChunkPool};
 use super::layout::{Layout, Schedule, one_run};
 use super::meter::{Doing, Meter};
 use super::target::{ChunkPlace, Mover, Target, TargetError};
+use crate::threads::{locked, on_threads};
 
 /// Why there is no checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -192,7 +193,7 @@ impl<'a, T: Target> Crew<'a, T> {
         if self.is_to_stop() {
             return None;
         }
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner).next_chunk()
+        locked(&self.schedule).next_chunk()
     }
 
     /// Place of a chunk in its file.
@@ -214,7 +215,7 @@ impl<'a, T: Target> Crew<'a, T> {
     ) -> Result<Histogram, StreamError> {
         // One that can't go on must not leave the others to finish for nothing.
         let fails = |_: &StreamError| self.is_over.store(true, Ordering::Relaxed);
-        let histograms = on_threads(items, |item| work(item).inspect_err(fails))?;
+        let histograms = on_all(items, |item| work(item).inspect_err(fails))?;
         let progress = self.on.meter.progress();
         if self.is_to_stop() && progress.moved_bytes < progress.total_bytes {
             return Err(StreamError::Interrupted);
@@ -252,7 +253,7 @@ impl<V> Opened<V> {
         file: usize,
         open: impl FnOnce() -> Result<V, TargetError>,
     ) -> Result<Arc<V>, TargetError> {
-        let mut slot = self.0[file].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = locked(&self.0[file]);
         if let Some(opened) = &*slot {
             return Ok(Arc::clone(opened));
         }
@@ -260,7 +261,7 @@ impl<V> Opened<V> {
     }
 
     fn take(&self, file: usize) -> Option<Arc<V>> {
-        self.0[file].lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.0[file]).take()
     }
 }
 
@@ -362,7 +363,7 @@ impl<T: Target> Work<'_, T> {
         let stream = &self.crew.on.settings.stream;
         let each = chunks.div_ceil(u64::from(stream.threads));
         let each = u32::try_from(each).unwrap_or(u32::MAX).max(1);
-        on_threads(0..stream.threads, |_| {
+        on_all(0..stream.threads, |_| {
             let pool = stream.pool(each)?;
             let mut made = Vec::new();
             while let Some(mut chunk) = pool.take()
@@ -443,44 +444,22 @@ fn task_of(tag: u64) -> Task {
     ((tag >> 48) as usize, tag & ((1 << 48) - 1))
 }
 
-/// Runs one thread for each item, and adds up what they return.
+/// Runs one thread for each item, and returns what they return.
 ///
 /// # Errors
 /// The first thread's error.
-fn on_threads<I: Send, R: Send>(
+fn on_all<I: Send, R: Send>(
     items: impl IntoIterator<Item = I>,
     work: impl Fn(I) -> Result<R, StreamError> + Sync,
 ) -> Result<Vec<R>, StreamError> {
-    let work = &work;
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut first_failure = None;
-        for item in items {
-            let builder = std::thread::Builder::new().name("ringfall-stream".to_owned());
-            match builder.spawn_scoped(scope, move || work(item)) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    let what = format!("no thread can be started: {error}");
-                    let error = TargetError::new(what, "give fewer --threads, or raise ulimit -u");
-                    first_failure = Some(error.into());
-                    break;
-                }
-            }
-        }
-        let mut results = Vec::new();
-        for thread in threads {
-            match thread.join() {
-                Ok(Ok(result)) => results.push(result),
-                // What the others say when one has failed is not why.
-                Ok(Err(error)) => match &first_failure {
-                    None | Some(StreamError::Interrupted) => first_failure = Some(error),
-                    Some(_) => {}
-                },
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        first_failure.map_or(Ok(results), Err)
-    })
+    let refused = |error| {
+        let what = format!("no thread can be started: {error}");
+        TargetError::new(what, "give fewer --threads, or raise ulimit -u").into()
+    };
+    let mut results = on_threads("ringfall-stream", items, work, refused);
+    // What the others say when one has failed is not why.
+    results.sort_by_key(|result| matches!(result, Err(StreamError::Interrupted)));
+    results.into_iter().collect()
 }
 
 #[cfg(test)]

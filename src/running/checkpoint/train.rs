@@ -2,7 +2,7 @@
 //! one, as after a failure. It waits for a save until that is durable, or computes beside it as
 //! soon as all content has been taken over.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use super::meter::Doing;
 use super::restore::{Restored, restore};
 use super::save::{Stream, StreamError};
 use super::target::{Target, TargetError};
+use crate::threads::locked;
 
 /// Interval between two checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
@@ -115,12 +116,12 @@ pub fn train<T: Target>(
     let slots = vec![None; training.keep as usize + 1];
     let mut job = Job { on, manifest, training, began: monotonic_now(), slots, trained };
     let result = std::thread::scope(|scope| job.run(scope));
-    job.trained().elapsed = monotonic_now() - job.began;
+    locked(trained).elapsed = monotonic_now() - job.began;
     let cleaned = job.clean();
     match result {
         Ok(()) => cleaned?,
         Err(StreamError::Interrupted) => {
-            job.trained().is_interrupted = true;
+            locked(trained).is_interrupted = true;
             // It stays an interrupt.
             if let Err(error) = cleaned {
                 tracing::error!("what was saved can't be removed: {error}");
@@ -184,15 +185,10 @@ impl<'a, T: Target> Job<'a, T> {
         self.join(beside)
     }
 
-    fn trained(&self) -> MutexGuard<'a, Trained> {
-        // Plain data: a panic elsewhere can't have left it half-changed.
-        self.trained.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether no save is to begin any more; the job has lasted until now.
     fn is_over(&mut self) -> bool {
         let elapsed = monotonic_now() - self.began;
-        self.trained().elapsed = elapsed;
+        locked(self.trained).elapsed = elapsed;
         elapsed.as_duration() >= self.training.duration
     }
 
@@ -233,7 +229,7 @@ impl<'a, T: Target> Job<'a, T> {
         }
         let stall = stall + (monotonic_now() - from);
         let committed = written?;
-        self.trained().saves.push(TrainingSave { step, began, stall, committed });
+        locked(self.trained).saves.push(TrainingSave { step, began, stall, committed });
         // The oldest goes, and where it is time for it, the new one is restored.
         self.free((slot + 1) % self.slots.len())?;
         // Steps begin at 1: none is a multiple of 0.
@@ -266,7 +262,7 @@ impl<'a, T: Target> Job<'a, T> {
 
     /// Counts time in which it computed, until now.
     fn computed(&self, spent: Nanos) {
-        let mut trained = self.trained();
+        let mut trained = locked(self.trained);
         trained.computed += spent;
         trained.elapsed = monotonic_now() - self.began;
     }
@@ -276,7 +272,7 @@ impl<'a, T: Target> Job<'a, T> {
         let began = monotonic_now() - self.began;
         let layout = Layout::new(manifest, &prefix(slot));
         let restored = restore(self.on, &layout, self.training.verify, step)?;
-        self.trained().restores.push(TrainingRestore { step, began, restored });
+        locked(self.trained).restores.push(TrainingRestore { step, began, restored });
         Ok(())
     }
 
@@ -289,7 +285,7 @@ impl<'a, T: Target> Job<'a, T> {
 
     /// Removes what the job has stored, but for the last whole checkpoint where that is to stay.
     fn clean(&mut self) -> Result<(), StreamError> {
-        let last = self.trained().saves.last().map(|save| save.step);
+        let last = locked(self.trained).saves.last().map(|save| save.step);
         for slot in 0..self.slots.len() {
             let step = self.slots[slot].as_ref().map(|manifest| manifest.step);
             if !(self.training.leave_last && step.is_some() && step == last) {

@@ -4,8 +4,8 @@
 //! left out. Compression is that of units on their own, as storage does it: a copy elsewhere in
 //! the file is a duplicate, and no gain of a compressor with a long window.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use ringfall_core::key::mix64;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::DatagenError;
 use super::digests::{Counted, Digests};
 use super::source::{Item, Reader};
+use crate::threads::{locked, on_threads};
 
 /// Read at a time, bytes, unless a block is larger; a power of two.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -255,25 +256,13 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn run(&self) -> Result<Counts, DatagenError> {
-        let results: Vec<Result<Counts, DatagenError>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.settings.threads)
-                .map(|_| {
-                    let builder = std::thread::Builder::new().name("ringfall-analyze".to_owned());
-                    builder.spawn_scoped(scope, || self.work())
-                })
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| match thread {
-                    Ok(thread) => thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)),
-                    Err(error) => Err(DatagenError::Lacks(format!(
-                        "no thread can be started ({error}): give fewer --threads"
-                    ))),
-                })
-                .collect()
-        });
+        let refused = |error| {
+            let what = format!("no thread can be started ({error}): give fewer --threads");
+            DatagenError::Lacks(what)
+        };
+        let threads = 0..self.settings.threads;
         let mut all = Counts::new(self.settings.block_bytes.len());
-        for result in results {
+        for result in on_threads("ringfall-analyze", threads, |_| self.work(), refused) {
             all.add(&result?);
         }
         Ok(all)
@@ -285,7 +274,7 @@ impl Pass<'_> {
 
     /// The next piece of an item: which, where, how long, and its number over all items.
     fn next(&self) -> Option<(usize, u64, usize, u64)> {
-        let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cursor = locked(&self.cursor);
         loop {
             let item = self.items.get(cursor.item)?;
             let left = item.bytes() - cursor.offset;

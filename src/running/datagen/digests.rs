@@ -8,7 +8,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+
+use crate::threads::locked;
 
 /// Parts that are locked one by one.
 const PARTS: usize = 64;
@@ -81,7 +83,7 @@ impl Digests {
     /// Distinct blocks that surely fit.
     pub(super) fn capacity(&self) -> u64 {
         // Parts are not filled alike: a tenth is left.
-        lock(&self.parts[0]).distinct_max as u64 * PARTS as u64 * 9 / 10
+        locked(&self.parts[0]).distinct_max as u64 * PARTS as u64 * 9 / 10
     }
 
     /// Counts blocks. Digests of the same part are best beside each other: each change of part
@@ -89,7 +91,7 @@ impl Digests {
     pub(super) fn add(&self, digests: &mut [u128]) {
         digests.sort_unstable();
         for same in digests.chunk_by(|a, b| part_of(*a) == part_of(*b)) {
-            let mut part = lock(&self.parts[part_of(same[0])]);
+            let mut part = locked(&self.parts[part_of(same[0])]);
             same.iter().for_each(|digest| part.add(*digest));
         }
     }
@@ -98,7 +100,7 @@ impl Digests {
     pub(super) fn counted(&self) -> Counted {
         let mut all = Counted::default();
         for part in &self.parts {
-            let part = lock(part);
+            let part = locked(part);
             let weight = (1_u64 << part.sampled_bits) as f64;
             let blocks: u64 = part.counts.values().map(|count| u64::from(*count)).sum();
             all.blocks += blocks as f64 * weight;
@@ -108,11 +110,6 @@ impl Digests {
         }
         all
     }
-}
-
-fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
-    // A panic while it was locked is a bug that ends the program anyway.
-    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn part_of(digest: u128) -> usize {

@@ -1,10 +1,11 @@
 //! Counts of requests to a store, and of their repetitions, while they grow.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use ringfall_model::facts::ObjectCounts;
 
 use super::cause::Cause;
+use crate::threads::locked;
 
 /// The counts while they grow, without those of the endpoints.
 #[derive(Debug, Default)]
@@ -13,8 +14,7 @@ pub(super) struct Counters(Mutex<ObjectCounts>);
 impl Counters {
     /// The counts as they are now, to read or to add to; never held while a request is awaited.
     pub(super) fn now(&self) -> MutexGuard<'_, ObjectCounts> {
-        // Plain numbers: a panic elsewhere can't have left them half-changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     /// A request is about to be repeated because of that.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use hyper::body::Bytes;
 use object_store::PutPayload;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::cause::{Cause, ObjectError};
 use super::client::Objects;
 use super::requests::Cancel;
+use crate::threads::locked;
 
 /// Name of the last step of an upload, for messages.
 const COMPLETING: &str = "completing the upload of";
@@ -109,14 +110,10 @@ impl Objects {
 }
 
 impl Upload {
-    fn parts(&self) -> MutexGuard<'_, BTreeMap<u64, RecordedPart>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records the parts that the store has acknowledged so far.
     #[must_use]
     pub fn record(&self) -> UploadRecord {
-        let parts = self.parts().values().cloned().collect();
+        let parts = locked(&self.parts).values().cloned().collect();
         UploadRecord { id: self.id.to_string(), parts }
     }
 
@@ -153,7 +150,7 @@ impl Upload {
         let PartId { content_id } = self.noted(sent.await)?;
         inner.counters.now().sent_bytes += length;
         let index = index as u64;
-        self.parts().insert(index, RecordedPart { index, content_id, bytes: length });
+        locked(&self.parts).insert(index, RecordedPart { index, content_id, bytes: length });
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +30,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::cause::{Cause, element, told};
 use super::counts::Counters;
 use super::tls::Trust;
+use crate::threads::locked;
 
 tokio::task_local! {
     /// Why the last request of this attempt failed. The crate `object_store` makes text of a
@@ -302,7 +303,7 @@ impl Wires {
     }
 
     fn take_idle(&self, origin: &Origin) -> Option<Sender> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = locked(&self.idle);
         idle.get_mut(origin)?.pop()
     }
 
@@ -310,7 +311,7 @@ impl Wires {
         if sender.is_closed() {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = locked(&self.idle);
         let kept = idle.entry(origin).or_default();
         if kept.len() < self.idle_max {
             kept.push(sender);
