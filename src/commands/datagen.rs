@@ -7,7 +7,7 @@ use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_core::fill::{ContentName, NamedContent};
 use ringfall_core::key::EntryKey;
-use ringfall_core::units::{GIB, MIB, gib, round_up_to_block};
+use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib, round_up_to_block};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -24,7 +24,7 @@ use super::{interrupt, write_result};
 use crate::cli::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 
 /// Smallest and largest block among which duplicates are counted, bytes.
-const BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
+const COUNTED_BLOCK_BYTES: (u64, u64) = (512, 16 * MIB);
 
 /// Runs the subcommand.
 ///
@@ -122,9 +122,10 @@ fn block_sizes(args: &DatagenAnalyzeArgs) -> Result<Vec<u64>, InputError> {
     let mut sizes: Vec<u64> = args.block_sizes.iter().map(|size| size.0).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let is_block =
-        |size: &u64| size.is_power_of_two() && (BLOCK_BYTES.0..=BLOCK_BYTES.1).contains(size);
-    match sizes.iter().find(|size| !is_block(size)) {
+    let (least, most) = COUNTED_BLOCK_BYTES;
+    let is_wrong = |size: &&u64| !size.is_power_of_two() || !(least..=most).contains(*size);
+    let wrong = sizes.iter().find(is_wrong);
+    match wrong {
         None => Ok(sizes),
         Some(size) => refuse!("--block-sizes {size}: give powers of two from 512 to 16m"),
     }
@@ -206,16 +207,17 @@ fn verify(args: &DatagenFileArgs, interrupt: &Interrupt) -> Result<Exit> {
     })?;
     line.end();
     let shown = terminal_path(&args.path);
-    match checked.first_bad_offset {
+    match checked.first_bad_block {
         None => super::print(&format!(
             "{shown}: {} of 4 KiB, 0 bad\n",
-            counted(checked.blocks, "block")
+            counted(checked.blocks_checked, "block")
         )),
-        Some(offset) => Err(anyhow::anyhow!(
+        Some(block) => Err(anyhow::anyhow!(
             "{} of {} blocks of {shown} are not what `datagen write` writes with these flags, the \
-             first at offset {offset}: give the flags with which it was written, or look at dmesg",
+             first at offset {}: give the flags with which it was written, or look at dmesg",
             checked.blocks_bad,
-            checked.blocks
+            checked.blocks_checked,
+            block * BLOCK_BYTES
         )),
     }
 }

@@ -66,7 +66,7 @@ pub fn run(args: &SaturateArgs) -> Result<Exit> {
         #[cfg(feature = "objects")]
         Some(Place::Objects(url)) => sweep::run(args, &url),
         #[cfg(not(feature = "objects"))]
-        Some(Place::Objects(_)) => refuse!("{}", ringfall_config::object_store::LEFT_OUT),
+        Some(Place::Objects(_)) => refuse!("{}", ringfall_config::Part::Objects.refusal()),
         Some(Place::Path(path)) => {
             let cache_dir = Some(Places(vec![path]));
             run_on_drives(&SaturateArgs { target: None, cache_dir, ..args.clone() })

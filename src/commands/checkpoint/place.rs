@@ -85,7 +85,7 @@ impl AnyTarget {
                 Ok(AnyTarget::Objects(opened.map_err(failed)?))
             }
             #[cfg(not(feature = "objects"))]
-            Place::Objects(_) => refuse!("{}", ringfall_config::object_store::LEFT_OUT),
+            Place::Objects(_) => refuse!("{}", ringfall_config::Part::Objects.refusal()),
         }
     }
 }

@@ -23,7 +23,7 @@ pub use file::{FileTarget, Io};
 pub use layout::{BadBlock, FORMAT, FORMAT_VERSION, Layout, Manifest, RANKS_MAX};
 pub use meter::{Doing, Meter, Progress};
 #[cfg(feature = "objects")]
-pub use objects::{ObjectDraft, ObjectMover, ObjectTarget, StoredObject};
+pub use objects::{ObjectDraft, ObjectMover, ObjectTarget};
 pub use restore::{Restored, restore};
 pub use save::{SaveSettings, Saved, Stream, StreamError, StreamSettings, Way};
 pub use sizes::{Job, MODELS, Model, Optimizer, Precision, even_shards};

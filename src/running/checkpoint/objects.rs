@@ -17,7 +17,7 @@ use ringfall_engine::buffer::{Chunk, ChunkPool};
 use super::target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
 };
-use crate::objects::{Bytes, Cancel, ObjectError, Objects, OpenError, Upload, UploadRecord};
+use crate::objects::{AbortHandle, Bytes, ObjectError, Objects, OpenError, Upload, UploadRecord};
 use crate::threads::locked;
 
 /// Suffix of an upload record's name, after the name of its file.
@@ -39,14 +39,10 @@ pub struct ObjectDraft {
     name: String,
     chunk_bytes: u64,
     /// When its record was written last; none for a file of one part, which has none.
-    recorded: Mutex<Option<Nanos>>,
+    recorded: Option<Mutex<Nanos>>,
 }
 
 impl ObjectDraft {
-    fn recorded(&self) -> Option<Nanos> {
-        *locked(&self.recorded)
-    }
-
     /// Writes down what the store has of it.
     fn record(&self, objects: &Objects) -> Result<(), TargetError> {
         let text = serde_json::to_vec(&self.upload.record()).map_err(|error| {
@@ -58,14 +54,14 @@ impl ObjectDraft {
 
     /// The same when the record has grown old.
     fn record_in_time(&self, objects: &Objects) -> Result<(), TargetError> {
-        let now = monotonic_now();
-        {
-            let mut recorded = locked(&self.recorded);
-            match *recorded {
-                Some(last) if now.saturating_sub(last) >= RECORD_AGE_MAX => *recorded = Some(now),
-                _ => return Ok(()),
-            }
+        let Some(recorded) = &self.recorded else { return Ok(()) };
+        let (now, mut recorded) = (monotonic_now(), locked(recorded));
+        if now.saturating_sub(*recorded) < RECORD_AGE_MAX {
+            return Ok(());
         }
+        *recorded = now;
+        // Others need not wait until it is written.
+        drop(recorded);
         self.record(objects)
     }
 }
@@ -73,12 +69,6 @@ impl ObjectDraft {
 /// Where the record of a file's upload is.
 fn record_name(name: &str) -> String {
     format!("{name}{RECORD_ENDING}")
-}
-
-/// An object that is read.
-#[derive(Debug)]
-pub struct StoredObject {
-    name: String,
 }
 
 /// Moves chunks on the threads of the store.
@@ -92,7 +82,7 @@ pub struct ObjectMover {
 /// A chunk that is being moved.
 struct Flight {
     began: Nanos,
-    cancel: Cancel,
+    request: AbortHandle,
     /// Upload that the chunk is a part of; `None` for a read.
     draft: Option<Arc<ObjectDraft>>,
 }
@@ -167,7 +157,7 @@ impl ObjectTarget {
 
     /// Removes the record of an upload that has ended, if it has one.
     fn remove_record(&self, draft: &ObjectDraft) -> Result<(), TargetError> {
-        match draft.recorded() {
+        match draft.recorded {
             Some(_) => Ok(self.objects.remove(&record_name(&draft.name))?),
             None => Ok(()),
         }
@@ -188,7 +178,8 @@ impl ObjectTarget {
 
 impl Target for ObjectTarget {
     type Draft = ObjectDraft;
-    type Stored = StoredObject;
+    /// Name of an object that is read.
+    type Stored = String;
     type Mover = ObjectMover;
 
     fn name(&self) -> String {
@@ -251,7 +242,7 @@ impl Target for ObjectTarget {
         };
         let (name, chunk_bytes) = (file.name.clone(), file.chunk_bytes);
         let has_several = file.bytes > chunk_bytes;
-        let recorded = Mutex::new(has_several.then(monotonic_now));
+        let recorded = has_several.then(|| Mutex::new(monotonic_now()));
         let draft = ObjectDraft { upload: Arc::new(upload), name, chunk_bytes, recorded };
         // Whoever is killed from now on leaves the name of the upload.
         if has_several && let Err(error) = draft.record(&self.objects) {
@@ -271,17 +262,17 @@ impl Target for ObjectTarget {
     }
 
     fn abandon(&self, draft: &ObjectDraft) -> Result<(), TargetError> {
-        if draft.recorded().is_some() && !draft.upload.is_lost() {
+        if draft.recorded.is_some() && !draft.upload.is_lost() {
             return draft.record(&self.objects);
         }
         draft.upload.abort()?;
         self.remove_record(draft)
     }
 
-    fn open(&self, name: &str, _version: Version) -> Result<StoredObject, TargetError> {
+    fn open(&self, name: &str, _version: Version) -> Result<String, TargetError> {
         // Of a draft there are parts, which can't be read.
         match self.objects.size(name)? {
-            Some(_) => Ok(StoredObject { name: name.to_owned() }),
+            Some(_) => Ok(name.to_owned()),
             None => Err(TargetError::input(
                 format!("there is no {}", self.objects.url().below(name)),
                 "give the URL to which `ringfall checkpoint write` has written",
@@ -332,29 +323,29 @@ impl Target for ObjectTarget {
 
 impl Mover for ObjectMover {
     type Draft = ObjectDraft;
-    type Stored = StoredObject;
+    type Stored = String;
 
     fn write(&mut self, draft: &Arc<ObjectDraft>, place: ChunkPlace, chunk: Chunk) {
         let index = (place.offset_bytes / draft.chunk_bytes) as usize;
         let bytes = Bytes::from_owner(Filled { chunk, length: place.length_bytes });
         let (tag, tell, began) = (place.tag, self.tell.clone(), monotonic_now());
-        let cancel = draft.upload.start_part(index, bytes, move |outcome| {
+        let request = draft.upload.start_part(index, bytes, move |outcome| {
             let outcome = outcome.map(|()| None);
             // Where the mover is gone, nobody asks.
             let _nobody_asks = tell.send(Told { tag, outcome });
         });
-        self.in_flight.insert(tag, Flight { began, cancel, draft: Some(Arc::clone(draft)) });
+        self.in_flight.insert(tag, Flight { began, request, draft: Some(Arc::clone(draft)) });
     }
 
-    fn read(&mut self, stored: &Arc<StoredObject>, place: ChunkPlace, chunk: Chunk) {
+    fn read(&mut self, stored: &Arc<String>, place: ChunkPlace, chunk: Chunk) {
         let (tag, tell, began) = (place.tag, self.tell.clone(), monotonic_now());
         let (offset, length) = (place.offset_bytes, place.length_bytes);
         let done = move |Empty(chunk), outcome: Result<(), ObjectError>| {
             let outcome = outcome.map(|()| Some(chunk));
             let _nobody_asks = tell.send(Told { tag, outcome });
         };
-        let cancel = self.objects.start_get(&stored.name, offset, length, Empty(chunk), done);
-        self.in_flight.insert(tag, Flight { began, cancel, draft: None });
+        let request = self.objects.start_get(stored, offset, length, Empty(chunk), done);
+        self.in_flight.insert(tag, Flight { began, request, draft: None });
     }
 
     fn wait(&mut self) -> Result<Moved, TargetError> {
@@ -381,7 +372,7 @@ impl Mover for ObjectMover {
 impl Drop for ObjectMover {
     fn drop(&mut self) {
         // Each holds its chunk until it has ended, which a cancelled one does soon.
-        self.in_flight.values().for_each(|flight| flight.cancel.cancel());
+        self.in_flight.values().for_each(|flight| flight.request.abort());
     }
 }
 

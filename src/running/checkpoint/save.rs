@@ -319,7 +319,10 @@ impl<T: Target> Work<'_, T> {
             Way::Stream => self.crew.run(0..settings.stream.threads, |thread| self.stream(thread)),
             Way::GenerateFirst => {
                 let made = self.make_all()?.into_iter().zip(0_u32..);
-                self.crew.run(made, |(made, thread)| self.store(made, thread))
+                self.crew.run(made, |((pool, made), thread)| {
+                    let mut made = made.into_iter();
+                    self.store(&pool, thread, || made.next().filter(|_| !self.crew.is_to_stop()))
+                })
             }
         }
     }
@@ -334,26 +337,16 @@ impl<T: Target> Work<'_, T> {
     /// Makes and stores chunks until there are no more.
     fn stream(&self, thread: u32) -> Result<Histogram, StreamError> {
         let pool = self.crew.on.settings.stream.pool_of(thread)?;
-        let mut mover = self.crew.on.target.mover(&pool)?;
-        let mut latency = Histogram::new();
-        while let Some(task) = self.crew.next_task() {
-            let mut chunk = loop {
-                if let Some(chunk) = pool.take() {
-                    break chunk;
-                }
-                match mover.in_flight() {
-                    0 => break pool.take_wait(),
-                    _ => self.finish_one(&mut mover, &mut latency)?,
-                }
-            };
+        self.store(&pool, thread, || {
+            let task = self.crew.next_task()?;
+            let mut chunk = pool.take_wait();
             // The wait for a chunk may have been long.
             if self.crew.is_to_stop() {
-                break;
+                return None;
             }
             self.fill(task, &mut chunk);
-            mover.write(&self.draft(task.0)?, self.crew.place(task), chunk);
-        }
-        self.drain(mover, latency)
+            Some((task, chunk))
+        })
     }
 
     /// Makes everything: for each thread its pool and its chunks.
@@ -376,28 +369,23 @@ impl<T: Target> Work<'_, T> {
         })
     }
 
-    /// Stores what was made, as many chunks at a time as a stream would.
+    /// Stores chunks as they come, as many at a time as a stream has memory for.
     fn store(
         &self,
-        (pool, made): (ChunkPool, Vec<(Task, Chunk)>),
+        pool: &ChunkPool,
         thread: u32,
+        mut next: impl FnMut() -> Option<(Task, Chunk)>,
     ) -> Result<Histogram, StreamError> {
-        let mut mover = self.crew.on.target.mover(&pool)?;
+        let mut mover = self.crew.on.target.mover(pool)?;
         let mut latency = Histogram::new();
         let at_once = self.crew.on.settings.stream.buffers_of(thread) as usize;
-        for (task, chunk) in made {
+        loop {
             while mover.in_flight() >= at_once {
                 self.finish_one(&mut mover, &mut latency)?;
             }
-            if self.crew.is_to_stop() {
-                break;
-            }
+            let Some((task, chunk)) = next() else { break };
             mover.write(&self.draft(task.0)?, self.crew.place(task), chunk);
         }
-        self.drain(mover, latency)
-    }
-
-    fn drain(&self, mut mover: T::Mover, mut latency: Histogram) -> Result<Histogram, StreamError> {
         while mover.in_flight() > 0 {
             self.finish_one(&mut mover, &mut latency)?;
         }

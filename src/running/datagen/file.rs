@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use ringfall_core::fill::{NamedContent, VerifyMode};
+use ringfall_core::fill::{NamedContent, VerifyMode, VerifyReport};
 use ringfall_core::units::MIB;
 use ringfall_host::files::Spot;
 use ringfall_host::open_plain;
@@ -13,17 +13,6 @@ use super::DatagenError;
 
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;
-
-/// Outcome of a comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Checked {
-    /// Blocks of 4 KiB compared.
-    pub blocks: u64,
-    /// Number of compared blocks that differed from what was written.
-    pub blocks_bad: u64,
-    /// Offset of the first of them, bytes.
-    pub first_bad_offset: Option<u64>,
-}
 
 /// Writes a file, a multiple of 4 KiB long, which gets its name when it is whole and durable.
 ///
@@ -49,17 +38,10 @@ pub fn write_file(
     }
     let spot = Spot::of(path).map_err(failed)?;
     let draft = spot.begin().map_err(failed)?;
-    let mut buffer = vec![0; CHUNK_BYTES.min(bytes) as usize];
-    let mut offset = 0;
-    while offset < bytes {
-        let part = &mut buffer[..CHUNK_BYTES.min(bytes - offset) as usize];
+    in_chunks(bytes, tell, |part, offset| {
         content.fill(part, offset);
-        draft.file().write_all(part).map_err(failed)?;
-        offset += part.len() as u64;
-        if !tell(offset) {
-            return Err(DatagenError::Interrupted);
-        }
-    }
+        draft.file().write_all(part).map_err(failed)
+    })?;
     if overwrite {
         return draft.publish(spot.name()).map_err(failed);
     }
@@ -79,7 +61,7 @@ pub fn verify_file(
     content: &NamedContent,
     bytes: u64,
     tell: &dyn Fn(u64) -> bool,
-) -> Result<Checked, DatagenError> {
+) -> Result<VerifyReport, DatagenError> {
     let failed = |error| DatagenError::file(format!("can't read {}", path.display()), error);
     let file = open_plain(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
@@ -89,23 +71,36 @@ pub fn verify_file(
             path.display()
         )));
     }
-    let mut checked = Checked::default();
+    let mut all = VerifyReport::default();
+    in_chunks(bytes, tell, |part, offset| {
+        file.read_exact_at(part, offset).map_err(failed)?;
+        let report = content.verify(VerifyMode::Full, part, offset);
+        all.blocks_checked += report.blocks_checked;
+        all.blocks_bad += report.blocks_bad;
+        all.first_bad_block = all.first_bad_block.or(report.first_bad_block);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Does the same with each chunk of so many bytes, in order: a buffer of its length, and its
+/// offset. `tell` is told how far it is, and says whether to go on.
+fn in_chunks(
+    bytes: u64,
+    tell: &dyn Fn(u64) -> bool,
+    mut each: impl FnMut(&mut [u8], u64) -> Result<(), DatagenError>,
+) -> Result<(), DatagenError> {
     let mut buffer = vec![0; CHUNK_BYTES.min(bytes) as usize];
     let mut offset = 0;
     while offset < bytes {
         let part = &mut buffer[..CHUNK_BYTES.min(bytes - offset) as usize];
-        file.read_exact_at(part, offset).map_err(failed)?;
-        let report = content.verify(VerifyMode::Full, part, offset);
-        checked.blocks += report.blocks_checked;
-        checked.blocks_bad += report.blocks_bad;
-        let bad = report.first_bad_block.map(|block| block * 4096);
-        checked.first_bad_offset = checked.first_bad_offset.or(bad);
+        each(part, offset)?;
         offset += part.len() as u64;
         if !tell(offset) {
             return Err(DatagenError::Interrupted);
         }
     }
-    Ok(checked)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod file;
 mod source;
 
 pub use analyze::{Analysis, AnalyzeSettings, DuplicateFigures, PackedFigures, analyze};
-pub use file::{Checked, verify_file, write_file};
+pub use file::{verify_file, write_file};
 pub use source::{Item, items_of};
 
 use crate::remedy::remedy;

@@ -38,7 +38,8 @@ pub use client::{Objects, OpenError};
 /// gone.
 pub use hyper::body::Bytes;
 pub use profile::{Profile, ProfileFiles};
-pub use requests::Cancel;
 pub use tier::TierObjects;
+/// Handle that ends a request which is under way.
+pub use tokio::task::AbortHandle;
 pub use upload::{RecordedPart, Upload, UploadRecord};
 pub use wire::meaning;

@@ -12,18 +12,6 @@ use tokio::task::AbortHandle;
 use super::cause::{Cause, ObjectError};
 use super::client::{Inner, Objects, Trouble};
 
-/// Ends a request that is under way.
-#[derive(Debug)]
-pub struct Cancel(AbortHandle);
-
-impl Cancel {
-    /// Ends it soon; what it owns is dropped then, and nobody hears of it. No effect on one that
-    /// has ended.
-    pub fn cancel(&self) {
-        self.0.abort();
-    }
-}
-
 impl Objects {
     /// Names below the prefix and their sizes in bytes, at most so many, in no particular order.
     ///
@@ -113,7 +101,7 @@ impl Objects {
         name: &str,
         bytes: Bytes,
         done: impl FnOnce(Result<(), ObjectError>) + Send + 'static,
-    ) -> Cancel {
+    ) -> AbortHandle {
         let (inner, key) = (Arc::clone(&self.inner), self.url().key(name));
         self.start(async move { done(inner.put(&key, bytes).await) })
     }
@@ -127,7 +115,7 @@ impl Objects {
         length_bytes: usize,
         mut buffer: Buffer,
         done: impl FnOnce(Buffer, Result<(), ObjectError>) + Send + 'static,
-    ) -> Cancel {
+    ) -> AbortHandle {
         let (inner, key) = (Arc::clone(&self.inner), self.url().key(name));
         self.start(async move {
             let target = &mut buffer.as_mut()[..length_bytes];
@@ -141,13 +129,15 @@ impl Objects {
         &self,
         name: &str,
         done: impl FnOnce(Result<(), ObjectError>) + Send + 'static,
-    ) -> Cancel {
+    ) -> AbortHandle {
         let (inner, key) = (Arc::clone(&self.inner), self.url().key(name));
         self.start(async move { done(inner.remove(&key).await) })
     }
 
-    pub(super) fn start(&self, work: impl Future<Output = ()> + Send + 'static) -> Cancel {
-        Cancel(self.threads.runtime().spawn(work).abort_handle())
+    /// Runs it on the threads of the store. The handle ends it soon: what it owns is dropped then,
+    /// and nobody hears of it.
+    pub(super) fn start(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.threads.runtime().spawn(work).abort_handle()
     }
 }
 

@@ -10,10 +10,10 @@ use object_store::PutPayload;
 use object_store::multipart::PartId;
 use ringfall_config::object_store::PARTS_MAX;
 use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
 
 use super::cause::{Cause, ObjectError};
 use super::client::Objects;
-use super::requests::Cancel;
 use crate::threads::locked;
 
 /// Name of the last step of an upload, for messages.
@@ -130,7 +130,7 @@ impl Upload {
         index: usize,
         bytes: Bytes,
         done: impl FnOnce(Result<(), ObjectError>) + Send + 'static,
-    ) -> Cancel {
+    ) -> AbortHandle {
         let upload = Arc::clone(self);
         self.objects.start(async move {
             let outcome = upload.part(index, bytes).await;
