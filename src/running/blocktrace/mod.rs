@@ -9,9 +9,7 @@ mod script;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -89,8 +87,12 @@ impl BlockTrace {
         let mut child = spawn_bpftrace(&script)
             .map_err(|error| format!("bpftrace can't be started: {error}"))?;
         let (sender, lines) = channel();
-        let stdout = child.stdout.take();
-        let reader = thread(move || {
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (device, began) = (name.to_owned(), Instant::now());
+        let mut trace =
+            BlockTrace { child, lines, errors: None, queue, device, began, ended: None };
+        // Either thread ends with what it reads.
+        thread(move || {
             let Some(stdout) = stdout else { return };
             for line in BufReader::new(stdout.take(OUTPUT_BYTES_MAX)).lines() {
                 // Nobody listening, or no text: the trace is over.
@@ -99,42 +101,20 @@ impl BlockTrace {
                     break;
                 }
             }
-        });
-        let stderr = child.stderr.take();
-        let errors = thread(move || {
+        })?;
+        trace.errors = Some(thread(move || {
             let mut text = String::new();
             if let Some(stderr) = stderr {
                 // What is no text says nothing to anybody.
                 let _read = stderr.take(OUTPUT_BYTES_MAX).read_to_string(&mut text);
             }
             text
-        });
-        // Either ends with what it reads.
-        let errors = match reader.and(errors) {
-            Ok(errors) => errors,
-            Err(why) => {
-                // It is of no use without them; what fails here has ended already.
-                let _killed = child.kill();
-                let _ended = child.wait();
-                return Err(why);
-            }
-        };
-        let mut trace = BlockTrace {
-            child,
-            lines,
-            errors: Some(errors),
-            queue,
-            device: name.to_owned(),
-            began: Instant::now(),
-            ended: None,
-        };
-        match trace.await_ready() {
-            Ok(()) => {
-                trace.began = Instant::now();
-                Ok(trace)
-            }
-            Err(why) => Err(trace.explain(&why)),
+        })?);
+        if let Err(why) = trace.await_ready() {
+            return Err(trace.explain(&why));
         }
+        trace.began = Instant::now();
+        Ok(trace)
     }
 
     fn await_ready(&self) -> Result<(), String> {
@@ -212,7 +192,6 @@ impl BlockTrace {
 
 impl Drop for BlockTrace {
     fn drop(&mut self) {
-        self.queue.stop();
         // All of these fail only for what has ended already.
         let _killed = self.child.kill();
         let _reaped = self.child.wait();
@@ -229,25 +208,28 @@ fn thread<T: Send + 'static>(
 
 /// Looks at how many requests are in flight (`/sys/block/*/inflight`: reads, writes).
 struct QueueSampler {
-    stop: Arc<AtomicBool>,
+    /// Sampling ends when it is dropped.
+    goes_on: Option<Sender<()>>,
     thread: Option<JoinHandle<[Vec<Bucket>; 2]>>,
 }
 
 impl QueueSampler {
     fn start(numbers: &str) -> Result<QueueSampler, String> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, path) = (Arc::clone(&stop), format!("/sys/dev/block/{numbers}/inflight"));
+        let (goes_on, ended) = channel::<()>();
+        let path = format!("/sys/dev/block/{numbers}/inflight");
         let thread = thread(move || {
             // By octaves: none, 1, 2..3, 4..7 …
             let mut counts = [[0u64; 65]; 2];
-            while !stopped.load(Ordering::Relaxed) {
+            loop {
                 let text = std::fs::read_to_string(&path).unwrap_or_default();
                 for (counts, word) in counts.iter_mut().zip(text.split_whitespace()) {
                     if let Ok(depth) = word.parse::<u64>() {
                         counts[(64 - depth.leading_zeros()) as usize] += 1;
                     }
                 }
-                std::thread::sleep(QUEUE_PERIOD);
+                if ended.recv_timeout(QUEUE_PERIOD) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
             }
             counts.map(|counts| {
                 let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
@@ -258,11 +240,11 @@ impl QueueSampler {
                 counts[..used].iter().enumerate().map(bucket).collect()
             })
         });
-        Ok(QueueSampler { stop, thread: Some(thread?) })
+        Ok(QueueSampler { goes_on: Some(goes_on), thread: Some(thread?) })
     }
 
-    fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+    fn stop(&mut self) {
+        self.goes_on = None;
     }
 
     fn take(&mut self) -> [Vec<Bucket>; 2] {

@@ -110,6 +110,12 @@ impl FileTarget {
         Ok((self.directory.below(Path::new(parent), makes)?, name))
     }
 
+    /// Opens the file of that name.
+    fn opened(&self, name: &str, flags: OFlags) -> std::io::Result<File> {
+        let (directory, name) = self.place(name, false)?;
+        directory.open_to_read(name, flags)
+    }
+
     /// Size of a plain file of that name, if it is there.
     fn length(&self, name: &str) -> Result<Option<u64>, TargetError> {
         let told = |error| failed("can't look at", &self.path_of(name), &error);
@@ -324,8 +330,7 @@ impl Target for FileTarget {
             Version::Published => name.to_owned(),
         };
         let path = self.path_of(&name);
-        let opened = self.place(&name, false);
-        let opened = opened.and_then(|(held, name)| held.open_to_read(name, self.flags()));
+        let opened = self.opened(&name, self.flags());
         let file = opened.map_err(|error| unopened(&path, &error))?;
         Ok(StoredFile { file: Arc::new(file), path })
     }
@@ -339,8 +344,7 @@ impl Target for FileTarget {
 
     fn get(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, TargetError> {
         let path = self.path_of(name);
-        let opened = self.place(name, false);
-        let file = match opened.and_then(|(held, name)| held.open_to_read(name, OFlags::empty())) {
+        let file = match self.opened(name, OFlags::empty()) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed("can't open", &path, &error)),
