@@ -2,7 +2,9 @@
 //! chunks go out.
 
 use std::collections::VecDeque;
+use std::iter::{Flatten, Peekable};
 use std::ops::Range;
+use std::vec::IntoIter;
 
 use ringfall_core::fill::{ContentName, NamedContent, Shape, VerifyMode};
 use ringfall_core::key::EntryKey;
@@ -262,8 +264,8 @@ pub struct Schedule {
     at_once: usize,
 }
 
-/// A file's number, and its chunks that are to be moved: runs of them, in order.
-type FileChunks = (usize, VecDeque<Range<u64>>);
+/// A file's number, and its chunks that are to be moved, in order; at least one.
+type FileChunks = (usize, Peekable<Flatten<IntoIter<Range<u64>>>>);
 
 impl Schedule {
     /// Schedules the given chunks of each file, `at_once` files at a time (≥ 1).
@@ -272,23 +274,19 @@ impl Schedule {
         files: impl IntoIterator<Item = (usize, Vec<Range<u64>>)>,
         at_once: u32,
     ) -> Schedule {
-        let some = |chunks: Vec<Range<u64>>| -> VecDeque<Range<u64>> {
-            chunks.into_iter().filter(|run| !run.is_empty()).collect()
+        let some = |(file, runs): (usize, Vec<Range<u64>>)| {
+            let mut chunks = runs.into_iter().flatten().peekable();
+            chunks.peek().is_some().then_some((file, chunks))
         };
-        let files = files.into_iter().map(|(file, chunks)| (file, some(chunks)));
-        let files = files.filter(|(_, chunks)| !chunks.is_empty()).collect();
+        let files = files.into_iter().filter_map(some).collect();
         Schedule { files, at_once: at_once.max(1) as usize }
     }
 
     /// The next chunk: file and number.
     pub fn next_chunk(&mut self) -> Option<(usize, u64)> {
         let (file, mut chunks) = self.files.pop_front()?;
-        let run = chunks.front_mut()?;
-        let chunk = run.next()?;
-        if run.is_empty() {
-            chunks.pop_front();
-        }
-        if !chunks.is_empty() {
+        let chunk = chunks.next()?;
+        if chunks.peek().is_some() {
             let last = (self.at_once - 1).min(self.files.len());
             self.files.insert(last, (file, chunks));
         }

@@ -126,12 +126,26 @@ impl Counts {
     }
 }
 
-/// Where the next thread goes on reading.
-#[derive(Default)]
-struct Cursor {
+/// A piece of an item, which one thread reads at once.
+struct Piece {
+    /// Number of the item.
     item: usize,
     offset: u64,
-    chunk: u64,
+    length: usize,
+}
+
+/// Pieces that are to be read, with their numbers.
+type Pieces<'a> = Box<dyn Iterator<Item = (u64, Piece)> + Send + 'a>;
+
+/// The pieces of all items in order.
+fn pieces(items: &[Item], chunk_bytes: u64) -> Pieces<'_> {
+    let of_item = move |(item, bytes): (usize, u64)| {
+        (0..bytes.div_ceil(chunk_bytes)).map(move |index| {
+            let offset = index * chunk_bytes;
+            Piece { item, offset, length: chunk_bytes.min(bytes - offset) as usize }
+        })
+    };
+    Box::new((0_u64..).zip(items.iter().map(Item::bytes).enumerate().flat_map(of_item)))
 }
 
 /// Analyzes data. `tell` is told the bytes read of all that are to be read, and says whether to go
@@ -150,6 +164,7 @@ pub fn analyze(
     assert!(settings.block_bytes.iter().all(|size| size.is_power_of_two() && *size >= 512));
     let bytes: u64 = items.iter().map(Item::bytes).sum();
     let passes = passes(bytes, settings);
+    let chunk_bytes = settings.block_bytes.iter().copied().fold(CHUNK_BYTES, u64::max);
     let mut counted = vec![Counted::default(); settings.block_bytes.len()];
     let mut counts = Counts::new(settings.block_bytes.len());
     for pass in 0..passes {
@@ -158,7 +173,8 @@ pub fn analyze(
             settings,
             sets: sets(settings),
             pass: (pass, passes),
-            cursor: Mutex::default(),
+            chunk_bytes,
+            pieces: Mutex::new(pieces(items, chunk_bytes)),
             done_bytes: AtomicU64::new(pass * bytes),
             all_bytes: bytes * passes,
             tell,
@@ -248,7 +264,9 @@ struct Pass<'a> {
     sets: Vec<Digests>,
     /// Only digests of this part of so many count.
     pass: (u64, u64),
-    cursor: Mutex<Cursor>,
+    chunk_bytes: u64,
+    /// Those that no thread has taken.
+    pieces: Mutex<Pieces<'a>>,
     done_bytes: AtomicU64,
     all_bytes: u64,
     tell: &'a (dyn Fn(u64, u64) -> bool + Sync),
@@ -268,39 +286,19 @@ impl Pass<'_> {
         Ok(all)
     }
 
-    fn chunk_bytes(&self) -> u64 {
-        self.settings.block_bytes.iter().copied().max().unwrap_or(0).max(CHUNK_BYTES)
-    }
-
-    /// The next piece of an item: which, where, how long, and its number over all items.
-    fn next(&self) -> Option<(usize, u64, usize, u64)> {
-        let mut cursor = locked(&self.cursor);
-        loop {
-            let item = self.items.get(cursor.item)?;
-            let left = item.bytes() - cursor.offset;
-            if left == 0 {
-                *cursor = Cursor { item: cursor.item + 1, offset: 0, chunk: cursor.chunk };
-                continue;
-            }
-            let length = left.min(self.chunk_bytes());
-            let found = (cursor.item, cursor.offset, length as usize, cursor.chunk);
-            cursor.offset += length;
-            cursor.chunk += 1;
-            return Some(found);
-        }
-    }
-
     fn work(&self) -> Result<Counts, DatagenError> {
         let mut counts = Counts::new(self.settings.block_bytes.len());
         let mut reader = Reader::default();
-        let mut buffer = vec![0; self.chunk_bytes() as usize];
+        let mut buffer = vec![0; self.chunk_bytes as usize];
         let mut packers = Packers::new()?;
         let mut digests = Vec::new();
         let zeros: Vec<u128> =
             self.settings.block_bytes.iter().map(|s| xxh3_128(&vec![0; *s as usize])).collect();
-        while let Some((number, offset, length, chunk)) = self.next() {
+        loop {
+            let next = locked(&self.pieces).next();
+            let Some((number, Piece { item, offset, length })) = next else { return Ok(counts) };
             let bytes = &mut buffer[..length];
-            reader.read((number, &self.items[number]), offset, bytes)?;
+            reader.read((item, &self.items[item]), offset, bytes)?;
             for (index, size) in self.settings.block_bytes.iter().enumerate() {
                 let blocks = bytes.chunks_exact(*size as usize);
                 counts.blocks[index] += blocks.len() as u64;
@@ -314,12 +312,11 @@ impl Pass<'_> {
                 }
                 self.sets[index].add(&mut digests);
             }
-            if self.pass.0 == 0 && mix64(chunk) % 100 < u64::from(self.settings.sample_percent) {
+            if self.pass.0 == 0 && mix64(number) % 100 < u64::from(self.settings.sample_percent) {
                 packers.add(bytes, &mut counts)?;
             }
             self.told(length as u64)?;
         }
-        Ok(counts)
     }
 
     fn told(&self, bytes: u64) -> Result<(), DatagenError> {

@@ -2,6 +2,7 @@
 //! profile, in this order.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use object_store::aws::{
     AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, Checksum as S3Checksum,
@@ -19,10 +20,18 @@ use super::wire::Wires;
 pub(super) trait Store: ObjectStore + MultipartStore {}
 impl<T: ObjectStore + MultipartStore> Store for T {}
 
-/// One client, and what its endpoint is called.
-pub(super) struct Backend {
+/// One endpoint: what it is called, its client, and the requests to it.
+pub(super) struct Endpoint {
     pub(super) name: String,
     pub(super) store: Arc<dyn Store>,
+    pub(super) in_flight: AtomicUsize,
+    pub(super) requests: AtomicUsize,
+}
+
+impl Endpoint {
+    pub(super) fn new(name: String, store: Arc<dyn Store>) -> Endpoint {
+        Endpoint { name, store, in_flight: AtomicUsize::new(0), requests: AtomicUsize::new(0) }
+    }
 }
 
 /// Opens a client for each endpoint.
@@ -33,7 +42,7 @@ pub(super) fn open(
     url: &ObjectUrl,
     options: &ObjectOptions,
     wires: &Wires,
-) -> Result<Vec<Backend>, String> {
+) -> Result<Vec<Endpoint>, String> {
     if url.scheme != Scheme::S3 {
         refuse_s3_only(options)?;
     }
@@ -101,7 +110,7 @@ fn s3(
     profile: &Profile,
     endpoint: Option<&str>,
     wires: &Wires,
-) -> Result<Backend, String> {
+) -> Result<Endpoint, String> {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(&url.bucket)
         .with_http_connector(wires.clone())
@@ -149,7 +158,7 @@ fn s3(
         }
     };
     let store = builder.build().map_err(|error| error.to_string())?;
-    Ok(Backend { name, store: Arc::new(store) })
+    Ok(Endpoint::new(name, Arc::new(store)))
 }
 
 fn azure(
@@ -157,7 +166,7 @@ fn azure(
     options: &ObjectOptions,
     endpoint: Option<&str>,
     wires: &Wires,
-) -> Result<Backend, String> {
+) -> Result<Endpoint, String> {
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(&url.bucket)
         .with_http_connector(wires.clone())
@@ -172,7 +181,7 @@ fn azure(
         format!("{error}: set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY")
     })?;
     let name = endpoint.unwrap_or("Azure Blob Storage").to_owned();
-    Ok(Backend { name, store: Arc::new(store) })
+    Ok(Endpoint::new(name, Arc::new(store)))
 }
 
 fn google(
@@ -180,7 +189,7 @@ fn google(
     options: &ObjectOptions,
     endpoint: Option<&str>,
     wires: &Wires,
-) -> Result<Backend, String> {
+) -> Result<Endpoint, String> {
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(&url.bucket)
         .with_http_connector(wires.clone())
@@ -200,5 +209,5 @@ fn google(
         .build()
         .map_err(|error| format!("{error}: set GOOGLE_APPLICATION_CREDENTIALS to a key file"))?;
     let name = endpoint.unwrap_or("Google Cloud Storage").to_owned();
-    Ok(Backend { name, store: Arc::new(store) })
+    Ok(Endpoint::new(name, Arc::new(store)))
 }

@@ -15,7 +15,7 @@ use ringfall_host::Overdue;
 use ringfall_host::escape::terminal;
 use ringfall_model::facts::{EndpointCounts, ObjectCounts};
 
-use super::backend::{self, Backend, Store};
+use super::backend::{self, Endpoint, Store};
 use super::cause::{Cause, ObjectError, told};
 use super::counts::Counters;
 use super::tls::Trust;
@@ -56,14 +56,6 @@ pub enum OpenError {
     /// This machine lacks something.
     #[error("no threads for requests to an object store can be started: {0}")]
     Threads(String),
-}
-
-/// One endpoint.
-struct Endpoint {
-    name: String,
-    store: Arc<dyn Store>,
-    in_flight: AtomicUsize,
-    requests: AtomicUsize,
 }
 
 /// State that requests share.
@@ -133,8 +125,8 @@ impl Objects {
         let trust = Trust::new(options.ca_file.clone());
         let idle_max = options.concurrency as usize;
         let wires = Wires::new(trust, options.connect_timeout, idle_max, Arc::clone(&counters));
-        let backends = backend::open(url, options, &wires).map_err(OpenError::Options)?;
-        let objects = Objects::over(url.clone(), options.clone(), backends, counters)?;
+        let endpoints = backend::open(url, options, &wires).map_err(OpenError::Options)?;
+        let objects = Objects::over(url.clone(), options.clone(), endpoints, counters)?;
         let began = Instant::now();
         let what = format!("{} to answer", terminal(&url.to_string()));
         let _overdue = Overdue::after(TOLD_AFTER, what);
@@ -150,7 +142,7 @@ impl Objects {
     fn over(
         url: ObjectUrl,
         options: ObjectOptions,
-        backends: Vec<Backend>,
+        endpoints: Vec<Endpoint>,
         counters: Arc<Counters>,
     ) -> Result<Objects, OpenError> {
         let runtime = Builder::new_multi_thread()
@@ -160,15 +152,9 @@ impl Objects {
             .enable_time()
             .build()
             .map_err(|error| OpenError::Threads(error.to_string()))?;
-        let endpoints = backends.into_iter().map(|Backend { name, store }| Endpoint {
-            name,
-            store,
-            in_flight: AtomicUsize::new(0),
-            requests: AtomicUsize::new(0),
-        });
         let inner = Inner {
             url,
-            endpoints: endpoints.collect(),
+            endpoints,
             turn: AtomicUsize::new(0),
             gate: Semaphore::new(options.concurrency as usize),
             counters,
@@ -348,13 +334,13 @@ pub(crate) mod tests {
     /// A store in memory with so many endpoints.
     pub(crate) fn in_memory(endpoints: usize, options: ObjectOptions) -> Objects {
         let store = Arc::new(InMemory::new());
-        let backend = |index: usize| {
+        let endpoint = |index: usize| {
             let store: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
-            Backend { name: format!("memory {index}"), store }
+            Endpoint::new(format!("memory {index}"), store)
         };
         let Ok(Place::Objects(url)) = Place::parse("s3://bucket/prefix") else { unreachable!() };
-        let backends = (0..endpoints).map(backend).collect();
-        Objects::over(url, options, backends, Arc::default()).unwrap()
+        let endpoints = (0..endpoints).map(endpoint).collect();
+        Objects::over(url, options, endpoints, Arc::default()).unwrap()
     }
 
     fn flaky(objects: &Objects, failures: u32, cause: &Cause) -> Result<u32, ObjectError> {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -17,6 +17,7 @@ use hyper::header::{AUTHORIZATION, DATE, HOST, HeaderMap, HeaderValue, USER_AGEN
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
@@ -207,8 +208,7 @@ fn refused(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Cause {
 /// By how many seconds our clock is ahead of a server's that says it is that time.
 fn ahead_s(date: &HeaderValue) -> Option<i64> {
     let theirs = jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok()?.timestamp().as_second();
-    let ours = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-    i64::try_from(ours).ok()?.checked_sub(theirs)
+    Timestamp::now().as_second().checked_sub(theirs)
 }
 
 /// Error of a broken connection; also noted for the attempt's caller.
