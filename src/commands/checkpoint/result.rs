@@ -266,14 +266,14 @@ impl Save {
             way: way.name(),
             target,
             began_s: began.as_secs_f64(),
-            bytes: saved.bytes,
+            bytes: saved.transfer.bytes,
             found_bytes: committed.found_bytes,
             stall_s: saved.stall.as_secs_f64(),
             durable_s: saved.stored.as_secs_f64(),
-            bytes_per_s: rate(saved.bytes, saved.stored),
+            bytes_per_s: rate(saved.transfer.bytes, saved.stored),
             peak_rss_bytes: peak_rss_bytes(),
-            chunk_latency_ms: Latency::of(&saved.chunk_latency),
-            bytes_by_second: saved.seconds.clone(),
+            chunk_latency_ms: Latency::of(&saved.transfer.chunk_latency),
+            bytes_by_second: saved.transfer.seconds.clone(),
         }
     }
 }
@@ -284,14 +284,14 @@ impl Restore {
         Restore {
             step,
             began_s: began.as_secs_f64(),
-            bytes: restored.bytes,
+            bytes: restored.transfer.bytes,
             elapsed_s: restored.elapsed.as_secs_f64(),
-            bytes_per_s: rate(restored.bytes, restored.elapsed),
+            bytes_per_s: rate(restored.transfer.bytes, restored.elapsed),
             blocks_checked: restored.blocks_checked,
             blocks_bad: restored.blocks_bad,
             bad_blocks: restored.bad.clone(),
-            chunk_latency_ms: Latency::of(&restored.chunk_latency),
-            bytes_by_second: restored.seconds.clone(),
+            chunk_latency_ms: Latency::of(&restored.transfer.chunk_latency),
+            bytes_by_second: restored.transfer.seconds.clone(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
+use ringfall_core::metrics::Histogram;
 
 use crate::threads::locked;
 
@@ -38,15 +39,25 @@ pub struct Progress {
     pub elapsed: Nanos,
 }
 
+/// Chunks that a save or restore has moved.
+#[derive(Clone, Debug, Default)]
+pub struct Transfer {
+    /// Number of bytes stored at the target, or read from it.
+    pub bytes: u64,
+    /// Latency of each chunk, from being given to the target until it was done.
+    pub chunk_latency: Histogram,
+    /// Bytes moved in each second.
+    pub seconds: Vec<u64>,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    /// As it is shown, but for the time.
+    /// As it is shown, but for the time and what was moved.
     progress: Progress,
     began: Nanos,
     made_bytes: u64,
     last_made: Nanos,
-    /// Bytes moved in each second since it began.
-    seconds: Vec<u64>,
+    transfer: Transfer,
 }
 
 impl State {
@@ -93,17 +104,19 @@ impl Meter {
         state.is_taken()
     }
 
-    /// Content was stored, or read, at that time.
-    pub fn moved(&self, bytes: u64, at: Nanos) {
+    /// A chunk was stored, or read, between these moments.
+    pub fn moved(&self, bytes: u64, from: Nanos, to: Nanos) {
         let mut state = locked(&self.state);
-        state.progress.moved_bytes += bytes;
-        let second = usize::try_from(at.saturating_sub(state.began) / SECOND).unwrap_or(usize::MAX);
+        let second = usize::try_from(to.saturating_sub(state.began) / SECOND).unwrap_or(usize::MAX);
         // A clock that jumped must not cost memory: a day has 86,400 seconds.
         let second = second.min(1 << 20);
-        if state.seconds.len() <= second {
-            state.seconds.resize(second + 1, 0);
+        let Transfer { bytes: all_bytes, chunk_latency, seconds } = &mut state.transfer;
+        *all_bytes += bytes;
+        chunk_latency.record(to.saturating_sub(from).as_ns());
+        if seconds.len() <= second {
+            seconds.resize(second + 1, 0);
         }
-        state.seconds[second] += bytes;
+        seconds[second] += bytes;
     }
 
     /// When the last content was taken over.
@@ -112,17 +125,18 @@ impl Meter {
         locked(&self.state).last_made
     }
 
-    /// Bytes moved in each second since it began.
+    /// Chunks moved since it began.
     #[must_use]
-    pub fn seconds(&self) -> Vec<u64> {
-        locked(&self.state).seconds.clone()
+    pub fn transfer(&self) -> Transfer {
+        locked(&self.state).transfer.clone()
     }
 
     /// Returns the progress so far.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let state = locked(&self.state);
-        Progress { elapsed: monotonic_now().saturating_sub(state.began), ..state.progress }
+        let elapsed = monotonic_now().saturating_sub(state.began);
+        Progress { elapsed, moved_bytes: state.transfer.bytes, ..state.progress }
     }
 }
 
@@ -134,14 +148,19 @@ mod tests {
     fn bytes_are_counted_in_the_second_in_which_they_were_moved() {
         let meter = Meter::default();
         let began = meter.begin(Doing::Saving, 3, 100);
-        meter.moved(1, began);
-        meter.moved(2, began + SECOND - Nanos::from_ns(1));
-        meter.moved(4, began + 2 * SECOND);
-        assert_eq!(meter.seconds(), [3, 0, 4]);
+        meter.moved(1, began, began);
+        meter.moved(2, began, began + SECOND - Nanos::from_ns(1));
+        meter.moved(4, began, began + 2 * SECOND);
+        let moved = meter.transfer();
+        assert_eq!(
+            (moved.bytes, moved.seconds, moved.chunk_latency.count()),
+            (7, vec![3, 0, 4], 3)
+        );
         let progress = meter.progress();
         assert_eq!((progress.moved_bytes, progress.total_bytes, progress.step), (7, 100, 3));
         meter.begin(Doing::Restoring, 3, 100);
-        assert_eq!((meter.progress().moved_bytes, meter.seconds().len()), (0, 0));
+        let moved = meter.transfer();
+        assert_eq!((meter.progress().moved_bytes, moved.bytes, moved.seconds.len()), (0, 0, 0));
     }
 
     #[test]

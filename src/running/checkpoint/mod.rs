@@ -21,7 +21,7 @@ mod train;
 pub use commit::{Begin, Commit, Committed, find, remove};
 pub use file::{FileTarget, Io};
 pub use layout::{BadBlock, FORMAT, FORMAT_VERSION, Layout, Manifest, RANKS_MAX};
-pub use meter::{Doing, Meter, Progress};
+pub use meter::{Doing, Meter, Progress, Transfer};
 #[cfg(feature = "objects")]
 pub use objects::{ObjectDraft, ObjectMover, ObjectTarget};
 pub use restore::{Restored, restore};

@@ -7,10 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::fill::VerifyMode;
-use ringfall_core::metrics::Histogram;
 
 use super::layout::{BadBlock, Layout, Schedule, one_run};
-use super::meter::Doing;
+use super::meter::{Doing, Transfer};
 use super::save::{Crew, FileWork, Opened, SaveSettings, Stream, StreamError};
 use super::target::{ChunkPlace, Mover, Presence, Target, TargetError, Version};
 use crate::threads::locked;
@@ -21,8 +20,8 @@ const NAMED_MAX: usize = 16;
 /// Outcome of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// Number of bytes read from the checkpoint.
-    pub bytes: u64,
+    /// Chunks read from the checkpoint.
+    pub transfer: Transfer,
     /// Duration of the restore.
     pub elapsed: Nanos,
     /// Blocks of 4 KiB compared.
@@ -31,10 +30,6 @@ pub struct Restored {
     pub blocks_bad: u64,
     /// The first bad block of each chunk, of the first 16 chunks that have one.
     pub bad: Vec<BadBlock>,
-    /// Latency of each chunk, from the request until it was there.
-    pub chunk_latency: Histogram,
-    /// Bytes read in each second.
-    pub seconds: Vec<u64>,
 }
 
 /// Reads and compares a published checkpoint.
@@ -59,19 +54,17 @@ pub fn restore<T: Target>(
     let look = |file: usize, offset: u64, bytes: &[u8]| {
         let found = layout.files[file].verify(verify, bytes, offset);
         let mut restored = locked(&restored);
-        restored.bytes += bytes.len() as u64;
         restored.blocks_checked += found.blocks_checked;
         restored.blocks_bad += found.blocks_bad;
         if restored.bad.len() < NAMED_MAX {
             restored.bad.extend(found.first_bad);
         }
     };
-    let latency = read(on, layout, Version::Published, reads, &look)?;
+    read(on, layout, Version::Published, reads, &look)?;
     let mut restored = restored.into_inner().unwrap_or_else(PoisonError::into_inner);
     restored.bad.sort_by(|a, b| (&a.file, a.offset_bytes).cmp(&(&b.file, b.offset_bytes)));
     restored.elapsed = monotonic_now().saturating_sub(began);
-    restored.chunk_latency = latency;
-    restored.seconds = on.meter.seconds();
+    restored.transfer = on.meter.transfer();
     Ok(restored)
 }
 
@@ -177,7 +170,7 @@ fn read<T: Target>(
     version: Version,
     chunks: Vec<(usize, Vec<Range<u64>>)>,
     look: Look<'_>,
-) -> Result<Histogram, StreamError> {
+) -> Result<(), StreamError> {
     let Stream { target, settings: SaveSettings { stream, .. }, .. } = on;
     let crew = Crew::new(on, layout, Schedule::new(chunks, stream.threads));
     let stored = Opened::new(layout);
@@ -186,7 +179,6 @@ fn read<T: Target>(
     crew.run(0..stream.threads, |thread| {
         let pool = stream.pool_of(thread)?;
         let mut mover = target.mover(&pool)?;
-        let mut latency = Histogram::new();
         loop {
             while let Some(chunk) = pool.take()
                 && let Some(task) = crew.next_task()
@@ -194,9 +186,9 @@ fn read<T: Target>(
                 mover.read(&open(task.0)?, crew.place(task), chunk);
             }
             if mover.in_flight() == 0 {
-                return Ok(latency);
+                return Ok(());
             }
-            let (task, chunk) = crew.wait(&mut mover, &mut latency)?;
+            let (task, chunk) = crew.wait(&mut mover)?;
             let chunk = chunk.expect("a read returns its chunk");
             let ChunkPlace { offset_bytes, length_bytes, .. } = crew.place(task);
             look(task.0, offset_bytes, &chunk.bytes()[..length_bytes]);

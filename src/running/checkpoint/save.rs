@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
-use ringfall_core::metrics::Histogram;
 use ringfall_core::units::MIB;
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 
 use super::layout::{Layout, Schedule, one_run};
-use super::meter::{Doing, Meter};
-use super::target::{ChunkPlace, Mover, Target, TargetError};
+use super::meter::{Doing, Meter, Transfer};
+use super::target::{ChunkPlace, Moved, Mover, Target, TargetError};
 use crate::threads::{locked, on_threads};
 
 /// Why there is no checkpoint.
@@ -132,17 +131,13 @@ pub struct SaveSettings {
 /// Outcome of a save.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
-    /// Number of bytes stored at the target.
-    pub bytes: u64,
+    /// Chunks stored at the target.
+    pub transfer: Transfer,
     /// From the first moment until all content was taken over from the training job, which may go
     /// on then.
     pub stall: Nanos,
     /// From the first moment until every file had its final name, durable where that was asked for.
     pub stored: Nanos,
-    /// Latency of each chunk, from being given to the target until it was stored.
-    pub chunk_latency: Histogram,
-    /// Bytes stored in each second.
-    pub seconds: Vec<u64>,
 }
 
 /// Bytes that are still to be stored.
@@ -204,38 +199,31 @@ impl<'a, T: Target> Crew<'a, T> {
         ChunkPlace { offset_bytes, length_bytes, tag: tag_of(task) }
     }
 
-    /// Runs a thread for each item; the latency of all chunks.
+    /// Runs a thread for each item.
     ///
     /// # Errors
     /// The first failure; it was told to end before everything was moved.
     pub(super) fn run<I: Send>(
         &self,
         items: impl IntoIterator<Item = I>,
-        work: impl Fn(I) -> Result<Histogram, StreamError> + Sync,
-    ) -> Result<Histogram, StreamError> {
+        work: impl Fn(I) -> Result<(), StreamError> + Sync,
+    ) -> Result<(), StreamError> {
         // One that can't go on must not leave the others to finish for nothing.
         let fails = |_: &StreamError| self.is_over.store(true, Ordering::Relaxed);
-        let histograms = on_all(items, |item| work(item).inspect_err(fails))?;
+        on_all(items, |item| work(item).inspect_err(fails))?;
         let progress = self.on.meter.progress();
         if self.is_to_stop() && progress.moved_bytes < progress.total_bytes {
             return Err(StreamError::Interrupted);
         }
-        let mut all = Histogram::new();
-        histograms.iter().for_each(|one| all.merge(one));
-        Ok(all)
+        Ok(())
     }
 
     /// Waits until one more chunk is moved, and counts it.
-    pub(super) fn wait(
-        &self,
-        mover: &mut T::Mover,
-        latency: &mut Histogram,
-    ) -> Result<(Task, Option<Chunk>), StreamError> {
-        let moved = mover.wait()?;
-        let chunk = moved.outcome?;
-        let task = task_of(moved.tag);
-        latency.record(moved.ended.saturating_sub(moved.began).as_ns());
-        self.on.meter.moved(self.place(task).length_bytes as u64, moved.ended);
+    pub(super) fn wait(&self, mover: &mut T::Mover) -> Result<(Task, Option<Chunk>), StreamError> {
+        let Moved { tag, outcome, began, ended } = mover.wait()?;
+        let chunk = outcome?;
+        let task = task_of(tag);
+        self.on.meter.moved(self.place(task).length_bytes as u64, began, ended);
         Ok((task, chunk))
     }
 }
@@ -301,19 +289,17 @@ pub fn save<T: Target>(
     let result = whole.try_for_each(|one| work.publish(one.file)).and_then(|()| work.run());
     let abandoned = work.abandon_rest();
     // Only the first failure counts.
-    let chunk_latency = result?;
+    result?;
     abandoned?;
     Ok(Saved {
-        bytes: on.meter.progress().moved_bytes,
+        transfer: on.meter.transfer(),
         stall: on.meter.last_made().saturating_sub(began),
         stored: monotonic_now().saturating_sub(began),
-        chunk_latency,
-        seconds: on.meter.seconds(),
     })
 }
 
 impl<T: Target> Work<'_, T> {
-    fn run(&self) -> Result<Histogram, StreamError> {
+    fn run(&self) -> Result<(), StreamError> {
         let settings = self.crew.on.settings;
         match settings.way {
             Way::Stream => self.crew.run(0..settings.stream.threads, |thread| self.stream(thread)),
@@ -335,7 +321,7 @@ impl<T: Target> Work<'_, T> {
     }
 
     /// Makes and stores chunks until there are no more.
-    fn stream(&self, thread: u32) -> Result<Histogram, StreamError> {
+    fn stream(&self, thread: u32) -> Result<(), StreamError> {
         let pool = self.crew.on.settings.stream.pool_of(thread)?;
         self.store(&pool, thread, || {
             let task = self.crew.next_task()?;
@@ -375,25 +361,24 @@ impl<T: Target> Work<'_, T> {
         pool: &ChunkPool,
         thread: u32,
         mut next: impl FnMut() -> Option<(Task, Chunk)>,
-    ) -> Result<Histogram, StreamError> {
+    ) -> Result<(), StreamError> {
         let mut mover = self.crew.on.target.mover(pool)?;
-        let mut latency = Histogram::new();
         let at_once = self.crew.on.settings.stream.buffers_of(thread) as usize;
         loop {
             while mover.in_flight() >= at_once {
-                self.finish_one(&mut mover, &mut latency)?;
+                self.finish_one(&mut mover)?;
             }
             let Some((task, chunk)) = next() else { break };
             mover.write(&self.draft(task.0)?, self.crew.place(task), chunk);
         }
         while mover.in_flight() > 0 {
-            self.finish_one(&mut mover, &mut latency)?;
+            self.finish_one(&mut mover)?;
         }
-        Ok(latency)
+        Ok(())
     }
 
-    fn finish_one(&self, mover: &mut T::Mover, latency: &mut Histogram) -> Result<(), StreamError> {
-        let ((file, _), _) = self.crew.wait(mover, latency)?;
+    fn finish_one(&self, mover: &mut T::Mover) -> Result<(), StreamError> {
+        let ((file, _), _) = self.crew.wait(mover)?;
         match self.left[file].fetch_sub(1, Ordering::AcqRel) {
             1 => self.publish(file),
             _ => Ok(()),
