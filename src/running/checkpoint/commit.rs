@@ -73,10 +73,7 @@ impl<T: Target> Commit<'_, T> {
     }
 
     fn put(&self, name: &str) -> Result<(), TargetError> {
-        let text = serde_json::to_vec_pretty(self.manifest).map_err(|error| {
-            TargetError::new(format!("the manifest can't be written as JSON: {error}"), "report it")
-        })?;
-        self.on.target.put(&self.name(name), &text)
+        put(self.on.target, self.manifest, &self.name(name))
     }
 
     /// Prepares the save: returns the files and chunks to store; `None` when all are there.
@@ -184,6 +181,14 @@ fn no_room(target: &str, room: u64, wanted: u64) -> String {
     format!("{target} has room for {room}, {lacking} less than the checkpoint needs")
 }
 
+/// Stores a manifest.
+fn put<T: Target>(target: &T, manifest: &Manifest, name: &str) -> Result<(), TargetError> {
+    let text = serde_json::to_vec_pretty(manifest).map_err(|error| {
+        TargetError::new(format!("the manifest can't be written as JSON: {error}"), "report it")
+    })?;
+    target.put(name, &text)
+}
+
 /// A manifest, if it is there.
 fn read<T: Target>(target: &T, prefix: &str, name: &str) -> Result<Option<Manifest>, TargetError> {
     let name = format!("{prefix}{name}");
@@ -226,10 +231,8 @@ pub fn find<T: Target>(target: &T, prefix: &str) -> Result<Manifest, TargetError
 /// # Errors
 /// A file is still there.
 pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Result<(), TargetError> {
-    if let Ok(text) = serde_json::to_vec_pretty(manifest) {
-        // Lets a removal that is interrupted be gone on with; a full disk must not forbid one.
-        let _marked = target.put(&format!("{prefix}{UNFINISHED}"), &text);
-    }
+    // Lets a removal that is interrupted be gone on with; a full disk must not forbid one.
+    let _marked = put(target, manifest, &format!("{prefix}{UNFINISHED}"));
     target.remove_small(&format!("{prefix}{FINISHED}"))?;
     for file in Layout::new(manifest, prefix).files {
         target.remove(&file.plan.name)?;

@@ -145,8 +145,6 @@ struct Job<'a, T: Target> {
 
 /// A save, on a thread of its own.
 struct Beside<'scope> {
-    step: u32,
-    slot: usize,
     manifest: Manifest,
     began: Nanos,
     /// For how long training has stood still because of it so far.
@@ -192,13 +190,18 @@ impl<'a, T: Target> Job<'a, T> {
         elapsed.as_duration() >= self.training.duration
     }
 
+    /// The slot in which the checkpoint of that step is stored.
+    fn slot_of(&self, step: u32) -> usize {
+        step as usize % self.slots.len()
+    }
+
     /// Begins a save on a thread of its own.
     fn begin<'scope>(
         &self,
         scope: &'scope Scope<'scope, 'a>,
         step: u32,
     ) -> Result<Beside<'scope>, StreamError> {
-        let (on, slot) = (self.on, step as usize % self.slots.len());
+        let (on, slot) = (self.on, self.slot_of(step));
         let manifest = Manifest { step, ..self.manifest.clone() };
         let how = if self.training.overwrite { Begin::Overwrite } else { Begin::Fresh };
         let began = on.meter.begin(Doing::Preparing, step, 0) - self.began;
@@ -209,14 +212,13 @@ impl<'a, T: Target> Job<'a, T> {
             let what = format!("no thread can be started for a save: {error}");
             TargetError::new(what, "raise the limit on processes (ulimit -u)")
         })?;
-        Ok(Beside { step, slot, manifest, began, stall: Nanos::ZERO, thread })
+        Ok(Beside { manifest, began, stall: Nanos::ZERO, thread })
     }
 
     /// Waits for a save to end; that, too, is a stall.
     fn join(&mut self, beside: Option<Beside<'_>>) -> Result<(), StreamError> {
-        let Some(Beside { step, slot, manifest, began, stall, thread }) = beside else {
-            return Ok(());
-        };
+        let Some(Beside { manifest, began, stall, thread }) = beside else { return Ok(()) };
+        let (step, slot) = (manifest.step, self.slot_of(manifest.step));
         let from = monotonic_now();
         let written = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let is_ours = match &written {

@@ -18,7 +18,6 @@ use ringfall_model::facts::{EndpointCounts, ObjectCounts};
 use super::backend::{self, Endpoint, Store};
 use super::cause::{Cause, ObjectError, told};
 use super::counts::Counters;
-use super::tls::Trust;
 use super::wire::{Wires, watched};
 
 /// Threads that run requests: signing and checksums take most of their time. Two of them, beside
@@ -122,9 +121,7 @@ impl Objects {
     ) -> Result<(Objects, Option<String>), OpenError> {
         options.check().map_err(OpenError::Options)?;
         let counters = Arc::<Counters>::default();
-        let trust = Trust::new(options.ca_file.clone());
-        let idle_max = options.concurrency as usize;
-        let wires = Wires::new(trust, options.connect_timeout, idle_max, Arc::clone(&counters));
+        let wires = Wires::new(options, Arc::clone(&counters));
         let endpoints = backend::open(url, options, &wires).map_err(OpenError::Options)?;
         let objects = Objects::over(url.clone(), options.clone(), endpoints, counters)?;
         let began = Instant::now();

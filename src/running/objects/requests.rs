@@ -206,23 +206,20 @@ async fn read(
     if found_bytes != wanted_bytes {
         return Err(Trouble::Cause(Cause::Length { found_bytes, wanted_bytes }));
     }
+    let cut = |what: String| Err(Trouble::Cause(Cause::Cut { what }));
     let mut rest = buffer;
     let mut pieces = answer.into_stream();
     while let Some(piece) = pieces.next().await {
         let piece = piece?;
         let Some((begin, end)) = rest.split_at_mut_checked(piece.len()) else {
-            let what = "more bytes than the server announced".to_owned();
-            return Err(Trouble::Cause(Cause::Cut { what }));
+            return cut("more bytes than the server announced".to_owned());
         };
         begin.copy_from_slice(&piece);
         rest = end;
     }
     match rest.len() {
         0 => Ok(()),
-        missing => {
-            let what = format!("{missing} of {wanted_bytes} bytes are missing");
-            Err(Trouble::Cause(Cause::Cut { what }))
-        }
+        missing => cut(format!("{missing} of {wanted_bytes} bytes are missing")),
     }
 }
 

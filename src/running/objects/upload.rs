@@ -184,13 +184,10 @@ impl Upload {
             let (id, parts) = (id.clone(), parts.clone());
             async move { Ok(store.complete_multipart(&path, &id, parts).await.map(drop)?) }
         });
-        let completed = self.noted(self.objects.wait(asked));
-        // A server whose answer was lost has completed it, and then knows no such upload.
-        let is_gone = |error: &ObjectError| error.cause == Cause::NoUpload;
-        if let Err(error) = completed
-            && !is_gone(&error)
-        {
-            return Err(error);
+        match self.noted(self.objects.wait(asked)) {
+            // A server whose answer was lost has completed it, and then knows no such upload.
+            Err(error) if error.cause != Cause::NoUpload => return Err(error),
+            _ => {}
         }
         match self.objects.wait(inner.size(&self.key))? {
             Some(found_bytes) if found_bytes == wanted_bytes => Ok(()),

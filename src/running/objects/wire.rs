@@ -23,6 +23,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
+use ringfall_config::object_store::ObjectOptions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -91,15 +92,15 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    /// None yet; at most `idle_max` are kept for each server.
-    pub(super) fn new(
-        trust: Trust,
-        connect_timeout: Duration,
-        idle_max: usize,
-        counters: Arc<Counters>,
-    ) -> Wires {
-        let (trust, idle) = (Arc::new(trust), Arc::default());
-        Wires { trust, connect_timeout, idle_max, counters, idle }
+    /// None yet; as many are kept for each server as there may be requests.
+    pub(super) fn new(options: &ObjectOptions, counters: Arc<Counters>) -> Wires {
+        Wires {
+            trust: Arc::new(Trust::new(options.ca_file.clone())),
+            connect_timeout: options.connect_timeout,
+            idle_max: options.concurrency as usize,
+            counters,
+            idle: Arc::default(),
+        }
     }
 }
 

@@ -273,6 +273,7 @@ impl Bench<'_> {
             Goal::Bandwidth => measured.bytes_per_s,
             Goal::Iops => measured.iops,
         };
+        let by_value = |a: &&Measured, b: &&Measured| value(a).total_cmp(&value(b));
         let mut search = Search::new(goal, bounds);
         let (mut probes, mut confirmed, mut settled) = (Vec::new(), Vec::new(), true);
         loop {
@@ -303,14 +304,13 @@ impl Bench<'_> {
         }
         // Where there was no time to measure the best for longer, its probe is what is known.
         let known = if confirmed.is_empty() { &probes } else { &confirmed };
-        let best = known.iter().max_by(|a, b| value(a).total_cmp(&value(b)));
-        let best = best.cloned().unwrap_or_default();
+        let best = known.iter().max_by(by_value).cloned().unwrap_or_default();
         let knee = search.knee();
         let at = |probe: &&Measured| {
             knee.is_some_and(|knee| probe.io_bytes == knee.io_bytes && probe.depth == knee.depth)
         };
         // A probe that was repeated counts as the better of the two.
-        let probed = probes.iter().filter(at).max_by(|a, b| value(a).total_cmp(&value(b)));
+        let probed = probes.iter().filter(at).max_by(by_value);
         // Where the climb saw nothing but what the best did not come to, the best is its knee.
         let knee = confirmed.iter().find(at).or(probed).unwrap_or(&best).clone();
         let mut best = Best { best, knee, probes, settled };

@@ -99,7 +99,6 @@ pub struct Search {
     phase: SearchPhase,
     next: Point,
     seen: Vec<(Point, f64)>,
-    best: Option<(Point, f64)>,
     confirmed: Vec<(Point, f64)>,
 }
 
@@ -113,7 +112,7 @@ impl Search {
         };
         let phase = SearchPhase::Climb { flat: 0, sunk: 0 };
         let next = Point { io_bytes, depth: 1 };
-        Search { bounds, phase, next, seen: Vec::new(), best: None, confirmed: Vec::new() }
+        Search { bounds, phase, next, seen: Vec::new(), confirmed: Vec::new() }
     }
 
     /// Next step that the search asks for.
@@ -129,15 +128,11 @@ impl Search {
     /// Takes what the step came to: bytes or I/Os a second, as the goal has it.
     pub fn observe(&mut self, value: f64) {
         let point = self.next;
-        let gained = self.best.is_none_or(|(_, best)| value > best * (1.0 + GAIN_MIN));
+        let gained = self.seen.is_empty() || value > self.best() * (1.0 + GAIN_MIN);
         if self.phase != SearchPhase::Confirm {
             match self.seen.last_mut().filter(|(last, _)| *last == point) {
                 Some((_, last)) => *last = last.max(value),
                 None => self.seen.push((point, value)),
-            }
-            // Also a small gain is the better point to confirm.
-            if self.best.is_none_or(|(_, best)| value > best) {
-                self.best = Some((point, value));
             }
         }
         self.phase = match self.phase {
@@ -155,6 +150,11 @@ impl Search {
             }
             SearchPhase::Done => SearchPhase::Done,
         };
+    }
+
+    /// The best of the probes so far.
+    fn best(&self) -> f64 {
+        self.seen.iter().map(|(_, value)| *value).fold(0.0, f64::max)
     }
 
     /// Whether anything was observed yet.
@@ -186,7 +186,7 @@ impl Search {
 
     /// Whether a probe is far below a shallower one.
     fn has_sunk(&self, value: f64) -> bool {
-        self.best.is_some_and(|(_, best)| value < SUNK_SHARE * best)
+        value < SUNK_SHARE * self.best()
     }
 
     /// The knee of the climb: where its curve stops rising.
