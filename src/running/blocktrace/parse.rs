@@ -33,19 +33,16 @@ pub fn parse(text: &str) -> Result<BlockTraceFigures, String> {
                 any = true;
                 let (write, rest) = direction(name, key)?;
                 let of = if write { &mut figures.write } else { &mut figures.read };
-                let number = || row.as_u64().ok_or_else(|| odd(name, key));
+                let odd = || odd(name, key);
+                let number = || row.as_u64().ok_or_else(odd);
                 match name.as_str() {
-                    "@latency" => {
-                        of.issue_to_complete_us = buckets(row).ok_or_else(|| odd(name, key))?
-                    }
-                    "@queued" => {
-                        of.insert_to_issue_us = buckets(row).ok_or_else(|| odd(name, key))?
-                    }
+                    "@latency" => of.issue_to_complete_us = buckets(row).ok_or_else(odd)?,
+                    "@queued" => of.insert_to_issue_us = buckets(row).ok_or_else(odd)?,
                     "@took" => took_ns[usize::from(write)] = number()?,
-                    "@size" => add_size(of, rest.ok_or_else(|| odd(name, key))?, number()?),
+                    "@size" => add_size(of, rest.ok_or_else(odd)?, number()?),
                     "@heat" => {
                         let part = rest.and_then(|part| u32::try_from(part).ok());
-                        let part = part.ok_or_else(|| odd(name, key))?;
+                        let part = part.ok_or_else(odd)?;
                         let cell =
                             heat.entry(part).or_insert(HeatCell { part, ..HeatCell::default() });
                         let seen = if write { &mut cell.writes } else { &mut cell.reads };

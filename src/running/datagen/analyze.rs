@@ -94,7 +94,6 @@ pub struct Analysis {
 /// Counters of one thread.
 struct Counts {
     zeros: Vec<u64>,
-    blocks: Vec<u64>,
     bytes: u64,
     zstd_bytes: u64,
     lz4_bytes: u64,
@@ -105,7 +104,6 @@ impl Counts {
     fn new(sizes: usize) -> Counts {
         Counts {
             zeros: vec![0; sizes],
-            blocks: vec![0; sizes],
             bytes: 0,
             zstd_bytes: 0,
             lz4_bytes: 0,
@@ -118,7 +116,6 @@ impl Counts {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         };
         add(&mut self.zeros, &other.zeros);
-        add(&mut self.blocks, &other.blocks);
         add(&mut self.values, &other.values);
         self.bytes += other.bytes;
         self.zstd_bytes += other.zstd_bytes;
@@ -191,10 +188,10 @@ pub fn analyze(
             sum.sampled_bits = sum.sampled_bits.max(one.sampled_bits);
         }
     }
-    let sizes = settings.block_bytes.iter().zip(counted);
-    let duplicates = sizes.enumerate().map(|(index, (size, counted))| {
-        figures(*size, counted, counts.blocks[index], counts.zeros[index])
-    });
+    let blocks = |size: &u64| items.iter().map(|item| item.bytes() / size).sum::<u64>();
+    let sizes = settings.block_bytes.iter().zip(counted).zip(&counts.zeros);
+    let duplicates =
+        sizes.map(|((size, counted), zeros)| figures(*size, counted, blocks(size), *zeros));
     let duplicates = duplicates.collect();
     Ok(Analysis { files: items.len(), bytes, passes, duplicates, packed: packed(&counts) })
 }
@@ -300,10 +297,8 @@ impl Pass<'_> {
             let bytes = &mut buffer[..length];
             reader.read((item, &self.items[item]), offset, bytes)?;
             for (index, size) in self.settings.block_bytes.iter().enumerate() {
-                let blocks = bytes.chunks_exact(*size as usize);
-                counts.blocks[index] += blocks.len() as u64;
                 digests.clear();
-                for digest in blocks.map(xxh3_128) {
+                for digest in bytes.chunks_exact(*size as usize).map(xxh3_128) {
                     counts.zeros[index] += u64::from(digest == zeros[index]);
                     // Bits that choose neither the part nor the slot.
                     if (digest >> 32) as u64 % self.pass.1 == self.pass.0 {

@@ -19,14 +19,12 @@ use crate::remedy::remedy;
 #[derive(Debug, thiserror::Error)]
 pub enum DatagenError {
     /// A file could not be read or written: what was tried, and why it failed.
-    #[error("{what}: {error}; {remedy}")]
+    #[error("{what}: {error}; {}", remedy(.error))]
     File {
         /// Operation that was tried, and its file.
         what: String,
         /// Error of the operating system.
         error: std::io::Error,
-        /// The next step.
-        remedy: &'static str,
     },
     /// There is too little of something: a sentence with its remedy.
     #[error("{0}")]
@@ -38,8 +36,7 @@ pub enum DatagenError {
 
 impl DatagenError {
     fn file(what: impl Into<String>, error: std::io::Error) -> DatagenError {
-        let remedy = remedy(&error);
-        DatagenError::File { what: what.into(), error, remedy }
+        DatagenError::File { what: what.into(), error }
     }
 }
 

@@ -62,9 +62,7 @@ impl Reader {
             }
             Item::File { path, .. } => path,
         };
-        if self.open.as_ref().is_none_or(|(open, _)| *open != number) {
-            self.open = None;
-        }
+        self.open = self.open.take().filter(|(open, _)| *open == number);
         let (_, file) = match &mut self.open {
             Some(open) => open,
             none => none.insert((number, opened(path)?)),
