@@ -61,19 +61,15 @@ impl<T: Target> Commit<'_, T> {
         };
         let to_store = missing_bytes(&layout, &works);
         self.check_room(&layout, &works)?;
-        self.put(UNFINISHED)?;
+        put(self.on.target, self.prefix, self.manifest, UNFINISHED)?;
         let saved = save(self.on, &layout, &works, self.manifest.step)?;
-        self.put(FINISHED)?;
+        put(self.on.target, self.prefix, self.manifest, FINISHED)?;
         self.on.target.remove_small(&self.name(UNFINISHED))?;
         Ok(Committed { saved, found_bytes: self.manifest.total_bytes() - to_store })
     }
 
     fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
-    }
-
-    fn put(&self, name: &str) -> Result<(), TargetError> {
-        put(self.on.target, self.manifest, &self.name(name))
     }
 
     /// Prepares the save: returns the files and chunks to store; `None` when all are there.
@@ -182,11 +178,14 @@ fn no_room(target: &str, room: u64, wanted: u64) -> String {
 }
 
 /// Stores a manifest.
-fn put<T: Target>(target: &T, manifest: &Manifest, name: &str) -> Result<(), TargetError> {
-    let text = serde_json::to_vec_pretty(manifest).map_err(|error| {
-        TargetError::new(format!("the manifest can't be written as JSON: {error}"), "report it")
-    })?;
-    target.put(name, &text)
+fn put<T: Target>(
+    target: &T,
+    prefix: &str,
+    manifest: &Manifest,
+    name: &str,
+) -> Result<(), TargetError> {
+    let text = serde_json::to_vec_pretty(manifest).expect("plain values become JSON");
+    target.put(&format!("{prefix}{name}"), &text)
 }
 
 /// A manifest, if it is there.
@@ -232,7 +231,7 @@ pub fn find<T: Target>(target: &T, prefix: &str) -> Result<Manifest, TargetError
 /// A file is still there.
 pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Result<(), TargetError> {
     // Lets a removal that is interrupted be gone on with; a full disk must not forbid one.
-    let _marked = put(target, manifest, &format!("{prefix}{UNFINISHED}"));
+    let _marked = put(target, prefix, manifest, UNFINISHED);
     target.remove_small(&format!("{prefix}{FINISHED}"))?;
     for file in Layout::new(manifest, prefix).files {
         target.remove(&file.plan.name)?;

@@ -45,10 +45,7 @@ pub struct ObjectDraft {
 impl ObjectDraft {
     /// Writes down what the store has of it.
     fn record(&self, objects: &Objects) -> Result<(), TargetError> {
-        let text = serde_json::to_vec(&self.upload.record()).map_err(|error| {
-            let what = format!("the record of an upload can't be written as JSON: {error}");
-            TargetError::new(what, "report it")
-        })?;
+        let text = serde_json::to_vec(&self.upload.record()).expect("plain values become JSON");
         Ok(objects.put(&record_name(&self.name), Bytes::from(text))?)
     }
 
@@ -343,10 +340,7 @@ impl Mover for ObjectMover {
     }
 
     fn wait(&mut self) -> Result<Moved, TargetError> {
-        let ended_early = |_| {
-            TargetError::new("the threads that send requests ended early", "please report this")
-        };
-        let Told { tag, outcome } = self.told.recv().map_err(ended_early)?;
+        let Told { tag, outcome } = self.told.recv().expect("this mover has a sender itself");
         let ended = monotonic_now();
         let flight = self.in_flight.remove(&tag).expect("each that is told was begun");
         let mut outcome = outcome.map_err(TargetError::from);
