@@ -148,7 +148,7 @@ impl BlockTrace {
     pub fn end(&mut self) {
         if self.ended.is_none() {
             self.ended = Some(Instant::now());
-            self.queue.stop();
+            self.queue.goes_on = None;
             let id = rustix::process::Pid::from_child(&self.child);
             // One that has died already says so when it is finished.
             let _sent = rustix::process::kill_process(id, rustix::process::Signal::INT);
@@ -243,12 +243,8 @@ impl QueueSampler {
         Ok(QueueSampler { goes_on: Some(goes_on), thread: Some(thread?) })
     }
 
-    fn stop(&mut self) {
-        self.goes_on = None;
-    }
-
     fn take(&mut self) -> [Vec<Bucket>; 2] {
-        self.stop();
+        self.goes_on = None;
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }

@@ -92,23 +92,19 @@ pub struct Analysis {
 }
 
 /// Counters of one thread.
+#[derive(Default)]
 struct Counts {
     zeros: Vec<u64>,
     bytes: u64,
     zstd_bytes: u64,
     lz4_bytes: u64,
-    values: [u64; BYTE_VALUES],
+    /// How often each value of a byte has come.
+    values: Vec<u64>,
 }
 
 impl Counts {
     fn new(sizes: usize) -> Counts {
-        Counts {
-            zeros: vec![0; sizes],
-            bytes: 0,
-            zstd_bytes: 0,
-            lz4_bytes: 0,
-            values: [0; BYTE_VALUES],
-        }
+        Counts { zeros: vec![0; sizes], values: vec![0; BYTE_VALUES], ..Counts::default() }
     }
 
     fn add(&mut self, other: &Counts) {

@@ -144,10 +144,8 @@ fn search_all(
     };
     for &read_percent in &settings.read_percents {
         let bandwidth = bench.search(Goal::Bandwidth, read_percent, share(), watcher)?;
-        let iops = match settings.iops {
-            true => Some(bench.search(Goal::Iops, read_percent, share(), watcher)?),
-            false => None,
-        };
+        let iops = || bench.search(Goal::Iops, read_percent, share(), watcher);
+        let iops = settings.iops.then(iops).transpose()?;
         limits.push(Limit { read_percent, bandwidth, iops });
     }
     bench.dismiss();
