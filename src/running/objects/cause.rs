@@ -200,20 +200,6 @@ impl Cause {
     ) -> Cause {
         of_code(&code, region, ahead_s).unwrap_or_else(|| of_status(status, code, message))
     }
-
-    /// Whether the same request may succeed when it is sent again.
-    #[must_use]
-    pub fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            Cause::Busy { .. }
-                | Cause::Server { .. }
-                | Cause::Cut { .. }
-                | Cause::Connect { .. }
-                | Cause::Timeout { .. }
-                | Cause::Checksum { .. }
-        )
-    }
 }
 
 /// ` (CODE)`, as the server calls it.
@@ -304,20 +290,6 @@ mod tests {
         assert!(matches!(refused(200, "InternalError"), Cause::Other { .. }));
         assert!(matches!(refused(500, "InternalError"), Cause::Server { .. }));
         assert!(matches!(refused(400, "BadDigest"), Cause::Checksum { .. }));
-    }
-
-    #[test]
-    fn what_may_pass_is_tried_again_and_nothing_else() {
-        for (status, code) in
-            [(503, "SlowDown"), (503, ""), (429, ""), (500, ""), (400, "BadDigest"), (408, "")]
-        {
-            assert!(refused(status, code).may_pass(), "{status} {code}");
-        }
-        for (status, code) in
-            [(403, "ExpiredToken"), (404, ""), (400, "InvalidPart"), (400, ""), (301, "")]
-        {
-            assert!(!refused(status, code).may_pass(), "{status} {code}");
-        }
     }
 
     #[test]

@@ -280,11 +280,10 @@ impl Inner {
                 Ok(Err(trouble)) => cause_of(trouble, failure),
                 Err(_) => Cause::Timeout { seconds: self.options.timeout.as_secs() },
             };
-            if !cause.may_pass() || attempts > retries {
+            if attempts > retries || !self.counters.retry(&cause) {
                 self.counters.now().failures += 1;
                 return Err(ObjectError { operation, place: self.place(key), cause, attempts });
             }
-            self.counters.retry(&cause);
             tracing::debug!(%operation, attempts, "a request is repeated: {cause}");
             tokio::time::sleep(backoff(attempts)).await;
             failed = Some(index);

@@ -17,8 +17,9 @@ impl Counters {
         locked(&self.0)
     }
 
-    /// A request is about to be repeated because of that.
-    pub(super) fn retry(&self, cause: &Cause) {
+    /// Counts a repetition because of that, where the same request may succeed when it is sent
+    /// again; returns whether it may.
+    pub(super) fn retry(&self, cause: &Cause) -> bool {
         let mut counts = self.now();
         let retries = &mut counts.retries;
         let counter = match cause {
@@ -27,9 +28,11 @@ impl Counters {
             Cause::Timeout { .. } => &mut retries.timeout,
             Cause::Checksum { .. } => &mut retries.checksum,
             Cause::Cut { .. } => &mut retries.cut,
-            _ => &mut retries.server,
+            Cause::Server { .. } => &mut retries.server,
+            _ => return false,
         };
         *counter += 1;
+        true
     }
 }
 
@@ -50,7 +53,7 @@ mod tests {
             Cause::Timeout { seconds: 3 },
             Cause::Checksum { code: "BadDigest".into() },
         ] {
-            counters.retry(&cause);
+            assert!(counters.retry(&cause), "{cause}");
         }
         let retries = counters.now().retries;
         let one = RetryCounts { busy: 1, server: 1, cut: 1, connect: 1, timeout: 1, checksum: 1 };
@@ -60,5 +63,25 @@ mod tests {
         assert_eq!(RetryCounts::default().sentence(), None);
         let one = RetryCounts { cut: 1, ..RetryCounts::default() };
         assert_eq!(one.sentence().unwrap(), "1 retry: 1 connection lost");
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_nothing_else() {
+        let counters = Counters::default();
+        let is_repeated = |(status, code): (u16, &str)| {
+            let (code, message) = (code.to_owned(), String::new());
+            counters.retry(&Cause::of_refusal(status, code, message, None, None))
+        };
+        for refusal in
+            [(503, "SlowDown"), (503, ""), (429, ""), (500, ""), (400, "BadDigest"), (408, "")]
+        {
+            assert!(is_repeated(refusal), "{refusal:?}");
+        }
+        for refusal in
+            [(403, "ExpiredToken"), (404, ""), (400, "InvalidPart"), (400, ""), (301, "")]
+        {
+            assert!(!is_repeated(refusal), "{refusal:?}");
+        }
+        assert_eq!(counters.now().retries.total(), 6);
     }
 }
