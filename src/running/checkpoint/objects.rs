@@ -36,8 +36,7 @@ pub struct ObjectTarget {
 /// An object that is being uploaded.
 pub struct ObjectDraft {
     upload: Arc<Upload>,
-    name: String,
-    chunk_bytes: u64,
+    plan: FilePlan,
     /// When its record was written last; none for a file of one part, which has none.
     recorded: Option<Mutex<Nanos>>,
 }
@@ -46,7 +45,7 @@ impl ObjectDraft {
     /// Writes down what the store has of it.
     fn record(&self, objects: &Objects) -> Result<(), TargetError> {
         let text = serde_json::to_vec(&self.upload.record()).expect("plain values become JSON");
-        Ok(objects.put(&record_name(&self.name), Bytes::from(text))?)
+        Ok(objects.put(&record_name(&self.plan.name), Bytes::from(text))?)
     }
 
     /// The same when the record has grown old.
@@ -149,7 +148,7 @@ impl ObjectTarget {
     /// Removes the record of an upload that has ended, if it has one.
     fn remove_record(&self, draft: &ObjectDraft) -> Result<(), TargetError> {
         match draft.recorded {
-            Some(_) => Ok(self.objects.remove(&record_name(&draft.name))?),
+            Some(_) => Ok(self.objects.remove(&record_name(&draft.plan.name))?),
             None => Ok(()),
         }
     }
@@ -231,10 +230,9 @@ impl Target for ObjectTarget {
             Some(record) => self.objects.continue_upload(&file.name, record),
             None => self.objects.upload(&file.name)?,
         };
-        let (name, chunk_bytes) = (file.name.clone(), file.chunk_bytes);
-        let has_several = file.bytes > chunk_bytes;
+        let has_several = file.bytes > file.chunk_bytes;
         let recorded = has_several.then(|| Mutex::new(monotonic_now()));
-        let draft = ObjectDraft { upload: Arc::new(upload), name, chunk_bytes, recorded };
+        let draft = ObjectDraft { upload: Arc::new(upload), plan: file.clone(), recorded };
         // Whoever is killed from now on leaves the name of the upload.
         if has_several && let Err(error) = draft.record(&self.objects) {
             if is_fresh {
@@ -317,7 +315,7 @@ impl Mover for ObjectMover {
     type Stored = String;
 
     fn write(&mut self, draft: &Arc<ObjectDraft>, place: ChunkPlace, chunk: Chunk) {
-        let index = (place.offset_bytes / draft.chunk_bytes) as usize;
+        let index = (place.offset_bytes / draft.plan.chunk_bytes) as usize;
         let bytes = Bytes::from_owner(Held(chunk)).slice(..place.length_bytes);
         let (tag, tell, began) = (place.tag, self.tell.clone(), monotonic_now());
         let request = draft.upload.start_part(index, bytes, move |outcome| {
