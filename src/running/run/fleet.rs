@@ -13,7 +13,7 @@ use ringfall_engine::shard::executor::{Executor, JoinError, Vitals};
 use ringfall_host::interrupt::Interrupt;
 
 use super::phases::Phase;
-use super::watchdog::{Hold, Verdict, Watchdog};
+use super::watchdog::{Hold, Watchdog};
 use crate::driver::{Inbound, Notice, ShardCommand, ShardPlan, shard_main};
 use crate::store::StoreError;
 
@@ -168,13 +168,11 @@ impl Fleet {
     #[must_use]
     pub fn watch(&mut self, phase: Phase) -> Option<FleetError> {
         let now = monotonic_now();
-        let lost = (0..self.lost.len()).find_map(|index| {
-            let error = (!self.lost[index]).then(|| self.watch_one(index, now, phase)).flatten()?;
-            Some((index, error))
-        });
-        let (index, error) = lost?;
-        self.lost[index] = true;
-        Some(error)
+        (0..self.lost.len()).find_map(|index| {
+            let error = (!self.lost[index]).then(|| self.watch_one(index, now, phase)).flatten();
+            self.lost[index] |= error.is_some();
+            error
+        })
     }
 
     fn watch_one(&mut self, index: usize, now: Nanos, phase: Phase) -> Option<FleetError> {
@@ -183,25 +181,21 @@ impl Fleet {
             let reason = "its thread is gone; an earlier message says why".to_owned();
             return Some(FleetError::Ended { shard, reason });
         }
-        match self.watchdog.look(index, now) {
-            Verdict::Alive => None,
+        let verdict = self.watchdog.look(index, now)?;
+        let (hold, silent_s) = (verdict.hold, verdict.silence / SECOND);
+        if !verdict.is_stuck {
             // Shards that are being opened set up memory, which takes as long as it takes.
-            Verdict::Alarm { silence, hold } if phase > Phase::Assemble => {
-                let silent_s = silence / SECOND;
+            if phase > Phase::Assemble {
                 tracing::warn!(
                     "shard {shard} has shown no sign of life for {silent_s} s while {phase}: {hold}"
                 );
-                None
             }
-            Verdict::Stalled | Verdict::Alarm { .. } => None,
-            Verdict::Stuck { hold: Hold::Gone, .. } => {
-                let reason = Hold::Gone.to_string();
-                Some(FleetError::Ended { shard, reason })
-            }
-            Verdict::Stuck { silence, hold } => {
-                Some(FleetError::Stuck { shard, silent_s: silence / SECOND, hold })
-            }
+            return None;
         }
+        Some(match hold {
+            Hold::Gone => FleetError::Ended { shard, reason: hold.to_string() },
+            _ => FleetError::Stuck { shard, silent_s, hold },
+        })
     }
 
     /// Whether nothing is to be expected of that shard any more.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::tier::gpu::{DirectStorage, NoDirect};
 
-use super::{RunSettings, SetupError};
+use super::{Observer, RunSettings, SetupError};
 use crate::store::Store;
 
 type Open = dyn Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, NoDirect> + Send + Sync;
@@ -52,27 +52,30 @@ impl DirectOpener {
     }
 }
 
-/// The way past host memory and why there is none; neither where nobody asks for one.
-pub(super) type Opened = (Option<Arc<dyn DirectStorage>>, Option<Result<(), String>>);
-
-/// Opens the way that a run asks for, if it asks for one.
+/// Opens the way that a run asks for, if it asks for one, and tells what came of that.
 ///
 /// # Errors
 /// It can't be had, and the run does not do without it; or its trial is still under way.
-pub(super) fn open(settings: &RunSettings, store: &Store) -> Result<Opened, SetupError> {
+pub(super) fn open(
+    settings: &RunSettings,
+    store: &Store,
+    observer: &mut dyn Observer,
+) -> Result<Option<Arc<dyn DirectStorage>>, SetupError> {
     let Some(opener) = settings.gpu_direct.as_ref().filter(|_| store.is_somewhere()) else {
-        return Ok((None, None));
+        return Ok(None);
     };
-    match opener.try_open(store) {
-        Ok(direct) => Ok((Some(direct), Some(Ok(())))),
-        Err(NoDirect::UnderWay(why)) => Err(SetupError::new(
-            format!("GPUDirect Storage: {why}"),
-            "give --gpu-transfer pinned, which does not try it",
-        )),
-        Err(NoDirect::Unusable(why)) if opener.is_required => Err(SetupError::new(
-            format!("--gpu-transfer gds: {why}"),
-            "leave out --strict, or give --gpu-transfer pinned",
-        )),
-        Err(NoDirect::Unusable(why)) => Ok((None, Some(Err(why)))),
-    }
+    let (direct, told) = match opener.try_open(store) {
+        Ok(direct) => (Some(direct), Ok(())),
+        Err(NoDirect::UnderWay(why)) => {
+            let what = format!("GPUDirect Storage: {why}");
+            return Err(SetupError::new(what, "give --gpu-transfer pinned, which does not try it"));
+        }
+        Err(NoDirect::Unusable(why)) if opener.is_required => {
+            let remedy = "leave out --strict, or give --gpu-transfer pinned";
+            return Err(SetupError::new(format!("--gpu-transfer gds: {why}"), remedy));
+        }
+        Err(NoDirect::Unusable(why)) => (None, Err(why)),
+    };
+    observer.gpu_direct(told);
+    Ok(direct)
 }

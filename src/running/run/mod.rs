@@ -3,6 +3,7 @@
 //! This folder decides when things happen, and adds up the shards' figures. It holds no decisions
 //! of users (`workloads`), no I/O (`engine`), no output (`show`).
 
+mod cleanup;
 mod conduct;
 mod depth;
 mod fleet;
@@ -42,13 +43,14 @@ use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 use crate::driver::{RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
 use crate::source::OpenTrace;
 use crate::store::{Store, StoreRequest};
+pub use cleanup::Cleanup;
 pub use conduct::{Shards, conduct};
 pub use fleet::FleetError;
 pub use gpu_direct::DirectOpener;
 pub use phases::{
     ERRORS_MAX, Ending, Order, Phase, PhaseMachine, PhasePlan, SILENCE_MAX, START_DELAY, Sight,
 };
-pub use real::{Cleanup, run};
+pub use real::run;
 use scaling::Scaling;
 pub use start::Start;
 pub use timeline::{SecondFigures, Timeline};
@@ -213,6 +215,7 @@ pub struct Progress<'a> {
 }
 
 /// Results of a run, summed over the shards.
+#[derive(Default)]
 pub struct RunOutcome {
     /// Why the run ended.
     pub ending: Ending,
@@ -289,21 +292,6 @@ impl RunSettings {
 }
 
 impl RunOutcome {
-    fn empty(ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
-        RunOutcome {
-            ending,
-            window,
-            figures: RunFigures::default(),
-            seconds: Vec::new(),
-            tiers: Default::default(),
-            shard_bytes: Vec::new(),
-            shortages: Vec::new(),
-            lost_drives: Vec::new(),
-            users: Vec::new(),
-            cleanup: None,
-        }
-    }
-
     /// Makes it a failed run, unless it is one already.
     fn fail(&mut self, sentence: String) {
         if !matches!(self.ending, Ending::Failed(_)) {

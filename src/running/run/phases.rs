@@ -82,9 +82,10 @@ impl fmt::Display for Phase {
 }
 
 /// Why a run ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub enum Ending {
     /// Its time was over, or its requests were.
+    #[default]
     Complete,
     /// A signal.
     Interrupted,
@@ -206,7 +207,12 @@ pub enum NextStep {
 #[derive(Debug)]
 pub struct PhaseMachine {
     plan: PhasePlan,
-    state: State,
+    phase: Phase,
+    /// Whether the first order has been given.
+    has_begun: bool,
+    /// Whether the drain is over, though what came of it may still be handed over.
+    has_drained: bool,
+    is_over: bool,
     /// Start and end of the measurement; final once the run drains.
     window: (Nanos, Nanos),
     ending: Option<Ending>,
@@ -223,29 +229,16 @@ pub struct PhaseMachine {
     kept: Option<Ending>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum State {
-    New,
-    Opening,
-    Preconditioning,
-    Assembling,
-    Populating,
-    Gathering,
-    WarmingUp,
-    Measuring,
-    Draining,
-    Ended,
-    Reporting,
-    Over,
-}
-
 impl PhaseMachine {
     /// A run that has not begun.
     #[must_use]
     pub fn new(plan: PhasePlan) -> PhaseMachine {
         PhaseMachine {
             plan,
-            state: State::New,
+            phase: Phase::Open,
+            has_begun: false,
+            has_drained: false,
+            is_over: false,
             window: (Nanos::ZERO, Nanos::ZERO),
             ending: None,
             last: None,
@@ -260,81 +253,71 @@ impl PhaseMachine {
     /// Phase that the run is in.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        match self.state {
-            State::New | State::Opening => Phase::Open,
-            State::Preconditioning => Phase::Precondition,
-            State::Assembling => Phase::Assemble,
-            State::Populating => Phase::Populate,
-            State::Gathering => Phase::Gather,
-            State::WarmingUp => Phase::WarmUp,
-            State::Measuring => Phase::Measure,
-            State::Draining | State::Ended => Phase::Drain,
-            State::Reporting | State::Over => Phase::Report,
-        }
+        self.phase
     }
 
     /// Why it ended; complete, if nothing else happened.
     #[must_use]
     pub fn ending(&self) -> Ending {
-        self.ending.clone().unwrap_or(Ending::Complete)
+        self.ending.clone().unwrap_or_default()
     }
 
-    /// Chooses the next step. Every step but a wait advances the state; only the drain's state
-    /// repeats, to save partial results at most three times, so the number of steps between waits
-    /// is bounded.
+    /// Chooses the next step. Every step but a wait enters a phase; only the drain's repeats, to
+    /// save partial results at most three times, so the number of steps between waits is bounded.
     pub fn next(&mut self, sight: &Sight) -> NextStep {
         self.listen(sight);
-        match self.state {
-            State::New => self.enter(State::Opening, Order::Open),
-            State::Opening => self.once_ready(sight, (State::Preconditioning, Order::Precondition)),
-            State::Preconditioning => self.once_ready(sight, (State::Assembling, Order::Assemble)),
-            State::Assembling => self.once_ready(sight, (State::Populating, Order::Populate)),
-            State::Populating => {
+        match self.phase {
+            Phase::Open if !self.has_begun => {
+                self.has_begun = true;
+                NextStep::Tell(Order::Open)
+            }
+            Phase::Open => self.once_ready(sight, Phase::Precondition, Order::Precondition),
+            Phase::Precondition => self.once_ready(sight, Phase::Assemble, Order::Assemble),
+            Phase::Assemble => self.once_ready(sight, Phase::Populate, Order::Populate),
+            Phase::Populate => {
                 self.ending = self.reason_to_end(sight);
                 if self.ending.is_none() && !sight.is_done {
                     return NextStep::Wait { until: Nanos::MAX };
                 }
                 if self.ending.is_none() && self.plan.gathers {
-                    self.state = State::Gathering;
+                    self.phase = Phase::Gather;
                     return NextStep::Wait { until: sight.now };
                 }
                 // Also where the run is to end: shards that may still be writing are started,
                 // stopped and drained as all are, in a window of no length.
                 self.start(sight.now.saturating_add(self.plan.start_delay))
             }
-            State::Gathering => self.gather(sight),
-            State::WarmingUp => self.warm_up(sight),
-            State::Measuring => self.measure(sight),
-            State::Draining => self.drain(sight),
-            State::Ended => self.report(),
-            State::Reporting if !sight.is_done => NextStep::Wait { until: Nanos::MAX },
-            State::Reporting | State::Over => {
-                self.state = State::Over;
+            Phase::Gather => self.gather(sight),
+            Phase::WarmUp => self.warm_up(sight),
+            Phase::Measure => self.measure(sight),
+            Phase::Drain if self.has_drained => self.report(),
+            Phase::Drain => self.drain(sight),
+            Phase::Report if !sight.is_done && !self.is_over => {
+                NextStep::Wait { until: Nanos::MAX }
+            }
+            Phase::Report => {
+                self.is_over = true;
                 NextStep::End
             }
         }
     }
 
-    fn enter(&mut self, state: State, order: Order) -> NextStep {
-        assert!(
-            state > self.state,
-            "phases only follow each other: {state:?} after {:?}",
-            self.state
-        );
-        self.state = state;
+    fn enter(&mut self, phase: Phase, order: Order) -> NextStep {
+        let before = std::mem::replace(&mut self.phase, phase);
+        assert!(phase > before, "phases only follow each other: {phase:?} after {before:?}");
         NextStep::Tell(order)
     }
 
     /// Before there are shards: goes on when what was asked for is there, and reports at once when
     /// the run is to end, as nothing is in flight.
-    fn once_ready(&mut self, sight: &Sight, (state, order): (State, Order)) -> NextStep {
+    fn once_ready(&mut self, sight: &Sight, next: Phase, order: Order) -> NextStep {
         self.ending = self.reason_to_end(sight);
         if self.ending.is_some() {
             self.window = (sight.now, sight.now);
             return self.report();
         }
         match sight.is_done {
-            true => self.enter(state, order),
+            true => self.enter(next, order),
             false => NextStep::Wait { until: Nanos::MAX },
         }
     }
@@ -362,7 +345,7 @@ impl PhaseMachine {
         if self.ending.is_none() && sight.now < self.window.0 {
             return NextStep::Wait { until: self.window.0 };
         }
-        self.enter(State::Measuring, Order::BeginWindow)
+        self.enter(Phase::Measure, Order::BeginWindow)
     }
 
     fn measure(&mut self, sight: &Sight) -> NextStep {
@@ -373,25 +356,24 @@ impl PhaseMachine {
         self.stopped_for = why.clone();
         self.window.1 = self.window.1.min(sight.now).max(self.window.0);
         self.silence = Nanos::ZERO;
-        self.enter(State::Draining, Order::Stop { window_end: self.window.1 })
+        self.enter(Phase::Drain, Order::Stop { window_end: self.window.1 })
     }
 
     /// The last order, after what was measured was handed over by a run that has failed: threads
     /// and files may not end either.
     fn report(&mut self) -> NextStep {
         let ending = self.ending();
-        let has_measured = self.state == State::Ended;
-        if has_measured
+        if self.has_drained
             && matches!(ending, Ending::Failed(_))
             && self.kept.as_ref() != Some(&ending)
         {
             return self.keep(ending);
         }
-        self.enter(State::Reporting, Order::Report { ending, window: self.window })
+        self.enter(Phase::Report, Order::Report { ending, window: self.window })
     }
 
     fn keep(&mut self, ending: Ending) -> NextStep {
-        assert!(self.state >= State::Draining, "nothing is kept before the window has ended");
+        assert!(self.phase >= Phase::Drain, "nothing is kept before the window has ended");
         self.kept = Some(ending.clone());
         NextStep::Tell(Order::Keep { ending })
     }
@@ -425,18 +407,19 @@ impl PhaseMachine {
     fn start(&mut self, origin: Nanos) -> NextStep {
         let start = origin.saturating_add(self.plan.warmup);
         self.window = (start, start.saturating_add(self.plan.duration));
-        self.enter(State::WarmingUp, Order::Start { origin, window: self.window })
+        self.enter(Phase::WarmUp, Order::Start { origin, window: self.window })
     }
 
     /// Measures how long nothing has ended although something should.
     fn listen(&mut self, sight: &Sight) {
-        let awaits = match self.state {
+        let awaits = match self.phase {
             // Opening and reporting have bounds of their own.
-            State::New | State::Opening | State::Preconditioning | State::Assembling => false,
-            State::Gathering | State::Ended | State::Reporting | State::Over => false,
-            State::Populating | State::Draining => true,
+            Phase::Open | Phase::Precondition | Phase::Assemble | Phase::Report => false,
+            Phase::Gather => false,
+            Phase::Populate => true,
             // Users may think and generate for as long as they like.
-            State::WarmingUp | State::Measuring => sight.in_flight > 0 || sight.operations > 0,
+            Phase::WarmUp | Phase::Measure => sight.in_flight > 0 || sight.operations > 0,
+            Phase::Drain => !self.has_drained,
         };
         // A shard that gets no core can't say what has ended: no device is to blame. After a
         // failure it gets no more time than the others.
@@ -531,7 +514,7 @@ impl PhaseMachine {
             });
         }
         if sight.is_done || sight.is_abandoned || gives_up {
-            self.state = State::Ended;
+            self.has_drained = true;
             return self.report();
         }
         NextStep::Wait { until: Nanos::MAX }

@@ -2,74 +2,20 @@
 //! the phases; at the end everything is added up, and what is to be deleted is handed out.
 
 use std::convert::Infallible;
-use std::time::Duration;
 
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::error::SetupError;
 use ringfall_host::Overdue;
 use ringfall_host::interrupt::Interrupt;
 
+use super::cleanup::Cleanup;
 use super::conduct::{Shards, conduct};
 use super::fleet::{Fleet, FleetError};
 use super::phases::{Ending, Order, Phase, Sight};
-use super::threads::{Ended, Threads};
+use super::threads::Threads;
 use super::{Assignment, Observer, RunOutcome, RunSettings, gpu_direct, milestones, shard_plans};
 use crate::source::Feed;
 use crate::store::{Store, StoreError, StoreRequest};
-
-/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
-/// minutes, and a run that did not end well may have a dead device.
-fn removal_patience(ending: &Ending) -> Duration {
-    match ending {
-        Ending::Complete => Duration::from_secs(3_600),
-        Ending::Failed(_) => Duration::from_secs(120),
-        Ending::Interrupted => INTERRUPTED_REMOVAL_PATIENCE,
-    }
-}
-
-/// Longest wait for it once somebody has interrupted the run.
-const INTERRUPTED_REMOVAL_PATIENCE: Duration = Duration::from_secs(8);
-
-/// The data of a run that is over. It is deleted after the results are written: deleting may take
-/// minutes, and a signal that ends the process meanwhile must not take the results with it. Files
-/// are deleted also when this is dropped; objects stay in their store.
-pub struct Cleanup {
-    store: Store,
-    patience: Duration,
-    interrupt: Interrupt,
-    /// Whether it is left behind because the kernel lets nobody go who deletes a file before the
-    /// I/Os on it have ended, and somebody wants the run to end.
-    is_left: bool,
-}
-
-impl Cleanup {
-    /// Deletes it.
-    ///
-    /// # Errors
-    /// Data that could not be deleted, or is not deleted yet when the patience has ended: an hour
-    /// for a run that came to its end, 2 min for one that has failed, and 8 s once it is
-    /// interrupted. Or I/Os on it have not ended, and it is left behind.
-    pub fn carry_out(self) -> Result<(), SetupError> {
-        if self.is_left && self.store.is_in_files() {
-            let what = format!(
-                "the data in {} is left behind, as I/Os on it have not ended, and the kernel may \
-                 keep this process until they have",
-                self.store.paths()
-            );
-            // Dropped, it would be deleted.
-            std::mem::forget(self.store);
-            let remedy = "look at the drive; the next run there deletes it, or delete it by hand";
-            return Err(SetupError::new(what, remedy));
-        }
-        let Cleanup { store, patience, interrupt, .. } = self;
-        let _overdue = Overdue::new(format!("the data in {} to be deleted", store.paths()));
-        let patience = move || match interrupt.is_set() {
-            true => patience.min(INTERRUPTED_REMOVAL_PATIENCE),
-            false => patience,
-        };
-        store.remove_within(&patience)
-    }
-}
 
 /// A run from open to results.
 ///
@@ -144,7 +90,7 @@ impl<'a> RealRun<'a> {
                 Stage::Open(given, store)
             }
             (Order::Assemble, Stage::Open(given, store)) => self.assemble(given, store)?,
-            (_, stage) => unreachable!("{order:?} does not follow a {}", stage.name()),
+            _ => unreachable!("{order:?} comes at another stage"),
         };
         Ok(())
     }
@@ -152,10 +98,7 @@ impl<'a> RealRun<'a> {
     /// Starts the shards' threads.
     fn assemble(&self, given: Given<'a>, store: Store) -> Result<Stage<'a>, FleetError> {
         let (settings, Given { mut assignment, observer }) = (self.settings, given);
-        let (direct, opened) = gpu_direct::open(settings, &store)?;
-        if let Some(opened) = opened {
-            observer.gpu_direct(opened);
-        }
+        let direct = gpu_direct::open(settings, &store, observer)?;
         let (feed, rows) = match assignment.rows.take() {
             None => (None, vec![None; usize::from(settings.shards)]),
             Some(trace) => {
@@ -186,39 +129,22 @@ impl<'a> RealRun<'a> {
 
     /// Adds up what the threads measured, and hands out their data to be deleted.
     fn report(&self, stage: Stage<'a>, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
-        let nothing = |store: Option<Store>| {
-            let mut outcome = RunOutcome::empty(ending.clone(), window);
-            outcome.figures.objects = store.as_ref().and_then(Store::object_counts);
-            (outcome, store, true)
-        };
-        let (mut outcome, store, is_at_rest) = match stage {
+        let store = match stage {
             Stage::Running(threads) => {
-                let Ended { outcome, store, is_at_rest } = threads.outcome(ending, window);
+                let outcome = threads.outcome(ending, window);
                 self.settings.start.ended(&outcome.ending);
-                (outcome, Some(store), is_at_rest)
+                return outcome;
             }
-            Stage::Open(_, store) => nothing(Some(store)),
-            Stage::Unbegun(store) => nothing(store),
-            Stage::Given(_) => nothing(None),
+            Stage::Open(_, store) => Some(store),
+            Stage::Unbegun(store) => store,
+            Stage::Given(_) => None,
             Stage::Over(_) => unreachable!("a run reports once"),
         };
-        let is_left = !is_at_rest && outcome.ending == Ending::Interrupted;
-        let patience = removal_patience(&outcome.ending);
-        let interrupt = self.interrupt.clone();
-        outcome.cleanup = store.map(|store| Cleanup { store, patience, interrupt, is_left });
+        let mut outcome = RunOutcome { ending, window, ..RunOutcome::default() };
+        outcome.figures.objects = store.as_ref().and_then(Store::object_counts);
+        outcome.cleanup =
+            store.map(|store| Cleanup::new(store, &outcome.ending, self.interrupt, true));
         outcome
-    }
-}
-
-impl Stage<'_> {
-    fn name(&self) -> &'static str {
-        match self {
-            Stage::Given(_) => "run with nothing open",
-            Stage::Open(..) => "run with an open store",
-            Stage::Running(_) => "run whose shards run",
-            Stage::Unbegun(_) => "run that has not begun",
-            Stage::Over(_) => "run that is over",
-        }
     }
 }
 
@@ -256,7 +182,7 @@ impl Shards for RealRun<'_> {
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
         match &mut self.stage {
             Stage::Running(threads) => threads.pass_time(phase, until),
-            stage => unreachable!("a {} waits for nothing", stage.name()),
+            _ => unreachable!("a run whose shards don't run waits for nothing"),
         }
         Ok(())
     }

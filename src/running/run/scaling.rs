@@ -6,9 +6,7 @@ use std::sync::Arc;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
-use ringfall_workloads::autoscale::{
-    Autoscaler, Conclusion, Decision, Latencies, Sample, TimeShares,
-};
+use ringfall_workloads::autoscale::{Autoscaler, Conclusion, Decision, Latencies, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::over_ranks::OverRanks;
@@ -132,20 +130,13 @@ pub(super) struct Seconds {
     /// Whether the run has a storage tier, whose throughput is judged then.
     has_storage: bool,
     /// By second of the window; removed once taken.
-    requests: BTreeMap<u64, Requests>,
+    requests: BTreeMap<u64, Sample<LatencySet>>,
     /// Seconds that each shard has reported.
     reported: Vec<u64>,
     /// Requests that waited to be served, and that were served, when each shard reported last.
     open: Vec<(u64, u32)>,
     /// Seconds taken.
     taken: u64,
-}
-
-#[derive(Default)]
-struct Requests {
-    classes: [LatencySet; 3],
-    tokens: u64,
-    time: TimeShares,
 }
 
 impl Seconds {
@@ -185,15 +176,9 @@ impl Seconds {
         if index >= self.reported.iter().copied().min().unwrap_or(0) {
             return None;
         }
-        let sample = self.sample(index, timeline);
-        self.requests.remove(&index);
         self.taken += 1;
-        Some((index, sample))
-    }
-
-    fn sample(&self, index: u64, timeline: &Timeline) -> Sample<LatencySet> {
-        let mut sample: Sample<LatencySet> =
-            Sample { length_ns: SECOND.as_ns(), ..Sample::default() };
+        let mut sample = self.requests.remove(&index).unwrap_or_default();
+        sample.length_ns = SECOND.as_ns();
         sample.requests_queued = self.open.iter().map(|open| open.0).sum();
         sample.requests_served = self.open.iter().map(|open| u64::from(open.1)).sum();
         if let Some(second) = timeline.seconds().get(index as usize) {
@@ -215,11 +200,6 @@ impl Seconds {
                 device.iter().for_each(|device| set.0.merge(device));
             }
         }
-        if let Some(requests) = self.requests.get(&index) {
-            sample.classes = requests.classes.clone();
-            sample.tokens = requests.tokens;
-            sample.time = requests.time;
-        }
-        sample
+        Some((index, sample))
     }
 }

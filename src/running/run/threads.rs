@@ -12,6 +12,7 @@ use ringfall_host::remedy::told_io;
 use ringfall_model::facts::RunFigures;
 use ringfall_workloads::autoscale::Decision;
 
+use super::cleanup::Cleanup;
 use super::depth::{TunerOrder, Tuning};
 use super::fleet::{Fleet, JOIN_PATIENCE};
 use super::phases::{Ending, Order, Phase, Sight};
@@ -37,7 +38,7 @@ const KEEP_PATIENCE: Nanos = Nanos::from_ms(300);
 pub(super) struct Threads<'a> {
     interrupt: &'a Interrupt,
     observer: &'a mut dyn Observer,
-    pub(super) store: Store,
+    store: Store,
     fleet: Fleet,
     shards: Vec<Shard>,
     timeline: Timeline,
@@ -68,16 +69,6 @@ pub(super) struct Threads<'a> {
     /// The phase, and since when.
     phase: (Phase, Nanos),
     wait_log: WaitLog,
-}
-
-/// Result of the threads when they have ended, or are not waited for any more.
-pub(super) struct Ended {
-    /// Merged results.
-    pub(super) outcome: RunOutcome,
-    /// Store, handed back by the threads.
-    pub(super) store: Store,
-    /// Whether all I/Os and threads have ended, so that nothing holds up who deletes the data.
-    pub(super) is_at_rest: bool,
 }
 
 /// Messages received from one shard.
@@ -304,7 +295,9 @@ impl<'a> Threads<'a> {
             figures,
             lost_drives: self.lost_drives.clone(),
             shortages: self.fleet.shared.budgets.shortages(),
-            ..RunOutcome::empty(ending, window)
+            ending,
+            window,
+            ..RunOutcome::default()
         };
         for shard in &mut self.shards {
             if let Some(report) = report(shard) {
@@ -315,8 +308,8 @@ impl<'a> Threads<'a> {
         outcome
     }
 
-    /// Adds up what all of them measured, and ends them.
-    pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> Ended {
+    /// Adds up what all of them measured, ends them, and hands out their data to be deleted.
+    pub(super) fn outcome(mut self, ending: Ending, window: (Nanos, Nanos)) -> RunOutcome {
         let overdue = Overdue::new("the shards to end".to_owned());
         let has_reported = |shard: &Shard| shard.report.is_some();
         if !self.all(has_reported) {
@@ -348,7 +341,9 @@ impl<'a> Threads<'a> {
                 silent.join(", ")
             ));
         }
-        Ended { outcome, store: self.store, is_at_rest }
+        outcome.cleanup =
+            Some(Cleanup::new(self.store, &outcome.ending, self.interrupt, is_at_rest));
+        outcome
     }
 
     /// Bytes of all tiers that have space, while a step is being taken.

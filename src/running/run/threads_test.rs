@@ -39,7 +39,7 @@ struct Dying<'a> {
     threads: Option<Threads<'a>>,
     is_dead: bool,
     /// Merged results, once all threads have reported.
-    ended: Option<Ended>,
+    outcome: Option<RunOutcome>,
 }
 
 impl Shards for Dying<'_> {
@@ -56,7 +56,7 @@ impl Shards for Dying<'_> {
             Order::Open | Order::Precondition | Order::Assemble => {}
             Order::Report { ending, window } => {
                 let threads = self.threads.take().expect("they report once");
-                self.ended = Some(threads.outcome(ending, window));
+                self.outcome = Some(threads.outcome(ending, window));
             }
             order => self.threads.as_mut().expect("they run").obey(order),
         }
@@ -122,10 +122,10 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let mut observer = Nobody;
     let threads =
         Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8), 1);
-    let mut shards = Dying { threads: Some(threads), is_dead: false, ended: None };
+    let mut shards = Dying { threads: Some(threads), is_dead: false, outcome: None };
     let Ok(_over) = conduct(settings.phase_plan(), &mut shards);
-    let Ended { outcome, store, .. } = shards.ended.expect("the last order is to report");
-    store.remove().unwrap();
+    let mut outcome = shards.outcome.expect("the last order is to report");
+    outcome.cleanup.take().expect("there is a store").carry_out().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);
     let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };
     for part in ["shard 1 ended early", "the figures of shard 1 are missing"] {
@@ -163,8 +163,7 @@ fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
     threads.take(tick(999));
     assert_eq!(threads.sight(Phase::Measure).errors, 999);
     // Interrupted before they began: nobody has reported, and no I/O holds up who deletes the data.
-    let ended = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
-    assert!(ended.is_at_rest);
-    ended.store.remove().unwrap();
+    let outcome = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
+    outcome.cleanup.expect("there is a store").carry_out().unwrap();
     let _already_gone = std::fs::remove_dir_all(&directory);
 }

@@ -120,27 +120,15 @@ struct Seen {
     sample: Option<(Nanos, ThreadSample)>,
 }
 
-/// Action to take about a shard.
+/// Something to be done about a shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// It lives.
-    Alive,
-    /// It has been overdue for a second or more.
-    Stalled,
-    /// It has been stalled for so long that somebody should know, which is said once of a stall.
-    Alarm {
-        /// Time without a sign of life.
-        silence: Nanos,
-        /// State of its thread.
-        hold: Hold,
-    },
-    /// Give up.
-    Stuck {
-        /// Time without a sign of life.
-        silence: Nanos,
-        /// State of its thread.
-        hold: Hold,
-    },
+pub struct Verdict {
+    /// Whether to give it up; else somebody should know of it, which is said once of a stall.
+    pub is_stuck: bool,
+    /// Time without a sign of life.
+    pub silence: Nanos,
+    /// State of its thread.
+    pub hold: Hold,
 }
 
 /// Watches all shards; see the module.
@@ -157,17 +145,17 @@ impl Watchdog {
         Watchdog { vitals, seen }
     }
 
-    /// Looks at shard `index`.
-    pub fn look(&mut self, index: usize, now: Nanos) -> Verdict {
+    /// Looks at shard `index`; the verdict, if there is anything to be done.
+    pub fn look(&mut self, index: usize, now: Nanos) -> Option<Verdict> {
         let vitals = &self.vitals[index];
         let seen = &mut self.seen[index];
         let overdue = vitals.has_begun().then(|| vitals.overdue(now));
         if !seen.judge(overdue, now) {
-            return Verdict::Alive;
+            return None;
         }
         // A file to look for: only where something may be wrong.
         if vitals.has_ended() {
-            return Verdict::Stuck { silence: seen.silence, hold: Hold::Gone };
+            return Some(Verdict { is_stuck: true, silence: seen.silence, hold: Hold::Gone });
         }
         seen.look_at_thread(now, || vitals.thread_sample())
     }
@@ -219,19 +207,15 @@ impl Seen {
         &mut self,
         now: Nanos,
         sample: impl FnOnce() -> Option<ThreadSample>,
-    ) -> Verdict {
+    ) -> Option<Verdict> {
         if let Some((then, _)) = &self.sample
             && now < *then + SAMPLE_PERIOD
         {
-            return Verdict::Stalled;
+            return None;
         }
         // One whose thread is not known has not run a single instruction.
-        let Some(sample) = sample() else {
-            return self.told(Hold::Starved);
-        };
-        let Some((then, before)) = self.sample.replace((now, sample.clone())) else {
-            return Verdict::Stalled;
-        };
+        let Some(sample) = sample() else { return self.told(Hold::Starved) };
+        let (then, before) = self.sample.replace((now, sample.clone()))?;
         let hold = Hold::between(&before, &sample, now - then);
         if hold == Hold::Faults {
             // As good as a sign of life: memory of a terabyte takes minutes.
@@ -240,16 +224,13 @@ impl Seen {
         self.told(hold)
     }
 
-    /// Chooses the verdict on a shard whose thread is in that state.
-    fn told(&mut self, hold: Hold) -> Verdict {
+    /// Chooses the verdict on a shard whose thread is in that state, if it is worth one.
+    fn told(&mut self, hold: Hold) -> Option<Verdict> {
         let silence = self.silence;
-        if silence >= hold.patience() {
-            return Verdict::Stuck { silence, hold };
-        }
-        match silence >= ALARM_AFTER && !std::mem::replace(&mut self.alarmed, true) {
-            true => Verdict::Alarm { silence, hold },
-            false => Verdict::Stalled,
-        }
+        let is_stuck = silence >= hold.patience();
+        let is_told =
+            is_stuck || silence >= ALARM_AFTER && !std::mem::replace(&mut self.alarmed, true);
+        is_told.then_some(Verdict { is_stuck, silence, hold })
     }
 }
 
@@ -321,13 +302,13 @@ mod tests {
     fn verdicts(
         has_begun: bool,
         thread: impl Fn(u64) -> Option<ThreadSample>,
-    ) -> impl Iterator<Item = (u64, Verdict)> {
+    ) -> impl Iterator<Item = (u64, Option<Verdict>)> {
         let mut seen = Seen::default();
         (1..1_000).map(move |second| {
             let now = second * SECOND;
             let verdict = match seen.judge(has_begun.then_some(now), now) {
                 true => seen.look_at_thread(now, || thread(second)),
-                false => Verdict::Alive,
+                false => None,
             };
             (second, verdict)
         })
@@ -336,7 +317,7 @@ mod tests {
     /// When a shard is given up, s.
     fn given_up_at_s(has_begun: bool, thread: impl Fn(u64) -> Option<ThreadSample>) -> Option<u64> {
         let mut stuck = verdicts(has_begun, thread)
-            .filter(|(_, verdict)| matches!(verdict, Verdict::Stuck { .. }));
+            .filter(|(_, verdict)| verdict.as_ref().is_some_and(|verdict| verdict.is_stuck));
         stuck.next().map(|(second, _)| second)
     }
 
@@ -344,7 +325,7 @@ mod tests {
     fn alarms_at_s(thread: impl Fn(u64) -> ThreadSample) -> Vec<u64> {
         verdicts(true, |second| Some(thread(second)))
             .take(25)
-            .filter(|(_, verdict)| matches!(verdict, Verdict::Alarm { .. }))
+            .filter(|(_, verdict)| verdict.as_ref().is_some_and(|verdict| !verdict.is_stuck))
             .map(|(second, _)| second)
             .collect()
     }

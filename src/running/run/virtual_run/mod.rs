@@ -178,19 +178,15 @@ impl Shards for Simulation<'_> {
                 Phase::Open | Phase::Precondition | Phase::Assemble | Phase::Report => true,
                 Phase::Gather | Phase::WarmUp | Phase::Measure => false,
             },
-            begins: None,
             // Asked for only where the answer matters: it looks at every shard.
             is_exhausted: self.found.is_still && self.is_exhausted(),
             is_interrupted: self.found.is_interrupted,
             has_answer: self.found.has_answer,
             is_abandoned: phase == Phase::Drain && is_reason && !self.found.is_still,
-            is_taking_space: false,
             errors,
-            in_flight: 0,
-            operations: 0,
-            is_unheard: false,
             ended,
             failure: self.found.failure.clone(),
+            ..Sight::default()
         })
     }
 
@@ -269,7 +265,7 @@ impl Simulation<'_> {
         ending: Ending,
         window: (Nanos, Nanos),
     ) -> (RunOutcome, SimulationFigures) {
-        let mut outcome = RunOutcome::empty(ending, window);
+        let mut outcome = RunOutcome { ending, window, ..RunOutcome::default() };
         outcome.figures = RunFigures {
             population_failed: self.population_failed.get(),
             queue_depth: self.tuner.as_ref().and_then(|tuner| tuner.figures().cloned()),
