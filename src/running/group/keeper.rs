@@ -1,7 +1,6 @@
 //! The thread of a rank that keeps its card, shows its words, and looks at what the others show.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
 
@@ -25,11 +24,12 @@ pub(super) struct Keeper {
     board: Box<dyn Board>,
     timing: BoardTiming,
     party: Party,
-    /// Those that this rank looks at: for rank 0 all others, for the others rank 0.
-    others: Range<u32>,
     card: Card,
+    /// Those that this rank looks at: for rank 0 all others, for the others rank 0.
     members: Members,
     ready_at: Option<Nanos>,
+    /// When all begin, once that is known.
+    begins: Option<Nanos>,
     /// When the card was renewed last.
     renewed_at: Option<Nanos>,
     has_warned: bool,
@@ -55,10 +55,10 @@ impl Keeper {
             timing: board.timing(),
             board,
             party: party.clone(),
-            others: others.clone(),
             card,
             members: Members::new(others, meeting),
             ready_at: None,
+            begins: None,
             renewed_at: None,
             has_warned: false,
             said: 0,
@@ -77,8 +77,8 @@ impl Keeper {
             for (topic, bytes) in outbox {
                 self.tell(topic, &bytes);
             }
-            let news = self.renew().and_then(|()| self.look_around());
-            if let Err(failure) = &news {
+            let awaits = self.renew().and_then(|()| self.look_around());
+            if let Err(failure) = &awaits {
                 // The others need not wait until this run has ended.
                 self.fail(failure);
             }
@@ -87,11 +87,9 @@ impl Keeper {
             view.present = self.members.present();
             view.left = self.members.left();
             view.looks += 1;
-            match news {
-                Ok(News { begins, awaits }) => {
-                    view.begins = view.begins.or(begins);
-                    view.awaits = awaits;
-                }
+            view.begins = self.begins;
+            match awaits {
+                Ok(awaits) => view.awaits = awaits,
                 Err(failure) => drop(view.failure.get_or_insert(failure)),
             }
             shared.changed.notify_all();
@@ -138,15 +136,14 @@ impl Keeper {
         if self.renewed_at.is_none()
             && let Err(error) = self.put_card()
         {
-            let directory = self.board.shown();
-            tracing::warn!(directory, %error, "the other ranks can't be told that this one ended");
+            self.warn("the other ranks can't be told that this one ended", &error);
         }
     }
 
     /// Shows that this rank lives.
     fn renew(&mut self) -> Result<(), String> {
         let now = monotonic_now();
-        let beat = if self.members.has_begun { BEAT_RUNNING } else { BEAT_WAITING };
+        let beat = if self.begins.is_some() { BEAT_RUNNING } else { BEAT_WAITING };
         if self.renewed_at.is_some_and(|at| now < at + beat) {
             return Ok(());
         }
@@ -156,16 +153,18 @@ impl Keeper {
             return Err(told_taken(self.party.rank, &self.board.shown()));
         }
         match self.put_card() {
-            Err(error) if !self.members.has_begun => Err(self.told_no_meeting(&error)),
+            Err(error) if self.begins.is_none() => Err(self.told_no_meeting(&error)),
             Err(error) if !self.has_warned => {
                 self.has_warned = true;
-                let directory = self.board.shown();
-                let told = "the other ranks can't be shown that this one is alive";
-                tracing::warn!(directory, %error, "{told}");
+                self.warn("the other ranks can't be shown that this one is alive", &error);
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    fn warn(&self, what: &str, error: &std::io::Error) {
+        tracing::warn!(directory = self.board.shown(), %error, "{what}");
     }
 
     fn told_no_meeting(&self, error: &std::io::Error) -> String {
@@ -178,8 +177,9 @@ impl Keeper {
         self.card.show(&mut *self.board)
     }
 
-    /// Looks at the cards of the others; the first that says so is why the run can't go on.
-    fn look_around(&mut self) -> Result<News, String> {
+    /// Looks at the cards of the others; the first that says so is why the run can't go on. Returns
+    /// whom the meeting waits for, in words.
+    fn look_around(&mut self) -> Result<String, String> {
         let now = monotonic_now();
         let mut failure = Ok(());
         for rank in self.members.watched() {
@@ -191,17 +191,14 @@ impl Keeper {
             self.board.forget(rank);
         }
         failure?;
-        if self.members.has_begun {
-            return Ok(News::default());
-        }
-        let Some(ready_at) = self.ready_at else { return Ok(News::default()) };
+        let Some(ready_at) = self.ready_at.filter(|_| self.begins.is_none()) else {
+            return Ok(String::new());
+        };
         if let Some(moment) = self.start()? {
-            self.members.has_begun = true;
-            let counts_from_hearing = self.timing.is_prompt && self.party.rank > 0;
-            let ahead_ns = moment.left(counts_from_hearing).as_nanos();
+            let ahead_ns = moment.left(&self.timing, self.party.rank).as_nanos();
             let ahead = Nanos::from_ns(u64::try_from(ahead_ns).unwrap_or(u64::MAX));
-            let begins = Some(monotonic_now().saturating_add(ahead));
-            return Ok(News { begins, awaits: String::new() });
+            self.begins = Some(monotonic_now().saturating_add(ahead));
+            return Ok(String::new());
         }
         let missing = self.members.missing();
         if now.saturating_sub(ready_at) > MISSING_MAX && !missing.is_empty() {
@@ -213,11 +210,10 @@ impl Keeper {
                 MISSING_MAX / SECOND
             ));
         }
-        let awaits = match self.party.rank > 0 && missing.is_empty() {
+        Ok(match self.party.rank > 0 && missing.is_empty() {
             true => "waiting for rank 0, which says when all begin".to_owned(),
             false => told_awaited(&self.members.awaited(), &missing),
-        };
-        Ok(News { begins: None, awaits })
+        })
     }
 
     /// When all begin: rank 0 says so once all are ready.
@@ -229,7 +225,8 @@ impl Keeper {
             return Ok(None);
         }
         let moment = Moment::after(self.timing.lead);
-        self.card.start = Some(StartSignal { nonces: self.members.nonces(), moment });
+        let nonces = self.members.nonces().into_iter().map(|(_, nonce)| nonce).collect();
+        self.card.start = Some(StartSignal { nonces, moment });
         self.put_card().map_err(|error| self.told_no_meeting(&error))?;
         Ok(Some(moment))
     }
@@ -251,20 +248,16 @@ impl Keeper {
     fn listen(&mut self, shared: &Shared) {
         let topics: Vec<Topic> = shared.view().inbox.keys().copied().collect();
         for topic in topics {
-            for rank in self.others.clone() {
-                if let Some(word) = self.word(topic, rank) {
-                    let mut view = shared.view();
-                    let words = view.inbox.entry(topic).or_default();
-                    words.retain(|older| older.rank != rank);
-                    words.push(word);
+            for (rank, nonce) in self.members.nonces() {
+                if let Some(word) = self.word(topic, rank, nonce) {
+                    shared.view().inbox.entry(topic).or_default().insert(rank, word);
                 }
             }
         }
     }
 
     /// The word of a rank, if it is new, and one of this run.
-    fn word(&mut self, topic: Topic, rank: u32) -> Option<Word> {
-        let nonce = self.members.nonce_of(rank)?;
+    fn word(&mut self, topic: Topic, rank: u32, nonce: u64) -> Option<Word> {
         let mut bytes = self.board.get(rank, topic.0).ok()??;
         let (said_by, rest) = bytes.split_first_chunk::<8>()?;
         let number = u64::from_le_bytes(*rest.first_chunk::<8>()?);
@@ -289,10 +282,9 @@ impl Keeper {
             if (0..self.party.size).all(&mut has_left) { self.board.clear() } else { Ok(()) }
         });
         if let Err(error) = gone {
-            let directory = self.board.shown();
             let told = "the files by which the ranks found each other could not be deleted: delete \
                         them by hand";
-            tracing::warn!(directory, %error, "{told}");
+            self.warn(told, &error);
         }
     }
 }
@@ -321,13 +313,6 @@ fn told_taken(rank: u32, place: &str) -> String {
         "another run is rank {rank} in {place} as well: give each launch a directory of its own \
          with --output"
     )
-}
-
-/// Changes found by a look at the board.
-#[derive(Default)]
-struct News {
-    begins: Option<Nanos>,
-    awaits: String,
 }
 
 /// `rank 2`, or `ranks 2, 3 and 7 more`.

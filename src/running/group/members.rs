@@ -30,8 +30,6 @@ pub struct Members {
     members: Vec<Member>,
     /// Meeting of this rank: cards of an earlier one are none of it.
     meeting: u32,
-    /// Whether all know when to begin.
-    pub has_begun: bool,
 }
 
 impl Members {
@@ -39,7 +37,7 @@ impl Members {
     pub fn new(watched: Range<u32>, meeting: u32) -> Members {
         let member =
             |rank| Member { rank, seen: None, is_alive: false, has_left: false, is_lost: false };
-        Members { members: watched.map(member).collect(), meeting, has_begun: false }
+        Members { members: watched.map(member).collect(), meeting }
     }
 
     fn those(&self, are: impl Fn(&Member) -> bool) -> Vec<u32> {
@@ -76,15 +74,9 @@ impl Members {
         self.those(|one| !one.is_alive)
     }
 
-    /// Nonce that tells the words of a rank that takes part from those of an earlier run; none
-    /// where it does not take part.
-    pub fn nonce_of(&self, rank: u32) -> Option<u64> {
-        self.members.iter().find(|one| one.rank == rank)?.card().map(|card| card.nonce)
-    }
-
-    /// Nonces of all that take part.
-    pub fn nonces(&self) -> Vec<u64> {
-        self.members.iter().filter_map(Member::card).map(|card| card.nonce).collect()
+    /// Ranks that take part, each with the nonce that tells its words from those of an earlier run.
+    pub fn nonces(&self) -> Vec<(u32, u64)> {
+        self.members.iter().filter_map(|one| Some((one.rank, one.card()?.nonce))).collect()
     }
 
     /// Begin of the run with that nonce, if one of the ranks has said it.

@@ -79,9 +79,10 @@ impl Moment {
         Moment { unix: unix_now() + ahead, ahead }
     }
 
-    /// Time until then: by the clock, or from now on where it has just been heard of.
-    fn left(&self, counts_from_hearing: bool) -> Duration {
-        match counts_from_hearing {
+    /// Time until then, for a rank that has just heard of it: from now on where words are heard
+    /// within moments, else by the clock. Rank 0 has said it, and always goes by the clock.
+    fn left(&self, timing: &BoardTiming, rank: u32) -> Duration {
+        match timing.is_prompt && rank > 0 {
             true => self.ahead,
             false => self.unix.saturating_sub(unix_now()),
         }
@@ -123,8 +124,8 @@ struct View {
     awaits: String,
     /// Words still to be shown.
     outbox: BTreeMap<Topic, Vec<u8>>,
-    /// Topics that are listened for, with the words heard and not yet taken.
-    inbox: BTreeMap<Topic, Vec<Word>>,
+    /// Topics that are listened for, with the words heard and not yet taken, by rank.
+    inbox: BTreeMap<Topic, BTreeMap<u32, Word>>,
     /// Ranks that are there and may still say something.
     present: Vec<u32>,
     /// Ranks that have left.
@@ -197,13 +198,7 @@ impl Group {
     /// Time until a moment of which this rank has just heard.
     #[must_use]
     pub fn until(&self, moment: &Moment) -> Duration {
-        moment.left(self.timing.is_prompt && self.rank() > 0)
-    }
-
-    /// Ranks that are there and may still say something; of the others, whether rank 0 is.
-    #[must_use]
-    pub fn present(&self) -> Vec<u32> {
-        self.shared.view().present.clone()
+        moment.left(&self.timing, self.rank())
     }
 
     /// Tells the others that this rank can begin.
@@ -288,7 +283,7 @@ impl Group {
         topic: Topic,
         is_over: &dyn Fn() -> bool,
     ) -> Result<T, Silence> {
-        self.word_of(topic, 0, is_over)?.read().map_err(Silence::Failed)
+        self.word_of(topic, 0, is_over)
     }
 
     /// Rank 0 waits until all others have said something of a topic; in the order of the ranks.
@@ -300,8 +295,7 @@ impl Group {
         topic: Topic,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Vec<T>, Silence> {
-        let read = |rank| self.word_of(topic, rank, is_over)?.read().map_err(Silence::Failed);
-        (1..self.party.size).map(read).collect()
+        (1..self.party.size).map(|rank| self.word_of(topic, rank, is_over)).collect()
     }
 
     /// Waits for words of those that are still there, whatever has become of the others, for so
@@ -311,59 +305,56 @@ impl Group {
         let began = Instant::now();
         let looks = self.shared.view().looks;
         let mut words: BTreeMap<u32, Word> = BTreeMap::new();
-        loop {
-            let mut view = self.shared.view();
-            words.extend(take(&mut view, topic));
+        self.wait_until(|view| {
+            words.extend(take(view, topic));
             // Who is there is known once somebody has looked since.
             let is_known = view.looks > looks + 1;
             let is_all = view.present.iter().all(|rank| words.contains_key(rank));
-            if (is_known && is_all) || began.elapsed() > patience {
-                return words.into_values().collect();
-            }
-            self.wait(view);
-        }
+            ((is_known && is_all) || began.elapsed() > patience).then_some(())
+        });
+        words.into_values().collect()
     }
 
-    fn word_of(
+    fn word_of<T: DeserializeOwned>(
         &self,
         topic: Topic,
         rank: u32,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Word, Silence> {
-        loop {
-            let mut view = self.shared.view();
-            let words = view.inbox.entry(topic).or_default();
-            if let Some(at) = words.iter().position(|word| word.rank == rank) {
-                return Ok(words.swap_remove(at));
+    ) -> Result<T, Silence> {
+        let word = self.wait_until(|view| {
+            if let Some(word) = view.inbox.entry(topic).or_default().remove(&rank) {
+                return Some(Ok(word));
             }
             if let Some(why) = &view.failure {
-                return Err(Silence::Failed(why.clone()));
+                return Some(Err(Silence::Failed(why.clone())));
             }
             if view.left.contains(&rank) {
-                return Err(Silence::Failed(format!("rank {rank} ended without a word")));
+                return Some(Err(Silence::Failed(format!("rank {rank} ended without a word"))));
             }
-            if is_over() {
-                return Err(Silence::Over);
-            }
-            self.wait(view);
-        }
+            is_over().then_some(Err(Silence::Over))
+        })?;
+        word.read().map_err(Silence::Failed)
     }
 
-    fn wait(&self, view: MutexGuard<'_, View>) {
-        // Woken early it only looks once more.
-        drop(self.shared.changed.wait_timeout(view, Duration::from_millis(50)));
+    /// Waits until `look` has found something.
+    fn wait_until<T>(&self, mut look: impl FnMut(&mut View) -> Option<T>) -> T {
+        loop {
+            let mut view = self.shared.view();
+            if let Some(found) = look(&mut view) {
+                return found;
+            }
+            // Woken early it only looks once more.
+            drop(self.shared.changed.wait_timeout(view, Duration::from_millis(50)));
+        }
     }
 
     /// Waits until all others have left, for so long at most; whether they have.
     pub fn see_off(&self, patience: Duration) -> bool {
         let began = Instant::now();
-        loop {
-            let view = self.shared.view();
-            if view.present.is_empty() || began.elapsed() > patience {
-                return view.present.is_empty();
-            }
-            self.wait(view);
-        }
+        self.wait_until(|view| {
+            let are_gone = view.present.is_empty();
+            (are_gone || began.elapsed() > patience).then_some(are_gone)
+        })
     }
 
     /// Leaves the others, having ended.
@@ -401,9 +392,8 @@ pub enum Silence {
     Over,
 }
 
-fn take(view: &mut View, topic: Topic) -> Vec<(u32, Word)> {
-    let words = std::mem::take(view.inbox.entry(topic).or_default());
-    words.into_iter().map(|word| (word.rank, word)).collect()
+fn take(view: &mut View, topic: Topic) -> BTreeMap<u32, Word> {
+    std::mem::take(view.inbox.entry(topic).or_default())
 }
 
 impl Drop for Group {
