@@ -31,7 +31,7 @@ use ringfall_running::group::{Party, Session, Topic};
 use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
 use ringfall_running::source;
-use ringfall_running::source::{Reading, RowReader};
+use ringfall_running::source::Reading;
 
 /// Rows of a trace that are read: then it goes on alike.
 const ROWS_MAX: usize = 2_000;
@@ -266,8 +266,7 @@ fn traffic(flag: &str, path: &Path) -> Result<String, String> {
     let plan = plan(flag, path)?;
     let opened = source::open(&plan, &reading()).map_err(|error| said(&error))?;
     let mut outcome = format!("{} skipped", opened.facts.skipped.rows);
-    if let Some(rows) = opened.rows {
-        let mut rows = RowReader::new(rows);
+    if let Some(mut rows) = opened.rows {
         // A replay goes on for ever; when it begins again, all rows have been seen.
         let next = |_| (rows.figures().cycles == 0).then(|| rows.next_row(3)).flatten();
         let count = (0..ROWS_MAX).map_while(next).count();

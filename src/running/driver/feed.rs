@@ -46,8 +46,6 @@ impl Driver {
     pub fn supply_end(&self) {
         self.workload.borrow_mut().supply_end();
         self.poke.notify_all();
-        if self.is_exhausted() {
-            self.spent.notify_all();
-        }
+        self.tell_if_exhausted();
     }
 }

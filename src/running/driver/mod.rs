@@ -126,9 +126,7 @@ impl Driver {
         self.window.set(window);
         self.workload.borrow_mut().start(SinceStart::ZERO);
         self.poke.notify_all();
-        if self.is_exhausted() {
-            self.spent.notify_all();
-        }
+        self.tell_if_exhausted();
     }
 
     /// No new requests; those under way end at their next step.
@@ -199,16 +197,20 @@ impl Driver {
             && self.workload.borrow().is_exhausted()
     }
 
+    pub(super) fn tell_if_exhausted(&self) {
+        if self.is_exhausted() {
+            self.spent.notify_all();
+        }
+    }
+
     /// A slot of the engine-wide request gate was handed to this shard.
     pub fn slot_granted(self: &Rc<Self>) {
         let waiting = self.workload.borrow().queue_head().is_some();
-        if waiting && !self.stopped.get() {
-            self.serve_next();
-            self.fill_slots();
-        } else {
-            self.give_slot_back();
-            self.fill_slots();
+        match waiting && !self.stopped.get() {
+            true => self.serve_next(),
+            false => self.give_slot_back(),
         }
+        self.fill_slots();
     }
 
     fn workload_now(&self) -> SinceStart {
@@ -353,9 +355,7 @@ impl Driver {
                 self.give_slot_back();
                 self.poke.notify_all();
                 self.idle.notify_all();
-                if self.is_exhausted() {
-                    self.spent.notify_all();
-                }
+                self.tell_if_exhausted();
             }
             Action::Ingest { .. } | Action::Forget { .. } if self.stopped.get() => {}
             Action::Ingest { key, bytes } => {

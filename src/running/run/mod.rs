@@ -41,7 +41,7 @@ use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 
 use crate::driver::{RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
-use crate::source::OpenTrace;
+use crate::source::RowReader;
 use crate::store::{Store, StoreRequest};
 pub use cleanup::Cleanup;
 pub use conduct::{Shards, conduct};
@@ -145,7 +145,7 @@ pub struct Assignment {
     /// Where requests come from.
     pub source: Source,
     /// The rows, when they come from a trace.
-    pub rows: Option<OpenTrace>,
+    pub rows: Option<RowReader>,
 }
 
 impl Assignment {

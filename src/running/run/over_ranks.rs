@@ -25,17 +25,12 @@ pub(super) struct OverRanks {
     group: Arc<Group>,
     /// On rank 0.
     judge: Option<Judge>,
-    /// Users of all ranks together, and the number of the decision that says so.
-    users: u32,
-    decision: u32,
+    /// What rank 0 has decided, as far as it is known here.
+    told: Told,
     /// From which second on each decision is in effect here, the newest last.
     in_effect: Vec<(u64, u32)>,
     /// Seconds that rank 0 may not have taken yet; on rank 0, those of all ranks.
     seconds: BTreeMap<(u64, u32), Second>,
-    /// Seconds that rank 0 has taken.
-    taken: u64,
-    /// Whether rank 0 has seen enough.
-    is_over: bool,
     has_news: bool,
 }
 
@@ -51,9 +46,12 @@ struct Second {
 /// Message of rank 0 to all others.
 #[derive(Serialize, Deserialize)]
 struct Told {
+    /// Users of all ranks together, and the number of the decision that says so.
     decision: u32,
     users: u32,
+    /// Seconds that rank 0 has taken.
     taken: u64,
+    /// Whether rank 0 has seen enough.
     is_over: bool,
 }
 
@@ -77,19 +75,16 @@ impl OverRanks {
         OverRanks {
             group,
             judge,
-            users: settings.initial_users,
-            decision: 0,
+            told: Told { decision: 0, users: settings.initial_users, taken: 0, is_over: false },
             in_effect: vec![(0, 0)],
             seconds: BTreeMap::new(),
-            taken: 0,
-            is_over: false,
             has_news: false,
         }
     }
 
     /// Users of this rank.
     pub(super) fn users(&self) -> u32 {
-        share(self.users, self.group.rank(), self.group.size())
+        share(self.told.users, self.group.rank(), self.group.size())
     }
 
     /// A second of this rank is over.
@@ -111,11 +106,11 @@ impl OverRanks {
     /// Rank 0: takes the seconds that all ranks have told.
     fn lead(&mut self, second_now: u64) -> Decision {
         for (rank, seconds) in self.group.heard::<Vec<(u64, Second)>>(SECONDS) {
-            let new = seconds.into_iter().filter(|(index, _)| *index >= self.taken);
+            let new = seconds.into_iter().filter(|(index, _)| *index >= self.told.taken);
             self.seconds.extend(new.map(|(index, second)| ((index, rank), second)));
         }
         let mut changed = false;
-        while !self.is_over && self.has_all(self.taken) {
+        while !self.told.is_over && self.has_all(self.told.taken) {
             changed = true;
             let (sample, is_current) = self.take();
             let decided =
@@ -123,33 +118,25 @@ impl OverRanks {
             match decided {
                 Decision::Hold => {}
                 Decision::Users(users) => {
-                    self.decision += 1;
-                    self.carry_out(self.decision, users, second_now);
+                    self.carry_out(self.told.decision + 1, users, second_now);
                 }
-                Decision::Stop => self.is_over = true,
+                Decision::Stop => self.told.is_over = true,
             }
         }
         if !changed {
             return Decision::Hold;
         }
-        let told = Told {
-            decision: self.decision,
-            users: self.users,
-            taken: self.taken,
-            is_over: self.is_over,
-        };
-        self.group.say(USERS, &told);
+        self.group.say(USERS, &self.told);
         self.answer()
     }
 
     /// Current decision for this process.
     fn answer(&self) -> Decision {
-        if self.is_over { Decision::Stop } else { Decision::Users(self.users()) }
+        if self.told.is_over { Decision::Stop } else { Decision::Users(self.users()) }
     }
 
     fn carry_out(&mut self, decision: u32, users: u32, second_now: u64) {
-        self.users = users;
-        self.decision = decision;
+        (self.told.decision, self.told.users) = (decision, users);
         // The second that goes on is of both.
         self.in_effect.push((second_now + 1, decision));
     }
@@ -164,14 +151,14 @@ impl OverRanks {
     fn take(&mut self) -> (Sample<LatencySet>, bool) {
         let (mut sum, mut is_current): (Option<Sample<LatencySet>>, bool) = (None, true);
         for rank in 0..self.group.size() {
-            let Some(second) = self.seconds.remove(&(self.taken, rank)) else { continue };
-            is_current &= second.decision == self.decision;
+            let Some(second) = self.seconds.remove(&(self.told.taken, rank)) else { continue };
+            is_current &= second.decision == self.told.decision;
             match &mut sum {
                 None => sum = Some(second.sample),
                 Some(sum) => add(sum, &second.sample),
             }
         }
-        self.taken += 1;
+        self.told.taken += 1;
         (sum.unwrap_or_default(), is_current)
     }
 
@@ -179,10 +166,10 @@ impl OverRanks {
     fn follow(&mut self, second_now: u64) -> Decision {
         let mut decision = Decision::Hold;
         for (_, told) in self.group.heard::<Told>(USERS) {
-            self.taken = self.taken.max(told.taken);
+            self.told.taken = self.told.taken.max(told.taken);
             self.seconds.retain(|(index, _), _| *index >= told.taken);
-            self.is_over |= told.is_over;
-            if told.decision > self.decision {
+            self.told.is_over |= told.is_over;
+            if told.decision > self.told.decision {
                 self.carry_out(told.decision, told.users, second_now);
             }
             decision = self.answer();

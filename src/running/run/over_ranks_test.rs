@@ -88,9 +88,9 @@ fn ranks_find_together_what_no_one_of_them_sees() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    assert!(ranks.iter().all(|rank| rank.decision == ranks[0].decision));
+    assert!(ranks.iter().all(|rank| rank.told.decision == ranks[0].told.decision));
     let all: u32 = ranks.iter().map(OverRanks::users).sum();
-    assert_eq!(all, ranks[0].users);
+    assert_eq!(all, ranks[0].told.users);
     assert!(users_most > LIMIT / USER, "the limit was passed");
     assert!(ranks[1].conclude().is_none() && ranks[2].conclude().is_none());
     let found = ranks[0].conclude().unwrap();

@@ -31,7 +31,11 @@ pub fn run(
     let stage = Stage::Given(Given { assignment, observer });
     let mut run = RealRun { settings, interrupt, stage, refusal: None };
     let Ok(_over) = conduct(settings.phase_plan(), &mut run);
-    run.outcome()
+    match (run.refusal, run.stage) {
+        (Some(refusal), _) => Err(refusal),
+        (None, Stage::Over(outcome)) => Ok(*outcome),
+        (None, _) => unreachable!("the last order of every run is to report"),
+    }
 }
 
 /// See the module.
@@ -64,15 +68,6 @@ struct Given<'a> {
 }
 
 impl<'a> RealRun<'a> {
-    /// Outcome of the run.
-    fn outcome(self) -> Result<RunOutcome, FleetError> {
-        match (self.refusal, self.stage) {
-            (Some(refusal), _) => Err(refusal),
-            (None, Stage::Over(outcome)) => Ok(*outcome),
-            (None, _) => unreachable!("the last order of every run is to report"),
-        }
-    }
-
     /// Carries out `order`, moving to the next stage. If that fails, nothing has begun, and the
     /// store deletes what it has made as it is dropped.
     fn advance(&mut self, order: &Order) -> Result<(), FleetError> {
@@ -101,8 +96,8 @@ impl<'a> RealRun<'a> {
         let direct = gpu_direct::open(settings, &store, observer)?;
         let (feed, rows) = match assignment.rows.take() {
             None => (None, vec![None; usize::from(settings.shards)]),
-            Some(trace) => {
-                let (feed, rows) = Feed::start(trace, settings.shards).map_err(|error| {
+            Some(rows) => {
+                let (feed, rows) = Feed::start(rows, settings.shards).map_err(|error| {
                     SetupError::new(
                         format!("no thread can be started to read the trace: {error}"),
                         "raise the limit on threads (ulimit -u)",

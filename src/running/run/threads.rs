@@ -452,10 +452,13 @@ impl<'a> Threads<'a> {
         }
         let status = self.status();
         // A shard that is not heard does not say what has ended since: the watchdog sees to it.
-        let waiting = match self.fleet.is_unheard() {
-            true => None,
-            false => self.wait_log.tell(monotonic_now(), phase, &status, self.space_awaited()),
+        let (waiting, is_logged) = match self.fleet.is_unheard() {
+            true => (None, false),
+            false => self.wait_log.look(monotonic_now(), &status, self.space_awaited()),
         };
+        if let Some(waiting) = waiting.filter(|_| is_logged) {
+            tracing::warn!("{waiting}, while {phase}");
+        }
         self.observer.progress(&Progress {
             phase,
             left: if until == Nanos::MAX { until } else { left },

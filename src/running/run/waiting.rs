@@ -4,7 +4,6 @@ use std::fmt;
 
 use ringfall_core::clock::{Nanos, SECOND};
 
-use super::phases::Phase;
 use crate::driver::ShardStatus;
 
 /// Age of the oldest I/O from which it is waited for. A drive that is asked for more than it can do
@@ -78,21 +77,6 @@ impl WaitLog {
         }
         (self.told, self.next_age) = (Some(now), oldest * 2);
         (Some(waiting), true)
-    }
-
-    /// Looks, and logs what is to be.
-    pub(super) fn tell(
-        &mut self,
-        now: Nanos,
-        phase: Phase,
-        status: &ShardStatus,
-        awaited: Option<u64>,
-    ) -> Option<SlowIos> {
-        let (waiting, is_due) = self.look(now, status, awaited);
-        if let Some(waiting) = waiting.filter(|_| is_due) {
-            tracing::warn!("{waiting}, while {phase}");
-        }
-        waiting
     }
 }
 

@@ -6,8 +6,6 @@ use flume::{Receiver, Sender};
 use ringfall_model::facts::FeedFigures;
 use ringfall_workloads::source::{SourceRequest, Stream};
 
-use super::OpenTrace;
-
 /// Rows on the way to one shard.
 pub const ROWS_AHEAD: usize = 1_024;
 
@@ -22,12 +20,11 @@ impl Feed {
     /// # Errors
     /// No thread can be started.
     pub fn start(
-        trace: OpenTrace,
+        rows: RowReader,
         shards: u16,
     ) -> std::io::Result<(Feed, Vec<Receiver<SourceRequest>>)> {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..shards).map(|_| flume::bounded(ROWS_AHEAD)).unzip();
-        let rows = RowReader::new(trace);
         let figures = Arc::clone(&rows.figures);
         std::thread::Builder::new()
             .name("ringfall-trace".to_owned())
@@ -59,10 +56,9 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// A reader at the beginning.
-    #[must_use]
-    pub fn new(trace: OpenTrace) -> RowReader {
-        let OpenTrace { first, stream, operations } = trace;
+    /// Creates the reader of a trace whose first request has been read already: it is one.
+    /// `operations`: those that one pass over a logical trace has.
+    pub(super) fn new(first: SourceRequest, stream: Stream, operations: Option<u64>) -> RowReader {
         RowReader { first: Some(first), stream, operations, figures: Arc::default() }
     }
 

@@ -58,13 +58,10 @@ fn explain(error: &std::io::Error) -> String {
 pub(super) fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| explain(&error))?;
-        let mut files = Vec::new();
-        for entry in entries {
-            let file = entry.map_err(|error| explain(&error))?.path();
-            if file.is_file() && is_trace(&file) {
-                files.push(file);
-            }
-        }
+        let paths: std::io::Result<Vec<PathBuf>> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect();
+        let mut files = paths.map_err(|error| explain(&error))?;
+        files.retain(|file| file.is_file() && is_trace(file));
         files.sort();
         return match files.is_empty() {
             true => Err("the directory has no .csv or .jsonl file (also .gz, .zst)".to_owned()),
@@ -76,13 +73,9 @@ pub(super) fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
         return Ok(vec![path.to_path_buf()]);
     }
     let found = glob::glob(&text).map_err(|error| format!("not a pattern: {error}"))?;
-    let mut files = Vec::new();
-    for file in found {
-        let file = file.map_err(|error| error.to_string())?;
-        if file.is_file() {
-            files.push(file);
-        }
-    }
+    let files: Result<Vec<PathBuf>, _> = found.collect();
+    let mut files = files.map_err(|error| error.to_string())?;
+    files.retain(|file| file.is_file());
     match files.is_empty() {
         true => Err("no file matches the pattern".to_owned()),
         false => Ok(files),

@@ -31,19 +31,9 @@ pub struct OpenSource {
     /// Source that the shards' workloads draw from.
     pub workload: Source,
     /// The rows of a trace.
-    pub rows: Option<OpenTrace>,
+    pub rows: Option<RowReader>,
     /// Facts about the trace's or dataset's files, for the report.
     pub facts: SourceFacts,
-}
-
-/// A trace whose first request has been read already: it is one.
-pub struct OpenTrace {
-    /// The first request of the trace, which has been read already.
-    pub first: SourceRequest,
-    /// The requests after the first, in order.
-    pub stream: Stream,
-    /// Operations that one pass over a logical trace has.
-    pub operations: Option<u64>,
 }
 
 /// Opens what the plan names.
@@ -156,7 +146,7 @@ fn open_trace(
         })?
         .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
     reading.end();
-    let rows = Some(OpenTrace { first, stream, operations: facts.operations });
+    let rows = Some(RowReader::new(first, stream, facts.operations));
     let workload =
         operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
     Ok(OpenSource { workload, rows, facts })
@@ -171,13 +161,11 @@ fn rows_of(kind: TraceKind, paths: Vec<PathBuf>, beside: Reading) -> Open {
         let reader = files::open(&paths[n], &beside).map_err(named)?;
         let rows: Box<dyn Rows> = match kind {
             TraceKind::BurstGpt => {
-                let rows = BurstGpt::new(reader).map_err(|e| named(e.to_string()))?;
-                Box::new(rows)
+                Box::new(BurstGpt::new(reader).map_err(|error| named(error.to_string()))?)
             }
             TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
             TraceKind::Io(tiers) => {
-                let rows = IoTrace::new(reader, tiers);
-                Box::new(rows.map_err(|e| named(e.to_string()))?)
+                Box::new(IoTrace::new(reader, tiers).map_err(|error| named(error.to_string()))?)
             }
         };
         Ok(Box::new(NamedRows { name: paths[n].display().to_string(), rows }))

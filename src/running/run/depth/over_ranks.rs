@@ -75,7 +75,6 @@ pub struct Lead {
     own_queues: u32,
     /// A rank did not measure in this step.
     missed: bool,
-    figures: Option<DepthFigures>,
 }
 
 /// Part of another rank, which follows what rank 0 decides.
@@ -87,9 +86,8 @@ pub struct Follow {
     built: u32,
     began: Nanos,
     window: Nanos,
-    depth: u32,
     /// Last message heard, and the part of it that was carried out.
-    told: Option<Told>,
+    told: Told,
     step: u32,
     done: Option<Stage>,
     /// Sum of its shards' answers, and their number; none while nothing is collected.
@@ -109,16 +107,16 @@ impl Tuning {
     ) -> Tuning {
         group.listen(if group.rank() == 0 { INTERVAL } else { DEPTH });
         let built = tuner.deepest();
+        let told = Told { step: 0, depth: built, stage: Stage::Settle, figures: None };
         let lag = u64::try_from(group.word_lead().as_nanos()).unwrap_or(u64::MAX);
         match group.rank() {
             0 => Tuning::Lead(Lead {
                 tuner: tuner.heard_after(Nanos::from_ns(lag)),
                 group,
-                told: Told { step: 0, depth: built, stage: Stage::Settle, figures: None },
+                told,
                 answers: BTreeMap::new(),
                 own_queues: queues,
                 missed: false,
-                figures: None,
             }),
             _ => Tuning::Follow(Follow {
                 group,
@@ -126,8 +124,7 @@ impl Tuning {
                 built,
                 began,
                 window,
-                depth: built,
-                told: None,
+                told,
                 step: 0,
                 done: None,
                 sum: None,
@@ -141,7 +138,7 @@ impl Tuning {
     pub fn figures(&self) -> Option<&DepthFigures> {
         match self {
             Tuning::Alone(tuner) => tuner.figures(),
-            Tuning::Lead(lead) => lead.figures.as_ref(),
+            Tuning::Lead(lead) => lead.told.figures.as_ref(),
             Tuning::Follow(follow) => follow.figures.as_ref(),
         }
     }
@@ -183,7 +180,7 @@ impl Tuning {
 
 impl Lead {
     fn next(&mut self, now: Nanos, shards: usize) -> Option<TunerOrder> {
-        if self.figures.is_some() {
+        if self.told.figures.is_some() {
             return None;
         }
         self.hear();
@@ -195,13 +192,12 @@ impl Lead {
             TunerOrder::Depth(depth) => {
                 let figures = self.tuner.figures().map(|found| self.of_all(found));
                 self.told = Told { step: self.told.step + 1, depth, stage: Stage::Settle, figures };
-                self.figures = self.told.figures.clone();
             }
             TunerOrder::Begin => self.told.stage = Stage::Measure,
             TunerOrder::End => self.told.stage = Stage::Collect,
         }
         self.group.say(DEPTH, &self.told);
-        if self.figures.is_some() {
+        if self.told.figures.is_some() {
             self.group.ignore(INTERVAL);
         }
         Some(order)
@@ -234,33 +230,34 @@ impl Follow {
             return None;
         }
         if let Some((_, told)) = self.group.heard(DEPTH).pop() {
-            self.told = Some(told);
+            self.told = told;
         }
         self.answer(shards);
-        match self.told.clone() {
-            Some(told) if told.step != self.step => return Some(self.begin(&told)),
-            Some(told) => {
-                if let Some(order) = self.go_on(told.stage) {
-                    return Some(order);
-                }
-            }
-            None => {}
+        if self.told.step != self.step {
+            return Some(self.begin());
+        }
+        if let Some(order) = self.go_on() {
+            return Some(order);
         }
         // It was to be heard long before.
         (now >= self.window).then(|| self.conclude_alone(now))
     }
 
-    fn begin(&mut self, told: &Told) -> TunerOrder {
-        (self.step, self.done, self.sum) = (told.step, None, None);
-        self.depth = told.depth.min(self.built);
-        if let Some(found) = &told.figures {
-            self.over(DepthFigures { chosen: self.depth, ..found.clone() });
-        }
-        TunerOrder::Depth(self.depth)
+    /// The depth that is tried, as far as its queues were built for it.
+    fn depth(&self) -> u32 {
+        self.told.depth.min(self.built)
     }
 
-    fn go_on(&mut self, stage: Stage) -> Option<TunerOrder> {
-        match (self.done, stage) {
+    fn begin(&mut self) -> TunerOrder {
+        (self.step, self.done, self.sum) = (self.told.step, None, None);
+        if let Some(found) = self.told.figures.clone() {
+            self.over(DepthFigures { chosen: self.depth(), ..found });
+        }
+        TunerOrder::Depth(self.depth())
+    }
+
+    fn go_on(&mut self) -> Option<TunerOrder> {
+        match (self.done, self.told.stage) {
             (None, Stage::Measure) => {
                 self.done = Some(Stage::Measure);
                 Some(TunerOrder::Begin)
@@ -302,7 +299,7 @@ impl Follow {
 
     fn conclude_alone(&mut self, now: Nanos) -> TunerOrder {
         self.over(DepthFigures {
-            chosen: self.depth,
+            chosen: self.depth(),
             deepest: self.built,
             lacks_buffers: false,
             queues: self.queues,
@@ -311,7 +308,7 @@ impl Follow {
             steps: Vec::new(),
             seconds: now.saturating_sub(self.began).as_secs_f64(),
         });
-        TunerOrder::Depth(self.depth)
+        TunerOrder::Depth(self.depth())
     }
 
     fn over(&mut self, figures: DepthFigures) {

@@ -33,7 +33,7 @@ use super::phases::{Ending, Order, Phase, PhasePlan, Sight};
 use super::scaling::Scaling;
 use super::{Assignment, RunOutcome, RunSettings, Timeline};
 use crate::iotrace::TraceWriter;
-use crate::source::{OpenTrace, ROWS_AHEAD, RowReader};
+use crate::source::{ROWS_AHEAD, RowReader};
 pub use world::{BEGIN, World, WorldParts};
 
 /// Steps between two looks at whether somebody interrupts.
@@ -96,7 +96,7 @@ pub fn simulate(
         timeline: Timeline::default(),
         scaling: Scaling::of(settings),
         tuner: None,
-        feed: assignment.rows.map(|trace| VirtualFeed::new(trace, shards)),
+        feed: assignment.rows.map(|rows| VirtualFeed::new(rows, shards)),
         steps: 0,
         found: Found::default(),
         next_tick: Nanos::MAX,
@@ -426,9 +426,9 @@ struct VirtualFeed {
 }
 
 impl VirtualFeed {
-    fn new(trace: OpenTrace, shards: usize) -> VirtualFeed {
+    fn new(rows: RowReader, shards: usize) -> VirtualFeed {
         VirtualFeed {
-            rows: RowReader::new(trace),
+            rows,
             waiting: (0..shards).map(|_| VecDeque::new()).collect(),
             is_over: false,
             told: false,
