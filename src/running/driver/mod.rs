@@ -21,7 +21,8 @@ use ringfall_core::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::contract::{
-    Action, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, StepTimes,
+    Action, Class, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, Scope,
+    StepTimes,
 };
 
 use crate::iotrace::TraceWriter;
@@ -362,7 +363,8 @@ impl Driver {
                 let driver = Rc::clone(self);
                 self.ledger.begin_ingest();
                 self.begin(async move {
-                    let outcome = driver.ingest(key, bytes).await;
+                    let (scope, class) = (Scope::Shared, Class::Batch);
+                    let (outcome, _) = driver.write(key, scope, class, Purpose::Rag, bytes).await;
                     driver.ledger.end_ingest();
                     match driver.stopped.get() {
                         true => driver.idle.notify_all(),

@@ -160,11 +160,6 @@ impl Driver {
         outcome
     }
 
-    /// Writes a document's chunk beside the load.
-    pub(super) async fn ingest(&self, key: Key, bytes: u64) -> Outcome {
-        self.write(key, Scope::Shared, Class::Batch, Purpose::Rag, bytes).await.0
-    }
-
     /// Lets a shared entry go.
     pub(super) fn forget(&self, key: Key) {
         self.shard.forget(self.home(key, Scope::Shared), EntryKey(key.0));

@@ -329,16 +329,12 @@ pub(super) fn ranks(of: &[u32]) -> String {
 }
 
 pub(super) fn told_awaited(awaited: &[u32], missing: &[u32]) -> String {
-    let preparing: Vec<u32> =
-        awaited.iter().filter(|rank| !missing.contains(rank)).copied().collect();
-    let mut parts = Vec::new();
-    if !missing.is_empty() {
-        let verb = if missing.len() == 1 { "is" } else { "are" };
-        parts.push(format!("{}, which {verb} not there yet", ranks(missing)));
-    }
-    if !preparing.is_empty() {
-        let verb = if preparing.len() == 1 { "is" } else { "are" };
-        parts.push(format!("{}, which {verb} still preparing", ranks(&preparing)));
-    }
-    format!("waiting for {}", parts.join("; and for "))
+    let is_there = |rank: &&u32| !missing.contains(rank);
+    let preparing: Vec<u32> = awaited.iter().filter(is_there).copied().collect();
+    let of_some = [(missing, "not there yet"), (preparing.as_slice(), "still preparing")];
+    let told = of_some.into_iter().filter(|(of, _)| !of.is_empty()).map(|(of, what)| {
+        let verb = if of.len() == 1 { "is" } else { "are" };
+        format!("{}, which {verb} {what}", ranks(of))
+    });
+    format!("waiting for {}", told.collect::<Vec<_>>().join("; and for "))
 }

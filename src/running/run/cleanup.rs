@@ -9,17 +9,7 @@ use ringfall_host::interrupt::Interrupt;
 use super::phases::Ending;
 use crate::store::Store;
 
-/// Longest wait for the kernel to delete the data files: terabytes on a disk or over a network take
-/// minutes, and a run that did not end well may have a dead device.
-fn removal_patience(ending: &Ending) -> Duration {
-    match ending {
-        Ending::Complete => Duration::from_secs(3_600),
-        Ending::Failed(_) => Duration::from_secs(120),
-        Ending::Interrupted => INTERRUPTED_REMOVAL_PATIENCE,
-    }
-}
-
-/// Longest wait for it once somebody has interrupted the run.
+/// Longest wait for the kernel to delete the data files once somebody has interrupted the run.
 const INTERRUPTED_REMOVAL_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The data of a run that is over. It is deleted after the results are written: deleting may take
@@ -45,7 +35,13 @@ impl Cleanup {
     ) -> Cleanup {
         Cleanup {
             store,
-            patience: removal_patience(ending),
+            // Terabytes on a disk or over a network take minutes, and a run that did not end well
+            // may have a dead device.
+            patience: match ending {
+                Ending::Complete => Duration::from_secs(3_600),
+                Ending::Failed(_) => Duration::from_secs(120),
+                Ending::Interrupted => INTERRUPTED_REMOVAL_PATIENCE,
+            },
             interrupt: interrupt.clone(),
             is_left: !is_at_rest && *ending == Ending::Interrupted,
         }

@@ -188,17 +188,12 @@ impl Seconds {
                 true => sample.storage_bytes,
                 false => bytes.iter().sum(),
             };
-            let sets = [&mut sample.read, &mut sample.write];
-            for (set, latency) in sets.into_iter().zip(second.latencies(Tier::Storage)) {
-                if let Some(latency) = latency {
-                    set.0.merge(latency);
-                }
-            }
+            let set =
+                |latency: Option<&Histogram>| LatencySet(latency.cloned().unwrap_or_default());
+            [sample.read, sample.write] = second.latencies(Tier::Storage).map(set);
+            let devices = second.storage_device.each_ref().map(Option::as_deref);
+            [sample.read_device, sample.write_device] = devices.map(set);
             sample.storage_waits_ns = second.storage_waits_ns;
-            let sets = [&mut sample.read_device, &mut sample.write_device];
-            for (set, device) in sets.into_iter().zip(&second.storage_device) {
-                device.iter().for_each(|device| set.0.merge(device));
-            }
         }
         Some((index, sample))
     }

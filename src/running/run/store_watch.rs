@@ -3,7 +3,7 @@
 //! wait that long.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ const NEWS_A_DRIVE: usize = 1;
 /// The threads, and what they found.
 pub(super) struct StoreWatch {
     news: Receiver<(usize, IoError)>,
-    ends: Vec<Sender<()>>,
+    /// The threads end when it is dropped.
+    alive: Option<flume::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -37,12 +38,12 @@ impl StoreWatch {
     ) -> StoreWatch {
         let (teller, news) = sync_channel(files.len() * NEWS_A_DRIVE);
         let check = Arc::new(check);
-        let (mut ends, mut threads) = (Vec::new(), Vec::new());
+        let (alive, ended) = flume::bounded::<()>(0);
+        let mut threads = Vec::new();
         for (index, file) in files.into_iter().enumerate() {
-            let (teller, check) = (teller.clone(), Arc::clone(&check));
-            let (end, ended) = channel::<()>();
+            let (teller, check, ended) = (teller.clone(), Arc::clone(&check), ended.clone());
             let look = move || {
-                while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                while ended.recv_timeout(period) == Err(flume::RecvTimeoutError::Timeout) {
                     if let Err(error) = check(&file) {
                         // Where there is no room, the same was found before.
                         let _told_before = teller.try_send((index, error));
@@ -51,10 +52,7 @@ impl StoreWatch {
             };
             let thread = std::thread::Builder::new().name("ringfall-store".to_owned());
             match thread.spawn(look) {
-                Ok(thread) => {
-                    ends.push(end);
-                    threads.push(thread);
-                }
+                Ok(thread) => threads.push(thread),
                 Err(error) => {
                     tracing::warn!(
                         "no thread can be started to see whether drive {} is still there \
@@ -64,7 +62,7 @@ impl StoreWatch {
                 }
             }
         }
-        StoreWatch { news, ends, threads }
+        StoreWatch { news, alive: Some(alive), threads }
     }
 
     /// A drive, by its place, whose file is not what it was, and why; the same comes again as long
@@ -76,10 +74,9 @@ impl StoreWatch {
 
 impl Drop for StoreWatch {
     fn drop(&mut self) {
-        self.ends.clear();
+        drop(self.alive.take());
         let deadline = Instant::now() + END_PATIENCE;
-        let all_ended = |threads: &[JoinHandle<()>]| threads.iter().all(JoinHandle::is_finished);
-        while !all_ended(&self.threads) && Instant::now() < deadline {
+        while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -88,6 +85,7 @@ impl Drop for StoreWatch {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::mpsc::channel;
 
     use ringfall_core::error::{ErrorKind, Operation};
     use ringfall_core::key::Tier;

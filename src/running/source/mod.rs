@@ -13,8 +13,8 @@ use ringfall_workloads::Source;
 use ringfall_workloads::source::tokenizer::{CountTokens, Tokenizer, estimate};
 use ringfall_workloads::source::{
     BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
-    Skipped, SourceRequest, Stream, StreamSettings, ValidationTrace, objects_read_first,
-    read_sharegpt, read_validation,
+    Skipped, Stream, StreamSettings, ValidationTrace, objects_read_first, read_sharegpt,
+    read_validation,
 };
 
 pub use feed::{Feed, ROWS_AHEAD, RowReader};

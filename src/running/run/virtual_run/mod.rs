@@ -64,27 +64,23 @@ pub fn simulate(
     let of_gpu = |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency));
     let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));
     let link_busy = gpu_link.busy();
-    let memory = {
-        let time = time.clone();
-        move || HollowMemory::new(time.clone(), memory_bytes_per_s, MEMORY_LATENCY)
-    };
-    let memories: Rc<RefCell<Vec<Rc<RefCell<Occupation>>>>> = Rc::default();
-    let kept = Rc::clone(&memories);
+    let host_memory = || HollowMemory::new(time.clone(), memory_bytes_per_s, MEMORY_LATENCY);
+    let host: Vec<HollowMemory> = (0..settings.shards).map(|_| host_memory()).collect();
+    let memories = host.iter().map(HollowMemory::busy).collect();
+    let host = RefCell::new(host.into_iter());
     let parts = WorldParts {
         drives: (0..drives).map(|_| SimDrive::new(model, time.clock())).collect(),
         drives_bytes: equal_parts(settings.store.capacity_bytes, drives),
         time,
         cpu: CpuPool::hollow(),
         content: Box::new(move || {
-            let memory = memory();
-            kept.borrow_mut().push(memory.busy());
+            let host = host.borrow_mut().next().expect("there is one for each shard");
             let (gpu_link, gpu_memory) = (Rc::clone(&gpu_link), Rc::clone(&gpu_memory));
-            Content::Hollow(Hollow { host: memory, gpu_link, gpu_memory })
+            Content::Hollow(Hollow { host, gpu_link, gpu_memory })
         }),
         verify: VerifyMode::Off,
     };
     let world = World::new(settings, &assignment, parts)?;
-    let memories = memories.take();
     let shards = usize::from(settings.shards);
     let mut simulation = Simulation {
         settings,
