@@ -1,7 +1,6 @@
 //! The way between GPU memory and the data files past host memory: opened when the files are there,
 //! before anything else uses either.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -18,12 +17,6 @@ type Open = dyn Fn(Vec<OwnedFd>, u64) -> Result<Arc<dyn DirectStorage>, NoDirect
 pub struct DirectOpener {
     open: Arc<Open>,
     is_required: bool,
-}
-
-impl fmt::Debug for DirectOpener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectOpener").field("is_required", &self.is_required).finish()
-    }
 }
 
 impl DirectOpener {

@@ -58,7 +58,7 @@ pub use virtual_run::{BEGIN, World, WorldParts, simulate};
 pub use waiting::SlowIos;
 
 /// Settings of a run; the rest are as in [`RunSettings::default`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RunSettings {
     /// Settings of the engine, without those that the run reads too: they are below, and reach the
     /// engine when it is made.

@@ -196,7 +196,7 @@ impl Shards for Faulty<'_> {
         });
         let mut is_unheard = drivers.iter().zip(&self.lost).map(|(driver, is_lost)| {
             let id = driver.shard().id();
-            self.world.is_stuck(id) && !is_lost
+            self.world.stuck[id.index()] && !is_lost
         });
         Ok(Sight {
             now,
@@ -279,7 +279,7 @@ impl Faulty<'_> {
     /// The shards that are not stuck, by index.
     fn awake(&self) -> impl Iterator<Item = (usize, &Rc<Driver>)> {
         let all = self.world.drivers.iter().enumerate();
-        all.filter(|(_, driver)| !self.world.is_stuck(driver.shard().id()))
+        all.filter(|(_, driver)| !self.world.stuck[driver.shard().id().index()])
     }
 
     /// Whether what the phase asks for is done, as a real run sees it.
@@ -365,6 +365,32 @@ impl Faulty<'_> {
         self.world.drives.iter().for_each(|drive| drive.lose_other_memory());
     }
 
+    /// From now on nothing reaches that shard: no message, no completion of an I/O, no moment at
+    /// which something of its users is due. As a thread that is stuck it goes on when that ends.
+    fn hold(&mut self, shard: ShardId) {
+        self.world.stuck[shard.index()] = true;
+        self.world.engine.set_deaf(shard, true);
+        self.world.drives.iter().for_each(|drive| drive.fall_silent(shard.index()));
+    }
+
+    /// Lets every drive answer that has fallen silent; shards that are stuck do not hear it.
+    fn answer(&self) {
+        for drive in &self.world.drives {
+            drive.answer();
+            let stuck = self.world.stuck.iter().enumerate().filter(|(_, is_stuck)| **is_stuck);
+            stuck.for_each(|(shard, _)| drive.fall_silent(shard));
+        }
+    }
+
+    /// Lets everything reach every shard again, and every drive answer.
+    fn let_go(&mut self) {
+        for driver in &self.world.drivers {
+            self.world.engine.set_deaf(driver.shard().id(), false);
+        }
+        self.world.stuck.fill(false);
+        self.answer();
+    }
+
     fn befall(&mut self, phase: Phase, what: What) -> Result<(), String> {
         let now = self.world.time.now();
         match what {
@@ -379,7 +405,7 @@ impl Faulty<'_> {
                 self.to_come.extend(lasts.map(|lasts| (now + lasts, Sequel::Answer)));
             }
             What::ShardIsStuck(shard, told_after) => {
-                self.world.hold(ShardId(shard));
+                self.hold(ShardId(shard));
                 self.to_come.push((now + told_after, Sequel::GiveUp(shard)));
             }
         }
@@ -390,7 +416,7 @@ impl Faulty<'_> {
         match sequel {
             Sequel::Interrupt => self.diary.interrupt(self.world.time.now(), phase)?,
             // A shard that is stuck stays it: its thread is another's business.
-            Sequel::Answer => self.world.answer(),
+            Sequel::Answer => self.answer(),
             Sequel::GiveUp(shard) => {
                 self.lost[usize::from(shard)] = true;
                 self.fail(format!("shard {shard} has shown no sign of life, while {phase}"));
@@ -412,7 +438,7 @@ impl Faulty<'_> {
             self.stop(driver, now);
         }
         self.strangers.stop();
-        self.world.let_go();
+        self.let_go();
         if self.scenario.ends_gently {
             self.run_until(Nanos::MAX)?;
             check::nothing_waits(&self.world)?;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::error::SetupError;
 use ringfall_core::fill::VerifyMode;
-use ringfall_core::key::ShardId;
 use ringfall_engine::device::{SeveralDrives, SimDrive};
 use ringfall_engine::engine::{LocalEngine, LocalParts};
 use ringfall_engine::shard::local::LocalRuntime;
@@ -52,9 +51,10 @@ pub struct World {
     pub drivers: Vec<Rc<Driver>>,
     /// State shared by the shards.
     pub shared: Arc<EngineShared>,
-    engine: LocalEngine,
-    /// Shards that are stuck for now, by index.
-    stuck: Vec<bool>,
+    /// The engine, whose messages the world delivers.
+    pub engine: LocalEngine,
+    /// Shards that are stuck for now, by index: nothing of their users comes due.
+    pub stuck: Vec<bool>,
     steps_at_once: u64,
 }
 
@@ -125,38 +125,6 @@ impl World {
             driver.stop(end);
             driver.shard().stop();
         }
-    }
-
-    /// From now on nothing reaches that shard: no message, no completion of an I/O, no moment at
-    /// which something of its users is due. As a thread that is stuck it goes on when that ends.
-    pub fn hold(&mut self, shard: ShardId) {
-        self.stuck[shard.index()] = true;
-        self.engine.set_deaf(shard, true);
-        self.drives.iter().for_each(|drive| drive.fall_silent(shard.index()));
-    }
-
-    /// Lets every drive answer that has fallen silent; shards that are stuck do not hear it.
-    pub fn answer(&self) {
-        for drive in &self.drives {
-            drive.answer();
-            let stuck = self.stuck.iter().enumerate().filter(|(_, is_stuck)| **is_stuck);
-            stuck.for_each(|(shard, _)| drive.fall_silent(shard));
-        }
-    }
-
-    /// Lets everything reach every shard again, and every drive answer.
-    pub fn let_go(&mut self) {
-        for driver in &self.drivers {
-            self.engine.set_deaf(driver.shard().id(), false);
-        }
-        self.stuck.fill(false);
-        self.answer();
-    }
-
-    /// Whether that shard is stuck.
-    #[must_use]
-    pub fn is_stuck(&self, shard: ShardId) -> bool {
-        self.stuck[shard.index()]
     }
 
     /// The shards that are not stuck.
