@@ -15,7 +15,8 @@ use ringfall_config::{self as config, ConfigFile, Facts, InputError, Options, Pl
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::{self, Stream};
 use ringfall_host::{escape, interrupt};
-use ringfall_running::run;
+use ringfall_running::run::FleetError;
+use ringfall_running::store::StoreError;
 
 use commands::file_of;
 use log_lines::log_to_stderr;
@@ -182,7 +183,7 @@ fn wrong(what: &dyn std::fmt::Display) -> Exit {
 
 fn ended(result: anyhow::Result<Exit>) -> Exit {
     result.unwrap_or_else(|error| {
-        if let Some(error @ run::FleetError::Short(_)) = error.downcast_ref() {
+        if let Some(FleetError::Store(error @ StoreError::Short(_))) = error.downcast_ref() {
             return wrong(error);
         }
         if error.is::<InputError>() || error.is::<ringfall_model::document::FileProblem>() {

@@ -7,6 +7,7 @@ use ringfall_engine::load::LoadError;
 use ringfall_host::remedy::{told_io, told_setup};
 use ringfall_running::run::FleetError;
 use ringfall_running::saturate::SaturateError;
+use ringfall_running::store::StoreError;
 
 /// An error and what it came from, in one line; the engine's errors in the program's words.
 #[must_use]
@@ -14,7 +15,9 @@ pub fn told_chain(error: &anyhow::Error) -> String {
     let links = error.chain().map(|link| {
         // Both wrap errors of the engine without a word of their own.
         match (link.downcast_ref::<FleetError>(), link.downcast_ref::<SaturateError>()) {
-            (Some(FleetError::Setup(error)), _) => told(error),
+            (Some(FleetError::Setup(error) | FleetError::Store(StoreError::Setup(error))), _) => {
+                told(error)
+            }
             (Some(FleetError::Load(error)), _) | (_, Some(SaturateError::Load(error))) => {
                 told(error)
             }

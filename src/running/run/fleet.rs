@@ -29,9 +29,9 @@ pub enum FleetError {
     /// A shard could not be opened.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// There is less room than asked for, and no less is wanted.
-    #[error("{0}")]
-    Short(String),
+    /// The store could not be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Work on the device before the run failed.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -56,15 +56,6 @@ pub enum FleetError {
     /// Somebody asked the run to end before it had begun.
     #[error("interrupted before the run began")]
     Interrupted,
-}
-
-impl From<StoreError> for FleetError {
-    fn from(error: StoreError) -> FleetError {
-        match error {
-            StoreError::Setup(error) => FleetError::Setup(error),
-            StoreError::Short(sentence) => FleetError::Short(sentence),
-        }
-    }
 }
 
 /// The threads of the shards, from when all are open until they are joined.
