@@ -306,9 +306,8 @@ impl Store {
     /// The directories and devices, as the user would name them.
     #[must_use]
     pub fn paths(&self) -> String {
-        let paths: Vec<String> =
-            self.drives.iter().map(|drive| drive.path().display().to_string()).collect();
-        paths.join(", ")
+        let paths = self.drives.iter().map(|drive| drive.path().display().to_string());
+        paths.collect::<Vec<_>>().join(", ")
     }
 
     /// The data files, one a drive.

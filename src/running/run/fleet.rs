@@ -103,12 +103,11 @@ impl Fleet {
         let lost = vec![false; count];
         let mut fleet = Fleet { executors, inboxes, notices, watchdog, shared, lost };
         match fleet.await_open(count, interrupt) {
-            Ok(facts) => Ok((fleet, facts)),
             // The thread itself may know why it ended.
-            Err(FleetError::Ended { shard, reason }) => {
-                Err(fleet.join(JOIN_PATIENCE).err().unwrap_or(FleetError::Ended { shard, reason }))
+            Err(ended @ FleetError::Ended { .. }) => {
+                Err(fleet.join(JOIN_PATIENCE).err().unwrap_or(ended))
             }
-            Err(error) => Err(error),
+            facts => Ok((fleet, facts?)),
         }
     }
 

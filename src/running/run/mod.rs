@@ -360,15 +360,13 @@ fn shard_plans(
     store: &Store,
     direct: Option<Arc<dyn DirectStorage>>,
 ) -> Result<Vec<ShardPlan>, SetupError> {
-    let engine = engine_of(settings, &store.sizes_bytes());
-    let engine = match direct {
-        Some(direct) => engine.gpu_direct(direct),
-        None => engine,
-    };
-    let engine = match store.object_io() {
-        Some(objects) => engine.objects(objects),
-        None => engine,
-    };
+    let mut engine = engine_of(settings, &store.sizes_bytes());
+    if let Some(direct) = direct {
+        engine = engine.gpu_direct(direct);
+    }
+    if let Some(objects) = store.object_io() {
+        engine = engine.objects(objects);
+    }
     // Not `start`: users and commands live on the shards' own threads, in one inbox with messages.
     let specs = engine.specs(&store.files()).map_err(refused)?;
     let library = Arc::new(Library::default());
