@@ -9,7 +9,7 @@ use ringfall_host::interrupt::Interrupt;
 use super::phases::Ending;
 use crate::store::Store;
 
-/// Longest wait for the kernel to delete the data files once somebody has interrupted the run.
+/// Longest wait for the kernel to delete the data files once somebody interrupts the run.
 const INTERRUPTED_REMOVAL_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The data of a run that is over. It is deleted after the results are written: deleting may take
@@ -25,8 +25,8 @@ pub struct Cleanup {
 }
 
 impl Cleanup {
-    /// Creates the cleanup after a run that ended like that; `is_at_rest`: all I/Os and threads have
-    /// ended, so that nothing holds up who deletes the data.
+    /// Creates the cleanup after a run that ended like that; `is_at_rest`: all I/Os and threads
+    /// have ended, so that nothing holds up who deletes the data.
     pub(super) fn new(
         store: Store,
         ending: &Ending,
