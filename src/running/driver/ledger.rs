@@ -48,15 +48,13 @@ impl Ledger {
     /// A request goes no further, because the driver stops or its user was sent home.
     pub(super) fn abandon(&self) {
         let serving = self.serving.get();
-        assert!(serving > 0, "a request goes no further that was not being served");
+        assert!(serving > 0, "a request ends that was not being served");
         self.serving.set(serving - 1);
     }
 
     /// A request is done.
     pub(super) fn done(&self, request: RequestId) {
-        let serving = self.serving.get();
-        assert!(serving > 0, "a request is done that was not being served");
-        self.serving.set(serving - 1);
+        self.abandon();
         self.ended.set(self.ended.get() + 1);
         debug_assert!(
             !self.steps.borrow().contains(&request),

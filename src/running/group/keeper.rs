@@ -22,7 +22,6 @@ const ENVELOPE_BYTES: usize = 16;
 /// See the module.
 pub(super) struct Keeper {
     board: Box<dyn Board>,
-    timing: BoardTiming,
     party: Party,
     card: Card,
     /// Those that this rank looks at: for rank 0 all others, for the others rank 0.
@@ -52,7 +51,6 @@ impl Keeper {
         card.show(&mut *board)?;
         let others = if party.rank == 0 { 1..party.size } else { 0..1 };
         Ok(Keeper {
-            timing: board.timing(),
             board,
             party: party.clone(),
             card,
@@ -98,7 +96,7 @@ impl Keeper {
                 return self.leave();
             }
             let is_measuring = view.begins.is_some() && view.inbox.is_empty();
-            let BoardTiming { period, period_measuring, .. } = self.timing;
+            let BoardTiming { period, period_measuring, .. } = self.board.timing();
             if view.outbox.is_empty() && view.own == own && view.is_leaving == is_leaving {
                 // Woken early it only looks once more.
                 let period = if is_measuring { period_measuring } else { period };
@@ -195,7 +193,7 @@ impl Keeper {
             return Ok(String::new());
         };
         if let Some(moment) = self.start()? {
-            let ahead_ns = moment.left(&self.timing, self.party.rank).as_nanos();
+            let ahead_ns = moment.left(&self.board.timing(), self.party.rank).as_nanos();
             let ahead = Nanos::from_ns(u64::try_from(ahead_ns).unwrap_or(u64::MAX));
             self.begins = Some(monotonic_now().saturating_add(ahead));
             return Ok(String::new());
@@ -224,7 +222,7 @@ impl Keeper {
         if !self.members.awaited().is_empty() {
             return Ok(None);
         }
-        let moment = Moment::after(self.timing.lead);
+        let moment = Moment::after(self.board.timing().lead);
         let nonces = self.members.nonces().into_iter().map(|(_, nonce)| nonce).collect();
         self.card.start = Some(StartSignal { nonces, moment });
         self.put_card().map_err(|error| self.told_no_meeting(&error))?;

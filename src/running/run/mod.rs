@@ -24,13 +24,12 @@ mod watchdog;
 use std::sync::Arc;
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
-use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::clock::Nanos;
 use ringfall_core::error::SetupError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::{ShardId, TIER_COUNT};
 use ringfall_core::placement::{Shortage, TierCounts};
-use ringfall_core::units::MIB;
-use ringfall_engine::engine::{Engine, EngineBuilder, EngineError};
+use ringfall_engine::engine::{EngineBuilder, EngineError};
 use ringfall_engine::load::LoadError;
 use ringfall_engine::shard::ShardSpec;
 use ringfall_engine::tier::gpu::DirectStorage;
@@ -57,8 +56,8 @@ pub use timeline::{SecondFigures, Timeline};
 pub use virtual_run::{BEGIN, World, WorldParts, simulate};
 pub use waiting::SlowIos;
 
-/// Settings of a run; the rest are as in [`RunSettings::default`].
-#[derive(Clone)]
+/// Settings of a run, of which the default is one without storage, load or time.
+#[derive(Clone, Default)]
 pub struct RunSettings {
     /// Settings of the engine, without those that the run reads too: they are below, and reach the
     /// engine when it is made.
@@ -106,36 +105,6 @@ pub struct RunSettings {
     pub autoscale_requests_max: Option<u64>,
     /// The autoscaler, if users come and go.
     pub autoscale: Option<autoscale::Settings>,
-}
-
-/// A second of load on one shard, in a fresh directory, without tiers above storage.
-impl Default for RunSettings {
-    fn default() -> RunSettings {
-        let (io_size_bytes, queue_depth) = (MIB, 16);
-        RunSettings {
-            engine: Engine::builder(),
-            store: StoreRequest::default(),
-            objects: None,
-            has_storage: true,
-            outlives_drives: false,
-            shards: 1,
-            cpus: None,
-            gpu_direct: None,
-            io_size_bytes,
-            queue_depth,
-            depth_search: None,
-            io_buffer_bytes: io_size_bytes * u64::from(queue_depth),
-            seed: 0,
-            start: Start::WhenReady,
-            keeps_early: false,
-            warmup: Nanos::ZERO,
-            duration: SECOND,
-            max_concurrent_allocs: 0,
-            ends_when_exhausted: false,
-            autoscale_requests_max: None,
-            autoscale: None,
-        }
-    }
 }
 
 /// Workload of a run: its settings, and the source of its requests.

@@ -84,7 +84,9 @@ fn settings(directory: &std::path::Path) -> RunSettings {
             preallocate: Preallocate::Reserve,
             ..StoreRequest::default()
         },
+        has_storage: true,
         shards: 2,
+        io_size_bytes: MIB,
         queue_depth: 4,
         io_buffer_bytes: 8 * MIB,
         seed: 5,

@@ -274,6 +274,7 @@ fn settings(rng: &mut Xoshiro256PlusPlus, shards: u16) -> Drawn {
             .durability(durability)
             .requests_max(Some(requests_max)),
         store: StoreRequest { capacity_bytes: storage_bytes, shards, ..StoreRequest::default() },
+        has_storage: true,
         shards,
         io_size_bytes,
         queue_depth,
