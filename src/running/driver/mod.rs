@@ -271,16 +271,13 @@ impl Driver {
 
     /// Starts queued requests while the engine has slots.
     fn fill_slots(self: &Rc<Self>) {
-        while !self.stopped.get() {
-            if self.workload.borrow().queue_head().is_none() {
-                break;
-            }
-            let acquired = self.requests.try_acquire()
+        let acquires = || {
+            self.requests.try_acquire()
                 // A slot may come free between the try and the publishing.
-                || self.publish_queue_head() == Published::Acquired;
-            if !acquired {
-                return;
-            }
+                || self.publish_queue_head() == Published::Acquired
+        };
+        let waits = || self.workload.borrow().queue_head().is_some();
+        while !self.stopped.get() && waits() && acquires() {
             self.serve_next();
         }
     }

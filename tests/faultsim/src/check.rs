@@ -53,7 +53,7 @@ pub(super) fn nothing_waits(world: &World) -> Result<(), String> {
 
 /// No chunk of the CPU tier is taken but for its entries.
 fn chunks_are_entries(world: &World, entry_bytes: u64) -> Result<(), String> {
-    let cpu = &world.shared.cpu;
+    let cpu = &world.engine.shared().cpu;
     let chunks_used = cpu.chunks() - cpu.free_chunks();
     if chunks_used as u64 > entry_bytes / CHUNK_BYTES as u64 {
         return Err(format!("{chunks_used} chunks are taken for {} bytes", entry_bytes));
@@ -102,7 +102,7 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
     )?;
     chunks_are_entries(world, tier_bytes[1])?;
     gpu_memory_is_entries(world, tier_bytes[0], gpu_entries)?;
-    let budgets = &world.shared.budgets;
+    let budgets = &world.engine.shared().budgets;
     for tier in [Tier::Gpu, Tier::Cpu] {
         let at = tier.index();
         same(&format!("{tier:?}: doors"), budgets.door(tier).available(), 1)?;
@@ -120,10 +120,10 @@ pub(super) fn at_rest(world: &World, scenario: &Scenario, at_stop: &AtStop) -> R
     }
     // A request under way when the run stops goes no further and keeps its slot.
     let slots = i64::from(scenario.requests_max) - i64::from(at_stop.serving);
-    same("serving slots", world.shared.requests.available(), slots)?;
+    same("serving slots", world.engine.shared().requests.available(), slots)?;
     if settings.max_concurrent_allocs > 0 {
         let permits = i64::from(settings.max_concurrent_allocs);
-        same("allocation permits", world.shared.allocations.available(), permits)?;
+        same("allocation permits", world.engine.shared().allocations.available(), permits)?;
     }
     requests(world, at_stop)
 }
@@ -135,7 +135,7 @@ fn storage_is_whole(
     leased: u64,
     entry_bytes: u64,
 ) -> Result<(), String> {
-    let budgets = &world.shared.budgets;
+    let budgets = &world.engine.shared().budgets;
     let blocks = capacity_bytes / BLOCK_BYTES;
     // A lost drive keeps its blocks, and is none of the capacity any more.
     let all = budgets.grown_bytes(Tier::Storage) / BLOCK_BYTES;
@@ -251,7 +251,7 @@ fn gpu_tells_what_happened(
 
 /// The GPU tier's memory is taken for its entries, and by each shard for what it reads.
 fn gpu_memory_is_entries(world: &World, entry_bytes: u64, entries: u64) -> Result<(), String> {
-    let Some(gpu) = &world.shared.gpu else { return Ok(()) };
+    let Some(gpu) = &world.engine.shared().gpu else { return Ok(()) };
     let shards = world.drivers.iter().map(|driver| driver.shard());
     let idle: u64 = shards.map(|shard| shard.gpu_idle_bytes()).sum();
     let free = gpu.space.free_chunks() as u64 * gpu::CHUNK_BYTES;

@@ -346,7 +346,7 @@ impl Faulty<'_> {
                 self.befall(phase, incident.what)?;
             }
         }
-        let losses = self.world.shared.budgets.losses();
+        let losses = self.world.engine.shared().budgets.losses();
         if losses == self.world.drives.len() as u64 && self.failure.is_none() {
             // As a real run does.
             self.fail("every drive has failed".to_owned());
@@ -463,7 +463,7 @@ impl Faulty<'_> {
             direct_bytes: check::direct_bytes(&self.world),
             requests: drivers.iter().map(|driver| driver.completed()).sum(),
             cancelled: self.strangers.cancelled(),
-            lost_drives: self.world.shared.budgets.losses(),
+            lost_drives: self.world.engine.shared().budgets.losses(),
             steps: self.steps,
             ending: self.diary.report()?.0.clone(),
             is_kept: self.diary.has_kept(),

@@ -96,7 +96,7 @@ fn a_write_after_the_last_drive_has_failed_is_refused_and_not_counted_as_written
     world.drives.iter().for_each(|drive| drive.die());
     let failed = write(&mut world, 100);
     assert!(!failed.contains(&Outcome::Written), "{failed:?}");
-    assert_eq!(world.shared.budgets.losses(), 2);
+    assert_eq!(world.engine.shared().budgets.losses(), 2);
     assert_eq!(write(&mut world, 3), [Outcome::Refused; 3]);
 }
 
@@ -106,7 +106,7 @@ fn a_lost_drive_takes_only_its_own_errors_out_of_the_count() {
     world.drives.iter().for_each(|drive| drive.die());
     assert_eq!(write(&mut world, 16), [Outcome::Failed; 16]);
     let shard = Rc::clone(world.drivers[0].shard());
-    let (budgets, errors) = (&world.shared.budgets, || shard.error_count());
+    let (budgets, errors) = (&world.engine.shared().budgets, || shard.error_count());
     assert_eq!(budgets.losses(), 0);
     let all = errors();
     assert!(budgets.lose_drive(DriveId::at(1)));

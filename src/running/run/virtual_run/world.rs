@@ -9,9 +9,9 @@ use ringfall_core::error::SetupError;
 use ringfall_core::fill::VerifyMode;
 use ringfall_engine::device::{SeveralDrives, SimDrive};
 use ringfall_engine::engine::{LocalEngine, LocalParts};
+use ringfall_engine::shard::Content;
 use ringfall_engine::shard::local::LocalRuntime;
 use ringfall_engine::shard::timers::Timers;
-use ringfall_engine::shard::{Content, EngineShared};
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_workloads::Library;
 
@@ -49,8 +49,6 @@ pub struct World {
     pub drives: Vec<Rc<SimDrive>>,
     /// The driver of each shard, by the number of the shard.
     pub drivers: Vec<Rc<Driver>>,
-    /// State shared by the shards.
-    pub shared: Arc<EngineShared>,
     /// The engine, whose messages the world delivers.
     pub engine: LocalEngine,
     /// Shards that are stuck for now, by index: nothing of their users comes due.
@@ -88,7 +86,6 @@ impl World {
             })
             .map_err(refused)?;
         let runtime = engine.runtime().clone();
-        let shared = Arc::clone(engine.shared());
         let spawn = || {
             let runtime = runtime.clone();
             Box::new(move |task| {
@@ -107,7 +104,7 @@ impl World {
             ));
         }
         let stuck = vec![false; drivers.len()];
-        Ok(World { runtime, time, drives, drivers, shared, engine, stuck, steps_at_once: 0 })
+        Ok(World { runtime, time, drives, drivers, engine, stuck, steps_at_once: 0 })
     }
 
     /// Lets each driver's clock run from now on, beginning with the workload's time 0.
