@@ -27,7 +27,7 @@ pub enum State {
 }
 
 /// Description that a rank gives of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
     /// Drawn when it began: no other run has it.
     pub nonce: u64,
@@ -62,15 +62,7 @@ impl Card {
         // Seeded by the kernel's random numbers.
         let mut hasher = RandomState::new().build_hasher();
         hasher.write_u32(std::process::id());
-        Card {
-            nonce: hasher.finish(),
-            meeting,
-            beat: 0,
-            state: State::Preparing,
-            has_left: false,
-            host: host.to_owned(),
-            start: None,
-        }
+        Card { nonce: hasher.finish(), meeting, host: host.to_owned(), ..Card::default() }
     }
 
     /// Reads the card of a rank; none where it shows none.

@@ -35,6 +35,7 @@ pub struct TraceWriter {
     inner: RefCell<Inner>,
 }
 
+#[derive(Default)]
 struct Inner {
     /// None: the file is complete.
     sink: Option<Sink>,
@@ -65,16 +66,7 @@ impl TraceWriter {
             false => Sink::Plain(file),
         };
         writeln!(sink.as_write(), "{HEADER}")?;
-        let inner = Inner {
-            sink: Some(sink),
-            origin: Nanos::ZERO,
-            epoch_s,
-            now: Nanos::ZERO,
-            rows_now: Vec::new(),
-            rows: 0,
-            line: String::new(),
-            failure: None,
-        };
+        let inner = Inner { sink: Some(sink), epoch_s, ..Inner::default() };
         Ok(TraceWriter { inner: RefCell::new(inner) })
     }
 

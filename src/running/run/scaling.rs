@@ -126,6 +126,7 @@ impl Scaling {
 }
 
 /// The shards' seconds, until they are taken.
+#[derive(Default)]
 pub(super) struct Seconds {
     /// Whether the run has a storage tier, whose throughput is judged then.
     has_storage: bool,
@@ -141,13 +142,8 @@ pub(super) struct Seconds {
 
 impl Seconds {
     fn of(shards: usize, has_storage: bool) -> Seconds {
-        Seconds {
-            has_storage,
-            requests: BTreeMap::new(),
-            reported: vec![0; shards],
-            open: vec![(0, 0); shards],
-            taken: 0,
-        }
+        let (reported, open) = (vec![0; shards], vec![(0, 0); shards]);
+        Seconds { has_storage, reported, open, ..Seconds::default() }
     }
 
     /// A shard reported: how many seconds are over, its requests' seconds, and how it stands.

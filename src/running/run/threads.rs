@@ -74,8 +74,6 @@ pub(super) struct Threads<'a> {
 /// Messages received from one shard.
 #[derive(Default)]
 struct Shard {
-    /// The core that it is pinned to.
-    core: Option<usize>,
     status: ShardStatus,
     /// Entries of the population that failed, once it is written.
     populated: Option<u64>,
@@ -97,13 +95,12 @@ impl<'a> Threads<'a> {
     ) -> Threads<'a> {
         let store_watch = StoreWatch::start(store.files());
         let on = if settings.objects.is_some() { "object store" } else { "drive" };
-        let shard = |index| Shard { core: settings.core_of(index), ..Shard::default() };
         Threads {
             interrupt,
             observer,
             store,
             fleet,
-            shards: (0..settings.shards).map(shard).collect(),
+            shards: (0..settings.shards).map(|_| Shard::default()).collect(),
             timeline: Timeline::default(),
             scaling: Scaling::of(settings),
             has_answer: false,
@@ -299,9 +296,9 @@ impl<'a> Threads<'a> {
             window,
             ..RunOutcome::default()
         };
-        for shard in &mut self.shards {
+        for (index, shard) in (0..).zip(&mut self.shards) {
             if let Some(report) = report(shard) {
-                outcome.add(*report, shard.core, &mut self.timeline);
+                outcome.add(*report, self.settings.core_of(index), &mut self.timeline);
             }
         }
         outcome.conclude(self.scaling.as_ref(), self.timeline.clone());
@@ -367,10 +364,11 @@ impl<'a> Threads<'a> {
     pub(super) fn sight(&self, phase: Phase) -> Sight {
         let status = self.status();
         let feed_failure = || self.feed.as_ref().and_then(|feed| feed.figures().failure);
-        // What is read from the trace matters no more when the run is ending.
-        let feed_failure = if phase == Phase::Drain { None } else { feed_failure() };
-        // Nor do the other ranks.
-        let ranks_failure = if phase == Phase::Drain { None } else { self.start.failure() };
+        // Neither what is read from the trace nor the other ranks matter when the run is ending.
+        let outer_failure = match phase {
+            Phase::Drain => None,
+            _ => feed_failure().or_else(|| self.start.failure()),
+        };
         Sight {
             now: monotonic_now(),
             is_done: self.is_done(phase),
@@ -384,7 +382,7 @@ impl<'a> Threads<'a> {
             operations: status.operations,
             is_unheard: self.fleet.is_unheard(),
             ended: status.ended,
-            failure: self.failure.clone().or(feed_failure).or(ranks_failure),
+            failure: self.failure.clone().or(outer_failure),
             ..Sight::default()
         }
     }
