@@ -16,10 +16,8 @@ impl Driver {
                 poked.await;
                 continue;
             }
-            match hear(rows.recv_async()).await {
-                Ok(row) => self.workload.borrow_mut().supply(row),
-                Err(flume::RecvError::Disconnected) => return self.supply_end(),
-            }
+            let Ok(row) = hear(rows.recv_async()).await else { return self.supply_end() };
+            self.workload.borrow_mut().supply(row);
             // As many more as there are without waiting, then one look at the clock.
             while self.wants_rows()
                 && let Ok(row) = rows.try_recv()

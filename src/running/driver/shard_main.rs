@@ -44,9 +44,7 @@ pub async fn shard_main(
     if let Some(rows) = rows {
         executor::spawn_local(Rc::clone(&driver).run_feed(rows));
     }
-    let ticking = Rc::clone(&driver);
-    let tick_notices = notices.clone();
-    executor::spawn_local(async move { ticking.tick(id, &tick_notices).await });
+    executor::spawn_local(Rc::clone(&driver).tick(id, notices.clone()));
     while let Ok(inbound) = executor::hear(inbox.recv_async()).await {
         match inbound {
             Inbound::Message(message) => {
@@ -119,7 +117,7 @@ impl Driver {
     }
 
     /// Reports once a second until the run is gone.
-    async fn tick(self: Rc<Self>, id: ShardId, notices: &Sender<Notice>) {
+    async fn tick(self: Rc<Self>, id: ShardId, notices: Sender<Notice>) {
         let mut told_exhausted = false;
         loop {
             let spent = self.spent.notified();

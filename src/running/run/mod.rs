@@ -261,13 +261,6 @@ impl RunSettings {
 }
 
 impl RunOutcome {
-    /// Makes it a failed run, unless it is one already.
-    fn fail(&mut self, sentence: String) {
-        if !matches!(self.ending, Ending::Failed(_)) {
-            self.ending = Ending::Failed(sentence);
-        }
-    }
-
     /// Adds what came out of the autoscaler, and the seconds of the window.
     fn conclude(&mut self, scaling: Option<&Scaling>, timeline: Timeline) {
         if let Some(scaling) = scaling {

@@ -329,8 +329,11 @@ impl<'a> Threads<'a> {
         match joined {
             // Who interrupts does not wait for a slow drive, and it is no failure.
             Err(error) if is_interrupted => tracing::info!("{error}"),
-            Err(error) => outcome.fail(error.to_string()),
-            Ok(()) => {}
+            Err(error) if !matches!(outcome.ending, Ending::Failed(_)) => {
+                outcome.ending = Ending::Failed(error.to_string());
+            }
+            // The first failure counts.
+            _ => {}
         }
         if let (Ending::Failed(sentence), false) = (&mut outcome.ending, silent.is_empty()) {
             sentence.push_str(&format!(

@@ -85,7 +85,8 @@ pub(super) struct Search {
     /// Depth to use when there is nothing to judge by.
     standard: u32,
     stage: Stage,
-    steps: Vec<DepthStep>,
+    /// Depths measured so far, without the intervals in which nothing happened.
+    pub(super) steps: Vec<DepthStep>,
     /// Steps before this one are of another load than today's.
     since: usize,
 }
@@ -104,11 +105,6 @@ impl Search {
     /// The largest depth, where it begins.
     pub(super) fn deepest(&self) -> u32 {
         self.ladder[0]
-    }
-
-    /// Depths measured so far, without the intervals in which nothing happened.
-    pub(super) fn steps(&self) -> &[DepthStep] {
-        &self.steps
     }
 
     /// Takes what came of the depth tried last. A rung takes seven steps at the most, besides those

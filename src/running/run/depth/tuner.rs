@@ -200,7 +200,7 @@ impl Tuner {
             queues: self.queues,
             ranks: None,
             reason,
-            steps: self.search.steps().to_vec(),
+            steps: self.search.steps.clone(),
             seconds: now.saturating_sub(self.began).as_secs_f64(),
         }
     }

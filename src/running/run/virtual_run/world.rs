@@ -144,25 +144,19 @@ impl World {
         let clocks = self.awake().filter_map(|driver| driver.next_deadline()).min();
         let completion = self.drives.iter().filter_map(|drive| drive.next_completion()).min();
         let due = [clocks, self.time.next_deadline(), completion];
-        match due.into_iter().flatten().min() {
-            Some(at) if at <= deadline => {
-                // A deadline may lie in the past, such as one of a clock that has just begun.
-                if at > self.time.now() {
-                    self.steps_at_once = 0;
-                }
-                self.time.advance_to(at.max(self.time.now()));
-                for drive in &self.drives {
-                    drive.complete_due();
-                }
-                let now = self.time.now();
-                let is_due =
-                    |driver: &&Rc<Driver>| driver.next_deadline().is_some_and(|at| at <= now);
-                self.awake().filter(is_due).for_each(Driver::work_off_due);
-                self.steps_at_once += 1;
-                true
-            }
-            _ => false,
+        let due = due.into_iter().flatten().min().filter(|at| *at <= deadline);
+        let Some(at) = due else { return false };
+        // A deadline may lie in the past, such as one of a clock that has just begun.
+        if at > self.time.now() {
+            self.steps_at_once = 0;
         }
+        self.time.advance_to(at.max(self.time.now()));
+        self.drives.iter().for_each(|drive| drive.complete_due());
+        let now = self.time.now();
+        let is_due = |driver: &&Rc<Driver>| driver.next_deadline().is_some_and(|at| at <= now);
+        self.awake().filter(is_due).for_each(Driver::work_off_due);
+        self.steps_at_once += 1;
+        true
     }
 
     /// Whether time has stopped for good.
