@@ -24,7 +24,8 @@ use ringfall_model::facts::ObjectCounts;
 #[cfg(feature = "objects")]
 use crate::objects::{ObjectError, OpenError, TierObjects};
 use found::{
-    Capacity, capacity, divide, find_device, find_directory, heed_file_limit, share_file_systems,
+    Capacity, Found, capacity, divide, find_device, find_directory, heed_file_limit,
+    share_file_systems,
 };
 
 /// Interval between checks whether to go on waiting for deletions.
@@ -185,13 +186,11 @@ impl Store {
             }
             paths => paths.to_vec(),
         };
-        let mut found = Vec::new();
-        for path in &paths {
-            found.push(match is_block_device(path) {
-                true => find_device(request, path)?,
-                false => find_directory(path)?,
-            });
-        }
+        let find = |path: &PathBuf| match is_block_device(path) {
+            true => find_device(request, path),
+            false => find_directory(path),
+        };
+        let mut found = paths.iter().map(find).collect::<Result<Vec<Found>, StoreError>>()?;
         share_file_systems(&mut found);
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
         heed_file_limit(&mut found, limit.current);

@@ -13,6 +13,7 @@ mod turns;
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
@@ -250,13 +251,9 @@ impl Driver {
         }
         let now = self.workload_now();
         loop {
-            let due = {
-                let mut waits = self.waits.borrow_mut();
-                match waits.peek() {
-                    Some(Reverse((until, _))) if *until <= now => waits.pop(),
-                    _ => None,
-                }
-            };
+            let mut waits = self.waits.borrow_mut();
+            let due = waits.peek_mut().filter(|wait| wait.0.0 <= now).map(PeekMut::pop);
+            drop(waits);
             let Some(Reverse((_, request))) = due else { break };
             self.ledger.answer(request);
             let times = StepTimes::default();
