@@ -151,7 +151,9 @@ impl World {
             self.steps_at_once = 0;
         }
         self.time.advance_to(at.max(self.time.now()));
-        self.drives.iter().for_each(|drive| drive.complete_due());
+        for drive in &self.drives {
+            drive.complete_due();
+        }
         let now = self.time.now();
         let is_due = |driver: &&Rc<Driver>| driver.next_deadline().is_some_and(|at| at <= now);
         self.awake().filter(is_due).for_each(Driver::work_off_due);
