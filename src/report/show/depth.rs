@@ -1,11 +1,8 @@
 //! The queue depth that is searched for, in the banner and in the summary.
 
-use std::fmt::Write;
-
 use ringfall_config::Plan;
-use ringfall_model::RunResult;
 
-use super::prose;
+use super::terminal::{LABEL, Summary};
 
 /// As the banner says it, before the run.
 pub(super) fn planned(plan: &Plan) -> String {
@@ -15,14 +12,12 @@ pub(super) fn planned(plan: &Plan) -> String {
     }
 }
 
-/// As the summary says it; nothing where there was no search.
-pub(super) fn line(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    let Some(found) = &result.queue_depth else { return Ok(()) };
-    let mut before = format!("  queue depth  {}: ", found.chosen);
-    let sentence = found.told();
-    for line in prose::lines(&sentence, (before.chars().count(), 15), prose::WIDTH) {
-        writeln!(text, "{before}{line}")?;
-        before = " ".repeat(15);
+impl Summary<'_> {
+    /// Writes the depth that was found, and how; nothing where there was no search.
+    pub(super) fn depth(&mut self) {
+        if let Some(found) = &self.result.queue_depth {
+            let before = format!("  queue depth  {}: ", found.chosen);
+            self.wrapped(&before, LABEL, &found.told());
+        }
     }
-    Ok(())
 }

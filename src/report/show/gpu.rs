@@ -1,7 +1,5 @@
 //! Terminal output about the GPU tier: its backend, or why there is none.
 
-use std::io::Write;
-
 use ringfall_config::Plan;
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::TierMetrics;
@@ -9,28 +7,16 @@ use ringfall_core::units::gib;
 use ringfall_model::facts::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 
 use super::latency::LatencyRow;
-use super::prose;
-use super::terminal::Style;
+use super::terminal::{Style, wrapped};
 
 /// Where the text of a line of the banner begins.
 const INDENT: usize = 12;
 
-/// Writes the banner's lines on the tier that was asked for.
-pub(super) fn banner_lines(
-    out: &mut dyn Write,
-    style: Style,
-    plan: &Plan,
-    gpu: &GpuOutcome,
-) -> std::io::Result<()> {
+/// The banner's lines on the tier that was asked for.
+pub(super) fn banner_lines(style: Style, plan: &Plan, gpu: &GpuOutcome) -> String {
     let is_gpu = gpu.backing.is_some_and(GpuBacking::is_gpu);
-    for (place, line) in
-        prose::lines(&text(plan, gpu), (INDENT, INDENT), prose::WIDTH).iter().enumerate()
-    {
-        let head = if place == 0 { "  gpu" } else { "" };
-        let line = if is_gpu { line.clone() } else { style.warn(line) };
-        writeln!(out, "{head:<INDENT$}{line}")?;
-    }
-    Ok(())
+    let style = if is_gpu { Style::PLAIN } else { style };
+    wrapped(style, &format!("{:<INDENT$}", "  gpu"), INDENT, &text(plan, gpu))
 }
 
 /// The latencies of the tier, named by what stands behind it: no other figures are a GPU's.
@@ -104,14 +90,13 @@ mod tests {
     use ringfall_model::testing::nothing;
 
     use super::*;
+    use crate::show::prose::WIDTH;
 
     fn told(gpus: u32, parallel: u32, gpu: &GpuOutcome) -> String {
         let mut plan = nothing().plan;
         (plan.gpus, plan.tensor_parallel) = (gpus, parallel);
-        let mut out = Vec::new();
-        banner_lines(&mut out, Style { colour: false }, &plan, gpu).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.chars().count() <= prose::WIDTH), "{text}");
+        let text = banner_lines(Style::PLAIN, &plan, gpu);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         text
     }
 

@@ -1,15 +1,13 @@
 //! The terminal's table of latencies, and that with the requests that had not finished.
 
-use std::fmt::Write as _;
-
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_model::document::{QuantileMs, RequestsReport};
-use ringfall_model::{Document, RunResult, is_without_drive};
+use ringfall_model::{RunResult, is_without_drive};
 
 use super::gpu;
 use super::table::Table;
-use super::terminal::Style;
+use super::terminal::Summary;
 
 /// Milliseconds, with as many decimals as say something.
 pub(super) fn short_ms(ms: f64) -> String {
@@ -33,42 +31,6 @@ pub(crate) fn time(ms: f64) -> String {
 
 /// A kind of latency, and its name.
 pub(super) type LatencyRow<'a> = (String, &'a Histogram);
-
-/// Writes a table with its head set apart.
-fn put(text: &mut String, style: Style, table: &Table) -> std::fmt::Result {
-    let lines = table.lines();
-    writeln!(text, "{}", style.bold(&lines[0]))?;
-    lines[1..].iter().try_for_each(|line| writeln!(text, "{line}"))
-}
-
-/// The table of latencies, but for those of which nothing was recorded. Where there is no drive,
-/// what the tiers took is what the program took to work it out: nobody's latency, and left out.
-pub(super) fn latencies(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    let all = result.requests.end_to_end_all();
-    let mut rows = if is_without_drive(result) { Vec::new() } else { of_the_tiers(result) };
-    rows.push(("request, end to end".to_owned(), &all));
-    let classes = ["  interactive", "  responsive", "  batch"].map(str::to_owned);
-    rows.extend(classes.into_iter().zip(&result.requests.end_to_end));
-    let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
-    let quantile = |of: &Histogram, quantile| ms(of.quantile_ns(quantile));
-    let table = Table::of(rows.iter().filter(|(_, of)| of.count() > 0))
-        .text("latency, ms", |(name, _)| name.as_str())
-        .count("count", |(_, of)| of.count())
-        .number("mean", short_ms, |(_, of)| of.mean_ns().map(|ns| ns / 1e6))
-        .number("P50", short_ms, |(_, of)| quantile(of, 0.5))
-        .number("P95", short_ms, |(_, of)| quantile(of, 0.95))
-        .number("P99", short_ms, |(_, of)| quantile(of, 0.99))
-        .number("max", short_ms, |(_, of)| ms(of.max_ns()))
-        .widths(&[20, 8, 8, 8, 8, 8, 8])
-        .done();
-    put(text, style, &table)?;
-    unfinished(text, style, document.ringfall.requests.as_ref())
-}
 
 /// A latency in short: its name, how many there were, and their P50, P95, P99 and maximum.
 type ShortRow = (String, u64, [Option<String>; 4]);
@@ -94,39 +56,6 @@ fn all_requests(result: &RunResult, report: &RequestsReport) -> ShortRow {
     ("request, all".to_owned(), all.finished + all.unfinished, times)
 }
 
-/// The table in short: what loading and storing a context took, and what became of requests.
-pub(super) fn in_short(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    let (requests, engine) = (&result.requests, &result.engine);
-    let mut rows = Vec::new();
-    if !is_without_drive(result) {
-        let mut stores = Histogram::new();
-        engine.tiers.iter().for_each(|tier| stores.merge(&tier.write.total));
-        rows.push(short_row("load of a context", &requests.load));
-        rows.push(short_row("store of an entry", &stores));
-        // Without what its device took of that.
-        let gpu = gpu::latency_rows(engine.tier(Tier::Gpu), result.gpu.as_ref());
-        rows.extend(gpu.iter().step_by(2).map(|(name, of)| short_row(name, of)));
-        rows.push(short_row("KV I/O of a request", &requests.storage_io));
-    }
-    let report = document.ringfall.requests.as_ref();
-    rows.extend(report.map(|report| all_requests(result, report)));
-    let table = Table::of(rows.iter().filter(|row| row.1 > 0))
-        .text("latency", |row| row.0.as_str())
-        .count("P50", |row| row.2[0].clone())
-        .count("P95", |row| row.2[1].clone())
-        .count("P99", |row| row.2[2].clone())
-        .count("max", |row| row.2[3].clone())
-        .count("count", |row| row.1)
-        .widths(&[20, 10, 10, 10, 10, 8])
-        .done();
-    put(text, style, &table)
-}
-
 fn of_the_tiers(result: &RunResult) -> Vec<LatencyRow<'_>> {
     let engine = &result.engine;
     let [storage, cpu] = [engine.tier(Tier::Storage), engine.tier(Tier::Cpu)];
@@ -148,29 +77,82 @@ fn of_the_tiers(result: &RunResult) -> Vec<LatencyRow<'_>> {
     rows
 }
 
-/// Latencies with the requests taken into account that had not finished; nothing without any.
-fn unfinished(
-    text: &mut String,
-    style: Style,
-    requests: Option<&RequestsReport>,
-) -> std::fmt::Result {
-    let Some(requests) = requests.filter(|requests| requests.all.unfinished > 0) else {
-        return Ok(());
-    };
-    let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(short_ms));
-    let name = |name: &str| match name {
-        "all" => "all requests, estimated".to_owned(),
-        class => format!("  {class}"),
-    };
-    let rows = requests.rows().into_iter();
-    let table = Table::of(rows.filter(|(_, of)| of.finished + of.unfinished > 0))
-        .text("with unfinished, ms", |(class, _)| name(class))
-        .count("finished", |(_, of)| of.finished)
-        .count("unfin.", |(_, of)| of.unfinished)
-        .count("P50", |(_, of)| told(&of.p50))
-        .count("P95", |(_, of)| told(&of.p95))
-        .count("P99", |(_, of)| told(&of.p99))
-        .widths(&[23, 9, 9, 9, 9, 9])
-        .done();
-    put(text, style, &table)
+impl Summary<'_> {
+    /// Writes the table of latencies, but for those of which nothing was recorded. Where there is
+    /// no drive, what the tiers took is what the program took to work it out: nobody's latency, and
+    /// left out.
+    pub(super) fn latencies(&mut self) {
+        let result = self.result;
+        let all = result.requests.end_to_end_all();
+        let mut rows = if is_without_drive(result) { Vec::new() } else { of_the_tiers(result) };
+        rows.push(("request, end to end".to_owned(), &all));
+        let classes = ["  interactive", "  responsive", "  batch"].map(str::to_owned);
+        rows.extend(classes.into_iter().zip(&result.requests.end_to_end));
+        let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
+        let quantile = |of: &Histogram, quantile| ms(of.quantile_ns(quantile));
+        let table = Table::of(rows.iter().filter(|(_, of)| of.count() > 0))
+            .text("latency, ms", |(name, _)| name.as_str())
+            .count("count", |(_, of)| of.count())
+            .number("mean", short_ms, |(_, of)| of.mean_ns().map(|ns| ns / 1e6))
+            .number("P50", short_ms, |(_, of)| quantile(of, 0.5))
+            .number("P95", short_ms, |(_, of)| quantile(of, 0.95))
+            .number("P99", short_ms, |(_, of)| quantile(of, 0.99))
+            .number("max", short_ms, |(_, of)| ms(of.max_ns()))
+            .widths(&[20, 8, 8, 8, 8, 8, 8]);
+        self.table(&table.done());
+        self.unfinished();
+    }
+
+    /// Writes the table in short: what loading and storing a context took, and what became of
+    /// requests.
+    pub(super) fn latencies_in_short(&mut self) {
+        let result = self.result;
+        let (requests, engine) = (&result.requests, &result.engine);
+        let mut rows = Vec::new();
+        if !is_without_drive(result) {
+            let mut stores = Histogram::new();
+            engine.tiers.iter().for_each(|tier| stores.merge(&tier.write.total));
+            rows.push(short_row("load of a context", &requests.load));
+            rows.push(short_row("store of an entry", &stores));
+            // Without what its device took of that.
+            let gpu = gpu::latency_rows(engine.tier(Tier::Gpu), result.gpu.as_ref());
+            rows.extend(gpu.iter().step_by(2).map(|(name, of)| short_row(name, of)));
+            rows.push(short_row("KV I/O of a request", &requests.storage_io));
+        }
+        let report = self.document.ringfall.requests.as_ref();
+        rows.extend(report.map(|report| all_requests(result, report)));
+        let table = Table::of(rows.iter().filter(|row| row.1 > 0))
+            .text("latency", |row| row.0.as_str())
+            .count("P50", |row| row.2[0].clone())
+            .count("P95", |row| row.2[1].clone())
+            .count("P99", |row| row.2[2].clone())
+            .count("max", |row| row.2[3].clone())
+            .count("count", |row| row.1)
+            .widths(&[20, 10, 10, 10, 10, 8]);
+        self.table(&table.done());
+    }
+
+    /// Writes latencies with the requests taken into account that had not finished; nothing without
+    /// any.
+    fn unfinished(&mut self) {
+        let requests = self.document.ringfall.requests.as_ref();
+        let Some(requests) = requests.filter(|requests| requests.all.unfinished > 0) else {
+            return;
+        };
+        let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(short_ms));
+        let name = |name: &str| match name {
+            "all" => "all requests, estimated".to_owned(),
+            class => format!("  {class}"),
+        };
+        let rows = requests.rows().into_iter();
+        let table = Table::of(rows.filter(|(_, of)| of.finished + of.unfinished > 0))
+            .text("with unfinished, ms", |(class, _)| name(class))
+            .count("finished", |(_, of)| of.finished)
+            .count("unfin.", |(_, of)| of.unfinished)
+            .count("P50", |(_, of)| told(&of.p50))
+            .count("P95", |(_, of)| told(&of.p95))
+            .count("P99", |(_, of)| told(&of.p99))
+            .widths(&[23, 9, 9, 9, 9, 9]);
+        self.table(&table.done());
+    }
 }

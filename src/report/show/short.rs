@@ -1,93 +1,86 @@
 //! Summary in short: what limited the run, and the figures that show it, in 25 lines unless a
 //! search, a replay, several drives or several tiers have their own. `--details` prints all.
 
-use std::fmt::Write as _;
-
 use ringfall_config::{PhaseMode, Traffic};
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
 use ringfall_host::counted;
-use ringfall_model::{Document, RunResult};
 
-use super::terminal::{self, Detail, Style};
-use super::{depth, latency, verdict};
+use super::terminal::Summary;
 
 /// Longest line of a warning, its flag included: two lines of the screen.
 const NOTE_MAX: usize = 160;
 
-/// Writes the summary.
-pub(super) fn summary(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    terminal::heading(text, style, result, "; --details prints every figure")?;
-    verdict::limit(text, document)?;
-    latency::in_short(text, style, result, document)?;
-    terminal::storage(text, style, result, document)?;
-    terminal::limits(text, document)?;
-    terminal::source(text, result, document)?;
-    let unfinished: u64 = result.requests.unfinished.iter().map(Histogram::count).sum();
-    let service = terminal::service(result, document);
-    writeln!(text, "  service      {service}   {unfinished} unfinished")?;
-    verdict::time(text, document)?;
-    reuse(text, result)?;
-    terminal::tiers(text, result)?;
-    working_set(text, result)?;
-    depth::line(text, result)?;
-    let health = document.summary.cache_stats.storage_health.as_ref();
-    if let Some(health) = health.filter(|_| result.plan.fail_on_health) {
-        verdict::health(text, style, health)?;
+impl Summary<'_> {
+    /// Writes the summary in short.
+    pub(super) fn in_short(&mut self) {
+        self.heading("; --details prints every figure");
+        self.limit();
+        self.latencies_in_short();
+        self.storage();
+        self.limits();
+        self.source();
+        let unfinished = &self.result.requests.unfinished;
+        let unfinished: u64 = unfinished.iter().map(Histogram::count).sum();
+        self.line(&format!("  service      {}   {unfinished} unfinished", self.service()));
+        self.time();
+        self.reuse();
+        self.tiers();
+        self.working_set();
+        self.depth();
+        if self.result.plan.fail_on_health {
+            self.health();
+        }
+        self.device();
+        self.checks();
+        self.warnings();
     }
-    terminal::device(text, result, document, Detail::Short)?;
-    terminal::checks(text, style, result)?;
-    terminal::warnings(text, style, result, Detail::Short)
-}
 
-/// Writes how much of what earlier requests had left was found. Reads of a request's own entry,
-/// which find what the request itself has written, are told apart.
-fn reuse(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    let cache = &result.cache;
-    let looks = result.looks();
-    let others = [looks.found, looks.missed];
-    let turns = [cache.multi_turn_hits, cache.multi_turn_misses];
-    let prompts = [cache.prefix_hits, cache.prefix_misses];
-    let others: [u64; 2] =
-        std::array::from_fn(|at| others[at].saturating_sub(turns[at] + prompts[at]));
-    let rows = [("earlier turns", turns), ("shared prompts", prompts), ("other entries", others)];
-    let looked = rows.into_iter().filter(|(_, [found, missed])| found + missed > 0);
-    let mut parts: Vec<String> = looked
-        .map(|(what, [found, missed])| format!("{what} {found} of {} found", found + missed))
-        .collect();
-    if cache.own_turn_reads > 0 {
-        parts.push(format!("own entries read {} times", cache.own_turn_reads));
+    /// Writes how much of what earlier requests had left was found. Reads of a request's own entry,
+    /// which find what the request itself has written, are told apart.
+    fn reuse(&mut self) {
+        let cache = &self.result.cache;
+        let looks = self.result.looks();
+        let turns = [cache.multi_turn_hits, cache.multi_turn_misses];
+        let prompts = [cache.prefix_hits, cache.prefix_misses];
+        let others = [
+            looks.found.saturating_sub(turns[0] + prompts[0]),
+            looks.missed.saturating_sub(turns[1] + prompts[1]),
+        ];
+        let rows =
+            [("earlier turns", turns), ("shared prompts", prompts), ("other entries", others)];
+        let looked = rows.into_iter().filter(|(_, [found, missed])| found + missed > 0);
+        let mut parts: Vec<String> = looked
+            .map(|(what, [found, missed])| format!("{what} {found} of {} found", found + missed))
+            .collect();
+        if cache.own_turn_reads > 0 {
+            parts.push(format!("own entries read {} times", cache.own_turn_reads));
+        }
+        if !parts.is_empty() {
+            self.labelled("reuse", &parts.join(", "));
+        }
     }
-    match parts.is_empty() {
-        true => Ok(()),
-        false => verdict::labelled(text, "reuse", &parts.join(", ")),
-    }
-}
 
-/// Writes what simulated users take if each keeps one turn, beside what the tiers hold.
-fn working_set(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    let plan = &result.plan;
-    let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.replay_trace.is_none();
-    if !is_drawn || plan.phases == PhaseMode::DecodeOnly || plan.enable_autoscaling {
-        return Ok(());
+    /// Writes what simulated users take if each keeps one turn, beside what the tiers hold.
+    fn working_set(&mut self) {
+        let plan = &self.result.plan;
+        let is_drawn = matches!(plan.traffic, Traffic::Drawn) && plan.replay_trace.is_none();
+        if !is_drawn || plan.phases == PhaseMode::DecodeOnly || plan.enable_autoscaling {
+            return;
+        }
+        let turn_bytes = plan.workload_config().turn_bytes_mean();
+        let all_bytes = turn_bytes.saturating_mul(plan.users.into());
+        let held_bytes: u64 = self.result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+        let sentence = format!(
+            "{:.2} GiB a user's turn on average, {:.1} GiB one turn of each of {}; the tiers hold \
+             {:.1} GiB",
+            gib(turn_bytes),
+            gib(all_bytes),
+            counted(plan.users.into(), "user"),
+            gib(held_bytes),
+        );
+        self.labelled("space", &sentence);
     }
-    let turn_bytes = plan.workload_config().turn_bytes_mean();
-    let all_bytes = turn_bytes.saturating_mul(plan.users.into());
-    let held_bytes: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
-    let sentence = format!(
-        "{:.2} GiB a user's turn on average, {:.1} GiB one turn of each of {}; the tiers hold \
-         {:.1} GiB",
-        gib(turn_bytes),
-        gib(all_bytes),
-        counted(plan.users.into(), "user"),
-        gib(held_bytes),
-    );
-    verdict::labelled(text, "space", &sentence)
 }
 
 /// First sentence of a warning, as far as it fits one line beside its flag.

@@ -1,6 +1,5 @@
 //! Text for the terminal: the banner before a run, the summary after it. One screen, 80 columns.
 
-use std::fmt::Write as _;
 use std::io::Write;
 
 use ringfall_config::{Named as _, Plan};
@@ -9,16 +8,19 @@ use ringfall_core::units::gib;
 use ringfall_host::remedy::told_io;
 use ringfall_host::{counted, escape};
 use ringfall_model::cold::ColdVerdict;
-use ringfall_model::document::{DriveDirection, DriveReport, RequestsReport};
+use ringfall_model::document::{DriveDirection, DriveReport, RequestsOfClass, RequestsReport};
 use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use ringfall_model::sla::COMPLIANCE;
 use ringfall_model::source::ValidationTraceStats;
 use ringfall_model::{Code, Document, RunResult, Warning, autoscaling, is_without_drive};
 
-use super::latency::{latencies, short_ms};
+use super::latency::short_ms;
 use super::table::{Table, fixed};
 use super::who::who;
-use super::{depth, gpu, prose, short, table, total, verdict};
+use super::{depth, gpu, prose, short, table, total};
+
+/// Columns before what a label stands for.
+pub(super) const LABEL: usize = 15;
 
 /// Whether to colour. Colour never carries meaning alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +30,9 @@ pub struct Style {
 }
 
 impl Style {
+    /// No colour.
+    pub(super) const PLAIN: Style = Style { colour: false };
+
     /// Colour on a terminal only, and not where NO_COLOR is set to anything but nothing
     /// (<https://no-color.org>).
     #[must_use]
@@ -142,7 +147,7 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         banner.token_bytes / 1024,
     )?;
     if let Some(gpu) = banner.gpu {
-        gpu::banner_lines(out, style, plan, gpu)?;
+        out.write_all(gpu::banner_lines(style, plan, gpu).as_bytes())?;
     }
     for shortage in banner.shortages {
         writeln!(out, "            {}", style.warn(&escape::terminal(&shortage.to_string())))?;
@@ -192,52 +197,12 @@ pub fn print_summary(
 
 /// `document` is that of the result.
 pub(super) fn summary(style: Style, result: &RunResult, document: &Document) -> String {
-    let mut text = String::new();
-    // Writing to a String can't fail.
-    let _infallible = match result.plan.details {
-        true => in_full(&mut text, style, result, document),
-        false => short::summary(&mut text, style, result, document),
-    };
-    text
-}
-
-/// Writes everything (`--details`).
-fn in_full(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    heading(text, style, result, "")?;
-    verdict::limit(text, document)?;
-    storage(text, style, result, document)?;
-    source(text, result, document)?;
-    let hit_rate = percent(document.ringfall.cache.look_hit_rate.known(), 1);
-    writeln!(text, "  service      {}   hit rate {hit_rate}", service(result, document))?;
-    verdict::served(text, document)?;
-    verdict::time(text, document)?;
-    verdict::metrics(text, document)?;
-    latencies(text, style, result, document)?;
-    tiers(text, result)?;
-    within_target(text, document)?;
-    if let Some(health) = document.summary.cache_stats.storage_health.as_ref() {
-        verdict::health(text, style, health)?;
+    let mut summary = Summary { text: String::new(), style, result, document };
+    match result.plan.details {
+        true => summary.in_full(),
+        false => summary.in_short(),
     }
-    depth::line(text, result)?;
-    cost(text, document)?;
-    device(text, result, document, Detail::Whole)?;
-    limits(text, document)?;
-    checks(text, style, result)?;
-    warnings(text, style, result, Detail::Whole)
-}
-
-/// Amount of text on whether a run can be trusted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
-    /// Every sentence.
-    Whole,
-    /// Where something is wrong the sentence that says so, and else the figure alone.
-    Short,
+    summary.text
 }
 
 /// A number with so many decimals; a dash where it is unknown.
@@ -248,128 +213,6 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 /// A share as a percentage; a dash where it is unknown.
 fn percent(share: Option<f64>, decimals: usize) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.decimals$} %", share * 100.0))
-}
-
-/// Writes how long it was and how it ended, and `more` behind that.
-pub(super) fn heading(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    more: &str,
-) -> std::fmt::Result {
-    let seconds = result.window.seconds;
-    let state = match (result.interrupted, &result.failure) {
-        (true, _) => " (interrupted)",
-        (false, Some(_)) => " (failed)",
-        (false, None) => "",
-    };
-    let heading = style.heading(&format!("Results over {seconds:.1} s{state}"));
-    writeln!(text, "\n{heading}{more}")
-}
-
-/// Writes what a search, a replay or a trace came to; nothing of simulated users.
-pub(super) fn source(
-    text: &mut String,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    for (label, line) in autoscaling::lines(result) {
-        writeln!(text, "  {label:<12} {}", escape::terminal(&line))?;
-    }
-    if let Some((operations, (objects, bytes))) =
-        result.source.operations.zip(result.source.populated)
-    {
-        writeln!(text, "  replayed     {} of {operations} operations", result.workload.arrived)?;
-        let (gib, failed) = (gib(bytes), result.population_failed);
-        let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
-        writeln!(
-            text,
-            "               {} ({gib:.2} GiB) written before{but}",
-            counted(objects, "entry")
-        )?;
-    }
-    let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
-    if let Some(rate) = document.ringfall.source.block_hit_rate.known() {
-        writeln!(text, "  blocks       {:.2} % found ({hits} of {})", rate * 100.0, hits + misses)?;
-    }
-    recorded(text, document)
-}
-
-/// Rates at which requests were served, and how many.
-pub(super) fn service(result: &RunResult, document: &Document) -> String {
-    let summary = &document.summary;
-    let per_second = number(summary.requests_per_second.known(), 2);
-    let rates = match result.source.operations {
-        Some(_) => format!("{per_second} operations/s"),
-        None => {
-            let tokens = number(summary.avg_throughput_tokens_per_sec.known(), 1);
-            format!("{tokens} tokens/s   {per_second} requests/s")
-        }
-    };
-    format!("{rates}   {} served", result.requests.completed())
-}
-
-/// Writes the bytes that storage moved, and the simulated part of them. Without a drive nothing
-/// moved, so storage can't have held anything up.
-pub(super) fn storage(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    document: &Document,
-) -> std::fmt::Result {
-    let (engine, io) = (&result.engine, &document.ringfall.io);
-    let rates =
-        [io.read.bandwidth_gib_per_s, io.write.bandwidth_gib_per_s].map(|rate| rate.known());
-    let (read, written) = (engine.io_read.bytes, engine.io_write.bytes);
-    if is_without_drive(result) {
-        let (asked, (read, written)) = (gib(read + written), (gib(read), gib(written)));
-        let sentence = format!(
-            "no drive: {asked:.1} GiB asked for ({read:.1} read, {written:.1} written), none moved"
-        );
-        verdict::labelled(text, "storage", &sentence)?;
-    } else {
-        let both = rates[0].zip(rates[1]).map(|(read, write)| read + write);
-        let total = style.bold(&format!("{} GiB/s", number(both, 3)));
-        let is_uneven = result.warnings.iter().any(|warning| warning.code == Code::NotSteady);
-        let (mark, gap) = if is_uneven { (", unsteady", "  ") } else { ("", "   ") };
-        writeln!(
-            text,
-            "  storage      {total}{mark}{gap}read {}{gap}write {}{gap}({:.1} GiB moved)",
-            number(rates[0], 3),
-            number(rates[1], 3),
-            gib(read + written)
-        )?;
-    }
-    let Some(simulation) = &result.simulation else { return Ok(()) };
-    if !is_without_drive(result) {
-        writeln!(text, "  simulated    {}", escape::terminal(&simulation.device.to_string()))?;
-        let (binds, why) = (&simulation.binds, &simulation.because);
-        remark(text, Style { colour: false }, &format!("bound by {binds}: {why}"))?;
-    }
-    if let Some(trace) = simulation.io_trace.as_ref() {
-        let file = escape::terminal(&trace.file);
-        writeln!(text, "  trace        {} rows in {file}", trace.rows)?;
-    }
-    Ok(())
-}
-
-/// Writes the comparison of the hit rate with a recorded one.
-fn recorded(text: &mut String, document: &Document) -> std::fmt::Result {
-    if let Some(validation) = document.ringfall.validation.as_ref() {
-        let recorded = format!("recorded hit rate {:.1} %", validation.recorded_hit_rate * 100.0);
-        let sentence = match (validation.passed, validation.relative_error) {
-            (Some(passed), Some(error)) => {
-                let verdict = if passed { "agrees" } else { "does not agree" };
-                format!("{verdict}: {recorded}, off by {:.2} %", error * 100.0)
-            }
-            _ => format!("nothing to compare: {recorded}, and this run read nothing"),
-        };
-        verdict::labelled(text, "validation", &sentence)?;
-    }
-    if let Some(stats) = document.validation.as_ref().map(|compared| &compared.trace_stats) {
-        verdict::labelled(text, "", &recording(stats))?;
-    }
-    Ok(())
 }
 
 /// Text of a recording's other figures, as far as it has them.
@@ -386,224 +229,6 @@ fn recording(stats: &ValidationTraceStats) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Writes what each tier holds.
-pub(super) fn tiers(text: &mut String, result: &RunResult) -> std::fmt::Result {
-    for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
-        let state = result.tiers[tier.index()];
-        if state.capacity_bytes > 0 {
-            let backing = gpu::backing(tier, result.gpu.as_ref());
-            let left = result.engine.evicted_entries(tier);
-            writeln!(
-                text,
-                "  {name:<12} {}, {:.1} of {:.1} GiB, {left} evicted{backing}",
-                counted(state.entries, "entry"),
-                gib(state.used_bytes),
-                gib(state.capacity_bytes),
-            )?;
-        }
-    }
-    if result.plan.is_without_storage {
-        let dropped = result.engine.refused_entries;
-        writeln!(
-            text,
-            "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
-        )?;
-    }
-    Ok(())
-}
-
-/// Share of each class's requests within its target: of those that finished, as the reference has
-/// it, and of all.
-fn within_target(text: &mut String, document: &Document) -> std::fmt::Result {
-    let percent = |share: f64| format!("{:.0}", share * 100.0);
-    let mut classes = Vec::new();
-    let rows = document.ringfall.requests.as_ref().map(RequestsReport::rows);
-    for (name, all) in rows.iter().flatten() {
-        if let Some(of_all) = all.within_target_told(percent) {
-            let of_finished = document.summary.share_within_target(name);
-            let of_finished = of_finished.map_or("-".to_owned(), percent);
-            classes.push(format!("{name} {of_finished} / {of_all} %"));
-        }
-    }
-    if classes.is_empty() {
-        return Ok(());
-    }
-    verdict::labelled(text, "in target", &classes.join(", "))?;
-    let goal = COMPLIANCE * 100.0;
-    let legend = format!(
-        "(share of finished requests / of all, a range where unfinished ones decide; goal \
-         {goal:.0} %)"
-    );
-    verdict::labelled(text, "", &legend)
-}
-
-/// Writes the processor's time and the memory.
-fn cost(text: &mut String, document: &Document) -> std::fmt::Result {
-    let cost = &document.ringfall.cost;
-    let per_gib = cost.cpu_s_per_gib.known();
-    let peak = cost.peak_rss_bytes.known();
-    writeln!(
-        text,
-        "  cost         {}   peak RSS {}",
-        per_gib.map_or("-".to_owned(), |cost| format!("{cost:.3} CPU-s/GiB")),
-        peak.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20)),
-    )
-}
-
-/// Writes how much of the drive's limits the run used, where they are known.
-pub(super) fn limits(text: &mut String, document: &Document) -> std::fmt::Result {
-    let ours = &document.ringfall;
-    let Some(roofline) = &ours.roofline else { return Ok(()) };
-    let of = |moved: Option<f64>, limit: Option<f64>| {
-        let share = moved.zip(limit).map(|(moved, limit)| moved / limit);
-        format!("{} of {}", percent(share, 0), number(limit, 3))
-    };
-    let (read, write) = (ours.io.read.bandwidth_gib_per_s, ours.io.write.bandwidth_gib_per_s);
-    let sentence = format!(
-        "{} of the drive's limit: read {}, write {} GiB/s ({})",
-        percent(roofline.share.known(), 1),
-        of(read.known(), roofline.read_gib_per_s.known()),
-        of(write.known(), roofline.write_gib_per_s.known()),
-        roofline.source,
-    );
-    verdict::labelled(text, "roofline", &sentence)
-}
-
-/// Writes what was verified and what went wrong.
-pub(super) fn checks(text: &mut String, style: Style, result: &RunResult) -> std::fmt::Result {
-    let engine = &result.engine;
-    if !is_without_drive(result) {
-        writeln!(
-            text,
-            "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
-            counted(engine.verify.blocks_checked, "block"),
-            engine.verify.blocks_bad,
-            gib(engine.first_touch_bytes),
-            engine.error_count(),
-        )?;
-    }
-    for error in result.errors.iter().take(3) {
-        remark(text, style, &format!("error: {}", told_io(error)))?;
-    }
-    match &result.failure {
-        Some(failure) => remark(text, style, &format!("failed: {failure}")),
-        None => Ok(()),
-    }
-}
-
-/// Writes the warnings.
-pub(super) fn warnings(
-    text: &mut String,
-    style: Style,
-    result: &RunResult,
-    detail: Detail,
-) -> std::fmt::Result {
-    for Warning { text: sentence, flag_to_try, .. } in &result.warnings {
-        let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
-        let note = match detail {
-            Detail::Whole => format!("note: {sentence}{flag}"),
-            Detail::Short => short::note(sentence, &flag),
-        };
-        remark(text, style, &note)?;
-    }
-    Ok(())
-}
-
-/// Writes the table of several drives.
-fn drives(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
-    if drives.len() < 2 {
-        return Ok(());
-    }
-    let p95 = |one: &DriveDirection| one.latency_p95_us.map(|us| us / 1e3);
-    let table = Table::of(drives)
-        .text("drives, GiB/s", |drive| format!("  {}", prose::short_path(&drive.path)))
-        .number("read", fixed(3), |drive| drive.read.gib_per_s)
-        .number("write", fixed(3), |drive| drive.write.gib_per_s)
-        .number("share", table::percent, |drive| drive.share)
-        .number("depth", fixed(1), |drive| drive.mean_depth)
-        .number("read P95", short_ms, |drive| p95(&drive.read))
-        .number("write P95", short_ms, |drive| p95(&drive.write))
-        .text("", |drive| {
-            drive.failed_s.map_or(String::new(), |at| format!(" failed at {at:.1} s"))
-        })
-        .widths(&[20, 7, 8, 8, 6, 9, 10])
-        .done();
-    text.push_str(&table.page());
-    Ok(())
-}
-
-/// Writes the share of bytes that crossed NUMA nodes, by drive; nothing where it is unknown.
-fn remote(text: &mut String, drives: &[DriveReport]) -> std::fmt::Result {
-    let told = |drive: &DriveReport| {
-        let (node, share) = (drive.numa_node?, drive.remote_share()?);
-        let path = escape::terminal(&prose::short_path(&drive.path));
-        Some(format!("{path} (node {node}) {}", percent(Some(share), 1)))
-    };
-    let all: Vec<String> = drives.iter().filter_map(told).collect();
-    if all.is_empty() {
-        return Ok(());
-    }
-    let sentence = format!("bytes from or to shards on other nodes: {}", all.join(", "));
-    verdict::labelled(text, "NUMA", &sentence)
-}
-
-/// Writes the kernel's counters beside the engine's.
-pub(super) fn device(
-    text: &mut String,
-    result: &RunResult,
-    document: &Document,
-    detail: Detail,
-) -> std::fmt::Result {
-    let ours = &document.ringfall;
-    drives(text, &ours.drives)?;
-    remote(text, &ours.drives)?;
-    let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
-    if let Some(kernel) = &result.kernel {
-        // Where the run moved nothing, a few sectors of the file system's are no disagreement.
-        let ratio = ours.device.agreement.as_ref().and_then(|found| found.total_ratio);
-        let ratio = ratio.filter(|_| moved > 0);
-        let together = ours.device.correlation.as_ref().and_then(|found| found.pearson_r);
-        let together = together.filter(|_| detail == Detail::Whole);
-        let sentence = format!(
-            "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
-            kernel.device,
-            gib(kernel.read_bytes + kernel.write_bytes),
-            gib(moved),
-            ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
-            together.map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
-        );
-        verdict::labelled(text, "kernel", &sentence)?;
-    }
-    if let Some(objects) = &result.objects {
-        verdict::labelled(text, "object store", &objects.sentence())?;
-    }
-    if let Some(cold) = ours.device.cold_reads.as_ref() {
-        let told = match (detail, cold.verdict, cold.reached_share) {
-            (Detail::Short, ColdVerdict::Reached, Some(share)) => {
-                let below = if cold.below.is_empty() { "" } else { "; a cache may lie below" };
-                format!("{} of bytes read reached the device{below}", percent(Some(share), 1))
-            }
-            _ => cold.told.clone(),
-        };
-        verdict::labelled(text, "cold reads", &told)?;
-    }
-    if let Some(trace) = ours.block_trace.as_ref() {
-        for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
-            let size = quotient(direction.bytes, direction.requests).unwrap_or(0.0);
-            writeln!(
-                text,
-                "  block layer  {name:<5} {} requests of {:.0} KiB, device mean {} ms, P99 < {} ms",
-                direction.requests,
-                size / 1024.0,
-                direction.latency_mean_us.map_or("-".to_owned(), |us| format!("{:.2}", us / 1e3)),
-                p99_us(&direction.issue_to_complete_us)
-                    .map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3)),
-            )?;
-        }
-    }
-    Ok(())
-}
-
 /// The end of the octave that the 99th percentile lies in.
 fn p99_us(buckets: &[Bucket]) -> Option<u64> {
     let all = total(buckets.iter().map(|bucket| bucket.count));
@@ -618,23 +243,389 @@ fn p99_us(buckets: &[Bucket]) -> Option<u64> {
         .map(|bucket| bucket.high.saturating_add(1))
 }
 
-/// A sentence of any length, broken between words to fit the screen.
-fn remark(text: &mut String, style: Style, sentence: &str) -> std::fmt::Result {
-    wrapped(text, style, "  ", 4, sentence)
-}
-
-/// The same after what stands before it; the lines after the first begin at column `indent`.
-pub(super) fn wrapped(
-    text: &mut String,
-    style: Style,
-    before: &str,
-    indent: usize,
-    sentence: &str,
-) -> std::fmt::Result {
-    let mut before = before.to_owned();
+/// Lines of a sentence of any length after what stands before it, broken between words to fit the
+/// screen; the lines after the first begin at column `indent`.
+pub(super) fn wrapped(style: Style, before: &str, indent: usize, sentence: &str) -> String {
+    let (mut text, mut before) = (String::new(), before.to_owned());
     for line in prose::lines(sentence, (before.chars().count(), indent), prose::WIDTH) {
-        writeln!(text, "{before}{}", style.warn(&line))?;
+        text.push_str(&format!("{before}{}\n", style.warn(&line)));
         before = " ".repeat(indent);
     }
-    Ok(())
+    text
+}
+
+/// A summary in the making, and the run that it is of.
+pub(super) struct Summary<'a> {
+    text: String,
+    style: Style,
+    /// Result of the run; its plan decides how much is written.
+    pub result: &'a RunResult,
+    /// Document of the result.
+    pub document: &'a Document,
+}
+
+/// Ways to write something.
+impl Summary<'_> {
+    /// Writes a line as it is.
+    pub(super) fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// Writes a label and its text, which goes on below its own beginning.
+    pub(super) fn labelled(&mut self, label: &str, sentence: &str) {
+        self.wrapped(&format!("  {label:<12} "), LABEL, sentence);
+    }
+
+    /// Writes a sentence after what stands before it, the lines after the first from column
+    /// `indent` on.
+    pub(super) fn wrapped(&mut self, before: &str, indent: usize, sentence: &str) {
+        self.text.push_str(&wrapped(Style::PLAIN, before, indent, sentence));
+    }
+
+    /// Writes a sentence in the colour of a warning.
+    fn remark(&mut self, sentence: &str) {
+        self.text.push_str(&wrapped(self.style, "  ", 4, sentence));
+    }
+
+    /// Writes a table with its head set apart.
+    pub(super) fn table(&mut self, table: &Table) {
+        let lines = table.lines();
+        self.line(&self.style.bold(&lines[0]));
+        lines[1..].iter().for_each(|line| self.line(line));
+    }
+
+    /// Text in the colour of a warning.
+    pub(super) fn warn(&self, text: &str) -> String {
+        self.style.warn(text)
+    }
+}
+
+/// Parts of the summary.
+impl Summary<'_> {
+    /// Writes everything (`--details`).
+    fn in_full(&mut self) {
+        self.heading("");
+        self.limit();
+        self.storage();
+        self.source();
+        let hit_rate = percent(self.document.ringfall.cache.look_hit_rate.known(), 1);
+        self.line(&format!("  service      {}   hit rate {hit_rate}", self.service()));
+        self.served();
+        self.time();
+        self.metrics();
+        self.latencies();
+        self.tiers();
+        self.within_target();
+        self.health();
+        self.depth();
+        self.cost();
+        self.device();
+        self.limits();
+        self.checks();
+        self.warnings();
+    }
+
+    /// Writes how long it was and how it ended, and `more` behind that.
+    pub(super) fn heading(&mut self, more: &str) {
+        let seconds = self.result.window.seconds;
+        let state = match (self.result.interrupted, &self.result.failure) {
+            (true, _) => " (interrupted)",
+            (false, Some(_)) => " (failed)",
+            (false, None) => "",
+        };
+        let heading = self.style.heading(&format!("Results over {seconds:.1} s{state}"));
+        self.line(&format!("\n{heading}{more}"));
+    }
+
+    /// Writes what a search, a replay or a trace came to; nothing of simulated users.
+    pub(super) fn source(&mut self) {
+        let result = self.result;
+        for (label, line) in autoscaling::lines(result) {
+            self.line(&format!("  {label:<12} {}", escape::terminal(&line)));
+        }
+        if let Some((operations, (objects, bytes))) =
+            result.source.operations.zip(result.source.populated)
+        {
+            let arrived = result.workload.arrived;
+            self.line(&format!("  replayed     {arrived} of {operations} operations"));
+            let (gib, failed) = (gib(bytes), result.population_failed);
+            let but = if failed > 0 { format!(", but for {failed}") } else { String::new() };
+            let entries = counted(objects, "entry");
+            self.line(&format!("               {entries} ({gib:.2} GiB) written before{but}"));
+        }
+        if let Some(rate) = self.document.ringfall.source.block_hit_rate.known() {
+            let (hits, misses) = (result.workload.block_hits, result.workload.block_misses);
+            let (rate, all) = (rate * 100.0, hits + misses);
+            self.line(&format!("  blocks       {rate:.2} % found ({hits} of {all})"));
+        }
+        self.recorded();
+    }
+
+    /// Rates at which requests were served, and how many.
+    pub(super) fn service(&self) -> String {
+        let summary = &self.document.summary;
+        let per_second = number(summary.requests_per_second.known(), 2);
+        let rates = match self.result.source.operations {
+            Some(_) => format!("{per_second} operations/s"),
+            None => {
+                let tokens = number(summary.avg_throughput_tokens_per_sec.known(), 1);
+                format!("{tokens} tokens/s   {per_second} requests/s")
+            }
+        };
+        format!("{rates}   {} served", self.result.requests.completed())
+    }
+
+    /// Writes the bytes that storage moved, and the simulated part of them. Without a drive nothing
+    /// moved, so storage can't have held anything up.
+    pub(super) fn storage(&mut self) {
+        let result = self.result;
+        let (engine, io) = (&result.engine, &self.document.ringfall.io);
+        let (read, written) = (gib(engine.io_read.bytes), gib(engine.io_write.bytes));
+        let moved = gib(engine.io_read.bytes + engine.io_write.bytes);
+        if is_without_drive(result) {
+            let sentence = format!(
+                "no drive: {moved:.1} GiB asked for ({read:.1} read, {written:.1} written), none \
+                 moved"
+            );
+            self.labelled("storage", &sentence);
+        } else {
+            let rates = [&io.read, &io.write].map(|one| one.bandwidth_gib_per_s.known());
+            let both = rates[0].zip(rates[1]).map(|(read, write)| read + write);
+            let total = self.style.bold(&format!("{} GiB/s", number(both, 3)));
+            let is_uneven = result.warnings.iter().any(|warning| warning.code == Code::NotSteady);
+            let (mark, gap) = if is_uneven { (", unsteady", "  ") } else { ("", "   ") };
+            let [read, write] = rates.map(|rate| number(rate, 3));
+            self.line(&format!(
+                "  storage      {total}{mark}{gap}read {read}{gap}write {write}{gap}({moved:.1} \
+                 GiB moved)"
+            ));
+        }
+        let Some(simulation) = &result.simulation else { return };
+        if !is_without_drive(result) {
+            let device = escape::terminal(&simulation.device.to_string());
+            self.line(&format!("  simulated    {device}"));
+            let sentence = format!("bound by {}: {}", simulation.binds, simulation.because);
+            self.wrapped("  ", 4, &sentence);
+        }
+        if let Some(trace) = simulation.io_trace.as_ref() {
+            let file = escape::terminal(&trace.file);
+            self.line(&format!("  trace        {} rows in {file}", trace.rows));
+        }
+    }
+
+    /// Writes the comparison of the hit rate with a recorded one.
+    fn recorded(&mut self) {
+        let document = self.document;
+        if let Some(validation) = document.ringfall.validation.as_ref() {
+            let recorded =
+                format!("recorded hit rate {:.1} %", validation.recorded_hit_rate * 100.0);
+            let sentence = match (validation.passed, validation.relative_error) {
+                (Some(passed), Some(error)) => {
+                    let verdict = if passed { "agrees" } else { "does not agree" };
+                    format!("{verdict}: {recorded}, off by {:.2} %", error * 100.0)
+                }
+                _ => format!("nothing to compare: {recorded}, and this run read nothing"),
+            };
+            self.labelled("validation", &sentence);
+        }
+        if let Some(compared) = document.validation.as_ref() {
+            self.labelled("", &recording(&compared.trace_stats));
+        }
+    }
+
+    /// Writes what each tier holds.
+    pub(super) fn tiers(&mut self) {
+        let result = self.result;
+        for (tier, name) in Tier::ALL.into_iter().zip(["GPU tier", "CPU tier", "storage tier"]) {
+            let state = result.tiers[tier.index()];
+            if state.capacity_bytes > 0 {
+                let backing = gpu::backing(tier, result.gpu.as_ref());
+                let left = result.engine.evicted_entries(tier);
+                self.line(&format!(
+                    "  {name:<12} {}, {:.1} of {:.1} GiB, {left} evicted{backing}",
+                    counted(state.entries, "entry"),
+                    gib(state.used_bytes),
+                    gib(state.capacity_bytes),
+                ));
+            }
+        }
+        if result.plan.is_without_storage {
+            let dropped = result.engine.refused_entries;
+            self.line(&format!(
+                "  storage tier left out: {dropped} entries fitted in no tier and were dropped"
+            ));
+        }
+    }
+
+    /// Share of each class's requests within its target: of those that finished, as the reference
+    /// has it, and of all.
+    fn within_target(&mut self) {
+        let document = self.document;
+        let percent = |share: f64| format!("{:.0}", share * 100.0);
+        let rows = document.ringfall.requests.as_ref().map(RequestsReport::rows);
+        let class = |(name, all): &(&str, &RequestsOfClass)| {
+            let of_all = all.within_target_told(percent)?;
+            let of_finished = document.summary.share_within_target(name);
+            let of_finished = of_finished.map_or("-".to_owned(), percent);
+            Some(format!("{name} {of_finished} / {of_all} %"))
+        };
+        let classes: Vec<String> = rows.iter().flatten().filter_map(class).collect();
+        if classes.is_empty() {
+            return;
+        }
+        self.labelled("in target", &classes.join(", "));
+        let goal = COMPLIANCE * 100.0;
+        let legend = format!(
+            "(share of finished requests / of all, a range where unfinished ones decide; goal \
+             {goal:.0} %)"
+        );
+        self.labelled("", &legend);
+    }
+
+    /// Writes the processor's time and the memory.
+    fn cost(&mut self) {
+        let cost = &self.document.ringfall.cost;
+        let per_gib = cost.cpu_s_per_gib.known();
+        let per_gib = per_gib.map_or("-".to_owned(), |cost| format!("{cost:.3} CPU-s/GiB"));
+        let peak = cost.peak_rss_bytes.known();
+        let peak = peak.map_or("-".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+        self.line(&format!("  cost         {per_gib}   peak RSS {peak}"));
+    }
+
+    /// Writes how much of the drive's limits the run used, where they are known.
+    pub(super) fn limits(&mut self) {
+        let ours = &self.document.ringfall;
+        let Some(roofline) = &ours.roofline else { return };
+        let of = |moved: Option<f64>, limit: Option<f64>| {
+            let share = moved.zip(limit).map(|(moved, limit)| moved / limit);
+            format!("{} of {}", percent(share, 0), number(limit, 3))
+        };
+        let (read, write) = (ours.io.read.bandwidth_gib_per_s, ours.io.write.bandwidth_gib_per_s);
+        let sentence = format!(
+            "{} of the drive's limit: read {}, write {} GiB/s ({})",
+            percent(roofline.share.known(), 1),
+            of(read.known(), roofline.read_gib_per_s.known()),
+            of(write.known(), roofline.write_gib_per_s.known()),
+            roofline.source,
+        );
+        self.labelled("roofline", &sentence);
+    }
+
+    /// Writes what was verified and what went wrong.
+    pub(super) fn checks(&mut self) {
+        let result = self.result;
+        let engine = &result.engine;
+        if !is_without_drive(result) {
+            self.line(&format!(
+                "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
+                counted(engine.verify.blocks_checked, "block"),
+                engine.verify.blocks_bad,
+                gib(engine.first_touch_bytes),
+                engine.error_count(),
+            ));
+        }
+        for error in result.errors.iter().take(3) {
+            self.remark(&format!("error: {}", told_io(error)));
+        }
+        if let Some(failure) = &result.failure {
+            self.remark(&format!("failed: {failure}"));
+        }
+    }
+
+    /// Writes the warnings.
+    pub(super) fn warnings(&mut self) {
+        for Warning { text: sentence, flag_to_try, .. } in &self.result.warnings {
+            let flag = flag_to_try.as_ref().map_or(String::new(), |f| format!(" [try {f}]"));
+            self.remark(&match self.result.plan.details {
+                true => format!("note: {sentence}{flag}"),
+                false => short::note(sentence, &flag),
+            });
+        }
+    }
+
+    /// Writes the table of several drives, and the share of bytes that crossed NUMA nodes by drive;
+    /// nothing of that where it is unknown.
+    fn drives(&mut self) {
+        let drives = &self.document.ringfall.drives[..];
+        let p95 = |one: &DriveDirection| one.latency_p95_us.map(|us| us / 1e3);
+        let table = Table::of(drives)
+            .text("drives, GiB/s", |drive| format!("  {}", prose::short_path(&drive.path)))
+            .number("read", fixed(3), |drive| drive.read.gib_per_s)
+            .number("write", fixed(3), |drive| drive.write.gib_per_s)
+            .number("share", table::percent, |drive| drive.share)
+            .number("depth", fixed(1), |drive| drive.mean_depth)
+            .number("read P95", short_ms, |drive| p95(&drive.read))
+            .number("write P95", short_ms, |drive| p95(&drive.write))
+            .text("", |drive| {
+                drive.failed_s.map_or(String::new(), |at| format!(" failed at {at:.1} s"))
+            })
+            .widths(&[20, 7, 8, 8, 6, 9, 10])
+            .done();
+        if drives.len() > 1 {
+            self.text.push_str(&table.page());
+        }
+        let told = |drive: &DriveReport| {
+            let (node, share) = (drive.numa_node?, drive.remote_share()?);
+            let path = escape::terminal(&prose::short_path(&drive.path));
+            Some(format!("{path} (node {node}) {}", percent(Some(share), 1)))
+        };
+        let remote: Vec<String> = drives.iter().filter_map(told).collect();
+        if !remote.is_empty() {
+            let sentence = format!("bytes from or to shards on other nodes: {}", remote.join(", "));
+            self.labelled("NUMA", &sentence);
+        }
+    }
+
+    /// Writes the kernel's counters beside the engine's; in short of what is as it should be the
+    /// figure alone.
+    pub(super) fn device(&mut self) {
+        let (result, ours) = (self.result, &self.document.ringfall);
+        let is_whole = result.plan.details;
+        self.drives();
+        let moved = result.engine.io_read.bytes + result.engine.io_write.bytes;
+        if let Some(kernel) = &result.kernel {
+            // Where the run moved nothing, a few sectors of the file system's are no disagreement.
+            let ratio = ours.device.agreement.as_ref().and_then(|found| found.total_ratio);
+            let ratio = ratio.filter(|_| moved > 0);
+            let together = ours.device.correlation.as_ref().and_then(|found| found.pearson_r);
+            let together = together.filter(|_| is_whole);
+            let sentence = format!(
+                "{} counted {:.2} GiB, ringfall {:.2} GiB{}{}",
+                kernel.device,
+                gib(kernel.read_bytes + kernel.write_bytes),
+                gib(moved),
+                ratio.map_or(String::new(), |r| format!(" ({:+.2} %)", (r - 1.0) * 100.0)),
+                together.map_or(String::new(), |r| format!(", by the second r = {r:.3}")),
+            );
+            self.labelled("kernel", &sentence);
+        }
+        if let Some(objects) = &result.objects {
+            self.labelled("object store", &objects.sentence());
+        }
+        if let Some(cold) = ours.device.cold_reads.as_ref() {
+            let told = match (is_whole, cold.verdict, cold.reached_share) {
+                (false, ColdVerdict::Reached, Some(share)) => {
+                    let below = if cold.below.is_empty() { "" } else { "; a cache may lie below" };
+                    format!("{} of bytes read reached the device{below}", percent(Some(share), 1))
+                }
+                _ => cold.told.clone(),
+            };
+            self.labelled("cold reads", &told);
+        }
+        if let Some(trace) = ours.block_trace.as_ref() {
+            for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
+                let size = quotient(direction.bytes, direction.requests).unwrap_or(0.0);
+                let p99_us = p99_us(&direction.issue_to_complete_us);
+                self.line(&format!(
+                    "  block layer  {name:<5} {} requests of {:.0} KiB, device mean {} ms, P99 < \
+                     {} ms",
+                    direction.requests,
+                    size / 1024.0,
+                    number(direction.latency_mean_us.map(|us| us / 1e3), 2),
+                    number(p99_us.map(|us| us as f64 / 1e3), 2),
+                ));
+            }
+        }
+    }
 }
