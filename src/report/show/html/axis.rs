@@ -17,13 +17,15 @@ pub(super) struct Axis {
     low: f64,
     high: f64,
     is_log: bool,
+    /// Text beside the axis.
+    pub(super) label: String,
     /// Value and text of each mark.
     pub(super) marks: Vec<(f64, String)>,
 }
 
 impl Axis {
     /// From 0 to a round number above `high`.
-    pub(super) fn linear(high: f64) -> Axis {
+    pub(super) fn linear(label: &str, high: f64) -> Axis {
         let high = if high.is_finite() && high > 0.0 { high } else { 1.0 };
         let magnitude = 10f64.powf((high / 4.0).log10().floor());
         let step = [1.0, 2.0, 2.5, 5.0, 10.0]
@@ -34,12 +36,12 @@ impl Axis {
         let count = (high / step).ceil().max(1.0);
         let marks = (0..=count as u32).map(|n| f64::from(n) * step);
         let marks = marks.map(|value| (value, mark(value))).collect();
-        Axis { low: 0.0, high: count * step, is_log: false, marks }
+        Axis { low: 0.0, high: count * step, is_log: false, label: label.to_owned(), marks }
     }
 
     /// From 0 to exactly `high`.
-    pub(super) fn linear_to(high: f64) -> Axis {
-        let mut axis = Axis::linear(high);
+    pub(super) fn linear_to(label: &str, high: f64) -> Axis {
+        let mut axis = Axis::linear(label, high);
         axis.high = if high > 0.0 { high } else { 1.0 };
         let high = axis.high;
         axis.marks.retain(|(value, _)| *value <= high * 1.001);
@@ -47,7 +49,7 @@ impl Axis {
     }
 
     /// Decades around `low..high`, both > 0.
-    pub(super) fn log(low: f64, high: f64) -> Axis {
+    pub(super) fn log(label: &str, low: f64, high: f64) -> Axis {
         let fit = |value: f64, or: f64| if value.is_finite() && value > 0.0 { value } else { or };
         let first = fit(low, 1.0).log10().floor() as i32;
         let last = (fit(high, 10.0).log10().ceil() as i32).max(first + 1);
@@ -56,6 +58,7 @@ impl Axis {
             low: 10f64.powi(first),
             high: 10f64.powi(last),
             is_log: true,
+            label: label.to_owned(),
             marks: marks.map(|value| (value, mark(value))).collect(),
         }
     }
@@ -67,7 +70,8 @@ impl Axis {
         let rare = [(1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"), (1e6, "99.9999")];
         let marks = all.into_iter().chain(rare).filter(|(value, _)| *value <= highest);
         let marks = marks.map(|(value, text)| (value, format!("{text} %"))).collect();
-        Axis { low: 1.0, high: highest, is_log: true, marks }
+        let label = "percentile".to_owned();
+        Axis { low: 1.0, high: highest, is_log: true, label, marks }
     }
 
     /// Where a value lies, 0 to 1; what is beyond the ends lies at them.
@@ -87,7 +91,7 @@ mod tests {
     #[test]
     fn axes_cover_their_values_with_a_few_round_marks() {
         for high in [0.0, 0.003, 1.0, 2.48, 7.0, 99.0, 12_345.0, f64::NAN, f64::INFINITY] {
-            let axis = Axis::linear(high);
+            let axis = Axis::linear("", high);
             assert!((2..=7).contains(&axis.marks.len()), "{high}: {:?}", axis.marks);
             if high.is_finite() {
                 assert!(axis.high >= high);
@@ -95,7 +99,7 @@ mod tests {
             assert!((0.0..=1.0).contains(&axis.place(high)));
         }
         for (low, high) in [(0.001, 5.0), (1.0, 1.0), (0.0, 0.0), (3e-4, 7e6)] {
-            let axis = Axis::log(low, high);
+            let axis = Axis::log("", low, high);
             assert!(axis.marks.len() >= 2 && axis.place(low) >= 0.0 && axis.place(high) <= 1.0);
         }
         let axis = Axis::percentiles(1e4);

@@ -1,47 +1,81 @@
 //! Line charts as SVG.
 
-use std::fmt::Write as _;
-
 use ringfall_host::escape;
 
 use super::axis::Axis;
 use super::shown;
 
 /// Size of every picture, in its own units; on the page it is as wide as it may be.
-pub(super) const WIDTH: f64 = 640.0;
-pub(super) const HEIGHT: f64 = 300.0;
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 300.0;
 /// Room for the axes' texts.
-pub(super) const LEFT: f64 = 64.0;
-pub(super) const BOTTOM: f64 = 40.0;
-pub(super) const TOP: f64 = 12.0;
-pub(super) const RIGHT: f64 = 16.0;
+const LEFT: f64 = 64.0;
+const BOTTOM: f64 = 40.0;
+const TOP: f64 = 12.0;
+const RIGHT: f64 = 16.0;
 
 /// One line.
 pub(super) struct Line {
     /// Name of the line in the legend.
-    pub name: String,
+    name: String,
     /// Number of its colour.
-    pub colour: usize,
+    colour: usize,
     /// Not the first kind of line of its colour: dashed.
-    pub dashed: bool,
+    is_dashed: bool,
     /// The points of the line as (x, y), from left to right.
-    pub points: Vec<(f64, f64)>,
+    points: Vec<(f64, f64)>,
     /// Marks at the points instead of a line between them.
-    pub dots: bool,
+    has_dots: bool,
 }
 
-/// A chart.
-pub(super) struct Chart<'a> {
-    /// Heading above the chart.
-    pub title: &'a str,
-    /// Description of the chart, a sentence, for screen readers.
-    pub about: &'a str,
-    /// Label and axis along the bottom.
-    pub x: (&'a str, Axis),
-    /// Label and axis up the side.
-    pub y: (&'a str, Axis),
-    /// The lines to draw, those drawn later on top.
-    pub lines: Vec<Line>,
+impl Line {
+    /// A line through points as (x, y), from left to right, in the colour of that number.
+    pub(super) fn new(
+        name: String,
+        colour: usize,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Line {
+        let points = points.into_iter().collect();
+        Line { name, colour, is_dashed: false, points, has_dots: false }
+    }
+
+    /// Dashed if it is not the first kind of line of its colour.
+    pub(super) fn dashed_if(self, is_dashed: bool) -> Line {
+        Line { is_dashed, ..self }
+    }
+
+    /// Classes of its colour and kind in the page's style.
+    fn class(&self) -> String {
+        let dashed = if self.is_dashed { " dashed" } else { "" };
+        format!("c{}{dashed}", self.colour % COLOURS)
+    }
+
+    /// Marks at its points instead of a line between them.
+    pub(super) fn dots(self) -> Line {
+        Line { has_dots: true, ..self }
+    }
+}
+
+/// Smallest and largest values along an axis.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    /// Smallest value above 0, where a logarithmic axis can begin; infinite without any.
+    pub low: f64,
+    /// Largest value, at least 0.
+    pub high: f64,
+}
+
+/// Ranges of the points of some lines, along the bottom and up the side.
+pub(super) fn ranges(lines: &[Line]) -> [Range; 2] {
+    [range(lines, |point| point.0), range(lines, |point| point.1)]
+}
+
+fn range(lines: &[Line], value: fn(&(f64, f64)) -> f64) -> Range {
+    let values = || lines.iter().flat_map(|line| &line.points).map(value);
+    Range {
+        low: values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min),
+        high: values().fold(0.0, f64::max),
+    }
 }
 
 /// Horizontal place of a value.
@@ -54,110 +88,85 @@ pub(super) fn up(axis: &Axis, value: f64) -> f64 {
     HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - BOTTOM - TOP)
 }
 
-/// Opens the picture and draws its axes.
-pub(super) fn frame(svg: &mut String, about: &str, x: (&str, &Axis), y: (&str, &Axis)) {
-    // Writing to a String can't fail.
-    let _infallible = write!(
-        svg,
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-        escape::html(about)
-    );
-    for (value, text) in &y.1.marks {
-        let at = up(y.1, *value);
-        let _infallible = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text class=\"mark\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
+/// Opens the picture and draws its axes, along the bottom and up the side.
+pub(super) fn frame(svg: &mut String, about: &str, x: &Axis, y: &Axis) {
+    let about = escape::html(about);
+    svg.push_str(&format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{about}\">"
+    ));
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    for (value, text) in &y.marks {
+        let (at, text) = (up(y, *value), escape::html(text));
+        svg.push_str(&format!(
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text class=\"mark\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
             LEFT - 6.0,
-            at + 4.0,
-            escape::html(text)
-        );
+            at + 4.0
+        ));
     }
-    for (value, text) in &x.1.marks {
-        let at = across(x.1, *value);
-        let (top, bottom) = (TOP, HEIGHT - BOTTOM);
-        let _infallible = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>\
-             <text class=\"mark\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            bottom + 15.0,
-            escape::html(text)
-        );
+    for (value, text) in &x.marks {
+        let (at, text) = (across(x, *value), escape::html(text));
+        svg.push_str(&format!(
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>\
+             <text class=\"mark\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>",
+            bottom + 15.0
+        ));
     }
-    let _infallible = write!(
-        svg,
+    svg.push_str(&format!(
         "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
          <text class=\"axis\" transform=\"translate(13 {}) rotate(-90)\" \
          text-anchor=\"middle\">{}</text>",
-        (LEFT + WIDTH - RIGHT) / 2.0,
+        (LEFT + right) / 2.0,
         HEIGHT - 6.0,
-        escape::html(x.0),
-        (TOP + HEIGHT - BOTTOM) / 2.0,
-        escape::html(y.0)
-    );
+        escape::html(&x.label),
+        (TOP + bottom) / 2.0,
+        escape::html(&y.label)
+    ));
 }
 
-impl Chart<'_> {
-    /// The chart with its title and legend; nothing when there is nothing to draw.
-    pub(super) fn html(&self) -> String {
-        if self.lines.iter().all(|line| line.points.is_empty()) {
-            return String::new();
-        }
-        let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(self.title));
-        let (x, y) = ((self.x.0, &self.x.1), (self.y.0, &self.y.1));
-        frame(&mut html, self.about, x, y);
-        for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
-            self.draw(&mut html, line);
-        }
-        html.push_str("</svg><ul class=\"legend\">");
-        for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
-            let dashed = if line.dashed { " dashed" } else { "" };
-            let _infallible = write!(
-                html,
-                "<li><i class=\"c{}{dashed}\"></i>{}</li>",
-                line.colour % COLOURS,
-                escape::html(&line.name)
-            );
-        }
-        html.push_str("</ul></figure>");
-        html
+/// A chart of these lines, those later on top, with its title and legend; nothing when there is
+/// nothing to draw. `about` is a sentence for screen readers.
+pub(super) fn chart(title: &str, about: &str, x: &Axis, y: &Axis, lines: &[Line]) -> String {
+    let drawn = || lines.iter().filter(|line| !line.points.is_empty());
+    if drawn().next().is_none() {
+        return String::new();
     }
+    let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(title));
+    frame(&mut html, about, x, y);
+    for line in drawn() {
+        draw(&mut html, line, x, y);
+    }
+    html.push_str("</svg><ul class=\"legend\">");
+    for line in drawn() {
+        let (class, name) = (line.class(), escape::html(&line.name));
+        html.push_str(&format!("<li><i class=\"{class}\"></i>{name}</li>"));
+    }
+    html.push_str("</ul></figure>");
+    html
+}
 
-    fn draw(&self, svg: &mut String, line: &Line) {
-        let place = |&(x, y): &(f64, f64)| (across(&self.x.1, x), up(&self.y.1, y));
+fn draw(svg: &mut String, line: &Line, x: &Axis, y: &Axis) {
+    let place = |point: &(f64, f64)| (across(x, point.0), up(y, point.1));
+    let name = escape::html(&line.name);
+    if line.has_dots || line.points.len() == 1 {
         let colour = line.colour % COLOURS;
-        if line.dots || line.points.len() == 1 {
-            for point in &line.points {
-                let (x, y) = place(point);
-                let _infallible = write!(
-                    svg,
-                    "<circle class=\"dot c{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">\
-                     <title>{}: {}, {}</title></circle>",
-                    escape::html(&line.name),
-                    shown(point.0),
-                    shown(point.1)
-                );
-            }
-            return;
+        for point in &line.points {
+            let (x, y) = place(point);
+            let told = format!("{name}: {}, {}", shown(point.0), shown(point.1));
+            svg.push_str(&format!(
+                "<circle class=\"dot c{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">\
+                 <title>{told}</title></circle>"
+            ));
         }
-        let dashed = if line.dashed { " dashed" } else { "" };
-        let points: Vec<String> = line
-            .points
-            .iter()
-            .map(|point| {
-                let (x, y) = place(point);
-                format!("{x:.1},{y:.1}")
-            })
-            .collect();
-        let _infallible = write!(
-            svg,
-            "<polyline class=\"line c{colour}{dashed}\" points=\"{}\"><title>{}</title></polyline>",
-            points.join(" "),
-            escape::html(&line.name)
-        );
+        return;
     }
+    let points = line.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}"));
+    svg.push_str(&format!(
+        "<polyline class=\"line {}\" points=\"{}\"><title>{name}</title></polyline>",
+        line.class(),
+        points.collect::<Vec<_>>().join(" ")
+    ));
 }
 
 /// Colours that the page's style has.
-pub(super) const COLOURS: usize = 6;
+const COLOURS: usize = 6;

@@ -32,11 +32,11 @@ pub(super) fn map(
         return String::new();
     };
     let end_s = seconds.last().map_or(1.0, |(end_s, _)| *end_s);
-    let x = Axis::linear_to(end_s);
-    let y = Axis::log(begin_ms(lowest), begin_ms(highest.saturating_add(1)));
+    let x = Axis::linear_to("s", end_s);
+    let y = Axis::log("ms", begin_ms(lowest), begin_ms(highest.saturating_add(1)));
     let mut html = format!("<figure><figcaption>{}</figcaption>", escape::html(title));
     let about = format!("{title}: share of the I/Os of each moment by latency");
-    frame(&mut html, &about, ("s", &x), ("ms", &y));
+    frame(&mut html, &about, &x, &y);
     let together = seconds.len().div_ceil(COLUMNS_MAX).max(1);
     let mut begin_s = 0.0;
     for group in seconds.chunks(together) {

@@ -6,7 +6,7 @@ use ringfall_model::document::{CLASSES, KernelSecondReport, SecondReport};
 use ringfall_model::figures::figure::{Fact, Sum};
 
 use super::axis::Axis;
-use super::chart::{Chart, Line};
+use super::chart::{Line, chart, ranges};
 use super::{Named, heat};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -25,11 +25,42 @@ fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
     points.collect()
 }
 
+/// Name of a line of a result: what it shows, after the result's name if there are several;
+/// nothing is what is said already.
+fn name_of(results: &[Named], named: &Named, what: &str) -> String {
+    match (results.len(), what) {
+        (1, _) => what.to_owned(),
+        (_, "") => named.name.clone(),
+        _ => format!("{}, {what}", named.name),
+    }
+}
+
+/// Title of a chart of one result.
+fn title_of(results: &[Named], named: &Named, title: &str) -> String {
+    match results.len() {
+        1 => title.to_owned(),
+        _ => format!("{title}, {}", named.name),
+    }
+}
+
+/// Line of a kind of a result, both by their places. One result: a colour a kind. Several: a colour
+/// a result, and dashes for the rest.
+fn line(
+    results: &[Named],
+    result: usize,
+    kind: usize,
+    what: &str,
+    points: Vec<(f64, f64)>,
+) -> Line {
+    let several = results.len() > 1;
+    let name = name_of(results, &results[result], what);
+    Line::new(name, if several { result } else { kind }, points).dashed_if(several && kind > 0)
+}
+
 /// Percentile curves of some histograms, of all results; `together`: several results have one curve
 /// each for all kinds.
 fn percentiles(title: &str, results: &[Named], kinds: &[(&str, &str)], together: bool) -> String {
     let mut lines = Vec::new();
-    let several = results.len() > 1;
     for (result, named) in results.iter().enumerate() {
         // One that does not decode is left out: the table still has its figures. Without a drive
         // what took time is the requests alone.
@@ -37,37 +68,25 @@ fn percentiles(title: &str, results: &[Named], kinds: &[(&str, &str)], together:
             let is_told = CLASSES.contains(&key) || !named.document.is_without_drive();
             is_told.then(|| named.document.ringfall.histograms.decoded(key)).flatten()
         };
-        if several && together {
+        if results.len() > 1 && together {
             let mut all = Histogram::new();
             kinds.iter().filter_map(|kind| find(kind.0)).for_each(|one| all.merge(&one));
-            let (name, points) = (named.name.clone(), curve(&all));
-            lines.push(Line { name, colour: result, dashed: false, points, dots: false });
+            lines.push(line(results, result, 0, "", curve(&all)));
             continue;
         }
         for (kind, &(key, name)) in kinds.iter().enumerate() {
             let Some(histogram) = find(key) else { continue };
-            lines.push(Line {
-                name: if several { format!("{}, {name}", named.name) } else { name.to_owned() },
-                // One result: a colour a kind. Several: a colour a result, and dashes for the rest.
-                colour: if several { result } else { kind },
-                dashed: several && kind > 0,
-                points: curve(&histogram),
-                dots: false,
-            });
+            lines.push(line(results, result, kind, name, curve(&histogram)));
         }
     }
-    let all = || lines.iter().flat_map(|line| line.points.iter());
-    let low = all().map(|point| point.1).filter(|ms| *ms > 0.0).fold(f64::INFINITY, f64::min);
-    let high = all().map(|point| point.1).fold(0.0, f64::max);
-    let rarest = all().map(|point| point.0).fold(100.0, f64::max);
-    Chart {
+    let [rare, ms] = ranges(&lines);
+    chart(
         title,
-        about: "Latency by percentile, both axes logarithmic",
-        x: ("percentile", Axis::percentiles(rarest)),
-        y: ("ms", Axis::log(low, high)),
-        lines,
-    }
-    .html()
+        "Latency by percentile, both axes logarithmic",
+        &Axis::percentiles(rare.high),
+        &Axis::log("ms", ms.low, ms.high),
+        &lines,
+    )
 }
 
 /// Latency curves.
@@ -108,40 +127,26 @@ const UNITS_MOVED: [&str; 2] = ["GiB/s", "I/Os"];
 fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)]) -> String {
     let mut lines = Vec::new();
     for (result, named) in results.iter().enumerate() {
-        for (kind, (name, pick)) in kinds.iter().enumerate() {
-            let several = results.len() > 1;
-            let both = match (several, kinds.len() > 1) {
-                (true, true) => format!("{}, {name}", named.name),
-                (true, false) => named.name.clone(),
-                (false, _) => (*name).to_owned(),
-            };
+        for (kind, &(name, pick)) in kinds.iter().enumerate() {
+            let what = if results.len() > 1 && kinds.len() == 1 { "" } else { name };
             let seconds = named.document.ringfall.timeline.iter();
             // Without a drive nothing moved, whatever was asked for.
             let is_told = !UNITS_MOVED.contains(&unit) || !named.document.is_without_drive();
             let seconds = seconds.filter(|_| is_told);
-            lines.push(Line {
-                name: both,
-                colour: if several { result } else { kind },
-                dashed: several && kind > 0,
-                points: seconds.filter_map(|s| Some((s.end_s.known()?, pick(s)?))).collect(),
-                dots: false,
-            });
+            let points = seconds.filter_map(|s| Some((s.end_s.known()?, pick(s)?))).collect();
+            lines.push(line(results, result, kind, what, points));
         }
     }
-    let all = || lines.iter().flat_map(|line| line.points.iter());
-    let (end, high) =
-        all().fold((0.0, 0.0), |(x, y): (f64, f64), point| (x.max(point.0), y.max(point.1)));
-    if high == 0.0 {
+    seconds(title, title, unit, &lines)
+}
+
+/// Chart over the seconds of the window; nothing when all is zero.
+fn seconds(title: &str, about: &str, unit: &str, lines: &[Line]) -> String {
+    let [end, up] = ranges(lines);
+    if up.high == 0.0 {
         return String::new();
     }
-    Chart {
-        title,
-        about: title,
-        x: ("s", Axis::linear_to(end)),
-        y: (unit, Axis::linear(high)),
-        lines,
-    }
-    .html()
+    chart(title, about, &Axis::linear_to("s", end.high), &Axis::linear(unit, up.high), lines)
 }
 
 fn rate(amount: Sum<u64>, second: &SecondReport) -> Option<f64> {
@@ -154,31 +159,48 @@ fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
 
 /// Everything over time.
 pub(super) fn timelines(results: &[Named]) -> String {
-    let storage: [(&str, Pick); 2] = [
-        ("read", |second| gib_rate(second.tiers.storage.read.bytes, second)),
-        ("write", |second| gib_rate(second.tiers.storage.write.bytes, second)),
-    ];
-    let cpu: [(&str, Pick); 2] = [
-        ("read", |second| gib_rate(second.tiers.cpu.read.bytes, second)),
-        ("write", |second| gib_rate(second.tiers.cpu.write.bytes, second)),
-    ];
-    let tokens: [(&str, Pick); 1] = [("tokens/s", |second| rate(second.generated_tokens, second))];
-    let users: [(&str, Pick); 1] = [("users", |second| second.users.number())];
-    let flight: [(&str, Pick); 1] = [("in flight", |second| second.queue_depth.number())];
-    let hits: [(&str, Pick); 1] =
-        [("hit rate", |second| second.hit_rate.known().map(|rate| rate * 100.0))];
-    let held: [(&str, Pick); 2] = [
-        ("storage", |second| Some(second.tiers.storage.held_bytes.number()? / GIB)),
-        ("CPU", |second| Some(second.tiers.cpu.held_bytes.number()? / GIB)),
-    ];
+    let over_time = |title, unit, kinds: &[(&str, Pick)]| over_time(title, unit, results, kinds);
     [
-        over_time("Storage bandwidth", "GiB/s", results, &storage),
-        over_time("CPU tier bandwidth", "GiB/s", results, &cpu),
-        over_time("Tokens of the requests that ended", "tokens/s", results, &tokens),
-        over_time("Users", "users", results, &users),
-        over_time("I/Os in flight at each second's end", "I/Os", results, &flight),
-        over_time("Tier occupancy", "GiB", results, &held),
-        over_time("Entries found", "%", results, &hits),
+        over_time(
+            "Storage bandwidth",
+            "GiB/s",
+            &[
+                ("read", |second| gib_rate(second.tiers.storage.read.bytes, second)),
+                ("write", |second| gib_rate(second.tiers.storage.write.bytes, second)),
+            ],
+        ),
+        over_time(
+            "CPU tier bandwidth",
+            "GiB/s",
+            &[
+                ("read", |second| gib_rate(second.tiers.cpu.read.bytes, second)),
+                ("write", |second| gib_rate(second.tiers.cpu.write.bytes, second)),
+            ],
+        ),
+        over_time(
+            "Tokens of the requests that ended",
+            "tokens/s",
+            &[("tokens/s", |second| rate(second.generated_tokens, second))],
+        ),
+        over_time("Users", "users", &[("users", |second| second.users.number())]),
+        over_time(
+            "I/Os in flight at each second's end",
+            "I/Os",
+            &[("in flight", |second| second.queue_depth.number())],
+        ),
+        over_time(
+            "Tier occupancy",
+            "GiB",
+            &[
+                ("storage", |second| Some(second.tiers.storage.held_bytes.number()? / GIB)),
+                ("CPU", |second| Some(second.tiers.cpu.held_bytes.number()? / GIB)),
+            ],
+        ),
+        over_time(
+            "Entries found",
+            "%",
+            &[("hit rate", |second| second.hit_rate.known().map(|rate| rate * 100.0))],
+        ),
     ]
     .concat()
 }
@@ -202,31 +224,17 @@ pub(super) fn device(results: &[Named]) -> String {
                 let seconds = s.seconds.known()?.max(1e-9);
                 Some((s.end_s.known()?, kernel(s).number()? / GIB / seconds))
             });
-            for (who, dashed, points) in
-                [("ringfall", false, of_engine.collect()), ("kernel", true, of_kernel.collect())]
-            {
-                let name = format!("{name}, {who}");
-                lines.push(Line { name, colour, dashed, points, dots: false });
-            }
+            lines.push(Line::new(format!("{name}, ringfall"), colour, of_engine));
+            lines.push(Line::new(format!("{name}, kernel"), colour, of_kernel).dashed_if(true));
         }
-        let all = || lines.iter().flat_map(|line| line.points.iter());
-        let (end, high) =
-            all().fold((0.0, 0.0), |(x, y): (f64, f64), point| (x.max(point.0), y.max(point.1)));
-        if ours.device.series.is_empty() || high == 0.0 {
-            continue;
+        if !ours.device.series.is_empty() {
+            html.push_str(&seconds(
+                &title_of(results, named, "The device's counters over ringfall's"),
+                "Bandwidth as the kernel counted it over bandwidth as ringfall did",
+                "GiB/s",
+                &lines,
+            ));
         }
-        let title = match results.len() {
-            1 => "The device's counters over ringfall's".to_owned(),
-            _ => format!("The device's counters over ringfall's, {}", named.name),
-        };
-        let chart = Chart {
-            title: &title,
-            about: "Bandwidth as the kernel counted it over bandwidth as ringfall did",
-            x: ("s", Axis::linear_to(end)),
-            y: ("GiB/s", Axis::linear(high)),
-            lines,
-        };
-        html.push_str(&chart.html());
     }
     html
 }
@@ -236,12 +244,9 @@ pub(super) fn heat_maps(results: &[Named]) -> String {
     let mut html = String::new();
     for named in results.iter().filter(|named| !named.document.is_without_drive()) {
         let seconds = &named.document.ringfall.timeline;
-        let title = |direction: &str| match results.len() {
-            1 => format!("Single {direction}"),
-            _ => format!("Single {direction}, {}", named.name),
-        };
-        html.push_str(&heat::map(&title("reads"), seconds, |second| &second.io_read_buckets));
-        html.push_str(&heat::map(&title("writes"), seconds, |second| &second.io_write_buckets));
+        let title = |title: &str| title_of(results, named, title);
+        html.push_str(&heat::map(&title("Single reads"), seconds, |s| &s.io_read_buckets));
+        html.push_str(&heat::map(&title("Single writes"), seconds, |s| &s.io_write_buckets));
     }
     html
 }
@@ -255,28 +260,21 @@ pub(super) fn scaling(results: &[Named]) -> String {
         let mut points: Vec<(f64, f64)> = scaler.curve.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let most = points.last().map_or(1.0, |point| point.0);
-        let name = |what: &str| match results.len() {
-            1 => what.to_owned(),
-            _ => format!("{}, {what}", named.name),
-        };
-        lines.push(Line { name: name("measured"), colour, dashed: false, points, dots: true });
+        let name = |what: &str| name_of(results, named, what);
+        lines.push(Line::new(name("measured"), colour, points).dots());
         if let Some(usl) = scaler.usl.as_ref() {
             let at = |users: f64| Some((users, usl.bytes_per_s(users)? / GIB));
-            let points = (0..=60).map(|n| most.powf(f64::from(n) / 60.0));
-            let points = points.filter_map(at).collect();
+            let points = (0..=60).map(|n| most.powf(f64::from(n) / 60.0)).filter_map(at);
             let name = name("Universal Scalability Law");
-            lines.push(Line { name, colour, dashed: true, points, dots: false });
+            lines.push(Line::new(name, colour, points).dashed_if(true));
         }
     }
-    let all = || lines.iter().flat_map(|line| line.points.iter());
-    let (most, high) =
-        all().fold((1.0, 0.0), |(x, y): (f64, f64), point| (x.max(point.0), y.max(point.1)));
-    Chart {
-        title: "Throughput by users",
-        about: "Storage throughput at each number of users that the autoscaler tried",
-        x: ("users", Axis::log(1.0, most)),
-        y: ("GiB/s", Axis::linear(high)),
-        lines,
-    }
-    .html()
+    let [users, up] = ranges(&lines);
+    chart(
+        "Throughput by users",
+        "Storage throughput at each number of users that the autoscaler tried",
+        &Axis::log("users", 1.0, users.high.max(1.0)),
+        &Axis::linear("GiB/s", up.high),
+        &lines,
+    )
 }

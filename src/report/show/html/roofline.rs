@@ -5,7 +5,7 @@ use std::path::Path;
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
 use super::axis::Axis;
-use super::chart::{Chart, Line};
+use super::chart::{Line, chart, ranges};
 use super::markup::Html;
 use super::shown;
 use crate::show::direction;
@@ -49,18 +49,15 @@ fn page(roofline: &Roofline) -> String {
         html.paragraph(&format!("Note: {warning}."));
     }
     unrepeated(&mut html, roofline);
+    let by_depth = |title, unit, goal: fn(&Limit) -> Option<&Best>, value: fn(&Measured) -> f64| {
+        let lines = climbs(roofline, goal, |m| (f64::from(m.depth), value(m)));
+        let [depth, up] = ranges(&lines);
+        let x = Axis::log("I/Os in flight", 1.0, depth.high.max(2.0));
+        chart(title, title, &x, &Axis::linear(unit, up.high), &lines)
+    };
     let charts = [
-        chart(roofline, "Bandwidth by depth", "I/Os in flight", "GiB/s", bandwidth, |m| {
-            (f64::from(m.depth), m.bytes_per_s / GIB)
-        }),
-        chart(
-            roofline,
-            "IOPS of the smallest I/Os by depth",
-            "I/Os in flight",
-            "kIOPS",
-            iops,
-            |m| (f64::from(m.depth), m.iops / 1e3),
-        ),
+        by_depth("Bandwidth by depth", "GiB/s", bandwidth, |m| m.bytes_per_s / GIB),
+        by_depth("IOPS of the smallest I/Os by depth", "kIOPS", iops, |m| m.iops / 1e3),
         latency(roofline),
     ];
     html.heading("Curves");
@@ -101,62 +98,34 @@ fn iops(limit: &Limit) -> Option<&Best> {
     limit.iops.as_ref()
 }
 
-/// The climb: what was tried at the first size, by depth.
-fn climb(best: &Best) -> Vec<&Measured> {
-    let first = best.probes.first().map_or(0, |probe| probe.io_bytes);
-    best.probes.iter().filter(|probe| probe.io_bytes == first).collect()
-}
-
-fn chart(
+/// Lines of the climbs to a goal: what was tried at the first size, by depth.
+fn climbs(
     roofline: &Roofline,
-    title: &str,
-    x: &str,
-    y: &str,
     goal: fn(&Limit) -> Option<&Best>,
-    point: fn(&Measured) -> (f64, f64),
-) -> String {
+    point: impl Fn(&Measured) -> (f64, f64),
+) -> Vec<Line> {
     let line = |(colour, limit): (usize, &Limit)| {
-        Some(Line {
-            name: direction(limit.read_percent),
-            colour,
-            dashed: false,
-            points: climb(goal(limit)?).into_iter().map(point).collect(),
-            dots: false,
-        })
+        let probes = &goal(limit)?.probes;
+        let first = probes.first().map_or(0, |probe| probe.io_bytes);
+        let points = probes.iter().filter(|probe| probe.io_bytes == first).map(&point);
+        Some(Line::new(direction(limit.read_percent), colour, points))
     };
-    let lines: Vec<Line> = roofline.limits.iter().enumerate().filter_map(line).collect();
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let high = points().map(|point| point.1).fold(0.0, f64::max);
-    let deep = points().map(|point| point.0).fold(2.0, f64::max);
-    Chart { title, about: title, x: (x, Axis::log(1.0, deep)), y: (y, Axis::linear(high)), lines }
-        .html()
+    roofline.limits.iter().enumerate().filter_map(line).collect()
 }
 
 /// Chart of latency over bandwidth.
 fn latency(roofline: &Roofline) -> String {
-    let line = |(colour, limit): (usize, &Limit)| {
-        let point = |m: &Measured| (m.bytes_per_s / GIB, m.latency_p99_us);
-        Line {
-            name: direction(limit.read_percent),
-            colour,
-            dashed: false,
-            points: climb(&limit.bandwidth).into_iter().map(point).collect(),
-            dots: true,
-        }
-    };
-    let lines: Vec<Line> = roofline.limits.iter().enumerate().map(line).collect();
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let wide = points().map(|point| point.0).fold(0.0, f64::max);
-    let low = points().map(|point| point.1).fold(f64::INFINITY, f64::min);
-    let high = points().map(|point| point.1).fold(1.0, f64::max);
-    Chart {
-        title: "P99 of an I/O over bandwidth",
-        about: "Latency over bandwidth: each point is a depth",
-        x: ("GiB/s", Axis::linear(wide)),
-        y: ("µs", Axis::log(low.clamp(0.1, high), high)),
-        lines,
-    }
-    .html()
+    let lines = climbs(roofline, bandwidth, |m| (m.bytes_per_s / GIB, m.latency_p99_us));
+    let lines: Vec<Line> = lines.into_iter().map(Line::dots).collect();
+    let [wide, us] = ranges(&lines);
+    let high = us.high.max(1.0);
+    chart(
+        "P99 of an I/O over bandwidth",
+        "Latency over bandwidth: each point is a depth",
+        &Axis::linear("GiB/s", wide.high),
+        &Axis::log("µs", us.low.clamp(0.1, high), high),
+        &lines,
+    )
 }
 
 /// Every point that the searches tried, the best of each last.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::axis::Axis;
-use super::chart::{Chart, Line};
+use super::chart::{Line, chart, ranges};
 use super::markup::Html;
 use super::shown;
 use crate::show::{WhatIf, WhatIfRow};
@@ -26,10 +26,10 @@ fn page(what_if: &WhatIf) -> String {
     ));
     html.notes(&what_if.doubts);
     let charts = [
-        chart(what_if, "Storage bandwidth by users", "GiB/s", |row| Some(row.storage_gib_per_s)),
-        chart(what_if, "Tokens by users", "tokens/s", |row| Some(row.tokens_per_s)),
-        chart(what_if, "P95 of responsive requests by users", "s", |row| row.p95_s[1]),
-        chart(what_if, "How busy the drive is", "%", |row| Some(row.drive_busy_share * 100.0)),
+        by_users(what_if, "Storage bandwidth by users", "GiB/s", |row| Some(row.storage_gib_per_s)),
+        by_users(what_if, "Tokens by users", "tokens/s", |row| Some(row.tokens_per_s)),
+        by_users(what_if, "P95 of responsive requests by users", "s", |row| row.p95_s[1]),
+        by_users(what_if, "How busy the drive is", "%", |row| Some(row.drive_busy_share * 100.0)),
     ];
     html.charts(&charts.concat());
     html.heading("All runs");
@@ -46,7 +46,12 @@ fn page(what_if: &WhatIf) -> String {
     html.end("Made by ringfall.")
 }
 
-fn chart(what_if: &WhatIf, title: &str, y: &str, value: fn(&WhatIfRow) -> Option<f64>) -> String {
+fn by_users(
+    what_if: &WhatIf,
+    title: &str,
+    y: &str,
+    value: fn(&WhatIfRow) -> Option<f64>,
+) -> String {
     let mut lines = Vec::new();
     for (colour, device) in what_if.devices().into_iter().enumerate() {
         let gpus = what_if.gpu_memories();
@@ -62,19 +67,16 @@ fn chart(what_if: &WhatIf, title: &str, y: &str, value: fn(&WhatIfRow) -> Option
             let mut points: Vec<(f64, f64)> =
                 rows.filter_map(|row| Some((f64::from(row.users), value(row)?))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let dots = points.len() == 1;
             let vram = match gpus.len() {
                 1 => String::new(),
                 _ => format!(", {} GiB of VRAM", shown(gpu_memory_gib)),
             };
             let name = format!("{model}, {device}{vram}");
-            lines.push(Line { name, colour, dashed: place > 0, points, dots });
+            lines.push(Line::new(name, colour, points).dashed_if(place > 0));
         }
     }
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let few = points().map(|point| point.0).fold(f64::INFINITY, f64::min).clamp(1.0, 1e9);
-    let many = points().map(|point| point.0).fold(few * 2.0, f64::max);
-    let high = points().map(|point| point.1).fold(0.0, f64::max);
-    let x = ("users", Axis::log(few, many));
-    Chart { title, about: title, x, y: (y, Axis::linear(high)), lines }.html()
+    let [users, up] = ranges(&lines);
+    let few = users.low.clamp(1.0, 1e9);
+    let x = Axis::log("users", few, users.high.max(few * 2.0));
+    chart(title, title, &x, &Axis::linear(y, up.high), &lines)
 }
