@@ -4,7 +4,7 @@
 use ringfall_model::{Document, SCHEMA_PAGE};
 use serde_json::Value;
 
-use super::columns::{ColumnOrigin, Columns};
+use super::columns::{Columns, WORKED};
 
 /// A column of the Summary.
 #[derive(Clone, Debug)]
@@ -27,11 +27,10 @@ pub(super) fn meanings() -> Vec<Meaning> {
     };
     let columns = Columns::of(&Document::default());
     let others = columns.all().map(|row| {
-        let (key, meaning) = match &row.origin {
-            ColumnOrigin::Key(key) => (key.clone(), described(&schema, key).unwrap_or_default()),
-            ColumnOrigin::Worked(how) => (String::new(), (*how).to_owned()),
-        };
-        Meaning { column: row.name.clone(), key, meaning }
+        let worked = WORKED.iter().find(|(name, ..)| *name == row.name);
+        let meaning = worked.map(|(_, meaning, _)| (*meaning).to_owned());
+        let meaning = meaning.or_else(|| described(&schema, &row.key)).unwrap_or_default();
+        Meaning { column: row.name.clone(), key: row.key.clone(), meaning }
     });
     std::iter::once(first).chain(others).collect()
 }
@@ -89,9 +88,8 @@ mod tests {
         let json = serde_json::to_value(&document).unwrap();
         let mut compared = 0;
         for row in Columns::of(&document).all() {
-            let (ColumnOrigin::Key(key), Cell::Number(is)) = (&row.origin, &row.cell) else {
-                continue;
-            };
+            let Cell::Number(is) = &row.cell else { continue };
+            let key = &row.key;
             let pointer = format!("/{}", key.replace('.', "/"));
             let Some(should) = json.pointer(&pointer).and_then(Value::as_f64) else { continue };
             let should = if key.ends_with("_bytes") && row.name.contains("GiB") {
