@@ -189,19 +189,20 @@ fn one(page: &mut String, place: usize, finding: &Finding, several: bool, all: b
     }
     if all {
         for input in &finding.inputs {
-            wrapped(page, &format!("{indent}- "), &told(input));
+            let (file, value) = (input.file.display(), value_of(input));
+            let line = format!("{file}: {} = {}", input.key, value.trim_end());
+            wrapped(page, &format!("{indent}- "), &line);
         }
     }
     page.push('\n');
 }
 
-/// An input as a line.
-fn told(input: &Input) -> String {
-    let value = match &input.value {
+/// Value of an input, with its unit.
+pub(super) fn value_of(input: &Input) -> String {
+    match &input.value {
         Value::Number(number) => format!("{number} {}", input.unit),
         Value::Text(text) => text.clone(),
-    };
-    format!("{}: {} = {}", input.file.display(), input.key, value.trim_end())
+    }
 }
 
 fn footer(page: &mut String, audit: &Audit, all: bool) {

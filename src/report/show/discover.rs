@@ -82,22 +82,22 @@ fn processors(page: &mut String, machine: &Survey) {
 
 fn memory(page: &mut String, machine: &Survey) {
     let own = &machine.memory;
-    let mut text = format!("{}, {} available", size(own.total_bytes), size(own.available_bytes));
+    let mut facts =
+        vec![format!("{}, {} available", size(own.total_bytes), size(own.available_bytes))];
     if let (Some(room), Some(source)) = (own.room_bytes, &own.room_source)
         && source != "MemAvailable"
     {
-        let _infallible = write!(text, "; {} for this process ({source})", human(room));
+        facts.push(format!("{} for this process ({source})", human(room)));
     }
-    if let Some(swap) = own.swap_bytes.filter(|bytes| *bytes > 0) {
-        let _infallible = write!(text, "; swap {}", human(swap));
-    }
+    let swap = own.swap_bytes.filter(|bytes| *bytes > 0);
+    facts.extend(swap.map(|swap| format!("swap {}", human(swap))));
     let pages = own.transparent_huge_pages.as_deref().unwrap_or("not there");
-    let _infallible = write!(text, "; transparent huge pages {pages}");
-    for pages in own.huge_pages.iter().filter(|pages| pages.count > 0) {
+    facts.push(format!("transparent huge pages {pages}"));
+    facts.extend(own.huge_pages.iter().filter(|pages| pages.count > 0).map(|pages| {
         let (count, size, free) = (pages.count, human(pages.page_bytes), pages.free);
-        let _infallible = write!(text, "; {count} reserved huge pages of {size}, {free} free");
-    }
-    row(page, "Memory", &text);
+        format!("{count} reserved huge pages of {size}, {free} free")
+    }));
+    row(page, "Memory", &facts.join("; "));
 }
 
 fn nodes(page: &mut String, nodes: &[NumaNode]) {
@@ -125,31 +125,25 @@ fn gpus(page: &mut String, machine: &Survey) {
 
 fn gpu_text(machine: &Survey, gpu: &Gpu) -> String {
     let model = gpu.model.as_deref().unwrap_or("unknown model");
-    let mut text = format!("{}: {} {model}", gpu.address, gpu.vendor);
-    let driver = match (&gpu.driver, &gpu.driver_version) {
-        (Some(name), Some(version)) => format!(", driver {name} {version}"),
-        (Some(name), None) => format!(", driver {name}"),
-        (None, _) => ", no driver".to_owned(),
+    let mut facts = vec![format!("{}: {} {model}", gpu.address, gpu.vendor)];
+    facts.push(match (&gpu.driver, &gpu.driver_version) {
+        (Some(name), Some(version)) => format!("driver {name} {version}"),
+        (Some(name), None) => format!("driver {name}"),
+        (None, _) => "no driver".to_owned(),
+    });
+    facts.extend(gpu.memory_bytes.map(human));
+    facts.extend(gpu.numa_node.map(|node| format!("node {node}")));
+    facts.extend(gpu.pci.as_ref().map(pci_text));
+    let is_near = |disk: &&Disk| {
+        let paths = gpu.pci.as_ref().zip(disk.pci.as_ref());
+        paths.is_some_and(|(path, other)| path.bridges_shared(other) > 1)
     };
-    text.push_str(&driver);
-    if let Some(bytes) = gpu.memory_bytes {
-        let _infallible = write!(text, ", {}", human(bytes));
-    }
-    if let Some(node) = gpu.numa_node {
-        let _infallible = write!(text, ", node {node}");
-    }
-    let Some(path) = &gpu.pci else { return text };
-    let _infallible = write!(text, ", {}", pci_text(path));
-    let near: Vec<&str> = machine
-        .disks
-        .iter()
-        .filter(|disk| disk.pci.as_ref().is_some_and(|other| path.bridges_shared(other) > 1))
-        .map(|disk| disk.facts.name.as_str())
-        .collect();
+    let near = machine.disks.iter().filter(is_near).map(|disk| disk.facts.name.as_str());
+    let near: Vec<&str> = near.collect();
     if !near.is_empty() {
-        let _infallible = write!(text, ", below one PCIe switch with {}", near.join(", "));
+        facts.push(format!("below one PCIe switch with {}", near.join(", ")));
     }
-    text
+    facts.join(", ")
 }
 
 /// `Gen4 x4 (7.88 GB/s)`, with the best of the device where it has less.

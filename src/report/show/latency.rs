@@ -6,7 +6,7 @@ use ringfall_model::document::{QuantileMs, RequestsReport};
 use ringfall_model::{RunResult, is_without_drive};
 
 use super::gpu;
-use super::table::Table;
+use super::table::{Table, digits};
 use super::terminal::Summary;
 
 /// Milliseconds, with as many decimals as say something.
@@ -21,12 +21,7 @@ pub(super) fn short_ms(ms: f64) -> String {
 /// A time with its unit, in seconds from one second on.
 pub(crate) fn time(ms: f64) -> String {
     let (value, unit) = if ms < 999.5 { (ms, "ms") } else { (ms / 1e3, "s") };
-    let decimals = match value {
-        value if value < 9.995 => 2,
-        value if value < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
+    format!("{} {unit}", digits(value, 3))
 }
 
 /// A kind of latency, and its name.

@@ -42,6 +42,11 @@ pub use what_if::{WhatIf, WhatIfRow, letters};
 pub use who::who;
 
 use ringfall_model::Document;
+use ringfall_model::document::SecondReport;
+use ringfall_model::figures::figure::Sum;
+
+/// Bytes of a GiB.
+const GIB: f64 = ringfall_core::units::GIB as f64;
 
 /// A result and what to call it.
 pub struct Named {
@@ -54,6 +59,11 @@ pub struct Named {
 /// The sum of counts that a file may have made up: no more than 64 bits hold.
 fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// An amount of a second of the window, in that unit per second.
+fn rate(amount: Sum<u64>, unit: f64, second: &SecondReport) -> Option<f64> {
+    Some(amount.number()? / unit / second.seconds.known()?.max(1e-9))
 }
 
 #[cfg(test)]

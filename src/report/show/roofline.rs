@@ -2,11 +2,11 @@
 
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
+use super::GIB;
 use super::prose::prose;
 use super::table::{Table, fixed};
 
 const WIDTH: usize = 96;
-const GIB: f64 = (1u64 << 30) as f64;
 
 /// The roofline as text for a terminal.
 #[must_use]

@@ -9,7 +9,7 @@ use ringfall_model::metrics::{Metric, WALL_CLOCK};
 
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
-use crate::suite::{FIGURES, GoBy, Invocation, Row, SuiteTable, Verdict};
+use crate::suite::{FIGURES, Flag, GoBy, Invocation, Row, SuiteTable, Verdict};
 
 /// Mark of a row whose GPU tier was none.
 const EMULATED: char = '*';
@@ -116,13 +116,8 @@ pub fn suite_plan_page(invocations: &[Invocation], more_flags: &[String]) -> Str
             // What all of them have is said once, above.
             !matches!(flag.flag.as_str(), "--cache-dir" | "--seed")
         });
-        let words: Vec<String> = words
-            .map(|flag| match &flag.value {
-                Some(value) => format!("{} {value}", flag.flag),
-                None => flag.flag.clone(),
-            })
-            .chain(more_flags.iter().cloned())
-            .collect();
+        let words = words.flat_map(Flag::words).chain(more_flags.iter().map(String::as_str));
+        let words: Vec<&str> = words.collect();
         wrapped(&mut page, &head, &words.join(" "));
         if let Some(why) = &invocation.left_out {
             wrapped(&mut page, &format!("{:<23}", ""), &format!("note: {why}"));

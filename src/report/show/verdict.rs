@@ -10,6 +10,7 @@ use ringfall_model::metrics::Metric;
 use ringfall_model::published::preset_of;
 use ringfall_model::trust::headlines;
 
+use super::table::digits;
 use super::terminal::{LABEL, Summary};
 
 impl Summary<'_> {
@@ -50,7 +51,7 @@ impl Summary<'_> {
         let headlines = headlines(self.document);
         for headline in &headlines {
             let (name, unit) = name_and_unit(headline.metric.title);
-            let value = figure(headline.value);
+            let value = digits(headline.value, 4);
             match &headline.advice {
                 Some(advice) => {
                     let sentence = format!("{name} {value} {unit}: {}", advice.why);
@@ -113,15 +114,5 @@ pub(super) fn measured(criterion: &Criterion) -> String {
     match criterion.samples {
         Some(samples) => format!("{actual} of {}", counted(samples, "sample")),
         None => actual,
-    }
-}
-
-/// A value to four digits that count.
-fn figure(value: f64) -> String {
-    match value.abs() {
-        size if size >= 999.95 => format!("{value:.0}"),
-        size if size >= 99.995 => format!("{value:.1}"),
-        size if size >= 9.9995 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
     }
 }

@@ -9,7 +9,7 @@ use ringfall_model::facts::class_index;
 use ringfall_model::sla::{COMPLIANCE, Sla};
 use ringfall_model::{Binding, RunResult};
 
-use super::table::{Cell, Medium, Table, UNKNOWN, figure, fixed, percent};
+use super::table::{Cell, Medium, Table, UNKNOWN, digits, figure, fixed, percent};
 
 /// Layout of the file.
 const WHAT_IF_VERSION: u32 = 1;
@@ -128,13 +128,17 @@ impl WhatIf {
     /// Sizes of the GPU tier, GiB, in the order of their first rows.
     #[must_use]
     pub fn gpu_memories(&self) -> Vec<f64> {
-        let mut sizes = Vec::new();
-        for row in &self.rows {
-            if !sizes.contains(&row.gpu_memory_gib) {
-                sizes.push(row.gpu_memory_gib);
+        self.distinct(|row| row.gpu_memory_gib)
+    }
+
+    fn distinct<'a, T: PartialEq>(&'a self, value: impl Fn(&'a WhatIfRow) -> T) -> Vec<T> {
+        let mut values = Vec::new();
+        for value in self.rows.iter().map(value) {
+            if !values.contains(&value) {
+                values.push(value);
             }
         }
-        sizes
+        values
     }
 
     /// Works out how many users each size of the GPU tier is worth, where there are several.
@@ -160,16 +164,6 @@ impl WhatIf {
         self.gpu_memory = Some(all);
     }
 
-    fn distinct<'a>(&'a self, name: fn(&'a WhatIfRow) -> &'a str) -> Vec<&'a str> {
-        let mut names = Vec::new();
-        for row in &self.rows {
-            if !names.contains(&name(row)) {
-                names.push(name(row));
-            }
-        }
-        names
-    }
-
     /// The letter that stands for a row's drive on a terminal.
     #[must_use]
     pub fn letter(&self, row: &WhatIfRow) -> String {
@@ -186,9 +180,10 @@ impl WhatIf {
         if self.gpu_memories().len() > 1 {
             table = table.number("VRAM", figure, |row| row.gpu_memory_gib);
         }
+        let digits3 = |value| digits(value, 3);
         table
             .text("", |row| self.letter(row))
-            .number("GiB/s", figure3, |row| row.storage_gib_per_s)
+            .number("GiB/s", digits3, |row| row.storage_gib_per_s)
             .only(Medium::Page)
             .number("VRAM, GiB", figure, |row| row.gpu_memory_gib)
             .text("drive", |row| row.device.as_str())
@@ -196,10 +191,10 @@ impl WhatIf {
             .number("write GiB/s", figure, |row| row.write_gib_per_s)
             .everywhere()
             .number("ratio", fixed(2), |row| self.ratio(row))
-            .number("tokens/s", figure3, |row| row.tokens_per_s)
+            .number("tokens/s", digits3, |row| row.tokens_per_s)
             .only(Medium::Terminal)
             .count("P95 by class, s", |row| {
-                row.p95_s.map(|p95| p95.map_or(UNKNOWN.to_owned(), figure3)).join(" ")
+                row.p95_s.map(|p95| p95.map_or(UNKNOWN.to_owned(), digits3)).join(" ")
             })
             .only(Medium::Page)
             .number("P95 interactive, s", figure, |row| row.p95_s[0])
@@ -220,15 +215,6 @@ impl WhatIf {
         };
         let first = self.rows.iter().find(same)?;
         (first.storage_gib_per_s > 0.0).then(|| row.storage_gib_per_s / first.storage_gib_per_s)
-    }
-}
-
-/// Three digits that count.
-fn figure3(value: f64) -> String {
-    match value {
-        value if value >= 99.95 => format!("{value:.0}"),
-        value if value >= 9.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
     }
 }
 

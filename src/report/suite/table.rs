@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::workload::Invocation;
 
 /// Outcome of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -27,6 +27,7 @@ pub enum Verdict {
     /// This machine can't run it.
     Impossible,
     /// It has not been run, or was interrupted.
+    #[default]
     NotRun,
 }
 
@@ -78,7 +79,7 @@ pub struct SuiteTable {
 }
 
 /// One run of a suite, judged and summarized.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Row {
     /// Name of the run.
@@ -156,16 +157,9 @@ impl Row {
             name: invocation.name.clone(),
             workload: invocation.workload.name(),
             title: invocation.title.clone(),
-            verdict: Verdict::NotRun,
-            criteria: None,
-            why: Vec::new(),
-            is_gpu_emulated: false,
             left_out: invocation.left_out.clone(),
             figures: vec![None; FIGURES.len()],
-            dropped_entries: None,
-            found: None,
-            go_by: Vec::new(),
-            published: Vec::new(),
+            ..Row::default()
         };
         if let Some(document) = document {
             row.take(document, baseline);

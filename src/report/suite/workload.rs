@@ -177,6 +177,13 @@ pub struct Flag {
     pub reason: String,
 }
 
+impl Flag {
+    /// The flag as words of a command.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.flag).chain(self.value.as_deref())
+    }
+}
+
 /// One run of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -201,11 +208,8 @@ impl Invocation {
     /// The arguments of its run, `run` the first.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let words = self
-            .flags
-            .iter()
-            .flat_map(|flag| std::iter::once(flag.flag.clone()).chain(flag.value.clone()));
-        std::iter::once("run".to_owned()).chain(words).collect()
+        let words = self.flags.iter().flat_map(Flag::words);
+        std::iter::once("run").chain(words).map(str::to_owned).collect()
     }
 }
 
@@ -437,47 +441,43 @@ impl Maker<'_> {
     /// The invocations of a workload, before what all of them have in common.
     fn all(&self, workload: Workload) -> Vec<Invocation> {
         let Asked { tier_s, saturation_s, production_s, autoscale_s, .. } = *self.asked;
-        let one = match workload {
+        let (duration_s, flags) = match workload {
             Workload::GpuOnly => {
                 let cpu = self.no_cpu("no tier but the GPU's");
-                self.needs_gpu(workload, tier_s, vec![self.users(), cpu, self.no_storage()])
+                (tier_s, vec![self.users(), cpu, self.no_storage()])
             }
-            Workload::CpuOnly => {
-                let flags = vec![self.users(), self.cpu_large(), self.no_storage()];
-                self.made(workload, tier_s, flags)
+            Workload::CpuOnly | Workload::GpuCpu => {
+                (tier_s, vec![self.users(), self.cpu_large(), self.no_storage()])
             }
             Workload::StorageOnly => {
                 let cpu = self.no_cpu("no tier but storage: every read reaches the drive");
-                self.made(workload, tier_s, vec![self.users(), cpu, self.cache_dir()])
+                (tier_s, vec![self.users(), cpu, self.cache_dir()])
             }
-            Workload::GpuCpu => {
-                let flags = vec![self.users(), self.cpu_large(), self.no_storage()];
-                self.needs_gpu(workload, tier_s, flags)
-            }
-            Workload::CpuStorage => {
-                let flags = vec![self.users_high(), self.cpu_small(), self.cache_dir()];
-                self.made(workload, tier_s, flags)
-            }
-            Workload::GpuCpuStorage => {
-                let flags = vec![self.users_high(), self.cpu_small(), self.cache_dir()];
-                self.needs_gpu(workload, tier_s, flags)
+            Workload::CpuStorage | Workload::GpuCpuStorage => {
+                (tier_s, vec![self.users_high(), self.cpu_small(), self.cache_dir()])
             }
             Workload::StorageSaturation => {
-                let flags = vec![self.users_high(), self.cpu_buffer(), self.cache_dir()];
-                self.made(workload, saturation_s, flags)
+                (saturation_s, vec![self.users_high(), self.cpu_buffer(), self.cache_dir()])
             }
             Workload::Production => {
-                let flags = vec![self.users(), self.cpu_large(), self.cache_dir()];
-                self.wants_gpu(workload, production_s, flags)
+                (production_s, vec![self.users(), self.cpu_large(), self.cache_dir()])
             }
-            Workload::Autoscale => self.wants_gpu(workload, autoscale_s, self.autoscaled()),
-            Workload::CapacityAutoscale => self.capacity(),
+            Workload::Autoscale => (autoscale_s, self.autoscaled()),
+            Workload::CapacityAutoscale => return vec![self.capacity()],
             Workload::MlperfSubmission => {
                 return SUBMISSION.map(|row| self.published(workload, &row)).into();
             }
-            Workload::MlperfThroughput70b => self.published(workload, &FOURTH),
+            Workload::MlperfThroughput70b => return vec![self.published(workload, &FOURTH)],
         };
-        vec![one]
+        vec![match workload {
+            Workload::GpuOnly | Workload::GpuCpu | Workload::GpuCpuStorage => {
+                self.needs_gpu(workload, duration_s, flags)
+            }
+            Workload::Production | Workload::Autoscale => {
+                self.wants_gpu(workload, duration_s, flags)
+            }
+            _ => self.made(workload, duration_s, flags),
+        }]
     }
 
     fn autoscaled(&self) -> Vec<Flag> {

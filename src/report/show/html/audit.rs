@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ringfall_foreign::audit::{Audit, Finding, Level, Value};
+use ringfall_foreign::audit::{Audit, Finding, Level};
 
 use super::markup::Html;
-use crate::show::audit::rates;
+use crate::show::audit::{rates, value_of};
 use crate::show::table::Table;
 
 /// Inputs of a finding that the page shows; the JSON has all.
@@ -70,10 +70,7 @@ fn one(html: &mut Html, number: usize, finding: &Finding) {
     let inputs = Table::of(finding.inputs.iter().take(INPUTS_SHOWN))
         .text("file", |input| input.file.display().to_string())
         .text("key", |input| input.key.as_str())
-        .count("value", |input| match &input.value {
-            Value::Number(number) => format!("{number} {}", input.unit),
-            Value::Text(text) => text.clone(),
-        });
+        .count("value", value_of);
     html.table(&inputs.done());
     if finding.inputs.len() > INPUTS_SHOWN {
         let left = finding.inputs.len() - INPUTS_SHOWN;

@@ -3,8 +3,8 @@
 use ringfall_model::Document;
 use ringfall_model::document::GpuReport;
 
+use super::or_dash;
 use super::page::{Beside, moved};
-use super::shown;
 use crate::show::table::UNKNOWN;
 
 /// Adds rows to the table of tiers. What stands in for a GPU is named in each of them.
@@ -13,7 +13,6 @@ pub(super) fn rows(table: &mut Beside<'_>) {
     if gpus.all(|gpu| gpu.is_none()) {
         return;
     }
-    let gib = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), shown);
     let mut row = |name: &str, pick: &dyn Fn(&Document, &GpuReport) -> String| {
         table.row(name, |document| Some(pick(document, document.ringfall.gpu.as_ref()?)));
     };
@@ -23,14 +22,14 @@ pub(super) fn rows(table: &mut Beside<'_>) {
     });
     row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string());
     row("GPU tier, GiB used of", &|d, gpu| {
-        let used = gib(d.summary.cache_stats.gpu_memory_used_gb.known());
+        let used = or_dash(d.summary.cache_stats.gpu_memory_used_gb.known());
         let all = gpu.capacity_bytes.known().map(ringfall_core::units::gib);
-        format!("{used} of {}", gib(all))
+        format!("{used} of {}", or_dash(all))
     });
     row("GPU tier, GiB read / written", &|d, _| {
         let stats = &d.summary.cache_stats;
-        let read = gib(stats.tier_gpu_kv_bytes_read_gb.known());
-        format!("{read} / {}", gib(stats.tier_gpu_kv_bytes_written_gb.known()))
+        let read = or_dash(stats.tier_gpu_kv_bytes_read_gb.known());
+        format!("{read} / {}", or_dash(stats.tier_gpu_kv_bytes_written_gb.known()))
     });
     row("demoted from GPU to CPU", &|d, _| moved(&d.ringfall.evictions.gpu_to_cpu));
     row("demoted from GPU to storage", &|d, _| moved(&d.ringfall.evictions.gpu_to_storage));
@@ -44,6 +43,6 @@ fn told(gpu: &GpuReport) -> String {
         (None, Some(_)) if gpu.is_gpu.known() == Some(true) => names.join(", "),
         (None, Some(backend)) => format!("{backend}: not a GPU's figures"),
         // Of merged results that had different ones, or did not all have one.
-        (None, None) => "–".to_owned(),
+        (None, None) => UNKNOWN.to_owned(),
     }
 }

@@ -25,6 +25,7 @@ use std::path::Path;
 use ringfall_model::Document;
 
 use super::Named;
+use super::table::{UNKNOWN, digits};
 pub use audit::write_audit_html;
 pub use mlperf::write_mlperf_html;
 pub use quick::write_quick_html;
@@ -51,12 +52,15 @@ fn shown(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size >= 99_999.5 => format!("{value:.2e}"),
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        size if size >= 0.0995 => format!("{value:.2}"),
+        size if size >= 0.0995 => digits(value, 3),
         size if size >= 0.000_995 => format!("{value:.4}"),
         _ => format!("{value:.1e}"),
     }
+}
+
+/// The same; a dash where it is unknown.
+fn or_dash(value: Option<f64>) -> String {
+    value.map_or(UNKNOWN.to_owned(), shown)
 }
 
 #[cfg(test)]

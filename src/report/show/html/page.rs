@@ -11,7 +11,7 @@ use ringfall_model::{Code, Document};
 use serde_json::{Map, Value};
 
 use super::markup::Html;
-use super::{Named, block, depth, gpu, parts, ranks, shown, verdict};
+use super::{Named, block, depth, gpu, or_dash, parts, ranks, shown, verdict};
 use crate::show::table::{Cell, Mark, Table, UNKNOWN, fixed, percent};
 
 /// A setting, of which merged results may differ.
@@ -99,7 +99,7 @@ fn head(html: &mut Html, named: &Named, several: bool) {
         known(config.and_then(|c| c.model.as_deref())),
         load_of(ours),
         known(config.and_then(|c| c.arrival.as_deref())),
-        ours.window.seconds.known().map_or(UNKNOWN.to_owned(), shown),
+        or_dash(ours.window.seconds.known()),
     ));
     let p95 = |key: &str| named.document.tier_latency_ms(key);
     let request_p95 = named
@@ -245,26 +245,25 @@ fn requests(html: &mut Html, results: &[Named]) {
 
 fn tiers(html: &mut Html, results: &[Named]) {
     html.heading("Tiers");
-    let gib = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), shown);
     let mut table = Beside::new(results);
     gpu::rows(&mut table);
     table.row("CPU tier, entries at the end", |d| d.summary.cache_stats.cpu_entries.to_string());
     table.row("CPU tier, GiB used of", |d| {
         let config = d.ringfall.config.as_ref();
         let all = config.and_then(|config| config.cpu_memory_bytes);
-        let used = gib(d.summary.cache_stats.cpu_memory_used_gb.known());
-        format!("{used} of {}", gib(all.map(ringfall_core::units::gib)))
+        let used = or_dash(d.summary.cache_stats.cpu_memory_used_gb.known());
+        format!("{used} of {}", or_dash(all.map(ringfall_core::units::gib)))
     });
     table.row("CPU tier, GiB read / written", |d| {
         let stats = &d.summary.cache_stats;
-        let read = gib(stats.tier_cpu_kv_bytes_read_gb.known());
-        format!("{read} / {}", gib(stats.tier_cpu_kv_bytes_written_gb.known()))
+        let read = or_dash(stats.tier_cpu_kv_bytes_read_gb.known());
+        format!("{read} / {}", or_dash(stats.tier_cpu_kv_bytes_written_gb.known()))
     });
     table.row("storage, entries at the end", |d| d.summary.cache_stats.storage_entries.to_string());
     table.row("storage, GiB read / written", |d| {
         let stats = &d.summary.cache_stats;
-        let read = gib(stats.tier_storage_kv_bytes_read_gb.known());
-        let written = gib(stats.tier_storage_kv_bytes_written_gb.known());
+        let read = or_dash(stats.tier_storage_kv_bytes_read_gb.known());
+        let written = or_dash(stats.tier_storage_kv_bytes_written_gb.known());
         match d.is_without_drive() {
             true => format!("{read} / {written} asked for, none moved"),
             false => format!("{read} / {written}"),
@@ -282,7 +281,7 @@ fn tiers(html: &mut Html, results: &[Named]) {
 
 pub(super) fn moved(row: &EvictionReport) -> String {
     let gib = row.bytes.known().map(ringfall_core::units::gib);
-    format!("{} entries, {} GiB", row.entries, gib.map_or(UNKNOWN.to_owned(), shown))
+    format!("{} entries, {} GiB", row.entries, or_dash(gib))
 }
 
 fn device(html: &mut Html, results: &[Named]) {
@@ -342,7 +341,6 @@ fn drives(html: &mut Html, results: &[Named]) {
     html.paragraph(
         "What each drive moved, as ringfall counted it, and the latency of a single I/O on it.",
     );
-    let told = |value: Option<f64>| value.map_or(UNKNOWN.to_owned(), shown);
     let us =
         |latency: Option<f64>| latency.map_or(UNKNOWN.to_owned(), |us| format!("{} µs", shown(us)));
     let cell = |drive: &DriveReport| {
@@ -356,8 +354,8 @@ fn drives(html: &mut Html, results: &[Named]) {
             "{}: read {} GiB/s, written {} GiB/s, {share} of all bytes{remote}; P95 {} \
              read, {} write{failed}",
             drive.path,
-            told(drive.read.gib_per_s),
-            told(drive.write.gib_per_s),
+            or_dash(drive.read.gib_per_s),
+            or_dash(drive.write.gib_per_s),
             us(drive.read.latency_p95_us),
             us(drive.write.latency_p95_us),
         )

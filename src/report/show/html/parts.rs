@@ -8,8 +8,7 @@ use ringfall_model::figures::figure::{Fact, Sum};
 use super::axis::Axis;
 use super::chart::{Line, chart, ranges};
 use super::{Named, heat};
-
-const GIB: f64 = (1u64 << 30) as f64;
+use crate::show::{GIB, rate};
 
 /// Points of a percentile curve: evenly spaced by how rare the rest is.
 const CURVE_POINTS: u32 = 120;
@@ -149,12 +148,8 @@ fn seconds(title: &str, about: &str, unit: &str, lines: &[Line]) -> String {
     chart(title, about, &Axis::linear_to("s", end.high), &Axis::linear(unit, up.high), lines)
 }
 
-fn rate(amount: Sum<u64>, second: &SecondReport) -> Option<f64> {
-    Some(amount.number()? / second.seconds.known()?.max(1e-9))
-}
-
 fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
-    Some(rate(bytes, second)? / GIB)
+    rate(bytes, GIB, second)
 }
 
 /// Everything over time.
@@ -180,7 +175,7 @@ pub(super) fn timelines(results: &[Named]) -> String {
         over_time(
             "Tokens of the requests that ended",
             "tokens/s",
-            &[("tokens/s", |second| rate(second.generated_tokens, second))],
+            &[("tokens/s", |second| rate(second.generated_tokens, 1.0, second))],
         ),
         over_time("Users", "users", &[("users", |second| second.users.number())]),
         over_time(

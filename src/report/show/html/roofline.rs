@@ -8,10 +8,8 @@ use super::axis::Axis;
 use super::chart::{Line, chart, ranges};
 use super::markup::Html;
 use super::shown;
-use crate::show::direction;
 use crate::show::table::Table;
-
-const GIB: f64 = (1u64 << 30) as f64;
+use crate::show::{GIB, direction};
 
 /// Writes the page.
 ///

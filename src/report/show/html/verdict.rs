@@ -6,7 +6,7 @@ use ringfall_model::trust::{Headline, headlines};
 
 use super::markup::Html;
 use super::page::Beside;
-use super::{Named, shown};
+use super::{Named, or_dash, shown};
 use crate::show::verdict::measured;
 
 type Rows = Vec<(String, Vec<String>)>;
@@ -74,7 +74,7 @@ pub(super) fn served(html: &mut Html, results: &[Named]) {
         ] {
             let Some(latency) = pick else { continue };
             let of = [latency.mean, latency.p50, latency.p95, latency.p99];
-            let cell = of.map(|ms| ms.known().map_or("–".to_owned(), shown)).join(" / ");
+            let cell = of.map(|ms| or_dash(ms.known())).join(" / ");
             rows.push((format!("{name}: mean / P50 / P95 / P99, ms"), cell));
         }
         for (part, share) in served.time.rows().into_iter().flatten() {

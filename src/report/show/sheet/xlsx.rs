@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use ringfall_core::units::GIB;
 use ringfall_model::Document;
 use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics, SecondReport};
 use ringfall_model::figures::figure::{Derived, OfRun, Sum};
@@ -13,6 +12,7 @@ use super::columns::{Columns, Row};
 use super::meaning::meanings;
 use super::{Named, summary};
 use crate::show::table::{Table, add_sheet, write_workbook};
+use crate::show::{GIB, rate};
 
 pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
     write_workbook(path, |book| {
@@ -74,12 +74,8 @@ fn qos(document: &Document) -> Table {
         .done()
 }
 
-fn rate(amount: Sum<u64>, unit: f64, second: &SecondReport) -> Option<f64> {
-    Some(amount.number()? / unit / second.seconds.known()?.max(1e-9))
-}
-
 fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
-    rate(bytes, GIB as f64, second)
+    rate(bytes, GIB, second)
 }
 
 fn add_timeline(book: &mut Workbook, rows: &[SecondReport]) -> Result<(), XlsxError> {

@@ -121,6 +121,16 @@ pub fn figure(value: f64) -> String {
     format!("{value:.*}", usize::try_from(3 - digits).unwrap_or(0).min(12))
 }
 
+/// Text of a number to so many digits, or more where there are more before the point.
+pub(super) fn digits(value: f64, digits: i32) -> String {
+    // What is rounded up to one digit more has too many.
+    let fits = |decimals: &i32| {
+        value.abs() < 10f64.powi(digits - decimals) - 0.5 * 10f64.powi(-decimals)
+    };
+    let decimals = (1..digits).rev().find(fits).unwrap_or(0);
+    format!("{value:.*}", usize::try_from(decimals).unwrap_or(0))
+}
+
 /// Text of a share as a percentage with one decimal.
 #[must_use]
 pub fn percent(share: f64) -> String {
