@@ -72,11 +72,14 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
     Some(leaves)
 }
 
-fn few(result: &ResultFile) -> BTreeMap<String, Value> {
+/// The configuration that a result tells, or else the name of its file.
+pub(super) fn told_by(result: &ResultFile) -> Option<Configuration> {
     let name = result.path.file_name().unwrap_or_default().to_string_lossy();
-    let configuration =
-        Configuration::from_result(&result.document).or_else(|| Configuration::from_name(&name));
-    let Some(configuration) = configuration else { return BTreeMap::new() };
+    Configuration::from_result(&result.document).or_else(|| Configuration::from_name(&name))
+}
+
+fn few(result: &ResultFile) -> BTreeMap<String, Value> {
+    let Some(configuration) = told_by(result) else { return BTreeMap::new() };
     BTreeMap::from([
         ("model".to_owned(), configuration.model.clone().into()),
         ("num_users".to_owned(), configuration.users.into()),

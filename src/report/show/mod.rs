@@ -3,7 +3,6 @@
 //! Not here: computing figures or judging whether they can be trusted (`results`).
 
 mod audit;
-mod depth;
 mod discover;
 mod fio_job;
 mod gpu;

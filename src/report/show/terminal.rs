@@ -17,7 +17,7 @@ use ringfall_model::{Code, Document, RunResult, Warning, autoscaling, is_without
 use super::latency::short_ms;
 use super::table::{Table, fixed};
 use super::who::who;
-use super::{depth, gpu, prose, short, table, total};
+use super::{gpu, prose, short, table, total};
 
 /// Columns before what a label stands for.
 pub(super) const LABEL: usize = 15;
@@ -88,13 +88,18 @@ pub struct Banner<'a> {
 /// Shards, I/Os and buffers, and how the data is kept.
 fn print_engine(out: &mut dyn Write, banner: &Banner<'_>) -> std::io::Result<()> {
     let plan = banner.plan;
+    let depth = plan.queue_depth;
+    let depth = match plan.depth_search {
+        Some(_) => format!("up to {depth} deep each (the warm-up finds how deep)"),
+        None => format!("{depth} deep each"),
+    };
     writeln!(
         out,
         "  engine    {}{}, I/O {} KiB × {}, {} MiB of buffers",
         counted(plan.shards.into(), "shard"),
         if plan.pin { " (pinned)" } else { "" },
         plan.io_size_bytes / 1024,
-        depth::planned(plan),
+        depth,
         banner.buffer_bytes >> 20,
     )?;
     writeln!(
@@ -481,6 +486,15 @@ impl Summary<'_> {
              {goal:.0} %)"
         );
         self.labelled("", &legend);
+    }
+
+    /// Writes the queue depth that was searched for, and how it was found; nothing where there was
+    /// no search.
+    pub(super) fn depth(&mut self) {
+        if let Some(found) = &self.result.queue_depth {
+            let before = format!("  queue depth  {}: ", found.chosen);
+            self.wrapped(&before, LABEL, &found.told());
+        }
     }
 
     /// Writes the processor's time and the memory.

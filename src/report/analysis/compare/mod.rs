@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use ringfall_host::counted;
 use ringfall_model::cold::ColdReads;
-use ringfall_model::configuration::Configuration;
 use ringfall_model::document::{
     FileProblem, Histograms, Kind, ResultFile, SecondReport, contradictions, told_contradictions,
 };
@@ -345,12 +344,7 @@ fn other_seeds(a: &Side, b: &Side) -> Option<String> {
 
 /// Only where every run had the same of these settings.
 fn published_of(a: &Side, b: &Side, rows: &[Row]) -> Vec<Published> {
-    let configuration = |file: &ResultFile| {
-        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-        let own = Configuration::from_result(&file.document);
-        own.or_else(|| Configuration::from_name(&name))
-    };
-    let mut all = a.files.iter().chain(&b.files).map(configuration);
+    let mut all = a.files.iter().chain(&b.files).map(differences::told_by);
     let Some(Some(first)) = all.next() else { return Vec::new() };
     let ratio_of = |key: &str| rows.iter().find(|row| row.metric == key)?.ratio;
     match all.all(|other| other.as_ref() == Some(&first)) {

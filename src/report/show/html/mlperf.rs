@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ringfall_foreign::mlperf::published::{
-    EXPECTATIONS, EXPECTATIONS_SOURCE, PublishedFigures, RUNS, RUNS_SOURCE, hold,
+    EXPECTATIONS, EXPECTATIONS_SOURCE, PublishedFigures, PublishedRun, RUNS, RUNS_SOURCE, hold,
 };
 use ringfall_foreign::mlperf::summary::{OptionSummary, Summary};
 use ringfall_host::counted;
@@ -13,6 +13,9 @@ use super::markup::Html;
 use crate::show::MlperfRun;
 use crate::show::mlperf::{latencies, metric_title, overview, ratios, title};
 use crate::show::table::{Mark, Table, figure, times};
+
+/// Name of the run among the published ones, and its division.
+const THIS_RUN: &str = "this run";
 
 /// Writes the page.
 ///
@@ -110,60 +113,43 @@ fn of_option(html: &mut Html, option: &OptionSummary, summary: &Summary) {
     published(html, option, summary);
 }
 
-/// A run among the published ones.
-struct Ranked {
-    name: String,
-    division: &'static str,
-    clients: [u32; 2],
-    figures: PublishedFigures,
-    is_ours: bool,
-}
-
-impl Ranked {
-    fn read_a_rank(&self) -> f64 {
-        self.figures.read_gib_per_s / f64::from(self.clients[1].max(1))
-    }
-}
-
 /// This run among those of the published table, the most read for each rank first.
 fn published(html: &mut Html, option: &OptionSummary, summary: &Summary) {
     let place = option.option.checked_sub(1).and_then(|place| usize::try_from(place).ok());
     let Some(place) = place.filter(|place| *place < 3) else { return };
-    let mut runs: Vec<Ranked> = RUNS
-        .iter()
-        .map(|run| Ranked {
-            name: format!("{}, {}", run.organization, run.system),
-            division: run.division,
-            clients: [run.hosts, run.ranks],
-            figures: run.options[place],
-            is_ours: false,
-        })
-        .collect();
-    runs.push(Ranked {
-        name: "this run".to_owned(),
-        division: "this run",
-        clients: [summary.host_count, summary.total_ranks],
-        figures: PublishedFigures {
-            read_gib_per_s: option.aggregated_read_bandwidth_gbps,
-            write_gib_per_s: option.aggregated_write_bandwidth_gbps,
-            tokens_per_s: option.aggregated_avg_throughput_tokens_per_sec,
-            p95_ms: option.aggregated_p95_latency_ms,
-        },
-        is_ours: true,
+    let ours = PublishedFigures {
+        read_gib_per_s: option.aggregated_read_bandwidth_gbps,
+        write_gib_per_s: option.aggregated_write_bandwidth_gbps,
+        tokens_per_s: option.aggregated_avg_throughput_tokens_per_sec,
+        p95_ms: option.aggregated_p95_latency_ms,
+    };
+    let mut runs = RUNS.clone();
+    runs.push(PublishedRun {
+        division: THIS_RUN,
+        organization: "",
+        system: THIS_RUN,
+        hosts: summary.host_count,
+        ranks: summary.total_ranks,
+        options: [ours; 3],
     });
-    runs.sort_by(|a, b| b.read_a_rank().total_cmp(&a.read_a_rank()));
+    let read_a_rank =
+        |run: &PublishedRun| run.options[place].read_gib_per_s / f64::from(run.ranks.max(1));
+    runs.sort_by(|a, b| read_a_rank(b).total_cmp(&read_a_rank(a)));
     html.subheading("Among the published results");
     let table = Table::of(&runs)
-        .text("system", |run| run.name.as_str())
+        .text("system", |run| match run.organization {
+            "" => run.system.to_owned(),
+            organization => format!("{organization}, {}", run.system),
+        })
         .text("division", |run| run.division)
-        .count("hosts", |run| run.clients[0])
-        .count("ranks", |run| run.clients[1])
-        .number("read, GiB/s", figure, |run| run.figures.read_gib_per_s)
-        .number("read a rank", figure, Ranked::read_a_rank)
-        .number("write, GiB/s", figure, |run| run.figures.write_gib_per_s)
-        .number("tokens/s", figure, |run| run.figures.tokens_per_s)
-        .number("P95 of storage I/O, ms", figure, |run| run.figures.p95_ms)
-        .marked(|run| if run.is_ours { Mark::Differs } else { Mark::Plain });
+        .count("hosts", |run| run.hosts)
+        .count("ranks", |run| run.ranks)
+        .number("read, GiB/s", figure, |run| run.options[place].read_gib_per_s)
+        .number("read a rank", figure, read_a_rank)
+        .number("write, GiB/s", figure, |run| run.options[place].write_gib_per_s)
+        .number("tokens/s", figure, |run| run.options[place].tokens_per_s)
+        .number("P95 of storage I/O, ms", figure, |run| run.options[place].p95_ms)
+        .marked(|run| if run.division == THIS_RUN { Mark::Differs } else { Mark::Plain });
     html.table(&table.done());
 }
 

@@ -124,9 +124,8 @@ pub fn figure(value: f64) -> String {
 /// Text of a number to so many digits, or more where there are more before the point.
 pub(super) fn digits(value: f64, digits: i32) -> String {
     // What is rounded up to one digit more has too many.
-    let fits = |decimals: &i32| {
-        value.abs() < 10f64.powi(digits - decimals) - 0.5 * 10f64.powi(-decimals)
-    };
+    let fits =
+        |decimals: &i32| value.abs() < 10f64.powi(digits - decimals) - 0.5 * 10f64.powi(-decimals);
     let decimals = (1..digits).rev().find(fits).unwrap_or(0);
     format!("{value:.*}", usize::try_from(decimals).unwrap_or(0))
 }
