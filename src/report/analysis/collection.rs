@@ -10,7 +10,7 @@ use ringfall_foreign::iostat;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document;
 use ringfall_model::document::{FileProblem, Kind, ResultFile, json_files};
-use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS, Metric};
+use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS};
 use serde::Serialize;
 
 #[cfg(feature = "xlsx")]
@@ -276,7 +276,7 @@ fn table(
         for (at, metric) in columns.iter().zip(METRICS) {
             let text = at.map_or("", text);
             values.push(number(text).map_err(|()| {
-                let title = title_of(metric);
+                let title = metric.columns.first().copied().unwrap_or(metric.key);
                 FileProblem::new(
                     path,
                     format!("row {line}, {title:?}: {text:?} is not a number of 0 or more"),
@@ -293,11 +293,6 @@ fn table(
         return Err(FileProblem::new(path, "it has a header, but no row of a run"));
     }
     Ok(runs)
-}
-
-/// Title of a metric in spreadsheets.
-fn title_of(metric: &Metric) -> &'static str {
-    metric.columns.first().copied().unwrap_or(metric.key)
 }
 
 /// The configuration in the columns that sheets of ringfall and of the reference have for it.

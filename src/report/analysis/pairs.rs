@@ -30,38 +30,39 @@ pub enum Dimension {
     Generation,
 }
 
-impl Dimension {
-    /// As people read it, for one value; of a configuration that nothing tells, that.
-    fn label(self, configuration: Option<&Configuration>) -> String {
-        let Some(configuration) = configuration else {
-            return match self {
-                Dimension::CpuMemory => "CPU memory not said".to_owned(),
-                Dimension::Model => "model not said".to_owned(),
-                Dimension::Users => "users not said".to_owned(),
-                Dimension::Allocs => "allocs not said".to_owned(),
-                Dimension::Generation => "generation not said".to_owned(),
-            };
-        };
-        match self {
-            Dimension::CpuMemory => format!("CPU memory {} GiB", configuration.cpu_memory_gib()),
-            Dimension::Model => configuration.model.clone(),
-            Dimension::Users => format!("{} users", configuration.users),
-            Dimension::Allocs => format!("allocs {}", configuration.max_concurrent_allocs),
-            Dimension::Generation => format!("generation {}", configuration.generation_mode),
-        }
-    }
+/// Key that orders and distinguishes groups: numbers as numbers, unknown values last.
+type SortKey = (bool, u64, String);
 
-    /// Key that orders and distinguishes groups: numbers as numbers, unknown values last.
-    fn sort_key(self, configuration: Option<&Configuration>) -> (bool, u64, String) {
-        let Some(configuration) = configuration else { return (true, 0, String::new()) };
-        let (number, name) = match self {
-            Dimension::CpuMemory => (configuration.cpu_memory_mib, ""),
-            Dimension::Model => (0, &*configuration.model),
-            Dimension::Users => (configuration.users, ""),
-            Dimension::Allocs => (configuration.max_concurrent_allocs, ""),
-            Dimension::Generation => (0, &*configuration.generation_mode),
+impl Dimension {
+    /// Key of one value, and the value as people read it.
+    fn value(self, configuration: Option<&Configuration>) -> (SortKey, String) {
+        let Some(configuration) = configuration else {
+            let what = match self {
+                Dimension::CpuMemory => "CPU memory",
+                Dimension::Model => "model",
+                Dimension::Users => "users",
+                Dimension::Allocs => "allocs",
+                Dimension::Generation => "generation",
+            };
+            return ((true, 0, String::new()), format!("{what} not said"));
         };
-        (false, number, name.to_owned())
+        let Configuration { cpu_memory_mib, model, users, max_concurrent_allocs, generation_mode } =
+            configuration;
+        let (number, name, label) = match self {
+            Dimension::CpuMemory => {
+                let gib = configuration.cpu_memory_gib();
+                (*cpu_memory_mib, "", format!("CPU memory {gib} GiB"))
+            }
+            Dimension::Model => (0, &**model, model.clone()),
+            Dimension::Users => (*users, "", format!("{users} users")),
+            Dimension::Allocs => {
+                (*max_concurrent_allocs, "", format!("allocs {max_concurrent_allocs}"))
+            }
+            Dimension::Generation => {
+                (0, &**generation_mode, format!("generation {generation_mode}"))
+            }
+        };
+        ((false, number, name.to_owned()), label)
     }
 }
 
@@ -219,19 +220,16 @@ fn averaged(trials: &[&Run]) -> Side {
 /// The pairs in groups that are alike in `by`, in order; without dimensions one group of all.
 #[must_use]
 pub fn groups(pairs: &[Pair], by: &[Dimension]) -> Vec<Group> {
-    let mut parts: BTreeMap<Vec<(bool, u64, String)>, Vec<&Pair>> = BTreeMap::new();
+    let mut parts: BTreeMap<Vec<SortKey>, (Vec<String>, Vec<&Pair>)> = BTreeMap::new();
     for pair in pairs {
-        let key =
-            by.iter().map(|dimension| dimension.sort_key(pair.configuration.as_ref())).collect();
-        parts.entry(key).or_default().push(pair);
+        let values = by.iter().map(|dimension| dimension.value(pair.configuration.as_ref()));
+        let (key, labels): (Vec<_>, Vec<_>) = values.unzip();
+        parts.entry(key).or_insert((labels, Vec::new())).1.push(pair);
     }
-    let group = |part: Vec<&Pair>| {
-        let labels = |pair: &&Pair| -> Vec<String> {
-            by.iter().map(|dimension| dimension.label(pair.configuration.as_ref())).collect()
-        };
-        let label = match part.first().map(labels) {
-            Some(labels) if !labels.is_empty() => labels.join(", "),
-            _ => "all configurations".to_owned(),
+    let group = |(labels, part): (Vec<String>, Vec<&Pair>)| {
+        let label = match labels.is_empty() {
+            true => "all configurations".to_owned(),
+            false => labels.join(", "),
         };
         let rows = METRICS.iter().enumerate().map(|(at, metric)| row(at, metric, &part));
         Group { by: by.to_vec(), label, rows: rows.filter(|row| row.pairs > 0).collect() }

@@ -236,22 +236,17 @@ fn disk_rows(page: &mut String, machine: &Survey, disk: &Disk) {
     // Without links that say what they carry there is nothing to tell (virtual machines).
     let path = disk.pci.as_ref().filter(|path| path.bandwidth_bytes_per_s.is_some());
     facts.extend(path.map(|path| format!("PCIe {}", pci_text(path))));
-    facts.extend(
-        own.numa_node
-            .filter(|_| machine.numa_nodes.len() > 1)
-            .map(|node| format!("NUMA node {node}")),
-    );
-    facts.extend(
-        own.poll_queues
-            .filter(|queues| *queues > 0)
-            .map(|queues| format!("{queues} queues to poll")),
-    );
+    let node = own.numa_node.filter(|_| machine.numa_nodes.len() > 1);
+    facts.extend(node.map(|node| format!("NUMA node {node}")));
+    let queues = own.poll_queues.filter(|queues| *queues > 0);
+    facts.extend(queues.map(|queues| format!("{queues} queues to poll")));
     facts.extend(own.temperature_c.map(|degrees| format!("{degrees:.0} °C")));
-    facts.extend(
-        (own.rotational == Some(true)).then(|| "rotating, according to the kernel".to_owned()),
-    );
-    facts.extend(disk.read_only.then(|| "read-only".to_owned()));
-    facts.extend(disk.is_encrypted.then(|| "encrypted".to_owned()));
+    let told = [
+        (own.rotational == Some(true), "rotating, according to the kernel"),
+        (disk.read_only, "read-only"),
+        (disk.is_encrypted, "encrypted"),
+    ];
+    facts.extend(told.into_iter().filter(|(is, _)| *is).map(|(_, what)| what.to_owned()));
     if !disk.members.is_empty() {
         facts.push(format!("on {}", disk.members.join(", ")));
     }
@@ -283,12 +278,8 @@ fn file_system_row(page: &mut String, system: &FileSystem) {
         let _infallible = writeln!(page, "  {point} on {on}");
     }
     let (point, on) = if is_wide { (String::new(), String::new()) } else { (point, on) };
-    let mut options: Vec<&str> = system
-        .options
-        .iter()
-        .map(String::as_str)
-        .filter(|option| !USUAL_OPTIONS.contains(option))
-        .collect();
+    let options = system.options.iter().map(String::as_str);
+    let mut options: Vec<&str> = options.filter(|option| !USUAL_OPTIONS.contains(option)).collect();
     if !system.is_writable && !system.has("ro") {
         options.push("(not writable here)");
     }

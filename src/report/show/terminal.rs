@@ -238,14 +238,12 @@ fn recording(stats: &ValidationTraceStats) -> String {
 fn p99_us(buckets: &[Bucket]) -> Option<u64> {
     let all = total(buckets.iter().map(|bucket| bucket.count));
     let mut so_far = 0u64;
-    let mut holds = |bucket: &&Bucket| {
+    let mut buckets = buckets.iter().filter(|_| all > 0);
+    let holding = buckets.find(|bucket| {
         so_far = so_far.saturating_add(bucket.count);
         so_far as f64 >= 0.99 * all as f64
-    };
-    (all > 0)
-        .then(|| buckets.iter().find(|bucket| holds(bucket)))
-        .flatten()
-        .map(|bucket| bucket.high.saturating_add(1))
+    });
+    holding.map(|bucket| bucket.high.saturating_add(1))
 }
 
 /// Lines of a sentence of any length after what stands before it, broken between words to fit the

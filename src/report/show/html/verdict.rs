@@ -7,31 +7,33 @@ use ringfall_model::trust::{Headline, headlines};
 use super::markup::Html;
 use super::page::Beside;
 use super::{Named, or_dash, shown};
+use crate::show::table::UNKNOWN;
 use crate::show::verdict::measured;
 
-type Rows = Vec<(String, Vec<String>)>;
-
-/// A cell for each result at the place of each name, the names in the order in which they come up.
-fn by_name(all: Vec<Vec<(String, String)>>) -> Rows {
-    let mut names: Vec<String> = Vec::new();
+/// A section with a table of what `of` tells of each result, by name, the names in the order in
+/// which they come up; nothing if it tells nothing of any.
+fn section(
+    html: &mut Html,
+    title: &str,
+    text: &str,
+    results: &[Named],
+    of: impl Fn(&Named) -> Vec<(String, String)>,
+) {
+    let all: Vec<Vec<(String, String)>> = results.iter().map(of).collect();
+    let mut names: Vec<&String> = Vec::new();
     for (name, _) in all.iter().flatten() {
-        if !names.contains(name) {
-            names.push(name.clone());
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    let row = |name: String| {
+    let row = |name: &String| {
         let cells = all.iter().map(|result| {
-            let cell = result.iter().find(|(there, _)| *there == name);
-            cell.map_or("–".to_owned(), |(_, cell)| cell.clone())
+            let cell = result.iter().find(|(there, _)| there == name);
+            cell.map_or(UNKNOWN.to_owned(), |(_, cell)| cell.clone())
         });
-        let cells = cells.collect();
-        (name, cells)
+        (name.clone(), cells.collect::<Vec<String>>())
     };
-    names.into_iter().map(row).collect()
-}
-
-/// A section with a table, if any result has a row of it.
-fn section(html: &mut Html, title: &str, text: &str, results: &[Named], rows: Rows) {
+    let rows: Vec<(String, Vec<String>)> = names.into_iter().map(row).collect();
     if !rows.is_empty() {
         html.heading(title);
         html.paragraph(text);
@@ -52,7 +54,7 @@ pub(super) fn metrics(html: &mut Html, results: &[Named]) {
     let of = |named: &Named| headlines(&named.document).into_iter().map(cell).collect();
     let text = "The primary metrics of the published analysis, which of them tells storages apart \
                 in this configuration, and why.";
-    section(html, "What to go by", text, results, by_name(results.iter().map(of).collect()));
+    section(html, "What to go by", text, results, of);
 }
 
 /// Writes the sizes of the requests that finished, and where their time went.
@@ -86,8 +88,7 @@ pub(super) fn served(html: &mut Html, results: &[Named]) {
                 where: waiting to be served, for space in a full tier, reading and writing \
                 entries, waiting for generated tokens, for allocation permits, and for the \
                 processor.";
-    let rows = by_name(results.iter().map(of).collect());
-    section(html, "Requests and their time", text, results, rows);
+    section(html, "Requests and their time", text, results, of);
 }
 
 /// Every criterion of the storage's health, with what was measured.
@@ -118,5 +119,5 @@ pub(super) fn health(html: &mut Html, results: &[Named]) {
         "What the performance profile ({}) asks of the storage, and what was measured.",
         profiles.join(", ")
     );
-    section(html, "Health", &text, results, by_name(results.iter().map(of).collect()));
+    section(html, "Health", &text, results, of);
 }
