@@ -9,7 +9,6 @@ use ringfall_foreign::mlperf::published::{EXPECTATIONS_SOURCE, Held, hold};
 use ringfall_foreign::mlperf::summary::{Merged, OptionSummary, Summary};
 use ringfall_host::counted;
 use ringfall_host::escape::{terminal, terminal_path};
-use ringfall_model::document::LatencyMsMax;
 use ringfall_model::metrics::Metric;
 
 use super::prose::wrapped;
@@ -41,19 +40,6 @@ fn told(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map_or(UNKNOWN.to_owned(), figure)
 }
 
-/// A kind of latency: its title, and where it is.
-type LatencyRow = (&'static str, fn(&Merged) -> Option<&LatencyMsMax>);
-
-/// The latencies that are shown.
-const LATENCIES: [LatencyRow; 6] = [
-    ("request, storage I/O", |merged| merged.storage_io_ms.as_ref()),
-    ("request, end to end", |merged| merged.end_to_end_ms.as_ref()),
-    ("storage read, entry", |merged| merged.storage_read_ms.as_ref()),
-    ("  of that, device", |merged| merged.storage_read_device_ms.as_ref()),
-    ("storage write, entry", |merged| merged.storage_write_ms.as_ref()),
-    ("  of that, device", |merged| merged.storage_write_device_ms.as_ref()),
-];
-
 /// The options as the harness adds them up.
 pub(super) fn overview(summary: &Summary) -> Table {
     Table::of(summary.options.values())
@@ -80,8 +66,15 @@ pub(super) fn overview(summary: &Summary) -> Table {
 
 /// Latencies of exactly merged histograms.
 pub(super) fn latencies(merged: &Merged) -> Table {
-    let rows = LATENCIES.into_iter().map(|(title, pick)| (title, pick(merged)));
-    Table::of(rows)
+    let rows = [
+        ("request, storage I/O", &merged.storage_io_ms),
+        ("request, end to end", &merged.end_to_end_ms),
+        ("storage read, entry", &merged.storage_read_ms),
+        ("  of that, device", &merged.storage_read_device_ms),
+        ("storage write, entry", &merged.storage_write_ms),
+        ("  of that, device", &merged.storage_write_device_ms),
+    ];
+    Table::of(rows.map(|(title, latency)| (title, latency.as_ref())))
         .text("latency, ms, merged exactly", |(title, _)| title)
         .number("P50", figure, |(_, latency)| latency?.percentiles.p50.known())
         .number("P95", figure, |(_, latency)| latency?.percentiles.p95.known())

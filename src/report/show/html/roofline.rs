@@ -54,8 +54,18 @@ fn page(roofline: &Roofline) -> String {
         chart(title, title, &x, &Axis::linear(unit, up.high), &lines)
     };
     let charts = [
-        by_depth("Bandwidth by depth", "GiB/s", bandwidth, |m| m.bytes_per_s / GIB),
-        by_depth("IOPS of the smallest I/Os by depth", "kIOPS", iops, |m| m.iops / 1e3),
+        by_depth(
+            "Bandwidth by depth",
+            "GiB/s",
+            |limit| Some(&limit.bandwidth),
+            |m| m.bytes_per_s / GIB,
+        ),
+        by_depth(
+            "IOPS of the smallest I/Os by depth",
+            "kIOPS",
+            |limit| limit.iops.as_ref(),
+            |m| m.iops / 1e3,
+        ),
         latency(roofline),
     ];
     html.heading("Curves");
@@ -88,14 +98,6 @@ fn unrepeated(html: &mut Html, roofline: &Roofline) {
     }
 }
 
-fn bandwidth(limit: &Limit) -> Option<&Best> {
-    Some(&limit.bandwidth)
-}
-
-fn iops(limit: &Limit) -> Option<&Best> {
-    limit.iops.as_ref()
-}
-
 /// Lines of the climbs to a goal: what was tried at the first size, by depth.
 fn climbs(
     roofline: &Roofline,
@@ -113,7 +115,11 @@ fn climbs(
 
 /// Chart of latency over bandwidth.
 fn latency(roofline: &Roofline) -> String {
-    let lines = climbs(roofline, bandwidth, |m| (m.bytes_per_s / GIB, m.latency_p99_us));
+    let lines = climbs(
+        roofline,
+        |limit| Some(&limit.bandwidth),
+        |m| (m.bytes_per_s / GIB, m.latency_p99_us),
+    );
     let lines: Vec<Line> = lines.into_iter().map(Line::dots).collect();
     let [wide, us] = ranges(&lines);
     let high = us.high.max(1.0);

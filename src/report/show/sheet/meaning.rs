@@ -4,33 +4,20 @@
 use ringfall_model::{Document, SCHEMA_PAGE};
 use serde_json::Value;
 
-use super::columns::{Columns, WORKED};
+use super::columns::{Columns, Row, WORKED};
+use crate::show::table::Cell;
 
-/// A column of the Summary.
-#[derive(Clone, Debug)]
-pub(super) struct Meaning {
-    /// Name of the column.
-    pub column: String,
-    /// Key in the JSON result, with dots between the names; empty where it is more than one.
-    pub key: String,
-    /// Description of the column, in its key's unit.
-    pub meaning: String,
-}
-
-/// All columns, in their order, the file's name first.
-pub(super) fn meanings() -> Vec<Meaning> {
+/// All columns of the Summary and their meanings, in their order, the file's name first.
+pub(super) fn meanings() -> Vec<(Row, String)> {
     let schema: Value = serde_json::from_str(SCHEMA_PAGE).unwrap_or_default();
-    let first = Meaning {
-        column: "Filename".to_owned(),
-        key: String::new(),
-        meaning: "Name of the file that holds the result.".to_owned(),
-    };
+    let first = Row { name: "Filename".to_owned(), key: String::new(), cell: Cell::Nothing };
+    let first = (first, "Name of the file that holds the result.".to_owned());
     let columns = Columns::of(&Document::default());
-    let others = columns.all().map(|row| {
+    let others = columns.all().cloned().map(|row| {
         let worked = WORKED.iter().find(|(name, ..)| *name == row.name);
         let meaning = worked.map(|(_, meaning, _)| (*meaning).to_owned());
         let meaning = meaning.or_else(|| described(&schema, &row.key)).unwrap_or_default();
-        Meaning { column: row.name.clone(), key: row.key.clone(), meaning }
+        (row, meaning)
     });
     std::iter::once(first).chain(others).collect()
 }
@@ -64,22 +51,18 @@ mod tests {
     use ringfall_model::testing::judged;
 
     use super::*;
-    use crate::show::table::Cell;
 
     #[test]
     fn every_column_has_a_meaning() {
         let all = meanings();
         assert!(all.len() > 150, "{}", all.len());
-        for Meaning { column, key, meaning } in &all {
-            assert!(
-                meaning.ends_with(['.', ':']) && meaning.len() > 10,
-                "{column} {key}: {meaning:?}"
-            );
+        for (row, meaning) in &all {
+            assert!(meaning.ends_with(['.', ':']) && meaning.len() > 10, "{row:?}: {meaning:?}");
         }
-        let of = |column: &str| all.iter().find(|one| one.column == column).unwrap();
-        let read = of("Storage Tier Read Device P95 (ms)");
+        let of = |column: &str| all.iter().find(|(row, _)| row.name == column).unwrap();
+        let (read, meaning) = of("Storage Tier Read Device P95 (ms)");
         assert_eq!(read.key, "summary.cache_stats.storage_read_device_p95_ms");
-        assert!(read.meaning.starts_with("95th percentile of the device's part"), "{read:?}");
+        assert!(meaning.starts_with("95th percentile of the device's part"), "{meaning}");
     }
 
     #[test]

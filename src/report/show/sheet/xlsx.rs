@@ -42,9 +42,9 @@ pub(super) fn write_suite(table: &Table, path: &Path) -> std::io::Result<()> {
 /// Every column of the Summary with the key that it is read from, and what that means.
 fn columns() -> Table {
     Table::of(&meanings())
-        .text("Column", |one| one.column.clone())
-        .text("Key in the JSON result", |one| one.key.clone())
-        .text("Meaning", |one| one.meaning.clone())
+        .text("Column", |(row, _)| row.name.as_str())
+        .text("Key in the JSON result", |(row, _)| row.key.as_str())
+        .text("Meaning", |(_, meaning)| meaning.as_str())
         .done()
 }
 
