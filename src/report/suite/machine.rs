@@ -71,7 +71,7 @@ impl Machine {
         Machine {
             memory_gib: gib_of(memory.total_bytes),
             memory_room_gib: gib_of(room),
-            gpu_gib: gpu_gib(survey),
+            gpu_gib: Err(why_no_gpu(survey)),
             is_gpu_emulated: false,
             is_gpu_in_all: false,
             place: Place::of(survey, given),
@@ -93,16 +93,15 @@ pub(super) fn half_gib(gib: f64) -> f64 {
     (gib * 2.0).floor() / 2.0
 }
 
-/// Reason why the survey alone knows of no memory for a GPU tier; always an error, which callers
-/// that ask the driver replace.
-fn gpu_gib(survey: &Survey) -> Result<f64, String> {
-    let gpu = survey.gpus.iter().find(|gpu| gpu.computes());
-    match gpu {
-        None => Err("this machine has no GPU with a driver that computes".to_owned()),
-        Some(gpu) => Err(format!(
+/// Reason why the survey alone knows of no memory for a GPU tier, which callers that ask the driver
+/// replace.
+fn why_no_gpu(survey: &Survey) -> String {
+    match survey.gpus.iter().find(|gpu| gpu.computes()) {
+        None => "this machine has no GPU with a driver that computes".to_owned(),
+        Some(gpu) => format!(
             "there is a GPU ({}), but nothing is known of its memory",
             gpu.model.as_deref().unwrap_or(&gpu.vendor)
-        )),
+        ),
     }
 }
 

@@ -388,6 +388,19 @@ impl Maker<'_> {
         }
     }
 
+    /// A run of a workload with these flags.
+    fn invocation(workload: Workload, duration_s: u32, flags: Vec<Flag>) -> Invocation {
+        Invocation {
+            name: workload.name().to_owned(),
+            workload,
+            title: workload.summary().to_owned(),
+            flags,
+            duration_s,
+            left_out: None,
+            impossible: None,
+        }
+    }
+
     /// A run of the model that was asked for, in which tokens take their time.
     fn made(&self, workload: Workload, duration_s: u32, flags: Vec<Flag>) -> Invocation {
         let why = "the model whose cache is simulated";
@@ -396,15 +409,7 @@ impl Maker<'_> {
         all.push(flag("--generation-mode", "realistic", "30 ms a token, as a GPU would take"));
         all.extend(self.retrieval());
         all.push(self.seed());
-        Invocation {
-            name: workload.name().to_owned(),
-            workload,
-            title: workload.summary().to_owned(),
-            flags: all,
-            duration_s,
-            left_out: None,
-            impossible: None,
-        }
+        Maker::invocation(workload, duration_s, all)
     }
 
     /// The same with a GPU tier, told after the users: without one there is nothing of it left to
@@ -416,12 +421,11 @@ impl Maker<'_> {
                 self.made(workload, duration_s, flags)
             }
             Err(why) => Invocation {
-                flags: Vec::new(),
                 impossible: Some(format!(
                     "it needs a GPU tier: {why}; `ringfall suite ... -- --gpu-backend emulated` \
                      has host memory stand in for one"
                 )),
-                ..self.made(workload, duration_s, Vec::new())
+                ..Maker::invocation(workload, duration_s, Vec::new())
             },
         }
     }
@@ -504,8 +508,7 @@ impl Maker<'_> {
             self.no_generation(),
             self.seed(),
         ]);
-        let workload = Workload::CapacityAutoscale;
-        Invocation { flags, ..self.made(workload, duration_s, Vec::new()) }
+        Maker::invocation(Workload::CapacityAutoscale, duration_s, flags)
     }
 
     fn published(&self, workload: Workload, row: &PublishedRun) -> Invocation {
@@ -526,12 +529,8 @@ impl Maker<'_> {
         let what = if row.cpu_gib > 0.0 { "storage throughput" } else { "storage stress" };
         Invocation {
             name: row.name.to_owned(),
-            workload,
             title: format!("{what}, {large}, as published"),
-            flags,
-            duration_s: PUBLISHED_S,
-            left_out: None,
-            impossible: None,
+            ..Maker::invocation(workload, PUBLISHED_S, flags)
         }
     }
 
