@@ -9,7 +9,7 @@ use ringfall_workloads::autoscale::{
 use ringfall_workloads::contract::Class;
 
 use crate::figures::figure;
-use crate::figures::figure::{Fact, Same, Sum, shapes};
+use crate::figures::figure::{Fact, Same, Sum};
 use crate::figures::given::row;
 use crate::figures::list::Rows;
 use crate::figures::merge::figures;
@@ -17,8 +17,6 @@ use crate::saturation::Bound;
 use crate::{RunResult, saturation};
 
 const GIB: f64 = (1u64 << 30) as f64;
-
-shapes!(UslReport, Broke);
 
 row! {
 /// One step of the autoscaler: a number of users that was held, and what was done next.
@@ -91,9 +89,7 @@ pub struct AutoscalingSummary from conclusion: Conclusion {
     pub peak_throughput_tokens_per_sec: Same<f64> =
         capacity(conclusion).map(|answer| answer.peak_tokens_per_s),
 }
-}
 
-figures! {
 /// Results of the autoscaler, with every step of its search. In merged results, each of which made
 /// a search of its own, a finding is null unless all of them agree: findings of several searches do
 /// not add up.
@@ -194,9 +190,7 @@ pub struct TimeReport of time: TimeShares {
     /// Time from the intended arrival to the end, s.
     pub total_s: Fact<f64> = seconds(time.total_ns),
 }
-}
 
-row! {
 /// The first step that missed its target, and where the time of its requests went.
 pub struct Broke of bound: Bound<'_> {
     /// Number of users at which the target was first missed.
@@ -215,9 +209,7 @@ pub struct Broke of bound: Bound<'_> {
     /// Share of the requests' time that `largest_part` took, from 0 to 1.
     pub largest_share: Fact<f64> = bound.broke.largest_share,
 }
-}
 
-row! {
 /// One step of the autoscaler's search.
 pub struct CurvePoint from step: StepResult {
     /// Number of users in this step.

@@ -2,15 +2,12 @@
 
 use ringfall_workloads::WorkloadStats;
 use ringfall_workloads::source::{Skipped, ValidationTrace};
-use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
-use crate::figures::figure::{Derived, First, Max, Same, Sum, shapes};
+use crate::figures::figure::{Derived, First, Max, Same, Sum};
 use crate::figures::given::row;
 use crate::figures::list::Union;
 use crate::figures::merge::figures;
-
-shapes!(Validation, ValidationReport);
 
 /// Two hit rates agree when they differ by no more than this share of the recorded one.
 const VALIDATION_TOLERANCE: f64 = 0.05;
@@ -75,10 +72,9 @@ fn blocks(result: &RunResult) -> Option<&WorkloadStats> {
     Some(&result.workload).filter(|stats| stats.block_hits + stats.block_misses > 0)
 }
 
+row! {
 /// Hit rate of the run compared with that of a recorded cache, as the reference has it:
 /// `ringfall.validation` has more.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Validation {
     /// Whether `avg_error_pct` is at most 5; false without reads. Same definition as the
@@ -94,8 +90,6 @@ pub struct Validation {
 }
 
 /// Figures of a run that are compared with those of a recorded cache.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ValidationComparison {
     /// Hit rate of the run beside that of the recording.
@@ -103,8 +97,6 @@ pub struct ValidationComparison {
 }
 
 /// Hit rate of a run and of a recorded cache.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ComparedHitRate {
     /// Hit rate of this run, from 0 to 1; 0 without reads. Same definition as the reference's.
@@ -118,7 +110,6 @@ pub struct ComparedHitRate {
     pub within_5pct: bool,
 }
 
-row! {
 /// Figures of the recording of a cache.
 #[serde(default)]
 pub struct ValidationTraceStats of trace: ValidationTrace {
@@ -136,9 +127,7 @@ pub struct ValidationTraceStats of trace: ValidationTrace {
     /// Same definition as the reference's.
     pub generation_tokens_mean: Option<f64> = trace.generation_tokens.mean(),
 }
-}
 
-row! {
 /// Hit rate of the run compared with that of a recorded cache, and the recording's other figures.
 pub struct ValidationReport of (result, trace): (&RunResult, &ValidationTrace) {
     /// Share of the recorded requests that hit, from 0 to 1.

@@ -50,9 +50,7 @@ pub struct DriveReport of (drive, metrics, all_bytes, seconds): DriveInWindow<'_
     /// before it); null for a drive that did not fail.
     pub failed_s: Option<f64> = drive.failed_s,
 }
-}
 
-row! {
 /// I/Os of one kind on one drive.
 pub struct DriveDirection of (io, seconds): (&IoMetrics, Option<f64>) {
     /// Number of I/Os of this kind that completed in the window.

@@ -8,7 +8,6 @@ use ringfall_core::metrics::{EvictionMetrics, IoMetrics, Metrics, SizeCount};
 use ringfall_core::placement::SpaceFigures;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_host::BlockDelta;
-use serde::{Deserialize, Serialize};
 
 use super::drives::{DiskCounters, KernelCounters};
 use super::figure::{Derived, Fact, OfRun, Part, Same, Sum, shapes};
@@ -21,7 +20,7 @@ use crate::correlation::{Correlation, correlate};
 use crate::facts::{KernelSecond, quotient};
 use crate::figures::given::row;
 
-shapes!(Agreement, ColdReads, Correlation);
+shapes!(ColdReads, Correlation);
 
 figures! {
 /// Single I/Os on the storage device, as the engine counted them.
@@ -42,9 +41,7 @@ pub struct IoReport of engine: Metrics {
     /// writes.
     pub first_touch_share: Derived<Option<f64>>,
 }
-}
 
-figures! {
 /// Single I/Os in one direction, read or write.
 pub struct IoDirection of io: IoMetrics {
     /// Number of I/Os that completed in the window.
@@ -68,9 +65,7 @@ pub struct IoDirection of io: IoMetrics {
     /// I/Os by size, in octaves: each name is the smallest size of its octave, in bytes.
     pub sizes: Part<BTreeMap<String, SizeReport>> = sizes(io),
 }
-}
 
-figures! {
 /// I/Os in one octave of sizes.
 pub struct SizeReport from size: SizeCount {
     /// Number of I/Os in this octave.
@@ -78,9 +73,7 @@ pub struct SizeReport from size: SizeCount {
     /// Bytes that the I/Os in this octave moved.
     pub bytes: Sum<u64>,
 }
-}
 
-figures! {
 /// Data syncs (`fdatasync`) of the storage device.
 pub struct FlushReport of io: IoMetrics {
     /// Number of data syncs that completed in the window.
@@ -113,9 +106,7 @@ pub struct WaitsReport {
     /// Wait of a request to be served, from intended arrival to start, ms.
     pub request_queue_ms: Derived<Option<LatencyMsMax>>,
 }
-}
 
-figures! {
 /// Entries that left a tier, by where they went.
 pub struct EvictionsReport of engine: Metrics {
     /// Entries demoted from the GPU tier to the CPU tier.
@@ -130,9 +121,7 @@ pub struct EvictionsReport of engine: Metrics {
     pub storage_to_none: Part<EvictionReport> =
         EvictionReport::of(&engine.evictions[Tier::Storage.index()]),
 }
-}
 
-figures! {
 /// Entries that left one tier.
 pub struct EvictionReport of row: EvictionMetrics {
     /// Number of entries that left the tier.
@@ -144,9 +133,7 @@ pub struct EvictionReport of row: EvictionMetrics {
     /// Time to write an evicted entry to the lower tier, ms; null without such writes.
     pub write_ms: Derived<Option<LatencyMsMax>>,
 }
-}
 
-figures! {
 /// The kernel's counters for the storage device beside the engine's own.
 pub struct DeviceReport of result: RunResult {
     /// Kernel counters of the device over the window; null where it has none.
@@ -203,11 +190,8 @@ pub struct KernelSecondReport of second: KernelSecond {
     /// Share of the time in which the device had at least one request in flight, from 0 to 1.
     pub utilisation: Fact<f64> = per_time(second, second.delta.busy_ms).min(1.0),
 }
-}
 
 /// The engine's byte counts divided by the kernel's: 1 when both counted the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Agreement {
     /// Bytes that the engine read divided by those that the kernel counted; null without the
     /// latter.
@@ -218,6 +202,7 @@ pub struct Agreement {
     /// Bytes that the engine read and wrote divided by those that the kernel counted; null without
     /// the latter.
     pub total_ratio: Option<f64>,
+}
 }
 
 /// Time that was counted in a second, divided by the length of the second. It is counted in ticks:

@@ -83,9 +83,7 @@ pub struct GpuReport of (gpu, result): (&GpuOutcome, &RunResult) {
     /// size.
     pub why_not: Same<String> = gpu.why_not.clone(),
 }
-}
 
-figures! {
 /// Bytes moved between GPU memory and storage or the CPU tier, by the path that they took.
 pub struct GpuMovesReport from moves: GpuMoves {
     /// Bytes read from storage into GPU memory by GPUDirect Storage, which bypasses host memory.
@@ -104,9 +102,7 @@ pub struct GpuMovesReport from moves: GpuMoves {
     /// failed.
     pub host_pageable_bytes: Sum<u64>,
 }
-}
 
-figures! {
 /// Entries that a hit moved to a faster tier, with `--promotion on-hit`.
 pub struct PromotionsReport of engine: Metrics {
     /// Number of entries that a hit moved up from the CPU tier.

@@ -1,11 +1,9 @@
 //! Percentiles as they stand in the JSON.
 
 use ringfall_core::metrics::Histogram;
-use serde::{Deserialize, Serialize};
 
-use super::figure::{Derived, shapes};
-
-shapes!(LatencyMs, LatencyMsMax);
+use super::figure::Derived;
+use crate::figures::given::row;
 
 /// The percentiles that every latency is given at, and their suffix in keys.
 pub const PERCENTILES: [(&str, f64); 5] =
@@ -17,9 +15,8 @@ pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
+row! {
 /// Mean and percentiles of a set of latencies, ms.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct LatencyMs {
     /// Mean of the latencies, ms.
     pub mean: Derived<f64>,
@@ -33,6 +30,18 @@ pub struct LatencyMs {
     pub p999: Derived<f64>,
     /// 99.99th percentile of the latencies, ms.
     pub p9999: Derived<f64>,
+}
+
+/// Mean, percentiles, maximum and number of a set of latencies, ms.
+pub struct LatencyMsMax {
+    /// Mean and percentiles of the latencies, ms.
+    #[serde(flatten)]
+    pub percentiles: LatencyMs,
+    /// Largest of the latencies, ms.
+    pub max: Derived<f64>,
+    /// Number of latencies in the set.
+    pub count: Derived<u64>,
+}
 }
 
 impl LatencyMs {
@@ -63,19 +72,6 @@ impl LatencyMs {
             p9999: at(0.9999),
         })
     }
-}
-
-/// Mean, percentiles, maximum and number of a set of latencies, ms.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct LatencyMsMax {
-    /// Mean and percentiles of the latencies, ms.
-    #[serde(flatten)]
-    pub percentiles: LatencyMs,
-    /// Largest of the latencies, ms.
-    pub max: Derived<f64>,
-    /// Number of latencies in the set.
-    pub count: Derived<u64>,
 }
 
 impl LatencyMsMax {

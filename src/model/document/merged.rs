@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Document;
@@ -10,9 +9,8 @@ use super::merge::{Inputs, Merge};
 use super::rank::RankReport;
 use crate::figures::given::row;
 
+row! {
 /// The results that a merged result is made of.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MergedReport {
     /// The merged results, in the order in which they were given.
@@ -38,8 +36,6 @@ pub struct MergedReport {
 }
 
 /// A launch of several ranks, and how well they measured together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Launch {
     /// Identifier that the launcher gave this launch (such as a Slurm job ID); null if none.
     pub name: Option<String>,
@@ -59,7 +55,6 @@ pub struct Launch {
     pub stragglers: Vec<u32>,
 }
 
-row! {
 /// Measurements of one rank.
 pub struct RankRow of (document, rank): (&Document, &RankReport) {
     /// Number of the rank, from 0.
@@ -94,27 +89,8 @@ pub struct RankRow of (document, rank): (&Document, &RankReport) {
     /// Why the rank ended early; null if it did not.
     pub failure: Option<String> = why_early(document),
 }
-}
-
-fn storage_p95_ms(document: &Document, key: &str) -> Option<f64> {
-    document.summary.cache_stats.latencies_ms.get(key)
-}
-
-fn end_to_end_p95_ms(document: &Document) -> Option<f64> {
-    document.latency_of(|summary| &summary.end_to_end_latency_ms)?.p95.known()
-}
-
-fn why_early(document: &Document) -> Option<String> {
-    let window = &document.ringfall.window;
-    window.failure.as_ref().cloned().or_else(|| {
-        let is_interrupted = window.interrupted.known() == Some(true);
-        is_interrupted.then(|| "a signal ended it".to_owned())
-    })
-}
 
 /// Bytes that the ranks of one machine moved on one device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct HostRow {
     /// Name of the host.
     pub host: String,
@@ -134,19 +110,7 @@ pub struct HostRow {
     pub kernel_write_bytes: u64,
 }
 
-/// Drops the record of an earlier merge: the new document lists its own inputs.
-impl Merge for MergedReport {
-    #[cfg(test)]
-    const RULE: &'static str = "derived";
-
-    fn merged(_: &[&Self], _: &Inputs) -> Self {
-        MergedReport::default()
-    }
-}
-
 /// Facts that identify one of the merged results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct InputFacts {
     /// Name of the file from which the result was read.
     pub file: String,
@@ -158,6 +122,61 @@ pub struct InputFacts {
     pub seconds: Option<f64>,
     /// Number of requests in the result that finished without a failed step.
     pub requests_completed: Option<u64>,
+}
+
+/// A setting or fact of the machine that is not the same in two results.
+pub struct Difference {
+    /// Key of the setting, as in a configuration file; facts of the machine begin with `machine.`.
+    pub key: String,
+    /// Value in the first result; null when the result does not say.
+    pub first: Value,
+    /// Value in the other result; null when the result does not say.
+    pub second: Value,
+}
+
+/// Values of one metric over several results.
+pub struct Spread {
+    /// Name of the metric, as `ringfall compare --json` gives it.
+    pub metric: String,
+    /// Value of the metric in each result, in the order of `inputs`; null where it was not
+    /// measured.
+    pub values: Vec<Option<f64>>,
+    /// Median of the known values.
+    pub median: f64,
+    /// Smallest of the known values.
+    pub min: f64,
+    /// Largest of the known values.
+    pub max: f64,
+    /// Coefficient of variation of the known values: standard deviation divided by mean. Null with
+    /// fewer than two values, or when all are zero.
+    pub cv: Option<f64>,
+}
+}
+
+fn storage_p95_ms(document: &Document, key: &str) -> Option<f64> {
+    document.summary.cache_stats.latencies_ms.get(key)
+}
+
+fn end_to_end_p95_ms(document: &Document) -> Option<f64> {
+    document.latency_of(|summary| &summary.end_to_end_latency_ms)?.p95.known()
+}
+
+fn why_early(document: &Document) -> Option<String> {
+    let window = &document.ringfall.window;
+    window.failure.as_ref().cloned().or_else(|| {
+        let is_interrupted = window.interrupted.known() == Some(true);
+        is_interrupted.then(|| "a signal ended it".to_owned())
+    })
+}
+
+/// Drops the record of an earlier merge: the new document lists its own inputs.
+impl Merge for MergedReport {
+    #[cfg(test)]
+    const RULE: &'static str = "derived";
+
+    fn merged(_: &[&Self], _: &Inputs) -> Self {
+        MergedReport::default()
+    }
 }
 
 impl InputFacts {
@@ -190,40 +209,8 @@ impl InputFacts {
     }
 }
 
-/// A setting or fact of the machine that is not the same in two results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Difference {
-    /// Key of the setting, as in a configuration file; facts of the machine begin with `machine.`.
-    pub key: String,
-    /// Value in the first result; null when the result does not say.
-    pub first: Value,
-    /// Value in the other result; null when the result does not say.
-    pub second: Value,
-}
-
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} and {})", self.key, self.first, self.second)
     }
-}
-
-/// Values of one metric over several results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Spread {
-    /// Name of the metric, as `ringfall compare --json` gives it.
-    pub metric: String,
-    /// Value of the metric in each result, in the order of `inputs`; null where it was not
-    /// measured.
-    pub values: Vec<Option<f64>>,
-    /// Median of the known values.
-    pub median: f64,
-    /// Smallest of the known values.
-    pub min: f64,
-    /// Largest of the known values.
-    pub max: f64,
-    /// Coefficient of variation of the known values: standard deviation divided by mean. Null with
-    /// fewer than two values, or when all are zero.
-    pub cv: Option<f64>,
 }

@@ -8,7 +8,6 @@ use ringfall_core::units::GIB;
 use ringfall_host::remedy::told_io;
 use ringfall_host::{Cost, Machine};
 use ringfall_workloads::WorkloadStats;
-use serde::{Deserialize, Serialize};
 
 use super::cache::CacheReport;
 use super::config::ConfigReport;
@@ -37,14 +36,7 @@ use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling};
 
-shapes!(
-    BlockTraceFigures,
-    ObjectCounts,
-    PreconditionReport,
-    RankReport,
-    SamplesReport,
-    SteadinessReport
-);
+shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, SteadinessReport);
 
 impl Adds for ObjectCounts {
     fn plus(self, other: &ObjectCounts) -> Option<ObjectCounts> {
@@ -195,9 +187,7 @@ pub struct WindowReport of result: RunResult {
     /// Failure that ended the run early; null when there was none or a signal ended it.
     pub failure: First<String> = result.failure.clone(),
 }
-}
 
-figures! {
 /// CPU time, memory and context switches of this process in the window.
 pub struct CostReport from cost: Cost {
     /// CPU time that the process spent in user mode, s.
@@ -325,6 +315,18 @@ pub struct ErrorRow from record: ErrorRecord {
     /// The first of these errors, as a sentence.
     pub first: String = record.first.to_string(),
 }
+
+/// Number of requests whose latencies the arrays at the top level hold.
+pub struct SamplesReport {
+    /// Number of requests whose latencies the arrays hold.
+    pub kept: Fact<usize>,
+    /// Number of requests that finished in the window.
+    pub of: Fact<u64>,
+    /// Largest number of requests whose latencies the arrays can hold.
+    pub kept_max: Fact<usize>,
+    /// Whether the arrays hold a sample of the requests instead of all of them.
+    pub sampled: Fact<bool>,
+}
 }
 
 impl Merge for ByKind<ErrorRow> {
@@ -357,20 +359,6 @@ pub struct VerifyReport of result: RunResult {
 }
 }
 
-/// Number of requests whose latencies the arrays at the top level hold.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct SamplesReport {
-    /// Number of requests whose latencies the arrays hold.
-    pub kept: Fact<usize>,
-    /// Number of requests that finished in the window.
-    pub of: Fact<u64>,
-    /// Largest number of requests whose latencies the arrays can hold.
-    pub kept_max: Fact<usize>,
-    /// Whether the arrays hold a sample of the requests instead of all of them.
-    pub sampled: Fact<bool>,
-}
-
 figures! {
 /// Counters of the workload from the start of the run, warm-up included.
 pub struct WorkloadReport from workload: WorkloadStats {
@@ -392,9 +380,7 @@ pub struct WorkloadReport from workload: WorkloadStats {
     /// Number of retrievals left out because no document was complete yet.
     pub retrievals_without_document: Sum<u64>,
 }
-}
 
-figures! {
 /// Shards that were overdue, and for how long.
 pub struct OverdueReport from watchdog: WatchdogReport {
     /// Number of times that a shard stalled: it was overdue for 1 s or more.

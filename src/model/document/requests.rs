@@ -2,23 +2,19 @@
 //! latencies of all of them.
 
 use ringfall_core::metrics::Histogram;
-use serde::{Deserialize, Serialize};
 
-use super::figure::shapes;
 use super::histograms::{CLASSES, Histograms, UNFINISHED};
 use super::latency::ms;
 use crate::facts::{Quantile, Survival};
+use crate::figures::given::row;
 use crate::sla::Sla;
 
-shapes!(RequestsReport);
-
+row! {
 /// Requests that finished in the window and requests that had arrived but not finished when it
 /// closed, and the latencies of both together. Under overload the requests that finish are the
 /// lucky ones, so percentiles of those alone are too low; the percentiles here take the others into
 /// account with the age that they had reached (Kaplan–Meier estimate of censored times, and the
 /// bounds that hold whatever becomes of the unfinished requests).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct RequestsReport {
     /// Requests of all QoS classes.
     pub all: RequestsOfClass,
@@ -31,8 +27,6 @@ pub struct RequestsReport {
 }
 
 /// Requests of one QoS class, or of all classes together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct RequestsOfClass {
     /// Number of requests that finished in the window without a failed step.
     pub finished: u64,
@@ -64,8 +58,6 @@ pub struct RequestsOfClass {
 }
 
 /// Estimate and bounds of one percentile of all requests, finished or not.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct QuantileMs {
     /// Kaplan–Meier estimate, ms; null where too many requests had not finished to estimate it. Too
     /// low where a queue was growing, and possibly too high where one was being worked off.
@@ -75,6 +67,7 @@ pub struct QuantileMs {
     /// Upper bound, ms: the percentile if no unfinished request ever ended; null when that has no
     /// bound.
     pub at_most_ms: Option<f64>,
+}
 }
 
 impl QuantileMs {

@@ -24,9 +24,7 @@ pub struct ServedReport of requests: RequestStats {
     /// Where the time of these requests went.
     pub time: Part<TimeReport>,
 }
-}
 
-figures! {
 /// Where the time of the requests that finished went. The shares, each from 0 to 1, add up to 1;
 /// they are null without requests.
 pub struct TimeReport {

@@ -109,9 +109,7 @@ pub struct Summary of result: RunResult {
     /// Reads of earlier turns of conversations.
     pub multi_turn_stats: Part<MultiTurnStats> = MultiTurnStats::of(&result.cache),
 }
-}
 
-figures! {
 /// Reads of the entries of system prompts. Zeros when prefix caching is off, where the reference
 /// leaves the keys out.
 pub struct PrefixCacheStats from cache: CacheStats {
@@ -130,9 +128,7 @@ pub struct PrefixCacheStats from cache: CacheStats {
     /// which counts the bytes of all requests' prompts, read or not.
     pub bytes_saved: Sum<u64> = cache.prefix_saved_bytes,
 }
-}
 
-figures! {
 /// Reads of earlier turns of conversations.
 pub struct MultiTurnStats of cache: CacheStats {
     /// Number of reads of an earlier turn that found it. Same definition as the reference's.

@@ -38,9 +38,7 @@ pub struct SecondReport of second: TimelineSecond {
     /// Number of I/Os that failed in this second.
     pub errors: Sum<u64> = second.errors,
 }
-}
 
-figures! {
 /// One second of each tier.
 pub struct SecondTiers of second: TimelineSecond {
     /// The tier in GPU memory.
@@ -50,9 +48,7 @@ pub struct SecondTiers of second: TimelineSecond {
     /// The tier on the drive.
     pub storage: Part<SecondTier> = SecondTier::of(&(second, Tier::Storage)),
 }
-}
 
-figures! {
 /// One second of one tier.
 pub struct SecondTier of (second, tier): (&TimelineSecond, Tier) {
     /// Entries read from the tier.
@@ -63,9 +59,7 @@ pub struct SecondTier of (second, tier): (&TimelineSecond, Tier) {
     /// Bytes of the entries that the tier held at the end of the second.
     pub held_bytes: Sum<u64> = second.gauges.held_bytes[tier.index()],
 }
-}
 
-figures! {
 /// One second of one tier in one direction. Percentiles are null without operations, and where the
 /// seconds of several ranks are added up.
 pub struct SecondTierDirection from direction: TimelineDirection {

@@ -34,9 +34,10 @@ plain!({} BTreeMap<String, Option<String>>, {} Map<String, Value>);
 
 /// Function `of` of a struct: takes its figures from a source, each by the expression beside it. A
 /// field without one is the source's of the same name (`from`), or set later (`of`). The source may
-/// be a tuple, with a name for each of its parts.
+/// be a tuple, with a name for each of its parts. A struct without a source has no such function.
 macro_rules! made_of {
-    ($how:ident $name:ident $from:tt: $source:ty {
+    ($name:ident $fields:tt) => {};
+    ($name:ident $how:ident $from:tt: $source:ty {
         $($field:ident: $type:ty = $value:tt,)*
     }) => {
         impl $name {
@@ -67,14 +68,15 @@ macro_rules! field_of {
 }
 pub(crate) use field_of;
 
-/// A row of a list, or a part that is kept or dropped as a whole, with the sources of its values.
+/// Rows of lists, or parts that are kept or dropped as a whole, with the sources of their values:
+/// each is the value of a figure as it is.
 macro_rules! row {
-    (
+    ($(
         $(#[$meta:meta])*
-        $vis:vis struct $name:ident $how:ident $from:tt: $source:ty {
+        $vis:vis struct $name:ident $($how:ident $from:tt: $source:ty)? {
             $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty $(= $value:expr)?,)*
         }
-    ) => {
+    )*) => {$(
         #[derive(Clone, Debug, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
         #[cfg_attr(any(test, feature = "testing"), derive(::schemars::JsonSchema))]
         $(#[$meta])*
@@ -82,9 +84,11 @@ macro_rules! row {
             $($(#[$field_meta])* $field_vis $field: $type,)*
         }
 
+        $crate::figures::figure::shapes!($name);
+
         $crate::figures::given::made_of! {
-            $how $name $from: $source { $($field: $type = { $($value)? },)* }
+            $name $($how $from: $source)? { $($field: $type = { $($value)? },)* }
         }
-    };
+    )*};
 }
 pub(crate) use row;

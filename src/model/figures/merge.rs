@@ -65,38 +65,21 @@ impl<T: Merge + Default> Merge for BTreeMap<String, T> {
     }
 }
 
-/// A struct of figures, and how it merges: field by field. A field whose type has no rule does not
-/// compile. With a source after its name it has the function `of`
+/// Structs of figures, and how each merges: field by field. A field whose type has no rule does not
+/// compile. With a source after its name a struct has the function `of`
 /// ([`made_of!`](crate::figures::given::made_of)).
 macro_rules! figures {
-    (
+    ($(
         $(#[$meta:meta])*
-        $vis:vis struct $name:ident $how:ident $from:tt: $source:ty {
+        $vis:vis struct $name:ident $($how:ident $from:tt: $source:ty)? {
             $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty $(= $value:expr)?,)*
         }
-    ) => {
-        $crate::figures::merge::figures! {
+    )*) => {$(
+        $crate::figures::given::row! {
             $(#[$meta])*
-            $vis struct $name {
-                $($(#[$field_meta])* $field_vis $field: $type,)*
+            $vis struct $name $($how $from: $source)? {
+                $($(#[$field_meta])* $field_vis $field: $type $(= $value)?,)*
             }
-        }
-
-        $crate::figures::given::made_of! {
-            $how $name $from: $source { $($field: $type = { $($value)? },)* }
-        }
-    };
-    (
-        $(#[$meta:meta])*
-        $vis:vis struct $name:ident {
-            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $type:ty,)*
-        }
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, Default, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
-        #[cfg_attr(any(test, feature = "testing"), derive(::schemars::JsonSchema))]
-        $vis struct $name {
-            $($(#[$field_meta])* $field_vis $field: $type,)*
         }
 
         impl $name {
@@ -126,6 +109,6 @@ macro_rules! figures {
                 );)*
             }
         }
-    };
+    )*};
 }
 pub(crate) use figures;
