@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use ringfall_core::metrics::Counters;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use super::figure::Sum;
+use super::figure::{Sum, or_default};
 use super::merge::{Inputs, Merge};
 use crate::figures::given::Given;
 
 /// Counters by their names; of a result that lacks one it is unknown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent, bound(deserialize = ""))]
 pub struct Counted<T> {
+    #[serde(deserialize_with = "or_default")]
     counters: BTreeMap<String, Sum<u64>>,
     #[serde(skip)]
     of: PhantomData<T>,
@@ -30,13 +31,6 @@ impl<T: Counters> Given<&T> for Counted<T> {
 impl<T> Counted<T> {
     const fn holding(counters: BTreeMap<String, Sum<u64>>) -> Counted<T> {
         Counted { counters, of: PhantomData }
-    }
-}
-
-impl<'de, T> Deserialize<'de> for Counted<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let counters: Option<_> = Option::deserialize(deserializer)?;
-        Ok(Counted::holding(counters.unwrap_or_default()))
     }
 }
 

@@ -48,29 +48,15 @@ impl LatencyMs {
     /// As the reference's keys have them: zeros for an empty histogram.
     #[must_use]
     pub fn or_zeros(histogram: &Histogram) -> LatencyMs {
-        let zero = Derived::of(0.0);
-        LatencyMs::of(histogram).unwrap_or(LatencyMs {
-            mean: zero,
-            p50: zero,
-            p95: zero,
-            p99: zero,
-            p999: zero,
-            p9999: zero,
-        })
-    }
-
-    /// Summarises a histogram; `None` when it is empty.
-    #[must_use]
-    pub fn of(histogram: &Histogram) -> Option<LatencyMs> {
-        let at = |quantile| Derived::maybe(histogram.quantile_ns(quantile).map(ms));
-        Some(LatencyMs {
-            mean: Derived::of(histogram.mean_ns()? / 1e6),
+        let at = |quantile| Derived::of(histogram.quantile_ns(quantile).map_or(0.0, ms));
+        LatencyMs {
+            mean: Derived::of(histogram.mean_ns().unwrap_or(0.0) / 1e6),
             p50: at(0.5),
             p95: at(0.95),
             p99: at(0.99),
             p999: at(0.999),
             p9999: at(0.9999),
-        })
+        }
     }
 }
 
@@ -79,7 +65,7 @@ impl LatencyMsMax {
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencyMsMax> {
         Some(LatencyMsMax {
-            percentiles: LatencyMs::of(histogram)?,
+            percentiles: LatencyMs::or_zeros(histogram),
             max: Derived::of(ms(histogram.max_ns()?)),
             count: Derived::of(histogram.count()),
         })

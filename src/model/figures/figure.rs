@@ -20,7 +20,7 @@ use super::given::Given;
 use super::merge::{Inputs, Merge};
 
 /// Value of a figure; determines whether a run may leave it null.
-pub trait Shape: Described {
+pub trait Shape: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described {
     /// The value, when there is one.
     type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described;
 }
@@ -38,17 +38,11 @@ pub(crate) use shapes;
 shapes!(i32, u32, u64, usize, f64, bool, String);
 shapes!([f64; 3], [Option<f64>; 3]);
 
-impl<T> Shape for Option<T>
-where
-    T: Shape<Value = T> + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned,
-{
+impl<T: Shape<Value = T>> Shape for Option<T> {
     type Value = T;
 }
 
-impl<T> Shape for Vec<T>
-where
-    T: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described,
-{
+impl<T: Shape> Shape for Vec<T> {
     type Value = Vec<T>;
 }
 
@@ -88,7 +82,7 @@ macro_rules! figure {
     ($(#[$doc:meta])* $name:ident, $schema:ty) => {
         $(#[$doc])*
         // As an `Option`: one that is not there is unknown.
-        #[derive(Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
         #[serde(transparent, bound = "")]
         pub struct $name<T: Shape>(Option<T::Value>);
 
@@ -146,14 +140,6 @@ macro_rules! figure {
             }
         }
 
-        impl<T: Shape> Clone for $name<T> {
-            fn clone(&self) -> Self {
-                $name(self.0.clone())
-            }
-        }
-
-        impl<T: Shape<Value: Copy>> Copy for $name<T> {}
-
         impl<T: Shape> fmt::Debug for $name<T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
@@ -167,12 +153,6 @@ macro_rules! figure {
                     Some(value) => value.fmt(f),
                     None => f.write_str("–"),
                 }
-            }
-        }
-
-        impl<T: Shape> PartialEq for $name<T> {
-            fn eq(&self, other: &Self) -> bool {
-                self.0 == other.0
             }
         }
 
@@ -362,9 +342,18 @@ impl<T: Shape> Merge for Derived<T> {
 }
 
 /// Figures that belong together. Of a part that a document lacks all are unknown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[serde(transparent)]
-pub struct Part<T>(pub T);
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent, bound(deserialize = "T: Deserialize<'de> + Default"))]
+pub struct Part<T>(#[serde(deserialize_with = "or_default")] pub T);
+
+/// The value, or its default where it is null or not there at all.
+pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
 
 impl<T> Given<T> for Part<T> {
     fn given(value: T) -> Self {
@@ -383,12 +372,6 @@ impl<T> Deref for Part<T> {
 impl<T> DerefMut for Part<T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.0
-    }
-}
-
-impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Part<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::deserialize(deserializer).map(|part: Option<T>| Part(part.unwrap_or_default()))
     }
 }
 

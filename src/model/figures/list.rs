@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+use super::figure::or_default;
 use super::given::Given;
 use super::merge::{Inputs, Merge};
 use crate::facts::SAMPLES_MAX;
@@ -14,9 +15,9 @@ use crate::facts::SAMPLES_MAX;
 macro_rules! list {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Serialize)]
-        #[serde(transparent)]
-        pub struct $name<T>(pub Vec<T>);
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(transparent, bound(deserialize = "T: Deserialize<'de>"))]
+        pub struct $name<T>(#[serde(deserialize_with = "or_default")] pub Vec<T>);
 
         impl<T> Default for $name<T> {
             fn default() -> Self {
@@ -47,13 +48,6 @@ macro_rules! list {
         impl<T, I: IntoIterator<Item = T>> Given<I> for $name<T> {
             fn given(items: I) -> Self {
                 $name(items.into_iter().collect())
-            }
-        }
-
-        impl<'de, T: Deserialize<'de>> Deserialize<'de> for $name<T> {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let list: Option<Vec<T>> = Option::deserialize(deserializer)?;
-                Ok($name(list.unwrap_or_default()))
             }
         }
 
