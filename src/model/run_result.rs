@@ -90,7 +90,7 @@ impl RunResult {
     pub fn looks(&self) -> Looks {
         let mut looks = self.cache.reuse;
         if self.plan.phases == PhaseMode::DecodeOnly {
-            looks.merge(self.cache.own);
+            looks += self.cache.own;
         }
         looks
     }

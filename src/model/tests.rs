@@ -431,7 +431,7 @@ proptest! {
         let by_kind = cache.system_prompt_hits + cache.user_cache_hits + cache.multi_turn_hits;
         prop_assert_eq!(cache.hits, by_kind);
         let mut twice = cache;
-        twice.merge(&cache);
+        twice += cache;
         prop_assert_eq!((twice.hits, twice.misses), (2 * cache.hits, 2 * cache.misses));
     }
 }

@@ -16,7 +16,7 @@ use super::depth::QueueDepthReport;
 use super::drives::DriveReport;
 use super::engine::{DeviceReport, EngineReport, EvictionsReport, IoReport, WaitsReport};
 use super::figure::{
-    Added, Adds, Any, Derived, Fact, First, Max, Min, OfRun, OverTime, Part, Same, Sum, shapes,
+    Added, Any, Derived, Fact, First, Max, Min, OfRun, OverTime, Part, Same, Sum, shapes,
 };
 use super::gpu::{GpuMovesReport, GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
@@ -37,18 +37,6 @@ use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling};
 
 shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, SteadinessReport);
-
-impl Adds for ObjectCounts {
-    fn plus(self, other: &ObjectCounts) -> Option<ObjectCounts> {
-        Some(ObjectCounts::plus(self, other))
-    }
-}
-
-impl Adds for BlockTraceFigures {
-    fn plus(self, other: &BlockTraceFigures) -> Option<BlockTraceFigures> {
-        BlockTraceFigures::plus(&self, other)
-    }
-}
 
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 5;

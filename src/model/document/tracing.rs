@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::figure::shapes;
-use crate::facts::{BlockDirection, BlockTraceFigures, Bucket};
+use crate::facts::{BlockDirection, BlockTraceFigures, Bucket, SizeCell, counts_by_key};
 
 /// Width of a bucket of places on the device, GiB, as in the reference's script.
 const PLACE_BUCKET_GIB: u64 = 10;
@@ -75,26 +75,24 @@ impl DeviceLatencyTracing {
 
 /// Sizes by octaves of KiB, as the reference's script counts them.
 fn sizes(of: &BlockDirection) -> TracedHistogram {
-    let mut octaves: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for cell in &of.sizes {
+    let octave = |cell: &SizeCell| {
         let kib = cell.bytes / 1024;
         let low: u64 = kib.checked_ilog2().map_or(0, |octave| 1 << octave);
         let high = if low == 0 { 1 } else { low.saturating_mul(2) };
-        let count = octaves.entry((low, high)).or_default();
-        *count = count.saturating_add(cell.count);
-    }
+        ((low, high), cell.count)
+    };
+    let octaves = counts_by_key(of.sizes.iter().map(octave));
     histogram(octaves.into_iter().map(|((low, high), count)| (low, high, count)))
 }
 
 /// Places by 10 GiB: each part of the device counts where it begins.
 fn places(cells: impl Iterator<Item = (u64, u64)>, device_bytes: u64) -> TracedHistogram {
-    let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
-    for (part, count) in cells {
+    let place = |(part, count): (u64, u64)| {
         let begin = u128::from(part) * u128::from(device_bytes) / u128::from(PARTS);
         let gib = (begin >> 30) as u64;
-        let bucket = buckets.entry(gib / PLACE_BUCKET_GIB * PLACE_BUCKET_GIB).or_default();
-        *bucket = bucket.saturating_add(count);
-    }
+        (gib / PLACE_BUCKET_GIB * PLACE_BUCKET_GIB, count)
+    };
+    let buckets = counts_by_key(cells.map(place));
     histogram(buckets.into_iter().map(|(low, count)| (low, low + PLACE_BUCKET_GIB, count)))
 }
 
@@ -118,7 +116,7 @@ fn histogram(buckets: impl Iterator<Item = (u64, u64, u64)>) -> TracedHistogram 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{HeatCell, SizeCell};
+    use crate::facts::HeatCell;
 
     #[test]
     fn a_trace_has_the_references_histograms() {

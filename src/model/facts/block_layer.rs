@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Adds, counts_by_key};
+
 /// Activity of the kernel's block layer for the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -24,10 +26,9 @@ pub struct BlockTraceFigures {
     pub lost_events: u64,
 }
 
-impl BlockTraceFigures {
+impl Adds for BlockTraceFigures {
     /// The counts of both traces; none where they are of different devices.
-    #[must_use]
-    pub fn plus(&self, other: &BlockTraceFigures) -> Option<BlockTraceFigures> {
+    fn plus(self, other: &BlockTraceFigures) -> Option<BlockTraceFigures> {
         let mut parts: BTreeMap<u32, HeatCell> = BTreeMap::new();
         for cell in self.heat.iter().chain(&other.heat) {
             let none = HeatCell { part: cell.part, reads: 0, writes: 0 };
@@ -36,7 +37,7 @@ impl BlockTraceFigures {
             there.writes = there.writes.saturating_add(cell.writes);
         }
         (self.device == other.device).then(|| BlockTraceFigures {
-            device: self.device.clone(),
+            device: self.device,
             seconds: self.seconds + other.seconds,
             read: self.read.plus(&other.read),
             write: self.write.plus(&other.write),
@@ -69,20 +70,17 @@ pub struct BlockDirection {
 
 impl BlockDirection {
     fn plus(&self, other: &BlockDirection) -> BlockDirection {
+        let sizes = self.sizes.iter().chain(&other.sizes);
         BlockDirection {
             requests: self.requests.saturating_add(other.requests),
             bytes: self.bytes.saturating_add(other.bytes),
             latency_mean_us: self.mean_with(other),
             issue_to_complete_us: both(&self.issue_to_complete_us, &other.issue_to_complete_us),
             insert_to_issue_us: both(&self.insert_to_issue_us, &other.insert_to_issue_us),
-            sizes: {
-                let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
-                for size in self.sizes.iter().chain(&other.sizes) {
-                    let there = sizes.entry(size.bytes).or_default();
-                    *there = there.saturating_add(size.count);
-                }
-                sizes.into_iter().map(|(bytes, count)| SizeCell { bytes, count }).collect()
-            },
+            sizes: counts_by_key(sizes.map(|size| (size.bytes, size.count)))
+                .into_iter()
+                .map(|(bytes, count)| SizeCell { bytes, count })
+                .collect(),
             depth: both(&self.depth, &other.depth),
         }
     }
@@ -102,12 +100,11 @@ impl BlockDirection {
 
 /// The values of both histograms.
 fn both(one: &[Bucket], other: &[Bucket]) -> Vec<Bucket> {
-    let mut all: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for bucket in one.iter().chain(other) {
-        let there = all.entry((bucket.low, bucket.high)).or_default();
-        *there = there.saturating_add(bucket.count);
-    }
-    all.into_iter().map(|((low, high), count)| Bucket { low, high, count }).collect()
+    let buckets = one.iter().chain(other);
+    counts_by_key(buckets.map(|bucket| ((bucket.low, bucket.high), bucket.count)))
+        .into_iter()
+        .map(|((low, high), count)| Bucket { low, high, count })
+        .collect()
 }
 
 /// Number of values from `low` to `high`, both included.

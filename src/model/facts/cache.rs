@@ -2,8 +2,9 @@
 
 use ringfall_workloads::contract::{Outcome, Purpose};
 
-use super::quotient;
+use super::{quotient, summed};
 
+summed! {
 /// Counters of the workload's accesses to the cache. Plain counts, so shards' values add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
@@ -51,7 +52,9 @@ pub struct CacheStats {
     /// Looks for a turn's own entry, which only a decode-only run can't have written itself.
     pub own: Looks,
 }
+}
 
+summed! {
 /// Looks for an entry in the cache: of the reads of one entry in one step the first alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
@@ -60,6 +63,7 @@ pub struct Looks {
     /// Looks that did not.
     pub missed: u64,
 }
+}
 
 impl Looks {
     fn record(&mut self, found: bool) {
@@ -67,12 +71,6 @@ impl Looks {
             true => self.found += 1,
             false => self.missed += 1,
         }
-    }
-
-    /// Adds the looks of another shard.
-    pub fn merge(&mut self, other: Looks) {
-        self.found += other.found;
-        self.missed += other.missed;
     }
 
     /// Share of the looks that found their entry; `None` without looks.
@@ -188,31 +186,6 @@ impl CacheStats {
         self.reuse.record(false);
     }
 
-    /// Adds another shard's counts.
-    pub fn merge(&mut self, other: &CacheStats) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.system_prompt_hits += other.system_prompt_hits;
-        self.user_cache_hits += other.user_cache_hits;
-        self.multi_turn_hits += other.multi_turn_hits;
-        self.multi_turn_misses += other.multi_turn_misses;
-        self.prefix_hits += other.prefix_hits;
-        self.prefix_misses += other.prefix_misses;
-        self.prefix_saved_bytes += other.prefix_saved_bytes;
-        self.prefill_writes += other.prefill_writes;
-        self.prefill_written_bytes += other.prefill_written_bytes;
-        self.ingested += other.ingested;
-        self.ingested_bytes += other.ingested_bytes;
-        self.ingested_before += other.ingested_before;
-        self.ingested_before_bytes += other.ingested_before_bytes;
-        self.decode_reads += other.decode_reads;
-        self.decode_read_bytes += other.decode_read_bytes;
-        self.own_turn_reads += other.own_turn_reads;
-        self.own_turn_read_bytes += other.own_turn_read_bytes;
-        self.reuse.merge(other.reuse);
-        self.own.merge(other.own);
-    }
-
     /// Share of reads that found their entry; `None` without reads.
     #[must_use]
     pub fn hit_rate(&self) -> Option<f64> {
@@ -238,7 +211,7 @@ mod tests {
         cache.record_block_miss();
         cache.record_look(Purpose::Decode, false);
         let mut both = cache;
-        both.merge(&cache);
+        both += cache;
         assert_eq!(
             (both.reuse, both.own),
             (Looks { found: 8, missed: 8 }, Looks { found: 0, missed: 2 })

@@ -4,6 +4,8 @@
 //!
 //! Not here: how facts are measured, interpreted or written.
 
+use std::collections::BTreeMap;
+
 mod block_layer;
 mod cache;
 mod depth;
@@ -40,6 +42,45 @@ pub use source::{FeedFigures, SourceFacts};
 pub use survival::{Quantile, ShareWithin, Survival};
 pub use timeline::{TimelineDirection, TimelineSecond, TimelineTier};
 pub use window::{KernelSecond, TierState, WatchdogReport, Window};
+
+/// Counts that belong together and add up part by part.
+pub trait Adds: Clone {
+    /// The counts of both; none where they are of different things.
+    #[must_use]
+    fn plus(self, other: &Self) -> Option<Self>;
+}
+
+/// Declares a struct of counts that add up with `+=` under their names.
+macro_rules! summed {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+        }
+
+        impl std::ops::AddAssign for $name {
+            fn add_assign(&mut self, other: $name) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+use summed;
+
+/// Sum of the counts of each key, at most the largest number.
+pub(crate) fn counts_by_key<K: Ord>(counts: impl Iterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
+    let mut sums: BTreeMap<K, u64> = BTreeMap::new();
+    for (key, count) in counts {
+        let sum = sums.entry(key).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    sums
+}
 
 /// `part / whole`; `None` when there is nothing to divide by: a figure that was not measured.
 #[must_use]

@@ -1,6 +1,9 @@
 //! Counts of requests to a store, and of their repetitions.
 
+use ringfall_core::units::gib;
 use serde::{Deserialize, Serialize};
+
+use super::{Adds, summed};
 
 /// Requests to one object store, all its endpoints together.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -22,6 +25,7 @@ pub struct ObjectCounts {
     pub endpoints: Vec<EndpointCounts>,
 }
 
+summed! {
 /// Requests that were repeated, by what had gone wrong.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -39,12 +43,12 @@ pub struct RetryCounts {
     /// Number of attempts repeated because the checksum of the data was wrong.
     pub checksum: u64,
 }
+}
 
 impl ObjectCounts {
     /// Line with the counts; repetitions and failures only where there were any.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
         let mut told = format!(
             "{} requests over {} connections, {:.2} GiB written, {:.2} GiB read",
             self.requests,
@@ -62,40 +66,26 @@ impl ObjectCounts {
     }
 }
 
-impl ObjectCounts {
+impl Adds for ObjectCounts {
     /// Sum of the counts, endpoint by endpoint.
-    #[must_use]
-    pub fn plus(mut self, other: &ObjectCounts) -> ObjectCounts {
+    fn plus(mut self, other: &ObjectCounts) -> Option<ObjectCounts> {
         for other in &other.endpoints {
             match self.endpoints.iter_mut().find(|one| one.endpoint == other.endpoint) {
                 Some(one) => one.requests += other.requests,
                 None => self.endpoints.push(other.clone()),
             }
         }
-        ObjectCounts {
-            requests: self.requests + other.requests,
-            sent_bytes: self.sent_bytes + other.sent_bytes,
-            received_bytes: self.received_bytes + other.received_bytes,
-            connections: self.connections + other.connections,
-            retries: self.retries.plus(other.retries),
-            failures: self.failures + other.failures,
-            endpoints: self.endpoints,
-        }
+        self.requests += other.requests;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.connections += other.connections;
+        self.retries += other.retries;
+        self.failures += other.failures;
+        Some(self)
     }
 }
 
 impl RetryCounts {
-    fn plus(self, other: RetryCounts) -> RetryCounts {
-        RetryCounts {
-            busy: self.busy + other.busy,
-            server: self.server + other.server,
-            cut: self.cut + other.cut,
-            connect: self.connect + other.connect,
-            timeout: self.timeout + other.timeout,
-            checksum: self.checksum + other.checksum,
-        }
-    }
-
     /// Number of attempts that were repeated, for all reasons together.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -147,7 +137,8 @@ mod tests {
             endpoints: vec![EndpointCounts { endpoint: endpoint.to_owned(), requests }],
             ..ObjectCounts::default()
         };
-        let sum = of(2, "a").plus(&of(3, "b")).plus(&of(4, "a"));
+        let two = of(2, "a").plus(&of(3, "b")).unwrap();
+        let sum = two.plus(&of(4, "a")).unwrap();
         assert_eq!((sum.requests, sum.sent_bytes, sum.retries.total()), (9, 30, 3));
         let by_endpoint =
             |at: usize| (sum.endpoints[at].endpoint.as_str(), sum.endpoints[at].requests);

@@ -29,7 +29,7 @@ pub struct RequestSample {
 }
 
 /// The finished requests of a shard's window, or of several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RequestStats {
     /// Requests that finished without a failed step, by class in the order of `Class::ALL`:
     /// intended arrival to end.
@@ -63,33 +63,59 @@ pub struct RequestStats {
     pub failed: u64,
     /// Requests whose entry was larger than the whole last tier: kept out of everything above.
     pub refused: u64,
-    samples: Vec<RequestSample>,
+    sampling: Sampling,
+}
+
+/// A uniform sample of the requests of a shard, or of several.
+#[derive(Clone, Debug)]
+struct Sampling {
+    kept: Vec<RequestSample>,
     seen: u64,
     rng: Xoshiro256PlusPlus,
 }
 
-impl Default for RequestStats {
+impl Default for Sampling {
     fn default() -> Self {
-        RequestStats {
-            end_to_end: Default::default(),
-            storage_io: Histogram::new(),
-            room: Histogram::new(),
-            permit: Histogram::new(),
-            load: Histogram::new(),
-            generation: Histogram::new(),
-            recompute: Histogram::new(),
-            prefill: Histogram::new(),
-            decode: Histogram::new(),
-            queued: Histogram::new(),
-            unfinished: Default::default(),
-            generated_tokens: 0,
-            context_tokens: 0,
-            failed: 0,
-            refused: 0,
-            samples: Vec::new(),
-            seen: 0,
-            rng: Xoshiro256PlusPlus::seed_from_u64(SAMPLING_SEED),
+        let rng = Xoshiro256PlusPlus::seed_from_u64(SAMPLING_SEED);
+        Sampling { kept: Vec::new(), seen: 0, rng }
+    }
+}
+
+impl Sampling {
+    /// Vitter's algorithm R: each of the values seen is kept with the same probability.
+    fn record(&mut self, sample: RequestSample) {
+        self.seen += 1;
+        if self.kept.len() < SAMPLES_MAX {
+            self.kept.push(sample);
+            return;
         }
+        let at = self.rng.random_range(0..self.seen);
+        if let Some(slot) = usize::try_from(at).ok().and_then(|at| self.kept.get_mut(at)) {
+            *slot = sample;
+        }
+    }
+
+    /// Each place of the merged sample goes to one side with the probability of drawing a value of
+    /// that side, without replacement, from all that both have seen.
+    fn merge(&mut self, other: &Sampling) {
+        if self.kept.len() + other.kept.len() <= SAMPLES_MAX {
+            self.kept.extend_from_slice(&other.kept);
+            self.seen += other.seen;
+            return;
+        }
+        let (mut left, mut right) = (std::mem::take(&mut self.kept), other.kept.clone());
+        let (mut left_seen, mut right_seen) = (self.seen, other.seen);
+        while self.kept.len() < SAMPLES_MAX && left_seen + right_seen > 0 {
+            let from_left = self.rng.random_range(0..left_seen + right_seen) < left_seen;
+            let (side, seen) =
+                if from_left { (&mut left, &mut left_seen) } else { (&mut right, &mut right_seen) };
+            *seen -= 1;
+            if !side.is_empty() {
+                let at = self.rng.random_range(0..side.len());
+                self.kept.push(side.swap_remove(at));
+            }
+        }
+        self.seen += other.seen;
     }
 }
 
@@ -133,7 +159,7 @@ impl RequestStats {
         self.queued.record(record.started.saturating_sub(record.arrived).as_ns());
         self.generated_tokens += u64::from(record.generated_tokens);
         self.context_tokens += u64::from(record.context_tokens);
-        self.sample(sample);
+        self.sampling.record(sample);
     }
 
     /// Counts a request that had not ended when the window closed, `age_ns` after its intended
@@ -147,19 +173,6 @@ impl RequestStats {
     pub fn latency_of_all(&self, class: Class) -> Survival {
         let class = class_index(class);
         Survival::of(&self.end_to_end[class], &self.unfinished[class])
-    }
-
-    /// Vitter's algorithm R: each of the values seen is kept with the same probability.
-    fn sample(&mut self, sample: RequestSample) {
-        self.seen += 1;
-        if self.samples.len() < SAMPLES_MAX {
-            self.samples.push(sample);
-            return;
-        }
-        let at = self.rng.random_range(0..self.seen);
-        if let Some(slot) = usize::try_from(at).ok().and_then(|at| self.samples.get_mut(at)) {
-            *slot = sample;
-        }
     }
 
     /// Adds another shard's requests. The sample stays uniform over both.
@@ -183,30 +196,7 @@ impl RequestStats {
         self.context_tokens += other.context_tokens;
         self.failed += other.failed;
         self.refused += other.refused;
-        self.merge_samples(other);
-    }
-
-    /// Each place of the merged sample goes to one side with the probability of drawing a value of
-    /// that side, without replacement, from all that both have seen.
-    fn merge_samples(&mut self, other: &RequestStats) {
-        if self.samples.len() + other.samples.len() <= SAMPLES_MAX {
-            self.samples.extend_from_slice(&other.samples);
-            self.seen += other.seen;
-            return;
-        }
-        let (mut left, mut right) = (std::mem::take(&mut self.samples), other.samples.clone());
-        let (mut left_seen, mut right_seen) = (self.seen, other.seen);
-        while self.samples.len() < SAMPLES_MAX && left_seen + right_seen > 0 {
-            let from_left = self.rng.random_range(0..left_seen + right_seen) < left_seen;
-            let (side, seen) =
-                if from_left { (&mut left, &mut left_seen) } else { (&mut right, &mut right_seen) };
-            *seen -= 1;
-            if !side.is_empty() {
-                let at = self.rng.random_range(0..side.len());
-                self.samples.push(side.swap_remove(at));
-            }
-        }
-        self.seen += other.seen;
+        self.sampling.merge(&other.sampling);
     }
 
     /// Requests that finished without a failed step.
@@ -235,7 +225,7 @@ impl RequestStats {
     /// The raw values: all of them up to [`SAMPLES_MAX`], a uniform sample beyond.
     #[must_use]
     pub fn samples(&self) -> &[RequestSample] {
-        &self.samples
+        &self.sampling.kept
     }
 
     /// Forgets everything, as at the start of the window.

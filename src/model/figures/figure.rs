@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::described::Described;
 use super::given::Given;
 use super::merge::{Inputs, Merge};
+use crate::facts::Adds;
 
 /// Value of a figure; determines whether a run may leave it null.
 pub trait Shape: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described {
@@ -224,13 +225,6 @@ impl<T: Shape<Value: Number>> Merge for Sum<T> {
         let first = known.next().flatten();
         Sum(known.fold(first, |sum, one| Some(sum?.plus(one?))))
     }
-}
-
-/// Counts that belong together and add up part by part.
-pub trait Adds: Clone {
-    /// The counts of both; none where they are of different things.
-    #[must_use]
-    fn plus(self, other: &Self) -> Option<Self>;
 }
 
 impl<T: Shape<Value: Adds>> Merge for Added<T> {

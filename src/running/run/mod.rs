@@ -276,7 +276,7 @@ impl RunOutcome {
         let figures = &mut self.figures;
         figures.engine.merge(&report.metrics);
         figures.requests.merge(&report.totals.requests);
-        figures.cache.merge(&report.totals.cache);
+        figures.cache += report.totals.cache;
         figures.allocation_wait.merge(&report.totals.allocation_wait);
         figures.workload.merge(&report.workload);
         figures.errors.extend(report.errors);
