@@ -62,6 +62,91 @@ pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f
     pub reason: Option<String> =
         stopped(conclusion, entry).map(|conclusion| conclusion.reason.clone()),
 }
+
+/// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
+pub struct UslReport from fit: UslFit {
+    /// λ: storage throughput of one user alone, bytes/s.
+    pub lambda_bytes_per_s: Fact<f64>,
+    /// σ: contention, the share of the work that users do one after another.
+    pub sigma: Fact<f64>,
+    /// κ: coherency, the cost that each pair of users adds.
+    pub kappa: Fact<f64>,
+    /// Coefficient of determination (R²) of the fit over the measured points.
+    pub r_squared: Fact<f64>,
+    /// Number of users at the maximum of the fit; null when it has none.
+    pub peak_users: Option<f64>,
+}
+
+/// Where the time of the requests went, as sums, s.
+pub struct TimeReport of time: TimeShares {
+    /// Time from the intended arrival to the start of serving, s.
+    pub queue_s: Fact<f64> = seconds(time.queue_ns),
+    /// Time in storage steps, including their waits for permits and for room, s.
+    pub storage_s: Fact<f64> = seconds(time.storage_ns),
+    /// Time spent waiting for generated tokens, s.
+    pub generation_s: Fact<f64> = seconds(time.generation_ns),
+    /// Time from the intended arrival to the end, s.
+    pub total_s: Fact<f64> = seconds(time.total_ns),
+}
+
+/// The first step that missed its target, and where the time of its requests went.
+pub struct Broke of bound: Bound<'_> {
+    /// Number of users at which the target was first missed.
+    pub users: Fact<u32> = bound.broke.users,
+    /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
+    /// request ended.
+    pub class: Option<String> = class(bound),
+    /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
+    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
+    pub part: Option<String> = bound.broke.part.map(saturation::name),
+    /// Saturation with that number of users, as defined for `saturation_level` in
+    /// `summary.autoscaling_stats`.
+    pub saturation: Option<f64> = bound.broke.saturation,
+    /// Where the requests spent most of their time: queue, storage or generation.
+    pub largest_part: Fact<String> = bound.broke.largest_part.to_owned(),
+    /// Share of the requests' time that `largest_part` took, from 0 to 1.
+    pub largest_share: Fact<f64> = bound.broke.largest_share,
+}
+
+/// One step of the autoscaler's search.
+pub struct CurvePoint from step: StepResult {
+    /// Number of users in this step.
+    pub users: Fact<u32>,
+    /// Length of the step's window, s.
+    pub window_s: Fact<f64>,
+    /// Whether throughput was steady in the window.
+    pub steady: Fact<bool>,
+    /// Storage throughput, reads and writes together, GiB/s.
+    pub gib_per_s: Fact<f64> = step.bytes_per_s / GIB,
+    /// Half the width of the 95 % confidence interval of the throughput, as a share of the
+    /// throughput.
+    pub uncertainty: Fact<f64>,
+    /// Tokens generated per second, tokens/s.
+    pub tokens_per_s: Fact<f64>,
+    /// Requests that finished per second, requests/s.
+    pub requests_per_s: Fact<f64>,
+    /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
+    pub read_ms: Option<[f64; 3]> = step.read_ns.map(|three| three.map(ms)),
+    /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
+    pub write_ms: Option<[f64; 3]> = step.write_ns.map(|three| three.map(ms)),
+    /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
+    /// null for a class without requests.
+    pub class_p95_ms: Fact<[Option<f64>; 3]> = step.class_p95_ns.map(|p95| p95.map(ms)),
+    /// P95 of the time that the device took to read an entry, ms; null without reads.
+    pub read_device_p95_ms: Option<f64> = step.storage.read_device_p95_ns.map(ms),
+    /// P95 of the time that the device took to write an entry, demotions included, ms; null without
+    /// writes.
+    pub write_device_p95_ms: Option<f64> = step.storage.write_device_p95_ns.map(ms),
+    /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
+    /// or for a place in the queue.
+    pub entries_waiting: Fact<f64> = step.storage.entries_waiting,
+    /// Mean number of requests that waited to be served.
+    pub requests_waiting: Fact<f64> = step.storage.requests_waiting,
+    /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
+    pub saturation: Option<f64>,
+    /// Where the time of the requests went.
+    pub time: figure::Part<TimeReport> = TimeReport::of(&step.time),
+}
 }
 
 figures! {
@@ -152,22 +237,6 @@ impl AutoscalerReport {
     }
 }
 
-row! {
-/// Fit of the Universal Scalability Law, X(N) = λN / (1 + σ(N − 1) + κN(N − 1)).
-pub struct UslReport from fit: UslFit {
-    /// λ: storage throughput of one user alone, bytes/s.
-    pub lambda_bytes_per_s: Fact<f64>,
-    /// σ: contention, the share of the work that users do one after another.
-    pub sigma: Fact<f64>,
-    /// κ: coherency, the cost that each pair of users adds.
-    pub kappa: Fact<f64>,
-    /// Coefficient of determination (R²) of the fit over the measured points.
-    pub r_squared: Fact<f64>,
-    /// Number of users at the maximum of the fit; null when it has none.
-    pub peak_users: Option<f64>,
-}
-}
-
 impl UslReport {
     /// Throughput at a number of users by this fit, bytes/s; none where a figure of it is unknown.
     #[must_use]
@@ -176,79 +245,6 @@ impl UslReport {
         let divisor = 1.0 + self.sigma.known()? * (users - 1.0) + self.kappa.known()? * pairs;
         Some(self.lambda_bytes_per_s.known()? * users / divisor)
     }
-}
-
-row! {
-/// Where the time of the requests went, as sums, s.
-pub struct TimeReport of time: TimeShares {
-    /// Time from the intended arrival to the start of serving, s.
-    pub queue_s: Fact<f64> = seconds(time.queue_ns),
-    /// Time in storage steps, including their waits for permits and for room, s.
-    pub storage_s: Fact<f64> = seconds(time.storage_ns),
-    /// Time spent waiting for generated tokens, s.
-    pub generation_s: Fact<f64> = seconds(time.generation_ns),
-    /// Time from the intended arrival to the end, s.
-    pub total_s: Fact<f64> = seconds(time.total_ns),
-}
-
-/// The first step that missed its target, and where the time of its requests went.
-pub struct Broke of bound: Bound<'_> {
-    /// Number of users at which the target was first missed.
-    pub users: Fact<u32> = bound.broke.users,
-    /// Mode slo: QoS class that was furthest from its target; null in other modes, and when no
-    /// request ended.
-    pub class: Option<String> = class(bound),
-    /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
-    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
-    pub part: Option<String> = bound.broke.part.map(saturation::name),
-    /// Saturation with that number of users, as defined for `saturation_level` in
-    /// `summary.autoscaling_stats`.
-    pub saturation: Option<f64> = bound.broke.saturation,
-    /// Where the requests spent most of their time: queue, storage or generation.
-    pub largest_part: Fact<String> = bound.broke.largest_part.to_owned(),
-    /// Share of the requests' time that `largest_part` took, from 0 to 1.
-    pub largest_share: Fact<f64> = bound.broke.largest_share,
-}
-
-/// One step of the autoscaler's search.
-pub struct CurvePoint from step: StepResult {
-    /// Number of users in this step.
-    pub users: Fact<u32>,
-    /// Length of the step's window, s.
-    pub window_s: Fact<f64>,
-    /// Whether throughput was steady in the window.
-    pub steady: Fact<bool>,
-    /// Storage throughput, reads and writes together, GiB/s.
-    pub gib_per_s: Fact<f64> = step.bytes_per_s / GIB,
-    /// Half the width of the 95 % confidence interval of the throughput, as a share of the
-    /// throughput.
-    pub uncertainty: Fact<f64>,
-    /// Tokens generated per second, tokens/s.
-    pub tokens_per_s: Fact<f64>,
-    /// Requests that finished per second, requests/s.
-    pub requests_per_s: Fact<f64>,
-    /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
-    pub read_ms: Option<[f64; 3]> = step.read_ns.map(|three| three.map(ms)),
-    /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
-    pub write_ms: Option<[f64; 3]> = step.write_ns.map(|three| three.map(ms)),
-    /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
-    /// null for a class without requests.
-    pub class_p95_ms: Fact<[Option<f64>; 3]> = step.class_p95_ns.map(|p95| p95.map(ms)),
-    /// P95 of the time that the device took to read an entry, ms; null without reads.
-    pub read_device_p95_ms: Option<f64> = step.storage.read_device_p95_ns.map(ms),
-    /// P95 of the time that the device took to write an entry, demotions included, ms; null without
-    /// writes.
-    pub write_device_p95_ms: Option<f64> = step.storage.write_device_p95_ns.map(ms),
-    /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
-    /// or for a place in the queue.
-    pub entries_waiting: Fact<f64> = step.storage.entries_waiting,
-    /// Mean number of requests that waited to be served.
-    pub requests_waiting: Fact<f64> = step.storage.requests_waiting,
-    /// Saturation in this step, as defined for `saturation_level` in `summary.autoscaling_stats`.
-    pub saturation: Option<f64>,
-    /// Where the time of the requests went.
-    pub time: figure::Part<TimeReport> = TimeReport::of(&step.time),
-}
 }
 
 fn ms(ns: u64) -> f64 {

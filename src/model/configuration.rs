@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ringfall_config::PRESETS;
+use ringfall_config::{PRESETS, Preset};
 use serde::Serialize;
 
 use crate::Document;
@@ -101,13 +101,19 @@ impl Configuration {
         let known = words.next().is_none_or(is_trial) || first == "mlperf";
         let named = |name: &str| name.rsplit_once('-') == Some((first, second));
         let preset = PRESETS.iter().find(|preset| known && named(preset.name))?;
-        Some(Configuration {
+        Some(Configuration::from_preset(preset))
+    }
+
+    /// The configuration that the runs of a preset have, whatever their length.
+    #[must_use]
+    pub fn from_preset(preset: &Preset) -> Configuration {
+        Configuration {
             cpu_memory_mib: u64::from(preset.cpu_memory_gib) * 1024,
             model: preset.model.to_owned(),
             users: preset.users.into(),
             max_concurrent_allocs: preset.max_concurrent_allocs.into(),
             generation_mode: "none".to_owned(),
-        })
+        }
     }
 
     /// Reads the configuration that a result of ringfall holds. `None` when it holds none.

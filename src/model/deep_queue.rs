@@ -1,7 +1,6 @@
 //! Queues that were full all the time, deeper than the drive needs: what they add is latency.
 
 use ringfall_core::facts::buffers_a_shard;
-use ringfall_core::metrics::Histogram;
 
 use super::RunResult;
 use crate::facts::DepthReason;
@@ -54,7 +53,7 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
         return None;
     }
     let ms = |quantile| latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e6);
-    let (fastest_ms, median_ms) = (fastest_ms(&latency)?, ms(0.5)?);
+    let (fastest_ms, median_ms) = (ms(0.0).filter(|&ms| ms > 0.0)?, ms(0.5)?);
     let in_flight = latency.sum_ns() as f64 / 1e9 / seconds;
     let per_s = latency.count() as f64 / seconds;
     let is_deep = in_flight >= FULL_SHARE * places && median_ms >= QUEUED_TIMES * fastest_ms;
@@ -67,11 +66,6 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
             places / per_s * 1e3
         )
     })
-}
-
-fn fastest_ms(latency: &Histogram) -> Option<f64> {
-    let fastest_ns = latency.quantile_ns(0.0)?;
-    (fastest_ns > 0).then(|| fastest_ns as f64 / 1e6)
 }
 
 #[cfg(test)]

@@ -24,13 +24,7 @@ pub struct Published {
 /// The preset whose settings these are; their length is left out of account.
 #[must_use]
 pub fn preset_of(configuration: &Configuration) -> Option<&'static Preset> {
-    PRESETS.iter().find(|preset| {
-        configuration.model == preset.model
-            && configuration.cpu_memory_mib == u64::from(preset.cpu_memory_gib) * 1024
-            && configuration.users == u64::from(preset.users)
-            && configuration.max_concurrent_allocs == u64::from(preset.max_concurrent_allocs)
-            && configuration.generation_mode == "none"
-    })
+    PRESETS.iter().find(|preset| Configuration::from_preset(preset) == *configuration)
 }
 
 /// Published ratios of that configuration, beside the ratios that `ratio_of` gives for a metric.

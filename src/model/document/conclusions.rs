@@ -11,6 +11,7 @@ use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike, is_of_this_vers
 use super::{Document, SecondReport};
 use crate::cold::ColdVerdict;
 use crate::facts::steady::RoundsSpread;
+use crate::stats;
 use crate::steadiness::{Moved, fifths};
 
 /// Writes of entries to storage that must have brought a flush with them: fewer might have ended
@@ -37,25 +38,18 @@ fn one_if(is_so: bool) -> Option<f64> {
 fn of_the_trials(document: &Document, pairs: &mut Pairs<'_>) {
     let merged = document.ringfall.merged.as_ref();
     for spread in merged.into_iter().flat_map(|merged| &merged.spread) {
-        let values = || spread.values.iter().copied().flatten();
-        for (key, is, should) in [
-            ("min", spread.min, values().reduce(f64::min)),
-            ("max", spread.max, values().reduce(f64::max)),
-        ] {
+        let values: Vec<f64> = spread.values.iter().copied().flatten().collect();
+        let (least, most) = stats::range(&values).unzip();
+        for (key, is, should) in [("min", spread.min, least), ("max", spread.max, most)] {
             let place = format!("the `{key}` of `{}` in `ringfall.merged.spread`", spread.metric);
             pairs.same((&place, Some(is)), ("that of its `values`", should));
         }
         let place = format!("the `median` of `{}` in `ringfall.merged.spread`", spread.metric);
         let median = (&*place, Some(spread.median));
-        pairs.at_most(median, ("the largest of its `values`", values().reduce(f64::max)), 1.0);
-        let least = ("the smallest of the `values` beside it", values().reduce(f64::min));
-        pairs.at_most(least, median, 1.0);
-        let n = values().count() as f64;
-        let mean = values().sum::<f64>() / n;
-        let variance = values().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let cv = (n > 1.0 && mean > 0.0).then(|| variance.sqrt() / mean);
+        pairs.at_most(median, ("the largest of its `values`", most), 1.0);
+        pairs.at_most(("the smallest of the `values` beside it", least), median, 1.0);
         // Nearly equal values leave little but rounding.
-        if let (Some(is), Some(should)) = (spread.cv, cv)
+        if let (Some(is), Some(should)) = (spread.cv, stats::coefficient_of_variation(&values))
             && (is - should).abs() > ROUNDING
             && is_of_this_version(document)
         {

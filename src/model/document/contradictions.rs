@@ -297,12 +297,12 @@ fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_
         pairs.same((&count, io.count.number()), (&key, events));
     }
     let rows = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
-    let ranks = "the sum of `read_bytes` over `ringfall.merged.ranks`";
-    let read = sum(rows, |row| row.read_bytes);
-    pairs.same(figure!(document.ringfall.io.read.bytes), (ranks, read));
-    let ranks = "the sum of `write_bytes` over `ringfall.merged.ranks`";
-    let written = sum(rows, |row| row.write_bytes);
-    pairs.same(figure!(document.ringfall.io.write.bytes), (ranks, written));
+    let read = "the sum of `read_bytes` over `ringfall.merged.ranks`";
+    let read = (read, sum(rows, |row| row.read_bytes));
+    pairs.same(figure!(document.ringfall.io.read.bytes), read);
+    let written = "the sum of `write_bytes` over `ringfall.merged.ranks`";
+    let written = (written, sum(rows, |row| row.write_bytes));
+    pairs.same(figure!(document.ringfall.io.write.bytes), written);
 }
 
 fn of_the_steadiness(document: &Document, pairs: &mut Pairs<'_>) {
@@ -454,11 +454,7 @@ fn differing(path: &str, said: &Value, anew: &Value, found: &mut Vec<Contradicti
         (Value::Number(said), Value::Number(anew)) => {
             let (Some(is), Some(should)) = (said.as_f64(), anew.as_f64()) else { return };
             if !are_alike(is, should, BUCKETS) {
-                found.push(Contradiction {
-                    one: Claim { place: format!("`{path}`"), value: is },
-                    other: Claim { place: WORKED_OUT.to_owned(), value: should },
-                    is_bound: false,
-                });
+                Pairs(found).push((&format!("`{path}`"), is), (WORKED_OUT, should), false);
             }
         }
         _ => {}

@@ -81,16 +81,7 @@ pub struct FlushReport of io: IoMetrics {
     /// Time from submission to completion of a data sync, ms; null without syncs.
     pub latency_ms: Derived<Option<LatencyMsMax>>,
 }
-}
 
-fn sizes(io: &IoMetrics) -> BTreeMap<String, SizeReport> {
-    let row = |(class, size): (usize, &SizeCount)| {
-        ((BLOCK_BYTES << class).to_string(), SizeReport::of(size))
-    };
-    io.sizes.iter().enumerate().map(row).collect()
-}
-
-figures! {
 /// Time spent waiting for something other than an I/O, ms. Each is null when nothing of the kind
 /// was measured.
 pub struct WaitsReport {
@@ -160,6 +151,22 @@ pub struct DeviceReport of result: RunResult {
     /// to tell, and in merged results, whose windows were each compared by themselves.
     pub correlation: OfRun<Correlation> = correlate(&result.timeline, &result.kernel_seconds),
 }
+
+/// Resources that the engine got from the kernel, and the division of its space on storage.
+pub struct EngineReport of result: RunResult {
+    /// Implementation that generates the content of entries: `avx512`, `avx2` or `portable`; null:
+    /// merged results differ in it.
+    pub fill: Same<String> = ringfall_core::fill::implementation().to_owned(),
+    /// One row per shard; null: merged results differ in a row.
+    pub shards: Same<Vec<ShardReport>> = shards(result),
+}
+}
+
+fn sizes(io: &IoMetrics) -> BTreeMap<String, SizeReport> {
+    let row = |(class, size): (usize, &SizeCount)| {
+        ((BLOCK_BYTES << class).to_string(), SizeReport::of(size))
+    };
+    io.sizes.iter().enumerate().map(row).collect()
 }
 
 row! {
@@ -203,43 +210,7 @@ pub struct Agreement {
     /// the latter.
     pub total_ratio: Option<f64>,
 }
-}
 
-/// Time that was counted in a second, divided by the length of the second. It is counted in ticks:
-/// there may seem to be a little more of it than the second is long.
-fn per_time(second: &KernelSecond, ms: u64) -> f64 {
-    ms as f64 / 1e3 / second.seconds.max(1e-9)
-}
-
-fn size_mean_bytes(delta: &BlockDelta) -> Option<f64> {
-    quotient(delta.read_bytes + delta.write_bytes, delta.reads + delta.writes)
-}
-
-/// The counters of the device, and the bytes read that came through all that lies below the store.
-fn kernel(delta: &BlockDelta, result: &RunResult) -> KernelCounters {
-    let (links, chain) = (&result.machine.device_chain, &result.kernel_chain);
-    let reached_bytes = Sum::of(reached_bytes(links, chain, delta));
-    KernelCounters { reached_bytes, ..KernelCounters::of(delta) }
-}
-
-impl Timed for KernelSecondReport {
-    fn delay(&mut self, by_s: f64) {
-        self.end_s = self.end_s.map(|end_s| end_s + by_s);
-    }
-}
-
-figures! {
-/// Resources that the engine got from the kernel, and the division of its space on storage.
-pub struct EngineReport of result: RunResult {
-    /// Implementation that generates the content of entries: `avx512`, `avx2` or `portable`; null:
-    /// merged results differ in it.
-    pub fill: Same<String> = ringfall_core::fill::implementation().to_owned(),
-    /// One row per shard; null: merged results differ in a row.
-    pub shards: Same<Vec<ShardReport>> = shards(result),
-}
-}
-
-row! {
 /// Ring, buffers and storage space of one shard.
 pub struct ShardReport of (facts, space): (&ShardFacts, &SpaceFigures) {
     /// Whether the ring runs completions only when its thread asks for them
@@ -274,6 +245,29 @@ pub struct ShardReport of (facts, space): (&ShardFacts, &SpaceFigures) {
     /// Size of the storage segments that this shard holds at the end, in 4 KiB blocks.
     pub leased_blocks: Fact<u64> = space.leased_blocks,
 }
+}
+
+/// Time that was counted in a second, divided by the length of the second. It is counted in ticks:
+/// there may seem to be a little more of it than the second is long.
+fn per_time(second: &KernelSecond, ms: u64) -> f64 {
+    ms as f64 / 1e3 / second.seconds.max(1e-9)
+}
+
+fn size_mean_bytes(delta: &BlockDelta) -> Option<f64> {
+    quotient(delta.read_bytes + delta.write_bytes, delta.reads + delta.writes)
+}
+
+/// The counters of the device, and the bytes read that came through all that lies below the store.
+fn kernel(delta: &BlockDelta, result: &RunResult) -> KernelCounters {
+    let (links, chain) = (&result.machine.device_chain, &result.kernel_chain);
+    let reached_bytes = Sum::of(reached_bytes(links, chain, delta));
+    KernelCounters { reached_bytes, ..KernelCounters::of(delta) }
+}
+
+impl Timed for KernelSecondReport {
+    fn delay(&mut self, by_s: f64) {
+        self.end_s = self.end_s.map(|end_s| end_s + by_s);
+    }
 }
 
 fn shards(result: &RunResult) -> Vec<ShardReport> {

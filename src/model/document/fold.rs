@@ -9,18 +9,13 @@ use super::{Document, EncodedHistograms, Histograms, Timeline};
 /// Merges documents one after the other, so that memory holds one of them and the sum.
 #[derive(Debug, Default)]
 pub struct Fold {
-    sum: Option<Sum>,
+    /// Sum of the documents so far, of that many seconds and requests.
+    sum: Option<Document>,
+    seconds: f64,
+    completed: u64,
     histograms: Option<Histograms>,
     /// State for ranks, which measured at the same time.
     together: Option<Together>,
-}
-
-/// Sum of the documents so far.
-#[derive(Debug)]
-struct Sum {
-    document: Document,
-    seconds: f64,
-    completed: u64,
 }
 
 impl Fold {
@@ -50,31 +45,23 @@ impl Fold {
         if let Some(together) = &mut self.together {
             together.take(&mut document);
         }
-        self.sum = Some(match self.sum.take() {
-            None => {
-                let inputs = Inputs { seconds: vec![seconds], completed: vec![completed] };
-                let document = <Document as Merge>::merged(&[&document], &inputs);
-                Sum { document, seconds, completed }
-            }
-            Some(sum) => {
-                let inputs = Inputs {
-                    seconds: vec![sum.seconds, seconds],
-                    completed: vec![sum.completed, completed],
-                };
-                Sum {
-                    document: <Document as Merge>::merged(&[&sum.document, &document], &inputs),
-                    seconds: sum.seconds + seconds,
-                    completed: sum.completed.saturating_add(completed),
-                }
-            }
-        });
+        let mut inputs = Inputs { seconds: vec![seconds], completed: vec![completed] };
+        let mut all = vec![&document];
+        if let Some(sum) = &self.sum {
+            inputs.seconds.insert(0, self.seconds);
+            inputs.completed.insert(0, self.completed);
+            all.insert(0, sum);
+        }
+        self.sum = Some(<Document as Merge>::merged(&all, &inputs));
+        self.seconds += seconds;
+        self.completed = self.completed.saturating_add(completed);
     }
 
     /// All as one, written by that command: what is worked out from the counters and histograms is
     /// worked out anew. What tells the documents apart is still to be said (`Ours::merged`).
     #[must_use]
     pub fn finish(self, command_line: &[String]) -> Document {
-        let mut merged = self.sum.map(|sum| sum.document).unwrap_or_default();
+        let mut merged = self.sum.unwrap_or_default();
         let several_devices = self.together.is_some_and(|together| together.tell(&mut merged));
         merged.derive(&self.histograms.unwrap_or_default(), command_line);
         if several_devices {

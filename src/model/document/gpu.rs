@@ -32,25 +32,7 @@ pub struct GpuDeviceReport of (gpu, place): (&GpuOutcome, usize) {
     pub driver_used_by_run_bytes: Same<u64> =
         driver_use(gpu, *place).and_then(|used| used.own_bytes),
 }
-}
 
-fn driver_use(gpu: &GpuOutcome, place: usize) -> Option<DriverUse> {
-    gpu.driver_use.get(place).copied().flatten()
-}
-
-/// Whether the I/O buffers of all shards are page-locked; none where no shard has a GPU.
-fn buffers_page_locked(result: &RunResult) -> Option<bool> {
-    let reached = result.facts.iter().filter_map(|facts| facts.gpu_reaches_buffers);
-    reached.reduce(|all, one| all && one)
-}
-
-impl Named for GpuDeviceReport {
-    fn name(&self) -> Option<String> {
-        Some(format!("{} {}", self.index.known()?, self.name.as_ref()?))
-    }
-}
-
-figures! {
 /// Backend and devices of the GPU tier, or why there was none. In merged results a figure is
 /// null where the results differ in it.
 pub struct GpuReport of (gpu, result): (&GpuOutcome, &RunResult) {
@@ -114,6 +96,22 @@ pub struct PromotionsReport of engine: Metrics {
     /// Size of the entries that a hit moved up from the storage tier, bytes.
     pub from_storage_bytes: Sum<u64> = promoted(engine, Tier::Storage, |to| to.bytes),
 }
+}
+
+fn driver_use(gpu: &GpuOutcome, place: usize) -> Option<DriverUse> {
+    gpu.driver_use.get(place).copied().flatten()
+}
+
+/// Whether the I/O buffers of all shards are page-locked; none where no shard has a GPU.
+fn buffers_page_locked(result: &RunResult) -> Option<bool> {
+    let reached = result.facts.iter().filter_map(|facts| facts.gpu_reaches_buffers);
+    reached.reduce(|all, one| all && one)
+}
+
+impl Named for GpuDeviceReport {
+    fn name(&self) -> Option<String> {
+        Some(format!("{} {}", self.index.known()?, self.name.as_ref()?))
+    }
 }
 
 /// Sum over the tiers to which hits moved entries up from that one.

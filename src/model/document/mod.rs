@@ -156,8 +156,6 @@ impl Document {
         let mut document = Document {
             requests_completed: Sum::of(requests.completed()),
             total_tokens_generated: Sum::of(requests.generated_tokens),
-            total_storage_io_latency: Derived::default(),
-            total_generation_latency: Derived::default(),
             end_to_end_latencies: seconds(|sample| sample.end_to_end_ns),
             storage_latencies: seconds(|sample| sample.storage_io_ns),
             generation_latencies: seconds(|sample| sample.generation_ns),
@@ -169,9 +167,8 @@ impl Document {
             seed: Same::of(result.plan.seed),
             summary: Part(Summary::of(result)),
             ringfall: Part(Ours::of(result)),
-            device_latency_tracing: Derived::default(),
-            fio_workload: OfRun::default(),
             validation: OfRun::maybe(source::compared(result)),
+            ..Document::default()
         };
         document.derive(&Histograms::of(result), &result.command_line);
         document

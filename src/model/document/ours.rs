@@ -152,14 +152,7 @@ pub struct Ours of result: RunResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedReport>,
 }
-}
 
-/// Counts of the block layer; none where it was not traced, or could not be.
-fn traced(result: &RunResult) -> Option<BlockTraceFigures> {
-    result.block_trace.as_ref()?.as_ref().ok().cloned()
-}
-
-figures! {
 /// Start, length and end of the measurement window.
 pub struct WindowReport of result: RunResult {
     /// Start of the window, s since 1970-01-01T00:00:00Z.
@@ -191,6 +184,87 @@ pub struct CostReport from cost: Cost {
     /// Number of context switches that the scheduler forced on the process.
     pub context_switches_involuntary: Sum<Option<u64>>,
 }
+
+/// The device's limits, and the share of them that the run used. Of merged results, the limits are
+/// null where they differ.
+pub struct RooflineReport {
+    /// File from which the limits were read, or `fresh`: measured just before the run.
+    pub source: Same<String>,
+    /// When the limits were measured, s since 1970-01-01T00:00:00Z.
+    pub unix_s: Same<f64>,
+    /// Highest bandwidth that the device reaches with reads alone, GiB/s.
+    pub read_gib_per_s: Same<f64>,
+    /// Highest bandwidth that the device reaches with writes alone, GiB/s.
+    pub write_gib_per_s: Same<f64>,
+    /// Share of the device that the run used, from 0 to 1: the time that the device would need at
+    /// its limits for what the run read and wrote, divided by the length of the window. Of merged
+    /// results, each held against its own limits; of ranks, which used the device at the same time,
+    /// what all of them read and wrote against limits that all of them know.
+    pub share: OverTime<f64>,
+}
+
+/// I/O errors and requests that were not served.
+pub struct ErrorsReport of result: RunResult {
+    /// I/O errors during the window, by kind.
+    pub by_kind: ByKind<ErrorRow> = result.engine.errors.iter().map(ErrorRow::of),
+    /// Number of requests that ended in the window with a failed step.
+    pub requests_failed: Sum<u64> = result.requests.failed,
+    /// Number of requests that ended in the window because no tier could hold their entry.
+    pub requests_refused: Sum<u64> = result.requests.refused,
+    /// Number of entries not stored because they were larger than the last tier. Without a storage
+    /// tier (`disable_storage`) these are all entries that were dropped: those evicted from the
+    /// last tier, and those that fitted in none.
+    pub entries_refused: Sum<u64> = result.engine.refused_entries,
+    /// Number of entries that should have been written before the measurement but could not be.
+    pub population_failed: Sum<u64> = result.population_failed,
+    /// The first I/O errors since the start of the run, as sentences.
+    pub first_ever: Union<String> = result.errors.iter().map(told_io),
+}
+
+/// Verification of the data read against what had been written.
+pub struct VerifyReport of result: RunResult {
+    /// Mode of verification: `off`, `sample` (the first 16 bytes of each block) or `full`.
+    pub mode: Same<String> = result.plan.verify.name().to_owned(),
+    /// Number of 4 KiB blocks that were compared.
+    pub blocks_checked: Sum<u64> = result.engine.verify.blocks_checked,
+    /// Number of 4 KiB blocks that differed from what had been written.
+    pub blocks_bad: Sum<u64> = result.engine.verify.blocks_bad,
+}
+
+/// Counters of the workload from the start of the run, warm-up included.
+pub struct WorkloadReport from workload: WorkloadStats {
+    /// Number of decode steps that found their entry evicted.
+    pub decode_misses: Sum<u64>,
+    /// Number of entries written again after a decode miss.
+    pub decode_rewrites: Sum<u64>,
+    /// Number of conversations forgotten because too many were live.
+    pub conversations_forgotten: Sum<u64>,
+    /// Number of requests whose entry no tier could hold.
+    pub requests_refused: Sum<u64> = workload.refused_requests,
+    /// Number of documents ingested while the load ran, with `--rag-ingestion beside`.
+    pub documents_ingested: Sum<u64>,
+    /// Number of documents deleted while the load ran because there were more than
+    /// `workload.rag.max_documents`.
+    pub documents_evicted: Sum<u64>,
+    /// Number of chunks of documents that could not be written while the load ran.
+    pub chunks_failed: Sum<u64>,
+    /// Number of retrievals left out because no document was complete yet.
+    pub retrievals_without_document: Sum<u64>,
+}
+
+/// Shards that were overdue, and for how long.
+pub struct OverdueReport from watchdog: WatchdogReport {
+    /// Number of times that a shard stalled: it was overdue for 1 s or more.
+    pub stalls: Sum<u64>,
+    /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
+    /// messages while it had work, or after the timer that was to wake it.
+    pub overdue_max_ns: Max<u64>,
+}
+}
+
+/// Counts of the block layer; none where it was not traced, or could not be.
+fn traced(result: &RunResult) -> Option<BlockTraceFigures> {
+    result.block_trace.as_ref()?.as_ref().ok().cloned()
 }
 
 row! {
@@ -211,25 +285,32 @@ pub struct ShortageReport from shortage: TierShortage {
     /// Why the tier got no more.
     pub why: String,
 }
+
+/// I/O errors of one kind, on one operation, with one error number.
+pub struct ErrorRow from record: ErrorRecord {
+    /// Name of the kind of error.
+    pub kind: String = record.kind.name().to_owned(),
+    /// Operation that failed: read, write or flush.
+    pub operation: String = record.operation.name().to_owned(),
+    /// The kernel's error number (errno); 0 when there was none. From 65,536 on, the status that an
+    /// NVMe drive answered a command with, and 65,536 (with `nvme_passthrough`).
+    pub errno: i32,
+    /// Number of these errors during the measurement window.
+    pub count: u64,
+    /// The first of these errors, as a sentence.
+    pub first: String = record.first.to_string(),
 }
 
-figures! {
-/// The device's limits, and the share of them that the run used. Of merged results, the limits are
-/// null where they differ.
-pub struct RooflineReport {
-    /// File from which the limits were read, or `fresh`: measured just before the run.
-    pub source: Same<String>,
-    /// When the limits were measured, s since 1970-01-01T00:00:00Z.
-    pub unix_s: Same<f64>,
-    /// Highest bandwidth that the device reaches with reads alone, GiB/s.
-    pub read_gib_per_s: Same<f64>,
-    /// Highest bandwidth that the device reaches with writes alone, GiB/s.
-    pub write_gib_per_s: Same<f64>,
-    /// Share of the device that the run used, from 0 to 1: the time that the device would need at
-    /// its limits for what the run read and wrote, divided by the length of the window. Of merged
-    /// results, each held against its own limits; of ranks, which used the device at the same time,
-    /// what all of them read and wrote against limits that all of them know.
-    pub share: OverTime<f64>,
+/// Number of requests whose latencies the arrays at the top level hold.
+pub struct SamplesReport {
+    /// Number of requests whose latencies the arrays hold.
+    pub kept: Fact<usize>,
+    /// Number of requests that finished in the window.
+    pub of: Fact<u64>,
+    /// Largest number of requests whose latencies the arrays can hold.
+    pub kept_max: Fact<usize>,
+    /// Whether the arrays hold a sample of the requests instead of all of them.
+    pub sampled: Fact<bool>,
 }
 }
 
@@ -268,55 +349,6 @@ impl RooflineReport {
     }
 }
 
-figures! {
-/// I/O errors and requests that were not served.
-pub struct ErrorsReport of result: RunResult {
-    /// I/O errors during the window, by kind.
-    pub by_kind: ByKind<ErrorRow> = result.engine.errors.iter().map(ErrorRow::of),
-    /// Number of requests that ended in the window with a failed step.
-    pub requests_failed: Sum<u64> = result.requests.failed,
-    /// Number of requests that ended in the window because no tier could hold their entry.
-    pub requests_refused: Sum<u64> = result.requests.refused,
-    /// Number of entries not stored because they were larger than the last tier. Without a storage
-    /// tier (`disable_storage`) these are all entries that were dropped: those evicted from the
-    /// last tier, and those that fitted in none.
-    pub entries_refused: Sum<u64> = result.engine.refused_entries,
-    /// Number of entries that should have been written before the measurement but could not be.
-    pub population_failed: Sum<u64> = result.population_failed,
-    /// The first I/O errors since the start of the run, as sentences.
-    pub first_ever: Union<String> = result.errors.iter().map(told_io),
-}
-}
-
-row! {
-/// I/O errors of one kind, on one operation, with one error number.
-pub struct ErrorRow from record: ErrorRecord {
-    /// Name of the kind of error.
-    pub kind: String = record.kind.name().to_owned(),
-    /// Operation that failed: read, write or flush.
-    pub operation: String = record.operation.name().to_owned(),
-    /// The kernel's error number (errno); 0 when there was none. From 65,536 on, the status that an
-    /// NVMe drive answered a command with, and 65,536 (with `nvme_passthrough`).
-    pub errno: i32,
-    /// Number of these errors during the measurement window.
-    pub count: u64,
-    /// The first of these errors, as a sentence.
-    pub first: String = record.first.to_string(),
-}
-
-/// Number of requests whose latencies the arrays at the top level hold.
-pub struct SamplesReport {
-    /// Number of requests whose latencies the arrays hold.
-    pub kept: Fact<usize>,
-    /// Number of requests that finished in the window.
-    pub of: Fact<u64>,
-    /// Largest number of requests whose latencies the arrays can hold.
-    pub kept_max: Fact<usize>,
-    /// Whether the arrays hold a sample of the requests instead of all of them.
-    pub sampled: Fact<bool>,
-}
-}
-
 impl Merge for ByKind<ErrorRow> {
     #[cfg(test)]
     const RULE: &'static str = "by kind";
@@ -333,48 +365,4 @@ impl Merge for ByKind<ErrorRow> {
         }
         merged.into_values().collect()
     }
-}
-
-figures! {
-/// Verification of the data read against what had been written.
-pub struct VerifyReport of result: RunResult {
-    /// Mode of verification: `off`, `sample` (the first 16 bytes of each block) or `full`.
-    pub mode: Same<String> = result.plan.verify.name().to_owned(),
-    /// Number of 4 KiB blocks that were compared.
-    pub blocks_checked: Sum<u64> = result.engine.verify.blocks_checked,
-    /// Number of 4 KiB blocks that differed from what had been written.
-    pub blocks_bad: Sum<u64> = result.engine.verify.blocks_bad,
-}
-}
-
-figures! {
-/// Counters of the workload from the start of the run, warm-up included.
-pub struct WorkloadReport from workload: WorkloadStats {
-    /// Number of decode steps that found their entry evicted.
-    pub decode_misses: Sum<u64>,
-    /// Number of entries written again after a decode miss.
-    pub decode_rewrites: Sum<u64>,
-    /// Number of conversations forgotten because too many were live.
-    pub conversations_forgotten: Sum<u64>,
-    /// Number of requests whose entry no tier could hold.
-    pub requests_refused: Sum<u64> = workload.refused_requests,
-    /// Number of documents ingested while the load ran, with `--rag-ingestion beside`.
-    pub documents_ingested: Sum<u64>,
-    /// Number of documents deleted while the load ran because there were more than
-    /// `workload.rag.max_documents`.
-    pub documents_evicted: Sum<u64>,
-    /// Number of chunks of documents that could not be written while the load ran.
-    pub chunks_failed: Sum<u64>,
-    /// Number of retrievals left out because no document was complete yet.
-    pub retrievals_without_document: Sum<u64>,
-}
-
-/// Shards that were overdue, and for how long.
-pub struct OverdueReport from watchdog: WatchdogReport {
-    /// Number of times that a shard stalled: it was overdue for 1 s or more.
-    pub stalls: Sum<u64>,
-    /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
-    /// messages while it had work, or after the timer that was to wake it.
-    pub overdue_max_ns: Max<u64>,
-}
 }

@@ -19,7 +19,7 @@ use crate::facts::BlockTraceFigures;
 pub type Place = (String, String);
 
 /// Combined state of ranks beyond what adds up field by field, built one document at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Together {
     window: Option<(f64, f64)>,
     warmup_seconds: Sum<f64>,
@@ -63,17 +63,7 @@ impl Together {
     /// Starts with ranks that measured from `window.0` to `window.1`, s since 1970; `None` where no
     /// rank measured.
     pub(super) fn new(window: Option<(f64, f64)>) -> Together {
-        Together {
-            window,
-            warmup_seconds: Sum::default(),
-            drain_seconds: Sum::default(),
-            seconds: BTreeMap::new(),
-            devices: BTreeMap::new(),
-            unknown: Vec::new(),
-            autoscaling: None,
-            queue_depth: None,
-            limits: None,
-        }
+        Together { window, ..Together::default() }
     }
 
     /// Takes what it needs of a document out of it.

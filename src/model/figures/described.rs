@@ -1,20 +1,7 @@
-//! Which types a schema can be made of. One is made in the tests alone: the program prints the page
-//! that came of it.
-
-/// Types from which a schema can be made.
-#[cfg(any(test, feature = "testing"))]
-pub trait Described: schemars::JsonSchema {}
-#[cfg(any(test, feature = "testing"))]
-impl<T: schemars::JsonSchema> Described for T {}
-
-/// Any type: no schema is made outside the tests.
-#[cfg(not(any(test, feature = "testing")))]
-pub trait Described {}
-#[cfg(not(any(test, feature = "testing")))]
-impl<T> Described for T {}
+//! Schemas of types whose JSON is that of another. They are made in the tests alone: the program
+//! prints the page that came of them.
 
 /// A type, with its parameters before it, whose JSON is that of another.
-#[cfg(any(test, feature = "testing"))]
 macro_rules! schema_as {
     ({ $($parameters:tt)* } $name:ty => $other:ty) => {
         impl<$($parameters)*> schemars::JsonSchema for $name {
@@ -33,5 +20,4 @@ macro_rules! schema_as {
         }
     };
 }
-#[cfg(any(test, feature = "testing"))]
 pub(crate) use schema_as;

@@ -15,15 +15,14 @@ use std::ops::{Deref, DerefMut};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::described::Described;
 use super::given::Given;
 use super::merge::{Inputs, Merge};
 use crate::facts::Adds;
 
 /// Value of a figure; determines whether a run may leave it null.
-pub trait Shape: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described {
+pub trait Shape: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned {
     /// The value, when there is one.
-    type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Described;
+    type Value: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned;
 }
 
 /// Types that are a figure's value as they are.
@@ -164,7 +163,9 @@ macro_rules! figure {
         }
 
         #[cfg(any(test, feature = "testing"))]
-        super::described::schema_as!({ T: Shape } $name<T> => $schema);
+        super::described::schema_as!(
+            { T: Shape<Value: schemars::JsonSchema> + schemars::JsonSchema } $name<T> => $schema
+        );
     };
 }
 
@@ -238,20 +239,13 @@ impl<T: Shape<Value: Adds>> Merge for Added<T> {
     }
 }
 
-/// The value that none of the others comes before.
-fn extreme<N: Number>(
-    all: impl Iterator<Item = Option<N>>,
-    before: fn(&N, &N) -> bool,
-) -> Option<N> {
-    all.flatten().reduce(|chosen, one| if before(&one, &chosen) { one } else { chosen })
-}
-
 impl<T: Shape<Value: Number>> Merge for Max<T> {
     #[cfg(test)]
     const RULE: &'static str = "max";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
-        Max(extreme(all.iter().map(|one| one.0), |one, other| one > other))
+        let known = all.iter().filter_map(|one| one.0);
+        Max(known.reduce(|most, one| if one > most { one } else { most }))
     }
 }
 
@@ -260,7 +254,8 @@ impl<T: Shape<Value: Number>> Merge for Min<T> {
     const RULE: &'static str = "min";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
-        Min(extreme(all.iter().map(|one| one.0), |one, other| one < other))
+        let known = all.iter().filter_map(|one| one.0);
+        Min(known.reduce(|least, one| if one < least { one } else { least }))
     }
 }
 

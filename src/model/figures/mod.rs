@@ -3,6 +3,7 @@
 //!
 //! Not here: any figure. They belong to the document and its reports.
 
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod described;
 pub mod figure;
 pub(crate) mod given;

@@ -48,15 +48,13 @@ fn overlap_share(documents: &[&Document]) -> f64 {
 /// A row for each rank, by its number.
 #[must_use]
 pub fn rows(documents: &[&Document]) -> Vec<RankRow> {
-    let row = |document: &&Document| {
-        let rank = document.ringfall.rank.as_ref()?;
-        Some(RankRow::of(&(*document, rank)))
-    };
+    let row =
+        |&document: &&Document| Some(RankRow::of(&(document, document.ringfall.rank.as_ref()?)));
     let mut rows: Vec<RankRow> = documents.iter().filter_map(row).collect();
     let moved: Vec<f64> = rows.iter().map(moved_bytes).collect();
-    let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
+    let mean = stats::mean(&moved).filter(|&mean| mean > 0.0);
     for (row, moved) in rows.iter_mut().zip(moved) {
-        row.share_of_mean = (mean > 0.0).then(|| moved / mean);
+        row.share_of_mean = mean.map(|mean| moved / mean);
     }
     rows.sort_by_key(|row| row.rank);
     rows
@@ -72,15 +70,8 @@ pub fn hosts(documents: &[&Document]) -> Vec<HostRow> {
     let mut rows: BTreeMap<(String, String), HostRow> = BTreeMap::new();
     for document in documents {
         let Some((host, device)) = document.place() else { continue };
-        let row = rows.entry((host.clone(), device.clone())).or_insert(HostRow {
-            host,
-            device,
-            ranks: 0,
-            engine_read_bytes: 0,
-            engine_write_bytes: 0,
-            kernel_read_bytes: 0,
-            kernel_write_bytes: 0,
-        });
+        let row = rows.entry((host.clone(), device.clone()));
+        let row = row.or_insert(HostRow { host, device, ..HostRow::default() });
         let (ours, io) = (&document.ringfall.device, &document.ringfall.io);
         let known = |bytes: Option<u64>| bytes.unwrap_or(0);
         row.ranks += 1;
@@ -107,7 +98,7 @@ pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
     // The size is what a file says: however large, no more are named than are of use.
     let missing: Vec<u32> = absent.take(MISSING_MAX).collect();
     let moved: Vec<f64> = rows.iter().map(moved_bytes).collect();
-    let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
+    let mean = stats::mean(&moved).filter(|&mean| mean > 0.0);
     let median = stats::median(&moved).unwrap_or(0.0);
     let most = moved.iter().copied().fold(0.0, f64::max);
     let slow = rows.iter().zip(&moved).filter(|(_, moved)| **moved < STRAGGLER_SHARE * median);
@@ -117,7 +108,7 @@ pub fn launch(documents: &[&Document], rows: &[RankRow]) -> Launch {
         partial: !missing.is_empty() || rows.iter().any(|row| row.failure.is_some()),
         missing,
         overlap_share: overlap_share(documents),
-        imbalance: (mean > 0.0).then(|| most / mean),
+        imbalance: mean.map(|mean| most / mean),
         stragglers: slow.map(|(row, _)| row.rank).collect(),
     }
 }
