@@ -1,6 +1,7 @@
 //! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
+use ringfall_core::units::GIB;
 use ringfall_host::counted;
 use ringfall_workloads::autoscale::{
     Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, StepResult, TimeShares,
@@ -15,8 +16,6 @@ use crate::figures::list::Rows;
 use crate::figures::merge::figures;
 use crate::saturation::Bound;
 use crate::{RunResult, saturation};
-
-const GIB: f64 = (1u64 << 30) as f64;
 
 row! {
 /// One step of the autoscaler: a number of users that was held, and what was done next.
@@ -117,7 +116,7 @@ pub struct CurvePoint from step: StepResult {
     /// Whether throughput was steady in the window.
     pub steady: Fact<bool>,
     /// Storage throughput, reads and writes together, GiB/s.
-    pub gib_per_s: Fact<f64> = step.bytes_per_s / GIB,
+    pub gib_per_s: Fact<f64> = step.bytes_per_s / GIB as f64,
     /// Half the width of the 95 % confidence interval of the throughput, as a share of the
     /// throughput.
     pub uncertainty: Fact<f64>,
@@ -192,7 +191,7 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// Mode capacity: highest storage throughput that can be sustained, GiB/s; where `conclusive`
     /// is false that of the steps that were made, and more users might move more.
     pub peak_gib_per_s: Same<f64> =
-        capacity(conclusion).map(|answer| answer.peak_bytes_per_s / GIB),
+        capacity(conclusion).map(|answer| answer.peak_bytes_per_s / GIB as f64),
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput.
     pub peak_users: Same<u32> = capacity(conclusion).map(|answer| answer.peak_users),
     /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
@@ -358,11 +357,14 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         return vec![("search", report.reason.to_string())];
     }
     let qos_users = report.qos_users.known();
+    let doubt = |confirmed: Option<bool>| match confirmed {
+        Some(true) => "",
+        _ => ", not confirmed",
+    };
     match (report.peak_gib_per_s.known(), report.peak_users.known(), qos_users) {
         (Some(peak), Some(users), _) => {
             let users = counted(users.into(), "user");
-            let is_confirmed = report.peak_confirmed.known() == Some(true);
-            let doubt = if is_confirmed { "" } else { ", not confirmed" };
+            let doubt = doubt(report.peak_confirmed.known());
             lines.push(("peak", format!("{peak:.2} GiB/s, reached with {users}{doubt}")));
             if let Some(usl) = report.usl.as_ref()
                 && let (Some(sigma), Some(kappa), Some(r2)) =
@@ -375,8 +377,7 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             }
         }
         (_, _, Some(users)) => {
-            let is_confirmed = report.qos_confirmed.known() == Some(true);
-            let doubt = if is_confirmed { "" } else { ", not confirmed" };
+            let doubt = doubt(report.qos_confirmed.known());
             let what = match conclusion.mode {
                 Mode::Slo => "served in time",
                 _ => "within the target saturation of the storage tier",

@@ -10,6 +10,8 @@ use super::RunResult;
 
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;
+/// Ways to less work for the storage, or to a storage that does more.
+const LESS_FOR_STORAGE: &str = "a larger --cpu-mem-gb, a smaller --model or a faster drive";
 
 /// Target that was missed first, and the number of users.
 pub(crate) struct Bound<'a> {
@@ -147,21 +149,21 @@ impl<'a> Bound<'a> {
                     let name = Class::NAMES[class];
                     ways.push(format!("a P95 of {ms} ms in workload.qos_targets_ms.{name}"));
                 }
-                ways.extend(self.instead_of_slo());
+                ways.extend(self.instead_of_slo().map(str::to_owned));
             }
             (Part::StorageRead | Part::StorageWrite, Some((p95, of))) => {
                 let key = if part == Part::StorageRead { "read_p95_ms" } else { "write_p95_ms" };
                 if let Some(ms) = needed(p95 * self.share_used(p95, of), target, TARGET_MS_MAX) {
                     ways.push(format!("workload.saturation_targets.{key}: {ms}"));
                 }
-                ways.push("a larger --cpu-mem-gb, a smaller --model or a faster drive".to_owned());
+                ways.push(LESS_FOR_STORAGE.to_owned());
             }
             (Part::StorageQueue, _) => {
                 let waiting = self.step.map_or(0.0, |step| step.storage.entries_waiting);
                 if let Some(depth) = needed(waiting, target, WAITING_MAX) {
                     ways.push(format!("workload.saturation_targets.queue_depth: {depth}"));
                 }
-                ways.push("a larger --cpu-mem-gb, a smaller --model or a faster drive".to_owned());
+                ways.push(LESS_FOR_STORAGE.to_owned());
             }
             (Part::RequestQueue, _) => {
                 ways.push("a larger --max-inflight-requests".to_owned());
@@ -173,13 +175,14 @@ impl<'a> Bound<'a> {
     }
 
     /// Suggests an alternative to a laxer QoS target, by where the time went.
-    fn instead_of_slo(&self) -> Option<String> {
+    fn instead_of_slo(&self) -> Option<&'static str> {
         Some(match self.broke.largest_part {
-            "generation" => "--autoscaler-mode qos, which judges the storage alone, as most of \
-                             the time is generation; or --generation-mode none"
-                .to_owned(),
-            "queue" => "a larger --max-inflight-requests; or --arrival closed".to_owned(),
-            "storage" => "a larger --cpu-mem-gb, a smaller --model or a faster drive".to_owned(),
+            "generation" => {
+                "--autoscaler-mode qos, which judges the storage alone, as most of the time is \
+                 generation; or --generation-mode none"
+            }
+            "queue" => "a larger --max-inflight-requests; or --arrival closed",
+            "storage" => LESS_FOR_STORAGE,
             _ => return None,
         })
     }

@@ -352,13 +352,18 @@ fn unequal_lengths(situations: &[Situation]) -> Option<String> {
     })
 }
 
+/// The metric misleads, for that reason; nothing was published of it.
+const fn no(why: &'static str) -> Said {
+    (Trust::No, why, None)
+}
+
 fn decode_read(s: &Situation) -> Said {
     if s.ended_by_requests == Some(true) {
-        (Trust::No, "the run ended with its requests: the amount is that of the requests", None)
+        no("the run ended with its requests: the amount is that of the requests")
     } else if s.generation_waits == Some(true) {
-        (Trust::No, "requests wait for generated tokens, which bounds what is read", None)
+        no("requests wait for generated tokens, which bounds what is read")
     } else if s.keeps_up() {
-        (Trust::No, "the storage kept up with what arrived: the amount is what was asked for", None)
+        no("the storage kept up with what arrived: the amount is what was asked for")
     } else if s.has_cpu_tier() {
         (
             Trust::Secondary,
@@ -372,12 +377,11 @@ fn decode_read(s: &Situation) -> Said {
 
 fn wall_clock(s: &Situation) -> Said {
     if s.is_replay {
-        (Trust::No, NO_TOKENS, None)
+        no(NO_TOKENS)
     } else if s.generation_waits == Some(true) {
-        let why = "its time is mostly waiting for generated tokens, which is simulated";
-        (Trust::No, why, None)
+        no("its time is mostly waiting for generated tokens, which is simulated")
     } else if s.keeps_up() {
-        (Trust::No, "the storage kept up with what arrived: this is the rate of arrival", None)
+        no("the storage kept up with what arrived: this is the rate of arrival")
     } else if s.has_cpu_tier() {
         (
             Trust::Secondary,
@@ -392,14 +396,10 @@ fn wall_clock(s: &Situation) -> Said {
 
 fn storage_throughput(s: &Situation) -> Said {
     if s.is_replay {
-        (Trust::No, NO_TOKENS, None)
+        no(NO_TOKENS)
     } else if !s.has_cpu_tier() && s.rest_share.is_some_and(|share| share > REST_SHARE_MAX) {
-        (
-            Trust::No,
-            "much of the requests' time went to waits that it leaves out: for room in a tier that \
-             is full, for allocation permits or for the processor",
-            None,
-        )
+        no("much of the requests' time went to waits that it leaves out: for room in a tier that \
+            is full, for allocation permits or for the processor")
     } else if !s.has_cpu_tier() && s.max_concurrent_allocs == Some(0) {
         (
             Trust::Secondary,
@@ -422,8 +422,7 @@ fn storage_throughput(s: &Situation) -> Said {
             Some("1.06× with a bound of 2 and 1.07× with 4; 45 % wins in 76 configurations"),
         )
     } else if s.storage_read_share.is_some_and(|share| share < STORAGE_SHARE_MIN) {
-        let why = "nearly all was read above storage: it says next to nothing about the drive";
-        (Trust::No, why, None)
+        no("nearly all was read above storage: it says next to nothing about the drive")
     } else if s.backlog() {
         (
             Trust::Secondary,
@@ -454,9 +453,9 @@ fn device_latency(s: &Situation) -> Said {
 
 fn end_to_end(s: &Situation) -> Said {
     if s.backlog() {
-        (Trust::No, "more arrived than was served: it grew for as long as the run lasted", None)
+        no("more arrived than was served: it grew for as long as the run lasted")
     } else if s.generation_waits == Some(true) {
-        (Trust::No, "it is mostly waiting for generated tokens, which is simulated", None)
+        no("it is mostly waiting for generated tokens, which is simulated")
     } else {
         (Trust::Secondary, "it is what users see: storage, queueing and CPU together", None)
     }

@@ -311,17 +311,13 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
     let Some(gpu) = &result.gpu else { return };
     if let Some(why) = &gpu.why_not {
         let (asked, given) = (gib(gpu.asked_bytes), gib(gpu.given_bytes));
-        let (code, text) = match gpu.backing {
-            None => {
-                (Code::GpuLeftOut, format!("the GPU tier of {asked:.1} GiB was left out: {why}"))
-            }
-            Some(_) => {
-                let text = format!("the GPU tier had {given:.2} GiB instead of {asked:.2}: {why}");
-                (Code::GpuSmaller, text)
-            }
-        };
-        let remedy = if gpu.backing.is_none() { "--gpu-mem-gb 0" } else { "--gpu-mem-gb" };
-        warnings.push(warning(code, text, Some(remedy)));
+        if gpu.backing.is_none() {
+            let text = format!("the GPU tier of {asked:.1} GiB was left out: {why}");
+            warnings.push(warning(Code::GpuLeftOut, text, Some("--gpu-mem-gb 0")));
+        } else {
+            let text = format!("the GPU tier had {given:.2} GiB instead of {asked:.2}: {why}");
+            warnings.push(warning(Code::GpuSmaller, text, Some("--gpu-mem-gb")));
+        }
     }
     let transfer = gpu.transfer.as_ref().filter(|transfer| transfer.warns);
     if let Some(why) = transfer.and_then(|transfer| transfer.why_not_direct.as_ref()) {
@@ -396,6 +392,11 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
 }
 
+/// The flag that gives entries more room.
+fn flag_for_room(result: &RunResult) -> &'static str {
+    if result.plan.is_without_storage { "--cpu-mem-gb" } else { "--storage-capacity-gb" }
+}
+
 /// Requests that were served by missing what they looked for.
 fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
     let looks = result.looks();
@@ -415,11 +416,7 @@ fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
         hit_rate * 100.0,
         counted(looks.found + looks.missed, "look"),
     );
-    let flag = match result.plan.is_without_storage {
-        true => "--cpu-mem-gb",
-        false => "--storage-capacity-gb",
-    };
-    warnings.push(warning(Code::MissesFree, text, Some(flag)));
+    warnings.push(warning(Code::MissesFree, text, Some(flag_for_room(result))));
 }
 
 fn last_tier_bytes(result: &RunResult) -> u64 {
@@ -447,11 +444,7 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
         gib(held),
         counted(result.plan.users.into(), "user"),
     );
-    let flag = match result.plan.is_without_storage {
-        true => "--cpu-mem-gb",
-        false => "--storage-capacity-gb",
-    };
-    warnings.push(warning(Code::SpaceShort, text, Some(flag)));
+    warnings.push(warning(Code::SpaceShort, text, Some(flag_for_room(result))));
 }
 
 /// Limits that the run went beyond are not those of the device.
@@ -461,12 +454,7 @@ fn beyond_the_limits(
     roofline: &Roofline,
     warnings: &mut Vec<Warning>,
 ) {
-    let (engine, seconds) = (&result.engine, result.window.seconds);
-    if seconds <= 0.0 {
-        return;
-    }
-    let rate = |bytes: u64| bytes as f64 / seconds;
-    let share = roofline.share(rate(engine.io_read.bytes), rate(engine.io_write.bytes));
+    let share = result.roofline_share();
     let Some(share) = share.filter(|&share| share > ROOFLINE_SHARE_MAX) else { return };
     let is_cut = roofline.limits.iter().any(|limit| !limit.bandwidth.settled);
     let why = match is_cut {

@@ -20,7 +20,7 @@ use super::histograms::{CLASSES, Histograms};
 use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
 use super::requests::RequestsReport;
-use super::served::{ServedReport, TimeParts, TimeReport};
+use super::served::{ServedReport, TimeReport};
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
 use super::tracing::DeviceLatencyTracing;
 use crate::cold::ColdReads;
@@ -200,19 +200,13 @@ fn of_the_served(
     let (tokens, requests) = (summary.total_tokens.number(), summary.total_requests.number());
     served.context_tokens_mean = quotient(served.context_tokens.number(), requests);
     served.generated_tokens_mean = quotient(tokens, requests);
-    let whole = histograms.sum(&CLASSES);
-    let part = |name: &str| histograms.get(name);
-    let none = Histogram::new();
-    let parts = whole.as_ref().and_then(|whole| {
-        let (queue, storage) = (part("wait_request_queue")?, part("storage_io")?);
-        // Nothing was waited for where there was no drive.
-        let storage = if has_drive { storage } else { &none };
-        let waits = part("request_room").zip(part("request_permit"));
-        let (generation, recompute) = (part("generation")?, part("recompute"));
-        Some(TimeParts { total: whole, queue, storage, generation, recompute, waits })
-    });
-    served.context_load_ms = long(part("context_load").filter(|_| has_drive));
-    served.time = Part(TimeReport::of(parts));
+    // Nothing was waited for where there was no drive.
+    let is_timed = |name: &str| name != "storage_io" || has_drive;
+    let part_s = |name: &str| {
+        seconds(histograms.get(name)).map(|part_s| if is_timed(name) { part_s } else { 0.0 })
+    };
+    served.context_load_ms = long(histograms.get("context_load").filter(|_| has_drive));
+    served.time = Part(TimeReport::of(seconds(histograms.sum(&CLASSES).as_ref()), part_s));
 }
 
 fn of_the_summary(

@@ -9,7 +9,7 @@ use super::figure::{Fact, Part, Same, Sum};
 use super::list::Named;
 use super::merge::figures;
 use crate::RunResult;
-use crate::facts::{DriveOutcome, metrics_by_drive, quotient};
+use crate::facts::{DriveOutcome, busy_ns, metrics_by_drive, moved_bytes, quotient};
 use crate::figures::given::row;
 
 row! {
@@ -32,7 +32,7 @@ pub struct DriveReport of (drive, metrics, all_bytes, seconds): DriveInWindow<'_
     pub remote_bytes: Option<u64> = drive.remote_bytes,
     /// Share of all bytes read and written in the window that this drive moved, from 0 to 1; null
     /// when nothing was moved.
-    pub share: Option<f64> = quotient(bytes(metrics), *all_bytes),
+    pub share: Option<f64> = quotient(moved_bytes(metrics), *all_bytes),
     /// Mean number of I/Os in flight on this drive: the sum of their latencies divided by the
     /// length of the window; null for a window without length.
     pub mean_depth: Option<f64> = seconds.map(|seconds| busy_ns(metrics) as f64 / 1e9 / seconds),
@@ -124,16 +124,6 @@ KernelCounters {
 /// A drive, the engine's counters of it, the bytes of all drives, and the length of the window, s.
 type DriveInWindow<'a> = (&'a DriveOutcome, &'a DriveMetrics, u64, Option<f64>);
 
-/// Bytes that the engine read from a drive and wrote to it.
-fn bytes(metrics: &DriveMetrics) -> u64 {
-    metrics.read.bytes + metrics.write.bytes
-}
-
-/// Sum of the latencies of a drive's reads and writes, ns.
-fn busy_ns(metrics: &DriveMetrics) -> u128 {
-    metrics.read.latency.sum_ns() + metrics.write.latency.sum_ns()
-}
-
 fn quantile_us(io: &IoMetrics, quantile: f64) -> Option<f64> {
     io.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3)
 }
@@ -155,7 +145,7 @@ impl DriveReport {
     /// A row for each drive.
     pub(super) fn all(result: &RunResult) -> Vec<DriveReport> {
         let metrics = metrics_by_drive(&result.engine, result.drives.len());
-        let all_bytes = metrics.iter().map(bytes).sum();
+        let all_bytes = metrics.iter().map(moved_bytes).sum();
         let seconds = Some(result.window.seconds).filter(|seconds| *seconds > 0.0);
         let rows = result.drives.iter().zip(&metrics);
         let row = |(drive, metrics)| DriveReport::of(&(drive, metrics, all_bytes, seconds));

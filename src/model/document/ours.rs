@@ -30,7 +30,7 @@ use super::served::ServedReport;
 use super::timeline::SecondReport;
 use crate::autoscaling::AutoscalerReport;
 use crate::facts::{
-    BlockTraceFigures, ObjectCounts, PreconditionReport, TierShortage, WatchdogReport,
+    BlockTraceFigures, ObjectCounts, PreconditionReport, Roofline, TierShortage, WatchdogReport,
 };
 use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
@@ -96,7 +96,10 @@ pub struct Ours of result: RunResult {
     pub cost: Part<CostReport> = CostReport::of(&result.cost),
     /// Limits of the device from `--roofline`, and the share of them that the run used; null
     /// without them.
-    pub roofline: Option<RooflineReport> = RooflineReport::of(result),
+    pub roofline: Option<RooflineReport> = result
+        .roofline
+        .as_ref()
+        .map(|(source, roofline)| RooflineReport::of(&(source, roofline, result))),
     /// Result of `--precondition`, the writing of the device before the run; null without it, and
     /// in merged results: each found the device as what came before had left it.
     pub precondition: OfRun<PreconditionReport> = result.precondition.clone(),
@@ -187,20 +190,20 @@ pub struct CostReport from cost: Cost {
 
 /// The device's limits, and the share of them that the run used. Of merged results, the limits are
 /// null where they differ.
-pub struct RooflineReport {
+pub struct RooflineReport of (source, roofline, result): (&String, &Roofline, &RunResult) {
     /// File from which the limits were read, or `fresh`: measured just before the run.
-    pub source: Same<String>,
+    pub source: Same<String> = (*source).clone(),
     /// When the limits were measured, s since 1970-01-01T00:00:00Z.
-    pub unix_s: Same<f64>,
+    pub unix_s: Same<f64> = roofline.unix_s,
     /// Highest bandwidth that the device reaches with reads alone, GiB/s.
-    pub read_gib_per_s: Same<f64>,
+    pub read_gib_per_s: Same<f64> = roofline.bandwidth(100).map(|rate| rate / GIB as f64),
     /// Highest bandwidth that the device reaches with writes alone, GiB/s.
-    pub write_gib_per_s: Same<f64>,
+    pub write_gib_per_s: Same<f64> = roofline.bandwidth(0).map(|rate| rate / GIB as f64),
     /// Share of the device that the run used, from 0 to 1: the time that the device would need at
     /// its limits for what the run read and wrote, divided by the length of the window. Of merged
     /// results, each held against its own limits; of ranks, which used the device at the same time,
     /// what all of them read and wrote against limits that all of them know.
-    pub share: OverTime<f64>,
+    pub share: OverTime<f64> = result.roofline_share(),
 }
 
 /// I/O errors and requests that were not served.
@@ -331,21 +334,6 @@ impl RooflineReport {
             Some(part(read, of_reads)? + part(write, of_writes)?)
         });
         RooflineReport { share: OverTime::maybe(share), ..self }
-    }
-
-    fn of(result: &RunResult) -> Option<RooflineReport> {
-        let (source, roofline) = result.roofline.as_ref()?;
-        let seconds = result.window.seconds;
-        let rate = |bytes: u64| (seconds > 0.0).then(|| bytes as f64 / seconds);
-        let rates = rate(result.engine.io_read.bytes).zip(rate(result.engine.io_write.bytes));
-        let in_gib = |percent| Some(roofline.bandwidth(percent)? / GIB as f64);
-        Some(RooflineReport {
-            source: Same::of(source.clone()),
-            unix_s: Same::of(roofline.unix_s),
-            read_gib_per_s: Same::maybe(in_gib(100)),
-            write_gib_per_s: Same::maybe(in_gib(0)),
-            share: OverTime::maybe(rates.and_then(|(read, write)| roofline.share(read, write))),
-        })
     }
 }
 

@@ -1,7 +1,5 @@
 //! `ringfall.served`: what the requests that finished were like, and where their time went.
 
-use ringfall_core::metrics::Histogram;
-
 use super::figure::{Derived, Part, Sum};
 use super::latency::LatencyMsMax;
 use super::merge::figures;
@@ -51,34 +49,21 @@ pub struct TimeReport {
 }
 }
 
-/// Histograms of the requests that finished, from which the shares of their time follow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TimeParts<'a> {
-    /// Whole requests, from intended arrival to end.
-    pub(super) total: &'a Histogram,
-    /// Their waits to be served.
-    pub(super) queue: &'a Histogram,
-    /// Their storage I/O.
-    pub(super) storage: &'a Histogram,
-    /// Their waits for generated tokens.
-    pub(super) generation: &'a Histogram,
-    /// Their computing again of what they did not find; none in older results, where it was free.
-    pub(super) recompute: Option<&'a Histogram>,
-    /// Their waits for room in a tier, and for permits; none where they were not kept.
-    pub(super) waits: Option<(&'a Histogram, &'a Histogram)>,
-}
-
 impl TimeReport {
-    /// Computes the shares. The steps of a request follow one another, so the rest of the total is
-    /// time that no histogram covers.
-    pub(super) fn of(parts: Option<TimeParts<'_>>) -> TimeReport {
-        let Some(parts) = parts else { return TimeReport::default() };
-        let seconds = |part: &Histogram| part.sum_ns() as f64 / 1e9;
-        let total_s = seconds(parts.total);
-        let (queue_s, storage_s) = (seconds(parts.queue), seconds(parts.storage));
-        let generation_s = seconds(parts.generation);
-        let recompute_s = parts.recompute.map_or(0.0, seconds);
-        let waits_s = parts.waits.map(|(room, permits)| (seconds(room), seconds(permits)));
+    /// Computes the shares from the sums of the requests' times, s, by the names of their
+    /// histograms. The steps of a request follow one another, so the rest of the total is time that
+    /// no histogram covers.
+    pub(super) fn of(total_s: Option<f64>, part_s: impl Fn(&str) -> Option<f64>) -> TimeReport {
+        let parts_s = ["wait_request_queue", "storage_io", "generation"].map(&part_s);
+        let (Some(total_s), [Some(queue_s), Some(storage_s), Some(generation_s)]) =
+            (total_s, parts_s)
+        else {
+            return TimeReport::default();
+        };
+        // Older results have none, where it was free.
+        let recompute_s = part_s("recompute").unwrap_or(0.0);
+        // None where they were not kept.
+        let waits_s = part_s("request_room").zip(part_s("request_permit"));
         let (space_s, permit_s) = waits_s.unwrap_or_default();
         let known_s = queue_s + space_s + storage_s + generation_s + recompute_s + permit_s;
         let rest_s = (total_s - known_s).max(0.0);
@@ -125,14 +110,21 @@ impl TimeReport {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_core::clock::MILLISECOND;
-
     use super::*;
 
-    fn of(values_ms: &[u64]) -> Histogram {
-        let mut histogram = Histogram::new();
-        values_ms.iter().for_each(|ms| histogram.record(ms * MILLISECOND.as_ns()));
-        histogram
+    /// Sums of the requests' times, s; the last three are in no older result.
+    const TIMES_S: [(&str, f64); 6] = [
+        ("wait_request_queue", 0.03),
+        ("storage_io", 0.02),
+        ("generation", 0.01),
+        ("recompute", 0.008),
+        ("request_room", 0.02),
+        ("request_permit", 0.005),
+    ];
+
+    fn of(total_s: f64, times_s: &[(&str, f64)]) -> TimeReport {
+        let part_s = |name: &str| times_s.iter().find(|time| time.0 == name).map(|time| time.1);
+        TimeReport::of(Some(total_s), part_s)
     }
 
     fn rows(time: &TimeReport) -> Vec<(&'static str, f64)> {
@@ -144,18 +136,7 @@ mod tests {
     /// Waits for room were a part of "permits/other", which reads as if something else were short.
     #[test]
     fn the_shares_of_the_time_add_up_and_each_wait_is_named() {
-        let (total, queue, storage) = (of(&[60, 40]), of(&[30]), of(&[10, 10]));
-        let (generation, room, permits) = (of(&[10]), of(&[20]), of(&[5]));
-        let recompute = of(&[4, 4]);
-        let parts = TimeParts {
-            total: &total,
-            queue: &queue,
-            storage: &storage,
-            generation: &generation,
-            recompute: Some(&recompute),
-            waits: Some((&room, &permits)),
-        };
-        let time = TimeReport::of(Some(parts));
+        let time = of(0.1, &TIMES_S);
         let expected = [
             ("queue", 30.0),
             ("space", 20.0),
@@ -169,7 +150,7 @@ mod tests {
         assert_eq!(time.total_s.known(), Some(0.1));
         assert!((time.waits_share().unwrap() - 0.32).abs() < 1e-12);
         // A result of a version that did not keep them.
-        let time = TimeReport::of(Some(TimeParts { recompute: None, waits: None, ..parts }));
+        let time = of(0.1, &TIMES_S[..3]);
         let expected =
             [("queue", 30.0), ("storage", 20.0), ("generation", 10.0), ("space/other", 40.0)];
         assert_eq!(rows(&time), expected);
@@ -178,16 +159,7 @@ mod tests {
 
     #[test]
     fn without_requests_there_are_no_shares() {
-        let none = Histogram::new();
-        let parts = TimeParts {
-            total: &none,
-            queue: &none,
-            storage: &none,
-            generation: &none,
-            recompute: None,
-            waits: Some((&none, &none)),
-        };
-        assert_eq!(TimeReport::of(Some(parts)).rows(), None);
-        assert_eq!(TimeReport::of(None).rows(), None);
+        assert_eq!(of(0.0, &TIMES_S.map(|(name, _)| (name, 0.0))).rows(), None);
+        assert_eq!(TimeReport::of(None, |_| None).rows(), None);
     }
 }

@@ -49,7 +49,17 @@ pub fn bytes_by_drive(engine: &Metrics) -> Vec<u64> {
     if engine.drives.is_empty() {
         return vec![engine.io_read.bytes + engine.io_write.bytes];
     }
-    engine.drives.iter().map(|drive| drive.read.bytes + drive.write.bytes).collect()
+    engine.drives.iter().map(moved_bytes).collect()
+}
+
+/// Bytes that the engine read from a drive and wrote to it.
+pub(crate) fn moved_bytes(drive: &DriveMetrics) -> u64 {
+    drive.read.bytes + drive.write.bytes
+}
+
+/// Sum of the latencies of a drive's reads and writes, ns.
+pub(crate) fn busy_ns(drive: &DriveMetrics) -> u128 {
+    drive.read.latency.sum_ns() + drive.write.latency.sum_ns()
 }
 
 /// Drives on which a byte is at least twice as long on its way as on the median drive, and how many
@@ -60,9 +70,8 @@ pub fn bytes_by_drive(engine: &Metrics) -> Vec<u64> {
 #[must_use]
 pub fn slow_drives(metrics: &[DriveMetrics]) -> Vec<(usize, f64)> {
     let pace = |drive: &DriveMetrics| {
-        let bytes = drive.read.bytes + drive.write.bytes;
-        let ns = drive.read.latency.sum_ns() + drive.write.latency.sum_ns();
-        (bytes > 0).then(|| ns as f64 / bytes as f64)
+        let bytes = moved_bytes(drive);
+        (bytes > 0).then(|| busy_ns(drive) as f64 / bytes as f64)
     };
     let paces: Vec<(usize, f64)> = metrics
         .iter()

@@ -28,6 +28,7 @@ pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeC
 pub use cache::{CacheStats, Looks};
 pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
+pub(crate) use drive::{busy_ns, moved_bytes};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub use limits::{
     Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, SUNK_SHARE, Together,

@@ -273,17 +273,15 @@ impl<T: Shape<Value = f64>> Merge for OverTime<T> {
     const RULE: &'static str = "mean over time";
 
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
-        let known: Option<Vec<f64>> = all.iter().map(|one| one.0).collect();
+        // Of one it is as it was, to the last bit.
+        if let [only] = all {
+            return OverTime(only.0);
+        }
         let whole_s: f64 = inputs.seconds.iter().sum();
-        let parts = known.filter(|known| known.len() == inputs.seconds.len() && whole_s > 0.0);
-        let sum_of = |parts: Vec<f64>| -> f64 {
-            parts.iter().zip(&inputs.seconds).map(|(part, seconds)| part * seconds).sum()
-        };
-        OverTime(match (parts, all) {
-            // Of one it is as it was, to the last bit.
-            (_, [only]) => only.0,
-            (parts, _) => parts.map(|parts| sum_of(parts) / whole_s),
-        })
+        let parts = all.iter().zip(&inputs.seconds).map(|(one, seconds)| Some(one.0? * seconds));
+        let sum: Option<f64> = parts.sum();
+        let is_whole = all.len() == inputs.seconds.len() && whole_s > 0.0;
+        OverTime(sum.filter(|_| is_whole).map(|sum| sum / whole_s))
     }
 }
 

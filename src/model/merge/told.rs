@@ -19,13 +19,12 @@ pub fn together(documents: &[&Document], is_launch: bool) -> Union<Warning> {
 
 /// The warnings of one kind.
 fn all_of(documents: &[&Document], code: &Code, is_launch: bool) -> Vec<Warning> {
-    let own = |document: &Document| -> Vec<Warning> {
+    let own = |document: &&Document| -> Vec<Warning> {
         let of_it = document.ringfall.warnings.iter().filter(|warning| warning.code == *code);
         of_it.cloned().collect()
     };
-    let each: Vec<(usize, Vec<Warning>)> =
-        documents.iter().map(|one| own(one)).enumerate().collect();
-    let mut warned = each.into_iter().filter(|(_, warnings)| !warnings.is_empty());
+    let each = documents.iter().map(own).enumerate();
+    let mut warned = each.filter(|(_, warnings)| !warnings.is_empty());
     let Some((at, first)) = warned.next() else { return Vec::new() };
     let others: Vec<Vec<Warning>> = warned.map(|(_, warnings)| warnings).collect();
     let is_same = others.iter().all(|warnings| *warnings == first);
