@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::RunResult;
 use crate::facts::steady::{RANGE_MAX, RoundsSpread, WINDOW};
 use crate::facts::{TimelineSecond, TimelineTier};
+use crate::stats;
 
 /// Shortest part that is compared with others, s: in shorter ones the requests that happen to fall
 /// into them differ more than the storage does.
@@ -183,7 +184,7 @@ fn looks(timeline: &[TimelineSecond]) -> [Vec<f64>; WINDOW] {
 
 /// Mean of these; 0 of none.
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    stats::mean(values).unwrap_or(0.0)
 }
 
 /// A fifth in which the storage, and not the load, was slower than in another.

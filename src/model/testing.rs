@@ -88,19 +88,32 @@ pub(crate) fn request(class: Class, ms: u64) -> RequestRecord {
     }
 }
 
-/// A run in which every tier but the GPU's and every class moved something.
-/// A run in which a little of everything happened.
-pub fn busy() -> RunResult {
-    let mut result = nothing();
+/// Records so many reads and writes of the CPU and the storage tier.
+fn record_operations(result: &mut RunResult, count: u64) {
     for tier in [Tier::Cpu, Tier::Storage] {
         let tier = &mut result.engine.tiers[tier.index()];
         for direction in [&mut tier.read, &mut tier.write] {
             direction.entry_bytes = GIB;
-            direction.total.record(12 * MILLISECOND_NS);
-            direction.device.record(10 * MILLISECOND_NS);
-            direction.host.record(2 * MILLISECOND_NS);
+            for _ in 0..count {
+                direction.total.record(12 * MILLISECOND_NS);
+                direction.device.record(10 * MILLISECOND_NS);
+                direction.host.record(2 * MILLISECOND_NS);
+            }
         }
     }
+}
+
+/// Records reads of an own entry, which is missed at last, of an earlier turn and of a prompt.
+fn record_cache_reads(result: &mut RunResult) {
+    result.cache.record_read(Purpose::Decode, 4, Outcome::Miss { reads_done: 3 }, 100, false);
+    result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100, false);
+    result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
+}
+
+/// A run in which every tier but the GPU's and every class moved something.
+pub fn busy() -> RunResult {
+    let mut result = nothing();
+    record_operations(&mut result, 1);
     result.engine.io_read.bytes = GIB;
     result.engine.io_read.entry_bytes = GIB;
     result.engine.io_write.bytes = 2 * GIB;
@@ -115,9 +128,7 @@ pub fn busy() -> RunResult {
     for class in Class::ALL {
         result.requests.record(&request(class, 60));
     }
-    result.cache.record_read(Purpose::Decode, 4, Outcome::Miss { reads_done: 3 }, 100, false);
-    result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100, false);
-    result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
+    record_cache_reads(&mut result);
     result.cache.record_write(Purpose::Prefill, 100);
     result.tiers[Tier::Storage.index()].capacity_bytes = 4 * GIB;
     let mut second = TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() };
@@ -143,22 +154,8 @@ pub fn busy() -> RunResult {
 /// The same with as many samples of everything as are judged.
 pub fn judged() -> RunResult {
     let mut result = busy();
-    for tier in [Tier::Cpu, Tier::Storage] {
-        let tier = &mut result.engine.tiers[tier.index()];
-        for direction in [&mut tier.read, &mut tier.write] {
-            for _ in 1..health::SAMPLES_MIN {
-                direction.total.record(12 * MILLISECOND_NS);
-                direction.device.record(10 * MILLISECOND_NS);
-                direction.host.record(2 * MILLISECOND_NS);
-            }
-        }
-    }
-    for _ in 0..3 {
-        let miss = Outcome::Miss { reads_done: 3 };
-        result.cache.record_read(Purpose::Decode, 4, miss, 100, false);
-        result.cache.record_read(Purpose::History, 1, Outcome::Hit, 100, false);
-        result.cache.record_read(Purpose::Prefix, 1, Outcome::Hit, 7, true);
-    }
+    record_operations(&mut result, health::SAMPLES_MIN - 1);
+    (0..3).for_each(|_| record_cache_reads(&mut result));
     result
 }
 

@@ -111,17 +111,17 @@ pub struct HostRow {
 }
 
 /// Facts that identify one of the merged results.
-pub struct InputFacts {
+pub struct InputFacts of (file, document): (String, &Document) {
     /// Name of the file from which the result was read.
-    pub file: String,
+    pub file: String = file.clone(),
     /// Random seed of the result.
-    pub seed: Option<u64>,
+    pub seed: Option<u64> = document.seed.known(),
     /// Start of the result's measurement window, s since 1970-01-01T00:00:00Z.
-    pub start_unix_s: Option<f64>,
+    pub start_unix_s: Option<f64> = document.ringfall.window.start_unix_s.known(),
     /// Length of the result's measurement window, s.
-    pub seconds: Option<f64>,
+    pub seconds: Option<f64> = document.seconds(),
     /// Number of requests in the result that finished without a failed step.
-    pub requests_completed: Option<u64>,
+    pub requests_completed: Option<u64> = document.requests_completed.known(),
 }
 
 /// A setting or fact of the machine that is not the same in two results.
@@ -180,24 +180,12 @@ impl Merge for MergedReport {
 }
 
 impl InputFacts {
-    /// Takes the facts from a document and the name of its file.
-    #[must_use]
-    pub fn of(file: String, document: &Document) -> InputFacts {
-        InputFacts {
-            file,
-            seed: document.seed.known(),
-            start_unix_s: document.ringfall.window.start_unix_s.known(),
-            seconds: document.seconds(),
-            requests_completed: document.requests_completed.known(),
-        }
-    }
-
     /// The runs that a document holds: itself, or those it was merged from.
     #[must_use]
     pub fn runs_in(file: &str, document: &Document) -> Vec<InputFacts> {
         match &document.ringfall.merged {
             Some(merged) if !merged.inputs.is_empty() => merged.inputs.clone(),
-            _ => vec![InputFacts::of(file.to_owned(), document)],
+            _ => vec![InputFacts::of(&(file.to_owned(), document))],
         }
     }
 

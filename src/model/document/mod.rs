@@ -153,6 +153,7 @@ impl Document {
             let there = samples.iter().map(pick).filter(|&ns| ns > 0);
             there.map(|ns| ns as f64 / 1e9).collect()
         };
+        let ringfall = Ours::of(result);
         let mut document = Document {
             requests_completed: Sum::of(requests.completed()),
             total_tokens_generated: Sum::of(requests.generated_tokens),
@@ -161,12 +162,12 @@ impl Document {
             generation_latencies: seconds(|sample| sample.generation_ns),
             prefill_latencies: phase(|sample| sample.prefill_ns),
             decode_latencies: phase(|sample| sample.decode_ns),
-            throughput_timeline: ThroughputSecond::of(result),
+            throughput_timeline: ThroughputSecond::of(&ringfall.timeline),
             multi_turn_cache_hits: Sum::of(result.cache.multi_turn_hits),
             multi_turn_cache_misses: Sum::of(result.cache.multi_turn_misses),
             seed: Same::of(result.plan.seed),
             summary: Part(Summary::of(result)),
-            ringfall: Part(Ours::of(result)),
+            ringfall: Part(ringfall),
             validation: OfRun::maybe(source::compared(result)),
             ..Document::default()
         };

@@ -6,7 +6,7 @@ use super::Document;
 use super::depth::QueueDepthReport;
 use super::drives::{DiskCounters, KernelCounters};
 use super::engine::KernelSecondReport;
-use super::figure::{Added, Fact, Max, Sum};
+use super::figure::{Added, Max, Sum};
 use super::list::{ByName, Rows, Timeline};
 use super::merge::{Inputs, Merge};
 use super::ours::RooflineReport;
@@ -151,7 +151,7 @@ impl Together {
                 (read as f64 / seconds, written as f64 / seconds)
             }))
         });
-        merged.throughput_timeline = throughput(&merged.ringfall.timeline);
+        merged.throughput_timeline = ThroughputSecond::of(&merged.ringfall.timeline);
         let mut seen: Vec<Seen> = self.devices.into_values().chain(self.unknown).collect();
         let device = &mut merged.ringfall.device;
         let kernels: Vec<_> = seen.iter().map(|one| &one.kernel).collect();
@@ -214,17 +214,4 @@ fn ended(seconds: BTreeMap<u64, SecondReport>) -> Timeline<SecondReport> {
         ..row
     };
     seconds.into_iter().map(ended).collect()
-}
-
-fn throughput(timeline: &Timeline<SecondReport>) -> Timeline<ThroughputSecond> {
-    let mut tokens = Some(0_u64);
-    let rows = timeline.iter().filter_map(|second| {
-        let end_s = second.end_s.known()?;
-        // From a second on whose tokens are unknown, so is their sum.
-        tokens =
-            tokens.zip(second.generated_tokens.known()).map(|(sum, one)| sum.saturating_add(one));
-        let rate = tokens.map(|tokens| tokens as f64 / end_s.max(1e-6));
-        Some(ThroughputSecond { timestamp: end_s, throughput_tokens_per_sec: Fact::maybe(rate) })
-    });
-    rows.collect()
 }

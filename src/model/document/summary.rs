@@ -9,21 +9,47 @@ use super::figure::{Derived, Fact, Part, Sum, shapes};
 use super::latency::{LatencyMs, LatencyMsMax, ms};
 use super::list::{Rows, Timed, Timeline};
 use super::merge::figures;
+use super::timeline::SecondReport;
 use crate::autoscaling::{AutoscalingRow, AutoscalingSummary};
 use crate::facts::CacheStats;
+use crate::figures::given::row;
 use crate::sla::{COMPLIANCE, Sla};
 use crate::{RunResult, autoscaling};
 
+row! {
 /// Throughput from the start of the window to the end of one of its seconds. `ringfall.timeline`
 /// has the throughput of each second by itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ThroughputSecond {
     /// End of the second, s after the start of the window. Same definition as the reference's.
     pub timestamp: f64,
     /// Tokens generated since the start of the window divided by the time since then, tokens/s.
     /// Same definition as the reference's.
     pub throughput_tokens_per_sec: Fact<f64>,
+}
+
+/// Latency target of a QoS class, and how it was kept.
+pub struct SlaReport {
+    /// Target for the 95th percentile of the latency, ms.
+    pub target_p95_ms: u64,
+    /// Measured 95th percentile of the latency, ms.
+    pub actual_p95_ms: Option<f64>,
+    /// Share of the requests that took no longer than the target P95, from 0 to 1.
+    pub compliance: f64,
+    /// Whether at least 95 % of the requests took no longer than the target P95.
+    pub met: bool,
+}
+
+/// Latency targets of a QoS class, ms.
+pub struct SlaTargets {
+    /// Target for the 95th percentile, ms.
+    pub p95: u64,
+    /// Target for the 99th percentile, ms.
+    pub p99: u64,
+    /// Target for the 99.9th percentile, ms.
+    pub p999: u64,
+    /// Target for the 99.99th percentile, ms.
+    pub p9999: u64,
+}
 }
 
 impl Timed for ThroughputSecond {
@@ -33,14 +59,16 @@ impl Timed for ThroughputSecond {
 }
 
 impl ThroughputSecond {
-    pub(super) fn of(result: &RunResult) -> Timeline<ThroughputSecond> {
-        let mut tokens = 0u64;
-        let rows = result.timeline.iter().map(|second| {
-            tokens = tokens.saturating_add(second.generated_tokens);
-            ThroughputSecond {
-                timestamp: second.end_s,
-                throughput_tokens_per_sec: Fact::of(tokens as f64 / second.end_s.max(1e-6)),
-            }
+    /// A row for each second of the timeline that says when it ended.
+    pub(super) fn of(timeline: &[SecondReport]) -> Timeline<ThroughputSecond> {
+        let mut tokens = Some(0_u64);
+        let rows = timeline.iter().filter_map(|second| {
+            let timestamp = second.end_s.known()?;
+            // From a second on whose tokens are unknown, so is their sum.
+            let sum = tokens.zip(second.generated_tokens.known());
+            tokens = sum.map(|(sum, one)| sum.saturating_add(one));
+            let rate = tokens.map(|tokens| tokens as f64 / timestamp.max(1e-6));
+            Some(ThroughputSecond { timestamp, throughput_tokens_per_sec: Fact::maybe(rate) })
         });
         rows.collect()
     }
@@ -182,34 +210,6 @@ pub enum QosClass {
     },
 }
 
-/// Latency target of a QoS class, and how it was kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct SlaReport {
-    /// Target for the 95th percentile of the latency, ms.
-    pub target_p95_ms: u64,
-    /// Measured 95th percentile of the latency, ms.
-    pub actual_p95_ms: Option<f64>,
-    /// Share of the requests that took no longer than the target P95, from 0 to 1.
-    pub compliance: f64,
-    /// Whether at least 95 % of the requests took no longer than the target P95.
-    pub met: bool,
-}
-
-/// Latency targets of a QoS class, ms.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct SlaTargets {
-    /// Target for the 95th percentile, ms.
-    pub p95: u64,
-    /// Target for the 99th percentile, ms.
-    pub p99: u64,
-    /// Target for the 99.9th percentile, ms.
-    pub p999: u64,
-    /// Target for the 99.99th percentile, ms.
-    pub p9999: u64,
-}
-
 impl QosClass {
     fn of(sla: Option<&Sla>, histogram: &Histogram) -> QosClass {
         let Some(latency_ms) = LatencyMsMax::of(histogram) else {
@@ -254,7 +254,7 @@ impl QosMetrics {
     }
 }
 
-shapes!(QosMetrics, SlaReport, SlaTargets);
+shapes!(QosMetrics);
 
 impl Summary {
     /// Share of the requests of that class that finished within their P95 target; none where none

@@ -2,6 +2,8 @@
 //! (PTS 2.0, "Steady State"): over a window of five rounds the figure stays within ±10 % of its
 //! mean, and its straight-line trend over the window is at most 10 % of the mean.
 
+use crate::stats;
+
 /// Number of the latest rounds that must agree for bandwidth to count as steady.
 pub const WINDOW: usize = 5;
 /// Largest minus smallest round, of the mean.
@@ -29,14 +31,9 @@ impl RoundsSpread {
     /// The spread of rounds; none of fewer than two, and of those whose mean is not positive.
     #[must_use]
     pub fn of(rounds: &[f64]) -> Option<RoundsSpread> {
-        let mean = mean(rounds);
-        if rounds.len() < 2 || mean.is_nan() || mean <= 0.0 {
-            return None;
-        }
-        let (low, high) = rounds
-            .iter()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
-        Some(RoundsSpread { mean, range: (high - low) / mean, trend: trend(rounds) / mean })
+        let mean = stats::mean(rounds).filter(|&mean| rounds.len() > 1 && mean > 0.0)?;
+        let (low, high) = stats::range(rounds)?;
+        Some(RoundsSpread { mean, range: (high - low) / mean, trend: trend(rounds, mean) / mean })
     }
 
     /// Whether rounds with this spread are level and even.
@@ -59,13 +56,9 @@ pub fn steady_mean(rounds: &[f64]) -> Option<f64> {
     RoundsSpread::of(window).filter(RoundsSpread::is_steady).map(|spread| spread.mean)
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// Rise of the least-squares line from the first round to the last.
-fn trend(window: &[f64]) -> f64 {
-    let (n, y_mean) = (window.len() as f64, mean(window));
+/// Rise of the least-squares line from the first round to the last, which have that mean.
+fn trend(window: &[f64], y_mean: f64) -> f64 {
+    let n = window.len() as f64;
     let x_mean = (n - 1.0) / 2.0;
     let (mut xy, mut xx) = (0.0, 0.0);
     for (x, y) in window.iter().enumerate() {

@@ -78,7 +78,7 @@ pub fn merge_outlined(
         inputs: documents
             .iter()
             .zip(outlines)
-            .map(|(document, outline)| InputFacts::of(outline.name(), document))
+            .map(|(document, outline)| InputFacts::of(&(outline.name(), document)))
             .collect(),
         differences: differences.to_vec(),
         spread: spreads(&documents),
