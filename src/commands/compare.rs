@@ -60,7 +60,7 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
         .done();
     let _infallible = writeln!(page, "\n{}", table.page());
     for advice in &comparison.trust {
-        let word = advice.trust.word();
+        let word = advice.trust.name();
         let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
         wrapped(&mut page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
     }

@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_peak_of_a_search_that_is_not_conclusive_is_not_confirmed() {
-        let step = StepResult { users: 4, bytes_per_s: GIB, ..StepResult::default() };
+        let step = StepResult { users: 4, bytes_per_s: GIB as f64, ..StepResult::default() };
         let mut result = crate::testing::nothing();
         for conclusive in [false, true] {
             result.autoscale = Some(Conclusion {
@@ -432,7 +432,7 @@ mod tests {
                 conclusive,
                 reason: String::new(),
                 answer: Answer::Capacity(Some(CapacityAnswer {
-                    peak_bytes_per_s: GIB,
+                    peak_bytes_per_s: GIB as f64,
                     peak_users: 4,
                     peak_tokens_per_s: 1.0,
                     usl: None,

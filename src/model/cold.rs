@@ -5,6 +5,7 @@ use ringfall_host::{BlockDelta, ChainLink, Machine};
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
+use super::named::named;
 
 /// Share of the bytes read from which on all of them count as having reached the device: what is in
 /// flight at the window's edges is counted on one side alone.
@@ -47,19 +48,21 @@ const CONTROLLER_MODELS: [&str; 10] = [
     "smc3108",
 ];
 
+named! {
 /// Verdict of the counters on the reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ColdVerdict {
     /// The devices read what the engine read.
-    Reached,
+    Reached = "all reached the device",
     /// The devices read clearly more: others used them too, which could hide reads from a cache.
-    Shared,
+    Shared = "others read too",
     /// The devices read less than the engine did: a cache served the rest.
-    Cached,
+    Cached = "not all reached the device",
     /// This machine has no counters that show what the devices read, or they are memory.
-    Unseen,
+    Unseen = "can't be seen",
+}
 }
 
 impl ColdVerdict {
@@ -71,17 +74,6 @@ impl ColdVerdict {
             Some(share) if share < REACHED_SHARE => ColdVerdict::Cached,
             Some(share) if share > OTHERS_SHARE => ColdVerdict::Shared,
             Some(_) => ColdVerdict::Reached,
-        }
-    }
-
-    /// As people read it.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            ColdVerdict::Reached => "all reached the device",
-            ColdVerdict::Shared => "others read too",
-            ColdVerdict::Cached => "not all reached the device",
-            ColdVerdict::Unseen => "can't be seen",
         }
     }
 }

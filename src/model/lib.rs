@@ -19,6 +19,7 @@ mod json;
 pub mod limit;
 pub mod merge;
 pub mod metrics;
+mod named;
 pub mod published;
 mod run_result;
 mod saturation;

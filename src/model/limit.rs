@@ -14,6 +14,7 @@ use ringfall_host::counted;
 use crate::document::Document;
 use crate::figures::figure::Derived;
 use crate::health::SAMPLES_MIN;
+use crate::named::named;
 use crate::simulation::Binding;
 use crate::trust::is_without_storage;
 use crate::warnings::SPACE_SHARE_TOLD;
@@ -29,57 +30,36 @@ const IDLE_SHARE: f64 = 0.1;
 /// Share of all bytes below which storage did too little to be judged.
 const STORAGE_BYTES_MIN: f64 = 0.05;
 
+named! {
 /// Resource that limited a run, as far as its figures can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
     /// Nothing that the figures can tell.
-    None,
+    None = "none",
     /// Room in a full tier.
-    Space,
+    Space = "space",
     /// The drive's bandwidth.
-    Bandwidth,
+    Bandwidth = "storage bandwidth",
     /// The drive's latency: too few I/Os were in flight to fill it.
-    Latency,
+    Latency = "storage latency",
     /// The drive, of which it is not known whether it was full.
-    Storage,
+    Storage = "storage",
     /// The queue depth that was allowed.
-    QueueDepth,
+    QueueDepth = "queue depth",
     /// The number of requests that were served at a time.
-    ServingSlots,
+    ServingSlots = "serving slots",
     /// Copies in memory.
-    Memory,
+    Memory = "memory copies",
     /// Permits to allocate (`--max-concurrent-allocs`).
-    Permits,
+    Permits = "allocation permits",
     /// The processor.
-    Processor,
+    Processor = "processor",
     /// The time that simulated users take to generate tokens.
-    Generation,
+    Generation = "generation",
     /// Recomputation of what was no longer stored.
-    Recomputation,
+    Recomputation = "recomputation",
     /// The users, who asked for no more.
-    Users,
+    Users = "users",
 }
-
-impl LimitKind {
-    /// Name of the resource as people read it, before the sentence that shows it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            LimitKind::None => "none",
-            LimitKind::Space => "space",
-            LimitKind::Bandwidth => "storage bandwidth",
-            LimitKind::Latency => "storage latency",
-            LimitKind::Storage => "storage",
-            LimitKind::QueueDepth => "queue depth",
-            LimitKind::ServingSlots => "serving slots",
-            LimitKind::Memory => "memory copies",
-            LimitKind::Permits => "allocation permits",
-            LimitKind::Processor => "processor",
-            LimitKind::Generation => "generation",
-            LimitKind::Recomputation => "recomputation",
-            LimitKind::Users => "users",
-        }
-    }
 }
 
 /// Finding on what limited a run.

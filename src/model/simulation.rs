@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::SimulationFigures;
 use crate::figures::figure::{OfRun, OverTime, Same, shapes};
 use crate::figures::merge::figures;
+use crate::named::named;
 use crate::{RunResult, deep_queue};
 
 shapes!(Binding, IoTraceReport);
@@ -18,46 +19,31 @@ const QUEUED_SHARE: f64 = 0.1;
 /// From this share of the users' time on, what they wait for is what holds them up.
 const WAITING_SHARE: f64 = 0.5;
 
+named! {
 /// Bottleneck of a run: the resource of which more would make it faster, before anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// The drive is busy all the time.
-    Drive,
+    Drive = "drive",
     /// I/Os wait because the drive already serves as many as it can at once.
-    DriveParallelism,
+    DriveParallelism = "drive parallelism",
     /// The cores copy all the time, or users wait for copies more than for anything else.
-    Memory,
+    Memory = "memory copies",
     /// Something is copied between host and GPU memory all the time.
-    GpuLink,
+    GpuLink = "GPU link",
     /// As many I/Os are in flight as the queue depth allows.
-    QueueDepth,
+    QueueDepth = "queue depth",
     /// Requests wait for one of the `--max-inflight-requests` serving slots.
-    ServingSlots,
+    ServingSlots = "serving slots",
     /// Users wait for I/Os, but too few are in flight to fill the drive: its latency is what
     /// counts.
-    DriveLatency,
+    DriveLatency = "drive latency",
     /// The users ask for no more: their requests arrive at set times, or thinking and generating
     /// take up the time between them.
-    Users,
+    Users = "users",
 }
-
-impl Binding {
-    /// As a table says it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Binding::Drive => "drive",
-            Binding::DriveParallelism => "drive parallelism",
-            Binding::Memory => "memory copies",
-            Binding::GpuLink => "GPU link",
-            Binding::QueueDepth => "queue depth",
-            Binding::ServingSlots => "serving slots",
-            Binding::DriveLatency => "drive latency",
-            Binding::Users => "users",
-        }
-    }
 }
 
 impl std::fmt::Display for Binding {

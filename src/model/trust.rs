@@ -14,6 +14,7 @@ use super::cold::ColdVerdict;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
+use super::named::named;
 use super::stats;
 
 /// Share of the requests' time in waits that storage throughput leaves out from which on it says
@@ -30,29 +31,19 @@ const STORAGE_SHARE_MIN: f64 = 0.05;
 /// Two windows are equally long within this share.
 const SECONDS_TOLERANCE: f64 = 0.01;
 
+named! {
 /// Degree of trust in a metric, in descending order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(PartialOrd, Ord, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// The one to go by.
-    Primary,
+    Primary = "go by",
     /// It agrees with the primary one, and shows less.
-    Secondary,
+    Secondary = "also",
     /// It misleads here.
-    No,
+    No = "not by",
 }
-
-impl Trust {
-    /// As people read it, before the metric's title.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Trust::Primary => "go by",
-            Trust::Secondary => "also",
-            Trust::No => "not by",
-        }
-    }
 }
 
 /// Advice about one metric.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 /// Activity of the storage tier over an interval at one depth, all shards and drives together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DepthStep {
@@ -39,33 +41,21 @@ impl DepthStep {
     }
 }
 
+named! {
 /// Why a depth was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub enum DepthReason {
     /// A smaller one costs bandwidth, or has I/Os wait for a place; a larger one only adds latency.
-    Knee,
+    Knee = "knee",
     /// Bandwidth still rises at the largest depth that was tried.
-    StillRises,
+    StillRises = "still_rises",
     /// Hardly any I/O reached the storage tier, so that there was nothing to judge by.
-    TooFewIos,
+    TooFewIos = "too_few_ios",
     /// The warm-up was over before the search was.
-    OutOfTime,
+    OutOfTime = "out_of_time",
     /// A shard, or the rank that decides, did not answer, although there was time.
-    NoAnswer,
+    NoAnswer = "no_answer",
 }
-
-impl DepthReason {
-    /// A stable name, for scripts.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            DepthReason::Knee => "knee",
-            DepthReason::StillRises => "still_rises",
-            DepthReason::TooFewIos => "too_few_ios",
-            DepthReason::OutOfTime => "out_of_time",
-            DepthReason::NoAnswer => "no_answer",
-        }
-    }
 }
 
 /// Outcome of the search.

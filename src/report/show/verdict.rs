@@ -55,7 +55,7 @@ impl Summary<'_> {
             match &headline.advice {
                 Some(advice) => {
                     let sentence = format!("{name} {value} {unit}: {}", advice.why);
-                    self.labelled(advice.trust.word(), &sentence);
+                    self.labelled(advice.trust.name(), &sentence);
                 }
                 None => self.labelled("metric", &format!("{name} {value} {unit}")),
             }

@@ -309,7 +309,7 @@ fn device(html: &mut Html, results: &[Named]) {
     table.row("reads that reached the device", |d| {
         let cold = d.ringfall.device.cold_reads.as_ref()?;
         let share = cold.reached_share.map(|share| format!("{}: ", percent(share)));
-        Some(format!("{}{}", share.unwrap_or_default(), cold.verdict.text()))
+        Some(format!("{}{}", share.unwrap_or_default(), cold.verdict.name()))
     });
     table.row("what that means", |d| Some(d.ringfall.device.cold_reads.as_ref()?.told.clone()));
     table.row("by the second, Pearson r", |d| {

@@ -47,7 +47,7 @@ pub(super) fn metrics(html: &mut Html, results: &[Named]) {
         let title = headline.metric.title.to_owned();
         let value = shown(headline.value);
         match headline.advice {
-            Some(advice) => (title, format!("{value} ({}: {})", advice.trust.word(), advice.why)),
+            Some(advice) => (title, format!("{value} ({}: {})", advice.trust.name(), advice.why)),
             None => (title, value),
         }
     };
