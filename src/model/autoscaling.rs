@@ -299,11 +299,6 @@ pub(crate) fn rows(result: &RunResult) -> Vec<AutoscalingRow> {
     rows.collect()
 }
 
-/// `summary.autoscaling_summary`; none without an autoscaler.
-pub(crate) fn summary(result: &RunResult) -> Option<AutoscalingSummary> {
-    result.autoscale.as_ref().map(AutoscalingSummary::of)
-}
-
 /// `ringfall.autoscaler`; none without one.
 pub(crate) fn report(result: &RunResult) -> Option<AutoscalerReport> {
     Some(AutoscalerReport::of(&(result, result.autoscale.as_ref()?)))
@@ -418,7 +413,8 @@ mod tests {
         assert_eq!(lines(&result), [("search", "the run ended after 0 steps".to_owned())]);
         let report = report(&result).unwrap();
         assert_eq!((report.qos_users.known(), report.qos_confirmed.known()), (None, None));
-        assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
+        let summary = AutoscalingSummary::of(result.autoscale.as_ref().unwrap());
+        assert_eq!(summary.final_users.known(), Some(4));
     }
 
     #[test]
@@ -445,7 +441,8 @@ mod tests {
             assert_eq!((label, text), ("peak", format!("1.00 GiB/s, reached with 4 users{want}")));
             assert_eq!(report(&result).unwrap().peak_confirmed.known(), Some(conclusive));
             // Not that of the last step.
-            assert_eq!(summary(&result).unwrap().final_users.known(), Some(4));
+            let summary = AutoscalingSummary::of(result.autoscale.as_ref().unwrap());
+            assert_eq!(summary.final_users.known(), Some(4));
         }
     }
 

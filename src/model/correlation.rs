@@ -32,7 +32,7 @@ pub struct Correlation {
 
 /// Correlates the seconds that both series have; `None` with fewer than five.
 pub(crate) fn correlate(ours: &[TimelineSecond], kernel: &[KernelSecond]) -> Option<Correlation> {
-    let kernel = Cumulative::of(kernel);
+    let kernel = cumulative(kernel);
     // A last second that is shorter says nothing about a whole one.
     let whole: Vec<(f64, f64)> = ours
         .iter()
@@ -43,8 +43,8 @@ pub(crate) fn correlate(ours: &[TimelineSecond], kernel: &[KernelSecond]) -> Opt
         })
         .collect();
     let pairs = |lag_s: f64| -> Vec<(f64, f64)> {
-        let kernel_of =
-            |end_s: f64| Some(kernel.at(end_s + lag_s)? - kernel.at(end_s - 1.0 + lag_s)?);
+        let by = |time_s: f64| bytes_at(&kernel, time_s + lag_s);
+        let kernel_of = |end_s: f64| Some(by(end_s)? - by(end_s - 1.0)?);
         whole.iter().filter_map(|&(end_s, bytes)| Some((bytes, kernel_of(end_s)?))).collect()
     };
     let now = pairs(0.0);
@@ -73,32 +73,26 @@ pub(crate) fn correlate(ours: &[TimelineSecond], kernel: &[KernelSecond]) -> Opt
     })
 }
 
-/// The kernel's bytes up to a moment, even between two readings.
-struct Cumulative {
-    /// Time and bytes so far, by time.
-    points: Vec<(f64, f64)>,
+/// Times of the kernel's readings, and the bytes that it had counted by then.
+fn cumulative(kernel: &[KernelSecond]) -> Vec<(f64, f64)> {
+    let begin = kernel.first().map(|second| (second.end_s - second.seconds, 0.0));
+    let mut bytes = 0.0;
+    let rest = kernel.iter().map(|second| {
+        bytes += (second.delta.read_bytes + second.delta.write_bytes) as f64;
+        (second.end_s, bytes)
+    });
+    begin.into_iter().chain(rest).collect()
 }
 
-impl Cumulative {
-    fn of(kernel: &[KernelSecond]) -> Cumulative {
-        let begin = kernel.first().map(|second| (second.end_s - second.seconds, 0.0));
-        let mut bytes = 0.0;
-        let rest = kernel.iter().map(|second| {
-            bytes += (second.delta.read_bytes + second.delta.write_bytes) as f64;
-            (second.end_s, bytes)
-        });
-        Cumulative { points: begin.into_iter().chain(rest).collect() }
-    }
-
-    fn at(&self, time_s: f64) -> Option<f64> {
-        let after = self.points.partition_point(|point| point.0 < time_s);
-        let (t1, b1) = *self.points.get(after)?;
-        let Some((t0, b0)) = after.checked_sub(1).map(|before| self.points[before]) else {
-            // Readings begin a moment after the window does.
-            return (t1 - time_s < 0.05).then_some(b1);
-        };
-        Some(b0 + (b1 - b0) * (time_s - t0) / (t1 - t0))
-    }
+/// The bytes up to a moment, even between two readings.
+fn bytes_at(points: &[(f64, f64)], time_s: f64) -> Option<f64> {
+    let after = points.partition_point(|point| point.0 < time_s);
+    let (t1, b1) = *points.get(after)?;
+    let Some((t0, b0)) = after.checked_sub(1).map(|before| points[before]) else {
+        // Readings begin a moment after the window does.
+        return (t1 - time_s < 0.05).then_some(b1);
+    };
+    Some(b0 + (b1 - b0) * (time_s - t0) / (t1 - t0))
 }
 
 /// Pearson's product-moment correlation; none when one of the two never changes.

@@ -185,7 +185,10 @@ pub struct KernelSecondReport of second: KernelSecond {
     /// Bytes of the writes that completed.
     pub write_bytes: Fact<u64> = second.delta.write_bytes,
     /// Mean size of a request, bytes; null without requests.
-    pub size_mean_bytes: Option<f64> = size_mean_bytes(&second.delta),
+    pub size_mean_bytes: Option<f64> = quotient(
+        second.delta.read_bytes + second.delta.write_bytes,
+        second.delta.reads + second.delta.writes,
+    ),
     /// Mean time that a completed read took, ms (iostat's r_await); null without reads.
     pub read_await_ms: Option<f64> = quotient(second.delta.read_ms, second.delta.reads),
     /// Mean time that a completed write took, ms (iostat's w_await); null without writes.
@@ -251,10 +254,6 @@ pub struct ShardReport of (facts, space): (&ShardFacts, &SpaceFigures) {
 /// there may seem to be a little more of it than the second is long.
 fn per_time(second: &KernelSecond, ms: u64) -> f64 {
     ms as f64 / 1e3 / second.seconds.max(1e-9)
-}
-
-fn size_mean_bytes(delta: &BlockDelta) -> Option<f64> {
-    quotient(delta.read_bytes + delta.write_bytes, delta.reads + delta.writes)
 }
 
 /// The counters of the device, and the bytes read that came through all that lies below the store.

@@ -133,7 +133,8 @@ pub struct Summary of result: RunResult {
     /// Results of the autoscaler; null without an autoscaler, as in the reference. Each key says
     /// whether its definition is the reference's; in merged results a key is null where they differ
     /// in it.
-    pub autoscaling_summary: Option<AutoscalingSummary> = autoscaling::summary(result),
+    pub autoscaling_summary: Option<AutoscalingSummary> =
+        result.autoscale.as_ref().map(AutoscalingSummary::of),
     /// Reads of earlier turns of conversations.
     pub multi_turn_stats: Part<MultiTurnStats> = MultiTurnStats::of(&result.cache),
 }
