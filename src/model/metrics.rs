@@ -148,20 +148,12 @@ fn io_seconds(d: &Document) -> Option<f64> {
     seconds.filter(|_| !d.is_without_drive())
 }
 
-fn elapsed(d: &Document) -> Option<f64> {
-    d.summary.elapsed_time.known()
-}
-
 fn stats(d: &Document) -> &CacheStatsReport {
     &d.summary.cache_stats
 }
 
 fn end_to_end(d: &Document) -> Option<&LatencyMs> {
     d.latency_of(|summary| &summary.end_to_end_latency_ms)
-}
-
-fn storage_io(d: &Document) -> Option<&LatencyMs> {
-    d.storage_io_latency()
 }
 
 /// Rates from the kernel's counters of the device over the window: read, and both directions, MB/s
@@ -230,7 +222,7 @@ pub const METRICS: &[Metric] = &[
     .varies(STORAGE_TIME)
     .columns(&["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]),
     metric(Higher, "wall_clock_requests_per_s", "wall-clock requests/s", |d| {
-        quotient(requests(d), elapsed(d))
+        quotient(requests(d), d.summary.elapsed_time.known())
     })
     .varies(REQUESTS)
     .columns(&["Wall-Clock Requests/sec", "Requests/sec"]),
@@ -258,23 +250,23 @@ pub const METRICS: &[Metric] = &[
         .varies(Quantile(Times::EndToEnd, 0.99))
         .columns(&["E2E Latency P99 (ms)"]),
     metric(Lower, "storage_io_mean_ms", "storage I/O of a request, mean, ms", |d| {
-        storage_io(d)?.mean.known()
+        d.storage_io_latency()?.mean.known()
     })
     .varies(MEAN)
     .columns(&["Storage Latency Mean (ms)"]),
     metric(Lower, "storage_io_p50_ms", "storage I/O of a request, P50, ms", |d| {
-        storage_io(d)?.p50.known()
+        d.storage_io_latency()?.p50.known()
     })
     .varies(Quantile(Times::StorageIo, 0.5))
     .columns(&["Storage Latency P50 (ms)"]),
     metric(Lower, "storage_io_p95_ms", "storage I/O of a request, P95, ms", |d| {
-        storage_io(d)?.p95.known()
+        d.storage_io_latency()?.p95.known()
     })
     .headline()
     .varies(Quantile(Times::StorageIo, 0.95))
     .columns(&["Storage Latency P95 (ms)"]),
     metric(Lower, "storage_io_p99_ms", "storage I/O of a request, P99, ms", |d| {
-        storage_io(d)?.p99.known()
+        d.storage_io_latency()?.p99.known()
     })
     .varies(Quantile(Times::StorageIo, 0.99))
     .columns(&["Storage Latency P99 (ms)"]),

@@ -179,9 +179,6 @@ fn record(result: &mut RunResult, at: u64) {
     result.engine.evictions[Tier::Cpu.index()].entries += 1;
     result.engine.evictions[Tier::Cpu.index()].write.record(ns);
     result.requests.record(&RequestRecord {
-        user: 0,
-        class: Class::ALL[at as usize % 3],
-        arrived: SinceStart::from_ns(5),
         started: SinceStart::from_ns(5 + ns / 3),
         finished: SinceStart::from_ns(5 + ns * 4),
         storage_io_ns: ns * 2,
@@ -192,9 +189,8 @@ fn record(result: &mut RunResult, at: u64) {
         decode_ns: if at.is_multiple_of(4) { 0 } else { ns },
         recompute_ns: ns / 5,
         generation_ns: MILLISECOND.as_ns(),
-        context_tokens: 10,
         generated_tokens: 3 + at as u32 % 5,
-        end: RequestEnd::Served,
+        ..request(Class::ALL[at as usize % 3], 0)
     });
     if at.is_multiple_of(7) {
         result.requests.record_unfinished(Class::ALL[at as usize % 3], ns * 3);

@@ -71,26 +71,9 @@ fn agreed(all: &[&Value]) -> Value {
     Value::Object(merged)
 }
 
-/// The fields of a plain struct, each by the function given.
-macro_rules! by_field {
-    ($name:ident, $all:expr, { $($field:ident: $rule:expr,)* }) => {
-        $name { $($field: $rule(&mut $all.iter().map(|one| &one.$field)),)* }
-    };
-}
-
-type Each<'a, T> = &'a mut dyn Iterator<Item = &'a T>;
-
-fn agree<T: Clone + PartialEq>(all: Each<'_, Option<T>>) -> Option<T> {
-    same(all).flatten()
-}
-
-/// A list, or nothing of it.
-fn agree_list<T: Clone + PartialEq>(all: Each<'_, Vec<T>>) -> Vec<T> {
-    same(all).unwrap_or_default()
-}
-
-fn least<T: Copy + Ord>(all: Each<'_, Option<T>>) -> Option<T> {
-    all.filter_map(|one| *one).min()
+/// The value on which all machines agree in that field.
+fn agree<T: Clone + PartialEq>(all: &[&Machine], field: fn(&Machine) -> &T) -> Option<T> {
+    same(all.iter().map(|one| field(one)))
 }
 
 impl Merge for Machine {
@@ -98,46 +81,18 @@ impl Merge for Machine {
     const RULE: &'static str = "same, part by part; the least memory";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
-        by_field!(Machine, all, {
-            cpu_model: agree,
-            cores: agree,
-            memory_total_bytes: agree,
-            memory_available_bytes: least,
-            kernel: agree,
-            numa_nodes: agree,
-            gpu: agree,
-            cache_dir: agree,
-            mount: agree,
-            device: agree,
-            device_chain: agree_list,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn settings_stay_where_all_agree() {
-        let (a, b) = (json!({ "n": 5, "m": 4, "o": { "x": [1] } }), json!({ "n": 6, "m": 4 }));
-        let want = json!({ "n": null, "m": 4, "o": null });
-        assert_eq!(agreed(&[&a, &b]), want);
-        assert_eq!(agreed(&[&a, &a]), a);
-    }
-
-    #[test]
-    fn a_machine_that_differs_is_not_made_up() {
-        let of = |cpu: &str, free| Machine {
-            cpu_model: Some(cpu.to_owned()),
-            cores: Some(2),
-            memory_available_bytes: free,
-            ..Machine::default()
-        };
-        let (a, b) = (of("x", Some(9)), of("y", Some(7)));
-        let merged = Machine::merged(&[&a, &b], &Inputs::default());
-        assert_eq!(merged, Machine { cpu_model: None, ..of("", Some(7)) });
+        Machine {
+            cpu_model: agree(all, |one| &one.cpu_model).flatten(),
+            cores: agree(all, |one| &one.cores).flatten(),
+            memory_total_bytes: agree(all, |one| &one.memory_total_bytes).flatten(),
+            memory_available_bytes: all.iter().filter_map(|one| one.memory_available_bytes).min(),
+            kernel: agree(all, |one| &one.kernel).flatten(),
+            numa_nodes: agree(all, |one| &one.numa_nodes).flatten(),
+            gpu: agree(all, |one| &one.gpu).flatten(),
+            cache_dir: agree(all, |one| &one.cache_dir).flatten(),
+            mount: agree(all, |one| &one.mount).flatten(),
+            device: agree(all, |one| &one.device).flatten(),
+            device_chain: agree(all, |one| &one.device_chain).unwrap_or_default(),
+        }
     }
 }
