@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::figures::figure::Derived;
 use crate::health::SAMPLES_MIN;
 use crate::named::named;
-use crate::simulation::Binding;
+use crate::simulation::{Binding, percent};
 use crate::trust::is_without_storage;
 use crate::warnings::SPACE_SHARE_TOLD;
 use crate::{Code, SimulationReport};
@@ -163,10 +163,6 @@ impl Evidence {
             simulated: ours.simulation.as_ref().and_then(simulated),
         }
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
 }
 
 fn found(of: &Evidence) -> RunLimit {

@@ -153,7 +153,8 @@ impl SimulationReport {
     }
 }
 
-fn percent(share: f64) -> String {
+/// A share in whole percent, as people read it.
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 

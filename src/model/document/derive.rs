@@ -15,7 +15,7 @@ use super::engine::{
     Agreement, DeviceReport, EngineReport, EvictionReport, EvictionsReport, IoDirection, IoReport,
     WaitsReport,
 };
-use super::figure::{Derived, Fact, Part};
+use super::figure::{Derived, Part, Shape, Sum};
 use super::histograms::{CLASSES, Histograms};
 use super::latency::{LatencyMs, LatencyMsMax};
 use super::ours::{Ours, SCHEMA_VERSION, SamplesReport};
@@ -24,7 +24,6 @@ use super::served::{ServedReport, TimeReport};
 use super::summary::{MultiTurnStats, QosMetrics, Summary};
 use super::tracing::DeviceLatencyTracing;
 use crate::cold::ColdReads;
-use crate::facts::SAMPLES_MAX;
 use crate::sla::Sla;
 
 /// `part / whole`; unknown when a part is, or there is nothing to divide by.
@@ -34,8 +33,8 @@ fn quotient(part: Option<f64>, whole: Option<f64>) -> Derived<Option<f64>> {
 }
 
 /// Both together, at most as much as 64 bits hold.
-fn both(one: Option<u64>, other: Option<u64>) -> Option<f64> {
-    Some(one?.saturating_add(other?) as f64)
+fn both<T: Shape<Value = u64>>(one: Sum<T>, other: Sum<T>) -> Option<f64> {
+    Some(one.known()?.saturating_add(other.known()?) as f64)
 }
 
 /// As `quotient`, and 0 where there is nothing to divide by: what the reference puts there, whose
@@ -55,7 +54,7 @@ fn seconds(histogram: Option<&Histogram>) -> Option<f64> {
 }
 
 fn short(histogram: Option<&Histogram>) -> Derived<LatencyMs> {
-    Derived::maybe(histogram.map(LatencyMs::or_zeros))
+    Derived::maybe(histogram.map(LatencyMs::of))
 }
 
 fn long(histogram: Option<&Histogram>) -> Derived<Option<LatencyMsMax>> {
@@ -91,12 +90,10 @@ impl Document {
             Some(_) => None,
         });
         let cpu_s = cost.cpu_user_s.known().zip(cost.cpu_system_s.known());
-        let moved = gib(both(io.read.bytes.known(), io.write.bytes.known()));
-        let moved = moved.filter(|_| has_drive);
+        let moved = gib(both(io.read.bytes, io.write.bytes)).filter(|_| has_drive);
         cost.cpu_s_per_gib = quotient(cpu_s.map(|(user, system)| user + system), moved);
         let hits = source.block_hits;
-        source.block_hit_rate =
-            quotient(hits.number(), both(hits.known(), source.block_misses.known()));
+        source.block_hit_rate = quotient(hits.number(), both(hits, source.block_misses));
         self.device_latency_tracing = Derived::maybe(self.traced());
         let not_measured = self.not_measured();
         let (stats, turns) = (&self.summary.cache_stats, &self.summary.multi_turn_stats);
@@ -105,12 +102,7 @@ impl Document {
         of_the_served(&mut ours.served, &self.summary, histograms, has_drive);
         ours.requests = Derived::maybe(RequestsReport::of(histograms, slas.as_ref()));
         ours.not_measured = Derived::of(not_measured);
-        ours.samples = Derived::maybe(of.map(|of| SamplesReport {
-            kept: Fact::of(kept),
-            of: Fact::of(of),
-            kept_max: Fact::of(SAMPLES_MAX),
-            sampled: Fact::of(of > kept as u64),
-        }));
+        ours.samples = Derived::maybe(of.map(|of| SamplesReport::of(&(kept, of))));
         ours.version = Derived::of(env!("CARGO_PKG_VERSION").to_owned());
         ours.schema_version = Derived::of(SCHEMA_VERSION);
         ours.command_line = Derived::of(command_line.to_vec());
@@ -142,7 +134,7 @@ impl Document {
         self.total_storage_io_latency = Derived::of(0.0);
         summary.total_storage_io_time = Derived::of(0.0);
         summary.storage_throughput_tokens_per_sec = Derived::of(0.0);
-        summary.storage_io_latency_ms = Derived::of(LatencyMs::or_zeros(&Histogram::new()));
+        summary.storage_io_latency_ms = Derived::of(LatencyMs::of(&Histogram::new()));
         summary.cache_stats.latencies_ms.set_to_zero();
         self.storage_latencies = self.storage_latencies.iter().map(|_| 0.0).collect();
     }
@@ -151,7 +143,10 @@ impl Document {
     fn not_measured(&self) -> Vec<String> {
         let (summary, stats) = (&self.summary, &self.summary.cache_stats);
         let turns = &summary.multi_turn_stats;
-        let none = |one: Option<u64>, other: Option<u64>| both(one, other) == Some(0.0);
+        let none = |one: Sum<u64>, other: Sum<u64>| both(one, other) == Some(0.0);
+        let no_read = none(stats.cache_hits, stats.cache_misses);
+        let no_turn = none(turns.cache_hits, turns.cache_misses);
+        let no_byte = none(stats.total_read_bytes, stats.total_write_bytes);
         let no_request = summary.total_requests.known() == Some(0);
         let no_storage_time = summary.total_storage_io_time.known() == Some(0.0);
         let no_drive = self.is_without_drive();
@@ -161,18 +156,9 @@ impl Document {
             ("summary.total_storage_io_time", no_drive),
             ("summary.generation_latency_ms", no_request),
             ("summary.storage_throughput_tokens_per_sec", no_storage_time),
-            (
-                "summary.cache_stats.cache_hit_rate",
-                none(stats.cache_hits.known(), stats.cache_misses.known()),
-            ),
-            (
-                "summary.multi_turn_stats.hit_rate",
-                none(turns.cache_hits.known(), turns.cache_misses.known()),
-            ),
-            (
-                "summary.cache_stats.read_write_ratio",
-                none(stats.total_read_bytes.known(), stats.total_write_bytes.known()),
-            ),
+            ("summary.cache_stats.cache_hit_rate", no_read),
+            ("summary.multi_turn_stats.hit_rate", no_turn),
+            ("summary.cache_stats.read_write_ratio", no_byte),
         ];
         let places = places.into_iter().filter(|place| place.1).map(|place| place.0.to_owned());
         let latencies = stats.latencies_ms.keys().filter(|_| no_drive);
@@ -181,11 +167,9 @@ impl Document {
 }
 
 fn of_our_cache(cache: &mut CacheReport, stats: &CacheStatsReport, turns: &MultiTurnStats) {
-    let share = |hits: Option<u64>, misses: Option<u64>| {
-        quotient(hits.map(|hits| hits as f64), both(hits, misses))
-    };
-    cache.hit_rate = share(stats.cache_hits.known(), stats.cache_misses.known());
-    cache.multi_turn_hit_rate = share(turns.cache_hits.known(), turns.cache_misses.known());
+    let share = |hits: Sum<u64>, misses: Sum<u64>| quotient(hits.number(), both(hits, misses));
+    cache.hit_rate = share(stats.cache_hits, stats.cache_misses);
+    cache.multi_turn_hit_rate = share(turns.cache_hits, turns.cache_misses);
     cache.look_hit_rate = quotient(cache.looks_found.number(), cache.looks.number());
     cache.moved_read_write_ratio =
         quotient(cache.moved_read_bytes.number(), cache.moved_write_bytes.number());
@@ -229,17 +213,13 @@ fn of_the_summary(
         _ => Derived::default(),
     };
     let turns = &mut summary.multi_turn_stats;
-    turns.hit_rate = quotient_or_zero(
-        turns.cache_hits.number(),
-        both(turns.cache_hits.known(), turns.cache_misses.known()),
-    );
+    let looks = both(turns.cache_hits, turns.cache_misses);
+    turns.hit_rate = quotient_or_zero(turns.cache_hits.number(), looks);
 }
 
 fn of_the_cache(stats: &mut CacheStatsReport, window_s: Option<f64>, histograms: &Histograms) {
-    stats.cache_hit_rate = quotient_or_zero(
-        stats.cache_hits.number(),
-        both(stats.cache_hits.known(), stats.cache_misses.known()),
-    );
+    let looks = both(stats.cache_hits, stats.cache_misses);
+    stats.cache_hit_rate = quotient_or_zero(stats.cache_hits.number(), looks);
     // As the reference has it: without writes, all that was read.
     let written = stats.total_write_bytes.number().map(|bytes| bytes.max(1.0));
     stats.read_write_ratio = quotient_or_zero(stats.total_read_bytes.number(), written);
@@ -309,10 +289,7 @@ fn of_the_device(device: &mut DeviceReport, window_s: Option<f64>) {
     device.agreement = Derived::maybe(kernel.map(|kernel| Agreement {
         read_ratio: ratio(read.number(), kernel.read_bytes.number()),
         write_ratio: ratio(written.number(), kernel.write_bytes.number()),
-        total_ratio: ratio(
-            both(read.known(), written.known()),
-            both(kernel.read_bytes.known(), kernel.write_bytes.known()),
-        ),
+        total_ratio: ratio(both(read, written), both(kernel.read_bytes, kernel.write_bytes)),
     }));
     let busy_s = kernel.and_then(|kernel| kernel.busy_ms.number()).map(|ms| ms / 1e3);
     device.utilisation = quotient(busy_s, window_s);

@@ -17,19 +17,19 @@ pub fn ms(ns: u64) -> f64 {
 
 row! {
 /// Mean and percentiles of a set of latencies, ms.
-pub struct LatencyMs {
+pub struct LatencyMs of histogram: Histogram {
     /// Mean of the latencies, ms.
-    pub mean: Derived<f64>,
+    pub mean: Derived<f64> = histogram.mean_ns().unwrap_or(0.0) / 1e6,
     /// Median of the latencies, ms.
-    pub p50: Derived<f64>,
+    pub p50: Derived<f64> = quantile_ms(histogram, 0.5),
     /// 95th percentile of the latencies, ms.
-    pub p95: Derived<f64>,
+    pub p95: Derived<f64> = quantile_ms(histogram, 0.95),
     /// 99th percentile of the latencies, ms.
-    pub p99: Derived<f64>,
+    pub p99: Derived<f64> = quantile_ms(histogram, 0.99),
     /// 99.9th percentile of the latencies, ms.
-    pub p999: Derived<f64>,
+    pub p999: Derived<f64> = quantile_ms(histogram, 0.999),
     /// 99.99th percentile of the latencies, ms.
-    pub p9999: Derived<f64>,
+    pub p9999: Derived<f64> = quantile_ms(histogram, 0.9999),
 }
 
 /// Mean, percentiles, maximum and number of a set of latencies, ms.
@@ -44,20 +44,9 @@ pub struct LatencyMsMax {
 }
 }
 
-impl LatencyMs {
-    /// As the reference's keys have them: zeros for an empty histogram.
-    #[must_use]
-    pub fn or_zeros(histogram: &Histogram) -> LatencyMs {
-        let at = |quantile| Derived::of(histogram.quantile_ns(quantile).map_or(0.0, ms));
-        LatencyMs {
-            mean: Derived::of(histogram.mean_ns().unwrap_or(0.0) / 1e6),
-            p50: at(0.5),
-            p95: at(0.95),
-            p99: at(0.99),
-            p999: at(0.999),
-            p9999: at(0.9999),
-        }
-    }
+/// A quantile of the latencies; 0 for an empty histogram, as the reference's keys have it.
+fn quantile_ms(histogram: &Histogram, quantile: f64) -> f64 {
+    histogram.quantile_ns(quantile).map_or(0.0, ms)
 }
 
 impl LatencyMsMax {
@@ -65,7 +54,7 @@ impl LatencyMsMax {
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencyMsMax> {
         Some(LatencyMsMax {
-            percentiles: LatencyMs::or_zeros(histogram),
+            percentiles: LatencyMs::of(histogram),
             max: Derived::of(ms(histogram.max_ns()?)),
             count: Derived::of(histogram.count()),
         })

@@ -30,7 +30,8 @@ use super::served::ServedReport;
 use super::timeline::SecondReport;
 use crate::autoscaling::AutoscalerReport;
 use crate::facts::{
-    BlockTraceFigures, ObjectCounts, PreconditionReport, Roofline, TierShortage, WatchdogReport,
+    BlockTraceFigures, ObjectCounts, PreconditionReport, Roofline, SAMPLES_MAX, TierShortage,
+    WatchdogReport,
 };
 use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
@@ -305,15 +306,15 @@ pub struct ErrorRow from record: ErrorRecord {
 }
 
 /// Number of requests whose latencies the arrays at the top level hold.
-pub struct SamplesReport {
+pub struct SamplesReport of (kept, of): (usize, u64) {
     /// Number of requests whose latencies the arrays hold.
-    pub kept: Fact<usize>,
+    pub kept: Fact<usize> = *kept,
     /// Number of requests that finished in the window.
-    pub of: Fact<u64>,
+    pub of: Fact<u64> = *of,
     /// Largest number of requests whose latencies the arrays can hold.
-    pub kept_max: Fact<usize>,
+    pub kept_max: Fact<usize> = SAMPLES_MAX,
     /// Whether the arrays hold a sample of the requests instead of all of them.
-    pub sampled: Fact<bool>,
+    pub sampled: Fact<bool> = *of > *kept as u64,
 }
 }
 

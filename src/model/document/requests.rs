@@ -58,27 +58,19 @@ pub struct RequestsOfClass {
 }
 
 /// Estimate and bounds of one percentile of all requests, finished or not.
-pub struct QuantileMs {
+pub struct QuantileMs of known: Quantile {
     /// Kaplan–Meier estimate, ms; null where too many requests had not finished to estimate it. Too
     /// low where a queue was growing, and possibly too high where one was being worked off.
-    pub estimate_ms: Option<f64>,
+    pub estimate_ms: Option<f64> = known.estimate_ns.map(ms),
     /// Lower bound, ms: the percentile if all unfinished requests had ended as the window closed.
-    pub at_least_ms: f64,
+    pub at_least_ms: f64 = ms(known.at_least_ns),
     /// Upper bound, ms: the percentile if no unfinished request ever ended; null when that has no
     /// bound.
-    pub at_most_ms: Option<f64>,
+    pub at_most_ms: Option<f64> = known.at_most_ns.map(ms),
 }
 }
 
 impl QuantileMs {
-    fn of(known: Quantile) -> QuantileMs {
-        QuantileMs {
-            estimate_ms: known.estimate_ns.map(ms),
-            at_least_ms: ms(known.at_least_ns),
-            at_most_ms: known.at_most_ns.map(ms),
-        }
-    }
-
     /// The estimate, where it may be told as a number: where the percentile has an upper bound too,
     /// so that no more requests were unfinished than it leaves out.
     ///
@@ -115,7 +107,7 @@ impl RequestsOfClass {
         sla: Option<&Sla>,
     ) -> RequestsOfClass {
         let all = Survival::of(finished, unfinished);
-        let at = |share| all.quantile(share).map(QuantileMs::of);
+        let at = |share| all.quantile(share).as_ref().map(QuantileMs::of);
         let within = sla.and_then(|sla| all.share_within(sla.target_p95_ns()));
         RequestsOfClass {
             finished: all.finished(),

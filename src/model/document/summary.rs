@@ -40,15 +40,15 @@ pub struct SlaReport {
 }
 
 /// Latency targets of a QoS class, ms.
-pub struct SlaTargets {
+pub struct SlaTargets of sla: Sla {
     /// Target for the 95th percentile, ms.
-    pub p95: u64,
+    pub p95: u64 = sla.targets_ms[0],
     /// Target for the 99th percentile, ms.
-    pub p99: u64,
+    pub p99: u64 = sla.targets_ms[1],
     /// Target for the 99.9th percentile, ms.
-    pub p999: u64,
+    pub p999: u64 = sla.targets_ms[2],
     /// Target for the 99.99th percentile, ms.
-    pub p9999: u64,
+    pub p9999: u64 = sla.targets_ms[3],
 }
 }
 
@@ -225,15 +225,11 @@ impl QosClass {
                 met: compliance >= COMPLIANCE,
             })
         };
-        let targets = |sla: &Sla| {
-            let [p95, p99, p999, p9999] = sla.targets_ms;
-            SlaTargets { p95, p99, p999, p9999 }
-        };
         QosClass::Measured {
             total_requests: histogram.count(),
             latency_ms,
             sla: Fact::maybe(sla.and_then(kept)),
-            targets_ms: Fact::maybe(sla.map(targets)),
+            targets_ms: Fact::maybe(sla.map(SlaTargets::of)),
         }
     }
 }
