@@ -105,8 +105,8 @@ impl ColdReads {
         let kernel = result.kernel.as_ref();
         let reached = kernel
             .map(|top| reached_bytes(&result.machine.device_chain, &result.kernel_chain, top));
-        let are_commands = result.facts.iter().any(|shard| shard.ring.passthrough);
-        ColdReads::of(result.engine.io_read.bytes, reached, &result.machine, are_commands)
+        let engine_bytes = result.engine.io_read.bytes;
+        ColdReads::of(engine_bytes, reached, &result.machine, result.is_of_commands())
     }
 
     /// Judges reads of `engine_bytes` by the engine's count and, where the kernel counts,

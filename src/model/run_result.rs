@@ -95,14 +95,20 @@ impl RunResult {
         looks
     }
 
-    /// Share of the device's limits that the run used; none without limits, and for a window without
-    /// length.
+    /// Share of the device's limits that the run used; none without limits, and for a window
+    /// without length.
     #[must_use]
     pub fn roofline_share(&self) -> Option<f64> {
         let (_, roofline) = self.roofline.as_ref()?;
         let seconds = Some(self.window.seconds).filter(|&seconds| seconds > 0.0)?;
         let rate = |bytes: u64| bytes as f64 / seconds;
         roofline.share(rate(self.engine.io_read.bytes), rate(self.engine.io_write.bytes))
+    }
+
+    /// Whether reads and writes were NVMe commands, which bypass the kernel's caches and counters.
+    #[must_use]
+    pub fn is_of_commands(&self) -> bool {
+        self.facts.iter().any(|shard| shard.ring.passthrough)
     }
 
     /// I/Os in flight at most in the window, each shard on each drive.

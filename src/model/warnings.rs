@@ -152,15 +152,11 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
             warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
         }
         // That the data is in memory has a warning of its own; and a command goes to the drive.
-        ColdVerdict::Unseen if result.machine.memory().is_none() && !is_of_commands(result) => {
+        ColdVerdict::Unseen if result.machine.memory().is_none() && !result.is_of_commands() => {
             warnings.push(warning(Code::ReadsUnseen, cold.told, None));
         }
         ColdVerdict::Unseen | ColdVerdict::Reached | ColdVerdict::Shared => {}
     }
-}
-
-fn is_of_commands(result: &RunResult) -> bool {
-    result.facts.iter().any(|shard| shard.ring.passthrough)
 }
 
 /// Drives that failed, and those that hold the others up.

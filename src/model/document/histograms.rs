@@ -161,10 +161,8 @@ impl Histograms {
         put("io_read".into(), &engine.io_read.latency);
         put("io_write".into(), &engine.io_write.latency);
         put("io_flush".into(), &engine.io_flush.latency);
-        for (name, histogram) in CLASSES.iter().zip(&requests.end_to_end) {
-            put((*name).to_owned(), histogram);
-        }
-        for (name, histogram) in UNFINISHED.iter().zip(&requests.unfinished) {
+        let ended = CLASSES.iter().zip(&requests.end_to_end);
+        for (name, histogram) in ended.chain(UNFINISHED.iter().zip(&requests.unfinished)) {
             put((*name).to_owned(), histogram);
         }
         put("storage_io".into(), &requests.storage_io);

@@ -31,7 +31,7 @@ use super::timeline::SecondReport;
 use crate::autoscaling::AutoscalerReport;
 use crate::facts::{
     BlockTraceFigures, ObjectCounts, PreconditionReport, Roofline, SAMPLES_MAX, TierShortage,
-    WatchdogReport,
+    WatchdogReport, share_of_limits,
 };
 use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
@@ -326,14 +326,9 @@ impl RooflineReport {
 
     /// The same limits, of which reads and writes of so many bytes a second use a part.
     pub(super) fn used(self, bytes_per_s: Option<(f64, f64)>) -> RooflineReport {
-        let part = |rate: f64, limit_gib_per_s: Option<f64>| match rate {
-            0.0 => Some(0.0),
-            rate => Some(rate / (limit_gib_per_s? * GIB as f64)),
-        };
-        let share = bytes_per_s.and_then(|(read, write)| {
-            let (of_reads, of_writes) = (self.read_gib_per_s.known(), self.write_gib_per_s.known());
-            Some(part(read, of_reads)? + part(write, of_writes)?)
-        });
+        let limits = [self.read_gib_per_s, self.write_gib_per_s]
+            .map(|gib_per_s| Some(gib_per_s.known()? * GIB as f64));
+        let share = bytes_per_s.and_then(|rates| share_of_limits(rates.into(), limits));
         RooflineReport { share: OverTime::maybe(share), ..self }
     }
 }

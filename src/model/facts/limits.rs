@@ -301,12 +301,19 @@ impl Roofline {
     /// don't share a limit.
     #[must_use]
     pub fn share(&self, read_bytes_per_s: f64, write_bytes_per_s: f64) -> Option<f64> {
-        let part = |rate: f64, percent: u32| match rate {
-            0.0 => Some(0.0),
-            rate => Some(rate / self.bandwidth(percent)?),
-        };
-        Some(part(read_bytes_per_s, 100)? + part(write_bytes_per_s, 0)?)
+        let limits = [self.bandwidth(100), self.bandwidth(0)];
+        share_of_limits([read_bytes_per_s, write_bytes_per_s], limits)
     }
+}
+
+/// Time that a device would need for these rates at these limits, of reads and writes, in a second;
+/// none where a limit is needed and unknown.
+pub(crate) fn share_of_limits(rates: [f64; 2], limits: [Option<f64>; 2]) -> Option<f64> {
+    let part = |(rate, limit): (f64, Option<f64>)| match rate {
+        0.0 => Some(0.0),
+        rate => Some(rate / limit?),
+    };
+    rates.into_iter().zip(limits).map(part).sum()
 }
 
 #[cfg(test)]

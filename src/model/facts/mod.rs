@@ -30,6 +30,7 @@ pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
+pub(crate) use limits::share_of_limits;
 pub use limits::{
     Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, SUNK_SHARE, Together,
 };
