@@ -7,10 +7,9 @@ use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
 use ringfall_core::units::{GIB, MIB, gib};
 use ringfall_host::Room;
-use ringfall_host::escape::{terminal_page, terminal_path};
+use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::outlet::Stream;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_model::facts::Roofline;
 use ringfall_model::{RunResult, write_json};
@@ -18,9 +17,9 @@ use ringfall_report::quick::{QUICK_VERSION, QuickLimits, QuickPoint, QuickReport
 use ringfall_report::show::{beside_page, quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
 
-use super::run::{check_output_writable, check_outputs_apart, measured, simulated};
-use super::{run_args, saturate};
-use crate::cli::{Cli, Command, QuickArgs, SaturateArgs};
+use super::run::{check_outputs, measured, simulated};
+use super::{run_args, saturate, write_form};
+use crate::cli::{Command, QuickArgs, SaturateArgs};
 
 /// Time of the search for the drive's limits, s.
 const LIMITS_S: u32 = 20;
@@ -52,35 +51,35 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("results/quick-{}.json", compact_utc(unix_s))));
-    check_outputs(args, &output)?;
+    let page = args.html_output.as_deref().map(|path| ("--html-output", path));
+    let outputs: Vec<_> = [("--output", &*output)].into_iter().chain(page).collect();
+    check_outputs(&outputs)?;
+    for (flag, path) in outputs {
+        super::refuse_input(flag, path, args.beside.iter().map(PathBuf::as_path))?;
+    }
     let other = args.beside.as_deref().map(read).transpose()?;
     let quick = Quick { args, command_line, place: place(args)?, unix_s };
     // What is wrong with the settings is told before anything is measured.
     let _checked = quick.plan(1, SPACE_MIN_BYTES, MEASURED_S)?;
-    let interrupt = Interrupt::install().context("cannot install a handler for Ctrl-C")?;
+    let interrupt = super::interrupt()?;
     let Some(report) = quick.report(&interrupt)? else { return Ok(Exit::Interrupted) };
-    let written = write_json(&report, &output).with_context(|| lost(&output));
-    let page = args.html_output.as_deref().map_or(Ok(()), |path| {
-        write_quick_html(&report, other.as_ref(), path).with_context(|| lost(path))
+    let written = write_form(Some(&output), "the answer", |path| write_json(&report, path));
+    let page = write_form(args.html_output.as_deref(), "the page", |path| {
+        write_quick_html(&report, other.as_ref(), path)
     });
-    show(args, &report, other.as_ref(), &output, written.is_ok())?;
+    super::show(&report, args.json, args.quiet, || {
+        let mut text = quick_page(&report);
+        text.extend(other.as_ref().map(|other| beside_page(other, &report)));
+        if written.is_ok() {
+            text.push_str(&format!("  answer     {}\n", terminal_path(&output)));
+        }
+        if let Some(path) = args.html_output.as_deref().filter(|_| page.is_ok()) {
+            text.push_str(&format!("             {}\n", terminal_path(path)));
+        }
+        text
+    })?;
     written.and(page)?;
     Ok(Exit::Done)
-}
-
-fn lost(path: &Path) -> String {
-    format!("the answer can't be written to {}", path.display())
-}
-
-fn check_outputs(args: &QuickArgs, output: &Path) -> Result<()> {
-    let page = args.html_output.as_deref().map(|path| ("--html-output", path));
-    let outputs: Vec<(&str, &Path)> = [("--output", output)].into_iter().chain(page).collect();
-    check_outputs_apart(&outputs)?;
-    for (flag, path) in outputs {
-        check_output_writable(flag, path)?;
-        super::refuse_input(flag, path, args.beside.iter().map(PathBuf::as_path))?;
-    }
-    Ok(())
 }
 
 /// Reads the answer for another drive.
@@ -200,13 +199,11 @@ impl Quick<'_> {
     fn limits_args(&self) -> Result<SaturateArgs, InputError> {
         let size_gib = gib(self.args.space.0).min(4.0);
         let words = [
-            "ringfall".to_owned(),
             "saturate".to_owned(),
             format!("--time-limit={LIMITS_S}"),
             format!("--size-gb={size_gib}"),
         ];
-        let parsed = crate::cli::parse(words.into_iter().map(Into::into));
-        let Ok(Cli { command: Command::Saturate(args) }) = parsed else {
+        let Some(Command::Saturate(args)) = super::command_of(words)? else {
             unreachable!("these are flags of saturate")
         };
         let cache_dir = Some(Places(vec![self.place.clone()]));
@@ -312,32 +309,4 @@ fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
         rate.map(|rate| rate / GIB as f64).with_context(|| format!("no limit of {what} was found"))
     };
     Ok(QuickLimits { read_gib_per_s: of(100, "reads")?, write_gib_per_s: of(0, "writes")? })
-}
-
-fn show(
-    args: &QuickArgs,
-    report: &QuickReport,
-    other: Option<&QuickReport>,
-    output: &Path,
-    is_written: bool,
-) -> Result<()> {
-    if args.json {
-        super::print_json(report)?;
-    }
-    if args.quiet {
-        return Ok(());
-    }
-    let mut page = quick_page(report);
-    if let Some(other) = other {
-        page.push_str(&beside_page(other, report));
-    }
-    if is_written {
-        page.push_str(&format!("\n  answer       {}\n", terminal_path(output)));
-    }
-    if let Some(path) = &args.html_output {
-        page.push_str(&format!("               {}\n", terminal_path(path)));
-    }
-    let to = if args.json { Stream::Err } else { Stream::Out };
-    super::write_out(to, &terminal_page(&page))?;
-    Ok(())
 }

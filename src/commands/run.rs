@@ -15,7 +15,7 @@ use ringfall_model::{Document, REFUSED_SHARE_MAX, RunResult, judge};
 use ringfall_running::group::Group;
 use ringfall_running::run::{Assignment, Cleanup, Start};
 use ringfall_running::saturate::read_roofline;
-use ringfall_running::source::{OpenTrace, Reading};
+use ringfall_running::source::{Reading, RowReader};
 use ringfall_running::{run, source};
 use ringfall_workloads::Source;
 
@@ -195,7 +195,7 @@ struct Begin<'a> {
 /// Inputs that a run reads before it begins.
 struct Sources {
     workload: Source,
-    rows: Option<OpenTrace>,
+    rows: Option<RowReader>,
     read: WasRead,
 }
 

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use ringfall_host::escape::{terminal, terminal_path};
+use ringfall_host::escape::terminal_path;
 
 use super::latency::time;
+use super::prose::wrapped;
 use super::table::{Cell, Mark, Table, fixed, percent};
-use super::verdict::labelled;
 use crate::quick::{QuickPoint, QuickReport};
 
 /// The curve: a row for each number of users, the answer marked.
@@ -79,32 +79,31 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
 /// The page of a report.
 #[must_use]
 pub fn quick_page(report: &QuickReport) -> String {
-    let mut page = String::new();
-    let _infallible = write_page(&mut page, report);
-    page
-}
-
-fn write_page(page: &mut String, report: &QuickReport) -> std::fmt::Result {
-    writeln!(page)?;
-    labelled(page, "verdict", &terminal(&report.verdict))?;
-    labelled(page, "rule", &report.rule())?;
+    let mut page = String::from("\n");
+    let mut labelled =
+        |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
+    labelled("verdict", &report.verdict);
+    labelled("rule", &report.rule());
     let limits = report.limits;
-    let drive = format!(
-        "{}: read {:.2} GiB/s, write {:.2} GiB/s",
-        terminal(&report.drive),
-        limits.read_gib_per_s,
-        limits.write_gib_per_s
+    labelled(
+        "drive",
+        &format!(
+            "{}: read {:.2} GiB/s, write {:.2} GiB/s",
+            report.drive, limits.read_gib_per_s, limits.write_gib_per_s
+        ),
     );
-    labelled(page, "drive", &drive)?;
-    let space = format!(
-        "{:.2} GiB a user's turn of {} on average; measured in {:.1} GiB",
-        report.turn_gib,
-        terminal(&report.model),
-        report.space_gib
+    labelled(
+        "space",
+        &format!(
+            "{:.2} GiB a user's turn of {} on average; measured in {:.1} GiB",
+            report.turn_gib, report.model, report.space_gib
+        ),
     );
-    labelled(page, "space", &space)?;
-    writeln!(page, "\n{}", curve(report).page())?;
-    trust(report).iter().try_for_each(|line| labelled(page, "trust", &terminal(line)))
+    for line in trust(report) {
+        labelled("trust", &line);
+    }
+    let _infallible = writeln!(page, "\n{}", curve(report).page());
+    page
 }
 
 /// Lines that set a report beside another, their drives in the order given.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::axis::Axis;
-use super::chart::{Chart, Line};
+use super::chart::{self, Line, ranges};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
 use crate::show::quick::{beside, curve, trust};
@@ -34,8 +34,10 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     }
     html.charts(
         &[
-            chart(&reports, "P95 load of a context by users", "s", |point| point.load_p95_s),
-            chart(&reports, "Storage bandwidth by users", "GiB/s", |point| Some(point.gib_per_s)),
+            by_users(&reports, "P95 load of a context by users", "s", |point| point.load_p95_s),
+            by_users(&reports, "Storage bandwidth by users", "GiB/s", |point| {
+                Some(point.gib_per_s)
+            }),
         ]
         .concat(),
     );
@@ -46,26 +48,19 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     html.end("Made by ringfall.")
 }
 
-fn chart(
+fn by_users(
     reports: &[&QuickReport],
     title: &str,
     unit: &str,
     value: fn(&QuickPoint) -> Option<f64>,
 ) -> String {
-    let lines: Vec<Line> = reports
-        .iter()
-        .enumerate()
-        .map(|(colour, report)| {
-            let point = |point: &QuickPoint| Some((f64::from(point.users), value(point)?));
-            let points: Vec<(f64, f64)> = report.curve.iter().filter_map(point).collect();
-            let dots = points.len() == 1;
-            Line { name: report.place.clone(), colour, dashed: false, points, dots }
-        })
-        .collect();
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let few = points().map(|point| point.0).fold(f64::INFINITY, f64::min).clamp(1.0, 1e9);
-    let many = points().map(|point| point.0).fold(few * 2.0, f64::max);
-    let high = points().map(|point| point.1).fold(0.0, f64::max);
-    let x = ("users", Axis::log(few, many));
-    Chart { title, about: title, x, y: (unit, Axis::linear(high)), lines }.html()
+    let line = |(colour, report): (usize, &&QuickReport)| {
+        let point = |point: &QuickPoint| Some((f64::from(point.users), value(point)?));
+        Line::new(report.place.clone(), colour, report.curve.iter().filter_map(point))
+    };
+    let lines: Vec<Line> = reports.iter().enumerate().map(line).collect();
+    let [users, up] = ranges(&lines);
+    let few = users.low.clamp(1.0, 1e9);
+    let x = Axis::log("users", few, users.high.max(few * 2.0));
+    chart::chart(title, title, &x, &Axis::linear(unit, up.high), &lines)
 }
