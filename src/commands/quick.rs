@@ -222,6 +222,7 @@ impl Quick<'_> {
             "--arrival=closed",
             "--generation-mode=realistic",
             "--decode-reads=once",
+            "--history-reads=last",
             "--preallocate=write",
             "--quiet",
         ]

@@ -68,8 +68,8 @@ pub use shared::{Shared, Taken};
 pub use table::Setting;
 pub use traffic::BURST_TRACE;
 pub use words::{
-    Arrival, AutoscalerMode, DecodeReads, GenerationMode, Named, PhaseMode, Preallocate,
-    ReplayedRows, Word,
+    Arrival, AutoscalerMode, DecodeReads, GenerationMode, HistoryReads, Named, PhaseMode,
+    Preallocate, ReplayedRows, Word,
 };
 pub use workload::WorkloadSection;
 

@@ -15,8 +15,8 @@ use super::places::Places;
 use super::table::{Setting, default_of, settings};
 use super::values::Auto;
 use super::words::{
-    Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, Preallocate,
-    RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
+    Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, HistoryReads,
+    Preallocate, RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
@@ -77,6 +77,11 @@ settings! {
         /// The reference benchmark reads it again for each batch of tokens
         /// (`workload.decode_batch_tokens`); serving stacks keep it in GPU memory once it is there.
         decode_reads: DecodeReads = "batch", "MODE";
+        /// Earlier turns of its conversation that a request reads
+        ///
+        /// The reference benchmark reads each of them, an entry of its own; serving stacks extend
+        /// the entry of the last turn, which holds the context so far.
+        history_reads: HistoryReads = "all", "MODE";
         /// Prefill speed at which a request recomputes what it did not find, tokens per second
         ///
         /// Prompts, earlier turns, chunks and blocks that are no longer stored take this time

@@ -12,7 +12,7 @@ pub use ringfall_core::fill::VerifyMode;
 pub use ringfall_core::placement::EntryLayout;
 pub use ringfall_workloads::autoscale::Mode as AutoscalerMode;
 pub use ringfall_workloads::config::{
-    Arrival, DecodeReads, GenerationMode, PhaseMode, RagIngestion,
+    Arrival, DecodeReads, GenerationMode, HistoryReads, PhaseMode, RagIngestion,
 };
 pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
@@ -99,6 +99,12 @@ named! {
         Batch = "batch",
         /// Once.
         Once = "once",
+    }
+    HistoryReads {
+        /// All of them.
+        All = "all",
+        /// The last one alone.
+        Last = "last",
     }
     Arrival {
         /// After a think time, even if the last answer is still missing; requests queue up.

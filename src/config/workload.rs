@@ -112,6 +112,7 @@ impl Plan {
             rag_documents: self.rag_documents,
             rag_ingestion: self.rag_ingestion,
             decode_reads: self.decode_reads,
+            history_reads: self.history_reads,
             prefill_tokens_per_s: self.prefill_tokens_per_s,
             generation_mode: self.generation_mode,
             phases: self.phases,

@@ -106,6 +106,17 @@ pub enum DecodeReads {
     Once,
 }
 
+/// Earlier turns of its conversation that a request reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryReads {
+    /// All of them, each an entry of its own, as in the reference benchmark.
+    #[default]
+    All,
+    /// The last one, whose entry stands for the context so far, as serving stacks extend it.
+    Last,
+}
+
 /// Which phases a request has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -191,6 +202,8 @@ pub struct WorkloadConfig {
     pub decode_batch_tokens: u32,
     /// Number of times that decoding reads the entry of its turn.
     pub decode_reads: DecodeReads,
+    /// Earlier turns that a request reads.
+    pub history_reads: HistoryReads,
     /// Speed at which tokens that were looked for and not found are computed again, tokens/s, by
     /// each request for itself; 0: at once, as in the reference benchmark.
     pub prefill_tokens_per_s: f64,
@@ -248,6 +261,7 @@ impl Default for WorkloadConfig {
             prefill_only_context_tokens: 10_000,
             decode_batch_tokens: 32,
             decode_reads: DecodeReads::Batch,
+            history_reads: HistoryReads::All,
             prefill_tokens_per_s: 0.0,
             generation_mode: GenerationMode::Realistic,
             generation_fast_ms: 2.0,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::config::{DecodeReads, PhaseMode, WorkloadConfig};
+use crate::config::{DecodeReads, HistoryReads, PhaseMode, WorkloadConfig};
 use crate::contract::{
     Class, Key, Nanos, Outcome, Purpose, RequestEnd, RequestRecord, Scope, StepTimes,
 };
@@ -375,9 +375,9 @@ impl Request {
                         let key = key::system_prompt(prompt);
                         return RequestStep::Read(key, Scope::Shared, Purpose::Prefix, 1);
                     }
-                    Phase::History(0)
+                    self.first_history(config)
                 }
-                Phase::PrefixRead | Phase::PrefixWrite => Phase::History(0),
+                Phase::PrefixRead | Phase::PrefixWrite => self.first_history(config),
                 Phase::History(next) => {
                     if let Some(&turn) = self.past.history.get(next as usize) {
                         self.phase = Phase::History(next + 1);
@@ -409,6 +409,14 @@ impl Request {
                     return RequestStep::Done;
                 }
             };
+        }
+    }
+
+    /// Phase in which the first of the earlier turns is read that are read at all.
+    fn first_history(&self, config: &WorkloadConfig) -> Phase {
+        match config.history_reads {
+            HistoryReads::All => Phase::History(0),
+            HistoryReads::Last => Phase::History(self.past.history.len().saturating_sub(1) as u32),
         }
     }
 

@@ -105,6 +105,16 @@ fn a_whole_request_goes_through_its_steps_in_order() {
 }
 
 #[test]
+fn the_last_turn_alone_stands_for_the_context_so_far() {
+    let config = WorkloadConfig { history_reads: HistoryReads::Last, ..WorkloadConfig::default() };
+    let reads = |history: Vec<u64>| {
+        let (trail, _) = run(&config, request(demand(1000, 65), history), all_well);
+        trail.iter().filter(|step| step.0 == Purpose::History).count()
+    };
+    assert_eq!([reads(vec![]), reads(vec![3]), reads(vec![3, 4, 5])], [0, 1, 1]);
+}
+
+#[test]
 fn what_was_not_found_is_computed_again_before_the_next_write_or_token() {
     // A token a microsecond.
     let config = WorkloadConfig { prefill_tokens_per_s: 1e6, ..WorkloadConfig::default() };

@@ -126,7 +126,8 @@ fn refuse(args: &SaturateArgs) -> Result<(), InputError> {
     ];
     let mut sentences: Vec<String> = given
         .into_iter()
-        .filter_map(|(what, is_given)| is_given.then(|| what.to_owned()))
+        .filter(|(_, is_given)| *is_given)
+        .map(|(what, _)| what.to_owned())
         .chain(args.first_of_objects())
         .map(|what| format!("{what} has no meaning with --target vram: leave it out"))
         .collect();

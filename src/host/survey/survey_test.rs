@@ -164,10 +164,10 @@ fn processors(tree: &Tree) {
     let cache =
         [("level", "2"), ("type", "Unified"), ("size", "2048K"), ("shared_cpu_list", "0-1")];
     tree.files("sys/devices/system/cpu/cpu0/cache/index2", &cache);
-    for (node, list) in [(0, "0-1"), (1, "2-3")] {
-        let node = format!("sys/devices/system/node/node{node}");
+    for (number, list) in [(0, "0-1"), (1, "2-3")] {
+        let node = format!("sys/devices/system/node/node{number}");
         tree.file(&format!("{node}/cpulist"), &format!("{list}\n"));
-        tree.file(&format!("{node}/meminfo"), "Node 0 MemTotal:   1024 kB\n");
+        tree.file(&format!("{node}/meminfo"), &format!("Node {number} MemTotal: 1024 kB\n"));
         tree.file(&format!("{node}/distance"), "10 21\n");
     }
     tree.file("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
