@@ -30,6 +30,7 @@ mod objects;
 mod objects_checkpoint;
 mod published;
 mod published_runs;
+mod quick;
 mod ranks;
 mod ranks_mpirun;
 mod ranks_together;

@@ -63,7 +63,7 @@ pub struct Cli {
 /// The subcommands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users, and
+    /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users and
     /// a run that confirms it
     #[command(args_override_self = true)]
     Quick(QuickArgs),

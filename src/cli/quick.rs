@@ -16,13 +16,18 @@ pub struct QuickArgs {
     /// Model whose KV cache is stored
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
-    /// Largest space to use on the drive; a slow drive gets less, so that it can be written in 10 s
+    /// Largest space to use on the drive; a slow one gets what it can write in a sixth of the time
     #[arg(long, value_name = "SIZE", default_value = "6GiB")]
     pub space: Size,
     /// Targets with which users count as served: the P95 of the time in which a request loads what
     /// was there before it, and the share of earlier turns that are still there
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
+    /// Time to take, s, 15 to 600: a third for the drive's limits, and two fifths for the run that
+    /// confirms the answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u64).range(15..=600))]
+    pub time: u64,
     /// Random seed for the users and for content
     #[arg(long, value_name = "U64", default_value_t = 42)]
     pub seed: u64,

@@ -1,7 +1,7 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
@@ -21,14 +21,8 @@ use super::run::{check_outputs, measured, simulated};
 use super::{run_args, saturate, write_form};
 use crate::cli::{Command, QuickArgs, SaturateArgs};
 
-/// Time of the search for the drive's limits, s.
-const LIMITS_S: u32 = 20;
-/// Time in which the space of the measured run may be written first, s.
-const FILL_S: f64 = 10.0;
 /// Space of the measured run at least.
 const SPACE_MIN_BYTES: u64 = GIB;
-/// Warm-up and window of the measured run, s.
-const MEASURED_S: [u64; 2] = [5, 20];
 /// Requests that a simulated run is to have, so that its P95 is of more than a few; and the time in
 /// which a user asks for one, s, about that of generating its answer.
 const SIMULATED_REQUESTS: u64 = 1_500;
@@ -57,10 +51,11 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     for (flag, path) in outputs {
         super::refuse_input(flag, path, args.beside.iter().map(PathBuf::as_path))?;
     }
-    let other = args.beside.as_deref().map(read).transpose()?;
+    let other = args.beside.as_deref().map(QuickReport::read).transpose();
+    let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
     let quick = Quick { args, command_line, place: place(args)?, unix_s };
     // What is wrong with the settings is told before anything is measured.
-    let _checked = quick.plan(1, SPACE_MIN_BYTES, MEASURED_S)?;
+    let _checked = quick.plan(1, SPACE_MIN_BYTES, quick.measured_s())?;
     let interrupt = super::interrupt()?;
     let Some(report) = quick.report(&interrupt)? else { return Ok(Exit::Interrupted) };
     let written = write_form(Some(&output), "the answer", |path| write_json(&report, path));
@@ -80,18 +75,6 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     })?;
     written.and(page)?;
     Ok(Exit::Done)
-}
-
-/// Reads the answer for another drive.
-fn read(path: &Path) -> Result<QuickReport, InputError> {
-    let wrong = |what: String| InputError::new(format!("--beside {}: {what}", path.display()));
-    let bytes = ringfall_model::document::read_bytes(path).map_err(wrong)?;
-    let report: QuickReport = serde_json::from_slice(&bytes)
-        .map_err(|error| wrong(format!("this is no answer of `ringfall quick`: {error}")))?;
-    match report.ringfall_quick {
-        QUICK_VERSION => Ok(report),
-        other => Err(wrong(format!("version {other} of this file is not known here"))),
-    }
 }
 
 /// The directory that was given, or the best one.
@@ -121,9 +104,20 @@ impl Quick<'_> {
         }
     }
 
+    /// Time of the search for the drive's limits, s.
+    fn limits_s(&self) -> u64 {
+        self.args.time / 3
+    }
+
+    /// Warm-up and window of the measured run, s.
+    fn measured_s(&self) -> [u64; 2] {
+        [self.args.time / 12, self.args.time / 3]
+    }
+
     /// All of it; none when it was interrupted.
     fn report(&self, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
-        self.tell(&format!("limits of {}, about {LIMITS_S} s…", terminal_path(&self.place)));
+        let place = terminal_path(&self.place);
+        self.tell(&format!("limits of {place}, about {} s…", self.limits_s()));
         let Some(roofline) = saturate::limits(&self.limits_args()?, interrupt)? else {
             return Ok(None);
         };
@@ -148,12 +142,12 @@ impl Quick<'_> {
             return Ok(None);
         };
         let users = by_speed.users.min(by_space.users).max(1);
-        let plan = self.plan(users, space_bytes, MEASURED_S)?;
+        let plan = self.plan(users, space_bytes, self.measured_s())?;
         self.tell(&format!(
             "{} on the drive in {:.1} GiB, {} s…",
             ringfall_host::counted(users.into(), "user"),
             gib(space_bytes),
-            MEASURED_S.iter().sum::<u64>()
+            self.measured_s().iter().sum::<u64>()
         ));
         let result = measured(&plan, self.command_line.clone(), interrupt)?;
         if interrupt.is_set() {
@@ -188,9 +182,10 @@ impl Quick<'_> {
         Ok(Some(report))
     }
 
-    /// Space of the measured run: what was asked for, or what the drive can write in a few seconds.
+    /// Space of the measured run: what was asked for, or what the drive can write in a sixth of the
+    /// time.
     fn space_bytes(&self, write_gib_per_s: f64) -> u64 {
-        let filled = (write_gib_per_s * FILL_S * GIB as f64) as u64;
+        let filled = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
         let bytes = self.args.space.0.min(filled.max(SPACE_MIN_BYTES));
         bytes / (256 * MIB) * (256 * MIB)
     }
@@ -200,7 +195,7 @@ impl Quick<'_> {
         let size_gib = gib(self.args.space.0).min(4.0);
         let words = [
             "saturate".to_owned(),
-            format!("--time-limit={LIMITS_S}"),
+            format!("--time-limit={}", self.limits_s()),
             format!("--size-gb={size_gib}"),
         ];
         let Some(Command::Saturate(args)) = super::command_of(words)? else {

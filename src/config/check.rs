@@ -9,7 +9,9 @@ use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::Size;
-use super::{Facts, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, WorkloadSection};
+use super::{
+    Facts, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared, WorkloadSection,
+};
 
 /// Farthest that a start may lie ahead, s: a day.
 const START_AHEAD_MAX_S: u64 = 86_400;
@@ -272,6 +274,37 @@ impl Check<'_> {
                 let what = format!("works with a drive, not with an object store ({url})");
                 self.wrong(key, what);
             }
+        }
+    }
+
+    /// Refuses settings that don't go with an object store, or mean nothing without one.
+    pub(super) fn objects(&mut self, settings: &Settings) {
+        let Some(url) = settings.object_url() else {
+            // A configuration that was printed names every setting, so one of a file may be idle.
+            let typed = |key| self.origins.get(key) == Some(&Origin::CommandLine);
+            if let Some(setting) = Shared::Objects.settings().find(|one| typed(one.key)) {
+                let other = self.name_of("cache_dir");
+                self.wrong(
+                    setting.key,
+                    format_args!(
+                        "has no effect: {other} names no object store (s3://, az://, gs://)"
+                    ),
+                );
+            }
+            return;
+        };
+        if !Part::Objects.is_built() {
+            self.wrong("cache_dir", format_args!("{url}: {}", Part::Objects.refusal()));
+        }
+        if settings.cache_dirs.len() > 1 {
+            self.wrong("cache_dir", "names an object store beside others: name it alone");
+        }
+        if settings.storage_capacity_bytes == 0 && !settings.is_without_storage {
+            let what = "is needed: an object store has no size of its own";
+            self.wrong("storage_capacity_gb", what);
+        }
+        if let Err(what) = settings.object_options().check() {
+            self.sentences.push(what);
         }
     }
 

@@ -1,5 +1,4 @@
-//! Object stores as settings name them: how requests are to be made, what the settings come to, and
-//! what does not go with them.
+//! Object stores as settings name them: how requests are to be made, and what the settings come to.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +6,9 @@ use std::time::Duration;
 use ringfall_core::fill::Shape;
 use ringfall_core::units::{GIB, MIB};
 
-use super::check::Check;
 pub use super::url::{ObjectUrl, Place, Scheme};
 use super::words::choice;
-use super::{Options, Origin, Part, Settings, Shared};
+use super::{Options, Settings};
 
 /// Smallest and largest part of an upload, bytes, but for the last, which may be smaller: S3's
 /// limits (<https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>).
@@ -165,39 +163,6 @@ impl Default for ObjectOptions {
     fn default() -> ObjectOptions {
         let settings = Settings::of(&Options::defaults(), &mut |_, _| {});
         settings.expect("every setting has a default").object_options()
-    }
-}
-
-impl Check<'_> {
-    /// Refuses settings that don't go with an object store, or mean nothing without one.
-    pub(super) fn objects(&mut self, settings: &Settings) {
-        let Some(url) = settings.object_url() else {
-            // A configuration that was printed names every setting, so one of a file may be idle.
-            let typed = |key| self.origins.get(key) == Some(&Origin::CommandLine);
-            if let Some(setting) = Shared::Objects.settings().find(|one| typed(one.key)) {
-                let other = self.name_of("cache_dir");
-                self.wrong(
-                    setting.key,
-                    format_args!(
-                        "has no effect: {other} names no object store (s3://, az://, gs://)"
-                    ),
-                );
-            }
-            return;
-        };
-        if !Part::Objects.is_built() {
-            self.wrong("cache_dir", format_args!("{url}: {}", Part::Objects.refusal()));
-        }
-        if settings.cache_dirs.len() > 1 {
-            self.wrong("cache_dir", "names an object store beside others: name it alone");
-        }
-        if settings.storage_capacity_bytes == 0 && !settings.is_without_storage {
-            let what = "is needed: an object store has no size of its own";
-            self.wrong("storage_capacity_gb", what);
-        }
-        if let Err(what) = settings.object_options().check() {
-            self.sentences.push(what);
-        }
     }
 }
 

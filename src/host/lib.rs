@@ -42,6 +42,6 @@ pub use pipe::{
     InputFile, is_strange_pipe, open_plain, open_to_read, read_text, try_output, write_output,
 };
 pub use room::{
-    ARENAS_ADDRESSES, MemoryRoom, Room, counted, heed_address_space, human, human_apart,
+    ARENAS_ADDRESSES, MemoryRoom, Room, counted, heed_address_space, human, human_apart, human_time,
 };
 pub use screen::{ProgressLine, is_stream_watched, terminal_columns};

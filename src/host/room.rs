@@ -130,6 +130,18 @@ pub fn human(bytes: u64) -> String {
     }
 }
 
+/// Time in milliseconds as people read it, in seconds from one second on: `0.26 ms`, `4.17 s`.
+#[must_use]
+pub fn human_time(ms: f64) -> String {
+    let (value, unit) = if ms < 999.5 { (ms, "ms") } else { (ms / 1e3, "s") };
+    let decimals = match value {
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
 /// Two different sizes as people read them, with as many digits as tell them apart: `4.31 GiB` and
 /// `4.34 GiB`, where `human` has 4.3 GiB for both. Equal ones are alike.
 #[must_use]

@@ -1,13 +1,14 @@
 //! Answer of `ringfall quick`: how many users a drive serves, by its limits, a curve simulated from
 //! them, and a measured run that confirms it.
 
+use std::path::Path;
+
 use ringfall_config::ServedRule;
 use ringfall_core::units::gib;
-use ringfall_host::counted;
+use ringfall_host::{counted, human_time};
 use ringfall_model::RunResult;
+use ringfall_model::document::{FileProblem, read_bytes};
 use serde::{Deserialize, Serialize};
-
-use crate::show;
 
 /// Layout of the file.
 pub const QUICK_VERSION: u32 = 1;
@@ -18,7 +19,7 @@ const CONFIRMED_TO: f64 = 0.15;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct QuickPoint {
-    /// Number of users.
+    /// Number of simulated or real users.
     pub users: u32,
     /// Bandwidth of reads and writes together, GiB/s.
     pub gib_per_s: f64,
@@ -128,6 +129,24 @@ pub struct QuickReport {
 }
 
 impl QuickReport {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// The file can't be read, or is none of this version.
+    pub fn read(path: &Path) -> Result<QuickReport, FileProblem> {
+        let bytes = read_bytes(path).map_err(|what| FileProblem::new(path, what))?;
+        let report: QuickReport = serde_json::from_slice(&bytes).map_err(|error| {
+            FileProblem::new(path, format!("this is no answer of `ringfall quick`: {error}"))
+        })?;
+        match report.ringfall_quick {
+            QUICK_VERSION => Ok(report),
+            other => {
+                let what = format!("this answer has version {other}, and {QUICK_VERSION} is known");
+                Err(FileProblem::new(path, what))
+            }
+        }
+    }
+
     /// Users that are served in that space, by speed and by space.
     #[must_use]
     pub fn served(&self) -> Served {
@@ -206,7 +225,7 @@ impl QuickReport {
 
 /// A time with its unit.
 fn time(seconds: f64) -> String {
-    show::time(seconds * 1e3)
+    human_time(seconds * 1e3)
 }
 
 impl QuickReport {
@@ -214,5 +233,97 @@ impl QuickReport {
     #[must_use]
     pub fn served_rule(&self) -> ServedRule {
         ServedRule { load_p95_s: self.load_p95_s, reuse_share: self.reuse_share }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show;
+
+    fn served(users: u32) -> Served {
+        Served { users, is_largest_tried: false }
+    }
+
+    fn report(speed: u32, space: u32) -> QuickReport {
+        let point = |users: u32| QuickPoint {
+            users,
+            gib_per_s: f64::from(users) / 2.0,
+            load_p50_s: Some(0.1 * f64::from(users)),
+            load_p95_s: Some(0.25 * f64::from(users)),
+            loads: 100,
+            kv_io_p95_s: Some(0.5 * f64::from(users)),
+            drive_busy_share: Some(0.1),
+            reuse_share: Some(1.0 / f64::from(users)),
+        };
+        let curve: Vec<QuickPoint> = [1, 2, 4, 8].map(point).into();
+        let mut report = QuickReport {
+            ringfall_quick: QUICK_VERSION,
+            version: "0".to_owned(),
+            place: "/mnt/kv".to_owned(),
+            drive: "nvme0n1".to_owned(),
+            start_unix_s: 0.0,
+            model: "llama3.1-8b".to_owned(),
+            seed: 42,
+            load_p95_s: 1.0,
+            reuse_share: 0.7,
+            space_gib: 6.0,
+            turn_gib: 0.7,
+            limits: QuickLimits { read_gib_per_s: 3.0, write_gib_per_s: 2.0 },
+            doubt: None,
+            measured: curve[2].clone(),
+            predicted: curve[2].clone(),
+            curve,
+            served_by_speed: served(speed),
+            served_by_space: served(space),
+            verdict: String::new(),
+        };
+        report.verdict = report.judge();
+        report
+    }
+
+    #[test]
+    fn the_smaller_of_speed_and_space_is_the_answer_and_its_limit_is_named() {
+        for (speed, space, parts) in [
+            (
+                0,
+                0,
+                &["not good enough for one user", "250.00 ms (P95)", "1.00 s is the target"][..],
+            ),
+            (4, 0, &["6.0 GiB are too little for one user", "speed serves 4 users"][..]),
+            (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "18 GiB", "12 users"][..]),
+            (4, 12, &["good for 4 users: the drive's speed is the limit", "2.8 GiB"][..]),
+            (1, 1, &["good for 1 user:"][..]),
+        ] {
+            let report = report(speed, space);
+            for part in parts {
+                assert!(report.verdict.contains(part), "{part}: {}", report.verdict);
+            }
+            assert_eq!(report.served().users, speed.min(space));
+        }
+    }
+
+    #[test]
+    fn a_run_that_moved_another_bandwidth_than_predicted_confirms_nothing() {
+        let mut report = report(4, 4);
+        assert!(report.is_confirmed());
+        report.measured.gib_per_s *= 0.8;
+        assert!(!report.is_confirmed());
+        assert!(show::quick_page(&report).contains("-20 % of the bandwidth predicted"));
+        report.measured.gib_per_s = 0.0;
+        assert!(!report.is_confirmed() && report.deviation().is_none());
+    }
+
+    #[test]
+    fn two_drives_stand_side_by_side_and_what_differs_between_the_runs_is_told() {
+        let (first, mut other) = (report(8, 8), report(2, 8));
+        other.place = "/mnt/slow".to_owned();
+        let page = show::beside_page(&first, &other);
+        assert!(page.contains("/mnt/kv") && page.contains("/mnt/slow"), "{page}");
+        let users = page.lines().find(|line| line.contains("users by speed")).unwrap();
+        assert!(users.contains("0.25"), "{users}");
+        assert!(!page.contains("differ"), "{page}");
+        other.seed = 7;
+        assert!(show::beside_page(&first, &other).contains("differ in their seeds"));
     }
 }

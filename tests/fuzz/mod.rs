@@ -39,7 +39,7 @@ macro_rules! readers {
 }
 
 readers! {
-    results configuration device roofline spreadsheet table burst_trace block_trace operations
+    results configuration device quick roofline spreadsheet table burst_trace block_trace operations
     dataset validation compressed bpftrace iostat audit metadata profile answer
     checkpoint suite
     journal ranks upload
@@ -56,7 +56,7 @@ const READING: [&str; 6] = [
 ];
 
 /// The sources in which one of them stands, and what reads each: a reader, or why there is none.
-const SOURCES_THAT_READ: [(&str, &str); 33] = [
+const SOURCES_THAT_READ: [(&str, &str); 34] = [
     ("src/batch/journal.rs", "journal"),
     ("src/commands/mlperf/rank.rs", "none: it copies what others read"),
     ("src/commands/run/together.rs", "results"),
@@ -76,6 +76,7 @@ const SOURCES_THAT_READ: [(&str, &str); 33] = [
     ("src/model/document/histograms.rs", "results"),
     ("src/model/document/kept.rs", "results"),
     ("src/model/document/read.rs", "results"),
+    ("src/report/quick.rs", "quick"),
     ("src/report/show/sheet/meaning.rs", "none: the schema that the program itself holds"),
     ("src/report/suite/saved.rs", "suite"),
     ("src/running/blocktrace/parse.rs", "bpftrace"),

@@ -19,9 +19,10 @@ use ringfall_model::spread::spreads;
 use ringfall_report::analysis::collection::Collection;
 use ringfall_report::analysis::compare::compare;
 use ringfall_report::analysis::pairs::{Dimension, groups, matched};
+use ringfall_report::quick::QuickReport;
 use ringfall_report::show::{
-    Named, audit_page, fio_job, write_audit_csv, write_audit_html, write_html, write_roofline_html,
-    write_sheet,
+    Named, audit_page, beside_page, fio_job, quick_page, write_audit_csv, write_audit_html,
+    write_html, write_quick_html, write_roofline_html, write_sheet,
 };
 use ringfall_report::suite::SavedSuite;
 use ringfall_running::checkpoint;
@@ -55,10 +56,11 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 23] = [
+pub const READERS: [Reader; 24] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
+    Reader { name: "quick", file: "x.json", read: quick },
     Reader { name: "roofline", file: "x.json", read: roofline },
     Reader { name: "spreadsheet", file: "x.xlsx", read: collection },
     Reader { name: "table", file: "x.csv", read: collection },
@@ -301,6 +303,14 @@ fn device(path: &Path) -> Result<String, String> {
     let file = DeviceFile::read(path).map_err(|error| said(&error))?;
     assert!(!file.name.chars().chain(file.source.chars()).any(char::is_control));
     Ok(format!("{} {}", file.model.is_duplex, file.model.write_cache.bytes > 0))
+}
+
+fn quick(path: &Path) -> Result<String, String> {
+    let report = QuickReport::read(path).map_err(|problem| problem.to_string())?;
+    let page = quick_page(&report) + &beside_page(&report, &report);
+    let error = |error: std::io::Error| error.to_string();
+    write_quick_html(&report, Some(&report), &path.with_extension("html")).map_err(error)?;
+    Ok(format!("{} {}", page.lines().count() > 10, report.judge().is_empty()))
 }
 
 fn roofline(path: &Path) -> Result<String, String> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::command::read_metadata;
-use super::finding::sort;
+use super::finding::{AuditSettings, sort};
 use super::findings;
 use super::leaf::{Group, Iostat, Leaf, Trial, division_by_path};
 use super::log::Log;
@@ -22,15 +22,6 @@ use crate::mlperf::tree::rank_of;
 const SKIPPED_MAX: usize = 1000;
 /// Files of one directory that are looked at for logs and the like.
 const DIRECTORY_MAX: usize = 10_000;
-
-/// Settings of an audit, beside the paths.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct AuditSettings {
-    /// Specified read bandwidth of one host's storage, MB/s (10^6 B/s).
-    pub drive_read_mb_per_s: Option<f64>,
-    /// Specified write bandwidth of one host's storage, MB/s.
-    pub drive_write_mb_per_s: Option<f64>,
-}
 
 /// Audits whatever results lie at the paths.
 #[must_use]

@@ -32,8 +32,8 @@ mod span;
 mod summary;
 mod walk;
 
-pub use find::{AuditSettings, audit};
-pub use finding::{Finding, Input, Kind, Level, Value};
+pub use find::audit;
+pub use finding::{AuditSettings, Finding, Input, Kind, Level, Value};
 pub use rates::{Direction, Rate};
 pub use report::{
     AUDIT_VERSION, Audit, GroupReport, LeafReport, PassedOver, RankRow, Read, Skipped, SlaRow,

@@ -2,11 +2,12 @@
 
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
+use ringfall_host::human_time as time;
 use ringfall_model::document::{QuantileMs, RequestsReport};
 use ringfall_model::{RunResult, is_without_drive};
 
 use super::gpu;
-use super::table::{Table, digits};
+use super::table::Table;
 use super::terminal::Summary;
 
 /// Milliseconds, with as many decimals as say something.
@@ -16,12 +17,6 @@ pub(super) fn short_ms(ms: f64) -> String {
         ms if ms < 1000.0 => format!("{ms:.1}"),
         ms => format!("{ms:.0}"),
     }
-}
-
-/// A time with its unit, in seconds from one second on.
-pub(crate) fn time(ms: f64) -> String {
-    let (value, unit) = if ms < 999.5 { (ms, "ms") } else { (ms / 1e3, "s") };
-    format!("{} {unit}", digits(value, 3))
 }
 
 /// A kind of latency, and its name.

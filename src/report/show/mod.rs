@@ -29,7 +29,6 @@ pub use html::{
     write_audit_html, write_html, write_mlperf_html, write_quick_html, write_roofline_html,
     write_suite_html, write_what_if_html,
 };
-pub(crate) use latency::time;
 pub use mlperf::{MlperfRun, mlperf_text};
 pub use quick::{beside_page, quick_page};
 pub use ranks::ranks_table;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use ringfall_host::escape::terminal_path;
+use ringfall_host::human_time as time;
 
-use super::latency::time;
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Table, fixed, percent};
 use crate::quick::{QuickPoint, QuickReport};

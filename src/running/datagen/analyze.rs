@@ -98,7 +98,7 @@ struct Counts {
     bytes: u64,
     zstd_bytes: u64,
     lz4_bytes: u64,
-    /// How often each value of a byte has come.
+    /// Number of times that each value of a byte has come.
     values: Vec<u64>,
 }
 

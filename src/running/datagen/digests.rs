@@ -44,7 +44,7 @@ pub(super) struct Counted {
 
 #[derive(Debug)]
 struct Part {
-    /// How often each digest has come. As bytes it takes no more than its length.
+    /// Number of times that each digest has come. As bytes it takes no more than its length.
     counts: HashMap<[u8; 16], u32, BuildHasherDefault<OwnHash>>,
     distinct_max: usize,
     sampled_bits: u32,

@@ -25,7 +25,7 @@ pub(super) struct OverRanks {
     group: Arc<Group>,
     /// On rank 0.
     judge: Option<Judge>,
-    /// What rank 0 has decided, as far as it is known here.
+    /// Decisions of rank 0, as far as they are known here.
     told: Told,
     /// From which second on each decision is in effect here, the newest last.
     in_effect: Vec<(u64, u32)>,

@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use super::super::AuditSettings;
-use super::super::finding::{Finding, Input, Kind, Level};
+use super::super::finding::{AuditSettings, Finding, Input, Kind, Level};
 use super::super::leaf::{Group, Iostat, Leaf};
 use super::super::rank::{Rank, value};
 use super::super::rates::{Direction, Rate, of_group, of_trial};

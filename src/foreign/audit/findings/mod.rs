@@ -8,8 +8,7 @@ mod settings;
 mod summary;
 mod time;
 
-use super::AuditSettings;
-use super::finding::{Finding, Input, Kind, Level};
+use super::finding::{AuditSettings, Finding, Input, Kind, Level};
 use super::leaf::{Group, Leaf};
 
 /// All findings of a run.

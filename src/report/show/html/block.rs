@@ -12,7 +12,7 @@ use crate::show::total;
 /// Parts of the device that the trace counts in.
 const PARTS: f64 = 256.0;
 
-/// What was traced of a result, after what its name begins with.
+/// Counts traced of a result, after the beginning of its name.
 type Traced<'a> = (String, &'a BlockTraceFigures);
 
 /// Charts of every result that was traced.

@@ -1,0 +1,64 @@
+//! `ringfall quick`, from a directory to an answer.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, assert_valid_as, data_bytes, text};
+
+fn quick(scratch: &Scratch, place: &str, flags: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["quick", place]).args(flags).current_dir(&scratch.path);
+    command.output().unwrap()
+}
+
+/// As short as it can be, on a small model.
+const SHORT: [&str; 4] = ["--time=15", "--space=1GiB", "--model=tiny-1b", "--output=q.json"];
+
+#[test]
+fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_it() {
+    let scratch = Scratch::new("quick");
+    let store = scratch.store().display().to_string();
+    let told = quick(&scratch, &store, &[&SHORT[..], &["--html-output=q.html"]].concat());
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    let page = text(&told);
+    for part in ["verdict", "rule", "drive", "users", "load P95", "q.json", "q.html"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let bytes = std::fs::read(scratch.file("q.json")).unwrap();
+    let document: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_valid_as("quick", &document);
+    let curve = document["curve"].as_array().unwrap();
+    let users: Vec<u64> = curve.iter().map(|point| point["users"].as_u64().unwrap()).collect();
+    assert!(users.len() > 1 && users.is_sorted(), "{users:?}");
+    assert!(document["measured"]["gib_per_s"].as_f64() > Some(0.0));
+    assert!(page.contains(document["verdict"].as_str().unwrap().split(':').next().unwrap()));
+    assert_eq!(data_bytes(&scratch.store()), 0, "its data is left behind");
+    let html = std::fs::read_to_string(scratch.file("q.html")).unwrap();
+    assert!(html.starts_with("<!doctype html>") && html.contains("P95 load of a context"));
+
+    let flags = [&SHORT[..3], &["--output=r.json", "--beside=q.json"]].concat();
+    let told = quick(&scratch, &store, &flags);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    assert!(text(&told).contains("users by speed"), "{}", text(&told));
+}
+
+#[test]
+fn what_can_give_no_answer_is_refused_before_anything_is_measured() {
+    let scratch = Scratch::new("quick-refused");
+    std::fs::write(scratch.file("x.json"), "{}").unwrap();
+    for (flags, words) in [
+        (&["--beside=x.json"][..], &["--beside x.json", "no answer"][..]),
+        (&["--model=nothing"], &["nothing", "not a known model"]),
+        (&["--slo=ttft=1s"], &["load-p95=TIME"]),
+        (&["--output=."], &["is a directory"]),
+        (&["--time=1"], &["--time"]),
+    ] {
+        let told = quick(&scratch, "kv", flags);
+        assert_ne!(told.status.code(), Some(0), "{flags:?}");
+        for word in words {
+            assert!(text(&told).contains(word), "{word}: {}", text(&told));
+        }
+        assert!(!scratch.file("kv").exists(), "{flags:?}");
+    }
+}
