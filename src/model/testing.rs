@@ -308,6 +308,7 @@ pub fn roofline(read: f64, write: f64) -> Roofline {
         threads: 1,
         polling: "none".into(),
         nvme_passthrough: false,
+        huge_pages: None,
         steady_rule: String::new(),
         seconds: 1.0,
         time_limit_s: None,

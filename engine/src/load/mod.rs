@@ -98,6 +98,8 @@ pub struct LoadFigures {
     pub cpu_ns: u64,
     /// Whether every thread's buffers were registered with the kernel.
     pub registered_buffers: bool,
+    /// Whether every thread's buffers were in huge pages; none where the kernel does not say.
+    pub huge_buffers: Option<bool>,
 }
 
 impl LoadFigures {
@@ -110,6 +112,8 @@ impl LoadFigures {
         self.all_read_bytes += other.all_read_bytes;
         self.cpu_ns += other.cpu_ns;
         self.registered_buffers &= other.registered_buffers;
+        let both = self.huge_buffers.zip(other.huge_buffers);
+        self.huge_buffers = both.map(|(mine, theirs)| mine && theirs);
     }
 
     /// Bytes of both directions.
@@ -232,7 +236,11 @@ impl Load {
         self.shared.window_end_ns.store(end_ns, Ordering::Relaxed);
         self.shared.stop.store(true, Ordering::Relaxed);
         let start_ns = self.shared.window_start_ns.load(Ordering::Relaxed);
-        let mut figures = LoadFigures { registered_buffers: true, ..LoadFigures::default() };
+        let mut figures = LoadFigures {
+            registered_buffers: true,
+            huge_buffers: Some(true),
+            ..LoadFigures::default()
+        };
         let mut first_failure = None;
         for thread in self.threads {
             match thread.join() {

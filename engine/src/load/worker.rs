@@ -114,6 +114,7 @@ impl Worker {
         }
         let mut figures = LoadFigures {
             registered_buffers: ring.has_registered_buffers(),
+            huge_buffers: ring.huge_buffers(),
             ..LoadFigures::default()
         };
         let mut lanes = vec![(IoKind::Read, 0, Nanos::ZERO); self.lanes as usize];

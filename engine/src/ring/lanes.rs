@@ -46,6 +46,7 @@ pub struct LaneRing<D: Dialect = Files> {
     memory: Mapping,
     buffer_bytes: usize,
     has_registered_buffers: bool,
+    huge_buffers: Option<bool>,
     busy: Vec<bool>,
     in_flight: u32,
 }
@@ -118,15 +119,17 @@ impl LaneRing<Commands> {
     }
 }
 
-/// Memory for so many buffers of that size.
-fn lane_memory(lanes: u32, buffer_bytes: usize) -> Result<Mapping, SetupError> {
+/// Memory for so many buffers of that size, and whether it is in huge pages; none where the kernel
+/// does not say.
+fn lane_memory(lanes: u32, buffer_bytes: usize) -> Result<(Mapping, Option<bool>), SetupError> {
     assert!(lanes > 0 && buffer_bytes > 0 && buffer_bytes.is_multiple_of(4096));
     let memory = Mapping::new(buffer_bytes * lanes as usize, true)?;
-    if memory.make_huge() == Some(false) {
+    let is_huge = memory.make_huge();
+    if is_huge == Some(false) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| tracing::warn!("{SMALL_PAGES}"));
     }
-    Ok(memory)
+    Ok((memory, is_huge))
 }
 
 impl<D: Dialect> LaneRing<D> {
@@ -137,7 +140,7 @@ impl<D: Dialect> LaneRing<D> {
         (lanes, buffer_bytes, span): (u32, usize, usize),
         dialect: impl FnOnce(&RingSetup<D::Entry, D::Answer>) -> D,
     ) -> Result<LaneRing<D>, SetupError> {
-        let memory = lane_memory(lanes, buffer_bytes)?;
+        let (memory, huge_buffers) = lane_memory(lanes, buffer_bytes)?;
         let mut setup: RingSetup<D::Entry, D::Answer> = RingSetup::sized(config)?;
         setup.register_files(&[file]).map_err(|error| {
             SetupError::new(
@@ -155,6 +158,7 @@ impl<D: Dialect> LaneRing<D> {
             buffer_bytes,
             // Without it each I/O pins its pages: slower, not wrong.
             has_registered_buffers: registered.is_ok(),
+            huge_buffers,
             busy: vec![false; lanes as usize],
             in_flight: 0,
         })
@@ -170,6 +174,12 @@ impl<D: Dialect> LaneRing<D> {
     #[must_use]
     pub fn has_registered_buffers(&self) -> bool {
         self.has_registered_buffers
+    }
+
+    /// Whether the buffers are in huge pages; none where the kernel does not say (before Linux 6.1).
+    #[must_use]
+    pub fn huge_buffers(&self) -> Option<bool> {
+        self.huge_buffers
     }
 
     /// The buffer of a lane that has no I/O in flight.

@@ -40,6 +40,10 @@ pub struct Roofline {
     /// Whether reads and writes were NVMe commands (io_uring passthrough).
     #[serde(default)]
     pub nvme_passthrough: bool,
+    /// Whether all I/O buffers were in huge pages; null where the kernel does not say (before Linux
+    /// 6.1), and in files of versions that did not keep it.
+    #[serde(default)]
+    pub huge_pages: Option<bool>,
     /// When a point counted as steady.
     pub steady_rule: String,
     /// Duration of the whole search, s, including the time to write the range.

@@ -2,11 +2,19 @@
 
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
+use ringfall_workloads::model::built_in;
+
 use super::GIB;
+use super::latency::time;
 use super::prose::prose;
-use super::table::{Table, fixed};
+use super::table::{Table, digits, fixed};
 
 const WIDTH: usize = 96;
+/// Context whose load the limits are told in: of the default model, and of a usual length.
+const KV_MODEL: &str = "llama3.1-8b";
+const KV_TOKENS: u64 = 4096;
+/// Writes faster than reads by this much are not what flash does: a cache takes them.
+const WRITES_FASTER: f64 = 1.2;
 
 /// The roofline as text for a terminal.
 #[must_use]
@@ -17,7 +25,9 @@ pub fn roofline_text(roofline: &Roofline) -> String {
         for (what, found) in [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())] {
             let Some(Best { best, knee, .. }) = found else { continue };
             rows.push((format!("{name}, {what}"), best));
-            rows.push(("    at the knee".to_owned(), knee));
+            if (knee.io_bytes, knee.depth) != (best.io_bytes, best.depth) {
+                rows.push(("    at the knee".to_owned(), knee));
+            }
         }
     }
     let table = Table::of(&rows)
@@ -32,12 +42,9 @@ pub fn roofline_text(roofline: &Roofline) -> String {
         .widths(&[19, 8, 9, 8, 6, 9, 9]);
     let mut page = table.done().page();
     drive_rows(&mut page, roofline);
-    for limit in &roofline.limits {
-        page.push_str(&format!(
-            "  {:<12} {:.3} CPU-s/GiB at the best bandwidth\n",
-            direction(limit.read_percent),
-            limit.bandwidth.best.cpu_s_per_gib
-        ));
+    kv_line(roofline, &mut page);
+    for sentence in trust(roofline) {
+        wrapped(&mut page, "  trust        ", &sentence);
     }
     let limit = roofline.time_limit_s;
     let limit = limit.map_or(String::new(), |limit| format!(" of the {limit} s of --time-limit"));
@@ -65,6 +72,47 @@ pub fn roofline_text(roofline: &Roofline) -> String {
         wrapped(&mut page, "  note: ", warning);
     }
     page
+}
+
+/// Writes what the read bandwidth means for loads of a context, where it was measured.
+fn kv_line(roofline: &Roofline, page: &mut String) {
+    let token_bytes = built_in(KV_MODEL).and_then(|spec| spec.bytes_per_token().ok());
+    let Some((bytes_per_s, token_bytes)) = roofline.bandwidth(100).zip(token_bytes) else { return };
+    let context_bytes = (token_bytes * KV_TOKENS) as f64;
+    let text = format!(
+        "{KV_MODEL}, {KV_TOKENS} tokens = {:.1} GiB: one load takes at least {} alone; the drive \
+         gives {} such loads a second, to all users together",
+        context_bytes / GIB,
+        time(context_bytes / bytes_per_s * 1e3),
+        digits(bytes_per_s / context_bytes, 2)
+    );
+    wrapped(page, "  for KV       ", &text);
+}
+
+/// Sentences on what the limits are worth beside those of other programs, and of other drives.
+fn trust(roofline: &Roofline) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let pages = roofline.huge_pages.map(|is_huge| match is_huge {
+        true => {
+            "I/O buffers are in huge pages; those of most programs, fio's by default among them, \
+             are in pages of 4 KiB, with which the same drive may do far less"
+        }
+        false => {
+            "I/O buffers are in pages of 4 KiB, as those of most programs: with huge pages the \
+             drive may do far more"
+        }
+    });
+    sentences.extend(pages.map(str::to_owned));
+    if let Some((reads, writes)) = roofline.bandwidth(100).zip(roofline.bandwidth(0))
+        && writes > WRITES_FASTER * reads
+    {
+        sentences.push(format!(
+            "writes are {:.1} times as fast as reads: a cache below, such as that of a virtual \
+             machine's host, seems to take them",
+            writes / reads
+        ));
+    }
+    sentences
 }
 
 fn wrapped(page: &mut String, head: &str, text: &str) {
@@ -157,6 +205,7 @@ mod tests {
             threads: 1,
             polling: String::new(),
             nvme_passthrough: false,
+            huge_pages: None,
             steady_rule: String::new(),
             seconds: 1.0,
             time_limit_s: Some(1),
@@ -169,9 +218,33 @@ mod tests {
         };
         let page = roofline_text(&roofline);
         assert!(page.lines().all(|line| line.chars().count() <= WIDTH), "{page}");
-        assert_eq!(page.lines().count(), 11);
+        assert_eq!(page.lines().count(), 8, "{page}");
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("1.0 s of the 1 s of --time-limit"), "{page}");
         assert!(words.contains("The search for IOPS at 70 % reads stopped"), "{page}");
+    }
+
+    #[test]
+    fn limits_are_told_in_loads_of_a_context_and_with_the_pages_of_their_buffers() {
+        let words = |roofline: &Roofline| {
+            let page = roofline_text(roofline);
+            assert!(page.lines().all(|line| line.chars().count() <= WIDTH), "{page}");
+            page.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let mut limits = ringfall_model::testing::roofline(4.0 * GIB, 8.0 * GIB);
+        let page = words(&limits);
+        let load = "llama3.1-8b, 4096 tokens = 0.5 GiB: one load takes at least 125 ms alone; the \
+                    drive gives 8.0 such loads a second";
+        assert!(page.contains(load), "{page}");
+        assert!(page.contains("writes are 2.0 times as fast as reads"), "{page}");
+        assert!(!page.contains("I/O buffers") && !page.contains("at the knee"), "{page}");
+        limits.huge_pages = Some(true);
+        assert!(words(&limits).contains("I/O buffers are in huge pages; those of most programs"));
+        limits.huge_pages = Some(false);
+        assert!(words(&limits).contains("I/O buffers are in pages of 4 KiB, as those of most"));
+        limits.limits[0].bandwidth.knee.depth = 1;
+        limits.limits.truncate(1);
+        let page = words(&limits);
+        assert!(page.contains("at the knee") && !page.contains("as fast as reads"), "{page}");
     }
 }

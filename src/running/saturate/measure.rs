@@ -75,6 +75,9 @@ pub(super) struct Reached {
     /// Bytes read from its beginning to its end.
     #[serde(skip)]
     pub all_read_bytes: u64,
+    /// Whether the buffers were in huge pages, where the kernel says.
+    #[serde(skip)]
+    pub huge_buffers: Option<bool>,
     #[serde(with = "crate::group::sent")]
     pub latency: Histogram,
 }
@@ -130,6 +133,7 @@ impl<'a> Watched<'a> {
             cpu_ns: figures.cpu_ns,
             window_ns: figures.window_ns,
             all_read_bytes: figures.all_read_bytes,
+            huge_buffers: figures.huge_buffers,
             latency,
         })
     }
@@ -192,6 +196,11 @@ pub(super) fn sum(all: &[Reached]) -> Measured {
     }
 }
 
+/// Whether all of these buffers are in huge pages; none where the kernel does not say so of each.
+pub(super) fn all_huge(mut buffers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    buffers.try_fold(true, |all, is_huge| Some(all && is_huge?))
+}
+
 /// Load of a point, on the first so many bytes.
 pub(super) fn plan(
     settings: &SaturateSettings,
@@ -228,6 +237,8 @@ impl Bench<'_> {
         let reached = reach(&[(self.file, plan)], pace, is_enough, self.interrupt, watcher)?;
         let read_bytes = reached.iter().map(|one| one.all_read_bytes).sum::<u64>();
         self.read_bytes.set(self.read_bytes.get() + read_bytes);
+        let buffers = reached.iter().map(|one| one.huge_buffers);
+        self.huge_pages.set(all_huge(buffers.chain([self.huge_pages.get()])));
         Ok(reached)
     }
 
@@ -303,6 +314,7 @@ mod tests {
                 cpu_ns: 5_000_000,
                 window_ns: 800_000_000,
                 all_read_bytes: 0,
+                huge_buffers: None,
                 latency,
             }
         };
@@ -324,6 +336,14 @@ mod tests {
             ..Reached::default()
         };
         assert!(!sum(&[rising(50.0), rising(10.0)]).steady);
+    }
+
+    #[test]
+    fn buffers_are_in_huge_pages_where_the_kernel_says_so_of_all() {
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(all_huge([yes, yes].into_iter()), yes);
+        assert_eq!(all_huge([yes, no].into_iter()), no);
+        assert_eq!(all_huge([no, None].into_iter()), None);
     }
 
     #[test]

@@ -113,7 +113,9 @@ pub fn find(
     group: Option<&Group>,
 ) -> Result<Option<Roofline>, SaturateError> {
     let (range_bytes, read_bytes) = (settings.range_bytes, Cell::new(0));
-    let mut bench = Bench { file, settings, interrupt, range_bytes, read_bytes, group };
+    let huge_pages = Cell::new(Some(true));
+    let mut bench =
+        Bench { file, settings, interrupt, range_bytes, read_bytes, huge_pages, group };
     let Some(group) = group else { return search_all(bench, machine, watcher).map(Some) };
     group.listen(ranks::heard_by(group));
     let found = match group.rank() {
@@ -164,6 +166,7 @@ fn search_all(
         threads: prepared.iter().map(|one| one.threads).sum(),
         polling: polling_name(settings.polling).to_owned(),
         nvme_passthrough: are_commands,
+        huge_pages: bench.huge_pages.get(),
         steady_rule: steady::RULE.to_owned(),
         seconds: budget.began.elapsed().as_secs_f64(),
         time_limit_s: settings.time_limit_s,
@@ -202,6 +205,8 @@ struct Bench<'a> {
     /// Bytes that the loads of this process have read so far. Those of other ranks are not among
     /// them: where such a rank is on another machine, no counter of this one shows its reads.
     read_bytes: Cell<u64>,
+    /// Whether all buffers of this process's loads so far were in huge pages, where the kernel says.
+    huge_pages: Cell<Option<bool>>,
     /// The other ranks, where there are some.
     group: Option<&'a Group>,
 }

@@ -11,7 +11,7 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::shared_port;
 use ringfall_model::facts::{Best, Limit, Measured, Roofline, Together};
 
-use super::measure::{CONFIRM, RoundPace, plan, reach, sum};
+use super::measure::{CONFIRM, RoundPace, all_huge, plan, reach, sum};
 use super::search::Point;
 use super::{SaturateError, SaturateSettings, Watcher};
 
@@ -77,6 +77,7 @@ pub fn together(
         seconds: alone.iter().map(|drive| drive.seconds).sum::<f64>()
             + began.elapsed().as_secs_f64(),
         time_limit_s: settings.time_limit_s,
+        huge_pages: all_huge(alone.iter().map(|drive| drive.huge_pages)),
         warnings: warnings.into_iter().cloned().collect(),
         limits,
         together: rows,
