@@ -65,7 +65,9 @@ fn plans(args: &SimulateArgs) -> Result<Vec<Plan>, InputError> {
     let facts = Facts::look().of_no_machine();
     let options = &args.run.typed()?;
     let models = choices(&args.what_if_models, options.model.clone());
-    let users = choices(&args.what_if_users, options.num_users);
+    let mut users = choices(&args.what_if_users, options.num_users);
+    // Whatever the order in which they were typed, the table is a curve.
+    users.sort_unstable();
     let gpus = choices(&args.what_if_gpu_gb, options.gpu_mem_gb);
     if args.device.len() * models.len() * users.len() * gpus.len() > COMBINATIONS_MAX {
         refuse!("more than {COMBINATIONS_MAX} combinations: give fewer");
@@ -179,6 +181,7 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
     }
     let _infallible = writeln!(page, "\n{}", what_if.table().page());
     what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
+    what_if.reuse_note().into_iter().for_each(|note| wrapped(&mut page, "  note: ", note));
     let mut reasons: Vec<&str> = Vec::new();
     for row in &what_if.rows {
         if !reasons.contains(&row.binds.name()) {

@@ -46,7 +46,6 @@ impl QuickPoint {
         let bytes = engine.io_read.bytes.saturating_add(engine.io_write.bytes);
         let seconds = result.window.seconds;
         let s = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
-        let looked = cache.multi_turn_hits + cache.multi_turn_misses;
         QuickPoint {
             users: result.plan.users,
             gib_per_s: if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 },
@@ -58,7 +57,7 @@ impl QuickPoint {
                 .simulation
                 .as_ref()
                 .and_then(|simulation| simulation.drive_busy_share.known()),
-            reuse_share: (looked > 0).then(|| cache.multi_turn_hits as f64 / looked as f64),
+            reuse_share: cache.reuse_share(),
         }
     }
 }

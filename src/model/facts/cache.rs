@@ -81,6 +81,12 @@ impl Looks {
 }
 
 impl CacheStats {
+    /// Share of the reads of earlier turns that found them; `None` without such reads.
+    #[must_use]
+    pub fn reuse_share(&self) -> Option<f64> {
+        quotient(self.multi_turn_hits, self.multi_turn_hits + self.multi_turn_misses)
+    }
+
     /// Counts reads of one entry that ended: `entry_bytes` is its size, 0 when unknown (a miss);
     /// `has_prompt` says whether the request that reads began with a system prompt.
     pub fn record_read(

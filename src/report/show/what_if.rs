@@ -9,10 +9,12 @@ use ringfall_model::facts::class_index;
 use ringfall_model::sla::{COMPLIANCE, Sla};
 use ringfall_model::{Binding, RunResult};
 
-use super::table::{Cell, Medium, Table, UNKNOWN, digits, figure, fixed, percent};
+use super::table::{Cell, Medium, Table, UNKNOWN, digits, figure, percent};
 
 /// Layout of the file.
 const WHAT_IF_VERSION: u32 = 1;
+/// Difference between the shares of earlier turns found up to which two runs read alike.
+const REUSE_APART_MAX: f64 = 0.05;
 
 /// Outcome of simulated runs with several drives, models or numbers of users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -89,6 +91,8 @@ pub struct WhatIfRow {
     pub p95_s: [Option<f64>; 3],
     /// P95 of whole-entry reads from the drive; null without any.
     pub read_p95_s: Option<f64>,
+    /// Share of earlier turns that were found when they were looked for; null where none was.
+    pub reuse_share: Option<f64>,
     /// Share of the time in which the drive was busy.
     pub drive_busy_share: f64,
     /// Bottleneck of the run.
@@ -190,7 +194,8 @@ impl WhatIf {
             .number("read GiB/s", figure, |row| row.read_gib_per_s)
             .number("write GiB/s", figure, |row| row.write_gib_per_s)
             .everywhere()
-            .number("ratio", fixed(2), |row| self.ratio(row))
+            .count("ratio", |row| self.ratio_told(row))
+            .number("reuse", percent, |row| row.reuse_share)
             .number("tokens/s", digits3, |row| row.tokens_per_s)
             .only(Medium::Terminal)
             .count("P95 by class, s", |row| {
@@ -206,15 +211,36 @@ impl WhatIf {
             .done()
     }
 
-    /// Storage bandwidth of a row over that of the first drive with the same model and users.
+    /// Note on the ratios that are marked; none where none is.
     #[must_use]
-    pub fn ratio(&self, row: &WhatIfRow) -> Option<f64> {
-        let same = |other: &&WhatIfRow| {
+    pub fn reuse_note(&self) -> Option<&'static str> {
+        self.rows.iter().any(|row| self.is_apart(row)).then_some(
+            "a ratio with * compares runs that found different shares of earlier turns (reuse), \
+             and so did not read the same: it is not one of drives alone",
+        )
+    }
+
+    /// Storage bandwidth of a row over that of the first drive with the same model and users, marked
+    /// where the two found different shares of earlier turns.
+    fn ratio_told(&self, row: &WhatIfRow) -> Option<String> {
+        let first = self.first_like(row).filter(|first| first.storage_gib_per_s > 0.0)?;
+        let mark = if self.is_apart(row) { "*" } else { "" };
+        Some(format!("{:.2}{mark}", row.storage_gib_per_s / first.storage_gib_per_s))
+    }
+
+    /// Whether a row's share of earlier turns found is another than that of the row its ratio is to.
+    fn is_apart(&self, row: &WhatIfRow) -> bool {
+        let first = self.first_like(row).and_then(|first| first.reuse_share);
+        let both = first.zip(row.reuse_share);
+        both.is_some_and(|(first, own)| (first - own).abs() > REUSE_APART_MAX)
+    }
+
+    /// The first row with the same model, users and GPU tier.
+    fn first_like(&self, row: &WhatIfRow) -> Option<&WhatIfRow> {
+        self.rows.iter().find(|other| {
             (&other.model, other.users, other.gpu_memory_gib)
                 == (&row.model, row.users, row.gpu_memory_gib)
-        };
-        let first = self.rows.iter().find(same)?;
-        (first.storage_gib_per_s > 0.0).then(|| row.storage_gib_per_s / first.storage_gib_per_s)
+        })
     }
 }
 
@@ -298,6 +324,7 @@ impl WhatIfRow {
                 result.requests.end_to_end[class].quantile_ns(0.95).map(seconds_of)
             }),
             read_p95_s: storage.read.total.quantile_ns(0.95).map(seconds_of),
+            reuse_share: result.cache.reuse_share(),
             drive_busy_share: simulation.and_then(|s| s.drive_busy_share.known()).unwrap_or(0.0),
             binds: simulation.and_then(|s| s.binds.known()).unwrap_or(Binding::Users),
             because: simulation.and_then(|s| s.because.as_ref().cloned()).unwrap_or_default(),
@@ -338,6 +365,25 @@ mod tests {
         assert!(WhatIfRow::of(&result).is_in_time, "who has just arrived is not late");
         result.requests.record_unfinished(first, u64::MAX / 2);
         assert!(!WhatIfRow::of(&result).is_in_time, "one of three is late already");
+    }
+
+    #[test]
+    fn a_ratio_of_runs_that_read_differently_is_marked_and_explained() {
+        let mut result = nothing();
+        assert_eq!(WhatIfRow::of(&result).reuse_share, None);
+        (result.cache.multi_turn_hits, result.cache.multi_turn_misses) = (9, 1);
+        let slow = WhatIfRow { storage_gib_per_s: 2.0, ..WhatIfRow::of(&result) };
+        assert_eq!(slow.reuse_share, Some(0.9));
+        let fast =
+            |share| WhatIfRow { storage_gib_per_s: 5.0, reuse_share: Some(share), ..slow.clone() };
+        let mut what_if = WhatIf::new(&result.plan);
+        what_if.rows = vec![slow.clone(), fast(0.87)];
+        assert_eq!(what_if.table().cell(1, "ratio"), Some(&Cell::Text("2.50".to_owned())));
+        assert_eq!(what_if.reuse_note(), None);
+        what_if.rows[1] = fast(0.3);
+        assert_eq!(what_if.table().cell(1, "ratio"), Some(&Cell::Text("2.50*".to_owned())));
+        assert_eq!(what_if.table().cell(1, "reuse"), Some(&Cell::Number(0.3)));
+        assert!(what_if.reuse_note().is_some_and(|note| note.contains("different shares")));
     }
 
     #[test]

@@ -34,6 +34,9 @@ fn page(what_if: &WhatIf) -> String {
     html.charts(&charts.concat());
     html.heading("All runs");
     html.table(&what_if.table());
+    if let Some(note) = what_if.reuse_note() {
+        html.paragraph(&format!("Note: {note}."));
+    }
     for worth in what_if.gpu_memory.iter().flatten() {
         html.paragraph(&format!(
             "{} GiB of VRAM, {} on {}: {}.",
