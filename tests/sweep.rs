@@ -116,6 +116,15 @@ fn described_drives_are_swept_into_analyze_with_their_true_ratio() {
 
     let told = text(&sweep(&[]));
     assert!(told.contains("4 of 4 runs done"), "{told}");
+    let (_, ordered) = told.split_once("In order of the varied values").unwrap();
+    let mut rows = ordered.lines().skip(1).take_while(|line| !line.is_empty());
+    let head = rows.next().unwrap();
+    assert!(head.contains("reuse") && head.contains("load P95"), "{head}");
+    let cells =
+        rows.map(|row| row.split_whitespace().skip(3).take(3).collect::<Vec<_>>().join(" "));
+    let of = |allocs: u32, drive: &str| format!("{allocs} none {drive}");
+    let expected = [0, 16].map(|allocs| [of(allocs, "slow-vmfs"), of(allocs, "fast-nvme")]);
+    assert_eq!(cells.collect::<Vec<_>>(), expected.concat(), "{ordered}");
     assert!(told.contains("ringfall analyze r/fast-nvme r/slow-vmfs"), "{told}");
     for allocs in ["qd0", "qd16"] {
         let gib_per_s = |drive: &str| {

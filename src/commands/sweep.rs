@@ -43,13 +43,14 @@ pub fn run(args: &SweepArgs) -> Result<Exit> {
     let quiet = args.run.options.quiet == Some(true);
     let interrupt = interrupt()?;
     let mut screen = Screen::new(quiet);
-    let table = GrowingTable::new(&runs, &devices);
+    let mut table = GrowingTable::new(&runs, &devices);
     let mut has_head = false;
     let report = batch.run(&|| interrupt.is_set(), &mut screen, &mut |ended| {
         let [head, row] = table.lines(&runs[ended.place], ended);
         let head = (!std::mem::replace(&mut has_head, true)).then_some(head);
         head.into_iter().chain([row]).collect()
     })?;
+    screen.lines(&table.in_order(&runs, &points));
     let end = told(&batch, &report, &collections(&runs, &args.results));
     screen.lines(&end.lines().map(str::to_owned).collect::<Vec<_>>());
     Ok(report.exit())

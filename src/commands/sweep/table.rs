@@ -1,11 +1,14 @@
-//! The table that grows: a row for each run that has ended.
+//! The table that grows: a row for each run that has ended; and that of all of them in their order.
 
 use ringfall_host::escape::terminal;
+use ringfall_model::Document;
 use ringfall_model::document::ResultFile;
 use ringfall_model::metrics::Metric;
-use ringfall_report::show::table::{Table, TableOf, figure};
+use ringfall_report::show::table::{Table, TableOf, figure, percent};
+use ringfall_report::human_time;
 
 use super::jobs::{Described, SweepRun};
+use super::space::Point;
 use crate::batch::{Ended, Outcome, duration_text};
 
 /// Figures of a row: metric, and what its column is called.
@@ -25,6 +28,38 @@ pub(super) struct GrowingTable {
     labels: Vec<String>,
     has_trials: bool,
     widths: Vec<usize>,
+    /// Runs that are done, in the order in which they ended, each with its place among all.
+    done: Vec<(usize, RunFigures)>,
+}
+
+/// Figures of a run that is done, by which a person chooses among settings.
+#[derive(Default)]
+struct RunFigures {
+    /// The first of [`FIGURES`].
+    rates: [Option<f64>; 3],
+    /// Share of earlier turns that were found.
+    reuse_share: Option<f64>,
+    /// P50 and P95 of loading a context, ms.
+    load_ms: [Option<f64>; 2],
+    /// P95 of all requests, unfinished ones among them.
+    request_p95: Option<String>,
+}
+
+impl RunFigures {
+    fn of(document: &Document) -> RunFigures {
+        let load = document.context_load();
+        let requests = document.ringfall.requests.as_ref();
+        let request_p95 = requests.and_then(|requests| requests.all.p95.as_ref());
+        RunFigures {
+            rates: [0, 1, 2].map(|at: usize| Metric::by_key(FIGURES[at].0)?.of(document)),
+            reuse_share: document.multi_turn_hit_rate(),
+            load_ms: [
+                load.and_then(|load| load.p50.known()),
+                load.and_then(|load| load.p95.known()),
+            ],
+            request_p95: request_p95.map(|p95| p95.told(time)),
+        }
+    }
 }
 
 impl GrowingTable {
@@ -34,7 +69,8 @@ impl GrowingTable {
             _ => devices.iter().map(|device| device.label.clone()).collect(),
         };
         let has_trials = runs.iter().any(|run| run.trial > 1);
-        let mut table = GrowingTable { labels, has_trials, widths: Vec::new() };
+        let (widths, done) = (Vec::new(), Vec::new());
+        let mut table = GrowingTable { labels, has_trials, widths, done };
         for run in runs {
             let cells = table.lead(run);
             table.widths.resize(cells.len(), 0);
@@ -48,13 +84,14 @@ impl GrowingTable {
     }
 
     /// The head of the table, and the row of a run.
-    pub(super) fn lines(&self, run: &SweepRun, ended: &Ended<'_>) -> [String; 2] {
+    pub(super) fn lines(&mut self, run: &SweepRun, ended: &Ended<'_>) -> [String; 2] {
         let done = match ended.outcome {
             Outcome::Failed(why) => {
                 Err(format!("failed: {}", why.chars().take(WHY_CHARS).collect::<String>()))
             }
             Outcome::Done => match ResultFile::read(&ended.output) {
                 Ok(ResultFile { document, .. }) => {
+                    self.done.push((ended.place, RunFigures::of(&document)));
                     let took = ended.took_s.map_or("–".to_owned(), duration_text);
                     Ok((document, took))
                 }
@@ -75,6 +112,35 @@ impl GrowingTable {
                 [head, row]
             }
         }
+    }
+
+    /// The runs that are done in the order of `points`, their settings; nothing of a single one.
+    pub(super) fn in_order(&self, runs: &[SweepRun], points: &[Point]) -> Vec<String> {
+        let mut done: Vec<(&SweepRun, &RunFigures)> =
+            self.done.iter().map(|(place, figures)| (&runs[*place], figures)).collect();
+        if done.len() < 2 {
+            return Vec::new();
+        }
+        done.sort_by_cached_key(|(run, _)| {
+            (points.iter().position(|point| *point == run.point), run.device, run.trial)
+        });
+        let names = self.lead(done[0].0);
+        let mut table = Table::of(done);
+        for (at, (name, _)) in names.iter().enumerate() {
+            table =
+                table.text(name, |(run, _)| self.lead(run).into_iter().nth(at).map(|lead| lead.1));
+        }
+        for (at, (_, name)) in FIGURES.iter().take(3).enumerate() {
+            table = table.number(name, figure, |(_, of)| of.rates[at]);
+        }
+        let table = table
+            .number("reuse", percent, |(_, of)| of.reuse_share)
+            .count("load P50", |(_, of)| of.load_ms[0].map(time))
+            .count("load P95", |(_, of)| of.load_ms[1].map(time))
+            .count("request P95", |(_, of)| of.request_p95.clone())
+            .done();
+        let head = ["", "In order of the varied values; reuse is of earlier turns:"];
+        head.map(str::to_owned).into_iter().chain(table.lines()).collect()
     }
 
     fn two_lines(&self, table: TableOf<&SweepRun>) -> [String; 2] {
@@ -109,10 +175,40 @@ mod tests {
         let job = crate::batch::Job::new("one", ["run"], 1.0);
         let value = "x\ny".to_owned();
         let run = SweepRun { point: vec![("model", value)], device: Some(0), trial: 1, job };
-        let table = GrowingTable { labels: vec![label], has_trials: false, widths: vec![8, 12] };
+        let (labels, widths) = (vec![label], vec![8, 12]);
+        let table = GrowingTable { labels, has_trials: false, widths, done: Vec::new() };
         let [head, row] = table.two_lines(table.with_lead(&run));
         assert_eq!(head, "  model    drive");
         assert_eq!(row, format!("  {:<8} {shown}", terminal("x\ny")));
         assert!(!row.contains(char::is_control), "{row:?}");
+    }
+
+    /// Rows were only there in the random order of the runs.
+    #[test]
+    fn the_runs_that_are_done_are_set_in_the_order_of_their_values() {
+        let point = |users: &str| vec![("num_users", users.to_owned())];
+        let points = ["1", "8", "16"].map(point);
+        let run = |at: usize| {
+            let job = crate::batch::Job::new(format!("run-{at}"), ["run"], 1.0);
+            SweepRun { point: points[at].clone(), device: None, trial: 1, job }
+        };
+        // In the order in which they ran.
+        let runs = [2, 0, 1].map(run);
+        let mut table = GrowingTable::new(&runs, &[]);
+        assert!(table.in_order(&runs, &points).is_empty());
+        for (place, reuse_share) in [(0, 0.25), (1, 1.0), (2, 0.5)] {
+            let mut figures =
+                RunFigures { reuse_share: Some(reuse_share), ..RunFigures::default() };
+            figures.load_ms = [Some(210.0), Some(2_670.0)];
+            table.done.push((place, figures));
+        }
+        let lines = table.in_order(&runs, &points);
+        let words = |line: &String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let lines: Vec<Vec<String>> = lines.iter().skip(2).map(words).collect();
+        assert_eq!(lines[0][..3], ["num-users", "tokens/s", "read"]);
+        let users: Vec<&str> = lines[1..].iter().map(|line| line[0].as_str()).collect();
+        assert_eq!(users, ["1", "8", "16"]);
+        let row = "1 – – – 100.0 % 210 ms 2.67 s –";
+        assert_eq!(lines[1].join(" "), row);
     }
 }

@@ -222,6 +222,12 @@ impl Document {
         share_if_any(turns.hit_rate, turns.cache_hits, turns.cache_misses)
     }
 
+    /// Latencies of loading a context; none where none was loaded, or there was no drive.
+    #[must_use]
+    pub fn context_load(&self) -> Option<&LatencyMs> {
+        Some(&self.ringfall.served.context_load_ms.as_ref()?.percentiles)
+    }
+
     /// Bytes read for each byte written; none without bytes written.
     #[must_use]
     pub fn read_write_ratio(&self) -> Option<f64> {

@@ -114,8 +114,7 @@ pub fn find(
 ) -> Result<Option<Roofline>, SaturateError> {
     let (range_bytes, read_bytes) = (settings.range_bytes, Cell::new(0));
     let huge_pages = Cell::new(Some(true));
-    let mut bench =
-        Bench { file, settings, interrupt, range_bytes, read_bytes, huge_pages, group };
+    let mut bench = Bench { file, settings, interrupt, range_bytes, read_bytes, huge_pages, group };
     let Some(group) = group else { return search_all(bench, machine, watcher).map(Some) };
     group.listen(ranks::heard_by(group));
     let found = match group.rank() {
