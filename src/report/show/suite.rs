@@ -7,6 +7,7 @@ use ringfall_host::counted;
 use ringfall_host::escape::terminal;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 
+use super::latency::time;
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
 use crate::suite::{FIGURES, Flag, GoBy, Invocation, Row, SuiteTable, Verdict};
@@ -32,8 +33,8 @@ fn short<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
         .number("tokens/s", fixed(1), |row| value(row, WALL_CLOCK))
         .number("GiB/s r", fixed(3), |row| value(row, "storage_read_bandwidth_gib_per_s"))
         .number("GiB/s w", fixed(3), |row| value(row, "storage_write_bandwidth_gib_per_s"))
-        .number("P95, s", |ms| format!("{:.2}", ms / 1e3), |row| value(row, "end_to_end_p95_ms"))
-        .number("hits", percent, |row| value(row, "cache_hit_rate"))
+        .count("load P95", |row| row.load_p95_ms.map(time))
+        .number("reuse", percent, |row| row.reuse_share)
         .widths(&[21, 12, 8, 8, 8, 8, 7])
         .done()
 }
@@ -81,6 +82,11 @@ pub(super) fn whole(suite: &SuiteTable) -> Table {
     for (key, title, decimals) in FIGURES {
         table = table.number(title, fixed(decimals), |row| value(row, key));
     }
+    table = table.number("load of a context, P95, ms", fixed(1), |row| row.load_p95_ms).number(
+        "earlier turns found",
+        fixed(3),
+        |row| row.reuse_share,
+    );
     let first = |row: &Row| row.go_by.first().cloned();
     let published = |row: &Row| {
         let own = row.go_by.first()?;

@@ -1,7 +1,7 @@
 use ringfall_config::Traffic;
 use ringfall_core::error::{ErrorKind, IoError, Operation};
 use ringfall_core::key::Tier;
-use ringfall_core::metrics::DriveMetrics;
+use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
 use ringfall_host::DeviceFacts;
 use ringfall_model::facts::{DriveOutcome, TimelineSecond};
@@ -76,6 +76,9 @@ fn a_suite_s_rows_mark_an_emulated_gpu_tier_and_explain_the_mark() {
     };
     let row = |codes: &[Code]| {
         let mut result = judged();
+        (result.cache.multi_turn_hits, result.cache.multi_turn_misses) = (3, 1);
+        result.requests.load = Histogram::new();
+        result.requests.load.record(250_000_000);
         let warning =
             |code: &Code| Warning { code: code.clone(), text: String::new(), flag_to_try: None };
         result.warnings = codes.iter().map(warning).collect();
@@ -90,6 +93,8 @@ fn a_suite_s_rows_mark_an_emulated_gpu_tier_and_explain_the_mark() {
     ] {
         assert!(suite_row(&row).starts_with(want), "{}", suite_row(&row));
         assert!(suite_row(&row).chars().count() <= 80);
+        assert!(suite_row(&row).ends_with("250 ms  75.0 %"), "{}", suite_row(&row));
+        assert!(suite_head().ends_with("load P95   reuse"), "{}", suite_head());
         let table = crate::suite::SuiteTable::new(None, None, vec![row]);
         assert_eq!(suite_page(&table).contains(told), is_told);
     }

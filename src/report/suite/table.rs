@@ -100,6 +100,10 @@ pub struct Row {
     pub left_out: Option<String>,
     /// Figures, in the order of [`FIGURES`]; null where nothing was measured.
     pub figures: Vec<Option<f64>>,
+    /// Share of earlier turns that were found when they were looked for; null where none was.
+    pub reuse_share: Option<f64>,
+    /// P95 of the time in which a request loads what was there before it, ms; null without loads.
+    pub load_p95_ms: Option<f64>,
     /// Entries that found no place and were dropped.
     pub dropped_entries: Option<u64>,
     /// Finding of the autoscaler: a sentence.
@@ -179,6 +183,8 @@ impl Row {
     fn take(&mut self, document: &Document, baseline: Option<&Document>) {
         let value = |document: &Document, key: &str| Metric::by_key(key)?.of(document);
         self.figures = FIGURES.iter().map(|(key, ..)| value(document, key)).collect();
+        self.reuse_share = document.multi_turn_hit_rate();
+        self.load_p95_ms = document.context_load().and_then(|load| load.p95.known());
         let stats = &document.summary.cache_stats;
         self.verdict = Verdict::NoData;
         if let Some(health) = stats.storage_health.as_ref() {
