@@ -58,9 +58,31 @@ fn every_recommended_command_is_one_that_run_takes() {
     }
 }
 
+/// It was 143 lines with ten commands, none of which said how much space to take.
+#[test]
+fn a_page_of_25_lines_says_what_to_try_first() {
+    let scratch = Scratch::new("discover-short");
+    let directory = scratch.store().display().to_string();
+    let output = ringfall(&["discover", "-m", "tiny-1b", "-c", &directory]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(page.lines().count() <= 25, "{page}");
+    for head in ["machine", "drive", "place", "engine", "fix", "size", "try", "more"] {
+        assert!(page.lines().any(|line| line.starts_with(head)), "{head} is not in:\n{page}");
+    }
+    assert!(page.contains(&format!("ringfall quick {directory}\n")), "{page}");
+    let (_, command) = page.split_once("ringfall run ").unwrap();
+    let command = command.replace("\\\n", "");
+    let flags = command.lines().next().unwrap();
+    assert!(flags.contains("--storage-capacity-gb "), "{flags}");
+    let words: Vec<&str> = ["config"].into_iter().chain(flags.split_whitespace()).collect();
+    let taken = ringfall(&words);
+    assert_eq!(taken.status.code(), Some(0), "{words:?}: {}", text(&taken));
+}
+
 #[test]
 fn the_page_fits_a_terminal_and_a_wrong_model_is_refused() {
-    let output = ringfall(&["discover", "-c", "/tmp"]);
+    let output = ringfall(&["discover", "-c", "/tmp", "--details"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let page = String::from_utf8(output.stdout).unwrap();
     for head in ["Processors", "Memory", "io_uring", "Disks", "File systems", "Why these flags"] {

@@ -14,6 +14,9 @@ pub struct DiscoverArgs {
     /// Model for the recommended flags
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
+    /// Print all that was found, and the flags of every workload with the reason for each
+    #[arg(long)]
+    pub details: bool,
     /// Print everything as JSON, with all devices and the reason for every flag
     #[arg(long)]
     pub json: bool,

@@ -103,8 +103,9 @@ pub enum Command {
     /// in one table; an interrupted suite can be continued
     #[command(after_help = SuiteArgs::list())]
     Suite(SuiteArgs),
-    /// Describe this machine: its processors, memory, GPUs, drives and the links between them; what
-    /// should be configured differently; and recommended flags for each workload
+    /// Describe this machine in short: its drive, what should be configured differently, how many
+    /// users its free space holds, and the commands to try; with --details, all that was found and
+    /// recommended flags for each workload
     Discover(DiscoverArgs),
     /// Audit published results: recompute their figures over the time that really passed, and list
     /// what else calls them into question

@@ -1,5 +1,5 @@
-//! `ringfall discover`: what this machine has, what keeps a run from measuring its drive, and the
-//! flags of each workload for it.
+//! `ringfall discover`: what this machine has, what keeps a run from measuring its drive, how many
+//! users it holds, and the flags of each workload for it.
 
 use anyhow::Result;
 use ringfall_config::{Facts, Options, resolve};
@@ -8,8 +8,8 @@ use ringfall_host::exit::Exit;
 use ringfall_host::remedy::told_setup;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, takes_direct_io};
-use ringfall_report::show::discovery_page;
-use ringfall_report::suite::{Asked, Discovery, Engine, IoUring};
+use ringfall_report::show::{discovery_details, discovery_page};
+use ringfall_report::suite::{Asked, Discovery, Engine, IoUring, KvSize};
 
 use super::{machine_of, print, print_json};
 use crate::cli::DiscoverArgs;
@@ -37,9 +37,11 @@ pub fn run(args: &DiscoverArgs) -> Result<Exit> {
     };
     let direct = takes_direct_io(&std::path::absolute(&machine.place.directory)?);
     let asked = Asked { model: plan.model.clone(), ..Asked::default() };
-    let found = Discovery::of(survey, &asked, &machine, engine, (ring, direct));
-    match args.json {
-        true => print_json(&found),
-        false => print(&discovery_page(&found)),
+    let kv = KvSize::of(&plan);
+    let found = Discovery::of(survey, &asked, &machine, engine, (ring, direct), kv);
+    match (args.json, args.details) {
+        (true, _) => print_json(&found),
+        (false, true) => print(&discovery_details(&found)),
+        (false, false) => print(&discovery_page(&found)),
     }
 }

@@ -70,6 +70,12 @@ impl Survey {
         self.disks.iter().find(|disk| disk.facts.name == name)
     }
 
+    /// The drives that a file system's bytes end on.
+    #[must_use]
+    pub fn drives_of(&self, system: &FileSystem) -> Vec<&Disk> {
+        system.drives.iter().filter_map(|name| self.disk(name)).collect()
+    }
+
     /// The file system that a path is on, going by the mount points.
     #[must_use]
     pub fn file_system_of(&self, path: &std::path::Path) -> Option<&FileSystem> {

@@ -1,4 +1,4 @@
-//! Output of `discover`, for an 80-column terminal.
+//! Output of `discover --details`, for an 80-column terminal.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use ringfall_host::survey::{Disk, FileSystem, Gpu, NumaNode, PciLink, PciPath, S
 use ringfall_host::{counted, escape, human};
 
 use super::prose::{WIDTH, wrapped};
-use crate::suite::{Discovery, Flag, Invocation};
+use crate::suite::{Discovery, Flag, Invocation, IoUring};
 
 /// Mount options that tell nothing of speed or safety, which nearly all file systems have.
 const USUAL_OPTIONS: [&str; 5] = ["rw", "relatime", "nosuid", "nodev", "noexec"];
 
-/// The report of `ringfall discover` as text for a terminal.
+/// The whole report of `ringfall discover` as text for a terminal.
 #[must_use]
-pub fn discovery_page(found: &Discovery) -> String {
+pub fn discovery_details(found: &Discovery) -> String {
     let mut page = String::new();
     let machine = &found.machine;
     let name = machine.host.as_deref().unwrap_or("this machine");
@@ -36,7 +36,7 @@ pub fn discovery_page(found: &Discovery) -> String {
 }
 
 /// A size, if it is known.
-fn size(bytes: Option<u64>) -> String {
+pub(super) fn size(bytes: Option<u64>) -> String {
     bytes.map_or("–".to_owned(), human)
 }
 
@@ -147,7 +147,7 @@ fn gpu_text(machine: &Survey, gpu: &Gpu) -> String {
 }
 
 /// `Gen4 x4 (7.88 GB/s)`, with the best of the device where it has less.
-fn pci_text(path: &PciPath) -> String {
+pub(super) fn pci_text(path: &PciPath) -> String {
     let Some(device) = path.device() else { return "–".to_owned() };
     let mut text = PciLink::told(device.speed_gt_per_s, device.lanes);
     if let Some(bytes) = path.bandwidth_bytes_per_s {
@@ -180,17 +180,24 @@ fn limits(page: &mut String, found: &Discovery) {
         any(own.processes)
     );
     row(page, "Limits", &text);
-    let ring = &found.io_uring;
-    let text = match (&ring.error, ring.buffers_registered) {
-        (Some(error), _) => format!("does not work: {error}"),
-        (None, registered) => format!(
-            "works ({}); {} MiB of buffers {}",
-            ring.completions.unwrap_or("plain"),
-            ring.buffer_bytes / MIB,
-            if registered == Some(true) { "registered" } else { "could not be registered" }
-        ),
+    let text = match &found.io_uring.error {
+        Some(error) => format!("does not work: {error}"),
+        None => ring_text(&found.io_uring),
     };
     row(page, "io_uring", &text);
+}
+
+/// An io_uring that works, in words.
+pub(super) fn ring_text(ring: &IoUring) -> String {
+    format!(
+        "works ({}); {} MiB of buffers {}",
+        ring.completions.unwrap_or("plain"),
+        ring.buffer_bytes / MIB,
+        match ring.buffers_registered {
+            Some(true) => "registered",
+            _ => "could not be registered",
+        }
+    )
 }
 
 fn drives(page: &mut String, machine: &Survey) {
@@ -360,17 +367,19 @@ fn workload(page: &mut String, invocation: &Invocation) {
     if let Some(why) = &invocation.left_out {
         wrapped(page, "      ", &format!("note: {why}"));
     }
-    command(page, invocation);
+    let flags = invocation.flags.iter().map(|flag| words(flag).join(" "));
+    command(page, "      ringfall run", flags);
 }
 
 /// A command as it can be copied: each line but the last ends with a backslash.
-fn command(page: &mut String, invocation: &Invocation) {
-    let mut line = "      ringfall run".to_owned();
-    for flag in &invocation.flags {
-        let words = terminal(&words(flag).join(" "));
-        if line.chars().count() + words.chars().count() + 3 > WIDTH && line.trim() != "" {
+pub(super) fn command(page: &mut String, head: &str, flags: impl Iterator<Item = String>) {
+    let below = head.chars().take_while(|letter| *letter == ' ').count() + 2;
+    let mut line = head.to_owned();
+    for flag in flags {
+        let words = terminal(&flag);
+        if line.chars().count() + words.chars().count() + 3 > WIDTH {
             let _infallible = writeln!(page, "{line} \\");
-            line = format!("        {words}");
+            line = format!("{:below$}{words}", "");
         } else {
             let _infallible = write!(line, " {words}");
         }

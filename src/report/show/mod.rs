@@ -4,6 +4,7 @@
 
 mod audit;
 mod discover;
+mod discover_short;
 mod fio_job;
 mod gpu;
 mod html;
@@ -23,7 +24,8 @@ mod what_if;
 mod who;
 
 pub use audit::audit_page;
-pub use discover::discovery_page;
+pub use discover::discovery_details;
+pub use discover_short::discovery_page;
 pub use fio_job::fio_job;
 pub use html::{
     write_audit_html, write_html, write_mlperf_html, write_quick_html, write_roofline_html,

@@ -160,6 +160,13 @@ impl Place {
         Place::at(survey, directory, reason, false)
     }
 
+    /// Drives below it; none where its file system is not known.
+    #[must_use]
+    pub fn drives<'a>(&self, survey: &'a Survey) -> Vec<&'a Disk> {
+        let is_its = |system: &&FileSystem| self.mount_point.as_ref() == Some(&system.mount_point);
+        survey.file_systems.iter().rfind(is_its).map_or(Vec::new(), |own| survey.drives_of(own))
+    }
+
     fn at(survey: &Survey, directory: PathBuf, reason: String, is_given: bool) -> Place {
         let absolute = std::path::absolute(&directory).unwrap_or_else(|_| directory.clone());
         let system = survey.file_system_of(&absolute);
@@ -187,7 +194,7 @@ fn is_candidate(survey: &Survey, system: &FileSystem) -> bool {
 
 /// The greater, the better: local NVMe, not the system's own drive, solid, the most free space.
 fn rank(survey: &Survey, system: &FileSystem) -> (bool, bool, bool, Option<u64>) {
-    let drives: Vec<&Disk> = system.drives.iter().filter_map(|name| survey.disk(name)).collect();
+    let drives = survey.drives_of(system);
     let all = |is: fn(&Disk) -> bool| !drives.is_empty() && drives.iter().all(|drive| is(drive));
     let of_system = survey.file_systems.iter().find(|system| system.mount_point == "/");
     let is_system =
@@ -198,7 +205,7 @@ fn rank(survey: &Survey, system: &FileSystem) -> (bool, bool, bool, Option<u64>)
 }
 
 fn told(survey: &Survey, system: &FileSystem) -> String {
-    let drives: Vec<&Disk> = system.drives.iter().filter_map(|name| survey.disk(name)).collect();
+    let drives = survey.drives_of(system);
     let what = match drives.as_slice() {
         [] => "a drive".to_owned(),
         [one] => {

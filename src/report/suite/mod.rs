@@ -10,7 +10,7 @@ mod table;
 mod workload;
 
 pub use machine::{Engine, Machine, Place};
-pub use report::{Advice, Discovery, IoUring, Weight};
+pub use report::{Advice, Discovery, IoUring, KvSize, Weight};
 pub use saved::SavedSuite;
 pub use table::{End, FIGURES, GoBy, Row, SuiteTable, Verdict};
 pub use workload::{Asked, Flag, Invocation, WORKLOADS, Workload, invocations};

@@ -1,13 +1,17 @@
 //! All that `discover` says: the machine, the place, what was tried, advice, and the flags of every
 //! workload.
 
+use ringfall_config::Plan;
 use ringfall_core::facts::RingFeatures;
-use ringfall_host::escape;
-use ringfall_host::survey::Survey;
+use ringfall_host::survey::{Disk, Survey, Throttle};
+use ringfall_host::{counted, escape};
 use serde::Serialize;
 
 use super::machine::{Engine, Machine, Place};
 use super::workload::{Asked, Invocation, WORKLOADS, invocations};
+
+/// Cores that advice on interrupts names.
+const CORES_NAMED: usize = 8;
 
 /// Findings and recommendations of `discover`.
 #[derive(Clone, Debug, Serialize)]
@@ -26,10 +30,43 @@ pub struct Discovery {
     pub takes_direct_io: Option<bool>,
     /// Outcome of trying to use io_uring.
     pub io_uring: IoUring,
+    /// Size of the KV cache of the model that was asked about.
+    pub kv: KvSize,
     /// Recommended changes to the machine's configuration, the most important first.
     pub advice: Vec<Advice>,
     /// The invocations of each workload, with the reason for each flag.
     pub workloads: Vec<Invocation>,
+}
+
+/// Size of a model's KV cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct KvSize {
+    /// Name of the model.
+    pub model: String,
+    /// Size of the KV cache of a token, bytes.
+    pub token_bytes: u64,
+    /// Mean size of a simulated user's turn, bytes.
+    pub turn_bytes: u64,
+}
+
+impl KvSize {
+    /// Sizes of a plan's model and users.
+    #[must_use]
+    pub fn of(plan: &Plan) -> KvSize {
+        let workload = plan.workload_config();
+        KvSize {
+            model: plan.model.clone(),
+            token_bytes: workload.entry_bytes(1),
+            turn_bytes: workload.turn_bytes_mean(),
+        }
+    }
+
+    /// Number of users one turn of each of whom fits in so many bytes.
+    #[must_use]
+    pub fn users_in(&self, bytes: u64) -> u64 {
+        bytes / self.turn_bytes.max(1)
+    }
 }
 
 /// Importance of the advice.
@@ -121,6 +158,7 @@ impl Discovery {
         machine: &Machine,
         engine: Engine,
         tried: (IoUring, Option<bool>),
+        kv: KvSize,
     ) -> Discovery {
         let (io_uring, takes_direct_io) = tried;
         let directory = machine.place.directory.display().to_string();
@@ -128,20 +166,27 @@ impl Discovery {
         let workloads = WORKLOADS.iter().flat_map(|row| invocations(row.0, asked, machine));
         Discovery {
             version: env!("CARGO_PKG_VERSION"),
-            advice: advise(&survey, &io_uring, direct),
+            advice: advise(&survey, &machine.place, engine, &io_uring, direct),
             place: machine.place.clone(),
             workloads: workloads.collect(),
             machine: survey,
             engine,
+            kv,
             takes_direct_io,
             io_uring,
         }
     }
 }
 
-/// All advice for runs here, the most important first. `direct` is a directory whose files do not
-/// take O_DIRECT.
-fn advise(survey: &Survey, ring: &IoUring, direct: Option<&str>) -> Vec<Advice> {
+/// All advice for runs at this place, the most important first. `direct` is its directory where
+/// files do not take O_DIRECT.
+fn advise(
+    survey: &Survey,
+    place: &Place,
+    engine: Engine,
+    ring: &IoUring,
+    direct: Option<&str>,
+) -> Vec<Advice> {
     let mut all = Vec::new();
     let mut add = |weight, what, command| all.push(Advice { weight, what, command });
     if let Some(error) = &ring.error {
@@ -155,19 +200,7 @@ fn advise(survey: &Survey, ring: &IoUring, direct: Option<&str>) -> Vec<Advice> 
         add(Weight::Needed, what, None);
     }
     for throttle in &survey.limits.throttles {
-        let disk = survey.disks.iter().find(|disk| disk.facts.numbers == throttle.numbers);
-        let name = disk.map_or(throttle.numbers.as_str(), |disk| disk.facts.name.as_str());
-        let what = format!(
-            "a cgroup limits {name} ({} in {}): the limit would be measured instead of the drive",
-            throttle.limit, throttle.file
-        );
-        let key = throttle.limit.split('=').next().unwrap_or_default();
-        let line = match throttle.file.ends_with("io.max") {
-            true => format!("{} {key}=max", throttle.numbers),
-            false => format!("{} 0", throttle.numbers),
-        };
-        let file = escape::shell(&throttle.file);
-        let command = format!("echo {} | sudo tee {file}", escape::shell(&line));
+        let (what, command) = throttled(survey, throttle);
         add(Weight::Needed, what, Some(command));
     }
     if ring.buffers_registered == Some(false) {
@@ -178,5 +211,67 @@ fn advise(survey: &Survey, ring: &IoUring, direct: Option<&str>) -> Vec<Advice> 
         );
         add(Weight::Matters, what, Some("ulimit -l unlimited".to_owned()));
     }
+    for drive in place.drives(survey) {
+        if let Some((what, command)) = scheduled(drive) {
+            add(Weight::Matters, what, Some(command));
+        }
+        if let Some(what) = interrupted_apart(drive, engine.shards) {
+            add(Weight::Matters, what, None);
+        }
+    }
     all
+}
+
+/// Advice on a cgroup's limit, and the command that lifts it.
+fn throttled(survey: &Survey, throttle: &Throttle) -> (String, String) {
+    let disk = survey.disks.iter().find(|disk| disk.facts.numbers == throttle.numbers);
+    let name = disk.map_or(throttle.numbers.as_str(), |disk| disk.facts.name.as_str());
+    let what = format!(
+        "a cgroup limits {name} ({} in {}): the limit would be measured instead of the drive",
+        throttle.limit, throttle.file
+    );
+    let key = throttle.limit.split('=').next().unwrap_or_default();
+    let line = match throttle.file.ends_with("io.max") {
+        true => format!("{} {key}=max", throttle.numbers),
+        false => format!("{} 0", throttle.numbers),
+    };
+    let file = escape::shell(&throttle.file);
+    (what, format!("echo {} | sudo tee {file}", escape::shell(&line)))
+}
+
+/// Advice on a fast drive whose requests are ordered for it, and the command that ends that.
+fn scheduled(drive: &Disk) -> Option<(String, String)> {
+    let (name, scheduler) = (&drive.facts.name, drive.facts.scheduler.as_deref()?);
+    let is_fast = matches!(drive.kind.as_str(), "nvme" | "virtio");
+    let has_none = drive.schedulers.iter().any(|one| one == "none");
+    (is_fast && has_none && scheduler != "none").then(|| {
+        let what = format!(
+            "{name} has the scheduler {scheduler}: it orders requests that the drive orders \
+             better itself, under a lock"
+        );
+        let file = escape::shell(&format!("/sys/block/{name}/queue/scheduler"));
+        (what, format!("echo none | sudo tee {file}"))
+    })
+}
+
+/// Advice on shards that the drive does not interrupt: they are woken by way of a core that it
+/// does. Shards are pinned to the latter first, so this concerns those for which there are too few.
+fn interrupted_apart(drive: &Disk, shards: u32) -> Option<String> {
+    let cores = &drive.interrupted_cores;
+    if cores.is_empty() || cores.len() >= shards as usize {
+        return None;
+    }
+    let mut named: Vec<String> = cores.iter().take(CORES_NAMED).map(usize::to_string).collect();
+    if cores.len() > CORES_NAMED {
+        named.push("…".to_owned());
+    }
+    Some(format!(
+        "{} interrupts {} only ({}), and a run has {}; where few I/Os are in flight, --shards {} \
+         may be faster",
+        drive.facts.name,
+        counted(cores.len() as u64, "core"),
+        named.join(", "),
+        counted(shards.into(), "shard"),
+        cores.len()
+    ))
 }

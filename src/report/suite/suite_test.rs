@@ -215,7 +215,8 @@ fn told(
 ) -> Vec<(Weight, String, String)> {
     let machine = Machine::of(survey, Some(Path::new("/big disk/kv")));
     let tried = (ring, takes_direct_io);
-    let found = Discovery::of(survey.clone(), &Asked::default(), &machine, engine(), tried);
+    let kv = KvSize::default();
+    let found = Discovery::of(survey.clone(), &Asked::default(), &machine, engine(), tried, kv);
     let all = found.advice.into_iter();
     all.map(|one| (one.weight, one.what, one.command.unwrap_or_default())).collect()
 }
@@ -252,6 +253,35 @@ fn what_keeps_a_run_from_measuring_the_drive_is_told_with_its_command() {
     let unregistered = IoUring::works(RingFeatures::default(), false, 256 * MIB);
     let both = told(&limited, unregistered, Some(true));
     assert_eq!(both.iter().map(|one| one.0).collect::<Vec<_>>(), [Weight::Needed, Weight::Matters]);
+}
+
+/// The scheduler and the interrupts of a drive were facts for experts alone.
+#[test]
+fn the_scheduler_and_the_interrupts_of_the_place_s_drive_are_told() {
+    let told = |change: fn(&mut Disk)| {
+        let mut survey = survey();
+        // The drive below `/big disk`, then one that the data is not on.
+        change(&mut survey.disks[2]);
+        change(&mut survey.disks[1]);
+        told(&survey, IoUring::works(RingFeatures::default(), true, 256 * MIB), Some(true))
+    };
+    let all = told(|disk| {
+        disk.facts.scheduler = Some("mq-deadline".to_owned());
+        disk.schedulers = vec!["none".to_owned(), "mq-deadline".to_owned()];
+        disk.interrupted_cores = vec![0, 2];
+    });
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(all[0].1.starts_with("nvme10n1 has the scheduler mq-deadline"), "{all:?}");
+    assert_eq!(all[0].2, "echo none | sudo tee /sys/block/nvme10n1/queue/scheduler");
+    let apart = "nvme10n1 interrupts 2 cores only (0, 2), and a run has 4 shards";
+    assert!(all[1].1.starts_with(apart) && all[1].1.contains("--shards 2"), "{all:?}");
+    let none = told(|disk| {
+        disk.facts.scheduler = Some("none".to_owned());
+        disk.schedulers = vec!["none".to_owned()];
+        disk.interrupted_cores = vec![0, 1, 2, 3];
+    });
+    assert_eq!(none, []);
+    assert_eq!(told(|disk| disk.facts.scheduler = Some("bfq".to_owned())), [], "no other");
 }
 
 fn saved(asked: Asked, more: &[&str]) -> SavedSuite {
