@@ -176,7 +176,7 @@ impl<D: Dialect> LaneRing<D> {
         self.has_registered_buffers
     }
 
-    /// Whether the buffers are in huge pages; none where the kernel does not say (before Linux 6.1).
+    /// Whether the buffers are in huge pages; none where the kernel does not say (before 6.1).
     #[must_use]
     pub fn huge_buffers(&self) -> Option<bool> {
         self.huge_buffers

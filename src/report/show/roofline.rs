@@ -1,7 +1,6 @@
 //! Limits of storage as text on a terminal, and names of what they are limits of.
 
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
-
 use ringfall_workloads::model::built_in;
 
 use super::GIB;

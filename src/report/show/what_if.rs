@@ -220,15 +220,15 @@ impl WhatIf {
         )
     }
 
-    /// Storage bandwidth of a row over that of the first drive with the same model and users, marked
-    /// where the two found different shares of earlier turns.
+    /// Storage bandwidth of a row over that of the first drive with the same model and users;
+    /// marked where the two found different shares of earlier turns.
     fn ratio_told(&self, row: &WhatIfRow) -> Option<String> {
         let first = self.first_like(row).filter(|first| first.storage_gib_per_s > 0.0)?;
         let mark = if self.is_apart(row) { "*" } else { "" };
         Some(format!("{:.2}{mark}", row.storage_gib_per_s / first.storage_gib_per_s))
     }
 
-    /// Whether a row's share of earlier turns found is another than that of the row its ratio is to.
+    /// Whether a row and the one that its ratio is to found different shares of earlier turns.
     fn is_apart(&self, row: &WhatIfRow) -> bool {
         let first = self.first_like(row).and_then(|first| first.reuse_share);
         let both = first.zip(row.reuse_share);

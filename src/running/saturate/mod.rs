@@ -204,7 +204,8 @@ struct Bench<'a> {
     /// Bytes that the loads of this process have read so far. Those of other ranks are not among
     /// them: where such a rank is on another machine, no counter of this one shows its reads.
     read_bytes: Cell<u64>,
-    /// Whether all buffers of this process's loads so far were in huge pages, where the kernel says.
+    /// Whether all buffers of this process's loads so far were in huge pages; none where the kernel
+    /// does not say.
     huge_pages: Cell<Option<bool>>,
     /// The other ranks, where there are some.
     group: Option<&'a Group>,
