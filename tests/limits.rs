@@ -67,6 +67,7 @@ fn limits_are_found_and_a_run_is_held_against_them() {
     assert_eq!(output_of.status.code(), Some(0), "{}", text(&output_of));
     assert!(text(&output_of).contains("s of the 4 s of --time-limit"), "{}", text(&output_of));
     assert!(text(&output_of).contains("The search for"), "{}", text(&output_of));
+    assert!(text(&output_of).contains("for KV       llama3.1-8b, 4096 tokens = 0.5 GiB"));
     assert!(!scratch.store().exists());
     let found = read(&limits(&scratch));
     assert_eq!(found["time_limit_s"], 4);

@@ -29,12 +29,12 @@ pub(super) struct GrowingTable {
     has_trials: bool,
     widths: Vec<usize>,
     /// Runs that are done, in the order in which they ended, each with its place among all.
-    done: Vec<(usize, RunFigures)>,
+    done: Vec<(usize, RowFigures)>,
 }
 
 /// Figures of a run that is done, by which a person chooses among settings.
 #[derive(Default)]
-struct RunFigures {
+struct RowFigures {
     /// The first of [`FIGURES`].
     rates: [Option<f64>; 3],
     /// Share of earlier turns that were found.
@@ -45,12 +45,12 @@ struct RunFigures {
     request_p95: Option<String>,
 }
 
-impl RunFigures {
-    fn of(document: &Document) -> RunFigures {
+impl RowFigures {
+    fn of(document: &Document) -> RowFigures {
         let load = document.context_load();
         let requests = document.ringfall.requests.as_ref();
         let request_p95 = requests.and_then(|requests| requests.all.p95.as_ref());
-        RunFigures {
+        RowFigures {
             rates: [0, 1, 2].map(|at: usize| Metric::by_key(FIGURES[at].0)?.of(document)),
             reuse_share: document.multi_turn_hit_rate(),
             load_ms: [
@@ -91,7 +91,7 @@ impl GrowingTable {
             }
             Outcome::Done => match ResultFile::read(&ended.output) {
                 Ok(ResultFile { document, .. }) => {
-                    self.done.push((ended.place, RunFigures::of(&document)));
+                    self.done.push((ended.place, RowFigures::of(&document)));
                     let took = ended.took_s.map_or("–".to_owned(), duration_text);
                     Ok((document, took))
                 }
@@ -116,7 +116,7 @@ impl GrowingTable {
 
     /// The runs that are done in the order of `points`, their settings; nothing of a single one.
     pub(super) fn in_order(&self, runs: &[SweepRun], points: &[Point]) -> Vec<String> {
-        let mut done: Vec<(&SweepRun, &RunFigures)> =
+        let mut done: Vec<(&SweepRun, &RowFigures)> =
             self.done.iter().map(|(place, figures)| (&runs[*place], figures)).collect();
         if done.len() < 2 {
             return Vec::new();
@@ -198,7 +198,7 @@ mod tests {
         assert!(table.in_order(&runs, &points).is_empty());
         for (place, reuse_share) in [(0, 0.25), (1, 1.0), (2, 0.5)] {
             let mut figures =
-                RunFigures { reuse_share: Some(reuse_share), ..RunFigures::default() };
+                RowFigures { reuse_share: Some(reuse_share), ..RowFigures::default() };
             figures.load_ms = [Some(210.0), Some(2_670.0)];
             table.done.push((place, figures));
         }
