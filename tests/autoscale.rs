@@ -63,6 +63,32 @@ fn the_published_qos_search_finds_users_for_the_described_drive() {
     assert!(text(&ended).contains("the autoscaler's answer is 0 users"), "{}", text(&ended));
 }
 
+/// Urgent classes kept the others waiting for ever: "24 users served in time, confirmed" was printed
+/// where 20 of 24 never got an answer.
+#[test]
+fn users_that_get_no_answer_are_not_served_in_time() {
+    let scratch = Scratch::new("slo-starved");
+    let targets = "[20000, 21000, 22000, 23000]";
+    std::fs::write(
+        scratch.file("config.yaml"),
+        format!(
+            "workload:\n  qos_targets_ms: {{interactive: {targets}, responsive: {targets}, batch: \
+             {targets}}}\n  autoscaler: {{users_max: 24}}\n"
+        ),
+    )
+    .unwrap();
+    let line = "--config config.yaml --model llama3.1-8b --generation-mode none --cpu-mem-gb 0 \
+                --enable-autoscaling --autoscaler-mode slo --num-users 24 --seed 2 --duration 4000";
+    let (ended, found) = simulate(&scratch, SLOW, line);
+    assert!(users(&found) < 24.0, "{}", text(&ended));
+    let curve = found["curve"].as_array().unwrap();
+    let late = curve.iter().find(|step| step["users"] == 24).unwrap();
+    assert!(late["saturation"].as_f64().unwrap() > 0.8, "{late}");
+    for step in curve {
+        assert!(step["window_s"].as_f64().unwrap() >= 20.0, "{step}");
+    }
+}
+
 /// Users that read one entry of 50 MB twice, then think for a second.
 fn known(scratch: &Scratch, gb_per_s: u32, targets: &str) -> (String, String) {
     let device = scratch.file(&format!("drive-{gb_per_s}.yaml"));

@@ -39,7 +39,7 @@ pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f
     /// requests that waited to be served, divided by the target for both. Differs from the
     /// reference, whose figure is the P95 since the start divided by 100 ms, halved unless
     /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
-    /// divided by its target.
+    /// divided by its target, open requests counted as in `ringfall.autoscaler.curve`.
     pub saturation_level: Option<f64> = entry.result.saturation,
     /// 95th percentile of the latency of an entry read from storage in this step, ms; null without
     /// reads. Differs from the reference, whose figure is of all reads since the start.
@@ -129,7 +129,9 @@ pub struct CurvePoint from step: StepResult {
     /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
     pub write_ms: Option<[f64; 3]> = step.write_ns.map(|three| three.map(ms)),
     /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
-    /// null for a class without requests.
+    /// null for a class without requests. In mode slo, requests that were open at the end of the
+    /// window count with their age then, so that the figure is a lower bound where there were any;
+    /// null for a class of which none ended and none was late.
     pub class_p95_ms: Fact<[Option<f64>; 3]> = step.class_p95_ns.map(|p95| p95.map(ms)),
     /// P95 of the time that the device took to read an entry, ms; null without reads.
     pub read_device_p95_ms: Option<f64> = step.storage.read_device_p95_ns.map(ms),
@@ -207,7 +209,8 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// slo: largest number of users for which every QoS class was within its target. 0: not even
     /// the smallest number allowed was.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
-    /// Modes qos and slo: whether a longer window confirmed `qos_users`.
+    /// Modes qos and slo: whether a longer window confirmed `qos_users`; `reason` says what is
+    /// missing.
     pub qos_confirmed: Same<bool> = qos(conclusion).map(|answer| answer.confirmed),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),
@@ -221,10 +224,20 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
 }
 
 impl AutoscalerReport {
+    /// Words to follow the answer: that it is not confirmed, if so.
+    #[must_use]
+    pub fn doubt(&self) -> &'static str {
+        let all = [&self.conclusive, &self.peak_confirmed, &self.qos_confirmed];
+        match all.into_iter().any(|is_so| is_so.known() == Some(false)) {
+            true => ", not confirmed",
+            false => "",
+        }
+    }
+
     /// Answer of the search, in a clause: its peak, or the number of users within the target.
     #[must_use]
     pub fn answer(&self) -> String {
-        let doubt = if self.conclusive.known() == Some(false) { ", not confirmed" } else { "" };
+        let doubt = self.doubt();
         let users = |users: u32| counted(users.into(), "user");
         match (self.peak_gib_per_s.known(), self.peak_users.known(), self.qos_users.known()) {
             (Some(rate), Some(peak), _) => {
@@ -444,6 +457,20 @@ mod tests {
             let summary = AutoscalingSummary::of(result.autoscale.as_ref().unwrap());
             assert_eq!(summary.final_users.known(), Some(4));
         }
+    }
+
+    /// "Not confirmed" of a number of users was left out wherever the report was quoted.
+    #[test]
+    fn an_answer_is_quoted_with_its_doubt() {
+        let found = |conclusive, confirmed| AutoscalerReport {
+            conclusive: Same::of(conclusive),
+            qos_users: Same::of(7),
+            qos_confirmed: Same::of(confirmed),
+            ..AutoscalerReport::default()
+        };
+        assert_eq!(found(true, true).answer(), "7 users");
+        assert_eq!(found(true, false).answer(), "7 users, not confirmed");
+        assert_eq!(found(false, true).answer(), "7 users, not confirmed");
     }
 
     #[test]

@@ -88,6 +88,12 @@ impl<'a> Bound<'a> {
         })
     }
 
+    /// Words before the P95 of a class, which is a lower bound where requests had not ended.
+    fn at_least(&self, class: usize) -> &'static str {
+        let is_open = self.step.is_some_and(|step| step.class_open[class] > 0);
+        if is_open { "at least " } else { "" }
+    }
+
     /// Clause that says what broke, with its value and its target, without a full stop.
     pub(crate) fn what(&self) -> String {
         let users = counted(self.broke.users.into(), "user");
@@ -98,9 +104,10 @@ impl<'a> Bound<'a> {
         let waiting = |pick: fn(&StepResult) -> f64| number(self.step.map_or(0.0, pick));
         let told = match (part, self.latency(part)) {
             (Part::Class(class), Some((p95, target))) => format!(
-                "the P95 latency of class {} was {} ms against a target of {} ms; {:.0} % of the \
-                 requests' time went to {}",
+                "the P95 latency of class {} was {}{} ms against a target of {} ms; {:.0} % of \
+                 the finished requests' time went to {}",
                 Class::NAMES[class],
+                self.at_least(class),
                 number(p95),
                 number(target),
                 self.broke.largest_share * 100.0,
@@ -147,7 +154,10 @@ impl<'a> Bound<'a> {
             (Part::Class(class), Some((p95, _))) => {
                 if let Some(ms) = needed(p95, target, TARGET_MS_MAX) {
                     let name = Class::NAMES[class];
-                    ways.push(format!("a P95 of {ms} ms in workload.qos_targets_ms.{name}"));
+                    let at_least = self.at_least(class);
+                    ways.push(format!(
+                        "a P95 of {at_least}{ms} ms in workload.qos_targets_ms.{name}"
+                    ));
                 }
                 ways.extend(self.instead_of_slo().map(str::to_owned));
             }

@@ -225,8 +225,7 @@ impl Row {
 fn found(document: &Document) -> Option<String> {
     let summary = document.summary.autoscaling_summary.as_ref()?;
     let scaler = document.ringfall.autoscaler.as_ref()?;
-    let is_doubtful = scaler.conclusive.known() == Some(false);
-    let so = if is_doubtful { ", not confirmed" } else { "" };
+    let so = scaler.doubt();
     Some(match (scaler.peak_users.known(), scaler.peak_gib_per_s.known()) {
         (Some(users), Some(rate)) => format!("peak {rate:.3} GiB/s with {users} users{so}"),
         _ => format!("{} users{so}: {}", summary.final_users, scaler.reason),

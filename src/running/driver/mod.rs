@@ -21,6 +21,7 @@ use ringfall_core::clock::{Clock, Nanos};
 use ringfall_core::placement::{NOBODY, Published, SharedGate};
 use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
+use ringfall_workloads::autoscale::Mode;
 use ringfall_workloads::contract::{
     Action, Class, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, Scope,
     StepTimes,
@@ -33,7 +34,7 @@ pub use real::{
     Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus, TunerOrder,
 };
 pub use shard_main::shard_main;
-pub use totals::{Interval, RequestSecond, Totals};
+pub use totals::{Interval, RequestNews, RequestSecond, Totals};
 
 /// Runs a task beside the others of the shard.
 pub type Spawn = Box<dyn Fn(std::pin::Pin<Box<dyn Future<Output = ()>>>)>;
@@ -71,12 +72,14 @@ pub struct Driver {
     max_concurrent_allocs: bool,
     /// The seconds not yet reported to the autoscaler; none when there is no autoscaler.
     intervals: Option<RefCell<Vec<Interval>>>,
+    /// Whether the autoscaler judges by the requests that are open, too.
+    tells_open: bool,
     /// Told of every operation.
     log: RefCell<Option<Rc<TraceWriter>>>,
 }
 
 impl Driver {
-    /// A driver that has not begun.
+    /// A driver that has not begun. `autoscaled`: the mode of the autoscaler, if there is one.
     #[must_use]
     pub fn new(
         shard: Rc<Shard>,
@@ -84,7 +87,7 @@ impl Driver {
         clock: Clock,
         spawn: Spawn,
         max_concurrent_allocs: bool,
-        autoscaled: bool,
+        autoscaled: Option<Mode>,
     ) -> Rc<Driver> {
         let requests = shard.shared().requests.clone();
         Rc::new(Driver {
@@ -108,7 +111,8 @@ impl Driver {
             idle: Notify::default(),
             spent: Notify::default(),
             max_concurrent_allocs,
-            intervals: autoscaled.then(RefCell::default),
+            intervals: autoscaled.map(|_| RefCell::default()),
+            tells_open: autoscaled == Some(Mode::Slo),
             log: RefCell::default(),
         })
     }

@@ -11,8 +11,9 @@ use ringfall_core::metrics::Metrics;
 use ringfall_core::placement::{SpaceFigures, TierCounts};
 use ringfall_engine::shard::{IoInterval, Links, Message, Second};
 use ringfall_workloads::WorkloadStats;
+use ringfall_workloads::autoscale::Mode;
 
-use super::{Interval, Totals};
+use super::{RequestNews, Totals};
 
 /// Commands of the run to the driver of a shard.
 #[derive(Clone, Copy, Debug)]
@@ -138,8 +139,8 @@ pub enum Notice {
     Ready(ShardId, Result<ShardFacts, SetupError>),
     /// The population is written; entries that failed.
     Populated(ShardId, u64),
-    /// Progress, once a second; the requests' seconds when there is an autoscaler.
-    Tick(ShardId, ShardStatus, Vec<Second>, Vec<Interval>),
+    /// Progress, once a second; news of the requests when there is an autoscaler.
+    Tick(ShardId, ShardStatus, Vec<Second>, Box<RequestNews>),
     /// The I/Os of the interval that was asked for.
     Interval(ShardId, Box<IoInterval>),
     /// Partial results from when they were requested with this number; its seconds are not sent
@@ -159,8 +160,8 @@ pub struct ShardPlan {
     pub max_concurrent_allocs: bool,
     /// Rows of a trace, if requests come from one.
     pub rows: Option<flume::Receiver<ringfall_workloads::source::SourceRequest>>,
-    /// Whether an autoscaler listens.
-    pub autoscaled: bool,
+    /// Mode of the autoscaler, if one listens.
+    pub autoscaled: Option<Mode>,
     /// Core to sit on, if pinned.
     pub cpu: Option<usize>,
 }

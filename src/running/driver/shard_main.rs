@@ -129,7 +129,7 @@ impl Driver {
             let now = self.clock.now();
             let shard = self.shard();
             let seconds = shard.measure().take_seconds(now, self.gauges());
-            let tick = Notice::Tick(id, self.status(), seconds, self.take_intervals());
+            let tick = Notice::Tick(id, self.status(), seconds, Box::new(self.take_news()));
             if notices.send(tick).is_err() {
                 return;
             }

@@ -49,6 +49,15 @@ pub struct Interval {
     pub time: TimeShares,
 }
 
+/// News of a shard's requests for the autoscaler.
+#[derive(Clone, Debug, Default)]
+pub struct RequestNews {
+    /// Seconds in which requests ended that it has not been told of.
+    pub intervals: Vec<Interval>,
+    /// Ages of the requests that have not ended, by class; empty unless it judges by them.
+    pub open: [Histogram; 3],
+}
+
 impl Totals {
     pub(super) fn second(&mut self, index: usize) -> &mut RequestSecond {
         if self.seconds.len() <= index {
@@ -128,9 +137,17 @@ impl Driver {
         });
     }
 
-    /// Intervals before this second that the autoscaler has not seen yet.
-    pub fn take_intervals(&self) -> Vec<Interval> {
-        self.intervals.as_ref().map(RefCell::take).unwrap_or_default()
+    /// What the autoscaler has not seen yet. O(users + requests) where it judges by open requests.
+    pub fn take_news(&self) -> RequestNews {
+        let intervals = self.intervals.as_ref().map(RefCell::take).unwrap_or_default();
+        let mut open: [Histogram; 3] = Default::default();
+        if self.tells_open {
+            let now = self.workload_now();
+            self.workload.borrow().unfinished(now, &mut |class, arrived| {
+                open[class as usize].record((now - arrived).as_ns());
+            });
+        }
+        RequestNews { intervals, open }
     }
 
     /// When to report next, on the engine's clock: just after a second of the window is over.

@@ -337,7 +337,7 @@ fn shard_plans(
             workload: assignment.workload(settings, spec.id, &library)?,
             max_concurrent_allocs: settings.max_concurrent_allocs > 0,
             rows,
-            autoscaled: settings.autoscale.is_some(),
+            autoscaled: settings.autoscale.map(|bounds| bounds.mode),
             cpu: settings.core_of(spec.id.0),
             spec,
         })

@@ -197,6 +197,9 @@ fn add(sum: &mut Sample<LatencySet>, one: &Sample<LatencySet>) {
     for (sum, one) in sum.classes.iter_mut().zip(&one.classes) {
         sum.add(one);
     }
+    for (sum, one) in sum.open.iter_mut().zip(&one.open) {
+        sum.add(one);
+    }
     sum.read.add(&one.read);
     sum.write.add(&one.write);
     sum.read_device.add(&one.read_device);

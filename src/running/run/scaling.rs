@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::over_ranks::OverRanks;
 use super::timeline::Timeline;
 use super::{RunSettings, Start};
-use crate::driver::{Interval, ShardStatus};
+use crate::driver::{RequestNews, ShardStatus};
 
 /// Latencies as the engine keeps them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -136,6 +136,8 @@ pub(super) struct Seconds {
     reported: Vec<u64>,
     /// Requests that waited to be served, and that were served, when each shard reported last.
     open: Vec<(u64, u32)>,
+    /// Ages of each shard's open requests at that moment, by class.
+    ages: Vec<[Histogram; 3]>,
     /// Seconds taken.
     taken: u64,
 }
@@ -143,20 +145,22 @@ pub(super) struct Seconds {
 impl Seconds {
     fn of(shards: usize, has_storage: bool) -> Seconds {
         let (reported, open) = (vec![0; shards], vec![(0, 0); shards]);
-        Seconds { has_storage, reported, open, ..Seconds::default() }
+        let ages = vec![<[Histogram; 3]>::default(); shards];
+        Seconds { has_storage, reported, open, ages, ..Seconds::default() }
     }
 
-    /// A shard reported: how many seconds are over, its requests' seconds, and how it stands.
+    /// A shard reported: how many seconds are over, news of its requests, and how it stands.
     pub(super) fn add(
         &mut self,
         shard: usize,
         seconds: u64,
-        intervals: Vec<Interval>,
+        news: RequestNews,
         status: &ShardStatus,
     ) {
         self.open[shard] = (status.queued, status.serving);
         self.reported[shard] = self.reported[shard].max(seconds);
-        for interval in intervals {
+        self.ages[shard] = news.open;
+        for interval in news.intervals {
             let sum = self.requests.entry(interval.index).or_default();
             for (sum, one) in sum.classes.iter_mut().zip(&interval.classes) {
                 sum.0.merge(one);
@@ -177,6 +181,11 @@ impl Seconds {
         sample.length_ns = SECOND.as_ns();
         sample.requests_queued = self.open.iter().map(|open| open.0).sum();
         sample.requests_served = self.open.iter().map(|open| u64::from(open.1)).sum();
+        for ages in &self.ages {
+            for (sum, one) in sample.open.iter_mut().zip(ages) {
+                sum.0.merge(one);
+            }
+        }
         if let Some(second) = timeline.seconds().get(index as usize) {
             let bytes = second.row.tiers.each_ref().map(|tier| tier.read.bytes + tier.write.bytes);
             sample.storage_bytes = bytes[Tier::Storage.index()];

@@ -136,13 +136,13 @@ impl<'a> Threads<'a> {
         match notice {
             Notice::Ready(..) => {}
             Notice::Populated(id, failed) => self.shards[id.index()].populated = Some(failed),
-            Notice::Tick(id, status, seconds, intervals) => {
+            Notice::Tick(id, status, seconds, news) => {
                 milestones::tick(id, &status);
                 self.shards[id.index()].status = status;
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.timeline.add(seconds);
                 if let Some(scaling) = &mut self.scaling {
-                    scaling.seconds.add(id.index(), over, intervals, &status);
+                    scaling.seconds.add(id.index(), over, *news, &status);
                 }
             }
             Notice::Interval(_, interval) => {

@@ -2,7 +2,7 @@
 
 use super::step::{KNOWN_TO, StepResult};
 use super::usl::{UslFit, fit};
-use super::{Settings, Wish, between, counted};
+use super::{LEFT, Settings, Wish, between, counted};
 
 /// More users must bring at least this much more, and more than the noise explains.
 const GAIN_MIN: f64 = 0.03;
@@ -269,10 +269,7 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
         return Some(format!("{users} were not measured over a longer window"));
     };
     if !step.settled {
-        return Some(format!(
-            "requests of users that had left were still being served beside {}",
-            counted(peak_users)
-        ));
+        return Some(format!("{LEFT} {}", counted(peak_users)));
     }
     if !step.is_known() {
         return Some(format!(

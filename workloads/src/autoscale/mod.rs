@@ -22,6 +22,9 @@ use slo::Slo;
 use step::UserStep;
 use storage::Storage;
 
+/// Reason why a load was not that of the users it is said to be of, who are named after it.
+const LEFT: &str = "requests of users that had left were still being served beside";
+
 /// Goal of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -59,6 +62,8 @@ pub struct Sample<H> {
     pub tokens: u64,
     /// Latencies of requests, from the intended arrival, by class (most urgent first).
     pub classes: [H; 3],
+    /// Ages of the requests that had not ended at its end, likewise; empty unless the mode is slo.
+    pub open: [H; 3],
     /// Latencies of storage reads.
     pub read: H,
     /// Latencies of storage writes.
@@ -264,8 +269,8 @@ impl<H: Latencies> Autoscaler<H> {
             Mode::Slo => Search::Slo(Slo::new(settings)),
             Mode::Qos => Search::Qos(Storage::new(settings)),
         };
-        let settles = if settings.mode == Mode::Qos { settings.initial_users } else { 0 };
-        let step = UserStep::new(settings.mode, settings.initial_users, false, settles, 0);
+        let settles = if settings.mode == Mode::Capacity { 0 } else { settings.initial_users };
+        let step = UserStep::new(&settings, settings.initial_users, false, settles, 0);
         Autoscaler { settings, search, step, longest: 0, entries: Vec::new(), stopped: false }
     }
 
@@ -295,13 +300,13 @@ impl<H: Latencies> Autoscaler<H> {
             Wish::Step { users: next, patient } => {
                 // Answers of requests asked before the change do not count.
                 let settles = match self.settings.mode {
-                    Mode::Qos if next != users => next,
+                    Mode::Qos | Mode::Slo if next != users => next,
                     Mode::Capacity if patient => next,
                     _ if next < users => next,
                     _ => 0,
                 };
-                let (mode, longest) = (self.settings.mode, self.longest);
-                self.step = UserStep::new(mode, next, patient, settles, longest);
+                let step = UserStep::new(&self.settings, next, patient, settles, self.longest);
+                self.step = if next < users { step.after_more_users() } else { step };
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),
                     std::cmp::Ordering::Less => (Act::ScaleDown, Decision::Users(next)),
@@ -373,6 +378,21 @@ impl Settings {
     fn more(&self, users: u32) -> u32 {
         let scaled = (f64::from(users) * self.scale_up_factor) as u32;
         scaled.max(users.saturating_add(1)).min(self.users_max)
+    }
+
+    /// A latency of a class as a multiple of its target.
+    fn of_target(&self, class: usize, latency_ns: u64) -> f64 {
+        latency_ns as f64 / self.targets_ns[class].max(1) as f64
+    }
+
+    /// Whether a class with this P95 is within the target saturation.
+    fn is_in_time(&self, class: usize, p95_ns: u64) -> bool {
+        self.of_target(class, p95_ns) <= self.target_saturation
+    }
+
+    /// Largest target of a class, ns.
+    fn target_ns_max(&self) -> u64 {
+        self.targets_ns.into_iter().fold(0, u64::max)
     }
 
     /// The next user count on the way down; none when there is none below `users`.

@@ -1,40 +1,33 @@
 //! The search for the most users whose every class keeps its promise.
 
 use super::step::StepResult;
-use super::{QosAnswer, QosBreak, Settings, Wish, between, counted};
+use super::{LEFT, QosAnswer, QosBreak, Settings, Wish, between, counted};
 use crate::contract::Class;
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
-/// After a confirmation that failed, this share of the users is tried.
-const STEP_BACK: f64 = 0.9;
+
+/// A step, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    users: u32,
+    patient: bool,
+    is_good: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Slo {
     settings: Settings,
-    /// Most users known to be well.
-    good: Option<u32>,
-    /// Fewest users known to be too many.
-    bad: Option<u32>,
-    confirming: bool,
-    confirmed: bool,
-    /// Whether any step judged requests of each class.
+    /// The last step of each number of users.
+    points: Vec<Point>,
+    /// Whether any step saw requests of each class.
     seen: [bool; 3],
-    /// Classes among these of which the longer window had no request.
-    unseen: Vec<usize>,
+    is_over: bool,
 }
 
 impl Slo {
     pub(super) fn new(settings: Settings) -> Slo {
-        Slo {
-            settings,
-            good: None,
-            bad: None,
-            confirming: false,
-            confirmed: false,
-            seen: [false; 3],
-            unseen: Vec::new(),
-        }
+        Slo { settings, points: Vec::new(), seen: [false; 3], is_over: false }
     }
 
     fn is_good(&self, result: &StepResult) -> bool {
@@ -42,79 +35,106 @@ impl Slo {
     }
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
-        let users = result.users;
-        for (seen, p95_ns) in self.seen.iter_mut().zip(result.class_p95_ns) {
-            *seen |= p95_ns.is_some();
+        let classes = result.class_p95_ns.iter().zip(result.class_open);
+        for (seen, (p95_ns, open)) in self.seen.iter_mut().zip(classes) {
+            *seen |= p95_ns.is_some() || open > 0;
         }
-        if self.is_good(result) {
-            if self.confirming {
-                let is_unseen =
-                    |class: &usize| self.seen[*class] && result.class_p95_ns[*class].is_none();
-                self.unseen = (0..3).filter(is_unseen).collect();
-                self.confirmed = result.settled && self.unseen.is_empty();
-                return Wish::Stop;
+        let (users, patient) = (result.users, result.patient);
+        self.points.retain(|point| point.users != users);
+        self.points.push(Point { users, patient, is_good: self.is_good(result) });
+        let wish = self.next();
+        self.is_over = wish == Wish::Stop;
+        wish
+    }
+
+    /// Short steps lead up to a limit, and longer ones decide. Once one of these has failed, no
+    /// short one is relied on: each saw less than it took to fail.
+    fn next(&self) -> Wish {
+        let patient = self.has_failed_patiently();
+        let good = self.good(patient);
+        let users = match (good, self.bad()) {
+            (Some(good), None) if good.users < self.settings.users_max => {
+                Some(self.settings.more(good.users))
             }
-            self.good = Some(self.good.map_or(users, |good| good.max(users)));
-        } else {
-            self.bad = Some(self.bad.map_or(users, |bad| bad.min(users)));
-            if self.confirming {
-                // The shorter window had been lucky.
-                let next = (f64::from(users) * STEP_BACK) as u32;
-                let next = Some(next).filter(|next| *next >= self.settings.users_min.max(1));
-                self.good = next;
-                return match next {
-                    None => Wish::Stop,
-                    Some(users) => Wish::Step { users, patient: true },
-                };
-            }
-        }
-        match (self.good, self.bad) {
-            (Some(good), None) if good >= self.settings.users_max => self.confirm(good),
-            (Some(good), None) => Wish::Step { users: self.settings.more(good), patient: false },
-            (Some(good), Some(bad)) => match between(good, bad, TOLERANCE) {
-                Some(users) => Wish::Step { users, patient: false },
-                None => self.confirm(good.min(bad)),
-            },
-            (None, bad) => match bad.and_then(|bad| self.settings.fewer(bad)) {
-                Some(users) => Wish::Step { users, patient: false },
-                None => Wish::Stop,
-            },
+            (Some(good), Some(bad)) => between(good.users, bad, TOLERANCE),
+            (None, Some(bad)) => self.settings.fewer(bad),
+            (_, None) => None,
+        };
+        match (users, good) {
+            (Some(users), _) => Wish::Step { users, patient },
+            (None, Some(good)) if !good.patient => Wish::Step { users: good.users, patient: true },
+            (None, _) => Wish::Stop,
         }
     }
 
-    fn confirm(&mut self, users: u32) -> Wish {
-        self.confirming = true;
-        Wish::Step { users, patient: true }
+    fn has_failed_patiently(&self) -> bool {
+        self.points.iter().any(|point| point.patient && !point.is_good)
+    }
+
+    /// Fewest users known to be too many.
+    fn bad(&self) -> Option<u32> {
+        self.points.iter().filter(|point| !point.is_good).map(|point| point.users).min()
+    }
+
+    /// Most users below those that were well; `patient`: in a longer step.
+    fn good(&self, patient: bool) -> Option<Point> {
+        let bad = self.bad().unwrap_or(u32::MAX);
+        let is_good =
+            |point: &&Point| point.is_good && point.users < bad && (point.patient || !patient);
+        self.points.iter().filter(is_good).max_by_key(|point| point.users).copied()
     }
 
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
         let first_bad =
             results.iter().filter(|result| !self.is_good(result)).min_by_key(|r| r.users);
         let broke = first_bad.map(|result| QosBreak::at(result));
-        let users = self.good.unwrap_or(0);
-        let reason = match (users, self.confirmed) {
-            (0, _) => "not even the fewest users were served in time".to_owned(),
-            (users, false) if !self.unseen.is_empty() => {
-                let names: Vec<_> = self.unseen.iter().map(|&class| Class::NAMES[class]).collect();
-                format!(
-                    "requests of {} were served in time, but none of them was {}: of so few users, \
-                     not every class has one",
-                    counted(users),
-                    names.join(" or ")
-                )
-            }
-            (users, true) if users >= self.settings.users_max => {
-                let users = counted(users);
-                format!("the search reached its limit of {users}, and requests were served in time")
-            }
-            (users, _) => {
-                format!(
-                    "requests of {} were served in time over a longer window too",
-                    counted(users)
-                )
+        let good = self.good(self.has_failed_patiently()).or(self.good(false));
+        let Some(Point { users, .. }) = good else {
+            let reason = "not even the fewest users were served in time".to_owned();
+            return (QosAnswer { users: 0, confirmed: false, broke }, reason);
+        };
+        let doubt = self.doubt(results, users);
+        let confirmed = self.is_over && doubt.is_none();
+        let users_told = counted(users);
+        let reason = match doubt {
+            Some(doubt) => format!(
+                "requests of {users_told} were served in time, which is not confirmed: {doubt}"
+            ),
+            None if users >= self.settings.users_max => format!(
+                "the search reached its limit of {users_told}, and requests were served in time"
+            ),
+            None => {
+                format!("requests of {users_told} were served in time over a longer window too")
             }
         };
-        (QosAnswer { users, confirmed: self.confirmed, broke }, reason)
+        (QosAnswer { users, confirmed, broke }, reason)
+    }
+
+    /// Why no longer step confirms that so many users were served in time; none where one does.
+    fn doubt(&self, results: &[&StepResult], users: u32) -> Option<String> {
+        let is_longer = |result: &&&StepResult| result.patient && result.users == users;
+        let users = counted(users);
+        let Some(result) = results.iter().rev().find(is_longer) else {
+            return Some(format!("{users} were not measured over a longer window"));
+        };
+        if !result.settled {
+            return Some(format!("{LEFT} {users}"));
+        }
+        let is_unknown = |class: &usize| self.seen[*class] && result.class_p95_ns[*class].is_none();
+        let unknown: Vec<&str> =
+            (0..3).filter(is_unknown).map(|class| Class::NAMES[class]).collect();
+        if !unknown.is_empty() {
+            return Some(format!(
+                "no request of class {} ended in the longer window",
+                unknown.join(" or ")
+            ));
+        }
+        (result.window_s < self.settings.target_ns_max() as f64 / 1e9).then(|| {
+            format!(
+                "the longer window, of {:.0} s, was shorter than the largest target",
+                result.window_s
+            )
+        })
     }
 }
 

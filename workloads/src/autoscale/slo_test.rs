@@ -5,20 +5,26 @@ use super::super::tests::{settings, step_at};
 use super::*;
 
 /// Wishes of the search after each of these steps, given as users and saturation, at a target of
-/// 0.5.
-fn wishes(users_min: u32, steps: &[(u32, Option<f64>)]) -> (Slo, Vec<Wish>) {
+/// 0.5. A step is a longer one where the search wished for that.
+fn wishes(users_min: u32, steps: &[(u32, Option<f64>)]) -> (Slo, Vec<Wish>, Vec<StepResult>) {
     let mut search = Slo::new(Settings { users_min, users_max: 80, ..target() });
-    let wishes = results(steps).iter().map(|result| search.after(result)).collect();
-    (search, wishes)
+    let (mut wishes, mut results) = (Vec::new(), Vec::new());
+    for &(users, saturation) in steps {
+        let patient = matches!(wishes.last(), Some(Wish::Step { patient: true, .. }));
+        let result = StepResult { saturation, patient, ..step_at(users, 1.0) };
+        wishes.push(search.after(&result));
+        results.push(result);
+    }
+    (search, wishes, results)
 }
 
 fn target() -> Settings {
     Settings { target_saturation: 0.5, ..settings(Mode::Slo, 1) }
 }
 
-fn results(steps: &[(u32, Option<f64>)]) -> Vec<StepResult> {
-    let result = |&(users, saturation)| StepResult { saturation, ..step_at(users, 1.0) };
-    steps.iter().map(result).collect()
+/// Conclusion of the search from these steps.
+fn concluded(search: &Slo, results: &[StepResult]) -> (QosAnswer, String) {
+    search.conclude(&results.iter().collect::<Vec<_>>())
 }
 
 const WELL: Option<f64> = Some(0.5);
@@ -35,11 +41,10 @@ const fn patient(users: u32) -> Wish {
 #[test]
 fn the_search_climbs_halves_and_confirms() {
     let steps = [(10, WELL), (20, BAD), (14, WELL), (17, WELL), (18, WELL), (19, BAD), (18, WELL)];
-    let (search, wishes) = wishes(1, &steps);
+    let (search, wishes, results) = wishes(1, &steps);
     let wished = [step(20), step(14), step(17), step(18), step(19), patient(18), Wish::Stop];
     assert_eq!(wishes, wished);
-    let results = results(&steps);
-    let (answer, reason) = search.conclude(&results.iter().collect::<Vec<_>>());
+    let (answer, reason) = concluded(&search, &results);
     assert_eq!((answer.users, answer.confirmed), (18, true));
     assert_eq!(answer.broke.unwrap().users, 19, "the fewest that were too many");
     assert_eq!(reason, "requests of 18 users were served in time over a longer window too");
@@ -48,8 +53,8 @@ fn the_search_climbs_halves_and_confirms() {
 /// "1 users were served in time" was said of one.
 #[test]
 fn one_user_is_named_as_one() {
-    let (search, _) = wishes(1, &[(1, WELL), (2, BAD), (1, WELL)]);
-    let (_, reason) = search.conclude(&[]);
+    let (search, _, results) = wishes(1, &[(1, WELL), (2, BAD), (1, WELL)]);
+    let (_, reason) = concluded(&search, &results);
     assert_eq!(reason, "requests of 1 user were served in time over a longer window too");
 }
 
@@ -60,63 +65,106 @@ fn a_step_in_which_no_request_ended_was_too_much() {
 
 #[test]
 fn what_is_not_confirmed_is_not_called_so() {
-    let (search, _) = wishes(1, &[(10, WELL)]);
-    let (answer, _) = search.conclude(&[]);
+    let (search, _, results) = wishes(1, &[(10, WELL)]);
+    let (answer, reason) = concluded(&search, &results);
     assert_eq!((answer.users, answer.confirmed), (10, false));
+    assert!(reason.ends_with("10 users were not measured over a longer window"), "{reason}");
 }
 
 #[test]
 fn the_most_users_are_confirmed_and_named() {
-    let (search, wishes) = wishes(1, &[(40, WELL), (80, WELL), (80, WELL)]);
+    let (search, wishes, results) = wishes(1, &[(40, WELL), (80, WELL), (80, WELL)]);
     assert_eq!(wishes, [step(80), patient(80), Wish::Stop]);
-    let (_, reason) = search.conclude(&[]);
+    let (_, reason) = concluded(&search, &results);
     assert_eq!(
         reason,
         "the search reached its limit of 80 users, and requests were served in time"
     );
 }
 
+/// The answer was 0.9 of a number that had failed, which no step had measured.
 #[test]
-fn fewer_that_fail_after_more_were_well_are_the_ones_to_confirm() {
-    assert_eq!(wishes(1, &[(40, WELL), (20, BAD)]).1, [step(80), patient(20)]);
+fn after_a_confirmation_that_fails_longer_steps_search_below_it() {
+    let steps = [(20, WELL), (40, BAD), (28, BAD), (24, WELL), (26, WELL), (27, BAD), (26, BAD)];
+    let (search, found, results) = wishes(1, &steps);
+    assert_eq!(found[4..], [step(27), patient(26), patient(13)]);
+    assert_eq!(concluded(&search, &results).0.users, 24, "what a shorter step has measured");
+    let more = [(13, WELL), (18, BAD), (15, BAD), (14, WELL)];
+    let steps = [&steps[..], &more[..]].concat();
+    let (search, found, results) = wishes(1, &steps);
+    assert_eq!(found[7..], [patient(18), patient(15), patient(14), Wish::Stop]);
+    let (answer, _) = concluded(&search, &results);
+    assert_eq!((answer.users, answer.confirmed), (14, true));
+    // As long as the run may go on, the most users are not known.
+    let (search, _, results) = wishes(1, &steps[..9]);
+    let (answer, _) = concluded(&search, &results);
+    assert_eq!((answer.users, answer.confirmed), (13, false));
 }
 
 #[test]
-fn a_confirmation_that_fails_steps_back_to_the_fewest_users_at_most() {
+fn a_confirmation_that_fails_is_followed_by_the_fewest_users_at_most() {
     let confirmed = |users: u32, users_min: u32| {
         let steps = [(users, WELL), (users + 1, BAD), (users, BAD)];
-        let (search, wishes) = wishes(users_min, &steps);
+        let (search, wishes, results) = wishes(users_min, &steps);
         assert_eq!(wishes[1], patient(users));
-        (wishes[2], search.good)
+        (wishes[2], concluded(&search, &results).0.users)
     };
-    assert_eq!(confirmed(10, 1), (patient(9), Some(9)));
-    assert_eq!(confirmed(10, 9), (patient(9), Some(9)));
-    assert_eq!(confirmed(10, 10), (Wish::Stop, None));
-    assert_eq!(confirmed(2, 1), (patient(1), Some(1)));
-    assert_eq!(confirmed(1, 1), (Wish::Stop, None));
+    assert_eq!(confirmed(10, 1), (patient(5), 0));
+    assert_eq!(confirmed(10, 9), (patient(9), 0));
+    assert_eq!(confirmed(10, 10), (Wish::Stop, 0));
+    assert_eq!(confirmed(2, 1), (patient(1), 0));
+    assert_eq!(confirmed(1, 1), (Wish::Stop, 0));
     // No users at all are no answer, whatever the fewest are.
-    assert_eq!(confirmed(1, 0), (Wish::Stop, None));
+    assert_eq!(confirmed(1, 0), (Wish::Stop, 0));
 }
 
-/// "6 users were served in time", while none of them was of two of the classes.
-#[test]
-fn a_class_of_which_the_longer_window_had_no_request_is_not_confirmed() {
+/// Conclusion of a search that found one user, whose longer step was this.
+fn confirming(result: StepResult) -> (QosAnswer, String) {
     let of = |users, saturation, classes: [bool; 3]| StepResult {
         saturation,
         class_p95_ns: classes.map(|seen| seen.then_some(1)),
         ..step_at(users, 1.0)
     };
-    let concluded = |confirming: [bool; 3]| {
-        let mut search = Slo::new(target());
-        let all = [of(1, WELL, [false, false, true]), of(2, BAD, [false, true, true])];
-        let wishes: Vec<Wish> = all.iter().map(|result| search.after(result)).collect();
-        assert_eq!(wishes, [step(2), patient(1)]);
-        assert_eq!(search.after(&of(1, WELL, confirming)), Wish::Stop);
-        search.conclude(&[])
+    let mut search = Slo::new(target());
+    let mut results = vec![of(1, WELL, [false, false, true]), of(2, BAD, [false, true, true])];
+    let wishes: Vec<Wish> = results.iter().map(|result| search.after(result)).collect();
+    assert_eq!(wishes, [step(2), patient(1)]);
+    results.push(StepResult { saturation: WELL, patient: true, ..result });
+    assert_eq!(search.after(&results[2]), Wish::Stop);
+    concluded(&search, &results)
+}
+
+/// "6 users were served in time", while none of them was of two of the classes.
+#[test]
+fn a_class_of_which_the_longer_window_had_no_request_is_not_confirmed() {
+    let of = |classes: [bool; 3]| StepResult {
+        class_p95_ns: classes.map(|seen| seen.then_some(1)),
+        ..step_at(1, 1.0)
     };
-    let (answer, reason) = concluded([false, false, true]);
+    let (answer, reason) = confirming(of([false, false, true]));
     assert_eq!((answer.users, answer.confirmed), (1, false));
-    assert!(reason.contains("none of them was responsive"), "{reason}");
+    assert!(reason.ends_with("no request of class responsive ended in the longer window"));
     // A class that no step has seen is none that anything was promised to.
-    assert!(concluded([false, true, true]).0.confirmed);
+    assert!(confirming(of([false, true, true])).0.confirmed);
+    // Requests that are open are seen, and show nothing.
+    let open = StepResult { class_open: [3, 0, 0], ..of([false, true, true]) };
+    let (answer, reason) = confirming(open);
+    assert!(!answer.confirmed && reason.contains("class interactive ended"), "{reason}");
+}
+
+/// "not confirmed" stood beside "over a longer window too", and the reason nowhere.
+#[test]
+fn an_answer_that_is_not_confirmed_is_given_with_the_reason() {
+    let known = || StepResult { class_p95_ns: [Some(1); 3], ..step_at(1, 1.0) };
+    let (answer, reason) = confirming(StepResult { settled: false, ..known() });
+    assert_eq!((answer.users, answer.confirmed), (1, false));
+    assert_eq!(
+        reason,
+        "requests of 1 user were served in time, which is not confirmed: requests of users that \
+         had left were still being served beside 1 user"
+    );
+    // The largest target is 1 s.
+    let (answer, reason) = confirming(StepResult { window_s: 0.9, ..known() });
+    assert!(!answer.confirmed && reason.contains("shorter than the largest target"), "{reason}");
+    assert!(confirming(known()).0.confirmed);
 }

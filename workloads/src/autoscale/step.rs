@@ -10,7 +10,8 @@ const SETTLE_SAMPLES: u32 = 1;
 /// search for the peak, one of each user, for users that begin together write together.
 const SETTLE_S_MAX: f64 = 45.0;
 /// Longest wait for the requests of users that went home, s: where they are served for longer, they
-/// are part of the load that the step measures, and nothing is known by it.
+/// are part of the load that the step measures, and nothing is known by it. Also the longest for
+/// those that a larger number of users left in the queue.
 const LEAVE_S_MAX: f64 = 600.0;
 /// Samples of a window at least.
 const WINDOW_SAMPLES_MIN: usize = 3;
@@ -27,6 +28,11 @@ const WINDOW_SAMPLES_MAX: usize = 12;
 const PATIENT_REQUESTS_EACH: u64 = 8;
 /// Samples of a patient step at least, and at most.
 const PATIENT_SAMPLES: [usize; 2] = [30, 600];
+/// In slo mode, a step's length at least and at most, as multiples of the largest target: a request
+/// that misses its target has not ended before.
+const TARGETS: [usize; 2] = [1, 2];
+/// The same of a patient step at least, so that what was asked at its ends matters little.
+const PATIENT_TARGETS_MIN: usize = 5;
 /// Parts of that step, of whose means its uncertainty follows: its samples follow one another too
 /// closely to be drawn by chance.
 const BLOCKS: usize = 6;
@@ -118,11 +124,15 @@ pub struct StepResult {
     pub read_ns: Option<[u64; 3]>,
     /// The same of storage writes.
     pub write_ns: Option<[u64; 3]>,
-    /// P95 of the requests of each class, ns.
+    /// P95 of the requests of each class, ns. Slo: of those that ended in the window and those open
+    /// at its end together, the latter with their age, so that it is a lower bound where there are
+    /// any; none where no request ended and the open ones may yet be in time.
     pub class_p95_ns: [Option<u64>; 3],
+    /// Slo: number of requests of each class that were open at its end.
+    pub class_open: [u64; 3],
     /// Load on the storage tier.
     pub storage: StorageLoad,
-    /// Slo: largest of the classes' P95 over target; none when no request ended. Otherwise that of
+    /// Slo: largest of the classes' P95 over target; none when no class has a P95. Otherwise that of
     /// the storage tier, which only all steps show.
     pub saturation: Option<f64>,
     /// Component that has this saturation.
@@ -146,8 +156,11 @@ pub(super) struct UserStep<H> {
     settle_left: u32,
     /// Requests that must end before the window begins.
     settle_requests: u64,
-    /// Whether requests of users that went home are being served, as far as is known.
+    /// Whether requests of users that went home are being served, or some from before the step are
+    /// open, as far as is known.
     is_left_over: bool,
+    /// Longest wait for requests from before the step, s.
+    older_s_max: f64,
     settled: bool,
     patient: bool,
     samples_min: usize,
@@ -164,24 +177,33 @@ impl<H: Latencies> UserStep<H> {
     /// Begins a step with `users` users; `settle_requests` must end before its window. `longest`:
     /// samples of the longest patient step before it, half of which a patient one takes at least.
     pub(super) fn new(
-        mode: Mode,
+        settings: &Settings,
         users: u32,
         patient: bool,
         settle_requests: u32,
         longest: usize,
     ) -> UserStep<H> {
-        let [samples_min, samples_max] = match (mode, patient) {
-            (Mode::Slo, true) => PATIENT_SAMPLES,
-            (_, true) => [PATIENT_SAMPLES[0].max(longest / 2), PATIENT_SAMPLES[1]],
+        let [patient_min, patient_max] = PATIENT_SAMPLES;
+        // A sample takes about a second.
+        let target = settings.target_ns_max().div_ceil(1_000_000_000) as usize;
+        let targets = |count: usize| target.saturating_mul(count).min(patient_max);
+        let [samples_min, samples_max] = match (settings.mode, patient) {
+            (Mode::Slo, true) => [patient_min.max(targets(PATIENT_TARGETS_MIN)), patient_max],
+            (_, true) => [patient_min.max(longest / 2), patient_max],
             (Mode::Capacity, false) => [PEAK_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
-            (Mode::Slo | Mode::Qos, false) => [WINDOW_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
+            (Mode::Slo, false) => [
+                WINDOW_SAMPLES_MIN.max(targets(TARGETS[0])),
+                WINDOW_SAMPLES_MAX.max(targets(TARGETS[1])),
+            ],
+            (Mode::Qos, false) => [WINDOW_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
         };
         UserStep {
-            mode,
+            mode: settings.mode,
             users,
             settle_left: SETTLE_SAMPLES,
             settle_requests: settle_requests.into(),
             is_left_over: true,
+            older_s_max: SETTLE_S_MAX.max(targets(TARGETS[1]) as f64),
             settled: true,
             patient,
             samples_min,
@@ -192,6 +214,12 @@ impl<H: Latencies> UserStep<H> {
             sum: Sample::default(),
             elapsed_s: 0.0,
         }
+    }
+
+    /// The same after a step with more users: requests that they left in the queue end first, for
+    /// their latency is not that of fewer.
+    pub(super) fn after_more_users(self) -> Self {
+        UserStep { older_s_max: LEAVE_S_MAX, ..self }
     }
 
     pub(super) fn users(&self) -> u32 {
@@ -223,18 +251,44 @@ impl<H: Latencies> UserStep<H> {
         self.add(sample);
         let ended: u64 = self.sum.classes.iter().map(Latencies::count).sum();
         let wanted = if self.patient { PATIENT_REQUESTS_EACH * u64::from(self.users) } else { 0 };
-        let enough = self.rates.len() >= self.samples_min && ended >= wanted;
-        let steady = enough
+        let steady = self.rates.len() >= self.samples_min
             && match (self.mode, self.patient) {
+                // More answers would not make it less late.
+                (Mode::Slo, _) if self.is_late(settings) => true,
+                _ if ended < wanted => false,
                 (Mode::Capacity, false) => is_steady(&self.rates),
                 (Mode::Capacity, true) => self.knows_peak(),
-                (Mode::Slo, _) => is_believed(&self.sum.classes),
+                (Mode::Slo, _) => is_believed(&self.sum.classes) && self.is_answered(),
                 (Mode::Qos, _) => {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     moved.iter().all(|moved| moved.count() == 0) || is_believed(moved)
                 }
             };
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
+    }
+
+    /// Requests of a class that ended in the window, with their latencies, and those open at its
+    /// end, with their ages.
+    fn requests(&self, class: usize) -> H {
+        let mut requests = self.sum.classes[class].clone();
+        requests.add(&self.sum.open[class]);
+        requests
+    }
+
+    /// Whether a class misses its target, whatever its open requests do.
+    fn is_late(&self, settings: &Settings) -> bool {
+        (0..3).any(|class| {
+            let requests = self.requests(class);
+            let p95_ns = requests.quantile_ns(0.95);
+            requests.count() >= VALUES_MIN
+                && p95_ns.is_some_and(|p95_ns| !settings.is_in_time(class, p95_ns))
+        })
+    }
+
+    /// Whether a request has ended of every class that has open ones.
+    fn is_answered(&self) -> bool {
+        let mut classes = self.sum.classes.iter().zip(&self.sum.open);
+        classes.all(|(ended, open)| ended.count() > 0 || open.count() == 0)
     }
 
     /// Whether a patient step of a search for the peak knows its throughput, where it looks now.
@@ -259,6 +313,12 @@ impl<H: Latencies> UserStep<H> {
         if self.elapsed_s >= LEAVE_S_MAX && std::mem::take(&mut self.is_left_over) {
             self.settled = false;
         }
+        // What was asked less than a sample before the step counts as asked in it: ages are those
+        // of a report, and a report follows its sample.
+        let begun_s = self.elapsed_s + sample.length_ns as f64 / 1e9;
+        let is_older =
+            |open: &H| open.quantile_ns(1.0).is_some_and(|age_ns| age_ns as f64 / 1e9 > begun_s);
+        self.is_left_over |= self.elapsed_s < self.older_s_max && sample.open.iter().any(is_older);
     }
 
     fn add(&mut self, sample: &Sample<H>) {
@@ -268,6 +328,7 @@ impl<H: Latencies> UserStep<H> {
         for (sum, one) in sum.classes.iter_mut().zip(&sample.classes) {
             sum.add(one);
         }
+        sum.open.clone_from(&sample.open);
         sum.read.add(&sample.read);
         sum.write.add(&sample.write);
         sum.read_device.add(&sample.read_device);
@@ -282,15 +343,17 @@ impl<H: Latencies> UserStep<H> {
             let at = |q| latencies.quantile_ns(q);
             Some([at(0.5)?, at(0.95)?, at(0.99)?])
         };
-        let class_p95_ns: [Option<u64>; 3] =
-            std::array::from_fn(|class| self.sum.classes[class].quantile_ns(0.95));
+        let class_p95_ns: [Option<u64>; 3] = std::array::from_fn(|class| {
+            let p95_ns = self.requests(class).quantile_ns(0.95)?;
+            // Open requests alone show a miss, and no success.
+            let is_known =
+                self.sum.classes[class].count() > 0 || !settings.is_in_time(class, p95_ns);
+            is_known.then_some(p95_ns)
+        });
         let worst = class_p95_ns
             .iter()
-            .zip(settings.targets_ns)
             .enumerate()
-            .filter_map(|(class, (p95, target))| {
-                Some((class, (*p95)? as f64 / target.max(1) as f64))
-            })
+            .filter_map(|(class, p95_ns)| Some((class, settings.of_target(class, (*p95_ns)?))))
             .max_by(|a, b| a.1.total_cmp(&b.1));
         let requests: u64 = self.sum.classes.iter().map(Latencies::count).sum();
         let (mean, uncertainty) = match (self.mode, self.patient) {
@@ -311,6 +374,7 @@ impl<H: Latencies> UserStep<H> {
             read_ns: three(&self.sum.read),
             write_ns: three(&self.sum.write),
             class_p95_ns,
+            class_open: self.sum.open.each_ref().map(Latencies::count),
             storage: self.storage(),
             saturation: worst.map(|(_, saturation)| saturation),
             worst: worst.map(|(class, _)| Part::Class(class)),

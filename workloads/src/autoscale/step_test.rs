@@ -15,6 +15,7 @@ fn busy() -> Sample<List> {
         judged_bytes: 1_000,
         tokens: 30,
         classes: [list(100), list(200), list(4)],
+        open: Default::default(),
         read: list(100),
         write: list(200),
         read_device: list(300),
@@ -39,7 +40,7 @@ fn samples_of(
 #[test]
 fn each_figure_of_a_step_is_that_of_its_window() {
     let settings = Settings { targets_ns: [0, 400, 1], ..settings(Mode::Capacity, 5) };
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let sample = |n| if n == 1 { Sample { tokens: 9_999, ..busy() } } else { busy() };
     let (samples, found) = samples_of(&mut step, &settings, sample);
     assert_eq!((samples, found.users, found.steady), (7, 5, true));
@@ -63,7 +64,7 @@ fn each_figure_of_a_step_is_that_of_its_window() {
     assert_eq!(found.storage, load);
     // A target of 1 ns is one of 1 ns, too.
     let only_last = |_| Sample { classes: [list(0), list(0), list(4)], ..busy() };
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let (_, found) = samples_of(&mut step, &settings, only_last);
     assert_eq!((found.saturation, found.worst), (Some(4.0), Some(Part::Class(2))));
 }
@@ -71,7 +72,7 @@ fn each_figure_of_a_step_is_that_of_its_window() {
 #[test]
 fn throughput_is_that_of_the_judged_bytes() {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let (_, found) = samples_of(&mut step, &settings, |_| Sample { judged_bytes: 7_000, ..busy() });
     assert_eq!((found.bytes_per_s, found.storage.bytes_per_s), (14_000.0, 2_000.0));
 }
@@ -79,7 +80,7 @@ fn throughput_is_that_of_the_judged_bytes() {
 #[test]
 fn a_sample_of_no_length_counts_for_nothing() {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let sample = |n| Sample { length_ns: if n < 3 { 0 } else { 500_000_000 }, ..busy() };
     assert_eq!(samples_of(&mut step, &settings, sample).0, 9);
 }
@@ -94,7 +95,7 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_eac
             ..busy()
         };
         let run = |sample: &dyn Fn(usize) -> Sample<List>| {
-            let mut step = UserStep::new(Mode::Slo, 5, patient, 0, 0);
+            let mut step = UserStep::new(&settings, 5, patient, 0, 0);
             let ended = (1..1_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
             ended.expect("a step ends")
         };
@@ -117,7 +118,7 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_eac
 /// whether its throughput is known.
 fn longer(ended: u64, bytes: impl Fn(usize) -> u64) -> (usize, bool) {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, true, 0, 0);
+    let mut step = UserStep::new(&settings, 5, true, 0, 0);
     let sample = |n: usize| Sample {
         judged_bytes: bytes(n),
         classes: [list(ended), list(0), list(0)],
@@ -160,7 +161,7 @@ fn the_parts_of_a_step_are_equal_and_its_last_samples_count() {
 fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     let begins = |users_wait: bool, served: &dyn Fn(usize) -> u64| {
         let settings = Settings { users_wait, ..settings(Mode::Capacity, 5) };
-        let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+        let mut step = UserStep::new(&settings, 5, false, 0, 0);
         let sample = |n| Sample { requests_served: served(n), ..busy() };
         let (samples, found) = samples_of(&mut step, &settings, sample);
         (samples - PEAK_SAMPLES_MIN, found.settled)
@@ -170,22 +171,98 @@ fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     // Who does not wait for answers may have several served at once.
     assert_eq!(begins(false, &|_| 6), (1, true));
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let sample = || Sample { requests_served: 6, ..busy() };
     let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
     let (samples, found) = ended.unwrap();
     assert_eq!((samples, found.settled, found.is_known()), (1_206, false, false));
 }
 
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Seconds that a step of slo mode settled and measured, and what came of it, where 100 requests of
+/// the first class end in each; `open`: the last class's requests, by second.
+fn slo_step(
+    targets_ns: [u64; 3],
+    mut step: UserStep<List>,
+    open: impl Fn(u64) -> List,
+) -> (u64, f64, StepResult) {
+    let settings = Settings { targets_ns, ..settings(Mode::Slo, 5) };
+    let ended = (1..2_000).find_map(|n| {
+        let sample = Sample {
+            length_ns: SECOND_NS,
+            classes: [list(100), list(0), list(0)],
+            open: [list(0), list(0), open(n)],
+            ..busy()
+        };
+        Some((n, step.observe(&sample, &settings)?))
+    });
+    let (seconds, found) = ended.expect("a step ends");
+    (seconds - found.window_s as u64, found.window_s, found)
+}
+
+/// A step with five users in slo mode.
+fn slo(targets_ns: [u64; 3], patient: bool) -> UserStep<List> {
+    let settings = Settings { targets_ns, ..settings(Mode::Slo, 5) };
+    UserStep::new(&settings, 5, patient, 0, 0)
+}
+
+/// A class without a P95 was left out of the judgement, however long its requests had been open.
+#[test]
+fn open_requests_count_with_their_age() {
+    let targets_ns = [SECOND_NS; 3];
+    let starved = |count: usize| move |n: u64| List(vec![n * SECOND_NS; count]);
+    let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, false), starved(3));
+    assert_eq!((window_s, found.steady), (12.0, false), "of three requests one decides");
+    assert_eq!(found.class_p95_ns, [Some(95), None, Some(13 * SECOND_NS)]);
+    assert_eq!((found.class_open, found.saturation), ([0, 0, 3], Some(13.0)));
+    assert_eq!(found.worst, Some(Part::Class(2)));
+    // Twenty that are late are known to be, also in a longer step.
+    let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, false), starved(20));
+    assert_eq!((window_s, found.steady, found.saturation), (3.0, true, Some(4.0)));
+    let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, true), starved(20));
+    assert_eq!((window_s, found.saturation), (30.0, Some(31.0)));
+    // Those that may yet be in time show nothing, and the step goes on.
+    let young = |_| List(vec![SECOND_NS / 2; 20]);
+    let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, false), young);
+    assert_eq!((window_s, found.steady, found.class_open), (12.0, false, [0, 0, 20]));
+    assert_eq!((found.class_p95_ns, found.worst), ([Some(95), None, None], Some(Part::Class(0))));
+}
+
+/// Steps of 3 s saw those requests alone that were answered within 3 s.
+#[test]
+fn a_step_takes_as_long_as_the_largest_target_and_a_longer_one_five_times_as_long() {
+    let none = |_| List::default();
+    for (target_s, short_s, longer_s) in [(1, 3.0, 30.0), (20, 20.0, 100.0), (900, 600.0, 600.0)] {
+        let targets_ns = [SECOND_NS, SECOND_NS, target_s * SECOND_NS];
+        let window_s = |patient| slo_step(targets_ns, slo(targets_ns, patient), none).1;
+        assert_eq!((window_s(false), window_s(true)), (short_s, longer_s), "{target_s} s");
+    }
+}
+
+#[test]
+fn requests_from_before_a_step_end_before_its_window() {
+    let targets_ns = [SECOND_NS; 3];
+    let older = |ends: u64| {
+        move |n: u64| if n < ends { List(vec![(n + 30) * SECOND_NS]) } else { List::default() }
+    };
+    let settles = |step, ends| slo_step(targets_ns, step, older(ends)).0;
+    assert_eq!(settles(slo(targets_ns, false), 20), 20);
+    assert_eq!(settles(slo(targets_ns, false), 1_000), 45, "no longer");
+    // Of more users a longer queue is left.
+    assert_eq!(settles(slo(targets_ns, false).after_more_users(), 300), 300);
+    assert_eq!(settles(slo(targets_ns, false).after_more_users(), 1_000), 600);
+}
+
 #[test]
 fn a_step_without_any_bytes_is_certain_of_it() {
     let settings = settings(Mode::Capacity, 5);
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let idle = |_| Sample { storage_bytes: 0, judged_bytes: 0, ..busy() };
     let (samples, found) = samples_of(&mut step, &settings, idle);
     assert_eq!((samples, found.bytes_per_s, found.uncertainty), (7, 0.0, 0.0));
     // Rates below 1 byte/s have an uncertainty as all others have.
-    let mut step = UserStep::new(Mode::Capacity, 5, false, 0, 0);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let slow = |n| Sample { length_ns: 10_000_000_000, judged_bytes: 1 + n as u64 % 2, ..busy() };
     assert!(samples_of(&mut step, &settings, slow).1.uncertainty > 0.1);
 }
@@ -193,7 +270,7 @@ fn a_step_without_any_bytes_is_certain_of_it() {
 /// In qos mode, where a request of each user must end first.
 fn settled_after(seconds: u64, ended: u64, settle_requests: u32) -> usize {
     let settings = settings(Mode::Qos, 5);
-    let mut step = UserStep::new(Mode::Qos, 5, false, settle_requests, 0);
+    let mut step = UserStep::new(&settings, 5, false, settle_requests, 0);
     let sample = |_| Sample {
         length_ns: seconds * 1_000_000_000,
         classes: [list(ended), list(0), list(0)],
@@ -222,10 +299,11 @@ fn the_window_begins_after_45_s_at_the_latest() {
 
 #[test]
 fn entries_that_few_were_of_keep_a_qos_step_waiting() {
+    let settings = settings(Mode::Qos, 5);
     let samples = |read: u64, write: u64| {
-        let mut step = UserStep::new(Mode::Qos, 5, false, 0, 0);
+        let mut step = UserStep::new(&settings, 5, false, 0, 0);
         let sample = |_| Sample { read_device: list(read), write_device: list(write), ..busy() };
-        samples_of(&mut step, &settings(Mode::Qos, 5), sample).0
+        samples_of(&mut step, &settings, sample).0
     };
     // None at all will not become more; 4 a sample are 20 after five.
     assert_eq!([samples(0, 0), samples(7, 7)], [4, 4]);

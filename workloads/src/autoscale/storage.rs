@@ -14,7 +14,7 @@
 
 use super::step::{StepResult, StorageLoad};
 use super::{
-    Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity, counted,
+    LEFT, Part, QosAnswer, QosBreak, Settings, StorageTargets, Wish, between, capacity, counted,
 };
 
 /// The answer is known to this share.
@@ -283,7 +283,11 @@ impl Storage {
                 "the search reached its limit of {}, and the storage tier was within the target",
                 counted(users)
             ),
-            (users, _) => format!(
+            (users, false) => format!(
+                "{0} kept the storage tier within the target, which is not confirmed: {LEFT} {0}",
+                counted(users)
+            ),
+            (users, true) => format!(
                 "{} kept the storage tier within the target over a longer window too",
                 counted(users)
             ),

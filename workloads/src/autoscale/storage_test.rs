@@ -197,6 +197,19 @@ fn the_most_users_are_confirmed_and_named() {
     assert!(reason.contains("its limit of 10 users"), "{reason}");
 }
 
+/// "Not confirmed" stood beside "over a longer window too".
+#[test]
+fn an_answer_that_is_not_confirmed_is_given_with_the_reason() {
+    let mut search = Storage::new(Settings { users_max: 10, ..target() });
+    assert_eq!(search.after(&result(10, load(0.8, 100.0))), patient(10));
+    let left = StepResult { settled: false, ..result(10, load(0.8, 100.0)) };
+    assert_eq!(search.after(&left), Wish::Stop);
+    let (answer, reason) = search.conclude(&[]);
+    assert_eq!((answer.users, answer.confirmed), (10, false));
+    assert!(reason.contains("not confirmed: requests of users that had left"), "{reason}");
+    assert!(!reason.contains("longer window"), "{reason}");
+}
+
 #[test]
 fn the_fewest_users_are_given_a_longer_window_before_they_are_too_many() {
     let steps = [(2, 1.0, 100.0), (4, 4.0, 100.0), (1, 4.0, 100.0), (1, 4.0, 100.0)];

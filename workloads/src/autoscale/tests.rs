@@ -112,6 +112,7 @@ pub(super) fn step_at(users: u32, bytes_per_s: f64) -> StepResult {
         read_ns: None,
         write_ns: None,
         class_p95_ns: [None; 3],
+        class_open: [0; 3],
         storage: StorageLoad { bytes_per_s, ..StorageLoad::default() },
         saturation: None,
         worst: None,
@@ -301,6 +302,44 @@ fn a_confirmation_that_fails_steps_back() {
     let answer = qos(&conclusion);
     assert!(patient_failed > 0 && answer.confirmed);
     assert!((70..=80).contains(&answer.users), "{}", answer.users);
+}
+
+/// A class whose requests never ended had no P95 and was left out: "24 users served in time,
+/// confirmed" was said where 20 of 24 never got an answer, and a search without a largest number
+/// climbed to 100,000.
+#[test]
+fn a_class_whose_requests_never_end_limits_the_users() {
+    let settings = Settings { targets_ns: [20_000_000_000; 3], ..settings(Mode::Slo, 10) };
+    let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+    let (mut held_s, mut users_most) = (0, 0);
+    for tick in 0.. {
+        assert!(tick < 1_000, "it never stopped");
+        let users = autoscaler.users();
+        users_most = users_most.max(users);
+        held_s += 1;
+        let starves = users > 20;
+        let ended = if starves { Vec::new() } else { vec![100_000_000; 40] };
+        let open = if starves { vec![held_s * 1_000_000_000; users as usize] } else { Vec::new() };
+        let sample = Sample {
+            length_ns: 1_000_000_000,
+            classes: [List(vec![1_000_000; 40]), List(ended), List::default()],
+            open: [List::default(), List(open), List::default()],
+            ..Sample::default()
+        };
+        match autoscaler.observe(&sample) {
+            Decision::Users(_) => held_s = 0,
+            Decision::Hold => {}
+            Decision::Stop => break,
+        }
+    }
+    let conclusion = autoscaler.conclude();
+    let answer = qos(&conclusion);
+    assert_eq!((answer.users, answer.confirmed, users_most), (20, true, 40));
+    let broke = answer.broke.as_ref().unwrap();
+    assert_eq!((broke.users, broke.part), (21, Some(Part::Class(1))));
+    // A window of 32 s confirmed an answer to targets of 20 s.
+    let longer = conclusion.entries.iter().find(|entry| entry.result.patient).unwrap();
+    assert_eq!((longer.result.users, longer.result.window_s), (20, 100.0));
 }
 
 #[test]

@@ -385,7 +385,7 @@ impl Simulation<'_> {
             self.timeline.add(seconds);
             if let Some(scaling) = &mut self.scaling {
                 let status = driver.status();
-                scaling.seconds.add(index, over, driver.take_intervals(), &status);
+                scaling.seconds.add(index, over, driver.take_news(), &status);
             }
         }
         let Some(scaling) = &mut self.scaling else { return };

@@ -100,7 +100,7 @@ impl World {
                 clock.clone(),
                 spawn(),
                 settings.max_concurrent_allocs > 0,
-                settings.autoscale.is_some(),
+                settings.autoscale.map(|bounds| bounds.mode),
             ));
         }
         let stuck = vec![false; drivers.len()];
