@@ -63,7 +63,7 @@ fn the_published_qos_search_finds_users_for_the_described_drive() {
     assert!(text(&ended).contains("the autoscaler's answer is 0 users"), "{}", text(&ended));
 }
 
-/// Urgent classes kept the others waiting for ever: "24 users served in time, confirmed" was printed
+/// Urgent classes kept the others waiting for ever: "24 users served in time, confirmed" was said
 /// where 20 of 24 never got an answer.
 #[test]
 fn users_that_get_no_answer_are_not_served_in_time() {

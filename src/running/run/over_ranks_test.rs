@@ -106,6 +106,7 @@ fn ranks_find_together_what_no_one_of_them_sees() {
 fn a_second_is_the_same_at_its_other_end() {
     let mut sample = sample(77, 3 * MILLISECOND.as_ns());
     sample.write_device.0.record(9 * MILLISECOND.as_ns());
+    sample.open[2].0.record(8 * SECOND.as_ns());
     sample.time.queue_ns = 5;
     let second = Second { decision: 4, sample };
     let bytes = serde_json::to_vec(&vec![(8_u64, &second)]).unwrap();
@@ -115,5 +116,9 @@ fn a_second_is_the_same_at_its_other_end() {
     assert_eq!(back.sample.read.0.sum_ns(), second.sample.read.0.sum_ns());
     let median = |second: &Second| second.sample.write_device.quantile_ns(0.5);
     assert_eq!(median(back), median(&second));
+    // The open requests of several ranks are judged together.
+    let mut sum = back.sample.clone();
+    add(&mut sum, &second.sample);
+    assert_eq!(sum.open.each_ref().map(|open| open.count()), [0, 0, 2]);
     assert_eq!((back.sample.write.count(), back.sample.time), (0, second.sample.time));
 }

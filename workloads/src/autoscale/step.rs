@@ -132,8 +132,8 @@ pub struct StepResult {
     pub class_open: [u64; 3],
     /// Load on the storage tier.
     pub storage: StorageLoad,
-    /// Slo: largest of the classes' P95 over target; none when no class has a P95. Otherwise that of
-    /// the storage tier, which only all steps show.
+    /// Slo: largest of the classes' P95 over target; none when no class has a P95. Otherwise that
+    /// of the storage tier, which only all steps show.
     pub saturation: Option<f64>,
     /// Component that has this saturation.
     pub worst: Option<Part>,
@@ -275,12 +275,14 @@ impl<H: Latencies> UserStep<H> {
         requests
     }
 
-    /// Whether a class misses its target, whatever its open requests do.
+    /// Whether a class misses its target, whatever its open requests do. Few of them show it as
+    /// well as many in a patient step in which none was answered.
     fn is_late(&self, settings: &Settings) -> bool {
         (0..3).any(|class| {
             let requests = self.requests(class);
             let p95_ns = requests.quantile_ns(0.95);
-            requests.count() >= VALUES_MIN
+            let is_starved = self.patient && self.sum.classes[class].count() == 0;
+            (is_starved || requests.count() >= VALUES_MIN)
                 && p95_ns.is_some_and(|p95_ns| !settings.is_in_time(class, p95_ns))
         })
     }

@@ -222,6 +222,9 @@ fn open_requests_count_with_their_age() {
     assert_eq!((window_s, found.steady, found.saturation), (3.0, true, Some(4.0)));
     let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, true), starved(20));
     assert_eq!((window_s, found.saturation), (30.0, Some(31.0)));
+    // There, so are three that nobody answers.
+    let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, true), starved(3));
+    assert_eq!((window_s, found.steady, found.saturation), (30.0, true, Some(31.0)));
     // Those that may yet be in time show nothing, and the step goes on.
     let young = |_| List(vec![SECOND_NS / 2; 20]);
     let (_, window_s, found) = slo_step(targets_ns, slo(targets_ns, false), young);
