@@ -119,6 +119,6 @@ fn a_second_is_the_same_at_its_other_end() {
     // The open requests of several ranks are judged together.
     let mut sum = back.sample.clone();
     add(&mut sum, &second.sample);
-    assert_eq!(sum.open.each_ref().map(|open| open.count()), [0, 0, 2]);
+    assert_eq!(sum.open.each_ref().map(Latencies::count), [0, 0, 2]);
     assert_eq!((back.sample.write.count(), back.sample.time), (0, second.sample.time));
 }
