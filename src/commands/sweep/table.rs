@@ -1,11 +1,11 @@
 //! The table that grows: a row for each run that has ended; and that of all of them in their order.
 
 use ringfall_host::escape::terminal;
+use ringfall_host::human_time as time;
 use ringfall_model::Document;
 use ringfall_model::document::ResultFile;
 use ringfall_model::metrics::Metric;
 use ringfall_report::show::table::{Table, TableOf, figure, percent};
-use ringfall_report::human_time;
 
 use super::jobs::{Described, SweepRun};
 use super::space::Point;

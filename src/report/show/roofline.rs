@@ -4,9 +4,9 @@ use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 use ringfall_workloads::model::built_in;
 
 use super::GIB;
-use super::latency::time;
 use super::prose::prose;
 use super::table::{Table, digits, fixed};
+use ringfall_host::human_time as time;
 
 const WIDTH: usize = 96;
 /// Context whose load the limits are told in: of the default model, and of a usual length.

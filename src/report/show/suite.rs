@@ -7,10 +7,10 @@ use ringfall_host::counted;
 use ringfall_host::escape::terminal;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 
-use super::latency::time;
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
 use crate::suite::{FIGURES, Flag, GoBy, Invocation, Row, SuiteTable, Verdict};
+use ringfall_host::human_time as time;
 
 /// Mark of a row whose GPU tier was none.
 const EMULATED: char = '*';
