@@ -131,6 +131,10 @@ impl Metric {
 pub const DECODE_READ: &str = "decode_bytes_read_gb";
 /// Tokens over elapsed time.
 pub const WALL_CLOCK: &str = "wall_clock_throughput_tokens_per_s";
+/// Bytes that prefill phases wrote.
+pub const PREFILL_WRITTEN: &str = "prefill_bytes_written_gb";
+/// Bytes that storage wrote over elapsed time.
+pub const WRITE_BANDWIDTH: &str = "storage_write_bandwidth_gib_per_s";
 /// Tokens over the summed time of storage I/O.
 pub const STORAGE_THROUGHPUT: &str = "storage_throughput_tokens_per_s";
 
@@ -280,7 +284,7 @@ pub const METRICS: &[Metric] = &[
     metric(Higher, "total_write_gb", "bytes written, GiB", |d| stats(d).total_write_gb.known())
         .varies(ALL_WRITTEN)
         .columns(&["Total Write (GB)", "Total Write (GiB)"]),
-    metric(Higher, "prefill_bytes_written_gb", "prefill bytes written, GiB", |d| {
+    metric(Higher, PREFILL_WRITTEN, "prefill bytes written, GiB", |d| {
         stats(d).prefill_bytes_written_gb.known()
     })
     .varies(ALL_WRITTEN)
@@ -290,11 +294,9 @@ pub const METRICS: &[Metric] = &[
     })
     .headline()
     .varies(PerSecond(storage_read)),
-    metric(Higher, "storage_write_bandwidth_gib_per_s", "storage write, GiB/s", |d| {
-        d.storage_bandwidth_gib_per_s()[1]
-    })
-    .headline()
-    .varies(PerSecond(storage_written)),
+    metric(Higher, WRITE_BANDWIDTH, "storage write, GiB/s", |d| d.storage_bandwidth_gib_per_s()[1])
+        .headline()
+        .varies(PerSecond(storage_written)),
     metric(Lower, "storage_read_device_p50_ms", "storage read, device P50, ms", |d| {
         d.tier_latency_ms("storage_read_device_p50_ms")
     })

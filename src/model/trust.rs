@@ -7,13 +7,16 @@
 
 use serde::Serialize;
 
+use ringfall_config::{Named as _, PhaseMode};
 use ringfall_core::units::MIB;
 
 use super::Document;
 use super::cold::ColdVerdict;
 use super::configuration::Configuration;
 use super::document::ResultFile;
-use super::metrics::{DECODE_READ, Metric, STORAGE_THROUGHPUT, WALL_CLOCK};
+use super::metrics::{
+    DECODE_READ, Metric, PREFILL_WRITTEN, STORAGE_THROUGHPUT, WALL_CLOCK, WRITE_BANDWIDTH,
+};
 use super::named::named;
 use super::stats;
 
@@ -84,6 +87,10 @@ pub struct Situation {
     pub generation_waits: Option<bool>,
     /// Whether the operations of a logical trace were replayed, which generate no tokens.
     pub is_replay: bool,
+    /// Whether requests had a prefill phase alone, which writes entries and reads none of its own.
+    pub is_prefill_only: bool,
+    /// Whether nothing was read from any tier.
+    pub has_no_reads: bool,
     /// Whether users ask again without waiting for the answer.
     pub arrivals_open: Option<bool>,
     /// Requests that were still queued at the end.
@@ -143,7 +150,8 @@ impl Situation {
         let configuration = Configuration::from_result(document).or_else(otherwise);
         let (summary, ours) = (&document.summary, &document.ringfall);
         let config = ours.config.as_ref();
-        let read = summary.cache_stats.total_read_gb.known().filter(|&read| read > 0.0);
+        let all_read = summary.cache_stats.total_read_gb.known();
+        let read = all_read.filter(|&read| read > 0.0);
         let from_storage = summary.cache_stats.tier_storage_kv_bytes_read_gb.known();
         let gpu_mib = match &ours.gpu {
             None => Some(0),
@@ -153,8 +161,11 @@ impl Situation {
         let permit = ours.waits.allocation_permit_ms.as_ref();
         let cached = ours.device.cold_reads.as_ref();
         let cached = cached.filter(|cold| cold.verdict == ColdVerdict::Cached);
+        let phases = config.and_then(|c| c.phases.as_deref());
         let situation = Situation {
             is_replay,
+            is_prefill_only: phases == Some(PhaseMode::PrefillOnly.name()),
+            has_no_reads: all_read == Some(0.0),
             allocation_wait_p99_ms: permit.and_then(|waits| waits.percentiles.p99.known()),
             rest_share: ours.served.time.waits_share(),
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
@@ -208,6 +219,13 @@ type Said = (Trust, &'static str, Option<&'static str>);
 
 type Rule = fn(&Situation) -> Said;
 
+/// Metrics of reads, which say nothing where none are made.
+const READS: [&str; 2] = [DECODE_READ, "storage_read_device_p95_ms"];
+
+/// The metrics that are chosen between where runs only write, besides those of all runs.
+const JUDGES_OF_WRITES: [(&str, Rule); 2] =
+    [(WRITE_BANDWIDTH, write_bandwidth), (PREFILL_WRITTEN, prefill_written)];
+
 /// The metrics that are chosen between.
 const JUDGES: [(&str, Rule); 5] = [
     (DECODE_READ, decode_read),
@@ -224,12 +242,20 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
     if situations.is_empty() || !situations.iter().all(known) {
         return Vec::new();
     }
-    let mut all: Vec<Advice> = JUDGES
-        .iter()
+    let only_write = situations.iter().all(|situation| situation.is_prefill_only);
+    let of_writes = JUDGES_OF_WRITES.iter().filter(|_| only_write);
+    let mut all: Vec<Advice> = of_writes
+        .chain(&JUDGES)
         .filter_map(|(metric, judge)| {
+            let judge = |situation| match why_no_read(situation) {
+                Some(why) if READS.contains(metric) => no(why),
+                _ => judge(situation),
+            };
             // One run that misleads makes the comparison mislead.
             let (trust, why, published) =
                 situations.iter().map(judge).max_by_key(|(trust, ..)| *trust)?;
+            // The published runs had both phases.
+            let published = published.filter(|_| !only_write);
             Some(Advice { metric, trust, why: why.to_owned(), published })
         })
         .collect();
@@ -252,10 +278,12 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
             advice.why = advice.why.replace("drive", "object store");
         }
     }
-    if let Some(why) = unequal_lengths(situations)
-        && let Some(amount) = all.iter_mut().find(|advice| advice.metric == DECODE_READ)
-    {
-        (amount.trust, amount.why, amount.published) = (Trust::No, why, None);
+    if let Some(why) = unequal_lengths(situations) {
+        for amount in &mut all {
+            if [DECODE_READ, PREFILL_WRITTEN].contains(&amount.metric) {
+                (amount.trust, amount.why, amount.published) = (Trust::No, why.clone(), None);
+            }
+        }
     }
     all.sort_by_key(|advice| advice.trust);
     all
@@ -346,6 +374,34 @@ fn unequal_lengths(situations: &[Situation]) -> Option<String> {
 /// The metric misleads, for that reason; nothing was published of it.
 const fn no(why: &'static str) -> Said {
     (Trust::No, why, None)
+}
+
+/// Reason why metrics of reads say nothing; none where reads were made and are the subject.
+fn why_no_read(s: &Situation) -> Option<&'static str> {
+    match (s.is_prefill_only, s.has_no_reads) {
+        (true, _) => Some("requests had a prefill phase alone: they write, and hardly read"),
+        (false, true) => Some("nothing was read"),
+        (false, false) => None,
+    }
+}
+
+fn write_bandwidth(s: &Situation) -> Said {
+    if s.generation_waits == Some(true) {
+        no("requests wait for generated tokens, which bounds what is written")
+    } else if s.keeps_up() {
+        no("the storage kept up with what arrived: this is the rate of arrival")
+    } else if s.has_cpu_tier() {
+        (Trust::Secondary, "part of the writes went to a tier above storage", None)
+    } else {
+        (Trust::Primary, "without a CPU tier every write is the drive's", None)
+    }
+}
+
+fn prefill_written(s: &Situation) -> Said {
+    match s.ended_by_requests {
+        Some(true) => no("the run ended with its requests: the amount is that of the requests"),
+        _ => write_bandwidth(s),
+    }
 }
 
 fn decode_read(s: &Situation) -> Said {

@@ -9,6 +9,8 @@ fn run(cpu_gib: u64) -> Situation {
         allocation_wait_p99_ms: None,
         generation_waits: Some(false),
         is_replay: false,
+        is_prefill_only: false,
+        has_no_reads: false,
         arrivals_open: Some(false),
         queued_at_end: Some(0),
         users: Some(50),
@@ -86,6 +88,36 @@ fn a_bound_on_allocations_counts_only_where_writes_waited_for_it() {
     (0..100).for_each(|_| result.allocation_wait.record(7_000_000));
     let situation = Situation::of_document(&Document::of(&result));
     assert!(situation.allocation_wait_p99_ms.is_some_and(|ms| (6.9..7.1).contains(&ms)));
+}
+
+/// It was told to go by decode bytes read, of which there were none.
+#[test]
+fn a_run_of_prefills_is_told_by_what_it_wrote() {
+    let only = Situation { is_prefill_only: true, ..run(0) };
+    let all = advise(&[only.clone(), only.clone()]);
+    let primary = all.iter().filter(|advice| advice.trust == Trust::Primary);
+    let primary: Vec<&str> = primary.map(|advice| advice.metric).collect();
+    assert_eq!(primary, [WRITE_BANDWIDTH, PREFILL_WRITTEN, WALL_CLOCK]);
+    assert!(all.iter().all(|advice| advice.published.is_none()), "{all:?}");
+    for metric in READS {
+        assert_eq!(trust(std::slice::from_ref(&only), metric), Trust::No, "{metric}");
+    }
+    let four = Situation { is_prefill_only: true, ..run(4) };
+    assert_eq!(trust(&[four], WRITE_BANDWIDTH), Trust::Secondary);
+    let longer = Situation { seconds: Some(70.0), ..only.clone() };
+    assert_eq!(trust(&[only.clone(), longer], PREFILL_WRITTEN), Trust::No);
+    // Beside a run that reads too, writes are not what is compared.
+    assert!(advise(&[only, run(0)]).iter().all(|advice| advice.metric != WRITE_BANDWIDTH));
+    let idle = Situation { has_no_reads: true, ..run(0) };
+    for metric in READS {
+        assert_eq!(trust(std::slice::from_ref(&idle), metric), Trust::No, "{metric}");
+    }
+    let mut result = crate::testing::busy();
+    let of = |result: &crate::RunResult| Situation::of_document(&Document::of(result));
+    assert!(!of(&result).is_prefill_only && !of(&result).has_no_reads);
+    result.plan.phases = PhaseMode::PrefillOnly;
+    assert!(of(&result).is_prefill_only);
+    assert!(of(&crate::testing::nothing()).has_no_reads);
 }
 
 #[test]
