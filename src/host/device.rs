@@ -57,8 +57,9 @@ pub struct ChainLink {
     pub name: String,
     /// Device numbers, as `major:minor`.
     pub numbers: String,
-    /// Kind of device: `partition`, `disk`, `dm`, `md` or `loop`; `memory` for a file system in
-    /// memory that holds the file of a loop device, which `name` then names.
+    /// Kind of device: `partition`, `disk`, `dm`, `md`, `loop` or, for a loop device that bypasses
+    /// the page cache, `loop_direct`; `memory` for a file system in memory that holds the file of a
+    /// loop device, which `name` then names.
     pub kind: String,
     /// Name of the device that stands on this one; null for the topmost.
     pub above: Option<String>,
@@ -152,7 +153,10 @@ fn walk(root: &Root, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLi
         return;
     };
     let mut kinds = ["partition", "dm", "md", "loop"].into_iter();
-    let kind = kinds.find(|file| root.exists(directory.join(file))).unwrap_or("disk");
+    let kind = match kinds.find(|file| root.exists(directory.join(file))) {
+        Some("loop") if root.number(directory.join("loop/dio")) == Some(1) => "loop_direct",
+        found => found.unwrap_or("disk"),
+    };
     links.push(ChainLink {
         name: name.clone(),
         numbers: numbers.to_owned(),
@@ -296,6 +300,17 @@ mod tests {
         assert_eq!((facts.queues, facts.size_bytes), (Some(1), Some(1 << 20)));
         assert_eq!(DeviceFacts::below(&sys.root(), "259:2").unwrap().numa_node, None);
         assert_eq!(DeviceFacts::below(&sys.root(), "1:1"), None);
+    }
+
+    #[test]
+    fn a_loop_device_says_whether_it_bypasses_the_page_cache() {
+        let sys = Sys::new("loop");
+        for (numbers, dio, kind) in [("7:0", "0", "loop"), ("7:1", "1", "loop_direct")] {
+            sys.device(&format!("loop{dio}"), numbers, &[("loop/dio", dio)]);
+            let mut links = Vec::new();
+            walk(&sys.root(), numbers, None, &mut links);
+            assert_eq!((links.len(), &*links[0].kind), (1, kind));
+        }
     }
 
     #[test]

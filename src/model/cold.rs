@@ -159,10 +159,10 @@ impl ColdReads {
 }
 
 /// Bytes read that came through all levels of the devices below the data files: of a device and
-/// those that it stands on, whichever counted less. Below a loop device is the page cache, so what
-/// counts is the device below alone, also where others have it count more. `top` is the disk
-/// itself, should the levels have no counters; of several drives, their disks together, which the
-/// drives' levels may share and then don't count twice.
+/// those that it stands on, whichever counted less. Below a loop device is the page cache, unless
+/// it bypasses that, so what counts is the device below alone, also where others have it count
+/// more. `top` is the disk itself, should the levels have no counters; of several drives, their
+/// disks together, which the drives' levels may share and then don't count twice.
 #[must_use]
 pub fn reached_bytes(links: &[ChainLink], deltas: &[BlockDelta], top: &BlockDelta) -> u64 {
     let tops = || links.iter().enumerate().filter(|(_, link)| link.above.is_none());
@@ -383,6 +383,10 @@ mod tests {
         let on_loop = told(&machine("loop3", "ext4"), Some(20));
         assert!(on_loop.contains("the file of loop3 may be in the page cache unseen"));
         assert!(on_loop.contains("only 2.0 %") && on_loop.contains("the file behind loop3"));
+        let mut direct = machine("loop3", "ext4");
+        direct.device_chain[0].kind = "loop_direct".to_owned();
+        let direct = told(&direct, Some(20));
+        assert!(direct.contains("only 2.0 %") && !direct.contains("page cache"), "{direct}");
         assert!(told(&machine("sda", "btrfs"), Some(500)).contains("other devices of the file"));
         assert!(told(&machine("", "nfs4"), None).contains("file system (nfs4)"));
         assert!(told(&machine("", "fuse.sshfs"), None).contains("file system (fuse.sshfs)"));
