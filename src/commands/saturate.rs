@@ -193,7 +193,11 @@ fn search(
             places: place.into_iter().cloned().collect(),
             ..request(args, share_bytes, cpus.len())
         };
-        stores.push(open(&request, interrupt)?);
+        let Some(store) = open(&request, &|| interrupt.is_set())? else {
+            group.into_iter().for_each(|group| group.fail("it was interrupted"));
+            return Ok(None);
+        };
+        stores.push(store);
     }
     let settings = SaturateSettings {
         range_bytes: 0,
@@ -216,9 +220,7 @@ fn search(
     let found = match found {
         Err(SaturateError::Interrupted) => {
             tell_error(SaturateError::Interrupted);
-            if let Some(group) = group {
-                group.fail("it was interrupted");
-            }
+            group.into_iter().for_each(|group| group.fail("it was interrupted"));
             None
         }
         other => other?,
@@ -243,8 +245,18 @@ fn request(args: &SaturateArgs, share_bytes: u64, threads: usize) -> StoreReques
     }
 }
 
-fn open(request: &StoreRequest, interrupt: &Interrupt) -> Result<Store, FleetError> {
-    Ok(Store::open(request, &mut |_, _| !interrupt.is_set())?)
+/// Opens the store; none where a signal ended that, which is told.
+fn open(
+    request: &StoreRequest,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Option<Store>, FleetError> {
+    match Store::open(request, &mut |_, _| !is_interrupted()) {
+        Err(_) if is_interrupted() => {
+            tell_error(SaturateError::Interrupted);
+            Ok(None)
+        }
+        opened => Ok(Some(opened?)),
+    }
 }
 
 /// Finds the limits of each drive alone; of several, then those of all at the same time. With a
@@ -537,7 +549,27 @@ fn show<T: Serialize>(
 
 #[cfg(test)]
 mod tests {
+    use ringfall_engine::device::DATA_NAME;
+
     use super::*;
+
+    /// It ended with status 1 and advice about worker threads of the kernel.
+    #[test]
+    fn a_signal_while_space_is_taken_interrupts_the_search() {
+        let name = format!("ringfall-interrupted-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
+        let request = StoreRequest {
+            places: vec![place.clone()],
+            capacity_bytes: MIB,
+            capacity_flag: "--size-gb",
+            shards: 1,
+            preallocate: Preallocate::Reserve,
+            ..StoreRequest::default()
+        };
+        assert!(matches!(open(&request, &|| true), Ok(None)));
+        assert!(!place.join(DATA_NAME).exists());
+        let _cleanup = std::fs::remove_dir_all(place);
+    }
 
     #[test]
     fn the_time_left_is_rounded_up_and_never_negative() {

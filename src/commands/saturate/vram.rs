@@ -52,7 +52,9 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let backend = args.gpu_backend.map_or(GpuBackend::Auto, |word| word.0);
     let gpu = open(backend, vram_bytes(&settings))?;
     let request = StoreRequest { places, ..request(args, 0, settings.threads as usize) };
-    let store = super::open(&request, &interrupt)?;
+    let Some(store) = super::open(&request, &|| interrupt.is_set())? else {
+        return Ok(Exit::Interrupted);
+    };
     settings.range_bytes = store.capacity_bytes();
     let machine = Machine::look(store.path());
     let mut limits = VramLimits::of(gpu.memory.facts(), machine, &settings, unix_s);
