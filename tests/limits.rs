@@ -170,6 +170,8 @@ fn what_can_not_be_saturated_is_said_before_anything_is_made() {
         (&["--size-gb", "0.001"], &["--size-gb is 0.001", "--io-size-max"]),
         (&["--time-limit", "0"], &["--time-limit is 0", "1 to 86400 seconds"]),
         (&["--time-limit", "86401"], &["--time-limit is 86401", "1 to 86400 seconds"]),
+        (&["--html-output", "store/ringfall.kv"], &["--html-output", "give to their data"]),
+        (&["--device-output", "store/ringfall.lock"], &["--device-output", "give to their data"]),
     ] {
         assert_fails(&output(saturate(&scratch, flags)), 2, words);
         assert!(!scratch.store().exists() && !limits(&scratch).exists(), "{flags:?}");

@@ -8,6 +8,18 @@ fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} is no number"))
 }
 
+/// The next run would have deleted the results, or told the user to.
+#[test]
+fn an_output_with_the_name_of_a_runs_data_is_refused() {
+    let scratch = Scratch::new("data-name");
+    for (flag, name) in
+        [("--html-output", "store/ringfall.kv"), ("--fio-output", "store/ringfall.lock")]
+    {
+        assert_fails(&scratch.run(&[flag, name]), 2, &[flag, name, "give to their data"]);
+        assert!(!scratch.store().exists(), "{name}");
+    }
+}
+
 #[test]
 fn a_run_moves_bytes_verifies_them_and_its_sums_hold() {
     let scratch = Scratch::new("sums");

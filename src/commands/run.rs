@@ -36,7 +36,9 @@ mod teller;
 mod together;
 mod trials;
 
-pub(super) use outputs::{all_outputs, check_output_writable, check_outputs, write_fio_job};
+pub(super) use outputs::{
+    all_outputs, check_output_writable, check_outputs, refuse_data_name, write_fio_job,
+};
 use outputs::{refuse_inputs, write_results};
 pub(super) use ranks::share_below;
 use result::{document_of, result_of};

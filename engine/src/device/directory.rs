@@ -17,7 +17,8 @@ use crate::held::{HeldDirectory, Leftover, Stranger, kind};
 
 /// Name of the file in a store's directory that a run holds locked while it lives.
 pub const LOCK_NAME: &str = "ringfall.lock";
-const DATA_NAME: &str = "ringfall.kv";
+/// Name of the data file in a cache directory.
+pub const DATA_NAME: &str = "ringfall.kv";
 const MARKER: &str = "ringfall store v1";
 /// Longest lock file believed.
 const LOCK_MAX_BYTES: u64 = 64 << 10;

@@ -18,7 +18,7 @@ pub use crate::drive::Preallocate;
 pub use crate::model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
 pub use crate::nvme::nvme_block_device;
 pub use crate::occupation::Occupation;
-pub use directory::{CacheDir, LOCK_NAME, MadeFiles};
+pub use directory::{CacheDir, DATA_NAME, LOCK_NAME, MadeFiles};
 pub use fault::{Fault, FaultDevice, FaultPlan};
 pub use file::{DataFile, FileDevice};
 pub use flaws::{FlawCounts, FlawRates};

@@ -15,6 +15,7 @@ use ringfall_model::Code;
 use ringfall_model::document::ResultFile;
 
 use crate::cli::{RankArgs, RunArgs};
+use crate::commands::run::refuse_data_name;
 use crate::commands::{file_of, interrupt, plan_of, tell, tell_error};
 use crate::log_lines::log_to_stderr;
 
@@ -37,7 +38,9 @@ pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     // What is wrong is said now, not after the wait.
     let ready = plan_of(&own).map(|plan| log_to_stderr(plan.log_level));
     let ready = ready.map_err(anyhow::Error::from);
-    if let Err(error) = ready.and_then(|()| set_aside(&place)) {
+    let second = args.run.options.output.as_deref();
+    let second = second.map_or(Ok(()), |second| refuse_data_name("--output", second));
+    if let Err(error) = ready.and(second).and_then(|()| set_aside(&place)) {
         tell_others(&own, &error, args.delays.start_delay, &interrupt);
         return Err(error);
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use ringfall_config::{Plan, RooflineFrom};
+use ringfall_engine::device::{DATA_NAME, LOCK_NAME};
 use ringfall_host::{Overdue, is_strange_pipe, try_output, write_output};
 use ringfall_model::{Document, write_json};
 use ringfall_report::show::{Named, fio_job, write_html, write_sheet};
@@ -70,6 +71,19 @@ pub(in crate::commands) fn write_fio_job(document: &Document, path: &Path) -> st
     write_output(path, fio_job(document).unwrap_or_else(nothing).as_bytes())
 }
 
+/// Refuses the names that a run's own files have: a run in that directory would delete the results,
+/// or refuse to start beside them.
+pub(in crate::commands) fn refuse_data_name(flag: &str, path: &Path) -> Result<()> {
+    if path.file_name().is_some_and(|name| name == DATA_NAME || name == LOCK_NAME) {
+        refuse!(
+            "{flag} {} has the name that runs give to their data: the next run there would delete \
+             the results or refuse to start; give another name",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 /// Size of the results of a few minutes: there must be room for them before the run begins.
 const RESULT_BYTES: usize = 256 << 10;
 
@@ -86,6 +100,7 @@ pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Res
              for that name"
         );
     }
+    refuse_data_name(flag, path)?;
     anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
     if is_strange_pipe(path) {
         refuse!(
