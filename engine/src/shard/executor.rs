@@ -51,6 +51,9 @@ pub struct Vitals {
     last_turn_ns: AtomicU64,
     /// Until when it sleeps, at the most; 0 while it is awake.
     sleeps_until_ns: AtomicU64,
+    /// Start and end of the window within which the longest is looked for; none while both are 0.
+    counts_from_ns: AtomicU64,
+    counts_until_ns: AtomicU64,
     overdue_max_ns: AtomicU64,
 }
 
@@ -76,16 +79,18 @@ impl Vitals {
         }
     }
 
-    /// Longest time for which it was overdue: between two looks at I/O, timers and messages, or
-    /// after the timer that was to wake it.
+    /// Longest time within the window for which it was overdue: between two looks at I/O, timers
+    /// and messages, or after the timer that was to wake it.
     #[must_use]
     pub fn overdue_max(&self) -> Nanos {
         Nanos::from_ns(self.overdue_max_ns.load(Ordering::Relaxed))
     }
 
-    /// Forgets the longest so far.
-    pub fn forget_overdue_max(&self) {
-        self.overdue_max_ns.store(0, Ordering::Relaxed);
+    /// Sets the window: of a gap across its start or its end the part inside counts, and without a
+    /// window none does.
+    pub fn count_within(&self, (from, until): (Nanos, Nanos)) {
+        self.counts_from_ns.store(from.as_ns(), Ordering::Relaxed);
+        self.counts_until_ns.store(until.as_ns(), Ordering::Relaxed);
     }
 
     /// Sample of the thread's state from the kernel; none before it has begun.
@@ -117,11 +122,14 @@ impl Vitals {
         let last_ns = self.last_turn_ns.load(Ordering::Relaxed);
         self.last_turn_ns.store(now.as_ns(), Ordering::Release);
         if last_ns != 0 {
-            self.note_overdue(now.as_ns().saturating_sub(last_ns));
+            self.note_overdue(last_ns, now);
         }
     }
 
-    fn note_overdue(&self, overdue_ns: u64) {
+    fn note_overdue(&self, since_ns: u64, now: Nanos) {
+        let from_ns = since_ns.max(self.counts_from_ns.load(Ordering::Relaxed));
+        let until_ns = now.as_ns().min(self.counts_until_ns.load(Ordering::Relaxed));
+        let overdue_ns = until_ns.saturating_sub(from_ns);
         if overdue_ns > self.overdue_max_ns.load(Ordering::Relaxed) {
             self.overdue_max_ns.store(overdue_ns, Ordering::Relaxed);
         }
@@ -133,7 +141,7 @@ impl Vitals {
     }
 
     fn wakes(&self, now: Nanos) {
-        self.note_overdue(now.as_ns().saturating_sub(self.sleeps_until_ns.load(Ordering::Relaxed)));
+        self.note_overdue(self.sleeps_until_ns.load(Ordering::Relaxed), now);
         self.last_turn_ns.store(now.as_ns(), Ordering::Release);
         self.sleeps_until_ns.store(0, Ordering::Release);
     }
@@ -498,6 +506,7 @@ mod tests {
     #[test]
     fn a_thread_that_works_on_one_task_for_long_is_overdue_and_one_that_sleeps_is_not() {
         let vitals = Arc::<Vitals>::default();
+        vitals.count_within((Nanos::ZERO, Nanos::MAX));
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let executor = Executor::spawn("held", None, Arc::clone(&vitals), move || async move {
@@ -514,6 +523,7 @@ mod tests {
         join(executor.unwrap());
         assert!(vitals.overdue_max() >= Nanos::from_ms(20));
         let idle = Vitals::default();
+        idle.count_within((Nanos::ZERO, Nanos::MAX));
         idle.turn(SECOND);
         idle.sleeps_until(None);
         assert_eq!(idle.overdue(1_000 * SECOND), Nanos::ZERO, "nothing is due");
@@ -524,6 +534,25 @@ mod tests {
         assert_eq!((idle.overdue(6 * SECOND), idle.overdue_max()), (Nanos::ZERO, 3 * SECOND));
         idle.turn(7 * SECOND);
         assert_eq!(idle.overdue_max(), 3 * SECOND, "sleep is no work");
+    }
+
+    /// A gap that began in the warm-up was told as 123 % of the window.
+    #[test]
+    fn of_a_gap_across_an_edge_of_the_window_the_part_inside_counts() {
+        let overdue_max = |turns_s: &[u64]| {
+            let vitals = Vitals::default();
+            vitals.count_within((10 * SECOND, 20 * SECOND));
+            turns_s.iter().for_each(|second| vitals.turn(*second * SECOND));
+            vitals.overdue_max()
+        };
+        assert_eq!(overdue_max(&[1, 9]), Nanos::ZERO);
+        assert_eq!(overdue_max(&[8, 13]), 3 * SECOND);
+        assert_eq!(overdue_max(&[8, 13, 18, 40]), 5 * SECOND);
+        assert_eq!(overdue_max(&[8, 40]), 10 * SECOND, "all of the window");
+        assert_eq!(overdue_max(&[21, 40]), Nanos::ZERO);
+        let before = Vitals::default();
+        [1, 9].into_iter().for_each(|second| before.turn(second * SECOND));
+        assert_eq!(before.overdue_max(), Nanos::ZERO, "there is no window yet");
     }
 
     /// On rings that nobody hears of, as those that are polled, with a pipe for a drive: an I/O is

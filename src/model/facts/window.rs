@@ -44,6 +44,6 @@ pub struct TierState {
 pub struct WatchdogReport {
     /// Times that a shard was overdue for a second or more.
     pub stalls: u64,
-    /// Longest time for which a shard was overdue, ns.
+    /// Longest time within the window for which a shard was overdue, ns.
     pub overdue_max_ns: u64,
 }

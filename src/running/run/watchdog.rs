@@ -166,9 +166,9 @@ impl Watchdog {
         self.seen[index].stalled
     }
 
-    /// Looks for the longest from now on: opening a shard takes as long as it takes.
-    pub fn forget_overdue_max(&self) {
-        self.vitals.iter().for_each(|vitals| vitals.forget_overdue_max());
+    /// Looks for the longest within the window: opening a shard takes as long as it takes.
+    pub fn count_within(&self, window: (Nanos, Nanos)) {
+        self.vitals.iter().for_each(|vitals| vitals.count_within(window));
     }
 
     /// Figures since the run began.
