@@ -7,6 +7,8 @@ use crate::facts::DepthReason;
 
 /// A queue is full when, on average, this share of its places is in use.
 const FULL_SHARE: f64 = 0.8;
+/// Share of the window in which the device had nothing to do above which no queue was always full.
+const IDLE_SHARE_MAX: f64 = 0.05;
 /// It is deep when the median I/O takes this many times as long as the fastest: an I/O that finds a
 /// drive at rest is no slower than that.
 const QUEUED_TIMES: f64 = 8.0;
@@ -33,6 +35,12 @@ pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
     }
 }
 
+/// Whether a device that was busy for that share of the window may have had a full queue all the
+/// time; so it may where nothing is known.
+pub(super) fn may_be_full(utilisation: Option<f64>) -> bool {
+    utilisation.is_none_or(|busy| busy >= 1.0 - IDLE_SHARE_MAX)
+}
+
 /// Text of the warning about a deep queue that was always full; `None` where it was not, or where a
 /// search has chosen its depth.
 pub(super) fn told(result: &RunResult) -> Option<String> {
@@ -49,7 +57,9 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     let mut latency = result.engine.io_read.latency.clone();
     latency.merge(&result.engine.io_write.latency);
     let seconds = result.window.seconds;
-    if is_single || seconds <= 0.0 {
+    let kernel = result.kernel.as_ref();
+    let utilisation = kernel.map(|kernel| kernel.busy_ms as f64 / 1e3 / seconds);
+    if is_single || seconds <= 0.0 || !may_be_full(utilisation) {
         return None;
     }
     let ms = |quantile| latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e6);
@@ -70,10 +80,11 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::BlockDelta;
 
     use super::*;
     use crate::facts::{DepthFigures, DriveOutcome};
-    use crate::testing::nothing;
+    use crate::testing::{busy, nothing};
 
     /// I/Os of which the first took `fastest_us` and the others `usual_us`, as many as fill that
     /// many places.
@@ -97,6 +108,12 @@ mod tests {
         assert_eq!(told(&run(64, 200, 20_000)), None);
         assert_eq!(told(&run(128, 4_000, 20_000)), None);
         assert_eq!(told(&nothing()), None);
+        // The kernel saw the drive idle for a sixth of the time.
+        for (busy_ms, is_told) in [(8_500, false), (9_600, true)] {
+            let mut run = run(128, 200, 20_000);
+            run.kernel = busy().kernel.map(|kernel| BlockDelta { busy_ms, ..kernel });
+            assert_eq!(told(&run).is_some(), is_told, "{busy_ms}");
+        }
         // Fewer buffers than places: those are full.
         let mut small = run(16, 200, 20_000);
         small.plan.io_buffer_bytes = 16 << 20;

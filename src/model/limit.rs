@@ -10,7 +10,9 @@
 
 use ringfall_core::units::gib;
 use ringfall_host::counted;
+use serde::{Deserialize, Serialize};
 
+use crate::deep_queue::may_be_full;
 use crate::document::Document;
 use crate::figures::figure::Derived;
 use crate::health::SAMPLES_MIN;
@@ -32,6 +34,9 @@ const STORAGE_BYTES_MIN: f64 = 0.05;
 
 named! {
 /// Resource that limited a run, as far as its figures can tell.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// Nothing that the figures can tell.
     None = "none",
@@ -63,26 +68,44 @@ pub enum LimitKind {
 }
 
 /// Finding on what limited a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct RunLimit {
-    /// Resource that limited the run; `None` where there is no finding.
+    /// Resource that limited the run.
     pub kind: LimitKind,
     /// The finding as a sentence without its full stop, with the number that shows it.
     pub told: String,
-    /// Flag that may help; none where none does.
-    pub flag_to_try: Option<&'static str>,
+    /// Flag that may help; null when none does.
+    pub flag_to_try: Option<String>,
 }
 
 impl RunLimit {
     /// Finding on the run of that document, which may be that there is none.
     #[must_use]
     pub fn of(document: &Document) -> RunLimit {
-        none(document).unwrap_or_else(|| found(&Evidence::of(document)))
+        let mut limit = none(document).unwrap_or_else(|| found(&Evidence::of(document)));
+        if limit.flag_to_try.as_deref() == Some(FOR_USERS) {
+            limit.flag_to_try = flag_for_users(document);
+        }
+        limit
     }
 }
 
-fn limit(kind: LimitKind, told: String, flag_to_try: Option<&'static str>) -> RunLimit {
-    RunLimit { kind, told, flag_to_try }
+/// The flag that changes how many requests come at once, where nothing else decides that.
+const FOR_USERS: &str = "--num-users";
+
+/// The flag in its place in that run; none where users and times follow from a trace.
+fn flag_for_users(document: &Document) -> Option<String> {
+    let config = document.ringfall.config.as_ref();
+    let source = config.and_then(|config| config.source.as_deref());
+    let is_traced = source.is_some_and(|source| !["synthetic", "sharegpt"].contains(&source));
+    let rate = config.and_then(|config| config.request_rate_per_s);
+    let flag = if rate.is_some_and(|rate| rate > 0.0) { "--request-rate" } else { FOR_USERS };
+    (!is_traced).then(|| flag.to_owned())
+}
+
+fn limit(kind: LimitKind, told: String, flag_to_try: Option<&str>) -> RunLimit {
+    RunLimit { kind, told, flag_to_try: flag_to_try.map(str::to_owned) }
 }
 
 /// Why there is no finding; none where there may be one.
@@ -244,16 +267,16 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
     };
     match (of.roofline_share, of.utilisation) {
         (Some(used), _) if used >= ROOFLINE_FULL => {
-            limit(LimitKind::Bandwidth, told, Some("--num-users"))
+            limit(LimitKind::Bandwidth, told, Some(FOR_USERS))
         }
-        _ if of.is_queue_full => {
+        _ if of.is_queue_full && may_be_full(of.utilisation) => {
             let told = format!("{told}, its queue full all the time");
-            let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { "--num-users" };
+            let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { FOR_USERS };
             limit(LimitKind::Bandwidth, told, Some(flag))
         }
-        (Some(_), _) => limit(LimitKind::Latency, told, Some("--num-users")),
+        (Some(_), _) => limit(LimitKind::Latency, told, Some(FOR_USERS)),
         (None, Some(busy)) if busy <= 1.0 - IDLE_SHARE => {
-            limit(LimitKind::Latency, told, Some("--num-users"))
+            limit(LimitKind::Latency, told, Some(FOR_USERS))
         }
         (None, _) => limit(LimitKind::Storage, told, Some("--roofline")),
     }
@@ -262,18 +285,19 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
 /// The finding of the simulation itself.
 fn simulated(binds: Binding, because: &str) -> RunLimit {
     let (kind, flag) = match binds {
-        Binding::Drive | Binding::DriveParallelism => (LimitKind::Bandwidth, Some("--num-users")),
-        Binding::DriveLatency => (LimitKind::Latency, Some("--num-users")),
+        Binding::Drive | Binding::DriveParallelism => (LimitKind::Bandwidth, Some(FOR_USERS)),
+        Binding::DriveLatency => (LimitKind::Latency, Some(FOR_USERS)),
         Binding::QueueDepth => (LimitKind::QueueDepth, Some("--queue-depth")),
         Binding::ServingSlots => (LimitKind::ServingSlots, Some("--max-inflight-requests")),
         Binding::Memory | Binding::GpuLink => (LimitKind::Memory, None),
-        Binding::Users => (LimitKind::Users, Some("--num-users")),
+        Binding::Users => (LimitKind::Users, Some(FOR_USERS)),
     };
     limit(kind, because.to_owned(), flag)
 }
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::{TraceKind, Traffic};
     use ringfall_workloads::contract::Class;
 
     use super::*;
@@ -340,6 +364,8 @@ mod tests {
             ((Some(0.4), Some(1.0), false), LimitKind::Latency, "40 % of its limit"),
             ((Some(0.4), None, true), LimitKind::Bandwidth, "queue full all the time"),
             ((None, Some(0.99), true), LimitKind::Bandwidth, "busy 99 % of the time"),
+            // The queue of ranks together, or of another device, is not that of one that idles.
+            ((None, Some(0.85), true), LimitKind::Latency, "busy 85 % of the time"),
             ((None, Some(0.5), false), LimitKind::Latency, "busy 50 % of the time"),
             // Something was always in flight: whether more would have gone in is not known.
             ((None, Some(0.99), false), LimitKind::Storage, "busy 99 % of the time"),
@@ -350,7 +376,8 @@ mod tests {
             assert!(told.contains(part), "{part}: {told}");
         }
         let memory = found(&Evidence { storage_bytes_share: Some(0.01), ..storage });
-        assert_eq!((memory.kind, memory.flag_to_try), (LimitKind::Memory, Some("--cpu-mem-gb 0")));
+        let flag = memory.flag_to_try.as_deref();
+        assert_eq!((memory.kind, flag), (LimitKind::Memory, Some("--cpu-mem-gb 0")));
     }
 
     #[test]
@@ -369,6 +396,32 @@ mod tests {
             let limit = found(&Evidence { generation: 1.0, simulated, ..Evidence::default() });
             assert_eq!((limit.kind, &*limit.told), (kind, "because"));
         }
+    }
+
+    /// It said --num-users where requests come at a rate that was asked for, or at a trace's times.
+    #[test]
+    fn the_flag_to_try_is_that_which_decides_how_many_requests_come() {
+        let mut result = busy();
+        assert_eq!(flag_for_users(&Document::of(&result)).as_deref(), Some("--num-users"));
+        result.plan.request_rate_per_s = 20.0;
+        assert_eq!(flag_for_users(&Document::of(&result)).as_deref(), Some("--request-rate"));
+        result.plan.traffic =
+            Traffic::Trace { kind: TraceKind::BurstGpt, path: "trace.csv".into() };
+        assert_eq!(flag_for_users(&Document::of(&result)), None);
+    }
+
+    #[test]
+    fn a_finding_stands_in_the_document_of_its_run() {
+        let document = Document::of(&busy());
+        assert_eq!(document.ringfall.limit.as_ref(), None, "three requests tell nothing");
+        let mut result = busy();
+        result.requests.clear();
+        (0..REQUESTS_MIN).for_each(|_| result.requests.record(&request(Class::Batch, 2)));
+        let document = Document::of(&result);
+        assert_eq!(document.ringfall.limit.as_ref(), Some(&RunLimit::of(&document)));
+        let json = serde_json::to_value(&document).unwrap();
+        assert_eq!(json["ringfall"]["limit"]["kind"], "space");
+        assert_eq!(json["ringfall"]["limit"]["flag_to_try"], "--storage-capacity-gb");
     }
 
     #[test]

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::cold::{ColdReads, ColdVerdict};
-use crate::facts::{GpuBacking, Roofline, metrics_by_drive, slow_drives};
+use crate::facts::{
+    GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
+};
 use crate::health::SAMPLES_MIN;
 use crate::{RunResult, deep_queue, saturation, steadiness};
 
@@ -72,9 +74,9 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
     of_the_machine(result, &mut warnings);
     // A run that failed says why, and what would help there.
     if result.requests.completed() == 0 && result.failure.is_none() {
-        let text = "no request finished: entries may be too large to be written in the time \
-                    given"
-            .to_owned();
+        let stood_still = warnings.iter().any(|one| one.code == Code::StoodStill);
+        let why = if stood_still { "" } else { ": entries may be too large for the time given" };
+        let text = format!("no request finished{why}");
         warnings.push(warning(Code::NothingCompleted, text, Some("--duration")));
     }
     warnings
@@ -84,16 +86,19 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
 fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     let engine = &result.engine;
     if let Some(kernel) = &result.kernel {
-        let ours = engine.io_read.bytes + engine.io_write.bytes;
+        // The kernel counts what failed too, of which the engine knows how many there were.
+        let failed_bytes = engine.error_count() * u64::from(result.plan.io_size_bytes);
+        let ours = engine.io_read.bytes + engine.io_write.bytes + failed_bytes;
         let theirs = kernel.read_bytes + kernel.write_bytes;
         if let Some(ratio) = crate::facts::quotient(theirs, ours)
             && ratio > 1.0 + KERNEL_TOLERANCE
             && !is_shared(result)
         {
             let text = format!(
-                "the kernel counted {:.1} % of the bytes that ringfall moved on {}: something \
+                "the kernel counted {:.1} % of the bytes that ringfall {} on {}: something \
                  else uses the device, or the run was short",
                 ratio * 100.0,
+                if failed_bytes > 0 { "moved or tried to move" } else { "moved" },
                 kernel.device
             );
             warnings.push(warning(Code::KernelDisagrees, text, None));
@@ -205,46 +210,49 @@ fn flag_for_less(result: &RunResult) -> &'static str {
     }
 }
 
-/// Percentiles of the requests that finished, where those that did not would change them.
+/// Percentiles of the requests that finished, where those that did not would change them: of all
+/// such classes in one warning.
 fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
-    let requests = &result.requests;
-    for (at, class) in Class::ALL.into_iter().enumerate() {
-        let all = requests.latency_of_all(class);
-        let Some(p95) = all.quantile(0.95).filter(|_| all.unfinished() > 0) else { continue };
-        let survivors_ns = requests.end_to_end[at].quantile_ns(0.95);
-        let parts = survivors_ns.zip(p95.estimate_ns).is_none_or(|(survivors, estimate)| {
-            survivors.abs_diff(estimate) as f64 > UNFINISHED_TOLERANCE * survivors as f64
-        });
-        // Survivors and estimate may agree and both be wrong: in a queue that grows the unfinished
-        // wait longer than any that finished.
-        let share = all.unfinished() as f64 / (all.finished() + all.unfinished()) as f64;
-        if !parts && (p95.at_most_ns.is_some() || share <= UNFINISHED_TOLERANCE) {
-            continue;
-        }
-        let ms = |ns: u64| format!("{:.1} ms", Nanos::from_ns(ns).as_ms_f64());
-        let of_all = match p95.estimate_ns.filter(|_| p95.at_most_ns.is_some()) {
-            Some(estimate) => format!("is estimated at {}", ms(estimate)),
-            None => format!(
-                "can't be estimated, as too many had not finished: it is {} or more",
-                ms(p95.at_least_ns)
-            ),
-        };
-        let of_those = match survivors_ns {
-            Some(survivors) => format!("the P95 of those that finished is {}, but ", ms(survivors)),
-            None => String::new(),
-        };
-        let text = format!(
-            "{} had not finished when the window closed, and {} had: {of_those}the P95 of all \
-             {of_all}",
-            counted(all.unfinished(), &format!("{} request", Class::NAMES[at])),
-            all.finished(),
-        );
-        let flag = match result.plan.arrival {
-            Arrival::Closed => "--duration",
-            _ => flag_for_less(result),
-        };
-        warnings.push(warning(Code::Unfinished, text, Some(flag)));
+    let mut label = "P95 of all ";
+    let of_class = |class| {
+        let (counts, p95) = unfinished_of(&result.requests, class)?;
+        Some(format!("{counts} ({}{p95})", std::mem::take(&mut label)))
+    };
+    let classes: Vec<String> = Class::ALL.into_iter().filter_map(of_class).collect();
+    if classes.is_empty() {
+        return;
     }
+    let text = format!("requests had not finished: {}", classes.join(", "));
+    let flag = match result.plan.arrival {
+        Arrival::Closed => "--duration",
+        _ => flag_for_less(result),
+    };
+    warnings.push(warning(Code::Unfinished, text, Some(flag)));
+}
+
+/// How many requests of a class had not finished when the window closed, and the P95 of all of it;
+/// none where that of those that finished is no other.
+fn unfinished_of(requests: &RequestStats, class: Class) -> Option<(String, String)> {
+    let at = class_index(class);
+    let all = requests.latency_of_all(class);
+    let p95 = all.quantile(0.95).filter(|_| all.unfinished() > 0)?;
+    let survivors_ns = requests.end_to_end[at].quantile_ns(0.95);
+    let parts = survivors_ns.zip(p95.estimate_ns).is_none_or(|(survivors, estimate)| {
+        survivors.abs_diff(estimate) as f64 > UNFINISHED_TOLERANCE * survivors as f64
+    });
+    // Survivors and estimate may agree and both be wrong: in a queue that grows the unfinished wait
+    // longer than any that finished.
+    let of = all.finished() + all.unfinished();
+    let share = all.unfinished() as f64 / of as f64;
+    if !parts && (p95.at_most_ns.is_some() || share <= UNFINISHED_TOLERANCE) {
+        return None;
+    }
+    let seconds = |ns: u64| format!("{:.2} s", Nanos::from_ns(ns).as_secs_f64());
+    let of_all = match p95.estimate_ns.filter(|_| p95.at_most_ns.is_some()) {
+        Some(estimate) => seconds(estimate),
+        None => format!("≥ {}", seconds(p95.at_least_ns)),
+    };
+    Some((format!("{} of {of} {}", all.unfinished(), Class::NAMES[at]), of_all))
 }
 
 /// Warns of requests that queued up, and of rows that could not be read.
@@ -497,6 +505,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
 /// still too, and saw no stall.
 fn of_the_watchdog(result: &RunResult, warnings: &mut Vec<Warning>) {
     let gap_s = Nanos::from_ns(result.watchdog.overdue_max_ns).as_secs_f64();
+    let gap_s = gap_s.min(result.window.seconds);
     let share = gap_s / result.window.seconds;
     if share.is_finite() && share >= STANDSTILL_SHARE && gap_s >= STANDSTILL_MIN_S {
         let text = format!(

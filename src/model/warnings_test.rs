@@ -1,4 +1,5 @@
 use ringfall_config::PhaseMode;
+use ringfall_core::error::{ErrorKind, IoError, Operation};
 use ringfall_core::facts::{RingFeatures, ShardFacts};
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
@@ -9,7 +10,7 @@ use ringfall_workloads::source::ValidationTrace;
 use super::*;
 use crate::facts::{
     BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, Looks,
-    RequestStats, SimulationFigures, TierShortage, TimelineSecond, class_index,
+    SimulationFigures, TierShortage, TimelineSecond,
 };
 use crate::testing::roofline;
 use crate::testing::{busy, nothing};
@@ -35,9 +36,41 @@ fn a_run_that_was_stopped_for_a_while_says_so() {
     result.watchdog.overdue_max_ns = (gap_s * 1e9) as u64;
     let (code, text) = told(&result).unwrap();
     assert_eq!((code, text.contains("25 % of the window")), (Code::StoodStill, true), "{text}");
+    // One that took in all of it is no reason to call entries large.
+    result.watchdog.overdue_max_ns = (result.window.seconds * 1.23e9) as u64;
+    result.requests = RequestStats::default();
+    assert!(told(&result).unwrap().1.contains("10.0 s, 100 % of the window"), "{result:?}");
+    let none = warnings_of(&result).into_iter().find(|one| one.code == Code::NothingCompleted);
+    assert_eq!(none.unwrap().text, "no request finished");
     result.watchdog.overdue_max_ns = 0;
     result.watchdog.stalls = 2;
     assert_eq!(told(&result).unwrap().0, Code::Stalls);
+}
+
+/// What the kernel counted of writes that failed was told as somebody else's use of the device.
+#[test]
+fn failed_ios_are_no_use_by_others() {
+    let is_told = |failed: u64, more_bytes: u64| {
+        let mut result = busy();
+        let io_bytes = u64::from(result.plan.io_size_bytes);
+        let error = IoError {
+            kind: ErrorKind::Media,
+            operation: Operation::Write,
+            tier: Tier::Storage,
+            file: "kv".to_owned(),
+            offset_bytes: 0,
+            length_bytes: io_bytes,
+            errno: 5,
+        };
+        (0..failed).for_each(|_| result.engine.record_error(&error));
+        result.kernel.as_mut().unwrap().write_bytes += more_bytes;
+        let mut warnings = warnings_of(&result).into_iter();
+        warnings.any(|one| one.code == Code::KernelDisagrees)
+    };
+    let io_bytes = u64::from(busy().plan.io_size_bytes);
+    let failed = GIB / io_bytes;
+    assert!(!is_told(0, 0) && is_told(0, GIB), "{io_bytes}");
+    assert!(!is_told(failed, GIB) && is_told(failed, 2 * GIB), "{io_bytes}");
 }
 
 /// 100 requests a second, first come, first served at 70 a second, for 3 s: the survivors' P95
@@ -64,8 +97,27 @@ fn an_overloaded_queue_is_warned_of_where_survivors_and_estimate_agree() {
     assert!(estimate_ns < truth_ns * 3 / 4 && bound_ns <= truth_ns, "{p95:?} {truth_ns}");
     let warnings = warnings_of(&result);
     let told = warnings.iter().find(|one| one.code == Code::Unfinished).unwrap();
-    let bound = format!("it is {:.1} ms or more", Nanos::from_ns(bound_ns).as_ms_f64());
-    assert!(told.text.ends_with(&bound), "{}", told.text);
+    let (lost, of) = (all.unfinished(), all.unfinished() + all.finished());
+    let bound_s = Nanos::from_ns(bound_ns).as_secs_f64();
+    let words = format!(
+        "requests had not finished: {lost} of {of} interactive (P95 of all ≥ {bound_s:.2} s)"
+    );
+    assert_eq!(told.text, words);
+}
+
+/// Three notes of four lines each said the same of each class.
+#[test]
+fn the_unfinished_of_all_classes_are_one_warning_in_seconds() {
+    let mut result = nothing();
+    for class in [Class::Interactive, Class::Batch] {
+        (0..3).for_each(|_| result.requests.record_unfinished(class, 12_000_000_000));
+    }
+    let mut told = warnings_of(&result).into_iter().filter(|one| one.code == Code::Unfinished);
+    let text = told.next().unwrap().text;
+    assert_eq!(told.next(), None);
+    for part in ["finished: 3 of 3 interactive (P95 of all ≥ 1", " s), 3 of 3 batch (≥ 1"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]
@@ -130,6 +182,9 @@ fn fill_the_queue(result: &mut RunResult) {
     *latency = Histogram::new();
     latency.record(200_000);
     (0..64_000).for_each(|_| latency.record(20_000_000));
+    if let Some(kernel) = &mut result.kernel {
+        kernel.busy_ms = (result.window.seconds * 1e3) as u64;
+    }
 }
 
 /// Twenty seconds, in each of which storage read less than in the one before.
@@ -334,7 +389,7 @@ fn one_request_or_entry_is_told_in_the_singular() {
     for (change, words) in [
         (
             (|run| run.requests.record_unfinished(Class::Batch, 5_000_000_000)) as Raise,
-            "1 batch request had not finished",
+            "1 of 2 batch (P95 of all",
         ),
         (|run| run.requests.refused = 1, "1 request ("),
         (|run| run.engine.refused_entries = 1, "1 entry could not be stored"),

@@ -64,6 +64,7 @@ pub use tracing::{DeviceLatencyTracing, TracedBucket, TracedHistogram};
 
 use crate::facts::RequestSample;
 use crate::figures::{figure, list, merge};
+use crate::limit::{LimitKind, RunLimit};
 use crate::source::Validation;
 use crate::{RunResult, SimulationReport, source};
 use figure::{Derived, OfRun, Part, Same, Sum};
@@ -172,6 +173,8 @@ impl Document {
             ..Document::default()
         };
         document.derive(&Histograms::of(result), &result.command_line);
+        let limit = RunLimit::of(&document);
+        document.ringfall.limit = OfRun::maybe((limit.kind != LimitKind::None).then_some(limit));
         document
     }
 

@@ -34,10 +34,11 @@ use crate::facts::{
     WatchdogReport, share_of_limits,
 };
 use crate::figures::given::row;
+use crate::limit::RunLimit;
 use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling};
 
-shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, SteadinessReport);
+shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, RunLimit, SteadinessReport);
 
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -150,6 +151,10 @@ pub struct Ours of result: RunResult {
     /// Which of several processes of a launcher this run was; null when it was alone, and in merged
     /// results, which have a row for each in `merged.ranks`.
     pub rank: OfRun<RankReport> = result.plan.rank.as_ref().map(RankReport::of),
+    /// Resource that limited the run, as far as its figures can tell; null where they can't, and in
+    /// merged results.
+    #[serde(default)]
+    pub limit: OfRun<RunLimit>,
     /// Warnings to read before trusting the numbers.
     pub warnings: Union<Warning> = result.warnings.iter().cloned(),
     /// Inputs of a merged result; absent in the result of a single run.
@@ -260,8 +265,8 @@ pub struct WorkloadReport from workload: WorkloadStats {
 pub struct OverdueReport from watchdog: WatchdogReport {
     /// Number of times that a shard stalled: it was overdue for 1 s or more.
     pub stalls: Sum<u64>,
-    /// Longest time for which a shard was overdue, ns: between two of its looks at I/O, timers and
-    /// messages while it had work, or after the timer that was to wake it.
+    /// Longest time within the window for which a shard was overdue, ns: between two of its looks
+    /// at I/O, timers and messages while it had work, or after the timer that was to wake it.
     pub overdue_max_ns: Max<u64>,
 }
 }

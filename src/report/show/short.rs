@@ -23,6 +23,7 @@ impl Summary<'_> {
         let unfinished = &self.result.requests.unfinished;
         let unfinished: u64 = unfinished.iter().map(Histogram::count).sum();
         self.line(&format!("  service      {}   {unfinished} unfinished", self.service()));
+        self.failed();
         self.time();
         self.reuse();
         self.tiers();

@@ -314,6 +314,7 @@ impl Summary<'_> {
         self.source();
         let hit_rate = percent(self.document.ringfall.cache.look_hit_rate.known(), 1);
         self.line(&format!("  service      {}   hit rate {hit_rate}", self.service()));
+        self.failed();
         self.served();
         self.time();
         self.metrics();
@@ -377,6 +378,15 @@ impl Summary<'_> {
             }
         };
         format!("{rates}   {} served", self.result.requests.completed())
+    }
+
+    /// Writes how many requests failed, below those that were served; nothing where none did.
+    pub(super) fn failed(&mut self) {
+        let failed = self.result.requests.failed;
+        if failed > 0 {
+            let sentence = format!("{failed} failed; they count in no throughput and no latency");
+            self.labelled("", &sentence);
+        }
     }
 
     /// Writes the bytes that storage moved, and the simulated part of them. Without a drive nothing

@@ -180,7 +180,7 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
         "kernel nvme0n1 counted 3.00 GiB, ringfall 3.00 GiB (+0.00 %)",
         "cold reads 100.0 % of bytes read reached the device",
         "verified 0 blocks, 0 bad",
-        "note: 20 batch requests had not finished",
+        "note: requests had not finished: 20 of 21 batch (P95 of all ≥ 6",
         "[try --arrival closed]",
     ] {
         assert!(words.contains(part), "{part} in\n{plain}");
@@ -194,6 +194,26 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
     let words = flat(&short(&result));
     let cold = Document::of(&result).ringfall.device.cold_reads.as_ref().unwrap().told.clone();
     assert!(words.contains(&flat(&cold)) && words.contains("health PASS"), "{words}");
+}
+
+/// They stood nowhere that people read, beside a health that passed.
+#[test]
+fn requests_that_failed_are_counted_beside_those_that_were_served() {
+    let mut result = busy();
+    let shown = |result: &RunResult| {
+        let document = Document::of(result);
+        let page = html::page_of(&[Named { name: "a".to_owned(), document }]);
+        (flat(&short(result)), flat(&summary(Style { colour: false }, result)), page)
+    };
+    let (plain, whole, page) = shown(&result);
+    assert!(!plain.contains(" failed") && !whole.contains(" failed"), "{plain}");
+    assert!(!page.contains("requests that failed"));
+    result.requests.failed = 74;
+    let (plain, whole, page) = shown(&result);
+    for text in [&plain, &whole] {
+        assert!(text.contains("74 failed; they count in no throughput"), "{text}");
+    }
+    assert!(page.contains("requests that failed"));
 }
 
 #[test]
@@ -217,7 +237,7 @@ fn unfinished_requests_stand_beside_the_finished_ones() {
     for line in plain.lines() {
         assert!(line.chars().count() <= 80, "{line:?} in\n{plain}");
     }
-    for part in ["unfin.", "≥ 6", "batch 100 / 3 %", "30 batch requests"] {
+    for part in ["unfin.", "≥ 6", "batch 100 / 3 %", "30 of 31 batch"] {
         assert!(plain.contains(part), "{part} in\n{plain}");
     }
 }

@@ -41,7 +41,8 @@ impl Summary<'_> {
     /// Writes the resource that limited the run, and what shows it.
     pub(super) fn limit(&mut self) {
         let limit = RunLimit::of(self.document);
-        let flag = limit.flag_to_try.map_or(String::new(), |flag| format!(" [try {flag}]"));
+        let flag =
+            limit.flag_to_try.as_ref().map_or(String::new(), |flag| format!(" [try {flag}]"));
         self.labelled("verdict", &format!("{}: {}{flag}", limit.kind.name(), limit.told));
     }
 
