@@ -298,7 +298,7 @@ fn simulated(binds: Binding, because: &str) -> RunLimit {
 #[cfg(test)]
 mod tests {
     use ringfall_config::{TraceKind, Traffic};
-    use ringfall_workloads::contract::Class;
+    use ringfall_workloads::contract::{Class, RequestRecord};
 
     use super::*;
     use crate::RunResult;
@@ -402,12 +402,22 @@ mod tests {
     #[test]
     fn the_flag_to_try_is_that_which_decides_how_many_requests_come() {
         let mut result = busy();
-        assert_eq!(flag_for_users(&Document::of(&result)).as_deref(), Some("--num-users"));
+        result.requests.clear();
+        let only_storage =
+            RequestRecord { storage_io_ns: 2_000_000, room_ns: 0, ..request(Class::Batch, 2) };
+        (0..REQUESTS_MIN).for_each(|_| result.requests.record(&only_storage));
+        result.roofline = Some(("limits.json".to_owned(), roofline(1e6, 1e6)));
+        let flag = |result: &RunResult| {
+            let limit = RunLimit::of(&Document::of(result));
+            assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
+            limit.flag_to_try
+        };
+        assert_eq!(flag(&result).as_deref(), Some("--num-users"));
         result.plan.request_rate_per_s = 20.0;
-        assert_eq!(flag_for_users(&Document::of(&result)).as_deref(), Some("--request-rate"));
+        assert_eq!(flag(&result).as_deref(), Some("--request-rate"));
         result.plan.traffic =
             Traffic::Trace { kind: TraceKind::BurstGpt, path: "trace.csv".into() };
-        assert_eq!(flag_for_users(&Document::of(&result)), None);
+        assert_eq!(flag(&result), None);
     }
 
     #[test]

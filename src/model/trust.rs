@@ -223,8 +223,11 @@ type Rule = fn(&Situation) -> Said;
 const READS: [&str; 2] = [DECODE_READ, "storage_read_device_p95_ms"];
 
 /// The metrics that are chosen between where runs only write, besides those of all runs.
-const JUDGES_OF_WRITES: [(&str, Rule); 2] =
-    [(WRITE_BANDWIDTH, write_bandwidth), (PREFILL_WRITTEN, prefill_written)];
+const JUDGES_OF_WRITES: [(&str, Rule); 3] = [
+    (WRITE_BANDWIDTH, write_bandwidth),
+    (PREFILL_WRITTEN, prefill_written),
+    ("storage_write_device_p95_ms", device_latency),
+];
 
 /// The metrics that are chosen between.
 const JUDGES: [(&str, Rule); 5] = [

@@ -106,6 +106,8 @@ fn a_run_of_prefills_is_told_by_what_it_wrote() {
     assert_eq!(trust(&[four], WRITE_BANDWIDTH), Trust::Secondary);
     let longer = Situation { seconds: Some(70.0), ..only.clone() };
     assert_eq!(trust(&[only.clone(), longer], PREFILL_WRITTEN), Trust::No);
+    let waits = Situation { generation_waits: Some(true), ..only.clone() };
+    assert_eq!(advise(&[waits])[0].metric, "storage_write_device_p95_ms");
     // Beside a run that reads too, writes are not what is compared.
     assert!(advise(&[only, run(0)]).iter().all(|advice| advice.metric != WRITE_BANDWIDTH));
     let idle = Situation { has_no_reads: true, ..run(0) };
