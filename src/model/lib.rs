@@ -16,7 +16,6 @@ pub mod facts;
 pub mod figures;
 pub mod health;
 mod json;
-pub mod limit;
 pub mod merge;
 pub mod metrics;
 mod named;

@@ -336,7 +336,7 @@ pub struct Headline {
 /// all of them are.
 #[must_use]
 pub fn headlines(document: &Document) -> Vec<Headline> {
-    if document.is_without_drive() || is_without_storage(document) {
+    if document.is_without_drive() || document.is_without_storage() {
         return Vec::new();
     }
     let advice = advise(&[Situation::of_document(document)]);
@@ -355,12 +355,6 @@ pub fn headlines(document: &Document) -> Vec<Headline> {
     let mut all: Vec<Headline> = published.chain(others).filter_map(headline).collect();
     all.sort_by_key(|headline| headline.advice.as_ref().map(|advice| advice.trust));
     all
-}
-
-/// Whether the run left the storage tier out (`--disable-storage`): no drive can be gone by.
-pub(crate) fn is_without_storage(document: &Document) -> bool {
-    let config = document.ringfall.config.as_ref();
-    config.is_some_and(|config| config.storage_capacity_bytes == Some(0))
 }
 
 fn unequal_lengths(situations: &[Situation]) -> Option<String> {

@@ -24,6 +24,7 @@ mod histograms;
 mod kept;
 mod latency;
 mod latency_keys;
+mod limit;
 mod merged;
 mod ours;
 mod rank;
@@ -50,6 +51,7 @@ pub use gpu::{GpuDeviceReport, GpuReport};
 pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, UNFINISHED};
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
+pub use limit::{LimitKind, RunLimit};
 pub use list::Union;
 pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
@@ -64,7 +66,6 @@ pub use tracing::{DeviceLatencyTracing, TracedBucket, TracedHistogram};
 
 use crate::facts::RequestSample;
 use crate::figures::{figure, list, merge};
-use crate::limit::{LimitKind, RunLimit};
 use crate::source::Validation;
 use crate::{RunResult, SimulationReport, source};
 use figure::{Derived, OfRun, Part, Same, Sum};
@@ -176,6 +177,12 @@ impl Document {
         let limit = RunLimit::of(&document);
         document.ringfall.limit = OfRun::maybe((limit.kind != LimitKind::None).then_some(limit));
         document
+    }
+
+    /// Whether the run left the storage tier out (`--disable-storage`): no drive can be gone by.
+    pub(crate) fn is_without_storage(&self) -> bool {
+        let config = self.ringfall.config.as_ref();
+        config.is_some_and(|config| config.storage_capacity_bytes == Some(0))
     }
 
     /// Latencies of the requests that finished; none when none did, where the key holds zeros.

@@ -21,6 +21,7 @@ use super::figure::{
 use super::gpu::{GpuMovesReport, GpuReport, PromotionsReport};
 use super::histograms::EncodedHistograms;
 use super::kept::Agreed;
+use super::limit::RunLimit;
 use super::list::{ByKind, Rows, Timeline, Union};
 use super::merge::{Inputs, Merge, figures};
 use super::merged::MergedReport;
@@ -34,7 +35,6 @@ use crate::facts::{
     WatchdogReport, share_of_limits,
 };
 use crate::figures::given::row;
-use crate::limit::RunLimit;
 use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling};
 

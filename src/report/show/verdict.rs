@@ -4,8 +4,8 @@
 use ringfall_config::PUBLISHED_SYSTEMS;
 use ringfall_host::counted;
 use ringfall_model::configuration::Configuration;
+use ringfall_model::document::RunLimit;
 use ringfall_model::health::{Criterion, Measure};
-use ringfall_model::limit::RunLimit;
 use ringfall_model::metrics::Metric;
 use ringfall_model::published::preset_of;
 use ringfall_model::trust::headlines;

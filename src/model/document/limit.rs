@@ -12,13 +12,12 @@ use ringfall_core::units::gib;
 use ringfall_host::counted;
 use serde::{Deserialize, Serialize};
 
+use super::Document;
+use super::figure::Derived;
 use crate::deep_queue::may_be_full;
-use crate::document::Document;
-use crate::figures::figure::Derived;
 use crate::health::SAMPLES_MIN;
 use crate::named::named;
 use crate::simulation::{Binding, percent};
-use crate::trust::is_without_storage;
 use crate::warnings::SPACE_SHARE_TOLD;
 use crate::{Code, SimulationReport};
 
@@ -122,7 +121,7 @@ fn none(document: &Document) -> Option<RunLimit> {
     if ours.autoscaler.is_some() {
         return none("a search changed the number of users, and its answer stands below");
     }
-    if document.is_without_drive() || is_without_storage(document) {
+    if document.is_without_drive() || document.is_without_storage() {
         return none("the run had no drive that could have limited it");
     }
     if let Some(memory) = ours.machine.memory() {
