@@ -230,7 +230,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
     warnings.push(warning(Code::Unfinished, text, Some(flag)));
 }
 
-/// How many requests of a class had not finished when the window closed, and the P95 of all of it;
+/// Number of requests of a class that had not finished when the window closed, and its P95 of all;
 /// none where that of those that finished is no other.
 fn unfinished_of(requests: &RequestStats, class: Class) -> Option<(String, String)> {
     let at = class_index(class);
