@@ -15,7 +15,8 @@ use super::cold::ColdVerdict;
 use super::configuration::Configuration;
 use super::document::ResultFile;
 use super::metrics::{
-    DECODE_READ, Metric, PREFILL_WRITTEN, STORAGE_THROUGHPUT, WALL_CLOCK, WRITE_BANDWIDTH,
+    DECODE_READ, Metric, PREFILL_WRITTEN, REQUEST_P95, STORAGE_THROUGHPUT, WALL_CLOCK,
+    WRITE_BANDWIDTH,
 };
 use super::named::named;
 use super::stats;
@@ -235,7 +236,7 @@ const JUDGES: [(&str, Rule); 5] = [
     (WALL_CLOCK, wall_clock),
     (STORAGE_THROUGHPUT, storage_throughput),
     ("storage_read_device_p95_ms", device_latency),
-    ("end_to_end_p95_ms", end_to_end),
+    (REQUEST_P95, end_to_end),
 ];
 
 /// Metrics to go by, the most trusted first; empty where a configuration is not known.

@@ -125,7 +125,7 @@ fn a_run_of_prefills_is_told_by_what_it_wrote() {
 #[test]
 fn waiting_for_tokens_leaves_the_drive_s_own_time() {
     let waits = [run(0), Situation { generation_waits: Some(true), ..run(0) }];
-    for metric in [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT, "end_to_end_p95_ms"] {
+    for metric in [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT, REQUEST_P95] {
         assert_eq!(trust(&waits, metric), Trust::No, "{metric}");
     }
     let both = [waits[1].clone(), waits[1].clone()];
@@ -136,10 +136,10 @@ fn waiting_for_tokens_leaves_the_drive_s_own_time() {
 fn open_arrivals_show_rate_or_latency_never_both() {
     let keeps_up = Situation { arrivals_open: Some(true), ..run(0) };
     assert_eq!(trust(std::slice::from_ref(&keeps_up), WALL_CLOCK), Trust::No);
-    assert_eq!(trust(std::slice::from_ref(&keeps_up), "end_to_end_p95_ms"), Trust::Secondary);
+    assert_eq!(trust(std::slice::from_ref(&keeps_up), REQUEST_P95), Trust::Secondary);
     let behind = Situation { queued_at_end: Some(51), ..keeps_up };
     assert_eq!(trust(std::slice::from_ref(&behind), WALL_CLOCK), Trust::Primary);
-    assert_eq!(trust(std::slice::from_ref(&behind), "end_to_end_p95_ms"), Trust::No);
+    assert_eq!(trust(std::slice::from_ref(&behind), REQUEST_P95), Trust::No);
     let cached = Situation { cpu_memory_mib: Some(4096), ..behind };
     assert_eq!(trust(&[cached], STORAGE_THROUGHPUT), Trust::Secondary);
 }
