@@ -73,7 +73,9 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
         cli::Command::Schema(args) => page(commands::schema::page(args.name)),
-        cli::Command::Analyze(args) => ended(commands::analyze::run(&args)),
+        cli::Command::Analyze(args) => {
+            ended(commands::analyze::run(&args.fast, &args.slow, &args.table))
+        }
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
         cli::Command::Suite(args) => ended(commands::suite::run(&args)),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use ringfall_report::analysis::pairs::{Dimension, Order};
 
-/// Arguments of the command `analyze`.
+/// Arguments of the command `analyze`, an older name of what `compare` does with collections.
 #[derive(Clone, Debug, Args)]
 pub struct AnalyzeArgs {
     /// Results of the system that is expected to be faster: a directory of JSON results, or an
@@ -16,8 +16,16 @@ pub struct AnalyzeArgs {
     /// Results of the other system; ratios are FAST divided by SLOW
     #[arg(value_name = "SLOW")]
     pub slow: PathBuf,
-    /// Group by a combination of these dimensions, such as cpu-memory,users; when not given, by
-    /// each of the first three separately
+    /// Form of the table.
+    #[command(flatten)]
+    pub table: TableArgs,
+}
+
+/// Arguments that decide what a comparison shows.
+#[derive(Clone, Debug, Args)]
+pub struct TableArgs {
+    /// Group configurations of collections by a combination of these dimensions, such as
+    /// cpu-memory,users; when not given, by each of the first three separately
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub by: Vec<Dimension>,
     /// Order of the groups; when not given, models by their ratio of storage throughput and
@@ -27,7 +35,7 @@ pub struct AnalyzeArgs {
     /// Show all metrics, not only the usual ones
     #[arg(long)]
     pub all_metrics: bool,
-    /// Print the whole table as JSON
+    /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -55,7 +63,9 @@ pub struct MergeArgs {
 /// Arguments of the command `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// The JSON result to start from, and the one to compare with it
+    /// The JSON result to start from, and the one to compare with it; or two answers of `quick`; or
+    /// two collections, the one that is expected to be faster first: directories of results, .xlsx
+    /// or .csv files
     #[arg(
         value_name = "FILE", num_args = 1..=2, required_unless_present = "baseline",
         conflicts_with_all = ["baseline", "candidate"]
@@ -67,10 +77,7 @@ pub struct CompareArgs {
     /// Results of the second system, one per trial; ratios are candidate divided by baseline
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "baseline")]
     pub candidate: Vec<PathBuf>,
-    /// Show all metrics, not only the usual ones
-    #[arg(long)]
-    pub all_metrics: bool,
-    /// Print the comparison as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Form of the table.
+    #[command(flatten)]
+    pub table: TableArgs,
 }

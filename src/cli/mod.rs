@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs};
+pub use analysis::{AnalyzeArgs, CompareArgs, MergeArgs, TableArgs};
 pub use anyway::{gist, meant_anyway};
 pub use audit::AuditArgs;
 pub use checkpoint::{
@@ -93,9 +93,11 @@ pub enum Command {
     /// Print the configuration that `run` would use with these flags, in a form that --config reads
     #[command(args_override_self = true)]
     Config(ConfigArgs),
-    /// Compare two systems across all configurations that both have run
+    /// Compare two systems across all configurations that both have run, as `compare` does
+    #[command(hide = true)]
     Analyze(AnalyzeArgs),
-    /// Compare two results: ratios with confidence intervals, and which metric to go by
+    /// Compare two results, or two collections of them: ratios with confidence intervals, and which
+    /// of the two is better
     Compare(CompareArgs),
     /// Merge results of one configuration: counters add up, and histograms merge exactly
     Merge(MergeArgs),

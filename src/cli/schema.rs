@@ -33,6 +33,6 @@ pub enum SchemaName {
     Audit,
     /// A machine and the flags for it, from `discover --json`
     Discovery,
-    /// Two systems over all configurations that both have run, from `analyze --json`
+    /// Two systems over all configurations that both have run, from `compare --json` of collections
     Analysis,
 }

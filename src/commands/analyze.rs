@@ -1,7 +1,7 @@
-//! `ringfall analyze`: what differs between two systems over all configurations both have run.
+//! `ringfall compare` of two collections: what differs between two systems over all configurations both have run.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ringfall_host::escape::{terminal, terminal_path};
@@ -15,7 +15,7 @@ use ringfall_report::show::table::{Table, times};
 use serde::Serialize;
 
 use super::{print, print_json, wrapped};
-use crate::cli::AnalyzeArgs;
+use crate::cli::TableArgs;
 
 /// Groupings that are shown without asking.
 const GROUPINGS: [&[Dimension]; 4] =
@@ -27,9 +27,9 @@ const CELLS: [Dimension; 3] = [Dimension::CpuMemory, Dimension::Model, Dimension
 ///
 /// # Errors
 /// When a file can't be understood, or nothing was run on both.
-pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
-    let fast = Collection::read(&args.fast)?;
-    let slow = Collection::read(&args.slow)?;
+pub fn run(fast: &Path, slow: &Path, args: &TableArgs) -> Result<Exit> {
+    let fast = Collection::read(fast)?;
+    let slow = Collection::read(slow)?;
     let matched = pairs::matched(&fast, &slow);
     if matched.is_empty() {
         let first = |side: &Collection| {
@@ -75,7 +75,7 @@ pub fn run(args: &AnalyzeArgs) -> Result<Exit> {
     print(&page)
 }
 
-fn grouped(matched: &[Pair], args: &AnalyzeArgs) -> Vec<Group> {
+fn grouped(matched: &[Pair], args: &TableArgs) -> Vec<Group> {
     let of = |by: &[Dimension]| {
         let mut groups = pairs::groups(matched, by);
         let order = match by {

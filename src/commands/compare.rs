@@ -1,19 +1,20 @@
-//! `ringfall compare`: how two results differ, how sure that is, and what to go by.
+//! `ringfall compare`: how two results differ, how sure that is, and what to go by; also two
+//! collections of results, and two answers of `ringfall quick`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ringfall_config::{InputError, PUBLISHED_SYSTEMS};
 use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
 use ringfall_model::metrics::Metric;
-use ringfall_model::stats::Interval;
-use ringfall_report::analysis::compare::{Basis, Comparison, Row, compare};
-use ringfall_report::show::table::{Table, figure, times};
+use ringfall_report::analysis::compare::{Comparison, compare};
+use ringfall_report::quick::QuickReport;
+use ringfall_report::show::{beside_page, comparison_table};
 
 use super::merge::read_all;
-use super::{print, print_json, wrapped};
+use super::{analyze, print, print_json, wrapped};
 use crate::cli::CompareArgs;
 
 /// Reads both sides and prints how they differ.
@@ -26,6 +27,18 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
                     with --baseline and --candidate";
         return Err(InputError::new(what).into());
     }
+    let table = &args.table;
+    if let [first, second] = &args.files[..] {
+        if [first, second].into_iter().any(|path| is_collection(path)) {
+            return analyze::run(first, second, table);
+        }
+        if [first, second].into_iter().any(|path| QuickReport::is_in(path)) {
+            return answers(first, second, table.json);
+        }
+    }
+    if !table.by.is_empty() || table.sort.is_some() {
+        refuse!("--by and --sort are for two collections: give two directories of results");
+    }
     let side = |given: &[PathBuf], at: usize| match args.files.get(at) {
         Some(file) => vec![file.clone()],
         None => given.to_vec(),
@@ -33,10 +46,33 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     let baseline = read_all(&side(&args.baseline, 0))?;
     let candidate = read_all(&side(&args.candidate, 1))?;
     let comparison = compare(baseline, candidate)?;
-    if args.json {
+    if table.json {
         return print_json(&comparison);
     }
-    print(&page(&comparison, args.all_metrics))
+    print(&page(&comparison, table.all_metrics))
+}
+
+/// Whether a path is one of several results, by what it is or by its name.
+fn is_collection(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    path.is_dir() || ending.is_some_and(|ending| matches!(&*ending, "xlsx" | "csv"))
+}
+
+/// Prints two answers of `ringfall quick` side by side.
+fn answers(first: &Path, second: &Path, is_json: bool) -> Result<Exit> {
+    let read = |path: &Path| {
+        QuickReport::read(path).map_err(|problem| InputError::new(problem.to_string()))
+    };
+    let (first, second) = (read(first)?, read(second)?);
+    if is_json {
+        refuse!("--json: answers of `ringfall quick` are JSON already, and have no intervals");
+    }
+    let mut page = String::new();
+    for answer in [&first, &second] {
+        wrapped(&mut page, "", &format!("{}: {}", answer.place, answer.verdict));
+    }
+    page.push_str(&beside_page(&first, &second));
+    print(&page)
 }
 
 fn page(comparison: &Comparison, all_metrics: bool) -> String {
@@ -48,16 +84,7 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     for caution in &comparison.cautions {
         wrapped(&mut page, "CAUTION    ", caution);
     }
-    let rows = comparison.rows.iter();
-    let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));
-    let table = Table::of(rows.filter(|(metric, _)| all_metrics || metric.headline))
-        .text("", |(metric, _)| metric.title)
-        .number("baseline", figure, |(_, row)| row.baseline)
-        .number("candidate", figure, |(_, row)| row.candidate)
-        .number("ratio", times, |(_, row)| row.ratio)
-        .text("  95 % interval", |(_, row)| format!("  {}", interval(row)))
-        .widths(&[34, 9, 9, 7])
-        .done();
+    let table = comparison_table(comparison, all_metrics);
     let _infallible = writeln!(page, "\n{}", table.page());
     for advice in &comparison.trust {
         let word = advice.trust.name();
@@ -84,15 +111,7 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     for note in &comparison.notes {
         wrapped(&mut page, "note       ", note);
     }
+    page.push('\n');
+    wrapped(&mut page, "conclusion ", &comparison.conclusion);
     page
-}
-
-fn interval(row: &Row) -> String {
-    match (row.interval, row.no_interval) {
-        (Some(Interval { low, high }), _) => {
-            let basis = row.basis.map_or("", Basis::name);
-            format!("{low:.2} .. {high:.2} ({basis})  {}", row.verdict.text())
-        }
-        (None, why) => format!("none: {}", why.unwrap_or_default()),
-    }
 }

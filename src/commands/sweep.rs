@@ -113,7 +113,7 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
     match collections {
         [first, second, ..] if done > 0 => {
             let (first, second) = (word(first), word(second));
-            let _infallible = writeln!(page, "  compare    ringfall analyze {first} {second}");
+            let _infallible = writeln!(page, "  compare    ringfall compare {first} {second}");
         }
         _ => {}
     }
@@ -143,7 +143,7 @@ mod tests {
             "1 of 2 runs done; results in r",
             "failed     y/a: exit status 1 (r/y/a.log)",
             "the same command runs what is not done",
-            "ringfall analyze r/x r/y",
+            "ringfall compare r/x r/y",
             "ringfall report r/x r/y --output all.csv",
         ] {
             assert!(page.contains(part), "{part}: {page}");

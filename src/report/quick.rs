@@ -146,6 +146,18 @@ impl QuickReport {
         }
     }
 
+    /// Whether a file is such a report. A pipe can be read but once, and is taken for none.
+    #[must_use]
+    pub fn is_in(path: &Path) -> bool {
+        #[derive(Deserialize)]
+        struct Mark {
+            ringfall_quick: Option<u32>,
+        }
+        let bytes = path.is_file().then(|| read_bytes(path).ok()).flatten();
+        let mark = bytes.and_then(|bytes| serde_json::from_slice::<Mark>(&bytes).ok());
+        mark.is_some_and(|mark| mark.ringfall_quick.is_some())
+    }
+
     /// Users that are served in that space, by speed and by space.
     #[must_use]
     pub fn served(&self) -> Served {

@@ -78,8 +78,8 @@ impl Collection {
             Some("json") => {
                 // What is wrong with the file comes first.
                 let _single = ResultFile::read(path)?;
-                let what = "this is a single result, and analyze takes collections: give a \
-                            directory of results, or let `ringfall compare` compare single ones";
+                let what = "this is a single result, and the other is a collection: give two \
+                            directories of results, or two single ones";
                 return Err(FileProblem::new(path, what));
             }
             _ => {

@@ -3,6 +3,7 @@
 //! Not here: computing figures or judging whether they can be trusted (`results`).
 
 mod audit;
+mod compare;
 mod discover;
 mod discover_short;
 mod fio_job;
@@ -24,6 +25,7 @@ mod what_if;
 mod who;
 
 pub use audit::audit_page;
+pub use compare::comparison_table;
 pub use discover::discovery_details;
 pub use discover_short::discovery_page;
 pub use fio_job::fio_job;

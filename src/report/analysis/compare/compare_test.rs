@@ -165,7 +165,8 @@ fn what_is_twice_as_fast_is_said_to_be_so_and_which_way() {
 
 #[test]
 fn a_percentile_of_few_events_has_no_interval() {
-    let (a, b) = (result("a", 0..100, 10), result("b", 100..200, 10));
+    // As many of each had not finished.
+    let (a, b) = (result("a", 0..98, 10), result("b", 98..196, 10));
     let comparison = compare(vec![a], vec![b]).unwrap();
     assert!(row(&comparison, "storage_io_p50_ms").interval.is_some());
     let p99 = row(&comparison, "storage_io_p99_ms");
@@ -286,21 +287,71 @@ fn a_contradiction_is_told_without_a_command_that_refuses_merged_results() {
     assert!(told.ends_with("run it again") && !told.contains("audit"), "{told}");
 }
 
+/// A run of a published preset, of so many users.
+fn preset(name: &str, per_second: u64, users: u32) -> ResultFile {
+    let mut file = result(name, 0..3_000, per_second);
+    let config = file.document.ringfall.config.as_ref().unwrap().clone();
+    file.document.ringfall.config = Agreed::of(ConfigReport {
+        model: Some("llama3.1-8b".to_owned()),
+        cpu_memory_bytes: Some(0),
+        num_users: Some(users),
+        max_concurrent_allocs: None,
+        generation_mode: Some("none".to_owned()),
+        arrival: Some("closed".to_owned()),
+        ..config
+    });
+    file
+}
+
+#[test]
+fn the_last_sentence_says_which_is_better_and_for_how_much_of_the_load() {
+    let of = |one, other| compare(vec![one], vec![other]).unwrap().conclusion;
+    let better = of(preset("a", 10, 200), preset("b", 20, 200));
+    for part in [
+        "The candidate is better: its wall-clock throughput is 2.0",
+        "× the baseline's (95 % interval ",
+        "the baseline finished 3000 of 3429 requests (87 %), and the candidate 3000 of 3429",
+    ] {
+        assert!(better.contains(part), "{part}: {better}");
+    }
+    let worse = of(preset("a", 20, 200), preset("b", 10, 200));
+    assert!(worse.starts_with("The baseline is better: the candidate's wall-clock"), "{worse}");
+    let same = of(preset("a", 10, 200), preset("b", 10, 200));
+    assert!(same.starts_with("No difference is shown: the candidate's "), "{same}");
+    let other = of(preset("a", 10, 200), preset("b", 20, 100));
+    assert_eq!(other, "The two can't be compared: their numbers of users differ.");
+}
+
+#[test]
+fn what_makes_another_load_is_told_with_what_it_does() {
+    let with = |change: fn(&mut ConfigReport), seconds: f64| {
+        let mut file = preset("b", 10, 200);
+        let mut config = file.document.ringfall.config.as_ref().unwrap().clone();
+        change(&mut config);
+        file.document.ringfall.config = Agreed::of(config);
+        file.document.ringfall.window.seconds = Sum::of(seconds);
+        let comparison = compare(vec![preset("a", 10, 200)], vec![file]).unwrap();
+        comparison.cautions.join("; ")
+    };
+    assert_eq!(with(|_| (), 60.0), "");
+    assert!(with(|_| (), 30.0).contains("the windows differ (60.0 and 30.0 s): amounts"));
+    let more = with(|config| config.cpu_memory_bytes = Some(4 << 30), 60.0);
+    assert!(more.contains("the CPU tiers differ (0 and 4 GiB)"), "{more}");
+    let space = with(|config| config.storage_capacity_bytes = Some(6 << 30), 60.0);
+    assert!(space.contains("and 6.0 GiB): in a smaller one fewer entries"), "{space}");
+    let reads = with(
+        |config| {
+            config.settings.insert("decode_reads".to_owned(), "once".into());
+        },
+        60.0,
+    );
+    assert!(reads.contains("the decode reads differ (batch and once)"), "{reads}");
+    let users = with(|config| config.num_users = Some(100), 60.0);
+    assert!(users.contains("the numbers of users differ (200 and 100): throughput"), "{users}");
+}
+
 #[test]
 fn what_was_published_of_a_preset_stands_beside_the_ratio_of_whoever_ran_it() {
-    let preset = |name: &str, per_second: u64, users: u32| {
-        let mut file = result(name, 0..3_000, per_second);
-        let config = file.document.ringfall.config.as_ref().unwrap().clone();
-        file.document.ringfall.config = Agreed::of(ConfigReport {
-            model: Some("llama3.1-8b".to_owned()),
-            cpu_memory_bytes: Some(0),
-            num_users: Some(users),
-            max_concurrent_allocs: None,
-            generation_mode: Some("none".to_owned()),
-            ..config
-        });
-        file
-    };
     let (slow, fast) = (preset("a", 10, 200), preset("b", 20, 200));
     for (one, other) in [(&slow, &fast), (&fast, &slow)] {
         let found = compare(vec![one.clone()], vec![other.clone()]).unwrap().published;

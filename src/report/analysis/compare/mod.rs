@@ -1,13 +1,17 @@
 //! Two results, or the trials of two: how each metric differs, how sure that is, and which metric
 //! to go by.
 
-use std::path::PathBuf;
+mod cautions;
+mod conclusion;
+#[cfg(test)]
+mod slower_test;
 
-use ringfall_host::counted;
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{
-    FileProblem, Histograms, Kind, ResultFile, SecondReport, contradictions, told_contradictions,
+    CLASSES, FileProblem, Histograms, Kind, QuantileMs, RequestsOfClass, ResultFile, SecondReport,
+    UNFINISHED, contradictions, told_contradictions,
 };
+use ringfall_model::facts::{Quantile, Survival, quotient};
 use ringfall_model::merge::merge;
 use ringfall_model::metrics::{Better, Evidence, METRICS, Metric};
 use ringfall_model::published::{Published, published};
@@ -22,9 +26,12 @@ use super::differences::{self, Difference};
 /// two sides' draws are independent.
 const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
 
-/// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
-/// runs of one configuration differ by.
-const HIT_RATES_APART: f64 = 0.03;
+/// Deviation of a ratio that is within the resolution of two histograms, of 0.1 % each.
+const RESOLUTION: f64 = 0.002;
+/// Share of the draws of an interval that lie beyond each of its ends.
+const TAIL: f64 = (1.0 - stats::CONFIDENCE) / 2.0;
+/// Reason for a missing ratio where the unfinished requests decide it.
+const UNDECIDED: &str = "the requests that had not finished decide it";
 
 /// Source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,15 +99,21 @@ pub struct Row {
     pub better: Better,
     /// Value of the baseline; for trials, their geometric mean.
     pub baseline: f64,
+    /// Whether that is a lower bound, since too many requests had not finished.
+    pub baseline_is_bound: bool,
     /// Value of the candidate, likewise.
     pub candidate: f64,
-    /// Candidate over baseline; `None` when that is 0.
+    /// Whether that is a lower bound.
+    pub candidate_is_bound: bool,
+    /// Candidate over baseline: at least this where the candidate's value is a bound, and at most
+    /// this where the baseline's is one. `None` where the baseline is 0, or where the requests that
+    /// had not finished could turn the ratio round.
     pub ratio: Option<f64>,
     /// Confidence interval of the ratio, at 95 %.
     pub interval: Option<Interval>,
     /// Basis of the interval.
     pub basis: Option<Basis>,
-    /// Reason why there is no interval.
+    /// Reason why there is no interval, or no ratio either.
     pub no_interval: Option<&'static str>,
     /// Verdict on the difference.
     pub verdict: Verdict,
@@ -114,6 +127,9 @@ pub struct Comparison {
     pub baseline: Vec<String>,
     /// Files of the candidate.
     pub candidate: Vec<String>,
+    /// Which of the two is better, by how much, how sure that is and for how much of the load; or
+    /// why they can't be compared.
+    pub conclusion: String,
     /// Reasons that the comparison says less than it seems to, to be read before its rows.
     pub cautions: Vec<String>,
     /// One a metric that both have.
@@ -165,8 +181,23 @@ impl Side {
         Ok(Side { files, whole, histograms })
     }
 
-    fn values(&self, metric: &Metric) -> Vec<f64> {
-        self.files.iter().filter_map(|file| metric.of(&file.document)).collect()
+    fn values(&self, metric: &Metric) -> Vec<Value> {
+        self.files.iter().filter_map(|file| Value::of(metric, &file.document)).collect()
+    }
+
+    fn numbers(&self, metric: &Metric) -> Vec<f64> {
+        self.values(metric).iter().map(|value| value.number).collect()
+    }
+
+    /// All requests that arrived, finished or not.
+    fn requests(&self) -> Option<&RequestsOfClass> {
+        Some(&self.whole.as_ref()?.ringfall.requests.as_ref()?.all)
+    }
+
+    /// Share of the requests that had not finished when the window closed.
+    fn unfinished_share(&self) -> Option<f64> {
+        let RequestsOfClass { finished, unfinished, .. } = self.requests()?;
+        quotient(*unfinished, finished.saturating_add(*unfinished))
     }
 
     /// None where a second does not say it.
@@ -187,12 +218,70 @@ impl Side {
                 let at = |share: f64| events.quantile_ns(share).unwrap_or(0) as f64;
                 Ok(shares.into_iter().map(at).collect())
             }
+            Evidence::OfAllRequests(quantile, _) => self.draws_of_all(*quantile, seed),
             Evidence::PerSecond(amount) => {
                 let series = self.series(*amount).ok_or("no timeline of it")?;
                 stats::rate_draws(&series, seed).ok_or("fewer than ten seconds")
             }
             Evidence::None(why) => Err(why),
         }
+    }
+
+    /// Draws of a quantile of all requests; lower bounds, where that is all that is known of it.
+    fn draws_of_all(&self, quantile: f64, seed: u64) -> Result<Vec<f64>, &'static str> {
+        let of = |names: &[&str]| self.histograms.sum(names).ok_or("no histogram of it");
+        let all = Survival::of(&of(&CLASSES)?, &of(&UNFINISHED)?);
+        let shares = stats::quantile_draws(all.finished() + all.unfinished(), quantile, seed)
+            .ok_or("too few events to bound it")?;
+        let drawn: Vec<Quantile> = shares.iter().filter_map(|share| all.quantile(*share)).collect();
+        let is_open = |known: &Quantile| known.at_most_ns.is_none();
+        let open = drawn.iter().filter(|known| is_open(known)).count();
+        let is_bound = all.quantile(quantile).as_ref().is_some_and(is_open);
+        if !is_bound && open as f64 > TAIL * drawn.len() as f64 {
+            return Err("too many requests had not finished to bound it");
+        }
+        let number = |known: &Quantile| {
+            known.at_most_ns.and(known.estimate_ns).unwrap_or(known.at_least_ns) as f64
+        };
+        Ok(drawn.iter().map(number).collect())
+    }
+}
+
+/// Value of a metric on one side.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    /// The number to tell.
+    number: f64,
+    /// Lower bound that holds whatever becomes of the unfinished requests; the number itself of a
+    /// metric that they are no part of.
+    at_least: f64,
+    /// Whether the number is no more than that bound.
+    is_bound: bool,
+}
+
+impl Value {
+    fn of(metric: &Metric, document: &Document) -> Option<Value> {
+        if let Evidence::OfAllRequests(_, pick) = metric.evidence {
+            let known: &QuantileMs = pick(&document.ringfall.requests.as_ref()?.all)?;
+            let (number, at_least) = (known.number_ms(), known.at_least_ms);
+            let is_bound = number.is_none();
+            return Some(Value { number: number.unwrap_or(at_least), at_least, is_bound });
+        }
+        let number = metric.of(document)?;
+        Some(Value { number, at_least: number, is_bound: false })
+    }
+
+    /// Geometric mean of several, or the arithmetic one where one is not positive.
+    fn mean(values: &[Value]) -> Option<Value> {
+        let mean = |pick: fn(&Value) -> f64| {
+            let values: Vec<f64> = values.iter().map(pick).collect();
+            stats::geometric_mean(&values).or_else(|| stats::mean(&values))
+        };
+        Some(Value {
+            number: mean(|value| value.number)?,
+            at_least: mean(|value| value.at_least)?,
+            is_bound: values.iter().any(|value| value.is_bound),
+        })
     }
 }
 
@@ -223,12 +312,15 @@ pub fn compare(
         false => Vec::new(),
     };
     let there = |advice: &Advice| rows.iter().any(|row| row.metric == advice.metric);
+    let trust: Vec<Advice> = advise(&all).into_iter().filter(there).collect();
+    let cautions = cautions::cautions(&a, &b);
     let names = |side: &Side| side.files.iter().map(ResultFile::name).collect();
     Ok(Comparison {
         baseline: names(&a),
         candidate: names(&b),
-        trust: advise(&all).into_iter().filter(there).collect(),
-        cautions: cautions(&a, &b),
+        conclusion: conclusion::conclusion(&rows, &trust, &cautions, [&a, &b]),
+        trust,
+        cautions: cautions.into_iter().map(|caution| caution.text).collect(),
         notes: notes(&a, &b, trials),
         cold_reads: [("baseline", &a), ("candidate", &b)]
             .into_iter()
@@ -241,104 +333,6 @@ pub fn compare(
         rows,
         configuration_differences: configuration,
         machine_differences: machine,
-    })
-}
-
-/// Cautions; one that holds of every figure stands first.
-fn cautions(a: &Side, b: &Side) -> Vec<String> {
-    let all = [
-        searched_users(a, b),
-        same_files(a, b),
-        other_work(a, b),
-        other_seeds(a, b),
-        copies("baseline", a),
-        copies("candidate", b),
-    ];
-    all.into_iter().flatten().collect()
-}
-
-/// Answers of the searches for a number of users, where a side has one: the figures of such a
-/// result are those of all its steps together.
-fn searched_users(a: &Side, b: &Side) -> Option<String> {
-    let answers = |side: &Side| -> Vec<String> {
-        let searches = side.files.iter().filter_map(|file| {
-            let found = file.document.ringfall.autoscaler.as_ref()?;
-            Some(found.answer())
-        });
-        searches.collect()
-    };
-    let (one, other) = (answers(a), answers(b));
-    if one.is_empty() && other.is_empty() {
-        return None;
-    }
-    let told = |answers: Vec<String>| match answers.is_empty() {
-        true => "no search".to_owned(),
-        false => answers.join(" and "),
-    };
-    Some(format!(
-        "the figures are means over all numbers of users that the searches tried, which differ: \
-         compare the answers (baseline: {}; candidate: {}), or runs with a fixed --num-users",
-        told(one),
-        told(other)
-    ))
-}
-
-/// Files that stand on both sides, of which nothing can differ.
-fn same_files(a: &Side, b: &Side) -> Option<String> {
-    let real = |file: &ResultFile| std::fs::canonicalize(&file.path).unwrap_or(file.path.clone());
-    let known: Vec<PathBuf> = a.files.iter().map(real).collect();
-    let both = b.files.iter().filter(|file| known.contains(&real(file)));
-    let names: Vec<String> = both.map(ResultFile::name).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "baseline and candidate are the same file ({}): a result compared with itself shows \
-             no difference",
-            names.join(", ")
-        )
-    })
-}
-
-/// Simulated runs of one side with the same seed, of which each is a copy of the other.
-fn copies(name: &str, side: &Side) -> Option<String> {
-    let simulated = side.files.iter().filter(|file| file.document.ringfall.simulation.is_some());
-    let mut seeds: Vec<u64> = simulated.filter_map(|file| file.document.seed.known()).collect();
-    let all = seeds.len();
-    seeds.sort_unstable();
-    seeds.dedup();
-    (seeds.len() < all).then(|| {
-        format!(
-            "the {name} has {all} simulated runs of {}: those with the same seed are copies of one \
-             run, so that their agreement says nothing; simulate with another --seed each",
-            counted(seeds.len() as u64, "seed")
-        )
-    })
-}
-
-/// Hit rates that lie apart, of what can be missed; none where one side did not count it.
-fn other_work(a: &Side, b: &Side) -> Option<String> {
-    let rate = |side: &Side| side.whole.as_ref()?.ringfall.cache.look_hit_rate.known();
-    let (one, other) = (rate(a)?, rate(b)?);
-    ((one - other).abs() > HIT_RATES_APART).then(|| {
-        format!(
-            "tokens/s, requests/s and latencies are not of the same work: {:.1} % of the looks for \
-             earlier turns, shared prefixes and populated entries found them in the baseline and \
-             {:.1} % in the candidate, and a miss costs no time, as recomputing the entry is not \
-             modelled",
-            one * 100.0,
-            other * 100.0
-        )
-    })
-}
-
-/// Seeds that differ, where each side has one; none where a side's results have several.
-fn other_seeds(a: &Side, b: &Side) -> Option<String> {
-    let seed = |side: &Side| side.whole.as_ref()?.seed.known();
-    let (one, other) = (seed(a)?, seed(b)?);
-    (one != other).then(|| {
-        format!(
-            "the requests differ with the seed ({one} in the baseline, {other} in the candidate): \
-             give both runs the same --seed, or each side several results"
-        )
     })
 }
 
@@ -363,37 +357,88 @@ fn add_new(all: &mut Vec<Difference>, more: Vec<Difference>) {
 
 fn row(metric: &Metric, a: &Side, b: &Side, trials: bool) -> Option<Row> {
     let value = |side: &Side| {
-        let values = side.values(metric);
-        stats::geometric_mean(&values).or_else(|| stats::mean(&values))
+        let whole = side.whole.as_ref().filter(|_| !trials);
+        whole
+            .and_then(|whole| Value::of(metric, whole))
+            .or_else(|| Value::mean(&side.values(metric)))
     };
-    let one = |side: &Side| {
-        side.whole.as_ref().and_then(|whole| metric.of(whole)).or_else(|| value(side))
-    };
-    let (baseline, candidate) = if trials { (value(a)?, value(b)?) } else { (one(a)?, one(b)?) };
-    let ratio = (baseline != 0.0).then(|| candidate / baseline);
-    let found = match ratio {
-        None => Err("the baseline is 0"),
-        Some(_) if trials => stats::trials_interval(&b.values(metric), &a.values(metric))
+    let (baseline, candidate) = (value(a)?, value(b)?);
+    let ratio = fair_ratio(metric, [a, b], [baseline, candidate]);
+    let found = ratio.and_then(|ratio| match trials {
+        true => stats::trials_interval(&b.numbers(metric), &a.numbers(metric))
             .map(|interval| (interval, Basis::Trials))
             .ok_or("a trial lacks it or has 0"),
-        Some(ratio) => within_runs(metric, a, b, ratio),
+        false => within_runs(metric, a, b, ratio),
+    });
+    let verdict = match (&found, ratio) {
+        (Ok((interval, _)), Ok(ratio)) => verdict(metric, *interval, ratio),
+        _ => Verdict::Unknown,
     };
     let (interval, basis, no_interval) = match found {
+        Ok(_) if baseline.is_bound || candidate.is_bound => (None, None, Some("it is a bound")),
         Ok((interval, basis)) => (Some(interval), Some(basis), None),
         Err(why) => (None, None, Some(why)),
     };
-    let verdict = match (interval, ratio) {
-        (Some(interval), _) if interval.contains(1.0) => Verdict::NotShown,
-        (Some(_), Some(ratio)) => match metric.wins(ratio, 1.0) {
-            Some(true) => Verdict::Better,
-            Some(false) => Verdict::Worse,
-            None => Verdict::Different,
-        },
-        _ => Verdict::Unknown,
+    Some(Row {
+        metric: metric.key,
+        better: metric.better,
+        baseline: baseline.number,
+        baseline_is_bound: baseline.is_bound,
+        candidate: candidate.number,
+        candidate_is_bound: candidate.is_bound,
+        ratio: ratio.ok(),
+        interval,
+        basis,
+        no_interval,
+        verdict,
+    })
+}
+
+/// Ratio of the candidate to the baseline; or why there is none, where unfinished requests could
+/// make the slower of the two look like the faster one.
+fn fair_ratio(metric: &Metric, sides: [&Side; 2], [a, b]: [Value; 2]) -> Result<f64, &'static str> {
+    if a.number == 0.0 {
+        return Err("the baseline is 0");
+    }
+    let ratio = b.number / a.number;
+    let is_decided = match (a.is_bound, b.is_bound) {
+        (true, true) => false,
+        // A lower bound of the ratio says something above 1 alone, and an upper one below.
+        (false, true) => ratio > 1.0,
+        (true, false) => ratio < 1.0,
+        // An estimate takes unfinished requests to be like others; the bounds take nothing for
+        // granted, and have to show the same.
+        (false, false) => {
+            let (told, sure) = (ratio - 1.0, b.at_least / a.at_least - 1.0);
+            sure * told.signum() > RESOLUTION || (told - sure).abs() <= RESOLUTION
+        }
     };
-    let better = metric.better;
-    let metric = metric.key;
-    Some(Row { metric, better, baseline, candidate, ratio, interval, basis, no_interval, verdict })
+    if !is_decided {
+        return Err(UNDECIDED);
+    }
+    let unfinished = sides.map(Side::unfinished_share);
+    if metric.is_of_finished
+        && let [Some(of_a), Some(of_b)] = unfinished
+    {
+        let b_is_praised = of_b > of_a && metric.wins(b.number, a.number) == Some(true);
+        let a_is_praised = of_a > of_b && metric.wins(a.number, b.number) == Some(true);
+        if a_is_praised || b_is_praised {
+            return Err(
+                "it is of finished requests alone, and the side that it praises left more unfinished",
+            );
+        }
+    }
+    Ok(ratio)
+}
+
+fn verdict(metric: &Metric, interval: Interval, ratio: f64) -> Verdict {
+    let is_shown = (interval.low > 1.0 && ratio > 1.0) || (interval.high < 1.0 && ratio < 1.0);
+    match metric.wins(ratio, 1.0) {
+        _ if !is_shown => Verdict::NotShown,
+        Some(true) => Verdict::Better,
+        Some(false) => Verdict::Worse,
+        None => Verdict::Different,
+    }
 }
 
 /// The interval from what varied inside the runs.

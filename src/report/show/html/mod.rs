@@ -5,6 +5,7 @@ mod audit;
 mod axis;
 mod block;
 mod chart;
+mod compare;
 mod depth;
 mod gpu;
 mod heat;

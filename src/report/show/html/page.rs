@@ -11,7 +11,7 @@ use ringfall_model::{Code, Document};
 use serde_json::{Map, Value};
 
 use super::markup::Html;
-use super::{Named, block, depth, gpu, or_dash, parts, ranks, shown, verdict};
+use super::{Named, block, compare, depth, gpu, or_dash, parts, ranks, shown, verdict};
 use crate::show::table::{Cell, Mark, Table, UNKNOWN, fixed, percent};
 
 /// A setting, of which merged results may differ.
@@ -28,6 +28,7 @@ pub(super) fn page(results: &[Named]) -> String {
         several => format!("ringfall: {} results", several.len()),
     };
     let mut html = Html::new(&title, &title);
+    compare::section(&mut html, results);
     for named in results {
         head(&mut html, named, results.len() > 1);
     }

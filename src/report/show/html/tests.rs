@@ -73,6 +73,17 @@ fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
 }
 
 #[test]
+fn two_results_are_compared_at_the_top_of_their_page() {
+    let html = page(&[named("a<b>"), named("b")]);
+    let comparison = html.find("<h2>Comparison</h2>").unwrap();
+    assert!(comparison < html.find("<div class=\"cards\">").unwrap());
+    for part in ["baseline: a&lt;b&gt; · candidate: b", "95 % interval", "all requests, P95, ms"] {
+        assert!(html[comparison..].contains(part), "{part}");
+    }
+    assert!(!page(&[named("a")]).contains("<h2>Comparison</h2>"));
+}
+
+#[test]
 fn a_result_that_measured_nothing_is_a_page_too() {
     let document = Document::of(&nothing());
     let html = page(&[Named { name: "x".into(), document }]);

@@ -1,0 +1,156 @@
+//! Whatever drive is slower in every figure is never the better one.
+
+use proptest::prelude::*;
+use ringfall_core::key::Tier;
+use ringfall_model::facts::TimelineSecond;
+use ringfall_model::metrics::REQUEST_P95;
+use ringfall_model::testing::{file, nothing, to_json};
+use ringfall_workloads::contract::{
+    Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
+};
+
+use super::*;
+
+/// Length of the runs, ms.
+const WINDOW_MS: u64 = 60_000;
+/// Bytes of an entry.
+const ENTRY_BYTES: u64 = 1_000_000;
+
+/// A request of both drives.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    arrived_ms: u64,
+    /// Latency on the faster drive, ms.
+    fast_ms: u64,
+    /// Latency on the slower one, ms: never less.
+    slow_ms: u64,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    (0..WINDOW_MS, 1..WINDOW_MS, 100u64..400).prop_map(|(arrived_ms, fast_ms, percent)| Asked {
+        arrived_ms,
+        fast_ms,
+        slow_ms: fast_ms * percent / 100,
+    })
+}
+
+/// A run in which requests of these arrivals and latencies, ms, finish or are cut off.
+fn run_of(name: &str, requests: impl Iterator<Item = (u64, u64)>) -> ResultFile {
+    let mut result = nothing();
+    result.window.seconds = WINDOW_MS as f64 / 1e3;
+    let mut timeline: Vec<TimelineSecond> = (1..=WINDOW_MS / 1_000)
+        .map(|second| TimelineSecond { end_s: second as f64, seconds: 1.0, ..Default::default() })
+        .collect();
+    for (arrived_ms, takes_ms) in requests {
+        let takes_ns = takes_ms * 1_000_000;
+        let storage = &mut result.engine.tiers[Tier::Storage.index()];
+        storage.read.device.record(takes_ns / 10);
+        storage.read.total.record(takes_ns / 9);
+        let ends_ms = arrived_ms + takes_ms;
+        if ends_ms >= WINDOW_MS {
+            let age_ns = (WINDOW_MS - arrived_ms) * 1_000_000;
+            result.requests.record_unfinished(Class::Interactive, age_ns);
+            continue;
+        }
+        result.engine.tiers[Tier::Storage.index()].read.entry_bytes += ENTRY_BYTES;
+        result.engine.io_read.entry_bytes += ENTRY_BYTES;
+        result.cache.record_read(Purpose::Decode, 1, Outcome::Hit, ENTRY_BYTES, false);
+        result.requests.record(&RequestRecord {
+            user: 0,
+            class: Class::Interactive,
+            arrived: SinceStart::from_ms(arrived_ms),
+            started: SinceStart::from_ms(arrived_ms),
+            finished: SinceStart::from_ms(ends_ms),
+            storage_io_ns: takes_ns / 2,
+            room_ns: 0,
+            permit_ns: 0,
+            load_ns: None,
+            prefill_ns: 0,
+            decode_ns: 0,
+            recompute_ns: 0,
+            generation_ns: 0,
+            context_tokens: 10,
+            generated_tokens: 3,
+            end: RequestEnd::Served,
+        });
+        let second = &mut timeline[usize::try_from(ends_ms / 1_000).unwrap()];
+        second.requests_completed += 1;
+        second.generated_tokens += 3;
+        second.tiers[Tier::Storage.index()].read.bytes += ENTRY_BYTES;
+    }
+    result.timeline = timeline;
+    file(name, to_json(&result))
+}
+
+fn both(requests: &[Asked]) -> [ResultFile; 2] {
+    let of = |name: &str, takes: fn(&Asked) -> u64| {
+        run_of(name, requests.iter().map(|one| (one.arrived_ms, takes(one))))
+    };
+    [of("fast.json", |one| one.fast_ms), of("slow.json", |one| one.slow_ms)]
+}
+
+/// Whether a ratio is better than 1 by more than histograms resolve.
+fn is_better(row: &Row, ratio: f64) -> bool {
+    match row.better {
+        Better::Higher => ratio > 1.0 + RESOLUTION,
+        Better::Lower => ratio < 1.0 - RESOLUTION,
+        Better::Neither => false,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_drive_that_is_slower_in_every_figure_is_never_better_in_a_ratio(
+        requests in proptest::collection::vec(asked(), 3..200),
+    ) {
+        let [fast, slow] = both(&requests);
+        let there = compare(vec![fast.clone()], vec![slow.clone()]).unwrap();
+        for row in &there.rows {
+            prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, ratio)), "{:?}", row);
+            prop_assert!(row.verdict != Verdict::Better, "{:?}", row);
+        }
+        let back = compare(vec![slow], vec![fast]).unwrap();
+        for row in &back.rows {
+            prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, 1.0 / ratio)), "{:?}", row);
+            prop_assert!(row.verdict != Verdict::Worse, "{:?}", row);
+        }
+        prop_assert!(!there.conclusion.starts_with("The candidate is better"));
+        prop_assert!(!back.conclusion.starts_with("The baseline is better"));
+    }
+}
+
+/// A disk 13 times slower was "0.95×" of the other, as seven of its 57 requests had finished.
+#[test]
+fn a_slow_drive_is_not_praised_for_the_few_requests_that_finished() {
+    let unfinished_ms = 2 * WINDOW_MS;
+    let fast = |n: u64| (n * 100, if n < 67 { 1_000 + 700 * n } else { unfinished_ms });
+    let slow = |n: u64| (n * 100, if n < 7 { 20_000 + 1_000 * n } else { unfinished_ms });
+    let fast = run_of("fast.json", (0..116).map(fast));
+    let slow = run_of("slow.json", (0..57).map(slow));
+    let comparison = compare(vec![fast], vec![slow]).unwrap();
+    let row = |key: &str| comparison.rows.iter().find(|row| row.metric == key).unwrap();
+    let finished = row("end_to_end_p95_ms");
+    assert!(finished.candidate < finished.baseline, "{finished:?}");
+    assert_eq!((finished.ratio, finished.verdict), (None, Verdict::Unknown));
+    let all = row(REQUEST_P95);
+    assert!(all.baseline_is_bound && all.candidate_is_bound && all.ratio.is_none(), "{all:?}");
+    let load = "and the candidate 7 of 57 requests (12 %).";
+    assert!(comparison.conclusion.ends_with(load), "{}", comparison.conclusion);
+}
+
+/// All that finish on the one drive in 1 s are still waited for on the other.
+#[test]
+fn a_lower_bound_shows_what_it_is_above() {
+    let fast = run_of("fast.json", (0..100).map(|n| (n * 100, 1_000)));
+    let slow = run_of("slow.json", (0..100).map(|n| (n * 100, 2 * WINDOW_MS)));
+    let there = compare(vec![fast.clone()], vec![slow.clone()]).unwrap();
+    let row = there.rows.iter().find(|row| row.metric == REQUEST_P95).unwrap();
+    assert!(row.candidate_is_bound && !row.baseline_is_bound, "{row:?}");
+    assert!(row.ratio.is_some_and(|ratio| ratio > 50.0), "{row:?}");
+    assert_eq!((row.verdict, row.interval), (Verdict::Worse, None));
+    let back = compare(vec![slow], vec![fast]).unwrap();
+    let row = back.rows.iter().find(|row| row.metric == REQUEST_P95).unwrap();
+    assert_eq!(row.verdict, Verdict::Better);
+}

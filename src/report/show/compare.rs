@@ -1,0 +1,54 @@
+//! The table of a comparison, for the terminal and for pages.
+
+use ringfall_model::metrics::Metric;
+use ringfall_model::stats::Interval;
+
+use super::table::{Cell, Mark, Table, figure, times};
+use crate::analysis::compare::{Basis, Comparison, Row, Verdict};
+
+/// A row for each metric, or for each of the usual ones, with the ratio of the two sides.
+#[must_use]
+pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
+    let rows = comparison.rows.iter();
+    let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));
+    Table::of(rows.filter(|(metric, _)| all_metrics || metric.headline))
+        .text("", |(metric, _)| metric.title)
+        .number("baseline", figure, |(_, row)| at_least(row.baseline, row.baseline_is_bound))
+        .number("candidate", figure, |(_, row)| at_least(row.candidate, row.candidate_is_bound))
+        .number("ratio", times, |(_, row)| ratio(row))
+        .text("  95 % interval", |(_, row)| format!("  {}", interval(row)))
+        .widths(&[34, 9, 9, 7])
+        .marked(|(_, row)| match row.verdict {
+            Verdict::Better => Mark::Good,
+            Verdict::Worse => Mark::Bad,
+            Verdict::Different | Verdict::NotShown | Verdict::Unknown => Mark::Plain,
+        })
+        .done()
+}
+
+fn at_least(value: f64, is_bound: bool) -> Cell {
+    match is_bound {
+        true => Cell::Text(format!("≥ {}", figure(value))),
+        false => Cell::from(value),
+    }
+}
+
+fn ratio(row: &Row) -> Cell {
+    let bound = match (row.baseline_is_bound, row.candidate_is_bound) {
+        (false, false) => return Cell::from(row.ratio),
+        (true, _) => "≤",
+        (false, true) => "≥",
+    };
+    Cell::from(row.ratio.map(|ratio| format!("{bound} {}", times(ratio))))
+}
+
+fn interval(row: &Row) -> String {
+    let interval = match (row.interval, row.no_interval) {
+        (Some(Interval { low, high }), _) => {
+            let basis = row.basis.map_or("", Basis::name);
+            format!("{low:.2} .. {high:.2} ({basis})")
+        }
+        (None, why) => format!("none: {}", why.unwrap_or_default()),
+    };
+    format!("{interval}  {}", row.verdict.text()).trim_end().to_owned()
+}
