@@ -1,4 +1,4 @@
-//! `ringfall analyze`: the published analysis again, and collections that make no sense.
+//! `ringfall compare` of collections: the published analysis again, and what makes no sense.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn data(name: &str) -> PathBuf {
 
 fn analyze(fast: &Path, slow: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
-    command.arg("analyze").arg(fast).arg(slow).args(more);
+    command.arg("compare").arg(fast).arg(slow).args(more);
     command.output().unwrap()
 }
 
@@ -64,6 +64,20 @@ fn the_published_findings_are_printed_and_written_as_json() {
     assert!((row["win_rate"].as_f64().unwrap() - 0.972).abs() < 0.0005, "{row}");
     let cells = groups.iter().filter(|group| group["by"].as_array().unwrap().len() == 3).count();
     assert!(cells > 20, "{cells} cells of CPU memory × model × users");
+}
+
+/// Scripts and pages call it so.
+#[test]
+fn the_old_spelling_prints_the_same_and_is_in_no_help() {
+    let (fast, slow) = (data("discovery_fast.xlsx"), data("discovery_slow.csv"));
+    let of = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_ringfall")).args(args).output();
+    let mut old = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    let old = old.arg("analyze").arg(&fast).arg(&slow).args(["--by", "model"]).output().unwrap();
+    assert_eq!(text(&old), text(&analyze(&fast, &slow, &["--by", "model"])));
+    let help = text(&of(&["--help"]).unwrap());
+    assert!(help.contains("  compare ") && !help.contains("  analyze "), "{help}");
+    let single = of(&["compare", "a.json", "b.json", "--by", "model"]).unwrap();
+    assert_fails(&single, 2, &["--by and --sort", "two directories"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Scratch, assert_fails, assert_valid_as, text};
 
@@ -40,12 +40,14 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     for words in ["differs    queue_depth (8 and 3)", "not by     decode bytes", "one run says"] {
         assert!(page.contains(words), "{words:?} is not in: {page}");
     }
+    assert!(page.split("\n\n").last().unwrap().starts_with("conclusion "), "{page}");
     let trials = ["--baseline", "result.json", "again.json", "--candidate", "slower.json"];
     let output = compare(&scratch.path, &[&trials[..], &["--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_valid_as("comparison", &json);
     assert_eq!(json["baseline"].as_array().unwrap().len(), 2);
+    assert!(json["conclusion"].as_str().unwrap().ends_with('.'), "{json}");
     assert_eq!(json["configuration_differences"][0]["key"], "queue_depth");
     assert!(json["trust"].as_array().unwrap().len() >= 3);
 
@@ -61,6 +63,46 @@ fn real_results_are_compared_and_what_is_none_is_named() {
         (&["--baseline", "again.json", "again.json", "--candidate", "result.json"], &["twice"]),
     ];
     for (args, words) in cases {
+        assert_fails(&compare(&scratch.path, args), 2, words);
+    }
+}
+
+/// Answer of `ringfall quick` for a drive whose speed serves so many users.
+fn answer(place: &str, users: u32) -> Value {
+    let served = json!({ "users": users, "is_largest_tried": false });
+    let point = json!({
+        "users": 4, "gib_per_s": 0.5, "load_p50_s": 0.1, "load_p95_s": 4.0 / f64::from(users),
+        "loads": 100, "kv_io_p95_s": 0.5, "drive_busy_share": null, "reuse_share": 0.9,
+    });
+    json!({
+        "ringfall_quick": 1, "version": "0", "place": place, "drive": "vda", "start_unix_s": 0.0,
+        "model": "tiny-1b", "seed": 42, "load_p95_s": 1.0, "reuse_share": 0.7, "space_gib": 6.0,
+        "turn_gib": 0.1, "limits": { "read_gib_per_s": 3.0, "write_gib_per_s": 2.0 },
+        "doubt": null, "curve": [point], "served_by_speed": served, "served_by_space": served,
+        "measured": point, "predicted": point, "verdict": format!("good for {users} users"),
+    })
+}
+
+#[test]
+fn answers_of_quick_are_set_side_by_side() {
+    let scratch = Scratch::new("compare-quick");
+    for (name, users) in [("a", 4), ("b", 8)] {
+        let answer = answer(&format!("/mnt/{name}"), users).to_string();
+        std::fs::write(scratch.file(&format!("{name}.json")), answer).unwrap();
+    }
+    std::fs::write(scratch.file("other.json"), "{\"summary\": {}}").unwrap();
+    let output = compare(&scratch.path, &["a.json", "b.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let page = text(&output);
+    for words in ["/mnt/a: good for 4 users", "/mnt/b: good for 8 users", "users by speed"] {
+        assert!(page.contains(words), "{words:?} is not in: {page}");
+    }
+    let row = page.lines().find(|line| line.contains("load P95 at 4 users")).unwrap();
+    assert!(row.ends_with("0.50×"), "{page}");
+    for (args, words) in [
+        (&["a.json", "other.json"][..], &["other.json", "no answer of `ringfall quick`"][..]),
+        (&["a.json", "b.json", "--json"], &["--json", "JSON already"]),
+    ] {
         assert_fails(&compare(&scratch.path, args), 2, words);
     }
 }

@@ -1,4 +1,4 @@
-//! Sweeps: real runs that are killed and continued, and described drives straight into `analyze`.
+//! Sweeps: real runs that are killed and continued, and described drives straight into `compare`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -125,7 +125,7 @@ fn described_drives_are_swept_into_analyze_with_their_true_ratio() {
     let of = |allocs: u32, drive: &str| format!("{allocs} none {drive}");
     let expected = [0, 16].map(|allocs| [of(allocs, "slow-vmfs"), of(allocs, "fast-nvme")]);
     assert_eq!(cells.collect::<Vec<_>>(), expected.concat(), "{ordered}");
-    assert!(told.contains("ringfall analyze r/fast-nvme r/slow-vmfs"), "{told}");
+    assert!(told.contains("ringfall compare r/fast-nvme r/slow-vmfs"), "{told}");
     for allocs in ["qd0", "qd16"] {
         let gib_per_s = |drive: &str| {
             let name = format!("r/{drive}/llama3.1-8b_cpu0GB_{allocs}_gennone_users200.json");
@@ -137,7 +137,7 @@ fn described_drives_are_swept_into_analyze_with_their_true_ratio() {
         let ratio = gib_per_s("fast-nvme") / gib_per_s("slow-vmfs");
         assert!((4.6..4.72).contains(&ratio), "{allocs}: {ratio}");
     }
-    let analyzed = output(ringfall(&scratch, &["analyze", "r/fast-nvme", "r/slow-vmfs"]));
+    let analyzed = output(ringfall(&scratch, &["compare", "r/fast-nvme", "r/slow-vmfs"]));
     assert!(text(&analyzed).contains("2 configurations were run on both"), "{}", text(&analyzed));
 }
 

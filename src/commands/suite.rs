@@ -232,7 +232,7 @@ fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
     write_form(Some(&page), what, |path| write_suite_html(table, path))?;
     write_form(Some(&sheet), what, |path| write_suite_sheet(table, path))?;
     write_form(Some(&tables), what, |path| HeldDirectory::make(path).map(drop))?;
-    // Not beside the results, where `analyze` and `report` would take it for one.
+    // Not beside the results, where `compare` and `report` would take it for one.
     write_form(Some(&tables.join("table.json")), what, |path| write_json(table, path))
 }
 

@@ -1,7 +1,7 @@
 //! Which metric says how two storages differ, in the configuration that was run: for one run, for
 //! the trials of one, and for a comparison.
 //!
-//! The published runs (`ringfall analyze` on `tests/data`) are the source: two drives of 14 and
+//! The published runs (`ringfall compare` on `tests/data`) are the source: two drives of 14 and
 //! about 3 GB/s, 220 configurations that both have run. Ratios are quoted as they were published;
 //! where the published rows give another one, both are said.
 

@@ -1,4 +1,4 @@
-//! From combinations to runs: each checked before anything runs, named so that `ringfall analyze`
+//! From combinations to runs: each checked before anything runs, named so that `ringfall compare`
 //! finds it, and in an order in which drift looks like noise.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::commands::{file_of, is_bounded, run_args};
 /// The seed when none is given: as in the published recommendations, and the same each time, so
 /// that the same command continues what it began.
 pub(super) const SEED_DEFAULT: u64 = 42;
-/// Settings by which `analyze` tells the runs of one collection apart.
+/// Settings by which `compare` tells the runs of one collection apart.
 const OF_A_CONFIGURATION: [&str; 5] =
     ["model", "cpu_mem_gb", "num_users", "max_concurrent_allocs", "generation_mode"];
 /// Sentences about wrong combinations that are told.
@@ -276,7 +276,7 @@ fn flags(options: &Options) -> Result<Vec<String>, InputError> {
     Ok(options.given().into_iter().map(flag).collect())
 }
 
-/// The directory of the results that belong together: what `analyze` does not tell runs apart by,
+/// The directory of the results that belong together: what `compare` does not tell runs apart by,
 /// as far as it is varied.
 pub(super) fn collection_of(point: &Point, device: Option<&str>) -> Option<String> {
     let others = point.iter().filter(|(key, _)| !OF_A_CONFIGURATION.contains(key));

@@ -52,6 +52,7 @@ fn a_result_does_not_differ_from_itself() {
         assert!(matches!(row.verdict, Verdict::NotShown | Verdict::Unknown));
     }
     assert_eq!(row(&comparison, "end_to_end_p95_ms").basis, Some(Basis::Events));
+    assert_eq!(row(&comparison, "request_p50_ms").basis, Some(Basis::Events));
     assert_eq!(row(&comparison, WALL_CLOCK).basis, Some(Basis::Seconds));
     assert!(row(&comparison, STORAGE_THROUGHPUT).no_interval.is_some());
     assert!(comparison.configuration_differences.is_empty());

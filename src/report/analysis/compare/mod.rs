@@ -32,6 +32,8 @@ const RESOLUTION: f64 = 0.002;
 const TAIL: f64 = (1.0 - stats::CONFIDENCE) / 2.0;
 /// Reason for a missing ratio where the unfinished requests decide it.
 const UNDECIDED: &str = "the requests that had not finished decide it";
+/// Reason for a missing ratio of finished requests, where it praises the side that has fewer.
+const PRAISES_SURVIVORS: &str = "it praises the side that left more requests unfinished";
 
 /// Source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -423,9 +425,7 @@ fn fair_ratio(metric: &Metric, sides: [&Side; 2], [a, b]: [Value; 2]) -> Result<
         let b_is_praised = of_b > of_a && metric.wins(b.number, a.number) == Some(true);
         let a_is_praised = of_a > of_b && metric.wins(a.number, b.number) == Some(true);
         if a_is_praised || b_is_praised {
-            return Err(
-                "it is of finished requests alone, and the side that it praises left more unfinished",
-            );
+            return Err(PRAISES_SURVIVORS);
         }
     }
     Ok(ratio)
@@ -452,7 +452,7 @@ fn within_runs(
     let (below, above) = (a.draws(&evidence, SEEDS[0])?, b.draws(&evidence, SEEDS[1])?);
     let interval = stats::ratio_interval(&above, &below).ok_or("the baseline is 0 at times")?;
     match evidence {
-        Evidence::Quantile(..) => Ok((interval, Basis::Events)),
+        Evidence::Quantile(..) | Evidence::OfAllRequests(..) => Ok((interval, Basis::Events)),
         _ => {
             // The timeline says how much a rate varies; the ratio itself is that of the results,
             // which for amounts is also that of the runs' lengths.

@@ -92,8 +92,8 @@ fn both(requests: &[Asked]) -> [ResultFile; 2] {
 /// Whether a ratio is better than 1 by more than histograms resolve.
 fn is_better(row: &Row, ratio: f64) -> bool {
     match row.better {
-        Better::Higher => ratio > 1.0 + RESOLUTION,
-        Better::Lower => ratio < 1.0 - RESOLUTION,
+        Better::Higher => ratio > 1.0 + 2.0 * RESOLUTION,
+        Better::Lower => ratio < 1.0 - 2.0 * RESOLUTION,
         Better::Neither => false,
     }
 }
@@ -108,13 +108,13 @@ proptest! {
         let [fast, slow] = both(&requests);
         let there = compare(vec![fast.clone()], vec![slow.clone()]).unwrap();
         for row in &there.rows {
-            prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, ratio)), "{:?}", row);
-            prop_assert!(row.verdict != Verdict::Better, "{:?}", row);
+            prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, ratio)), "{row:?}");
+            prop_assert!(row.verdict != Verdict::Better, "{row:?}");
         }
         let back = compare(vec![slow], vec![fast]).unwrap();
         for row in &back.rows {
-            prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, 1.0 / ratio)), "{:?}", row);
-            prop_assert!(row.verdict != Verdict::Worse, "{:?}", row);
+            prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, 1.0 / ratio)), "{row:?}");
+            prop_assert!(row.verdict != Verdict::Worse, "{row:?}");
         }
         prop_assert!(!there.conclusion.starts_with("The candidate is better"));
         prop_assert!(!back.conclusion.starts_with("The baseline is better"));
