@@ -231,10 +231,6 @@ pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             .into();
         }
         SetupError::Passthrough { fault, .. } => return passthrough_remedy(fault).into(),
-        SetupError::Executor { .. } => {
-            "check `ulimit -l` (at least 512 KiB per shard), `ulimit -n` and that io_uring is \
-             allowed; or lower --shards, or use --pin=false"
-        }
         SetupError::NoThread { .. } => "raise the limit on threads (ulimit -u)",
         SetupError::Other { remedy, .. } => remedy,
     };
@@ -365,7 +361,6 @@ mod tests {
             (passthrough(forbidden()), "CAP_SYS_ADMIN"),
             (passthrough(PassthroughFault::BlockSize { log2_bytes: 14 }), "512 to 4096 bytes"),
             (SetupError::Polling { name: "SQPOLL", reason: "no".into() }, "leave --sqpoll out"),
-            (SetupError::Executor { name: "a".into(), reason: "no".into() }, "use --pin=false"),
             (SetupError::new("what", "raise the limit"), "raise the limit"),
         ] {
             let text = told_setup(&error);

@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_file_that_is_no_namespace_refuses_its_commands() {
         let file = File::open("/dev/null").unwrap();
-        assert!(namespace_number(&file).unwrap_err().what().contains("asking for its number"));
+        assert!(namespace_number(&file).unwrap_err().to_string().contains("asking for its number"));
         let fault = identify(&file, 1).unwrap_err();
         assert!(matches!(fault, PassthroughFault::Command { name: "Identify", .. }), "{fault:?}");
     }

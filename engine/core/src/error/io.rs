@@ -1,7 +1,5 @@
 //! I/O errors, as facts that a caller can branch on.
 
-use std::fmt;
-
 use super::NvmeStatus;
 use crate::key::Tier;
 
@@ -108,6 +106,7 @@ impl ErrorKind {
 
 /// A failed I/O, with everything needed to find the place again.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", self.what())]
 pub struct IoError {
     /// Class of the failure, by which errors are counted.
     pub kind: ErrorKind,
@@ -160,12 +159,6 @@ impl IoError {
             return format!("{file} can't be looked at: {why}");
         }
         format!("{operation} of {bytes} bytes at offset {offset} of {file} failed: {why}")
-    }
-}
-
-impl fmt::Display for IoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what())
     }
 }
 

@@ -2,48 +2,65 @@
 
 use super::NvmeStatus;
 
-/// Reason why a path can't be used with NVMe passthrough.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// Reason why a path can't be used with NVMe passthrough; as text, the rest of a sentence that names
+/// the path.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PassthroughFault {
     /// A directory, a file or a device of another kind.
+    #[error("it is not an NVMe drive")]
     NotNvme,
     /// A part of an NVMe namespace: commands name blocks of the whole.
+    #[error("it is a partition")]
     Partition,
     /// The kernel chooses one of several ways to the drive for each command.
+    #[error(
+        "it is reached by NVMe multipath, which repeats no passthrough command on another path"
+    )]
     Multipath,
     /// The namespace has no character device.
+    #[error("there is no {path}")]
     NoCharacterDevice {
         /// Where it would be.
         path: String,
     },
     /// This process may not open the character device, or may not send commands.
+    #[error("this process may not send NVMe commands ({reason})")]
     Forbidden {
         /// Message of the system.
         reason: String,
     },
     /// This kernel's io_uring has no such commands.
+    #[error("this kernel ({release}) takes no NVMe commands through io_uring")]
     Kernel {
         /// Kernel release, as `uname -r`.
         release: String,
     },
     /// Each block has bytes of metadata beside it.
+    #[error("it is formatted with {bytes} bytes of metadata per block")]
     Metadata {
         /// Metadata per block, bytes.
         bytes: u16,
     },
     /// The namespace is zoned: a zone is written in order only.
+    #[error("it is zoned")]
     Zoned,
     /// The namespace's blocks are not of a size that goes with ours.
+    #[error("it has blocks of 2^{log2_bytes} bytes")]
     BlockSize {
         /// Size of a block as a power of two.
         log2_bytes: u8,
     },
     /// The bytes that one of the two devices wrote are not those that the other read.
+    #[error(
+        "at offset {offset_bytes} a command did not read what the block device had written, or \
+         the other way round"
+    )]
     Differs {
         /// Where, bytes from the namespace's beginning.
         offset_bytes: u64,
     },
     /// A command that a drive must know failed.
+    #[error("{name} failed: {reason}")]
     Command {
         /// Its name.
         name: &'static str,
@@ -65,39 +82,6 @@ impl PassthroughFault {
             _ => PassthroughFault::Command { name, reason },
         }
     }
-
-    /// Says what was wrong, as the rest of a sentence that names the path.
-    #[must_use]
-    pub fn what(&self) -> String {
-        match self {
-            PassthroughFault::NotNvme => "it is not an NVMe drive".to_owned(),
-            PassthroughFault::Partition => "it is a partition".to_owned(),
-            PassthroughFault::Multipath => {
-                "it is reached by NVMe multipath, which repeats no passthrough command on another \
-                 path"
-                    .to_owned()
-            }
-            PassthroughFault::NoCharacterDevice { path } => format!("there is no {path}"),
-            PassthroughFault::Forbidden { reason } => {
-                format!("this process may not send NVMe commands ({reason})")
-            }
-            PassthroughFault::Kernel { release } => {
-                format!("this kernel ({release}) takes no NVMe commands through io_uring")
-            }
-            PassthroughFault::Metadata { bytes } => {
-                format!("it is formatted with {bytes} bytes of metadata per block")
-            }
-            PassthroughFault::Zoned => "it is zoned".to_owned(),
-            PassthroughFault::BlockSize { log2_bytes } => {
-                format!("it has blocks of 2^{log2_bytes} bytes")
-            }
-            PassthroughFault::Differs { offset_bytes } => format!(
-                "at offset {offset_bytes} a command did not read what the block device had \
-                 written, or the other way round"
-            ),
-            PassthroughFault::Command { name, reason } => format!("{name} failed: {reason}"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -112,8 +96,11 @@ mod tests {
         }
         let status = NvmeStatus::of_result(0x4002).errno();
         let fault = PassthroughFault::of_errno("Identify", status);
-        assert_eq!(fault.what(), "Identify failed: invalid field in command (NVMe status 0x002)");
+        assert_eq!(
+            fault.to_string(),
+            "Identify failed: invalid field in command (NVMe status 0x002)"
+        );
         let block_size = PassthroughFault::BlockSize { log2_bytes: 14 };
-        assert!(block_size.what().contains("2^14 bytes"));
+        assert!(block_size.to_string().contains("2^14 bytes"));
     }
 }

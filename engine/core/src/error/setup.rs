@@ -1,6 +1,5 @@
 //! Why the environment can't run the engine: found before work starts.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::PassthroughFault;
@@ -11,6 +10,7 @@ use crate::units::KIB;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetupError {
     /// The kernel gave no memory for I/O buffers, or no address space for the CPU tier.
+    #[error("no {bytes} bytes of memory for buffers (errno {errno})")]
     BufferMemory {
         /// Bytes that were asked for.
         bytes: u64,
@@ -18,6 +18,7 @@ pub enum SetupError {
         errno: i32,
     },
     /// The CPU tier was mapped, but there is less memory than it needs.
+    #[error("no memory for {bytes} bytes (errno {errno})")]
     CpuTierMemory {
         /// Bytes of the mapping.
         bytes: u64,
@@ -25,26 +26,31 @@ pub enum SetupError {
         errno: i32,
     },
     /// The CPU tier is larger than anything that can be addressed.
+    #[error("a CPU tier of {bytes} bytes is more than can be addressed")]
     CpuTierTooLarge {
         /// Bytes that were asked for.
         bytes: u64,
     },
     /// A GPU that had given its memory did not give what a shard needs besides.
+    #[error("the GPU tier can't be used: {what}")]
     Gpu {
         /// Which, and what its driver said.
         what: String,
     },
     /// The store's path is not a directory.
+    #[error("{} is not a directory", path.display())]
     NotADirectory {
         /// As it was given.
         path: PathBuf,
     },
     /// Another engine has locked the directory.
+    #[error("{} is in use by another run of ringfall", path.display())]
     StoreInUse {
         /// The directory.
         path: PathBuf,
     },
     /// The directory belongs to the system.
+    #[error("{}", of_system(path, resolved))]
     SystemDirectory {
         /// The directory, as it was given.
         path: PathBuf,
@@ -52,11 +58,13 @@ pub enum SetupError {
         resolved: PathBuf,
     },
     /// The data file exists, and no engine made it.
+    #[error("{} exists, and no record says that ringfall made it", path.display())]
     ForeignDataFile {
         /// The file.
         path: PathBuf,
     },
     /// A file that has the lock file's name and was not made by an engine.
+    #[error("{} can't be the lock file: {reason}", path.display())]
     ForeignLockFile {
         /// The path.
         path: PathBuf,
@@ -64,11 +72,13 @@ pub enum SetupError {
         reason: String,
     },
     /// The file system has no O_DIRECT.
+    #[error("the file system at {} has no O_DIRECT", path.display())]
     NoDirectIo {
         /// The directory.
         path: PathBuf,
     },
     /// A system call on the directory, or on a file of ours in it, failed.
+    #[error("can't {doing} {}: {reason}", path.display())]
     Directory {
         /// Attempted action: a verb that goes before the path.
         doing: &'static str,
@@ -80,11 +90,13 @@ pub enum SetupError {
         reason: String,
     },
     /// The path is not a block device.
+    #[error("{} is not a block device", path.display())]
     NotABlockDevice {
         /// The path.
         path: PathBuf,
     },
     /// Something uses the device or a part of it.
+    #[error("{} is in use: {user}", path.display())]
     DeviceInUse {
         /// The device.
         path: PathBuf,
@@ -92,21 +104,25 @@ pub enum SetupError {
         user: String,
     },
     /// Another process, or another mount namespace, has claimed the device.
+    #[error("{} is in use: the kernel says that something has claimed it", path.display())]
     DeviceClaimed {
         /// The device.
         path: PathBuf,
     },
     /// The device can't be written to.
+    #[error("{} is read-only", path.display())]
     DeviceReadOnly {
         /// The device.
         path: PathBuf,
     },
     /// Another device took the name between the check and the opening.
+    #[error("{} has just become a different device", path.display())]
     DeviceChanged {
         /// The device.
         path: PathBuf,
     },
     /// The device's logical block is larger than ours.
+    #[error("{} has blocks of {block_bytes} bytes", path.display())]
     DeviceBlockTooLarge {
         /// The device.
         path: PathBuf,
@@ -114,6 +130,7 @@ pub enum SetupError {
         block_bytes: u64,
     },
     /// This process may not open the device.
+    #[error("no permission to open {} ({reason})", path.display())]
     DeviceForbidden {
         /// The device.
         path: PathBuf,
@@ -121,11 +138,13 @@ pub enum SetupError {
         reason: String,
     },
     /// The device refuses O_DIRECT.
+    #[error("{} does not take O_DIRECT", path.display())]
     DeviceWithoutDirectIo {
         /// The device.
         path: PathBuf,
     },
     /// The device can't be opened, for another reason.
+    #[error("can't open {}: {reason}", path.display())]
     DeviceUnopened {
         /// The device.
         path: PathBuf,
@@ -133,6 +152,7 @@ pub enum SetupError {
         reason: String,
     },
     /// The kernel refuses to make an io_uring.
+    #[error("{}", ring_failure(*errno, release))]
     Ring {
         /// The positive errno of `io_uring_setup`; 0 when there was none.
         errno: i32,
@@ -140,6 +160,7 @@ pub enum SetupError {
         release: String,
     },
     /// A way of polling does not work on this file.
+    #[error("{name} does not work here: {reason}")]
     Polling {
         /// Its name: `SQPOLL` (submissions) or `IOPOLL` (completions).
         name: &'static str,
@@ -147,6 +168,13 @@ pub enum SetupError {
         reason: String,
     },
     /// I/Os of this size can't be polled for: the drive takes them in pieces.
+    #[error(
+        "{} takes I/Os of {} KiB in pieces of {} KiB at most, and I/Os that are split can't be \
+         polled for (IOPOLL)",
+        path.display(),
+        io_bytes / KIB,
+        most_bytes / KIB
+    )]
     PolledIoTooLarge {
         /// File or device.
         path: PathBuf,
@@ -156,25 +184,21 @@ pub enum SetupError {
         most_bytes: u64,
     },
     /// A drive can't be handed NVMe commands.
+    #[error("NVMe passthrough does not work on {}: {fault}", path.display())]
     Passthrough {
         /// Path that was given.
         path: PathBuf,
         /// Reason why it can't be used.
         fault: PassthroughFault,
     },
-    /// A shard's thread or its rings can't be made.
-    Executor {
-        /// Name of the thread.
-        name: String,
-        /// Message of the system.
-        reason: String,
-    },
     /// No thread can be started.
+    #[error("no thread can be started: {reason}")]
     NoThread {
         /// Message of the system.
         reason: String,
     },
     /// Anything else: two sentences, no facts to branch on.
+    #[error("{what}: {remedy}")]
     Other {
         /// Problem, with the value.
         what: String,
@@ -202,83 +226,11 @@ impl SetupError {
     /// Says what was wrong, with the value and without a remedy.
     #[must_use]
     pub fn what(&self) -> String {
-        let shown = |path: &Path| path.display().to_string();
         match self {
-            SetupError::BufferMemory { bytes, errno } => {
-                format!("no {bytes} bytes of memory for buffers (errno {errno})")
-            }
-            SetupError::CpuTierMemory { bytes, errno } => {
-                format!("no memory for {bytes} bytes (errno {errno})")
-            }
-            SetupError::Gpu { what } => format!("the GPU tier can't be used: {what}"),
-            SetupError::CpuTierTooLarge { bytes } => {
-                format!("a CPU tier of {bytes} bytes is more than can be addressed")
-            }
-            SetupError::NotADirectory { path } => format!("{} is not a directory", shown(path)),
-            SetupError::StoreInUse { path } => {
-                format!("{} is in use by another run of ringfall", shown(path))
-            }
-            SetupError::SystemDirectory { path, resolved } => of_system(path, resolved),
-            SetupError::ForeignDataFile { path } => {
-                format!("{} exists, and no record says that ringfall made it", shown(path))
-            }
-            SetupError::ForeignLockFile { path, reason } => {
-                format!("{} can't be the lock file: {reason}", shown(path))
-            }
-            SetupError::NoDirectIo { path } => {
-                format!("the file system at {} has no O_DIRECT", shown(path))
-            }
-            SetupError::Directory { doing, path, reason, .. } => {
-                format!("can't {doing} {}: {reason}", shown(path))
-            }
-            SetupError::NotABlockDevice { path } => {
-                format!("{} is not a block device", shown(path))
-            }
-            SetupError::DeviceInUse { path, user } => format!("{} is in use: {user}", shown(path)),
-            SetupError::DeviceClaimed { path } => {
-                format!("{} is in use: the kernel says that something has claimed it", shown(path))
-            }
-            SetupError::DeviceReadOnly { path } => format!("{} is read-only", shown(path)),
-            SetupError::DeviceChanged { path } => {
-                format!("{} has just become a different device", shown(path))
-            }
-            SetupError::DeviceBlockTooLarge { path, block_bytes } => {
-                format!("{} has blocks of {block_bytes} bytes", shown(path))
-            }
-            SetupError::DeviceForbidden { path, reason } => {
-                format!("no permission to open {} ({reason})", shown(path))
-            }
-            SetupError::DeviceWithoutDirectIo { path } => {
-                format!("{} does not take O_DIRECT", shown(path))
-            }
-            SetupError::DeviceUnopened { path, reason } => {
-                format!("can't open {}: {reason}", shown(path))
-            }
-            SetupError::Ring { errno, release } => ring_failure(*errno, release),
-            SetupError::Polling { name, reason } => format!("{name} does not work here: {reason}"),
-            SetupError::PolledIoTooLarge { path, io_bytes, most_bytes } => {
-                polled_io_too_large(path, *io_bytes, *most_bytes)
-            }
-            SetupError::Passthrough { path, fault } => {
-                format!("NVMe passthrough does not work on {}: {}", shown(path), fault.what())
-            }
-            SetupError::Executor { name, reason } => {
-                format!("can't start the executor of {name}: {reason}")
-            }
-            SetupError::NoThread { reason } => format!("no thread can be started: {reason}"),
             SetupError::Other { what, .. } => what.clone(),
+            _ => self.to_string(),
         }
     }
-}
-
-fn polled_io_too_large(path: &Path, io_bytes: u64, most_bytes: u64) -> String {
-    format!(
-        "{} takes I/Os of {} KiB in pieces of {} KiB at most, and I/Os that are split can't be \
-         polled for (IOPOLL)",
-        path.display(),
-        io_bytes / KIB,
-        most_bytes / KIB,
-    )
 }
 
 /// Cause of a failed `io_uring_setup`.
@@ -290,14 +242,5 @@ fn ring_failure(errno: i32, release: &str) -> String {
         libc::EMFILE | libc::ENFILE => "no file descriptor left for an io_uring".to_owned(),
         libc::EINVAL => format!("this kernel ({release}) refuses our io_uring set-up"),
         _ => format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
-    }
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SetupError::Other { what, remedy } => write!(f, "{what}: {remedy}"),
-            _ => f.write_str(&self.what()),
-        }
     }
 }
