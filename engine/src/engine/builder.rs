@@ -28,79 +28,143 @@ pub const SEGMENT_BYTES_MIN: u64 = MIB;
 const SEGMENT_BYTES_MAX: u64 = 64 * MIB;
 /// Segments a shard should have at least, so that leasing does not leave it short.
 const SEGMENTS_A_SHARD: u64 = 64;
-/// Size of an I/O, unless another is asked for: large enough for the bandwidth of most drives.
-const IO_BYTES: u64 = 128 * KIB;
-/// I/Os in flight a shard, unless asked otherwise.
-const QUEUE_DEPTH: u32 = 32;
 
-/// The settings of an engine. Start from [`super::Engine::builder`]; what is not set has the
-/// default that its method names.
-#[derive(Clone, Debug)]
-pub struct EngineBuilder {
-    pub(super) drives: Vec<Drive>,
-    pub(super) preallocate: Preallocate,
-    pub(super) storage_bytes: u64,
-    pub(super) has_storage: bool,
-    pub(super) objects: Option<Arc<dyn ObjectIo>>,
-    layout: EntryLayout,
-    gives_drives_up: bool,
-    pub(super) cpus: Option<Vec<usize>>,
-    pub(super) allocations_max: Option<u32>,
-    pub(super) shards: u16,
-    segment_bytes: Option<u64>,
-    gpu: Option<Arc<dyn GpuMemory>>,
-    gpu_direct: Option<Arc<dyn DirectStorage>>,
-    gpu_bytes: u64,
-    cpu_bytes: u64,
-    promotes: bool,
-    watermarks: Watermarks,
-    memory_gauge: Option<MemoryGauge>,
-    pub(super) io_bytes: u64,
-    queue_depth: u32,
-    pub(super) submission_thread: bool,
-    pub(super) polled: bool,
-    pub(super) passthrough: bool,
-    buffer_bytes: Option<u64>,
-    verify: VerifyMode,
-    durability: Durability,
-    requests_max: Option<u32>,
-    seed: u64,
-    shape: Shape,
+/// Declares the settings of an engine: each field of the builder with its default, and the method
+/// that sets it. What is `own` has methods written by hand.
+macro_rules! settings {
+    (
+        own { $($own:ident: $own_type:ty = $own_default:expr;)+ }
+        given { $($(#[$given_doc:meta])+ $given:ident: $given_type:ty = $default:expr;)+ }
+        optional { $($(#[$optional_doc:meta])+ $optional:ident: $optional_type:ty;)+ }
+    ) => {
+        /// The settings of an engine. Start from [`super::Engine::builder`]; what is not set has
+        /// the default that its method names.
+        #[derive(Clone, Debug)]
+        pub struct EngineBuilder {
+            $(pub(super) $own: $own_type,)+
+            $(pub(super) $given: $given_type,)+
+            $(pub(super) $optional: Option<$optional_type>,)+
+        }
+
+        impl Default for EngineBuilder {
+            fn default() -> Self {
+                EngineBuilder {
+                    $($own: $own_default,)+
+                    $($given: $default,)+
+                    $($optional: None,)+
+                }
+            }
+        }
+
+        impl EngineBuilder {
+            $(
+                $(#[$given_doc])+
+                #[must_use]
+                pub fn $given(mut self, $given: $given_type) -> Self {
+                    self.$given = $given;
+                    self
+                }
+            )+
+            $(
+                $(#[$optional_doc])+
+                #[must_use]
+                pub fn $optional(mut self, $optional: $optional_type) -> Self {
+                    self.$optional = Some($optional);
+                    self
+                }
+            )+
+        }
+    };
 }
 
-impl Default for EngineBuilder {
-    fn default() -> Self {
-        EngineBuilder {
-            drives: Vec::new(),
-            preallocate: Preallocate::Reserve,
-            storage_bytes: 0,
-            has_storage: true,
-            objects: None,
-            layout: EntryLayout::default(),
-            gives_drives_up: false,
-            cpus: None,
-            allocations_max: None,
-            shards: 1,
-            segment_bytes: None,
-            gpu: None,
-            gpu_direct: None,
-            gpu_bytes: 0,
-            cpu_bytes: 0,
-            promotes: false,
-            watermarks: Watermarks::default(),
-            memory_gauge: None,
-            io_bytes: IO_BYTES,
-            queue_depth: QUEUE_DEPTH,
-            submission_thread: false,
-            polled: false,
-            passthrough: false,
-            buffer_bytes: None,
-            verify: VerifyMode::default(),
-            durability: Durability::Flush,
-            requests_max: None,
-            seed: 0,
-            shape: Shape::default(),
-        }
+settings! {
+    own {
+        drives: Vec<Drive> = Vec::new();
+        has_storage: bool = true;
+    }
+    given {
+        /// Preallocation of a file that the engine makes; by default its space is reserved when the
+        /// engine starts.
+        preallocate: Preallocate = Preallocate::Reserve;
+        /// Size of the storage tier, bytes; has no default. Rounded down to whole blocks.
+        storage_bytes: u64 = 0;
+        /// Layout of an entry on several drives; by default a part of it on each.
+        layout: EntryLayout = EntryLayout::default();
+        /// Whether a drive of several whose I/Os fail one after the other is given up: its entries
+        /// are lost, and the engine goes on with the others. By default it is not, and each of its
+        /// I/Os fails.
+        gives_drives_up: bool = false;
+        /// Size of the tier in GPU memory, bytes; by default there is none.
+        gpu_bytes: u64 = 0;
+        /// Whether reading an entry that is not in the fastest tier moves it there, or to the
+        /// fastest that can hold it, evicting others; by default it stays where it is.
+        promote_on_hit: bool = false;
+        /// Size of the tier in host memory, bytes; by default there is none. Memory is taken in
+        /// steps while the tier fills; when no more can be had, the tier stays as large as it is.
+        cpu_bytes: u64 = 0;
+        /// When the tier in host memory makes room, and which entries pass it by; by default an
+        /// eviction leaves it 80 % full and entries above 95 % of it go to storage at once.
+        watermarks: Watermarks = Watermarks::default();
+        /// Number of shards, each with a thread and a ring; by default one.
+        shards: u16 = 1;
+        /// Size of one I/O and of one buffer, bytes, a multiple of 4 KiB; by default 128 KiB.
+        io_bytes: u64 = 128 * KIB;
+        /// I/Os in flight at most, each shard on each drive; by default 32.
+        queue_depth: u32 = 32;
+        /// Whether a kernel thread takes each shard's submissions (`SQPOLL`), so that handing over
+        /// an I/O is no system call; by default none does. Each such thread spins while its shard
+        /// is busy, and for 100 ms after: it wants a core of its own.
+        submission_thread: bool = false;
+        /// Whether each shard polls the drives for completed reads and writes (`IOPOLL`) instead of
+        /// being interrupted; by default none does. A shard then keeps its core busy for as long as
+        /// an I/O is in flight. Each drive must have a queue for it (`nvme.poll_queues`), which is
+        /// found out before the shards start. Has no effect on an object store, and excludes
+        /// [`EngineBuilder::submission_thread`].
+        polled: bool = false;
+        /// Whether reads, writes and flushes are NVMe commands that the kernel hands to the drives
+        /// as they are (`IORING_OP_URING_CMD`), past its block layer; by default they are not. Each
+        /// drive must be a whole NVMe namespace, given as a device, and take such commands, which
+        /// is found out before the shards start. Has no effect on an object store, and excludes
+        /// [`EngineBuilder::polled`].
+        passthrough: bool = false;
+        /// Whether an entry is flushed before it counts as written; by default it is.
+        durability: Durability = Durability::Flush;
+        /// Share of the data read that is checked; by default the head of each block.
+        verify: VerifyMode = VerifyMode::default();
+        /// Writes that may allocate at once, all shards together; by default any number.
+        allocations_max: Option<u32> = None;
+        /// Requests that may be served at once, for callers that serve some on the shards' threads;
+        /// by default any number.
+        requests_max: Option<u32> = None;
+        /// Names the content of entries; by default 0.
+        seed: u64 = 0;
+        /// To which degree the content of entries can be reduced by storage that deduplicates or
+        /// compresses; by default not at all. Memory of GPUs holds only content that can't be.
+        shape: Shape = Shape::default();
+    }
+    optional {
+        /// Stores entries in objects, each I/O in one of its own ([`ObjectSpace`]), for
+        /// [`Self::specs`]. Takes the place of the one drive; the shards want a file all the same,
+        /// as for [`Self::without_storage`]. By default entries are on drives.
+        objects: Arc<dyn ObjectIo>;
+        /// Step in which storage is leased to shards, bytes, a multiple of 4 KiB; by default a
+        /// power of two from 1 to 64 MiB of which each shard can have many.
+        segment_bytes: u64;
+        /// Memory of the tier on GPUs, at least [`crate::tier::gpu::GpuSpace::memory_bytes`] on
+        /// each device; by default there is none, which only entries without bytes can do with.
+        gpu_memory: Arc<dyn GpuMemory>;
+        /// The data files as GPU memory reaches them with no host memory between, for
+        /// [`Self::specs`]; the memory then needs room for all I/O buffers besides. By default
+        /// bytes go by way of the buffers.
+        gpu_direct: Arc<dyn DirectStorage>;
+        /// Says how much memory may still be taken, before each step of the tier in host memory; by
+        /// default the kernel's refusal alone ends its growth.
+        memory_gauge: MemoryGauge;
+        /// Pins the shards to these cores in turn; by default the system places them.
+        cpus: Vec<usize>;
+        /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place
+        /// in the queues. A shard has at least one buffer.
+        buffer_bytes: u64;
     }
 }
 
@@ -149,37 +213,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Layout of an entry on several drives; by default a part of it on each.
-    #[must_use]
-    pub fn layout(mut self, layout: EntryLayout) -> Self {
-        self.layout = layout;
-        self
-    }
-
-    /// Whether a drive of several whose I/Os fail one after the other is given up: its entries are
-    /// lost, and the engine goes on with the others. By default it is not, and each of its I/Os
-    /// fails.
-    #[must_use]
-    pub fn gives_drives_up(mut self, gives_up: bool) -> Self {
-        self.gives_drives_up = gives_up;
-        self
-    }
-
-    /// Preallocation of a file that the engine makes; by default its space is reserved when the
-    /// engine starts.
-    #[must_use]
-    pub fn preallocate(mut self, preallocate: Preallocate) -> Self {
-        self.preallocate = preallocate;
-        self
-    }
-
-    /// Size of the storage tier, bytes; has no default. Rounded down to whole blocks.
-    #[must_use]
-    pub fn storage_bytes(mut self, bytes: u64) -> Self {
-        self.storage_bytes = bytes;
-        self
-    }
-
     /// Leaves storage out: an entry that fits in no tier of memory is dropped, and counted among
     /// [`crate::metrics::Metrics::refused_entries`]. The shards want a file all the same:
     /// [`DataFile::of_no_blocks`].
@@ -187,159 +220,6 @@ impl EngineBuilder {
     pub fn without_storage(mut self) -> Self {
         self.storage_bytes = 0;
         self.has_storage = false;
-        self
-    }
-
-    /// Stores entries in objects, each I/O in one of its own ([`ObjectSpace`]), for
-    /// [`Self::specs`]. Takes the place of the one drive; the shards want a file all the same, as
-    /// for [`Self::without_storage`]. By default entries are on drives.
-    #[must_use]
-    pub fn objects(mut self, objects: Arc<dyn ObjectIo>) -> Self {
-        self.objects = Some(objects);
-        self
-    }
-
-    /// Step in which storage is leased to shards, bytes, a multiple of 4 KiB; by default a power of
-    /// two from 1 to 64 MiB of which each shard can have many.
-    #[must_use]
-    pub fn segment_bytes(mut self, bytes: u64) -> Self {
-        self.segment_bytes = Some(bytes);
-        self
-    }
-
-    /// Size of the tier in GPU memory, bytes; by default there is none.
-    #[must_use]
-    pub fn gpu_bytes(mut self, bytes: u64) -> Self {
-        self.gpu_bytes = bytes;
-        self
-    }
-
-    /// The memory of that tier, at least [`crate::tier::gpu::GpuSpace::memory_bytes`] on each
-    /// device; by default there is none, which only entries without bytes can do with.
-    #[must_use]
-    pub fn gpu_memory(mut self, memory: Arc<dyn GpuMemory>) -> Self {
-        self.gpu = Some(memory);
-        self
-    }
-
-    /// The data files as that memory reaches them with no host memory between, for
-    /// [`Self::specs`]; the memory then needs room for all I/O buffers besides. By default bytes go
-    /// by way of the buffers.
-    #[must_use]
-    pub fn gpu_direct(mut self, direct: Arc<dyn DirectStorage>) -> Self {
-        self.gpu_direct = Some(direct);
-        self
-    }
-
-    /// Whether reading an entry that is not in the fastest tier moves it there, or to the fastest
-    /// that can hold it, evicting others; by default it stays where it is.
-    #[must_use]
-    pub fn promote_on_hit(mut self, promotes: bool) -> Self {
-        self.promotes = promotes;
-        self
-    }
-
-    /// Size of the tier in host memory, bytes; by default there is none. Memory is taken in steps
-    /// while the tier fills; when no more can be had, the tier stays as large as it is.
-    #[must_use]
-    pub fn cpu_bytes(mut self, bytes: u64) -> Self {
-        self.cpu_bytes = bytes;
-        self
-    }
-
-    /// When the tier in host memory makes room, and which entries pass it by; by default an
-    /// eviction leaves it 80 % full and entries above 95 % of it go to storage at once.
-    #[must_use]
-    pub fn watermarks(mut self, watermarks: Watermarks) -> Self {
-        self.watermarks = watermarks;
-        self
-    }
-
-    /// Says how much memory may still be taken, before each step of the tier in host memory; by
-    /// default the kernel's refusal alone ends its growth.
-    #[must_use]
-    pub fn memory_gauge(mut self, gauge: MemoryGauge) -> Self {
-        self.memory_gauge = Some(gauge);
-        self
-    }
-
-    /// Number of shards, each with a thread and a ring; by default one.
-    #[must_use]
-    pub fn shards(mut self, shards: u16) -> Self {
-        self.shards = shards;
-        self
-    }
-
-    /// Pins the shards to these cores in turn; by default the system places them.
-    #[must_use]
-    pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
-        self.cpus = Some(cpus);
-        self
-    }
-
-    /// Size of one I/O and of one buffer, bytes, a multiple of 4 KiB; by default 128 KiB.
-    #[must_use]
-    pub fn io_bytes(mut self, bytes: u64) -> Self {
-        self.io_bytes = bytes;
-        self
-    }
-
-    /// I/Os in flight at most, each shard on each drive; by default 32.
-    #[must_use]
-    pub fn queue_depth(mut self, depth: u32) -> Self {
-        self.queue_depth = depth;
-        self
-    }
-
-    /// Memory for I/O buffers, all shards together, bytes; by default a buffer for every place in
-    /// the queues. A shard has at least one buffer.
-    #[must_use]
-    pub fn buffer_bytes(mut self, bytes: u64) -> Self {
-        self.buffer_bytes = Some(bytes);
-        self
-    }
-
-    /// Whether an entry is flushed before it counts as written; by default it is.
-    #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Share of the data read that is checked; by default the head of each block.
-    #[must_use]
-    pub fn verify(mut self, verify: VerifyMode) -> Self {
-        self.verify = verify;
-        self
-    }
-
-    /// Writes that may allocate at once, all shards together; by default any number.
-    #[must_use]
-    pub fn allocations_max(mut self, writes: Option<u32>) -> Self {
-        self.allocations_max = writes;
-        self
-    }
-
-    /// Requests that may be served at once, for callers that serve some on the shards' threads; by
-    /// default any number.
-    #[must_use]
-    pub fn requests_max(mut self, requests: Option<u32>) -> Self {
-        self.requests_max = requests;
-        self
-    }
-
-    /// Names the content of entries; by default 0.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// To which degree the content of entries can be reduced by storage that deduplicates or
-    /// compresses; by default not at all. Memory of GPUs holds only content that can't be.
-    #[must_use]
-    pub fn shape(mut self, shape: Shape) -> Self {
-        self.shape = shape;
         self
     }
 
@@ -387,7 +267,7 @@ impl EngineBuilder {
             self.cpu_bytes,
             first_bytes,
             self.memory_gauge.clone(),
-            self.gpu.clone().map(|gpu| gpu as _),
+            self.gpu_memory.clone().map(|gpu| gpu as _),
         )?;
         let memory: Arc<dyn Space> = Arc::clone(&cpu) as _;
         let memory = match first_bytes < self.cpu_bytes {
@@ -469,7 +349,7 @@ impl EngineBuilder {
                     self.layout,
                     self.io_bytes / BLOCK_BYTES,
                 ),
-                gpu: self.gpu.clone().map(|memory| GpuTier {
+                gpu: self.gpu_memory.clone().map(|memory| GpuTier {
                     direct: self.gpu_direct.clone(),
                     ..GpuTier::new(memory)
                 }),
@@ -487,7 +367,7 @@ impl EngineBuilder {
             buffer_bytes: self.buffer_bytes.unwrap_or(places * self.io_bytes),
             verify: self.verify,
             durability: self.durability,
-            promotes: self.promotes,
+            promotes: self.promote_on_hit,
             gives_drives_up: self.gives_drives_up && drives.len() > 1,
         })
     }
@@ -529,7 +409,7 @@ impl EngineBuilder {
             return Err(SettingsError::Shape);
         }
         self.check_reach()?;
-        if self.gpu.is_some() && self.shape != Shape::default() {
+        if self.gpu_memory.is_some() && self.shape != Shape::default() {
             return Err(SettingsError::ShapeInGpu);
         }
         Ok(())

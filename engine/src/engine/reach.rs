@@ -7,37 +7,6 @@ use super::error::{EngineError, SettingsError};
 use crate::device::DataFile;
 
 impl EngineBuilder {
-    /// Whether a kernel thread takes each shard's submissions (`SQPOLL`), so that handing over an
-    /// I/O is no system call; by default none does. Each such thread spins while its shard is busy,
-    /// and for 100 ms after: it wants a core of its own.
-    #[must_use]
-    pub fn submission_thread(mut self, has_one: bool) -> Self {
-        self.submission_thread = has_one;
-        self
-    }
-
-    /// Whether each shard polls the drives for completed reads and writes (`IOPOLL`) instead of
-    /// being interrupted; by default none does. A shard then keeps its core busy for as long as an
-    /// I/O is in flight. Each drive must have a queue for it (`nvme.poll_queues`), which is found
-    /// out before the shards start. Has no effect on an object store, and excludes
-    /// [`EngineBuilder::submission_thread`].
-    #[must_use]
-    pub fn polled(mut self, is_polled: bool) -> Self {
-        self.polled = is_polled;
-        self
-    }
-
-    /// Whether reads, writes and flushes are NVMe commands that the kernel hands to the drives as
-    /// they are (`IORING_OP_URING_CMD`), past its block layer; by default they are not. Each drive
-    /// must be a whole NVMe namespace, given as a device, and take such commands, which is found
-    /// out before the shards start. Has no effect on an object store, and excludes
-    /// [`EngineBuilder::polled`].
-    #[must_use]
-    pub fn passthrough(mut self, is_used: bool) -> Self {
-        self.passthrough = is_used;
-        self
-    }
-
     /// Whether these ways go together.
     pub(super) fn check_reach(&self) -> Result<(), SettingsError> {
         if self.polled && self.submission_thread {

@@ -2,8 +2,8 @@
 
 use super::NvmeStatus;
 
-/// Reason why a path can't be used with NVMe passthrough; as text, the rest of a sentence that names
-/// the path.
+/// Reason why a path can't be used with NVMe passthrough. As text: the rest of a sentence that
+/// names the path.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PassthroughFault {
     /// A directory, a file or a device of another kind.
