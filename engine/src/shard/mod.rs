@@ -158,67 +158,11 @@ pub struct Shard {
     on_transition: RefCell<Option<TransitionWatcher>>,
 }
 
-/// Parts of a shard.
-struct ShardParts {
-    /// Number of the shard.
-    id: ShardId,
-    /// Number of shards in the engine.
-    shards: u16,
-    /// Random seed of the run; content is named by it.
-    seed: u64,
-    /// Reducibility of that content.
-    shape: Shape,
-    /// Its clock.
-    clock: Clock,
-    /// Its storage device.
-    path: DataPath,
-    /// Whether a drive that fails is given up.
-    gives_drives_up: bool,
-    /// Shared with the other shards.
-    shared: Arc<EngineShared>,
-    /// To the other shards.
-    links: Box<dyn Links>,
-    /// Runs a task on this thread.
-    spawn: Box<dyn Fn(LocalTask)>,
-    /// Whether a hit below the fastest tier moves the entry up.
-    promotes: bool,
-    /// Its part of the GPU tier's space.
-    gpu_space: Option<Rc<ShardSpace>>,
-}
-
 /// Bytes of the CPU tier that are made or read at a time: what was read is in the L2 cache when it
 /// is checked.
 const STEP_BYTES: usize = 256 << 10;
 
 impl Shard {
-    /// A shard that holds nothing.
-    fn new(parts: ShardParts) -> Rc<Shard> {
-        let placement = Placement::new(Arc::clone(&parts.shared.budgets), parts.id);
-        Rc::new(Shard {
-            id: parts.id,
-            shards: parts.shards,
-            seed: parts.seed,
-            shape: parts.shape,
-            clock: parts.clock,
-            measure: Rc::clone(&parts.path.config.measure),
-            path: parts.path,
-            placement: RefCell::new(placement),
-            shared: parts.shared,
-            gpu_space: parts.gpu_space,
-            promotes: parts.promotes,
-            links: parts.links,
-            asks: Rc::default(),
-            turns: Turns::default(),
-            changed: Notify::default(),
-            arriving: ArrivingKeys::default(),
-            spawn: parts.spawn,
-            moves: Cell::new(0),
-            gives_drives_up: parts.gives_drives_up,
-            losses_heeded: RefCell::default(),
-            on_transition: RefCell::default(),
-        })
-    }
-
     /// Which one it is.
     #[must_use]
     pub fn id(&self) -> ShardId {

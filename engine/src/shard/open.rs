@@ -4,15 +4,18 @@
 
 #![allow(unsafe_code, reason = "registering the pool's memory with the ring and the GPUs")]
 
+use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use super::arriving::ArrivingKeys;
 use super::direct::DirectLane;
 use super::executor;
+use super::turns::Turns;
 use super::{
-    Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Shard,
-    ShardParts,
+    Content, DataPath, DataPathConfig, Durability, EngineShared, Links, LocalTask, Measure, Notify,
+    Shard,
 };
 use crate::buffer::{BufferPool, PageKind, SMALL_PAGES, Ticket, Tickets};
 use crate::clock::{Clock, Nanos, monotonic_now};
@@ -23,6 +26,7 @@ use crate::error::SetupError;
 use crate::facts::{ShardFacts, buffers_a_shard};
 use crate::fill::{Shape, VerifyMode};
 use crate::key::ShardId;
+use crate::placement::Placement;
 use crate::ring::{
     CommandSetup, CommandTarget, Polling, Ring, RingConfig, RingFeatures, RingSetup,
     command_span_bytes,
@@ -150,11 +154,12 @@ impl Blueprint {
         let drives = self.drives();
         let places = self.queue_depth.min(pool.count() / drives);
         let tickets = (0..drives).map(|_| Tickets::new(pool.clone(), places)).collect();
+        let measure = Rc::new(Measure::default());
         let path = DataPath::new(DataPathConfig {
             device: seat.device,
             tickets,
             clock: seat.clock.clone(),
-            measure: Rc::new(Measure::default()),
+            measure: Rc::clone(&measure),
             verify: self.verify,
             durability: self.durability,
             content: seat.content,
@@ -164,19 +169,29 @@ impl Blueprint {
             gpu_landing,
             queue_depth: self.queue_depth,
         });
-        let shard = Shard::new(ShardParts {
+        let placement = Placement::new(Arc::clone(&self.shared.budgets), seat.id);
+        let shard = Rc::new(Shard {
             id: seat.id,
             shards: self.shards,
             seed: self.seed,
             shape: self.shape,
             clock: seat.clock,
+            measure,
             path,
-            gives_drives_up: self.gives_drives_up,
+            placement: RefCell::new(placement),
             shared: Arc::clone(&self.shared),
-            links: seat.links,
-            spawn: seat.spawn,
-            promotes: self.promotes,
             gpu_space,
+            promotes: self.promotes,
+            links: seat.links,
+            asks: Rc::default(),
+            turns: Turns::default(),
+            changed: Notify::default(),
+            arriving: ArrivingKeys::default(),
+            spawn: seat.spawn,
+            moves: Cell::new(0),
+            gives_drives_up: self.gives_drives_up,
+            losses_heeded: RefCell::default(),
+            on_transition: RefCell::default(),
         });
         Ok(Joined { shard, locked, without_direct })
     }
