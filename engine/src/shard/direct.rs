@@ -186,7 +186,7 @@ impl Transfer<'_> {
         let first_block = io.first_block - u64::from(before) / BLOCK_BYTES;
         let place = self.place_of(lane, (request, first_block), &ticket);
         let (range, name) = (place.1, self.spec.content.name());
-        let job = jobs.check_read(place, name, first_block, config.verify, ticket);
+        let job = jobs.check(place, name, first_block, config.verify, Some(ticket));
         let compared = Some(Compared { request, first_block });
         self.gpu.land(Landing { range, compared }, job);
     }

@@ -27,28 +27,26 @@ const JOB_BYTES: u64 = MIB;
 /// Jobs of one operation in flight: enough to keep a device busy while the host prepares the next.
 const JOBS_AT_ONCE: usize = 32;
 
-/// Sum over the jobs of an operation.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    device: Nanos,
-}
-
-/// Jobs that move an entry, a range after the other.
-#[derive(Clone)]
-enum Task<'a> {
+/// Jobs that make, check or move an entry in GPU memory, a range after the other.
+#[derive(Clone, Copy)]
+pub(super) enum GpuTask<'a> {
+    /// Makes its content.
     Fill,
+    /// Compares its content.
     Check,
+    /// Copies it to host memory that nobody reads yet.
     ToHost(&'a Rc<RefCell<CpuEntry>>),
+    /// Copies it from host memory, to GPU memory that nobody reads yet.
     FromHost(&'a Rc<RefCell<CpuEntry>>),
-    /// To where what is read goes, range upon range.
-    Land(&'a Rc<RefCell<CpuEntry>>, &'a Rc<GpuEntry>),
+    /// Copies it from host memory to where what is read goes, range upon range.
+    Land(&'a Rc<RefCell<CpuEntry>>),
 }
 
-impl Task<'_> {
-    fn operation(&self) -> Operation {
+impl GpuTask<'_> {
+    fn operation(self) -> Operation {
         match self {
-            Task::Check | Task::ToHost(_) => Operation::Read,
-            Task::Fill | Task::FromHost(_) | Task::Land(..) => Operation::Write,
+            GpuTask::Check | GpuTask::ToHost(_) => Operation::Read,
+            GpuTask::Fill | GpuTask::FromHost(_) | GpuTask::Land(_) => Operation::Write,
         }
     }
 }
@@ -58,55 +56,25 @@ impl Shard {
         self.path.config.gpu.as_ref().expect("an entry in GPU memory came by the lane")
     }
 
-    /// Makes a new entry in GPU memory; the device's time.
-    pub(super) async fn write_gpu(&self, view: &EntryView) -> Result<Nanos, IoError> {
+    /// Makes or checks an entry where it is, as a model would write or read it: nothing is copied.
+    /// The device's time.
+    pub(super) async fn work_in_gpu(
+        &self,
+        view: &EntryView,
+        task: GpuTask<'_>,
+    ) -> Result<Nanos, IoError> {
         if let Content::Hollow(hollow) = &self.path.config.content {
             let begun = self.clock.now();
             hollow.gpu_memory.copy(view.bytes).await;
             return Ok(self.clock.now() - begun);
         }
-        let EntryData::Gpu(entry) = self.data_of(view) else {
-            unreachable!("an entry in the GPU tier is in GPU memory")
-        };
-        Ok(self.run_jobs(view, &entry, Task::Fill).await?.device)
-    }
-
-    /// Reads an entry where it is, as a model would: nothing is copied, and the device's time is
-    /// that of checking it.
-    pub(super) async fn read_gpu(&self, view: &EntryView) -> Result<Nanos, IoError> {
-        if let Content::Hollow(hollow) = &self.path.config.content {
-            let begun = self.clock.now();
-            hollow.gpu_memory.copy(view.bytes).await;
-            return Ok(self.clock.now() - begun);
-        }
-        if self.path.config.verify == VerifyMode::Off {
+        if matches!(task, GpuTask::Check) && self.path.config.verify == VerifyMode::Off {
             return Ok(Nanos::ZERO);
         }
         let EntryData::Gpu(entry) = self.data_of(view) else {
             unreachable!("an entry in the GPU tier is in GPU memory")
         };
-        Ok(self.run_jobs(view, &entry, Task::Check).await?.device)
-    }
-
-    /// Copies an entry that is in GPU memory to host memory that nobody reads yet; the device's
-    /// time.
-    pub(super) async fn copy_down(
-        &self,
-        view: &EntryView,
-        from: &Rc<GpuEntry>,
-        to: &Rc<RefCell<CpuEntry>>,
-    ) -> Result<Nanos, IoError> {
-        Ok(self.run_jobs(view, from, Task::ToHost(to)).await?.device)
-    }
-
-    /// Copies an entry that is in host memory to GPU memory that nobody reads yet.
-    pub(super) async fn copy_up(
-        &self,
-        view: &EntryView,
-        from: &Rc<RefCell<CpuEntry>>,
-        to: &Rc<GpuEntry>,
-    ) -> Result<Nanos, IoError> {
-        Ok(self.run_jobs(view, to, Task::FromHost(from)).await?.device)
+        self.run_jobs(view, &entry, task).await
     }
 
     /// Copies an entry that was read from host memory to where the model would have it, if there is
@@ -117,56 +85,57 @@ impl Shard {
         from: &Rc<RefCell<CpuEntry>>,
     ) -> Result<Nanos, IoError> {
         let Some(landing) = &self.path.config.gpu_landing else { return Ok(Nanos::ZERO) };
-        Ok(self.run_jobs(view, landing, Task::Land(from, landing)).await?.device)
+        self.run_jobs(view, landing, GpuTask::Land(from)).await
     }
 
-    async fn run_jobs(
+    /// Does a task on GPU memory, which is the entry's or what is read lands there; the device's
+    /// time.
+    pub(super) async fn run_jobs(
         &self,
         view: &EntryView,
         entry: &Rc<GpuEntry>,
-        task: Task<'_>,
-    ) -> Result<Sum, IoError> {
+        task: GpuTask<'_>,
+    ) -> Result<Nanos, IoError> {
         let (lane, bytes) = (self.lane(), round_up_to_block(view.bytes));
-        let name = self.content_name(view.key, view.version);
-        let most = match &task {
-            Task::Land(_, landing) => JOB_BYTES.min(landing.bytes()),
-            _ => JOB_BYTES,
-        };
+        let (name, verify) = (self.content_name(view.key, view.version), self.path.config.verify);
+        let most = JOB_BYTES.min(entry.bytes());
         let mut running: VecDeque<(Range, GpuJob)> = VecDeque::new();
-        let (mut sum, mut done, mut failure) = (Sum::default(), 0, None);
+        let (mut device, mut done, mut failure) = (Nanos::ZERO, 0, None);
         while done < bytes || !running.is_empty() {
             if done < bytes && failure.is_none() {
                 failure = self.heed_stop(task.operation(), Tier::Gpu).err();
             }
             if done < bytes && failure.is_none() && running.len() < JOBS_AT_ONCE {
                 let range = Range { offset_bytes: done, length_bytes: most.min(bytes - done) };
-                let job = match &task {
-                    Task::Fill => lane.fill(entry, range, name),
-                    Task::Check => lane.check(entry, range, name, self.path.config.verify),
-                    Task::ToHost(host) => lane.copy_to_host(entry, range, host),
-                    Task::FromHost(host) => lane.copy_from_host(entry, range, host),
-                    Task::Land(host, landing) => lane.land_from_host(landing, range, host),
+                let job = match task {
+                    GpuTask::Fill => lane.fill(entry, range, name),
+                    GpuTask::Check => {
+                        lane.check((entry, range), name, range.first_block(), verify, None)
+                    }
+                    GpuTask::ToHost(host) => lane.copy_to_host(entry, range, host),
+                    GpuTask::FromHost(host) => lane.copy_from_host(entry, range, host, range),
+                    GpuTask::Land(host) => lane.copy_from_host(entry, range.landed(), host, range),
                 };
                 running.push_back((range, job));
                 done += range.length_bytes;
-                self.count_host_copy(&task, range);
+                self.count_host_copy(task, range);
                 // An emulated device works on this thread.
                 self.breathe(done as usize).await;
                 continue;
             }
             let Some((range, job)) = running.pop_front() else { break };
             let (result, _host) = job.await;
-            match self.conclude_job(&task, range, result) {
-                Ok(device) => sum.device += device,
+            match self.conclude_job(task, range, result) {
+                Ok(job_device) => device += job_device,
                 Err(error) => failure = Some(failure.unwrap_or(error)),
             }
         }
-        failure.map_or(Ok(sum), Err)
+        failure.map_or(Ok(device), Err)
     }
 
     /// Counts a copy between GPU and host memory by what the host's is.
-    fn count_host_copy(&self, task: &Task<'_>, range: Range) {
-        let (Task::ToHost(host) | Task::FromHost(host) | Task::Land(host, _)) = task else {
+    fn count_host_copy(&self, task: GpuTask<'_>, range: Range) {
+        let (GpuTask::ToHost(host) | GpuTask::FromHost(host) | GpuTask::Land(host)) = task else {
             return;
         };
         let is_locked = host.borrow().is_page_locked(range.offset_bytes as usize);
@@ -181,7 +150,7 @@ impl Shard {
 
     fn conclude_job(
         &self,
-        task: &Task<'_>,
+        task: GpuTask<'_>,
         range: Range,
         result: Result<WorkDone, GpuFault>,
     ) -> Result<Nanos, IoError> {
@@ -194,9 +163,8 @@ impl Shard {
                     metrics.verify.blocks_bad += done.blocks_bad;
                 });
                 let Some(block) = done.first_bad_block else { return Ok(done.device) };
-                let kind = ErrorKind::Corrupt;
                 IoError {
-                    kind,
+                    kind: ErrorKind::Corrupt,
                     operation: Operation::Read,
                     tier: Tier::Gpu,
                     file: "GPU memory".to_owned(),
@@ -286,6 +254,21 @@ impl Begun {
     }
 }
 
+/// Takes the next job that has ended, from `index` on, with its answer.
+fn take_ended<T>(
+    jobs: &mut Vec<(T, GpuJob)>,
+    index: &mut usize,
+    cx: &mut Context<'_>,
+) -> Option<(T, <GpuJob as Future>::Output)> {
+    while let Some((_, job)) = jobs.get_mut(*index) {
+        match Pin::new(job).poll(cx) {
+            Poll::Ready(answer) => return Some((jobs.swap_remove(*index).0, answer)),
+            Poll::Pending => *index += 1,
+        }
+    }
+    None
+}
+
 impl Transfer<'_> {
     /// Has the bytes of an I/O copied from GPU memory to its buffer.
     pub(super) fn fetch(&mut self, entry: &Rc<GpuEntry>, begun: Begun, ticket: Ticket) {
@@ -328,7 +311,7 @@ impl Transfer<'_> {
         let Some(lane) = &self.path.config.gpu else { return };
         let job = match (sink, &self.path.config.gpu_landing) {
             (EntryData::Gpu(entry), _) => lane.copy_from_buffer(entry, range, ticket),
-            (_, Some(landing)) => lane.land_from_buffer(landing, range, ticket),
+            (_, Some(landing)) => lane.copy_from_buffer(landing, range.landed(), ticket),
             (_, None) => return,
         };
         self.gpu.land(Landing { range, compared: None }, job);
@@ -350,14 +333,8 @@ impl Transfer<'_> {
         cx: &mut Context<'_>,
     ) -> bool {
         let (mut collected, mut index) = (false, 0);
-        while index < fetching.len() {
-            let (_, job) = &mut fetching[index];
-            let Poll::Ready((result, holding)) = Pin::new(job).poll(cx) else {
-                index += 1;
-                continue;
-            };
+        while let Some((begun, (result, holding))) = take_ended(fetching, &mut index, cx) {
             collected = true;
-            let (begun, _job) = fetching.swap_remove(index);
             let Holding::Ticket(ticket) = holding else {
                 unreachable!("the buffer comes back with the answer")
             };
@@ -388,14 +365,8 @@ impl Transfer<'_> {
         cx: &mut Context<'_>,
     ) -> bool {
         let (mut collected, mut index) = (false, 0);
-        while index < landing.len() {
-            let (_, job) = &mut landing[index];
-            let Poll::Ready((result, _buffer)) = Pin::new(job).poll(cx) else {
-                index += 1;
-                continue;
-            };
+        while let Some((landed, (result, _buffer))) = take_ended(landing, &mut index, cx) {
             collected = true;
-            let (landed, _job) = landing.swap_remove(index);
             match (result, landed.compared) {
                 (Ok(done), None) => {
                     self.copy += done.device;

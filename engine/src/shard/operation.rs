@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::data_path::{Content, Orphans, TransferDone, TransferSpec};
+use super::gpu_path::GpuTask;
 use super::measure::Direction;
 use super::message::{Answer, AskOrigin, GateName, Message};
 use super::notify::yield_now;
@@ -163,7 +164,7 @@ impl Shard {
         let result = match view.tier {
             Tier::Storage => self.read_storage(&view, urgency, sink).await,
             Tier::Cpu => self.read_memory(&view, sink).await.map(Moved::in_memory),
-            Tier::Gpu => self.read_gpu(&view).await.map(Moved::in_memory),
+            Tier::Gpu => self.work_in_gpu(&view, GpuTask::Check).await.map(Moved::in_memory),
         };
         if let (Ok(_), Some((held, data))) = (&result, rise) {
             self.finish_rise(&view, held, data);
@@ -311,7 +312,7 @@ impl Shard {
             self.breathe(done).await;
         }
         device += match sink {
-            EntryData::Gpu(above) => self.copy_up(view, &entry, &above).await?,
+            EntryData::Gpu(above) => self.run_jobs(view, &above, GpuTask::FromHost(&entry)).await?,
             EntryData::Host(_) | EntryData::Elsewhere => self.land_host(view, &entry).await?,
         };
         Ok(device)
@@ -427,7 +428,7 @@ impl Shard {
                 self.transfer_storage(&view, Direction::Write, urgency, nowhere).await
             }
             Tier::Cpu => self.write_memory(&view).await.map(Moved::in_memory),
-            Tier::Gpu => self.write_gpu(&view).await.map(Moved::in_memory),
+            Tier::Gpu => self.work_in_gpu(&view, GpuTask::Fill).await.map(Moved::in_memory),
         };
         match result {
             Ok(Moved { device, ended }) => {

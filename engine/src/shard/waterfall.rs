@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::data_path::{Content, TransferSpec};
 use super::executor::hear;
+use super::gpu_path::GpuTask;
 use super::measure::{Direction, VictimCounts};
 use super::message::{Answer, AskOrigin, GateName, Message};
 use super::operation::shard_gone;
@@ -356,7 +357,7 @@ impl Shard {
         let (EntryData::Gpu(from), EntryData::Host(to)) = (self.data_of(&view), to) else {
             unreachable!("above host memory lies GPU memory, and nothing else")
         };
-        let device = self.copy_down(&view, &from, to).await?;
+        let device = self.run_jobs(&view, &from, GpuTask::ToHost(to)).await?;
         Ok((device, self.clock.now() - begun))
     }
 

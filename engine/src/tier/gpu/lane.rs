@@ -36,8 +36,17 @@ pub struct Range {
 }
 
 impl Range {
-    fn first_block(self) -> u64 {
+    /// Number of its first block in the entry.
+    #[must_use]
+    pub fn first_block(self) -> u64 {
         self.offset_bytes / BLOCK_BYTES
+    }
+
+    /// The range as long, at the beginning of memory where what is read lands: nobody looks at it
+    /// there, and others may land on it.
+    #[must_use]
+    pub fn landed(self) -> Range {
+        Range { offset_bytes: 0, ..self }
     }
 }
 
@@ -77,32 +86,19 @@ impl GpuLane {
         self.start(work, entry, range, Holding::Nothing)
     }
 
-    /// Compares a range of an entry with its content.
+    /// Compares a range of GPU memory with an entry's content from `first_block` of the entry on.
+    /// The buffer, if what is compared was read to its place, comes back with the answer.
     #[must_use]
     pub fn check(
-        self: &Rc<Self>,
-        entry: &Rc<GpuEntry>,
-        range: Range,
-        name: ContentName,
-        mode: VerifyMode,
-    ) -> GpuJob {
-        let work = GpuWork::Check { name, first_block: range.first_block(), mode };
-        self.start(work, entry, range, Holding::Nothing)
-    }
-
-    /// Compares a range of GPU memory with an entry's content from `first_block` of the entry on:
-    /// what was read to where it is compared. The buffer comes back with the answer.
-    #[must_use]
-    pub fn check_read(
         self: &Rc<Self>,
         place: (&Rc<GpuEntry>, Range),
         name: ContentName,
         first_block: u64,
         mode: VerifyMode,
-        ticket: Ticket,
+        ticket: Option<Ticket>,
     ) -> GpuJob {
         let work = GpuWork::Check { name, first_block, mode };
-        self.start(work, place.0, place.1, Holding::Ticket(ticket))
+        self.start(work, place.0, place.1, ticket.map_or(Holding::Nothing, Holding::Ticket))
     }
 
     /// Copies a range of an entry to the beginning of a buffer, which comes back with the answer.
@@ -151,37 +147,15 @@ impl GpuLane {
         self.start(work, entry, range, Holding::Host(Rc::clone(host)))
     }
 
-    /// Copies a range from the same place of an entry of the CPU tier; as for
-    /// [`GpuLane::copy_to_host`].
+    /// Copies the range `from` of an entry of the CPU tier, which lies in one piece as for
+    /// [`GpuLane::copy_to_host`], to the range `to`, as long, of `entry`.
     #[must_use]
     pub fn copy_from_host(
         self: &Rc<Self>,
         entry: &Rc<GpuEntry>,
-        range: Range,
-        host: &Rc<RefCell<CpuEntry>>,
-    ) -> GpuJob {
-        self.copy_in(entry, range, range, host)
-    }
-
-    /// Copies a range of an entry of the CPU tier to the beginning of `landing`: where a model
-    /// would have what it reads. Nobody looks at it there, and others may land on it.
-    #[must_use]
-    pub fn land_from_host(
-        self: &Rc<Self>,
-        landing: &Rc<GpuEntry>,
-        range: Range,
-        host: &Rc<RefCell<CpuEntry>>,
-    ) -> GpuJob {
-        self.copy_in(landing, Range { offset_bytes: 0, ..range }, range, host)
-    }
-
-    /// Copies the range `from` of an entry of the CPU tier to the range `to`, as long, of `entry`.
-    fn copy_in(
-        self: &Rc<Self>,
-        entry: &Rc<GpuEntry>,
         to: Range,
-        from: Range,
         host: &Rc<RefCell<CpuEntry>>,
+        from: Range,
     ) -> GpuJob {
         let start = {
             let (offset, length) = (from.offset_bytes as usize, from.length_bytes as usize);
@@ -192,17 +166,6 @@ impl GpuLane {
         };
         let work = GpuWork::CopyIn { host: start };
         self.start(work, entry, to, Holding::Host(Rc::clone(host)))
-    }
-
-    /// The same for the beginning of a buffer.
-    #[must_use]
-    pub fn land_from_buffer(
-        self: &Rc<Self>,
-        landing: &Rc<GpuEntry>,
-        range: Range,
-        ticket: Ticket,
-    ) -> GpuJob {
-        self.copy_from_buffer(landing, Range { offset_bytes: 0, ..range }, ticket)
     }
 
     fn start(
