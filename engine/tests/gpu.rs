@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ringfall_doubles::{ByHand, GpuFlaw, GpuFlawPlan};
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos};
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
@@ -18,11 +19,11 @@ use ringfall_engine::engine::Engine;
 use ringfall_engine::error::{ErrorKind, SetupError};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};
+use ringfall_engine::load::{LoadError, VramEnds, VramPlan, VramWay, measure_vram};
 use ringfall_engine::placement::Watermarks;
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
 use ringfall_engine::tier::Tier;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
-use ringfall_engine::tier::gpu::faulty::{GpuFlaw, GpuFlawPlan};
 use ringfall_engine::tier::gpu::{Bell, DirectIo, DirectQueue, DirectStorage, GpuSpace, Piece};
 use ringfall_engine::units::{BLOCK_BYTES, MIB};
 use support::{Bed, BedConfig, ENTRY};
@@ -479,4 +480,40 @@ fn ios_past_the_buffers_are_in_flight_until_they_have_ended() {
     engine.stop().unwrap();
     drop(file);
     cache.remove().unwrap();
+}
+
+#[test]
+fn a_way_that_ends_nothing_is_given_up_and_keeps_its_memory() {
+    let path = std::env::temp_dir().join(format!("ringfall-silent-{}", std::process::id()));
+    let mut directory = CacheDir::open(&path).unwrap();
+    let (file, file_path) = directory.create_data_file().unwrap();
+    let file = Arc::new(DataFile::new(file, file_path, Preallocate::Write).unwrap());
+    file.prepare(MIB / BLOCK_BYTES).unwrap();
+    let memory = EmulatedMemory::new(1, 2 * MIB).unwrap();
+    let by_hand = ByHand::new(&memory);
+    let (kept, direct) = (Arc::downgrade(&memory), Some(Arc::clone(&by_hand) as _));
+    let ends = VramEnds { memory, file: Arc::clone(&file), direct };
+    let plan = |silence_max| VramPlan {
+        way: VramWay::ReadDirect,
+        io_bytes: 64 << 10,
+        depth: 2,
+        threads: 1,
+        range_bytes: MIB,
+        ramp: Duration::ZERO,
+        window: Duration::from_secs(3_600),
+        seed: 7,
+        silence_max,
+    };
+    // By itself, and, sooner, when it is to end early.
+    for (silence_max, is_over) in [(60, false), (2_400, true)] {
+        let plan = plan(Duration::from_millis(silence_max));
+        let gave_up = measure_vram(&ends, &plan, &|| is_over);
+        let Err(LoadError::Gpu { what }) = gave_up else { panic!("{gave_up:?}") };
+        assert!(what.starts_with("none of 2 I/Os between GPU memory and storage"), "{what}");
+    }
+    drop(ends);
+    assert!(kept.upgrade().is_some(), "what may still be written to is kept");
+    assert_eq!(by_hand.take_begun().len(), 4);
+    drop(file);
+    directory.remove().unwrap();
 }

@@ -6,8 +6,8 @@ mod support;
 
 use std::rc::Rc;
 
+use ringfall_doubles::{Fault, FaultPlan};
 use ringfall_engine::buffer::Urgency;
-use ringfall_engine::device::{Fault, FaultPlan};
 use ringfall_engine::error::ErrorKind;
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::shard::{ReadOutcome, WriteOutcome};

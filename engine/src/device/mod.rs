@@ -1,7 +1,6 @@
 //! The storage device: a trait with a real implementation and fakes.
 
 mod directory;
-mod fault;
 mod file;
 mod flaws;
 mod identify;
@@ -19,7 +18,6 @@ pub use crate::model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel
 pub use crate::nvme::nvme_block_device;
 pub use crate::occupation::Occupation;
 pub use directory::{CacheDir, DATA_NAME, LOCK_NAME, MadeFiles};
-pub use fault::{Fault, FaultDevice, FaultPlan};
 pub use file::{DataFile, FileDevice};
 pub use flaws::{FlawCounts, FlawRates};
 pub use memory::MemoryDevice;

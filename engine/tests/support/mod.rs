@@ -4,9 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ringfall_doubles::{FaultDevice, FaultPlan, FaultyMemory, GpuFlawPlan};
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
-use ringfall_engine::device::{FaultDevice, FaultPlan, MemoryDevice};
+use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::EntryKey;
@@ -16,7 +17,6 @@ use ringfall_engine::shard::{Content, Durability, ReadOutcome, Shard, WriteMode,
 use ringfall_engine::tier::cpu::CpuPool;
 use ringfall_engine::tier::gpu::GpuSpace;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
-use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::units::{BLOCK_BYTES, MIB};
 
 pub type TestDevice = FaultDevice<MemoryDevice>;

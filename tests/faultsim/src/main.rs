@@ -20,7 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Parser;
 use ringfall_core::units::gib;
-use ringfall_engine::tier::gpu::faulty::GpuFlawCounts;
+use ringfall_doubles::GpuFlawCounts;
 use ringfall_running::run::Ending;
 
 use system::FaultRun;

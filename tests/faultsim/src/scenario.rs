@@ -11,10 +11,10 @@ use ringfall_core::facts::buffers_a_shard;
 use ringfall_core::model::DeviceModel;
 use ringfall_core::placement::{EntryLayout, Watermarks};
 use ringfall_core::units::{BLOCK_BYTES, KIB, MIB};
+use ringfall_doubles::{ByHand, FaultyMemory, GpuFlawPlan};
 use ringfall_engine::device::FlawRates;
 use ringfall_engine::engine::Engine;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
-use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlawPlan};
 use ringfall_engine::tier::gpu::{self, GpuSpace};
 use ringfall_running::run::{Assignment, Phase, RunSettings};
 use ringfall_running::store::StoreRequest;
@@ -147,7 +147,7 @@ impl Scenario {
         let landing_bytes = landing_bytes(settings, self.drives_bytes.len(), self.is_direct);
         let memory = gpu_memory_bytes(self.gpu_bytes, landing_bytes, settings);
         let memory = EmulatedMemory::new(1, memory).map_err(|error| error.to_string())?;
-        let by_hand = self.is_direct.then(|| memory.direct_by_hand());
+        let by_hand = self.is_direct.then(|| ByHand::new(&memory));
         let memory = FaultyMemory::new(memory, self.gpu_flaws);
         let mut engine = std::mem::take(&mut settings.engine).gpu_memory(memory.clone());
         if let Some(by_hand) = &by_hand {

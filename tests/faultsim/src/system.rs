@@ -16,11 +16,11 @@ use ringfall_core::clock::Nanos;
 use ringfall_core::fill::VerifyMode;
 use ringfall_core::key::ShardId;
 use ringfall_core::units::BLOCK_BYTES;
+use ringfall_doubles::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
 use ringfall_engine::device::{FlawCounts, SimDrive};
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
-use ringfall_engine::tier::gpu::faulty::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
 use ringfall_running::driver::Driver;
 use ringfall_running::run::{
     BEGIN, ERRORS_MAX, Ending, Order, Phase, PhasePlan, SILENCE_MAX, Shards, Sight, World,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ringfall_core::drive::IoKind;
+use ringfall_doubles::ByHand;
 use ringfall_engine::ring::IoRequest;
-use ringfall_engine::tier::gpu::by_hand::ByHand;
 
 use ringfall_running::run::World;
 

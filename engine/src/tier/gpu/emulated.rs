@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::by_hand::ByHand;
 use super::direct::{Mover, Part, PartEnded, ThreadQueue};
 use super::{
     Bell, DirectQueue, DirectStorage, GpuDevice, GpuFacts, GpuFault, GpuKind, GpuMemory, GpuQueue,
@@ -63,10 +62,10 @@ impl EmulatedMemory {
         Arc::new(EmulatedDirect { mapping: Arc::clone(&self.mapping), files: files.into() })
     }
 
-    /// Drives that this memory reaches by I/Os which somebody else does.
+    /// The memory, for ways to it that are none of a run's.
     #[must_use]
-    pub fn direct_by_hand(&self) -> Arc<ByHand> {
-        ByHand::new(Arc::clone(&self.mapping))
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
     }
 }
 

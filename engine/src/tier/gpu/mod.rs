@@ -8,21 +8,17 @@
 //! |---|---|---|
 //! | [`cuda`] | NVIDIA GPUs' | runs |
 //! | [`emulated`] | host memory that stands in for a GPU's | tests, and people who ask for it |
-//! | [`faulty`] | another's, which goes wrong as planned | tests |
 //!
-//! [`direct`] is the way between that memory and the data files without host memory between;
-//! [`by_hand`] is the same for simulated drives.
+//! [`direct`] is the way between that memory and the data files without host memory between.
 //!
 //! *Why one allocation.* What a driver gives away at the start nobody can take in the middle of a
 //! run, and an allocation from the driver can wait for all that the device is doing.
 
 #![allow(unsafe_code, reason = "a method whose caller promises who owns the memory")]
 
-pub mod by_hand;
 pub mod cuda;
 pub mod direct;
 pub mod emulated;
-pub mod faulty;
 pub mod lane;
 pub mod space;
 

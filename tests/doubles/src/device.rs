@@ -8,11 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::{Device, DeviceFuture, DeviceSlots};
-use crate::buffer::Ticket;
-use crate::clock::Clock;
-use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
-use crate::units::BLOCK_BYTES;
+use ringfall_engine::buffer::Ticket;
+use ringfall_engine::clock::Clock;
+use ringfall_engine::device::{Device, DeviceFuture, DeviceSlots};
+use ringfall_engine::ring::{IoKind, IoRequest, SlotToken, Slots};
+use ringfall_engine::units::BLOCK_BYTES;
 
 /// Fault of one I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,13 +11,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Bell, GpuFacts, GpuFault, GpuMemory, GpuQueue, GpuWork, JobId, Piece, WorkDone};
-use crate::clock::Clock;
-use crate::error::{ErrorKind, SetupError};
-use crate::fill::ContentName;
-use crate::key::mix64;
-use crate::tier::pages::PageLocker;
-use crate::units::BLOCK_BYTES;
+use ringfall_engine::clock::Clock;
+use ringfall_engine::error::{ErrorKind, SetupError};
+use ringfall_engine::fill::ContentName;
+use ringfall_engine::key::mix64;
+use ringfall_engine::tier::gpu::{
+    Bell, GpuFacts, GpuFault, GpuMemory, GpuQueue, GpuWork, JobId, Piece, WorkDone,
+};
+use ringfall_engine::tier::pages::PageLocker;
+use ringfall_engine::units::BLOCK_BYTES;
 
 /// Flaw of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Bell, DirectIo, DirectQueue, DirectStorage, Piece};
-use crate::buffer::Mapping;
-use crate::error::SetupError;
+use ringfall_engine::buffer::Mapping;
+use ringfall_engine::error::SetupError;
+use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
+use ringfall_engine::tier::gpu::{Bell, DirectIo, DirectQueue, DirectStorage, Piece};
 
 /// Drives reached from memory that stands in for a GPU's by I/Os that another does, one by one.
 #[derive(Debug)]
@@ -24,7 +25,10 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    pub(super) fn new(mapping: Arc<Mapping>) -> Arc<ByHand> {
+    /// Drives that `memory` reaches by I/Os which the caller does.
+    #[must_use]
+    pub fn new(memory: &EmulatedMemory) -> Arc<ByHand> {
+        let mapping = Arc::clone(memory.mapping());
         Arc::new(ByHand { mapping, queues: AtomicUsize::new(0), begun: Arc::default() })
     }
 
@@ -153,12 +157,11 @@ impl HandedIo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tier::gpu::emulated::EmulatedMemory;
-    use crate::units::{BLOCK_BYTES, MIB};
+    use ringfall_engine::units::{BLOCK_BYTES, MIB};
 
     #[test]
     fn an_io_moves_its_bytes_when_it_is_ended_and_not_after_its_queue() {
-        let by_hand = EmulatedMemory::new(1, 2 * MIB).unwrap().direct_by_hand();
+        let by_hand = ByHand::new(&EmulatedMemory::new(1, 2 * MIB).unwrap());
         let queue = by_hand.open_queue(Bell::silent()).unwrap();
         let block =
             |number| Piece { offset_bytes: number * BLOCK_BYTES, length_bytes: BLOCK_BYTES };
