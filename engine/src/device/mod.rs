@@ -2,7 +2,6 @@
 
 mod directory;
 mod file;
-mod flaws;
 mod identify;
 mod memory;
 mod namespace;
@@ -19,7 +18,6 @@ pub use crate::nvme::nvme_block_device;
 pub use crate::occupation::Occupation;
 pub use directory::{CacheDir, DATA_NAME, LOCK_NAME, MadeFiles};
 pub use file::{DataFile, FileDevice};
-pub use flaws::{FlawCounts, FlawRates};
 pub use memory::MemoryDevice;
 pub use namespace::Namespace;
 pub use objects::{
@@ -28,7 +26,7 @@ pub use objects::{
 pub use polled::PolledDevice;
 pub use raw::{RawDevice, is_block_device};
 pub use several::SeveralDrives;
-pub use sim::{OtherMemory, SimDevice, SimDrive};
+pub use sim::{Medium, OtherMemory, SimDevice, SimDrive};
 pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;

@@ -1,28 +1,25 @@
 //! A drive on a simulated clock: every I/O ends when the model says. It only keeps time, and no
-//! bytes, unless it is made with a medium and its flaws. All shards of a simulation share the
-//! drive; whoever runs the simulation moves its clock to [`SimDrive::next_completion`] and lets
-//! what is due complete.
+//! bytes, unless it is made with a medium. All shards of a simulation share the drive; whoever runs
+//! the simulation moves its clock to [`SimDrive::next_completion`] and lets what is due complete.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::flaws::{Flaw, FlawCounts, FlawRates, FlawedMedium};
 use super::{Device, DeviceFuture, DeviceSlots};
 use super::{DeviceModel, DeviceState};
 use crate::buffer::Ticket;
 use crate::clock::{Clock, Nanos};
 use crate::ring::{IoRequest, SlotToken, Slots};
 
+/// When an I/O ends, and, at the same time, its number in the order submitted.
+type At = (Nanos, u64);
+
 /// A completion to come.
 struct Due {
-    /// When, and, at the same time, in the order submitted.
-    at: (Nanos, u64),
     shard: usize,
     whose: Whose,
     request: IoRequest,
-    flaw: Flaw,
 }
 
 /// Whose memory an I/O moves.
@@ -37,24 +34,24 @@ enum Whose {
 /// drive and that memory and says what the kernel would, bytes moved or a negative errno.
 pub type OtherMemory = dyn FnOnce(&mut dyn FnMut(&mut [u8]) -> i32);
 
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
+/// Content of a simulated drive, and what goes wrong with its I/Os, each of which has a number, in
+/// the order submitted.
+pub trait Medium {
+    /// Draws the extra time of the next I/O, and the time for which the drive stalls before it.
+    fn delays(&mut self) -> (Nanos, Nanos);
 
-impl Eq for Due {}
+    /// Begins that I/O; `is_on_buffer`: its memory is a buffer of a shard's.
+    fn begin(&mut self, number: u64, request: IoRequest, is_on_buffer: bool);
 
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.at.cmp(&other.at)
-    }
+    /// Does what is left of the I/O, into or out of its memory; returns what the kernel would.
+    /// `is_live`: somebody waits for it.
+    fn finish(
+        &mut self,
+        number: u64,
+        request: IoRequest,
+        memory: Option<&mut [u8]>,
+        is_live: bool,
+    ) -> i32;
 }
 
 /// A simulated drive, which all shards of a simulation share.
@@ -62,42 +59,24 @@ pub struct SimDrive {
     model: DeviceModel,
     state: RefCell<DeviceState>,
     clock: Clock,
-    due: RefCell<BinaryHeap<Reverse<Due>>>,
+    due: RefCell<BTreeMap<At, Due>>,
     /// Shards whose I/Os do not end for now, and what would have ended of theirs.
     silent: RefCell<Vec<usize>>,
-    withheld: RefCell<Vec<Due>>,
+    withheld: RefCell<BTreeMap<At, Due>>,
     submitted: Cell<u64>,
-    /// The latest submitted of those that have ended.
-    latest_ended: Cell<u64>,
     shards: RefCell<Vec<Rc<DeviceSlots>>>,
-    /// Whether I/Os on other memory than the shards' buffers fail.
-    reaches_buffers_only: Cell<bool>,
-    medium: Option<RefCell<FlawedMedium>>,
+    medium: Option<Rc<RefCell<dyn Medium>>>,
 }
 
 impl SimDrive {
-    /// A drive that does nothing yet.
+    /// A drive that does nothing yet; without a medium it only keeps time.
     #[must_use]
-    pub fn new(model: DeviceModel, clock: Clock) -> Rc<SimDrive> {
-        Rc::new(SimDrive::with(model, clock, None))
-    }
-
-    /// A drive of `blocks` that keeps what is written, as well as its flaws let it; they follow
-    /// from
-    /// `seed`.
-    #[must_use]
-    pub fn flawed(
+    pub fn new(
         model: DeviceModel,
         clock: Clock,
-        blocks: u64,
-        rates: FlawRates,
-        seed: u64,
+        medium: Option<Rc<RefCell<dyn Medium>>>,
     ) -> Rc<SimDrive> {
-        Rc::new(SimDrive::with(model, clock, Some(FlawedMedium::new(blocks, rates, seed))))
-    }
-
-    fn with(model: DeviceModel, clock: Clock, medium: Option<FlawedMedium>) -> SimDrive {
-        SimDrive {
+        Rc::new(SimDrive {
             model,
             state: RefCell::default(),
             clock,
@@ -105,46 +84,31 @@ impl SimDrive {
             silent: RefCell::default(),
             withheld: RefCell::default(),
             submitted: Cell::new(0),
-            latest_ended: Cell::new(0),
             shards: RefCell::default(),
-            reaches_buffers_only: Cell::new(false),
-            medium: medium.map(RefCell::new),
-        }
-    }
-
-    /// From now on every I/O on it fails, if it has a medium.
-    pub fn die(&self) {
-        if let Some(medium) = &self.medium {
-            medium.borrow_mut().die();
-        }
+            medium,
+        })
     }
 
     /// From now on no I/O of that shard ends, counted in the order in which they were attached: the
     /// drive does not answer, or the shard does not hear it.
     pub fn fall_silent(&self, shard: usize) {
         self.silent.borrow_mut().push(shard);
-        let (kept, withheld): (Vec<_>, Vec<_>) =
-            self.due.take().into_iter().partition(|Reverse(due)| due.shard != shard);
-        self.due.replace(kept.into());
-        self.withheld.borrow_mut().extend(withheld.into_iter().map(|Reverse(due)| due));
+        let (kept, withheld): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            self.due.take().into_iter().partition(|(_, due)| due.shard != shard);
+        self.due.replace(kept);
+        self.withheld.borrow_mut().extend(withheld);
     }
 
     /// From now on the I/Os of all shards end again; those that should have ended meanwhile end at
     /// the next [`SimDrive::complete_due`].
     pub fn answer(&self) {
         self.silent.borrow_mut().clear();
-        self.due.borrow_mut().extend(self.withheld.take().into_iter().map(Reverse));
+        self.due.borrow_mut().extend(self.withheld.take());
     }
 
     /// From now on no I/O ends at all, until [`SimDrive::answer`].
     pub fn fall_silent_for_all(&self) {
         (0..self.shards.borrow().len()).for_each(|shard| self.fall_silent(shard));
-    }
-
-    /// From now on every I/O on other memory than the shards' buffers fails, if the drive has a
-    /// medium: whose memory it is was lost.
-    pub fn lose_other_memory(&self) {
-        self.reaches_buffers_only.set(true);
     }
 
     /// Begins an I/O of that shard, counted as for [`SimDrive::fall_silent`], on memory that is
@@ -153,37 +117,25 @@ impl SimDrive {
         self.begin(shard, request, Whose::Other(memory));
     }
 
-    /// Decides when an I/O ends and what goes wrong with it.
+    /// Decides when an I/O ends.
     fn begin(&self, shard: usize, request: IoRequest, whose: Whose) {
         let now = self.clock.now();
         let bytes = u64::from(request.length_bytes);
         let state = &mut *self.state.borrow_mut();
-        let (mut flaw, late) = match &self.medium {
-            None => (Flaw::None, Nanos::ZERO),
-            Some(medium) => {
-                let medium = &mut *medium.borrow_mut();
-                let (late, stall) = medium.delays();
-                state.stall(now, stall);
-                (medium.draw(request), late)
-            }
-        };
+        let number = self.submitted.replace(self.submitted.get() + 1);
+        let late = self.medium.as_ref().map_or(Nanos::ZERO, |medium| {
+            let medium = &mut *medium.borrow_mut();
+            let (late, stall) = medium.delays();
+            state.stall(now, stall);
+            medium.begin(number, request, matches!(whose, Whose::Slot(_)));
+            late
+        });
         let at = self.model.serve(state, now, request.kind, bytes) + late;
-        if matches!(whose, Whose::Other(_)) && self.reaches_buffers_only.get() {
-            flaw = Flaw::Errno(libc::EIO);
-        }
-        let number = self.submitted.get();
-        self.submitted.set(number + 1);
-        let due = Due { at: (at, number), shard, whose, request, flaw };
-        match self.silent.borrow().contains(&shard) {
-            true => self.withheld.borrow_mut().push(due),
-            false => self.due.borrow_mut().push(Reverse(due)),
-        }
-    }
-
-    /// Flaws so far, if it has a medium.
-    #[must_use]
-    pub fn flaws(&self) -> Option<FlawCounts> {
-        self.medium.as_ref().map(|medium| medium.borrow().counts())
+        let due = match self.silent.borrow().contains(&shard) {
+            true => &self.withheld,
+            false => &self.due,
+        };
+        due.borrow_mut().insert((at, number), Due { shard, whose, request });
     }
 
     /// The drive as one shard sees it.
@@ -198,7 +150,7 @@ impl SimDrive {
     /// When the next I/O ends; none while nothing is in flight.
     #[must_use]
     pub fn next_completion(&self) -> Option<Nanos> {
-        self.due.borrow().peek().map(|Reverse(due)| due.at.0)
+        self.due.borrow().first_key_value().map(|((at, _), _)| *at)
     }
 
     /// Completes what is due now, in the order of the times, then of submission; how many.
@@ -206,33 +158,23 @@ impl SimDrive {
         let now = self.clock.now();
         let mut completed = 0;
         loop {
-            let next = {
-                let mut due = self.due.borrow_mut();
-                match due.peek() {
-                    Some(Reverse(next)) if next.at.0 <= now => due.pop(),
-                    _ => None,
-                }
+            let next = match self.due.borrow_mut().first_entry() {
+                Some(next) if next.key().0 <= now => next.remove_entry(),
+                _ => return completed,
             };
-            let Some(Reverse(due)) = next else { return completed };
-            if let Some(medium) = &self.medium
-                && due.at.1 < self.latest_ended.get()
-            {
-                medium.borrow_mut().note_overtaken();
-            }
-            self.latest_ended.set(self.latest_ended.get().max(due.at.1));
-            self.end(due);
+            self.end(next.0, next.1);
             completed += 1;
         }
     }
 
-    fn end(&self, due: Due) {
-        let (request, flaw) = (due.request, due.flaw);
+    fn end(&self, (at, number): At, due: Due) {
+        let request = due.request;
         let token = match due.whose {
             Whose::Slot(token) => token,
             Whose::Other(memory) => {
                 return memory(&mut |bytes| match &self.medium {
                     None => request.length_bytes as i32,
-                    Some(medium) => medium.borrow_mut().finish(request, flaw, Some(bytes), true),
+                    Some(medium) => medium.borrow_mut().finish(number, request, Some(bytes), true),
                 });
             }
         };
@@ -242,10 +184,10 @@ impl SimDrive {
             None => request.length_bytes as i32,
             Some(medium) => slots.with_owned(token, |ticket, is_live| {
                 let buffer = ticket.map(|ticket| ticket.buffer_mut().bytes_mut());
-                medium.borrow_mut().finish(request, flaw, buffer, is_live)
+                medium.borrow_mut().finish(number, request, buffer, is_live)
             }),
         };
-        slots.complete(token, result, due.at.0);
+        slots.complete(token, result, at);
     }
 
     /// Time that the drive was occupied so far.

@@ -6,13 +6,13 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::{ErrorRecord, Metrics};
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_doubles::GpuFlawCounts;
-use ringfall_engine::device::FlawCounts;
 use ringfall_engine::tier::cpu::CHUNK_BYTES;
 use ringfall_engine::tier::gpu;
 use ringfall_running::driver::Driver;
 use ringfall_running::run::World;
 use ringfall_workloads::WorkloadStats;
 
+use crate::flaws::FlawCounts;
 use crate::scenario::Scenario;
 
 /// State of the shards when they were stopped.

@@ -4,6 +4,7 @@
 
 mod check;
 mod fate;
+mod flaws;
 mod promises;
 mod scenario;
 mod stranger;

@@ -12,7 +12,6 @@ use ringfall_core::model::DeviceModel;
 use ringfall_core::placement::{EntryLayout, Watermarks};
 use ringfall_core::units::{BLOCK_BYTES, KIB, MIB};
 use ringfall_doubles::{ByHand, FaultyMemory, GpuFlawPlan};
-use ringfall_engine::device::FlawRates;
 use ringfall_engine::engine::Engine;
 use ringfall_engine::tier::gpu::emulated::EmulatedMemory;
 use ringfall_engine::tier::gpu::{self, GpuSpace};
@@ -23,6 +22,7 @@ use ringfall_workloads::model::{Dtype, ModelSpec};
 use ringfall_workloads::{Source, WorkloadConfig};
 
 use crate::fate::{Fate, Incident, What};
+use crate::flaws::FlawRates;
 use crate::way::Way;
 
 /// Tells the draws of a GPU tier's memory from all others of a seed.

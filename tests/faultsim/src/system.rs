@@ -17,7 +17,7 @@ use ringfall_core::fill::VerifyMode;
 use ringfall_core::key::ShardId;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_doubles::{FaultyMemory, GpuFlaw, GpuFlawCounts, GpuFlawPlan};
-use ringfall_engine::device::{FlawCounts, SimDrive};
+use ringfall_engine::device::SimDrive;
 use ringfall_engine::shard::Content;
 use ringfall_engine::shard::timers::Timers;
 use ringfall_engine::tier::cpu::CpuPool;
@@ -29,6 +29,7 @@ use ringfall_running::run::{
 
 use crate::check::{self, AtStop};
 use crate::fate::What;
+use crate::flaws::{FlawCounts, FlawedMedium};
 use crate::promises::Diary;
 use crate::scenario::{Scenario, time_within};
 use crate::stranger::Strangers;
@@ -89,7 +90,7 @@ fn one(seed: u64) -> Result<FaultRun, String> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut scenario = Scenario::draw(&mut rng);
     let (gpu, way) = scenario.open_gpu()?;
-    let world = build(&scenario)?;
+    let (world, media) = build(&scenario)?;
     // Of a stream of its own, so that the system of a seed stays what it is.
     let mut order = Xoshiro256PlusPlus::seed_from_u64(seed ^ SPAWN_STREAM);
     world.runtime.draw_order_of_spawns(move || order.random());
@@ -98,6 +99,7 @@ fn one(seed: u64) -> Result<FaultRun, String> {
         strangers: Strangers::new(rng.random()),
         scenario: &scenario,
         world,
+        media,
         gpu,
         way,
         is_gpu_lost: false,
@@ -116,15 +118,22 @@ fn one(seed: u64) -> Result<FaultRun, String> {
     faulty.shut_down()
 }
 
-fn build(scenario: &Scenario) -> Result<World, String> {
+/// The drives' content with its flaws, in their order.
+type Media = Vec<Rc<RefCell<FlawedMedium>>>;
+
+fn build(scenario: &Scenario) -> Result<(World, Media), String> {
     let time = Timers::starting_at(BEGIN);
     let settings = &scenario.settings;
-    let drive = |(index, bytes): (usize, &u64)| {
-        let (model, blocks) = (scenario.model, bytes / BLOCK_BYTES);
+    let medium = |(index, bytes): (usize, &u64)| {
         let seed = settings.seed.wrapping_add(index as u64);
-        SimDrive::flawed(model, time.clock(), blocks, scenario.rates, seed)
+        let medium = FlawedMedium::new(bytes / BLOCK_BYTES, scenario.rates, seed);
+        Rc::new(RefCell::new(medium))
     };
-    let drives = scenario.drives_bytes.iter().enumerate().map(drive).collect();
+    let media: Media = scenario.drives_bytes.iter().enumerate().map(medium).collect();
+    let drive = |medium: &Rc<RefCell<FlawedMedium>>| {
+        SimDrive::new(scenario.model, time.clock(), Some(Rc::clone(medium) as _))
+    };
+    let drives = media.iter().map(drive).collect();
     let cpu = CpuPool::new(scenario.cpu_bytes).map_err(|error| error.to_string())?;
     cpu.populate(0, 1).map_err(|error| error.to_string())?;
     let parts = WorldParts {
@@ -140,13 +149,14 @@ fn build(scenario: &Scenario) -> Result<World, String> {
     for driver in &world.drivers {
         driver.shard().measure().open(BEGIN, Nanos::MAX);
     }
-    Ok(world)
+    Ok((world, media))
 }
 
 /// The system as the phases see it: what goes wrong with it happens while time passes.
 struct Faulty<'a> {
     scenario: &'a Scenario,
     world: World,
+    media: Media,
     gpu: Option<Arc<FaultyMemory>>,
     way: Option<Way>,
     is_gpu_lost: bool,
@@ -334,7 +344,7 @@ impl Faulty<'_> {
         if let Some((drive, at)) = self.scenario.dies
             && now >= BEGIN + at
         {
-            self.world.drives[drive].die();
+            self.media[drive].borrow_mut().die();
         }
         if self.scenario.gpu_lost_after.is_some_and(|after| now >= BEGIN + after) {
             self.lose_gpu();
@@ -362,7 +372,7 @@ impl Faulty<'_> {
         self.is_gpu_lost = true;
         let lost = GpuFlawPlan::Every(1, GpuFlaw::Lost);
         self.gpu.iter().for_each(|gpu| gpu.set_plan(lost));
-        self.world.drives.iter().for_each(|drive| drive.lose_other_memory());
+        self.media.iter().for_each(|medium| medium.borrow_mut().lose_other_memory());
     }
 
     /// From now on nothing reaches that shard: no message, no completion of an I/O, no moment at
@@ -399,7 +409,7 @@ impl Faulty<'_> {
                 self.diary.interrupt(now, phase)?;
             }
             What::Failure => self.fail(format!("something was lost while {phase}")),
-            What::DriveDies(drive) => self.world.drives[drive].die(),
+            What::DriveDies(drive) => self.media[drive].borrow_mut().die(),
             What::DriveFallsSilent(drive, lasts) => {
                 self.world.drives[drive].fall_silent_for_all();
                 self.to_come.extend(lasts.map(|lasts| (now + lasts, Sequel::Answer)));
@@ -447,9 +457,7 @@ impl Faulty<'_> {
         self.run_until(Nanos::MAX)?;
         check::at_rest(&self.world, self.scenario, &self.at_stop)?;
         let mut flaws = FlawCounts::default();
-        for drive in self.world.drives.iter().filter_map(|drive| drive.flaws()) {
-            flaws.add(&drive);
-        }
+        self.media.iter().for_each(|medium| flaws.add(medium.borrow().counts()));
         let gpu_flaws = self.gpu.as_ref().map(|gpu| gpu.counts()).unwrap_or_default();
         check::report_tells_what_happened(&self.world, self.scenario, &flaws, &gpu_flaws)?;
         self.strangers.check()?;

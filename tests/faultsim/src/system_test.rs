@@ -64,7 +64,7 @@ fn a_few_hundred_seeds_lose_nothing() {
 }
 
 /// A system without tiers above its drives, of which there are so many; nothing runs in it.
-fn world_of(drives: usize) -> World {
+fn world_of(drives: usize) -> (World, Media) {
     let scenarios = (0..).map(|seed| {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         Scenario::draw(&mut rng)
@@ -92,8 +92,8 @@ fn write(world: &mut World, entries: u128) -> Vec<Outcome> {
 
 #[test]
 fn a_write_after_the_last_drive_has_failed_is_refused_and_not_counted_as_written() {
-    let mut world = world_of(2);
-    world.drives.iter().for_each(|drive| drive.die());
+    let (mut world, media) = world_of(2);
+    media.iter().for_each(|medium| medium.borrow_mut().die());
     let failed = write(&mut world, 100);
     assert!(!failed.contains(&Outcome::Written), "{failed:?}");
     assert_eq!(world.engine.shared().budgets.losses(), 2);
@@ -102,8 +102,8 @@ fn a_write_after_the_last_drive_has_failed_is_refused_and_not_counted_as_written
 
 #[test]
 fn a_lost_drive_takes_only_its_own_errors_out_of_the_count() {
-    let mut world = world_of(2);
-    world.drives.iter().for_each(|drive| drive.die());
+    let (mut world, media) = world_of(2);
+    media.iter().for_each(|medium| medium.borrow_mut().die());
     assert_eq!(write(&mut world, 16), [Outcome::Failed; 16]);
     let shard = Rc::clone(world.drivers[0].shard());
     let (budgets, errors) = (&world.engine.shared().budgets, || shard.error_count());

@@ -69,7 +69,7 @@ pub fn simulate(
     let memories = host.iter().map(HollowMemory::busy).collect();
     let host = RefCell::new(host.into_iter());
     let parts = WorldParts {
-        drives: (0..drives).map(|_| SimDrive::new(model, time.clock())).collect(),
+        drives: (0..drives).map(|_| SimDrive::new(model, time.clock(), None)).collect(),
         drives_bytes: equal_parts(settings.store.capacity_bytes, drives),
         time,
         cpu: CpuPool::hollow(),

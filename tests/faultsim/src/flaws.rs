@@ -5,12 +5,15 @@
 //! seconds, blocks that were damaged on the way and blocks that went elsewhere. Data moves when an
 //! I/O ends, so that access to a buffer or an extent before that is found out.
 
+use std::collections::HashMap;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-use crate::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
-use crate::ring::{IoKind, IoRequest};
-use crate::units::BLOCK_BYTES;
+use ringfall_core::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+use ringfall_core::drive::IoKind;
+use ringfall_core::units::BLOCK_BYTES;
+use ringfall_engine::device::Medium;
+use ringfall_engine::ring::IoRequest;
 
 /// Rates of the flaws, I/Os in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub struct FlawRates {
 
 /// Flaw of one I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+enum Flaw {
     None,
     Errno(i32),
     /// So many bytes, whole blocks.
@@ -121,6 +124,12 @@ pub(super) struct FlawedMedium {
     right: Vec<u8>,
     rates: FlawRates,
     is_dead: bool,
+    /// Whether I/Os on other memory than the shards' buffers fail.
+    reaches_buffers_only: bool,
+    /// Flaws of the I/Os in flight, by number.
+    drawn: HashMap<u64, Flaw>,
+    /// The latest submitted of those that have ended.
+    latest_ended: u64,
     rng: Xoshiro256PlusPlus,
     counts: FlawCounts,
 }
@@ -133,13 +142,16 @@ impl FlawedMedium {
             right: vec![0; bytes],
             rates,
             is_dead: false,
+            reaches_buffers_only: false,
+            drawn: HashMap::new(),
+            latest_ended: 0,
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             counts: FlawCounts::default(),
         }
     }
 
-    pub(super) fn counts(&self) -> FlawCounts {
-        self.counts.clone()
+    pub(super) fn counts(&self) -> &FlawCounts {
+        &self.counts
     }
 
     fn happens(&mut self, of_thousand: u32) -> bool {
@@ -154,37 +166,19 @@ impl FlawedMedium {
         Nanos::from_ns(self.rng.random_range(from.as_ns()..to.as_ns()))
     }
 
-    /// Draws the extra time of an I/O, and the time for which the whole drive stalls before it.
-    pub(super) fn delays(&mut self) -> (Nanos, Nanos) {
-        let rates = self.rates;
-        let mut late = match rates.is_reordering {
-            true => self.length(Nanos::ZERO, MILLISECOND),
-            false => Nanos::ZERO,
-        };
-        if self.happens(rates.late) {
-            self.counts.late += 1;
-            late += self.length(MICROSECOND, 2 * SECOND);
-        }
-        let mut stall = Nanos::ZERO;
-        if self.happens(rates.stalling) {
-            self.counts.stalls += 1;
-            stall = self.length(MILLISECOND, 3 * SECOND);
-        }
-        (late, stall)
-    }
-
-    /// An I/O ends after one that was submitted later.
-    pub(super) fn note_overtaken(&mut self) {
-        self.counts.overtaken += 1;
-    }
-
     /// Fails every I/O from now on.
     pub(super) fn die(&mut self) {
         self.is_dead = true;
     }
 
+    /// Fails every I/O on other memory than the shards' buffers that begins from now on: whose
+    /// memory it is was lost.
+    pub(super) fn lose_other_memory(&mut self) {
+        self.reaches_buffers_only = true;
+    }
+
     /// Draws the flaw of an I/O.
-    pub(super) fn draw(&mut self, request: IoRequest) -> Flaw {
+    fn draw(&mut self, request: IoRequest) -> Flaw {
         if self.is_dead {
             return Flaw::Errno(libc::EIO);
         }
@@ -222,7 +216,7 @@ impl FlawedMedium {
 
     /// Does what is left of the I/O, into or out of its buffer; what the kernel would say.
     /// `is_live`: somebody waits for it.
-    pub(super) fn finish(
+    fn end(
         &mut self,
         request: IoRequest,
         flaw: Flaw,
@@ -307,6 +301,45 @@ impl FlawedMedium {
     }
 }
 
+impl Medium for FlawedMedium {
+    fn delays(&mut self) -> (Nanos, Nanos) {
+        let rates = self.rates;
+        let mut late = match rates.is_reordering {
+            true => self.length(Nanos::ZERO, MILLISECOND),
+            false => Nanos::ZERO,
+        };
+        if self.happens(rates.late) {
+            self.counts.late += 1;
+            late += self.length(MICROSECOND, 2 * SECOND);
+        }
+        let mut stall = Nanos::ZERO;
+        if self.happens(rates.stalling) {
+            self.counts.stalls += 1;
+            stall = self.length(MILLISECOND, 3 * SECOND);
+        }
+        (late, stall)
+    }
+
+    fn begin(&mut self, number: u64, request: IoRequest, is_on_buffer: bool) {
+        let drawn = self.draw(request);
+        let is_lost = self.reaches_buffers_only && !is_on_buffer;
+        self.drawn.insert(number, if is_lost { Flaw::Errno(libc::EIO) } else { drawn });
+    }
+
+    fn finish(
+        &mut self,
+        number: u64,
+        request: IoRequest,
+        memory: Option<&mut [u8]>,
+        is_live: bool,
+    ) -> i32 {
+        self.counts.overtaken += u64::from(number < self.latest_ended);
+        self.latest_ended = self.latest_ended.max(number);
+        let flaw = self.drawn.remove(&number).expect("an I/O ends once, after it has begun");
+        self.end(request, flaw, memory, is_live)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,33 +355,33 @@ mod tests {
         let mut buffer = vec![7u8; 4 * BLOCK_BYTES as usize];
         let (write, read) = (request(IoKind::Write, 4, 4), request(IoKind::Read, 4, 4));
         let whole = write.length_bytes as i32;
-        assert_eq!(medium.finish(write, Flaw::None, Some(&mut buffer), true), whole);
-        assert_eq!(medium.finish(read, Flaw::None, Some(&mut buffer), true), whole);
+        assert_eq!(medium.end(write, Flaw::None, Some(&mut buffer), true), whole);
+        assert_eq!(medium.end(read, Flaw::None, Some(&mut buffer), true), whole);
         assert_eq!(medium.counts().wrong_blocks, 0);
         // One block damaged, then all read from elsewhere.
-        medium.finish(write, Flaw::Corrupt(5_000, 3), Some(&mut buffer), true);
-        medium.finish(read, Flaw::None, Some(&mut buffer), true);
+        medium.end(write, Flaw::Corrupt(5_000, 3), Some(&mut buffer), true);
+        medium.end(read, Flaw::None, Some(&mut buffer), true);
         assert_eq!(medium.counts().wrong_blocks, 1);
         assert_eq!(buffer[5_000], 7 ^ 8);
-        medium.finish(read, Flaw::Misdirected(0), Some(&mut buffer), true);
+        medium.end(read, Flaw::Misdirected(0), Some(&mut buffer), true);
         assert_eq!(medium.counts().wrong_blocks, 5);
         // Nobody waits: nobody can notice.
-        medium.finish(read, Flaw::Misdirected(0), Some(&mut buffer), false);
+        medium.end(read, Flaw::Misdirected(0), Some(&mut buffer), false);
         assert_eq!(medium.counts().wrong_blocks, 5);
         // Written again, all is well, but for what then lands on it.
         buffer.fill(9);
-        medium.finish(write, Flaw::None, Some(&mut buffer), true);
+        medium.end(write, Flaw::None, Some(&mut buffer), true);
         let other = request(IoKind::Write, 0, 2);
-        medium.finish(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
-        medium.finish(read, Flaw::None, Some(&mut buffer), true);
+        medium.end(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
+        medium.end(read, Flaw::None, Some(&mut buffer), true);
         assert_eq!(medium.counts().wrong_blocks, 5, "the same bytes are no damage");
         buffer.fill(8);
-        medium.finish(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
-        medium.finish(read, Flaw::None, Some(&mut buffer), true);
+        medium.end(other, Flaw::Misdirected(7 * BLOCK_BYTES), Some(&mut buffer), true);
+        medium.end(read, Flaw::None, Some(&mut buffer), true);
         assert_eq!(medium.counts().wrong_blocks, 6);
-        assert_eq!(medium.finish(read, Flaw::Errno(5), Some(&mut buffer), true), -5);
-        assert_eq!(medium.finish(read, Flaw::Short(4096), Some(&mut buffer), true), 4096);
+        assert_eq!(medium.end(read, Flaw::Errno(5), Some(&mut buffer), true), -5);
+        assert_eq!(medium.end(read, Flaw::Short(4096), Some(&mut buffer), true), 4096);
         let counts = medium.counts();
-        assert_eq!((counts.failed, counts.short), (vec![(IoKind::Read, 5, 1)], [1, 0]));
+        assert_eq!((&counts.failed[..], counts.short), (&[(IoKind::Read, 5, 1)][..], [1, 0]));
     }
 }
