@@ -1,15 +1,16 @@
 //! Access to the entries of a running engine, from any thread.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use flume::{Receiver, RecvTimeoutError, Sender};
 
 use super::error::EngineError;
-use super::served::{Inbound, Request};
+use super::served::{Inbound, Served};
 use crate::buffer::Urgency;
 use crate::clock::{Nanos, monotonic_now};
 use crate::key::{EntryKey, ShardId};
-use crate::shard::{ReadOutcome, WriteMode, WriteOutcome};
+use crate::shard::{LocalTask, ReadOutcome, WriteMode, WriteOutcome};
 
 /// Urgency of operations whose caller names none: the middle class.
 const URGENCY: Urgency = Urgency(1);
@@ -78,7 +79,8 @@ impl Entries {
     /// # Errors
     /// An engine that has stopped.
     pub fn remove(&self, key: EntryKey) -> Result<bool, EngineError> {
-        self.ask(self.home(key), |answer| Request::Remove { key, answer })?.wait()
+        let remove = move |served: Rc<Served>| async move { served.shard.remove(key) };
+        self.ask(self.home(key), remove)?.wait()
     }
 
     /// Makes all that is on storage survive a power cut, for engines that do not flush each entry.
@@ -87,7 +89,7 @@ impl Entries {
     /// # Errors
     /// An engine that has stopped, or the first flush that failed.
     pub fn flush(&self) -> Result<(), EngineError> {
-        for answer in self.ask_all(|answer| Request::Flush { answer })? {
+        for answer in self.ask_all(|served| async move { served.shard.flush().await })? {
             answer.wait()??;
         }
         Ok(())
@@ -107,8 +109,9 @@ impl Entries {
         if bytes == 0 {
             return Err(EngineError::EmptyEntry);
         }
-        let request = |answer| Request::Write { key, bytes, mode, urgency, answer };
-        self.ask(self.home(key), request)
+        self.ask(self.home(key), move |served| async move {
+            served.write(key, bytes, mode, urgency).await
+        })
     }
 
     /// Begins to read an entry.
@@ -120,7 +123,9 @@ impl Entries {
         key: EntryKey,
         urgency: Urgency,
     ) -> Result<Pending<ReadOutcome>, EngineError> {
-        self.ask(self.home(key), |answer| Request::Read { key, urgency, answer })
+        self.ask(self.home(key), move |served| async move {
+            served.shard.read(served.shard.id(), key, urgency).await
+        })
     }
 
     fn home(&self, key: EntryKey) -> ShardId {
@@ -132,23 +137,50 @@ impl Entries {
         self.inboxes.len() as u16
     }
 
-    fn ask<T>(
+    fn send<T>(
         &self,
         shard: ShardId,
-        request: impl FnOnce(Sender<T>) -> Request,
+        inbound: impl FnOnce(Sender<T>) -> Inbound,
     ) -> Result<Pending<T>, EngineError> {
         let (sender, answer) = flume::bounded(1);
-        let inbound = Inbound::Ask(request(sender));
-        let sent = self.inboxes[shard.index()].send(inbound);
+        let sent = self.inboxes[shard.index()].send(inbound(sender));
         sent.map_err(|_| EngineError::Stopped { shard })?;
         Ok(Pending { shard, answer })
     }
 
-    pub(super) fn ask_all<T>(
+    /// Has a shard do something on its own thread.
+    fn ask<F>(
         &self,
-        request: impl Fn(Sender<T>) -> Request,
-    ) -> Result<Vec<Pending<T>>, EngineError> {
-        (0..self.shards()).map(|index| self.ask(ShardId(index), &request)).collect()
+        shard: ShardId,
+        work: impl FnOnce(Rc<Served>) -> F + Send + 'static,
+    ) -> Result<Pending<F::Output>, EngineError>
+    where
+        F: Future<Output: Send> + 'static,
+    {
+        self.send(shard, |sender| {
+            Inbound::Ask(Box::new(move |served: Rc<Served>| -> LocalTask {
+                Box::pin(async move {
+                    // Who does not wait any more does not want to know.
+                    let _heard = sender.send(work(served).await);
+                })
+            }))
+        })
+    }
+
+    /// Has each shard do something on its own thread.
+    pub(super) fn ask_all<F>(
+        &self,
+        work: impl FnOnce(Rc<Served>) -> F + Clone + Send + 'static,
+    ) -> Result<Vec<Pending<F::Output>>, EngineError>
+    where
+        F: Future<Output: Send> + 'static,
+    {
+        (0..self.shards()).map(|index| self.ask(ShardId(index), work.clone())).collect()
+    }
+
+    /// Has each shard take nothing more from outside, and answer when what it took has ended.
+    pub(super) fn drain_all(&self) -> Result<Vec<Pending<()>>, EngineError> {
+        (0..self.shards()).map(|index| self.send(ShardId(index), Inbound::Drain)).collect()
     }
 
     pub(super) fn end_all(&self) {

@@ -22,4 +22,5 @@ pub use builder::{EngineBuilder, IO_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use entries::{Entries, Pending};
 pub use error::{EngineError, SettingsError};
 pub use local::{Delivered, LocalEngine, LocalParts};
-pub use threads::{Engine, Statistics};
+pub use served::Statistics;
+pub use threads::Engine;

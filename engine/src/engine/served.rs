@@ -11,10 +11,10 @@ use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::{IoError, SetupError};
 use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
 use crate::metrics::Metrics;
-use crate::placement::{SpaceFigures, TierCounts};
+use crate::placement::{Shortage, SpaceFigures, TierCounts};
 use crate::shard::executor::{hear, sleep_until, spawn_local};
 use crate::shard::{
-    Gauges, Links, Message, ReadOutcome, Shard, ShardFacts, ShardSpec, WriteMode, WriteOutcome,
+    Gauges, Links, LocalTask, Message, Shard, ShardFacts, ShardSpec, WriteMode, WriteOutcome,
     open_shard,
 };
 
@@ -28,51 +28,43 @@ pub(super) enum Inbound {
     Message(Message),
     /// From outside.
     Ask(Request),
+    /// Take nothing more from outside; answer when what was taken has ended.
+    Drain(Sender<()>),
     /// End the thread.
     End,
 }
 
-/// Request from outside.
-pub(super) enum Request {
-    Write {
-        key: EntryKey,
-        bytes: u64,
-        mode: WriteMode,
-        urgency: Urgency,
-        answer: Sender<WriteOutcome>,
-    },
-    Read {
-        key: EntryKey,
-        urgency: Urgency,
-        answer: Sender<ReadOutcome>,
-    },
-    Remove {
-        key: EntryKey,
-        answer: Sender<bool>,
-    },
-    Flush {
-        answer: Sender<Result<(), IoError>>,
-    },
-    Statistics {
-        answer: Sender<ShardStatistics>,
-    },
-    QueueDepth {
-        depth: u32,
-        answer: Sender<()>,
-    },
-    /// Take nothing more from outside; answer when what was taken has ended.
-    Drain {
-        answer: Sender<()>,
-    },
+/// Request from outside, which sends its answer itself.
+pub(super) type Request = Box<dyn FnOnce(Rc<Served>) -> LocalTask + Send>;
+
+/// Counters of an engine, or of one of its shards, since it started, and the content of its tiers.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Counters and latencies of all shards.
+    pub metrics: Box<Metrics>,
+    /// Content of each tier, by [`crate::key::Tier::index`].
+    pub tiers: [TierCounts; TIER_COUNT],
+    /// The storage space of each shard.
+    pub space: Vec<SpaceFigures>,
+    /// Number of I/Os submitted and not yet completed, all shards together.
+    pub in_flight: u32,
+    /// Failures, the first hundred of each shard.
+    pub errors: Vec<IoError>,
+    /// Tiers that got less space than they were to have.
+    pub shortages: Vec<Shortage>,
 }
 
-/// One shard's part of [`super::Statistics`].
-pub(super) struct ShardStatistics {
-    pub(super) metrics: Box<Metrics>,
-    pub(super) tiers: [TierCounts; TIER_COUNT],
-    pub(super) space: SpaceFigures,
-    pub(super) in_flight: u32,
-    pub(super) errors: Vec<IoError>,
+impl Statistics {
+    /// Adds those of another shard.
+    pub(super) fn add(&mut self, shard: Statistics) {
+        self.metrics.merge(&shard.metrics);
+        for (sum, one) in self.tiers.iter_mut().zip(shard.tiers) {
+            sum.add(one);
+        }
+        self.space.extend(shard.space);
+        self.in_flight += shard.in_flight;
+        self.errors.extend(shard.errors);
+    }
 }
 
 struct Mesh(Arc<Vec<Sender<Inbound>>>);
@@ -103,12 +95,8 @@ pub(super) async fn serve_shard(
             return;
         }
     };
-    let served = Rc::new(Served {
-        shard,
-        allocations_are_bounded,
-        running: Cell::new(0),
-        is_draining: Cell::new(false),
-    });
+    let served = Rc::new(Served { shard, allocations_are_bounded, running: Cell::new(0) });
+    let mut is_draining = false;
     while let Ok(inbound) = hear(inbox.recv_async()).await {
         match inbound {
             Inbound::Message(message) => {
@@ -117,10 +105,16 @@ pub(super) async fn serve_shard(
                 assert!(!is_request_permit, "a permit came that nobody asked for");
             }
             // Dropped unanswered, it tells the asker that the engine has stopped.
-            Inbound::Ask(_refused) if served.is_draining.get() => {}
-            Inbound::Ask(request) => {
-                served.is_draining.set(matches!(request, Request::Drain { .. }));
-                spawn_local(Rc::clone(&served).serve(request));
+            Inbound::Ask(_) | Inbound::Drain(_) if is_draining => {}
+            Inbound::Ask(request) => spawn_local(Rc::clone(&served).serve(request)),
+            Inbound::Drain(answer) => {
+                is_draining = true;
+                let served = Rc::clone(&served);
+                spawn_local(async move {
+                    served.drained().await;
+                    // Who does not wait any more does not want to know.
+                    let _heard = answer.send(());
+                });
             }
             Inbound::End => break,
         }
@@ -132,53 +126,37 @@ pub(super) async fn serve_shard(
     served.shard.close();
 }
 
-struct Served {
-    shard: Rc<Shard>,
+/// A shard with what the outside has asked of it.
+pub(super) struct Served {
+    pub(super) shard: Rc<Shard>,
     allocations_are_bounded: bool,
     /// Requests of the outside under way.
     running: Cell<u64>,
-    is_draining: Cell<bool>,
 }
 
 impl Served {
     async fn serve(self: Rc<Self>, request: Request) {
-        if let Request::Drain { answer } = request {
-            self.drained().await;
-            // Who does not wait any more does not want to know; so with every answer.
-            let _heard = answer.send(());
-            return;
-        }
         self.running.set(self.running.get() + 1);
-        let (shard, home) = (&self.shard, self.shard.id());
-        match request {
-            Request::Write { key, bytes, mode, urgency, answer } => {
-                let _permit = match self.allocations_are_bounded {
-                    true => Some(shard.allocation_permit(urgency).await),
-                    false => None,
-                };
-                let _heard = answer.send(shard.write(home, key, bytes, urgency, mode).await);
-            }
-            Request::Read { key, urgency, answer } => {
-                let _heard = answer.send(shard.read(home, key, urgency).await);
-            }
-            Request::Remove { key, answer } => {
-                let _heard = answer.send(shard.remove(key));
-            }
-            Request::Flush { answer } => {
-                let _heard = answer.send(shard.flush().await);
-            }
-            Request::Statistics { answer } => {
-                let _heard = answer.send(self.statistics());
-            }
-            Request::QueueDepth { depth, answer } => {
-                shard.set_queue_depth(depth);
-                let _heard = answer.send(());
-            }
-            Request::Drain { .. } => unreachable!("answered above"),
-        }
+        request(Rc::clone(&self)).await;
         self.running.set(self.running.get() - 1);
         // Seconds are for reports of runs: kept here, they would grow for as long as it lives.
-        drop(shard.measure().take_seconds(monotonic_now(), Gauges::default()));
+        drop(self.shard.measure().take_seconds(monotonic_now(), Gauges::default()));
+    }
+
+    /// Writes an entry of this shard, when it may allocate.
+    pub(super) async fn write(
+        &self,
+        key: EntryKey,
+        bytes: u64,
+        mode: WriteMode,
+        urgency: Urgency,
+    ) -> WriteOutcome {
+        let shard = &self.shard;
+        let _permit = match self.allocations_are_bounded {
+            true => Some(shard.allocation_permit(urgency).await),
+            false => None,
+        };
+        shard.write(shard.id(), key, bytes, urgency, mode).await
     }
 
     async fn drained(&self) {
@@ -188,14 +166,16 @@ impl Served {
         }
     }
 
-    fn statistics(&self) -> ShardStatistics {
+    /// Figures of this shard.
+    pub(super) fn statistics(&self) -> Statistics {
         let shard = &self.shard;
-        ShardStatistics {
+        Statistics {
             metrics: shard.measure().snapshot(),
             tiers: Tier::ALL.map(|tier| shard.counts(tier)),
-            space: shard.space(),
+            space: vec![shard.space()],
             in_flight: shard.in_flight(),
             errors: shard.measure().errors_ever(),
+            shortages: Vec::new(),
         }
     }
 }

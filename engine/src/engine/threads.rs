@@ -1,5 +1,6 @@
 //! An engine whose shards have threads of their own: started, asked, stopped.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use flume::{Receiver, RecvTimeoutError, Sender};
@@ -8,12 +9,11 @@ use super::builder::EngineBuilder;
 use super::entries::{Entries, Pending};
 use super::error::{EngineError, SettingsError};
 use super::place::Opened;
-use super::served::{Inbound, Request, ShardStatistics, serve_shard};
+use super::served::{Inbound, Served, Statistics, serve_shard};
 use crate::clock::{Nanos, monotonic_now};
-use crate::error::{IoError, SetupError};
-use crate::key::{ShardId, TIER_COUNT};
-use crate::metrics::Metrics;
-use crate::placement::{SharedBudgets, Shortage, SpaceFigures, TierCounts};
+use crate::error::SetupError;
+use crate::key::ShardId;
+use crate::placement::SharedBudgets;
 use crate::shard::ShardFacts;
 use crate::shard::executor::Executor;
 
@@ -57,35 +57,6 @@ pub struct Engine {
     budgets: Arc<SharedBudgets>,
     /// The drives; taken when it has stopped.
     opened: Option<Vec<Opened>>,
-}
-
-/// Counters of an engine since it started, and the content of its tiers.
-#[derive(Clone, Debug, Default)]
-pub struct Statistics {
-    /// Counters and latencies of all shards.
-    pub metrics: Box<Metrics>,
-    /// Content of each tier, by [`crate::key::Tier::index`].
-    pub tiers: [TierCounts; TIER_COUNT],
-    /// The storage space of each shard.
-    pub space: Vec<SpaceFigures>,
-    /// Number of I/Os submitted and not yet completed, all shards together.
-    pub in_flight: u32,
-    /// Failures, the first hundred of each shard.
-    pub errors: Vec<IoError>,
-    /// Tiers that got less space than they were to have.
-    pub shortages: Vec<Shortage>,
-}
-
-impl Statistics {
-    fn add(&mut self, shard: ShardStatistics) {
-        self.metrics.merge(&shard.metrics);
-        for (sum, one) in self.tiers.iter_mut().zip(shard.tiers) {
-            sum.add(one);
-        }
-        self.space.push(shard.space);
-        self.in_flight += shard.in_flight;
-        self.errors.extend(shard.errors);
-    }
 }
 
 impl Engine {
@@ -157,7 +128,7 @@ impl Engine {
     /// # Errors
     /// A shard that has ended.
     pub fn statistics(&self) -> Result<Statistics, EngineError> {
-        let answers = self.entries.ask_all(|answer| Request::Statistics { answer })?;
+        let answers = self.entries.ask_all(|served| async move { served.statistics() })?;
         let shortages = self.budgets.shortages();
         let mut statistics = Statistics { shortages, ..Statistics::default() };
         for answer in answers {
@@ -172,7 +143,8 @@ impl Engine {
     /// # Errors
     /// A shard that has ended.
     pub fn set_queue_depth(&self, depth: u32) -> Result<(), EngineError> {
-        let answers = self.entries.ask_all(|answer| Request::QueueDepth { depth, answer })?;
+        let set = move |served: Rc<Served>| async move { served.shard.set_queue_depth(depth) };
+        let answers = self.entries.ask_all(set)?;
         answers.into_iter().try_for_each(Pending::wait)
     }
 
@@ -188,7 +160,7 @@ impl Engine {
     fn shut_down(&mut self) -> Result<(), EngineError> {
         let Some(opened) = self.opened.take() else { return Ok(()) };
         // A shard that has panicked or whose device is silent does not answer; joining it says why.
-        if let Ok(drained) = self.entries.ask_all(|answer| Request::Drain { answer }) {
+        if let Ok(drained) = self.entries.drain_all() {
             let deadline = monotonic_now() + DRAIN_PATIENCE;
             for answer in drained {
                 let _drained_or_not = answer.wait_until(deadline);
