@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use super::LocalTask;
+use super::slab::Slab;
 
 type Ready = Arc<Mutex<VecDeque<u64>>>;
 
@@ -36,48 +37,12 @@ struct Running {
     waker: Arc<TaskWaker>,
 }
 
-/// The tasks, by the lower half of their ids; the upper half tells a task from earlier ones in its
-/// place.
-#[derive(Default)]
-struct Tasks {
-    places: Vec<(u32, Option<Running>)>,
-    free: Vec<u32>,
-}
-
-impl Tasks {
-    fn vacant_id(&mut self) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push((0, None));
-            (self.places.len() - 1) as u32
-        });
-        u64::from(self.places[index as usize].0) << 32 | u64::from(index)
-    }
-
-    fn place(&mut self, id: u64) -> Option<&mut Option<Running>> {
-        let (generation, place) = &mut self.places[(id & 0xffff_ffff) as usize];
-        (u64::from(*generation) == id >> 32).then_some(place)
-    }
-
-    fn remove(&mut self, id: u64) -> Option<Running> {
-        let running = self.place(id)?.take()?;
-        let index = (id & 0xffff_ffff) as u32;
-        let generation = &mut self.places[index as usize].0;
-        *generation = generation.wrapping_add(1);
-        self.free.push(index);
-        Some(running)
-    }
-
-    fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-}
-
 /// Says whether the next task spawned runs at once.
 type Draw = Box<dyn FnMut() -> bool>;
 
 #[derive(Default)]
 struct Inner {
-    tasks: RefCell<Tasks>,
+    tasks: RefCell<Slab<Running>>,
     ready: Ready,
     draw: RefCell<Option<Draw>>,
 }
@@ -91,15 +56,12 @@ pub struct LocalRuntime {
 impl LocalRuntime {
     /// Adds a task; it first runs at the next [`LocalRuntime::run_ready`].
     pub fn spawn(&self, task: LocalTask) -> u64 {
-        let tasks = &mut *self.inner.tasks.borrow_mut();
-        let id = tasks.vacant_id();
-        let ready = Arc::clone(&self.inner.ready);
-        let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
-        if let Some(place) = tasks.place(id) {
-            *place = Some(Running { task: Some(task), waker: Arc::clone(&waker) });
-        }
-        waker.wake();
-        id
+        self.inner.tasks.borrow_mut().insert(|id| {
+            let ready = Arc::clone(&self.inner.ready);
+            let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
+            Arc::clone(&waker).wake();
+            Running { task: Some(task), waker }
+        })
     }
 
     /// Adds a task of a shard, which on a real one runs at once, up to where it first waits, inside
@@ -130,7 +92,7 @@ impl LocalRuntime {
     /// Whether the task has not ended.
     #[must_use]
     pub fn is_running(&self, id: u64) -> bool {
-        self.inner.tasks.borrow_mut().place(id).is_some_and(|place| place.is_some())
+        self.inner.tasks.borrow_mut().get_mut(id).is_some()
     }
 
     /// Tasks that have not ended.
@@ -151,7 +113,7 @@ impl LocalRuntime {
     fn poll(&self, id: u64) {
         let taken = {
             let mut tasks = self.inner.tasks.borrow_mut();
-            let running = tasks.place(id).and_then(Option::as_mut);
+            let running = tasks.get_mut(id);
             running.and_then(|running| Some((running.task.take()?, Arc::clone(&running.waker))))
         };
         // Ended or cancelled since it was woken.
@@ -162,7 +124,7 @@ impl LocalRuntime {
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let finished = {
             let mut tasks = self.inner.tasks.borrow_mut();
-            match tasks.place(id).and_then(Option::as_mut) {
+            match tasks.get_mut(id) {
                 Some(_) if ended => {
                     tasks.remove(id);
                     Some(task)

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use super::slab::Slab;
 use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::IoError;
@@ -187,89 +188,59 @@ pub struct AskOrigin {
 }
 
 enum AskState {
-    Free,
     Waiting(Option<Waker>),
     Abandoned,
     Answered(Answer),
 }
 
-/// Questions without an answer yet. All operations O(1).
-#[derive(Default)]
-pub struct Asks {
-    inner: RefCell<AsksInner>,
-}
-
-#[derive(Default)]
-struct AsksInner {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-struct Slot {
-    generation: u32,
+struct Question {
     state: AskState,
     asked: AskOrigin,
 }
 
+/// Questions without an answer yet. All operations O(1).
+#[derive(Default)]
+pub struct Asks(RefCell<Slab<Question>>);
+
 impl Asks {
     /// A new question and the future of its answer.
     pub fn open(self: &Rc<Self>, asked: AskOrigin) -> (AskId, Answered) {
-        let inner = &mut *self.inner.borrow_mut();
-        let index = inner.free.pop().unwrap_or_else(|| {
-            inner.slots.push(Slot { generation: 0, state: AskState::Free, asked });
-            (inner.slots.len() - 1) as u32
-        });
-        let slot = &mut inner.slots[index as usize];
-        (slot.state, slot.asked) = (AskState::Waiting(None), asked);
-        let id = AskId(u64::from(slot.generation) << 32 | u64::from(index));
+        let question = Question { state: AskState::Waiting(None), asked };
+        let id = AskId(self.0.borrow_mut().insert(|_| question));
         (id, Answered { asks: Rc::clone(self), id, collected: false })
     }
 
     /// Questions without an answer, and answers that nobody has collected.
     #[must_use]
     pub fn open_count(&self) -> usize {
-        let inner = self.inner.borrow();
-        inner.slots.len() - inner.free.len()
+        self.0.borrow().len()
     }
 
     /// Operation behind a question without an answer.
     #[must_use]
     pub fn asked(&self, id: AskId) -> AskOrigin {
-        let inner = &mut *self.inner.borrow_mut();
-        inner.slot(id).expect("an answer comes to a question that was asked").asked
+        let mut questions = self.0.borrow_mut();
+        questions.get_mut(id.0).expect("an answer comes to a question that was asked").asked
     }
 
     /// Delivers the answer to a question and wakes whoever awaits it; no one may be left to.
     pub fn answer(&self, id: AskId, answer: Answer) {
         let waker = {
-            let inner = &mut *self.inner.borrow_mut();
-            let slot = inner.slot(id).expect("an answer comes once, to a question that was asked");
-            match std::mem::replace(&mut slot.state, AskState::Answered(answer)) {
+            let mut questions = self.0.borrow_mut();
+            let question = questions.get_mut(id.0);
+            let question = question.expect("an answer comes once, to a question that was asked");
+            match std::mem::replace(&mut question.state, AskState::Answered(answer)) {
                 AskState::Waiting(waker) => waker,
                 AskState::Abandoned => {
-                    inner.release(id);
+                    questions.remove(id.0);
                     None
                 }
-                AskState::Free | AskState::Answered(_) => unreachable!("an answer comes once"),
+                AskState::Answered(_) => unreachable!("an answer comes once"),
             }
         };
         if let Some(waker) = waker {
             waker.wake();
         }
-    }
-}
-
-impl AsksInner {
-    fn slot(&mut self, id: AskId) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut((id.0 & 0xffff_ffff) as usize)?;
-        (u64::from(slot.generation) == id.0 >> 32).then_some(slot)
-    }
-
-    fn release(&mut self, id: AskId) {
-        let index = (id.0 & 0xffff_ffff) as u32;
-        let slot = &mut self.slots[index as usize];
-        (slot.generation, slot.state) = (slot.generation.wrapping_add(1), AskState::Free);
-        self.free.push(index);
     }
 }
 
@@ -285,23 +256,16 @@ impl Future for Answered {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let asks = Rc::clone(&self.asks);
-        let inner = &mut *asks.inner.borrow_mut();
-        let id = self.id;
-        let slot = inner.slot(id).expect("this future holds the question");
-        match &mut slot.state {
-            AskState::Waiting(waker) => {
-                *waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-            state @ AskState::Answered(_) => {
-                let AskState::Answered(answer) = std::mem::replace(state, AskState::Free) else {
-                    unreachable!("just matched");
-                };
-                inner.release(id);
-                self.collected = true;
-                Poll::Ready(answer)
-            }
-            AskState::Free | AskState::Abandoned => unreachable!("this future holds the question"),
+        let mut questions = asks.0.borrow_mut();
+        let question = questions.get_mut(self.id.0).expect("this future holds the question");
+        if let AskState::Waiting(waker) = &mut question.state {
+            *waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        self.collected = true;
+        match questions.remove(self.id.0).map(|question| question.state) {
+            Some(AskState::Answered(answer)) => Poll::Ready(answer),
+            _ => unreachable!("this future holds the question"),
         }
     }
 }
@@ -311,12 +275,12 @@ impl Drop for Answered {
         if self.collected {
             return;
         }
-        let inner = &mut *self.asks.inner.borrow_mut();
-        let slot = inner.slot(self.id).expect("this future holds the question");
-        if matches!(slot.state, AskState::Answered(_)) {
-            inner.release(self.id);
+        let mut questions = self.asks.0.borrow_mut();
+        let question = questions.get_mut(self.id.0).expect("this future holds the question");
+        if matches!(question.state, AskState::Answered(_)) {
+            questions.remove(self.id.0);
         } else {
-            slot.state = AskState::Abandoned;
+            question.state = AskState::Abandoned;
         }
     }
 }

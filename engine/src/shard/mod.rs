@@ -22,6 +22,7 @@ mod notify;
 mod open;
 mod operation;
 mod serve;
+mod slab;
 mod thread;
 pub mod timers;
 mod turns;
