@@ -15,9 +15,10 @@ use std::thread::JoinHandle;
 
 use crate::clock::monotonic_now;
 use crate::device::DataFile;
-use crate::error::{IoError, SetupError};
+use crate::error::{ErrorKind, IoError, Operation, SetupError};
+use crate::key::Tier;
 use crate::metrics::Histogram;
-use crate::ring::Polling;
+use crate::ring::{IoKind, Polling};
 use crate::units::BLOCK_BYTES;
 pub use vram::{VramEnds, VramFigures, VramPlan, VramWay, measure_vram};
 use worker::Worker;
@@ -127,6 +128,39 @@ impl LoadFigures {
     pub fn ios(&self) -> u64 {
         self.read.ios + self.write.ios
     }
+}
+
+/// The error of an I/O on `file` that ended with `result`: a negative errno, or fewer bytes than
+/// were asked for.
+fn io_failure(
+    file: &DataFile,
+    kind: IoKind,
+    offset_bytes: u64,
+    length_bytes: u32,
+    result: i32,
+) -> LoadError {
+    let (kind_of_failure, errno) = match result {
+        0.. => (ErrorKind::Truncated, 0),
+        errno => (ErrorKind::of_errno(-errno), -errno),
+    };
+    LoadError::Io(IoError {
+        kind: kind_of_failure,
+        operation: match kind {
+            IoKind::Read => Operation::Read,
+            IoKind::Write => Operation::Write,
+            IoKind::Flush => Operation::Flush,
+        },
+        tier: Tier::Storage,
+        file: file.path().display().to_string(),
+        offset_bytes,
+        length_bytes: length_bytes.into(),
+        errno,
+    })
+}
+
+/// The result of an I/O that the kernel could not be asked for.
+fn result_of(error: &std::io::Error) -> i32 {
+    -error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// Seen by all threads.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::LoadError;
+use super::{LoadError, io_failure, result_of};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::DataFile;
-use crate::error::{ErrorKind, IoError, Operation, SetupError};
+use crate::error::SetupError;
 use crate::fill::{ContentName, VerifyMode};
-use crate::key::{EntryKey, Tier, mix64};
+use crate::key::{EntryKey, mix64};
 use crate::metrics::Histogram;
 use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
 use crate::tier::gpu::{
@@ -419,7 +419,7 @@ impl<'a> Worker<'a> {
     fn wait(&mut self) -> Result<(), LoadError> {
         if self.jobs.is_empty() && self.directs == 0 {
             let waited = self.ring.submit_and_wait();
-            return waited.map_err(|error| self.failed(self.kind(), 0, -errno(&error)));
+            return waited.map_err(|error| self.failed(0, result_of(&error)));
         }
         std::thread::park_timeout(LOOK);
         Ok(())
@@ -430,11 +430,10 @@ impl<'a> Worker<'a> {
         let whole = self.plan.io_bytes as i32;
         match (ended, self.plan.way) {
             (Ended::Io(lane, result), _) => {
-                let kind = self.kind();
                 if result != whole {
-                    return Err(self.failed(kind, lane, result));
+                    return Err(self.failed(lane, result));
                 }
-                match kind {
+                match self.kind() {
                     IoKind::Read => self.copy(lane, true).map(|()| None),
                     IoKind::Write | IoKind::Flush => Ok(Some(lane)),
                 }
@@ -451,11 +450,7 @@ impl<'a> Worker<'a> {
             (Ended::Job(lane, Ok(_)), _) => Ok(Some(lane)),
             (Ended::Direct(lane, result), _) => {
                 self.directs -= 1;
-                if result == whole {
-                    Ok(Some(lane))
-                } else {
-                    Err(self.failed(self.kind(), lane, result))
-                }
+                if result == whole { Ok(Some(lane)) } else { Err(self.failed(lane, result)) }
             }
         }
     }
@@ -468,28 +463,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn failed(&self, kind: IoKind, lane: u32, result: i32) -> LoadError {
-        let (kind_of_failure, errno) = match result {
-            0.. => (ErrorKind::Truncated, 0),
-            errno => (ErrorKind::of_errno(-errno), -errno),
-        };
-        LoadError::Io(IoError {
-            kind: kind_of_failure,
-            operation: match kind {
-                IoKind::Read => Operation::Read,
-                IoKind::Write | IoKind::Flush => Operation::Write,
-            },
-            tier: Tier::Storage,
-            file: self.file.path().display().to_string(),
-            offset_bytes: self.lanes[lane as usize].0,
-            length_bytes: u64::from(self.plan.io_bytes),
-            errno,
-        })
+    /// The error of an I/O of that lane.
+    fn failed(&self, lane: u32, result: i32) -> LoadError {
+        let offset_bytes = self.lanes[lane as usize].0;
+        io_failure(self.file, self.kind(), offset_bytes, self.plan.io_bytes, result)
     }
-}
-
-fn errno(error: &std::io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@ use std::sync::mpsc::SyncSender;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Access, DirectionFigures, LoadError, LoadFigures, LoadPlan, Shared};
+use super::{
+    Access, DirectionFigures, LoadError, LoadFigures, LoadPlan, Shared, io_failure, result_of,
+};
 use crate::clock::{Nanos, monotonic_now};
 use crate::device::DataFile;
-use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, fill};
-use crate::key::{EntryKey, Tier, mix64};
-use crate::ring::{Dialect, IoKind, LaneIo, LaneRing, Polling};
+use crate::key::{EntryKey, mix64};
+use crate::ring::{Dialect, IoKind, LaneIo, LaneRing};
 use crate::units::BLOCK_BYTES;
 
 /// Has the others see that a thread has ended, also when it ends by a panic.
@@ -31,12 +32,9 @@ impl Drop for Leaving<'_> {
 pub(super) struct Worker {
     file: Arc<DataFile>,
     shared: Arc<Shared>,
+    plan: LoadPlan,
     cpu: Option<usize>,
-    polling: Polling,
     lanes: u32,
-    io_bytes: u32,
-    read_percent: u64,
-    access: Access,
     /// Number of I/Os that the range has room for.
     ios: u64,
     drawn: u64,
@@ -56,12 +54,9 @@ impl Worker {
         Worker {
             file,
             shared,
+            plan: plan.clone(),
             cpu: plan.cpus.get(index).copied().flatten(),
-            polling: plan.polling,
             lanes: even + u32::from((index as u32) < odd),
-            io_bytes: plan.io_bytes,
-            read_percent: u64::from(plan.read_percent),
-            access: plan.access,
             ios: plan.range_bytes / u64::from(plan.io_bytes),
             drawn: 0,
             seed: mix64(plan.seed ^ mix64(index as u64 + 1)),
@@ -87,7 +82,7 @@ impl Worker {
             // A core that was taken away meanwhile costs speed, not truth.
             let _pinned = sched_setaffinity(None, &set);
         }
-        let (bytes, polling) = (self.io_bytes as usize, self.polling);
+        let (bytes, polling) = (self.plan.io_bytes as usize, self.plan.polling);
         match self.file.command_target() {
             None => {
                 let ring = LaneRing::new(self.file.raw_fd(), self.lanes, bytes, polling)?;
@@ -105,7 +100,7 @@ impl Worker {
         mut ring: LaneRing<D>,
         ready: &SyncSender<()>,
     ) -> Result<LoadFigures, LoadError> {
-        if self.read_percent < 100 {
+        if self.plan.read_percent < 100 {
             for lane in 0..self.lanes {
                 let name =
                     ContentName { seed: self.seed, key: EntryKey(u128::from(lane)), version: 0 };
@@ -127,7 +122,8 @@ impl Worker {
         }
         let mut cpu_at_start = None;
         while ring.in_flight() > 0 {
-            ring.submit_and_wait().map_err(|error| self.failure(IoKind::Read, 0, &error))?;
+            ring.submit_and_wait()
+                .map_err(|error| self.failure(IoKind::Read, 0, result_of(&error)))?;
             let now = monotonic_now();
             let start_ns = self.shared.window_start_ns.load(Ordering::Relaxed);
             let end_ns = self.shared.window_end_ns.load(Ordering::Relaxed);
@@ -141,20 +137,20 @@ impl Worker {
             let (mut ios, mut bytes) = (0, 0);
             while let Some((lane, result)) = ring.next_completion() {
                 let (kind, offset_bytes, submitted) = lanes[lane as usize];
-                if result != self.io_bytes as i32 {
-                    return Err(self.completion_failure(kind, offset_bytes, result).into());
+                if result != self.plan.io_bytes as i32 {
+                    return Err(self.failure(kind, offset_bytes, result));
                 }
                 ios += 1;
-                bytes += u64::from(self.io_bytes);
+                bytes += u64::from(self.plan.io_bytes);
                 if kind == IoKind::Read {
-                    figures.all_read_bytes += u64::from(self.io_bytes);
+                    figures.all_read_bytes += u64::from(self.plan.io_bytes);
                 }
                 if counted {
                     let direction = match kind {
                         IoKind::Read => &mut figures.read,
                         IoKind::Write | IoKind::Flush => &mut figures.write,
                     };
-                    count(direction, self.io_bytes, (now - submitted).as_ns());
+                    count(direction, self.plan.io_bytes, (now - submitted).as_ns());
                 }
                 self.next(&mut ring, lane, &mut lanes, now);
             }
@@ -186,11 +182,11 @@ impl Worker {
             }
         }
         lanes[lane as usize] = (kind, offset_bytes, now);
-        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.io_bytes });
+        ring.push(LaneIo { lane, kind, offset_bytes, length_bytes: self.plan.io_bytes });
     }
 
     fn take_bytes(&self) -> bool {
-        let take = u64::from(self.io_bytes);
+        let take = u64::from(self.plan.io_bytes);
         let left = &self.shared.left;
         if left.load(Ordering::Relaxed) == u64::MAX {
             return true;
@@ -202,11 +198,11 @@ impl Worker {
     fn draw(&mut self) -> (IoKind, u64) {
         self.drawn += 1;
         let kind_draw = mix64(self.seed.wrapping_add(self.drawn)) >> 32;
-        let kind = match (kind_draw * 100) >> 32 < self.read_percent {
+        let kind = match (kind_draw * 100) >> 32 < u64::from(self.plan.read_percent) {
             true => IoKind::Read,
             false => IoKind::Write,
         };
-        let place = match self.access {
+        let place = match self.plan.access {
             // One cursor for all: with a part for each, a thread that is ahead would begin its part
             // again while the others' still have gaps.
             Access::Sequential => self.shared.cursor.fetch_add(1, Ordering::Relaxed) % self.ios,
@@ -215,32 +211,11 @@ impl Worker {
                 ((u128::from(draw) * u128::from(self.ios)) >> 64) as u64
             }
         };
-        (kind, place * u64::from(self.io_bytes))
+        (kind, place * u64::from(self.plan.io_bytes))
     }
 
-    fn completion_failure(&self, kind: IoKind, offset_bytes: u64, result: i32) -> IoError {
-        let (kind_of_failure, errno) = match result {
-            0.. => (ErrorKind::Truncated, 0),
-            errno => (ErrorKind::of_errno(-errno), -errno),
-        };
-        IoError {
-            kind: kind_of_failure,
-            operation: match kind {
-                IoKind::Read => Operation::Read,
-                IoKind::Write => Operation::Write,
-                IoKind::Flush => Operation::Flush,
-            },
-            tier: Tier::Storage,
-            file: self.file.path().display().to_string(),
-            offset_bytes,
-            length_bytes: u64::from(self.io_bytes),
-            errno,
-        }
-    }
-
-    fn failure(&self, kind: IoKind, offset_bytes: u64, error: &std::io::Error) -> LoadError {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        self.completion_failure(kind, offset_bytes, -errno).into()
+    fn failure(&self, kind: IoKind, offset_bytes: u64, result: i32) -> LoadError {
+        io_failure(&self.file, kind, offset_bytes, self.plan.io_bytes, result)
     }
 }
 
