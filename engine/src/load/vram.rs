@@ -439,8 +439,8 @@ impl<'a> Worker<'a> {
                 }
             }
             (Ended::Job(_, Err(error)), _) => Err(fault(&error)),
-            (Ended::Job(_, Ok(done)), _) if done.blocks_bad > 0 => {
-                let what = format!("the GPU found {} wrong blocks", done.blocks_bad);
+            (Ended::Job(_, Ok(done)), _) if done.found.blocks_bad > 0 => {
+                let what = format!("the GPU found {} wrong blocks", done.found.blocks_bad);
                 Err(LoadError::Gpu { what })
             }
             (Ended::Job(lane, Ok(_)), VramWay::WriteBuffered) => {

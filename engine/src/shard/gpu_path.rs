@@ -158,11 +158,8 @@ impl Shard {
         let error = match result {
             Err(fault) => gpu_error(&fault, task.operation(), range),
             Ok(done) => {
-                self.measure.record(now, |metrics| {
-                    metrics.verify.blocks_checked += done.blocks_checked;
-                    metrics.verify.blocks_bad += done.blocks_bad;
-                });
-                let Some(block) = done.first_bad_block else { return Ok(done.device) };
+                self.measure.verified(&done.found, now);
+                let Some(block) = done.found.first_bad_block else { return Ok(done.device) };
                 IoError {
                     kind: ErrorKind::Corrupt,
                     operation: Operation::Read,
@@ -391,11 +388,8 @@ impl Transfer<'_> {
     fn count_compared(&mut self, compared: &Compared, done: &WorkDone) {
         let config = &self.path.config;
         let now = config.clock.now();
-        config.measure.record(now, |metrics| {
-            metrics.verify.blocks_checked += done.blocks_checked;
-            metrics.verify.blocks_bad += done.blocks_bad;
-        });
-        if let Some(bad) = done.first_bad_block {
+        config.measure.verified(&done.found, now);
+        if let Some(bad) = done.found.first_bad_block {
             let request = compared.request;
             let offset_bytes = request.offset_bytes + (bad - compared.first_block) * BLOCK_BYTES;
             let length_bytes = BLOCK_BYTES as u32;

@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::drive::DriveId;
 use crate::error::IoError;
+use crate::fill::VerifyReport;
 use crate::key::{TIER_COUNT, Tier};
 use crate::metrics::{CoarseLatencies, Gauges, Histogram, Metrics};
 use crate::ring::{Completion, IoKind};
@@ -317,6 +318,14 @@ impl Measure {
         self.record(now, |metrics| {
             metrics.counts.lost_entries += counts.entries;
             metrics.counts.lost_bytes += counts.bytes;
+        });
+    }
+
+    /// Counts a comparison of content.
+    pub(super) fn verified(&self, report: &VerifyReport, now: Nanos) {
+        self.record(now, |metrics| {
+            metrics.verify.blocks_checked += report.blocks_checked;
+            metrics.verify.blocks_bad += report.blocks_bad;
         });
     }
 

@@ -331,10 +331,7 @@ impl Shard {
         let now = self.clock.now();
         // From the cache: the piece was read just now.
         let report = entry.check(offset, length, content, self.path.config.verify);
-        self.measure.record(now, |metrics| {
-            metrics.verify.blocks_checked += report.blocks_checked;
-            metrics.verify.blocks_bad += report.blocks_bad;
-        });
+        self.measure.verified(&report, now);
         match report.first_bad_block {
             None => Ok(now - before),
             Some(block) => {

@@ -163,10 +163,7 @@ impl DataPath {
         let from = request.buffer_offset as usize;
         let buffer = &ticket.buffer().bytes()[from..from + request.length_bytes as usize];
         let report = spec.content.verify(config.verify, buffer, first_block * BLOCK_BYTES);
-        config.measure.record(now, |metrics| {
-            metrics.verify.blocks_checked += report.blocks_checked;
-            metrics.verify.blocks_bad += report.blocks_bad;
-        });
+        config.measure.verified(&report, now);
         let bad = report.first_bad_block?;
         let offset_bytes = request.offset_bytes + (bad - first_block) * BLOCK_BYTES;
         Some(IoRequest { offset_bytes, length_bytes: BLOCK_BYTES as u32, ..request })

@@ -69,20 +69,7 @@ impl CpuPool {
     /// A tier whose entries have no memory, however large they are: for simulated runs.
     #[must_use]
     pub fn hollow() -> Arc<CpuPool> {
-        Arc::new(CpuPool {
-            pages: Box::default(),
-            gpu: None,
-            unlocked: OnceLock::new(),
-            mapping: None,
-            chunk_count: 0,
-            first_chunks: 0,
-            next_chunk: AtomicU32::new(0),
-            free: ArrayQueue::new(1),
-            gauge: None,
-            nodes: NumaNodes::default(),
-            is_spread: OnceLock::new(),
-            is_hollow: true,
-        })
+        Arc::new(CpuPool { is_hollow: true, ..CpuPool::over(None, 0, 0, None, None) })
     }
 
     /// Address space for a tier of `capacity_bytes`, all of which [`CpuPool::populate`] gives
@@ -113,9 +100,18 @@ impl CpuPool {
         let first_chunks = (first_bytes / CHUNK_BYTES as u64).min(chunks) as u32;
         let bytes = chunk_count as usize * CHUNK_BYTES;
         let mapping = if bytes > 0 { Some(Mapping::closed(bytes)?) } else { None };
-        let free = ArrayQueue::new((chunk_count as usize).max(1));
+        Ok(Arc::new(CpuPool::over(mapping, chunk_count, first_chunks, gauge, gpu)))
+    }
+
+    fn over(
+        mapping: Option<Mapping>,
+        chunk_count: u32,
+        first_chunks: u32,
+        gauge: Option<MemoryGauge>,
+        gpu: Option<Arc<dyn PageLocker>>,
+    ) -> CpuPool {
         let locked_chunks = if gpu.is_some() { chunk_count } else { 0 };
-        Ok(Arc::new(CpuPool {
+        CpuPool {
             pages: (0..locked_chunks).map(|_| OnceLock::new()).collect(),
             gpu,
             unlocked: OnceLock::new(),
@@ -123,12 +119,12 @@ impl CpuPool {
             chunk_count,
             first_chunks,
             next_chunk: AtomicU32::new(first_chunks),
-            free,
+            free: ArrayQueue::new((chunk_count as usize).max(1)),
             gauge,
             nodes: NumaNodes::default(),
             is_spread: OnceLock::new(),
             is_hollow: false,
-        }))
+        }
     }
 
     /// Touches part `part` of `parts` of what is to have memory at first, and makes its chunks
@@ -360,14 +356,21 @@ impl CpuEntry {
         }
     }
 
+    /// The contiguous pieces of a range, each with its place in the entry.
+    fn pieces(&self, offset: usize, length: usize) -> impl Iterator<Item = (usize, &[u8])> {
+        let (mut from, end) = (offset, offset + length);
+        std::iter::from_fn(move || {
+            let piece = (from < end).then(|| self.piece(from, end - from))?;
+            assert!(!piece.is_empty(), "a range stays inside the entry");
+            let start = std::mem::replace(&mut from, from + piece.len());
+            Some((start, piece))
+        })
+    }
+
     /// Reads every byte of a range, whole blocks, once from memory.
     pub fn read_through(&self, offset: usize, length: usize) {
-        let mut done = 0;
-        while done < length {
-            let piece = self.piece(offset + done, length - done);
-            assert!(!piece.is_empty(), "what is read stays inside the entry");
+        for (_, piece) in self.pieces(offset, length) {
             std::hint::black_box(sum_of(piece));
-            done += piece.len();
         }
     }
 
@@ -380,28 +383,17 @@ impl CpuEntry {
         content: &NamedContent,
         mode: VerifyMode,
     ) -> VerifyReport {
-        let (mut done, mut sum) = (0, VerifyReport::default());
-        while done < length {
-            let from = offset + done;
-            let piece = self.piece(from, length - done);
-            assert!(!piece.is_empty(), "what is checked stays inside the entry");
-            let report = content.verify(mode, piece, from as u64);
-            sum.blocks_checked += report.blocks_checked;
-            sum.blocks_bad += report.blocks_bad;
-            sum.first_bad_block = sum.first_bad_block.or(report.first_bad_block);
-            done += piece.len();
+        let mut sum = VerifyReport::default();
+        for (from, piece) in self.pieces(offset, length) {
+            sum.add(content.verify(mode, piece, from as u64));
         }
         sum
     }
 
     /// Copies `target.len()` bytes from `offset`.
     pub fn copy_to(&self, offset: usize, target: &mut [u8]) {
-        let mut done = 0;
-        while done < target.len() {
-            let piece = self.piece(offset + done, target.len() - done);
-            assert!(!piece.is_empty(), "a copy stays inside the entry");
-            target[done..done + piece.len()].copy_from_slice(piece);
-            done += piece.len();
+        for (from, piece) in self.pieces(offset, target.len()) {
+            target[from - offset..][..piece.len()].copy_from_slice(piece);
         }
     }
 

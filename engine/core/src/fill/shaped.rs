@@ -133,16 +133,13 @@ impl NamedContent {
         while !rest.is_empty() {
             let (part, after) = rest.split_at(unit_rest(offset, rest.len()));
             let (first, source) = (offset / BLOCK_BYTES, self.source_block(offset / BLOCK_BYTES));
-            let report = match mode {
+            let mut report = match mode {
                 VerifyMode::Full if self.kept_bytes < BLOCK_LENGTH => self.compare(part, source),
                 // The head of a block is random whatever ends its sectors.
                 _ => verify(mode, part, &self.name, source),
             };
-            all.blocks_checked += report.blocks_checked;
-            all.blocks_bad += report.blocks_bad;
-            if let (None, Some(bad)) = (all.first_bad_block, report.first_bad_block) {
-                all.first_bad_block = Some(bad - source + first);
-            }
+            report.first_bad_block = report.first_bad_block.map(|bad| bad - source + first);
+            all.add(report);
             offset += part.len() as u64;
             rest = after;
         }

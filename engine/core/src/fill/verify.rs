@@ -27,6 +27,15 @@ pub struct VerifyReport {
     pub first_bad_block: Option<u64>,
 }
 
+impl VerifyReport {
+    /// Adds the comparison of later blocks.
+    pub fn add(&mut self, later: VerifyReport) {
+        self.blocks_checked += later.blocks_checked;
+        self.blocks_bad += later.blocks_bad;
+        self.first_bad_block = self.first_bad_block.or(later.first_bad_block);
+    }
+}
+
 /// Compares `buffer` with the blocks `first_block..` of the entry's content.
 ///
 /// `buffer` is a whole number of 4 KiB blocks (of any alignment), all numbered below

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use super::sim_test::{Grown, growing};
 use super::*;
 use crate::clock::Nanos;
 use crate::drive::DriveId;
@@ -210,7 +211,7 @@ fn segments_that_come_back_wake_who_waits_for_room() {
 #[test]
 fn a_promise_of_a_tier_that_became_smaller_is_withdrawn_with_and_without_the_door() {
     let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
-    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: u64::MAX });
+    let shared = growing(&config, Grown { cpu_bytes: 0, storage_blocks: u64::MAX });
     let [mut first, _] = shards(&shared);
     let Admission::Granted(mut grant) = first.admit(&mut AdmitState::new(MIB)) else {
         panic!("the tier may have room")
@@ -237,7 +238,7 @@ fn a_step_is_due_when_less_than_half_of_one_is_idle() {
     let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
     let grown = Grown { cpu_bytes: 0, storage_blocks: 1_024 };
     let due = |blocks: u64| {
-        let shared = SharedBudgets::growing(&config, grown);
+        let shared = growing(&config, grown);
         let [mut first, _] = shards(&shared);
         let step = first.take_growth();
         assert!(step.is_none(), "nothing is asked for: {step:?}");
@@ -254,7 +255,7 @@ fn a_step_is_due_when_less_than_half_of_one_is_idle() {
 #[test]
 fn a_shortage_lasts_from_the_first_refusal_to_the_step_after_the_last() {
     let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
-    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let shared = growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
     let [mut first, _] = shards(&shared);
     let _kept = granted(&mut first, 600 * BLOCK_BYTES);
     let until = || shared.shortages().iter().map(|shortage| shortage.until).collect::<Vec<_>>();
@@ -329,7 +330,7 @@ fn memory_that_will_soon_be_used_up_is_asked_for_when_an_entry_enters() {
     let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
     for (mib, is_due) in [(1, false), (62, true)] {
         let grown = Grown { cpu_bytes: 64 * MIB, storage_blocks: u64::MAX };
-        let shared = SharedBudgets::growing(&config, grown);
+        let shared = growing(&config, grown);
         let [mut first, _] = shards(&shared);
         let grant = granted(&mut first, mib * MIB);
         let growth = first.take_growth();
@@ -464,7 +465,7 @@ fn a_step_of_memory_is_due_when_less_than_half_of_one_is_idle() {
     let config = BudgetConfig { cpu_bytes: 256 * MIB, ..CONFIG };
     let grown = Grown { cpu_bytes: 64 * MIB, storage_blocks: u64::MAX };
     let want_bytes = |used_bytes: u64| {
-        let shared = SharedBudgets::growing(&config, grown);
+        let shared = growing(&config, grown);
         let [mut first, _] = shards(&shared);
         let grant = granted(&mut first, used_bytes);
         let growth = first.take_growth();
@@ -479,7 +480,7 @@ fn a_step_of_memory_is_due_when_less_than_half_of_one_is_idle() {
 #[test]
 fn a_step_that_came_to_little_is_followed_by_the_next() {
     let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
-    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let shared = growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
     let [mut first, _] = shards(&shared);
     let _kept = granted(&mut first, 1_000 * BLOCK_BYTES);
     let growth = first.take_growth().unwrap();
@@ -491,7 +492,7 @@ fn a_step_that_came_to_little_is_followed_by_the_next() {
 #[test]
 fn a_refused_step_is_put_off_while_another_is_looked_for_and_left_on_a_lost_drive() {
     let config = BudgetConfig { storage_blocks: 16_384, segment_blocks: 256, ..CONFIG };
-    let shared = SharedBudgets::growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
+    let shared = growing(&config, Grown { cpu_bytes: 0, storage_blocks: 1_024 });
     let [mut first, _] = shards(&shared);
     let growth = shared_step(&mut first);
     first.end_growth(growth, Err("full".to_owned()), at(1));

@@ -26,21 +26,6 @@ const RETRY_AFTER: Nanos = Nanos::from_secs(5);
 /// A time that does not come, ns.
 const NEVER: u64 = u64::MAX;
 
-/// Space that the tiers have at first. By default all of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Grown {
-    /// Space of the CPU tier, bytes.
-    pub cpu_bytes: u64,
-    /// Space of storage on one drive, blocks; rounded down to whole segments.
-    pub storage_blocks: u64,
-}
-
-impl Default for Grown {
-    fn default() -> Self {
-        Grown { cpu_bytes: u64::MAX, storage_blocks: u64::MAX }
-    }
-}
-
 /// A step for a tier: take it, then say `end_growth`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 
-use super::sim_test::{Outcome, Sim, Supply};
+use super::sim_test::{Grown, Outcome, Sim, Supply};
 use super::*;
 use crate::clock::Nanos;
 use crate::key::{Tier, mix64};

@@ -50,7 +50,7 @@ pub use allocator::SpaceFigures;
 pub use entry::{EntryId, EntryState, EntryView};
 pub use extent::{Extent, ExtentList};
 pub use gate::{NOBODY, Published, SharedGate};
-pub use growth::{Grown, Growth, Shortage};
+pub use growth::{Growth, Shortage};
 pub use pool::SegmentLease;
 pub use shared::{BudgetConfig, DriveBudget, SharedBudgets};
 pub use spread::EntryLayout;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use super::gate::{SharedGate, shard_id};
-use super::growth::{Grown, Lack};
+use super::growth::Lack;
 use super::pool::StoragePool;
 use super::spread::{EntryLayout, Spread};
 use super::watermark::{UPPER_COUNT, Watermarks, below};
@@ -115,15 +115,8 @@ impl SharedBudgets {
     /// The budgets of an engine that holds nothing yet, whose tiers have all of their space.
     #[must_use]
     pub fn new(config: &BudgetConfig) -> Arc<Self> {
-        Self::growing(config, Grown::default())
-    }
-
-    /// The same, with tiers that have so much of their space by now, and take the rest in steps.
-    #[must_use]
-    pub fn growing(config: &BudgetConfig, grown: Grown) -> Arc<Self> {
-        let drive =
-            DriveBudget { blocks: config.storage_blocks, grown_blocks: grown.storage_blocks };
-        Self::on_drives(config, grown.cpu_bytes, &[drive], EntryLayout::default(), 1)
+        let drive = DriveBudget { blocks: config.storage_blocks, grown_blocks: u64::MAX };
+        Self::on_drives(config, u64::MAX, &[drive], EntryLayout::default(), 1)
     }
 
     /// The same, with a storage tier on one or several drives, whose sizes are those of `drives`

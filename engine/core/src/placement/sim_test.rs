@@ -87,9 +87,25 @@ fn gate_index(gate: Gate) -> usize {
     }
 }
 
+/// Space that the tiers have at first.
+#[derive(Clone, Copy)]
+pub(super) struct Grown {
+    /// Space of the CPU tier, bytes.
+    pub(super) cpu_bytes: u64,
+    /// Space of storage on one drive, blocks; rounded down to whole segments.
+    pub(super) storage_blocks: u64,
+}
+
+/// Budgets whose tiers have so much of their space, and take the rest in steps.
+pub(super) fn growing(config: &BudgetConfig, grown: Grown) -> Arc<SharedBudgets> {
+    let drive = DriveBudget { blocks: config.storage_blocks, grown_blocks: grown.storage_blocks };
+    SharedBudgets::on_drives(config, grown.cpu_bytes, &[drive], EntryLayout::default(), 1)
+}
+
 impl Sim {
     pub(super) fn new(config: &BudgetConfig) -> Self {
-        Self::growing(config, Grown::default(), Box::new(|_| unreachable!("it has all its space")))
+        let supply: Supply = Box::new(|_| unreachable!("it has all its space"));
+        Self::over(config, SharedBudgets::new(config), supply)
     }
 
     /// With a storage tier on several drives of those sizes, in blocks.
@@ -102,7 +118,7 @@ impl Sim {
 
     /// With tiers that take their space in steps, from `supply`.
     pub(super) fn growing(config: &BudgetConfig, grown: Grown, supply: Supply) -> Self {
-        Self::over(config, SharedBudgets::growing(config, grown), supply)
+        Self::over(config, growing(config, grown), supply)
     }
 
     pub(super) fn over(config: &BudgetConfig, shared: Arc<SharedBudgets>, supply: Supply) -> Self {

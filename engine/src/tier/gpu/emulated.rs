@@ -169,10 +169,7 @@ impl GpuQueue for EmulatedQueue {
                 GpuWork::Check { name, first_block, mode } => {
                     // SAFETY: as above, and nobody writes to it.
                     let bytes = unsafe { std::slice::from_raw_parts(start, length) };
-                    let report = fill::verify(mode, bytes, &name, block(first_block));
-                    done.blocks_checked += report.blocks_checked;
-                    done.blocks_bad += report.blocks_bad;
-                    done.first_bad_block = done.first_bad_block.or(report.first_bad_block);
+                    done.found.add(fill::verify(mode, bytes, &name, block(first_block)));
                 }
                 GpuWork::CopyIn { host } => {
                     // SAFETY: the caller promises host memory for all pieces, which lies elsewhere.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, Nanos};
 use crate::error::SetupError;
-use crate::fill::{ContentName, VerifyMode};
+use crate::fill::{ContentName, VerifyMode, VerifyReport};
 use crate::tier::pages::PageLocker;
 
 pub use crate::error::GpuFault;
@@ -126,12 +126,8 @@ pub enum GpuWork {
 pub struct WorkDone {
     /// Time by the device's own clock.
     pub device: Nanos,
-    /// Number of 4 KiB blocks that the job compared with what was written.
-    pub blocks_checked: u64,
-    /// Number of compared blocks that differed from what was written.
-    pub blocks_bad: u64,
-    /// Number within the entry of the first that differed.
-    pub first_bad_block: Option<u64>,
+    /// Outcome of the comparison, if the job was one.
+    pub found: VerifyReport,
 }
 
 /// One thread's way to the devices. Jobs may end in any order.

@@ -274,7 +274,7 @@ fn work(queue: &dyn GpuQueue, work: &GpuWork, memory: Piece) -> Result<u64, Stri
     queue.finish();
     let mut came = Err("the GPU did not finish a trial job".to_owned());
     queue.reap(&mut |_, result| {
-        came = result.map(|done| done.blocks_bad).map_err(|fault| fault.to_string());
+        came = result.map(|done| done.found.blocks_bad).map_err(|fault| fault.to_string());
     });
     came
 }

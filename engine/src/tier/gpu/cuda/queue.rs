@@ -369,7 +369,7 @@ impl GpuQueue for CudaQueue {
         let mut job = Job::default();
         if let GpuWork::Check { .. } = work {
             job.result = Some(self.place_result()?);
-            job.done.blocks_checked =
+            job.done.found.blocks_checked =
                 pieces.iter().map(|piece| piece.length_bytes / BLOCK_BYTES).sum();
         }
         // Parts that have begun end first: until then nobody may have the memory.
@@ -389,8 +389,8 @@ impl GpuQueue for CudaQueue {
             let Some(mut job) = self.jobs.borrow_mut().remove(&id) else { continue };
             if let Some(place) = job.result {
                 let [bad, first] = self.take_result(place);
-                job.done.blocks_bad = bad;
-                job.done.first_bad_block = (bad > 0).then_some(first);
+                job.done.found.blocks_bad = bad;
+                job.done.found.first_bad_block = (bad > 0).then_some(first);
             }
             ended(id, job.fault.map_or(Ok(job.done), Err));
         }
