@@ -130,16 +130,6 @@ pub struct DriveMetrics {
     pub errors: u64,
 }
 
-impl DriveMetrics {
-    /// Adds what another shard counted on the same drive.
-    pub fn merge(&mut self, other: &Self) {
-        self.read.merge(&other.read);
-        self.write.merge(&other.write);
-        self.flush.merge(&other.flush);
-        self.errors += other.errors;
-    }
-}
-
 counters! {
     /// Bytes between GPU memory and storage or host memory, by the way they took.
     pub struct GpuMoves {
@@ -197,24 +187,57 @@ pub struct Metrics {
     pub errors: Vec<ErrorRecord>,
 }
 
-impl DirectionMetrics {
-    /// Adds what was counted elsewhere for the same tier and direction.
-    pub fn merge(&mut self, other: &Self) {
-        self.entry_bytes += other.entry_bytes;
-        self.total.merge(&other.total);
-        self.device.merge(&other.device);
-        self.host.merge(&other.host);
+/// Sums to which others' are added.
+trait Merge {
+    /// Adds what another shard or run counted.
+    fn merge(&mut self, other: &Self);
+}
+
+impl Merge for u64 {
+    fn merge(&mut self, other: &Self) {
+        *self += other;
     }
 }
 
-impl EvictionMetrics {
-    /// Adds what was counted elsewhere for the same pair of tiers.
-    pub fn merge(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.entries += other.entries;
-        self.read.merge(&other.read);
-        self.write.merge(&other.write);
+impl Merge for Histogram {
+    fn merge(&mut self, other: &Self) {
+        Histogram::merge(self, other);
     }
+}
+
+impl<T: Merge, const N: usize> Merge for [T; N] {
+    fn merge(&mut self, other: &Self) {
+        self.iter_mut().zip(other).for_each(|(mine, theirs)| mine.merge(theirs));
+    }
+}
+
+macro_rules! merge_fields {
+    ($mine:ident, $theirs:ident: $($field:ident),+) => {
+        $(Merge::merge(&mut $mine.$field, &$theirs.$field);)+
+    };
+}
+
+/// Has structs merged field by field.
+macro_rules! merge_structs {
+    ($($name:ident: $($field:ident),+;)+) => {
+        $(impl Merge for $name {
+            fn merge(&mut self, other: &Self) {
+                merge_fields!(self, other: $($field),+);
+            }
+        })+
+    };
+}
+
+merge_structs! {
+    DirectionMetrics: entry_bytes, total, device, host;
+    TierMetrics: read, write;
+    IoMetrics: bytes, entry_bytes, latency, sizes;
+    SizeCount: count, bytes;
+    DriveMetrics: read, write, flush, errors;
+    EvictionMetrics: bytes, entries, read, write;
+    PromotionMetrics: entries, bytes;
+    WaitMetrics: room, buffer, queue_place;
+    VerifyMetrics: blocks_checked, blocks_bad;
 }
 
 impl IoMetrics {
@@ -227,36 +250,25 @@ impl IoMetrics {
         size.count += 1;
         size.bytes += bytes;
     }
-
-    /// Adds what was counted elsewhere for the same direction.
-    pub fn merge(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.entry_bytes += other.entry_bytes;
-        self.latency.merge(&other.latency);
-        for (mine, theirs) in self.sizes.iter_mut().zip(other.sizes) {
-            mine.count += theirs.count;
-            mine.bytes += theirs.bytes;
-        }
-    }
 }
 
 impl Metrics {
     /// Counts a failed I/O under its kind, operation, errno and tier, and keeps the first of each
     /// whole.
     pub fn record_error(&mut self, error: &IoError) {
-        let same = |r: &&mut ErrorRecord| {
-            (r.kind, r.operation, r.errno) == (error.kind, error.operation, error.errno)
-                && r.first.tier == error.tier
-        };
-        match self.errors.iter_mut().find(same) {
-            Some(row) => row.count += 1,
-            None => self.errors.push(ErrorRecord {
-                kind: error.kind,
-                operation: error.operation,
-                errno: error.errno,
-                count: 1,
-                first: error.clone(),
-            }),
+        let first = error.clone();
+        let IoError { kind, operation, errno, .. } = *error;
+        self.add_errors(&ErrorRecord { kind, operation, errno, count: 1, first });
+    }
+
+    fn add_errors(&mut self, row: &ErrorRecord) {
+        let found = self.errors.iter_mut().find(|mine| {
+            (mine.kind, mine.operation, mine.errno) == (row.kind, row.operation, row.errno)
+                && mine.first.tier == row.first.tier
+        });
+        match found {
+            Some(mine) => mine.count += row.count,
+            None => self.errors.push(row.clone()),
         }
     }
 
@@ -306,45 +318,15 @@ impl Metrics {
 
     /// Adds another shard's window.
     pub fn merge(&mut self, other: &Metrics) {
-        for (mine, theirs) in self.tiers.iter_mut().zip(&other.tiers) {
-            mine.read.merge(&theirs.read);
-            mine.write.merge(&theirs.write);
-        }
-        self.io_read.merge(&other.io_read);
-        self.io_write.merge(&other.io_write);
-        self.io_flush.merge(&other.io_flush);
         for (index, theirs) in other.drives.iter().enumerate() {
             self.drive(index).merge(theirs);
         }
-        for (mine, theirs) in self.evictions.iter_mut().zip(&other.evictions) {
-            mine.merge(theirs);
-        }
-        self.evictions_gpu_to_storage.merge(&other.evictions_gpu_to_storage);
-        let promotions = self.promotions.as_flattened_mut().iter_mut();
-        for (mine, theirs) in promotions.zip(other.promotions.as_flattened()) {
-            mine.entries += theirs.entries;
-            mine.bytes += theirs.bytes;
-        }
+        other.errors.iter().for_each(|row| self.add_errors(row));
         self.gpu_moves.merge(&other.gpu_moves);
-        self.waits.room.merge(&other.waits.room);
-        self.waits.buffer.merge(&other.waits.buffer);
-        self.waits.queue_place.merge(&other.waits.queue_place);
-        self.verify.blocks_checked += other.verify.blocks_checked;
-        self.verify.blocks_bad += other.verify.blocks_bad;
-        self.first_touch_bytes += other.first_touch_bytes;
-        self.refused_entries += other.refused_entries;
         self.counts.merge(&other.counts);
-        self.short_transfers += other.short_transfers;
-        self.retries += other.retries;
-        for row in &other.errors {
-            let found = self.errors.iter_mut().find(|mine| {
-                (mine.kind, mine.operation, mine.errno) == (row.kind, row.operation, row.errno)
-                    && mine.first.tier == row.first.tier
-            });
-            match found {
-                Some(mine) => mine.count += row.count,
-                None => self.errors.push(row.clone()),
-            }
-        }
+        merge_fields!(
+            self, other: tiers, io_read, io_write, io_flush, evictions, evictions_gpu_to_storage,
+            promotions, waits, verify, first_touch_bytes, refused_entries, short_transfers, retries
+        );
     }
 }
