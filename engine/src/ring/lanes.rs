@@ -18,7 +18,7 @@ use super::setup::{Polling, RingConfig, RingSetup, span_bytes};
 use super::slot::SlotToken;
 use crate::buffer::{Mapping, MemoryPlace, SMALL_PAGES};
 use crate::clock::{Nanos, monotonic_now};
-use crate::error::{NvmeStatus, SetupError};
+use crate::error::{SetupError, errno_text};
 
 /// Most entries of a submission queue (`IORING_MAX_ENTRIES`).
 const ENTRIES_MAX: u32 = 1 << 15;
@@ -305,21 +305,13 @@ fn read_once<D: Dialect>(mut ring: LaneRing<D>) -> Result<(), String> {
         ring.look();
         match ring.next_completion() {
             Some((_, 0..)) => return Ok(()),
-            Some((_, errno)) => return Err(reason_of(-errno)),
+            Some((_, errno)) => return Err(errno_text(-errno)),
             None => std::thread::yield_now(),
         }
     }
     // The read may complete whenever it likes: its buffer must outlive this process's interest.
     std::mem::forget(ring);
     Err("a read did not complete in 2 s".to_owned())
-}
-
-/// Describes the errno, or the NVMe status in its place, of a read that was tried.
-fn reason_of(errno: i32) -> String {
-    match NvmeStatus::of_errno(errno) {
-        Some(status) => status.to_string(),
-        None => std::io::Error::from_raw_os_error(errno).to_string(),
-    }
 }
 
 #[cfg(test)]

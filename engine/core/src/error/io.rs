@@ -1,6 +1,6 @@
 //! I/O errors, as facts that a caller can branch on.
 
-use super::NvmeStatus;
+use super::{NvmeStatus, errno_text};
 use crate::key::Tier;
 
 /// Operation during which an error arose.
@@ -150,10 +150,7 @@ impl IoError {
         }
         let why = match self.errno {
             0 => self.kind.name().to_owned(),
-            errno => match NvmeStatus::of_errno(errno) {
-                Some(status) => status.to_string(),
-                None => std::io::Error::from_raw_os_error(errno).to_string(),
-            },
+            errno => errno_text(errno),
         };
         if is_look && bytes == 0 {
             return format!("{file} can't be looked at: {why}");

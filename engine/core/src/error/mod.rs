@@ -9,6 +9,6 @@ mod setup;
 
 pub use gpu::GpuFault;
 pub use io::{ErrorKind, IoError, Operation};
-pub use nvme::NvmeStatus;
+pub use nvme::{NvmeStatus, errno_text};
 pub use passthrough::PassthroughFault;
 pub use setup::SetupError;

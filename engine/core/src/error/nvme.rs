@@ -113,6 +113,15 @@ impl NvmeStatus {
     }
 }
 
+/// Describes a positive errno, or an NVMe status in its place ([`NvmeStatus::errno`]).
+#[must_use]
+pub fn errno_text(errno: i32) -> String {
+    match NvmeStatus::of_errno(errno) {
+        Some(status) => status.to_string(),
+        None => std::io::Error::from_raw_os_error(errno).to_string(),
+    }
+}
+
 impl std::fmt::Display for NvmeStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (NVMe status {:#05x})", self.name(), self.0)

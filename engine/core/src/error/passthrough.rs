@@ -1,6 +1,6 @@
 //! Why a drive can't be handed NVMe commands.
 
-use super::NvmeStatus;
+use super::errno_text;
 
 /// Reason why a path can't be used with NVMe passthrough. As text: the rest of a sentence that
 /// names the path.
@@ -73,10 +73,7 @@ impl PassthroughFault {
     /// A command that ended with that positive errno, or with an NVMe status in its place.
     #[must_use]
     pub fn of_errno(name: &'static str, errno: i32) -> PassthroughFault {
-        let reason = match NvmeStatus::of_errno(errno) {
-            Some(status) => status.to_string(),
-            None => std::io::Error::from_raw_os_error(errno).to_string(),
-        };
+        let reason = errno_text(errno);
         match errno {
             libc::EACCES | libc::EPERM => PassthroughFault::Forbidden { reason },
             _ => PassthroughFault::Command { name, reason },
@@ -87,6 +84,7 @@ impl PassthroughFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::NvmeStatus;
 
     #[test]
     fn what_failed_is_told_apart_by_who_can_mend_it() {
