@@ -119,8 +119,8 @@ impl ObjectSpace {
     }
 
     /// Bytes of the objects that are there.
-    #[must_use]
-    pub fn stored_bytes(&self) -> u64 {
+    #[cfg(test)]
+    fn stored_bytes(&self) -> u64 {
         self.stored().values().map(|object| object.blocks * BLOCK_BYTES).sum()
     }
 }

@@ -11,10 +11,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{major, minor};
-
 use super::nvme_block_device;
 use crate::error::SetupError;
+use crate::nvme::numbers;
 use crate::units::BLOCK_BYTES;
 
 /// Longest wait until the claim of a process that has just ended is gone.
@@ -54,8 +53,8 @@ impl RawDevice {
         if !metadata.file_type().is_block_device() {
             return Err(SetupError::NotABlockDevice { path: path.clone() });
         }
-        let node = Node::of(metadata.rdev());
-        let sysfs = Sysfs::at(Path::new("/"));
+        let node = numbers(metadata.rdev());
+        let sysfs = Sysfs { root: Path::new("/") };
         if let Some(user) = sysfs.in_use(&node, path) {
             return Err(SetupError::DeviceInUse { path: path.clone(), user });
         }
@@ -118,35 +117,22 @@ fn claim(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// `major:minor`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Node(String);
-
-impl Node {
-    fn of(device: u64) -> Node {
-        Node(format!("{}:{}", major(device), minor(device)))
-    }
+/// The kernel's view of devices, below a root that tests replace. A device is named by its numbers
+/// ([`numbers`]).
+struct Sysfs<'a> {
+    root: &'a Path,
 }
 
-/// The kernel's view of devices, below a root that tests replace.
-struct Sysfs {
-    root: PathBuf,
-}
-
-impl Sysfs {
-    fn at(root: &Path) -> Sysfs {
-        Sysfs { root: root.to_path_buf() }
-    }
-
-    fn directory(&self, node: &Node) -> PathBuf {
-        self.root.join("sys/dev/block").join(&node.0)
+impl Sysfs<'_> {
+    fn directory(&self, node: &str) -> PathBuf {
+        self.root.join("sys/dev/block").join(node)
     }
 
     fn text(&self, path: &str) -> String {
         fs::read_to_string(self.root.join(path)).unwrap_or_default()
     }
 
-    fn number(&self, node: &Node, name: &str) -> Option<u64> {
+    fn number(&self, node: &str, name: &str) -> Option<u64> {
         let directory = self.directory(node);
         // A partition has its disk's queue.
         let own = fs::read_to_string(directory.join(name));
@@ -157,19 +143,19 @@ impl Sysfs {
         text.ok()?.trim().parse().ok()
     }
 
-    fn flag(&self, node: &Node, name: &str) -> bool {
+    fn flag(&self, node: &str, name: &str) -> bool {
         self.number(node, name).is_some_and(|value| value != 0)
     }
 
     /// Who uses the device or a part of it, in words.
-    fn in_use(&self, node: &Node, path: &Path) -> Option<String> {
-        let mut parts = vec![(node.clone(), "it".to_owned())];
+    fn in_use(&self, node: &str, path: &Path) -> Option<String> {
+        let mut parts = vec![(node.to_owned(), "it".to_owned())];
         for entry in fs::read_dir(self.directory(node)).into_iter().flatten().flatten() {
             if entry.path().join("partition").exists()
-                && let Ok(numbers) = fs::read_to_string(entry.path().join("dev"))
+                && let Ok(part) = fs::read_to_string(entry.path().join("dev"))
             {
                 let name = entry.file_name().to_string_lossy().into_owned();
-                parts.push((Node(numbers.trim().to_owned()), format!("its partition {name}")));
+                parts.push((part.trim().to_owned(), format!("its partition {name}")));
             }
         }
         let mounts = self.text("proc/self/mountinfo");
@@ -190,10 +176,10 @@ impl Sysfs {
         self.loop_on(path).map(|device| format!("the loop device {device} sits on it"))
     }
 
-    fn swapped_on(&self, swaps: &str, part: &Node) -> Option<String> {
+    fn swapped_on(&self, swaps: &str, part: &str) -> Option<String> {
         let areas = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         areas
-            .filter(|area| fs::metadata(area).is_ok_and(|m| Node::of(m.rdev()) == *part))
+            .filter(|area| fs::metadata(area).is_ok_and(|area| numbers(area.rdev()) == part))
             .map(str::to_owned)
             .next()
     }
@@ -210,12 +196,12 @@ impl Sysfs {
 }
 
 /// Where a device is mounted: proc_pid_mountinfo(5), fields 3 and 5.
-fn mount_point(mountinfo: &str, node: &Node) -> Option<String> {
+fn mount_point(mountinfo: &str, node: &str) -> Option<String> {
     mountinfo.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(2);
-        let numbers = fields.next()?;
+        let mounted = fields.next()?;
         let point = fields.nth(1)?;
-        (numbers == node.0).then(|| point.replace("\\040", " "))
+        (mounted == node).then(|| point.replace("\\040", " "))
     })
 }
 
@@ -249,7 +235,7 @@ mod tests {
         }
 
         fn in_use(&self, node: &str) -> Option<String> {
-            Sysfs::at(&self.0).in_use(&Node(node.into()), Path::new("/dev/none"))
+            Sysfs { root: &self.0 }.in_use(node, Path::new("/dev/none"))
         }
     }
 
