@@ -9,9 +9,9 @@
 use std::hint::black_box;
 use std::rc::Rc;
 
+use ringfall_doubles::MemoryDevice;
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
-use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::EntryKey;

@@ -17,9 +17,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringfall_doubles::MemoryDevice;
 use ringfall_engine::buffer::{Ticket, Urgency};
 use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
-use ringfall_engine::device::{DataFile, Device, FileDevice, MemoryDevice, Preallocate};
+use ringfall_engine::device::{DataFile, Device, FileDevice, Preallocate};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, mix64};

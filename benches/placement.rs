@@ -9,9 +9,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ringfall_doubles::MemoryDevice;
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
-use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::engine::{Engine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::{EntryKey, ShardId};

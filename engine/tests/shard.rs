@@ -7,10 +7,10 @@ mod support;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ringfall_doubles::{Fault, FaultPlan};
+use ringfall_doubles::{Fault, FaultPlan, MemoryDevice};
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
-use ringfall_engine::device::{Device, MemoryDevice};
+use ringfall_engine::device::Device;
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::error::ErrorKind;
 use ringfall_engine::fill::VerifyMode;

@@ -1,9 +1,8 @@
-//! The storage device: a trait with a real implementation and fakes.
+//! The storage device: a trait, data files, namespaces, objects, and drives on a simulated clock.
 
 mod directory;
 mod file;
 mod identify;
-mod memory;
 mod namespace;
 mod objects;
 mod polled;
@@ -18,7 +17,6 @@ pub use crate::nvme::nvme_block_device;
 pub use crate::occupation::Occupation;
 pub use directory::{CacheDir, DATA_NAME, LOCK_NAME, MadeFiles};
 pub use file::{DataFile, FileDevice};
-pub use memory::MemoryDevice;
 pub use namespace::Namespace;
 pub use objects::{
     ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectParker, ObjectSpace,

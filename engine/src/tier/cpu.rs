@@ -362,7 +362,8 @@ impl CpuEntry {
         std::iter::from_fn(move || {
             let piece = (from < end).then(|| self.piece(from, end - from))?;
             assert!(!piece.is_empty(), "a range stays inside the entry");
-            let start = std::mem::replace(&mut from, from + piece.len());
+            let start = from;
+            from += piece.len();
             Some((start, piece))
         })
     }

@@ -4,10 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ringfall_doubles::{FaultDevice, FaultPlan, FaultyMemory, GpuFlawPlan};
+use ringfall_doubles::{FaultDevice, FaultPlan, FaultyMemory, GpuFlawPlan, MemoryDevice};
 use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
-use ringfall_engine::device::MemoryDevice;
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
 use ringfall_engine::key::EntryKey;

@@ -121,7 +121,7 @@ impl Gds {
         )?;
         let seconds = limit.as_secs_f64();
         match receiver.recv_timeout(limit) {
-            Ok(opened) => opened.map(|opened| Gds(Arc::new(opened))).map_err(NoDirect::Unusable),
+            Ok(opened) => opened.map(Gds).map_err(NoDirect::Unusable),
             Err(RecvTimeoutError::Timeout) if trial.give_up() => Err(NoDirect::UnderWay(format!(
                 "cuFile did not finish a trial write and read within {seconds:.0} s, and may \
                  still write to GPU memory and to the data files"
@@ -142,7 +142,7 @@ impl Opened {
         files: Vec<OwnedFd>,
         probe_bytes: u64,
         trial: &Trial,
-    ) -> Result<Opened, String> {
+    ) -> Result<Arc<Opened>, String> {
         let library = Cufile::load()?;
         let mut gds = Opened {
             library,
@@ -175,6 +175,7 @@ impl Opened {
             tried("cannot use the data file", code)?;
             gds.files.push(File { descriptor, handle });
         }
+        let gds = Arc::new(gds);
         trial.begin()?;
         gds.prove(probe_bytes.min(PROBE_BYTES) / BLOCK_BYTES * BLOCK_BYTES, trial)?;
         tracing::info!(
@@ -206,14 +207,14 @@ impl Opened {
     }
 
     /// A write and a read of each file from the first GPU, and of the first file from each other.
-    fn prove(&self, bytes: u64, trial: &Trial) -> Result<(), String> {
+    fn prove(self: &Arc<Self>, bytes: u64, trial: &Trial) -> Result<(), String> {
         if bytes == 0 {
             return Err("the data file has no space yet to try it on".to_owned());
         }
         let ways = (0..self.files.len())
             .map(|drive| (0, drive))
             .chain((1..self.memory.devices.len()).map(|device| (device, 0)));
-        let mut mover = Batches::new(self)?;
+        let mut mover = Batches::new(Arc::clone(self))?;
         let queue =
             self.memory.open_queue(Clock::Os, Bell::silent()).map_err(|error| error.to_string())?;
         for (number, (device, drive)) in ways.enumerate() {
@@ -344,14 +345,14 @@ struct Batch {
 }
 
 /// The batches of one thread.
-struct Batches<G: std::ops::Deref<Target = Opened>> {
-    gds: G,
+struct Batches {
+    gds: Arc<Opened>,
     batches: Vec<Batch>,
     events: Vec<Event>,
 }
 
-impl<G: std::ops::Deref<Target = Opened>> Batches<G> {
-    fn new(gds: G) -> Result<Self, String> {
+impl Batches {
+    fn new(gds: Arc<Opened>) -> Result<Batches, String> {
         let mut all = Batches { gds, batches: Vec::new(), events: Vec::new() };
         let entries = all.gds.batch_entries;
         all.events = vec![Event::default(); entries as usize];
@@ -528,7 +529,7 @@ impl Batch {
     }
 }
 
-impl<G: std::ops::Deref<Target = Opened>> Mover for Batches<G> {
+impl Mover for Batches {
     fn room(&self) -> usize {
         // Whatever device the parts are on: each has a batch for them.
         let idle = |device| {
@@ -564,7 +565,7 @@ impl<G: std::ops::Deref<Target = Opened>> Mover for Batches<G> {
     }
 }
 
-impl<G: std::ops::Deref<Target = Opened>> Drop for Batches<G> {
+impl Drop for Batches {
     fn drop(&mut self) {
         for batch in &self.batches {
             let _entered = self.enter(batch.device);

@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::{Device, DeviceFuture, DeviceSlots};
-use crate::buffer::Ticket;
-use crate::clock::{Clock, Nanos};
-use crate::ring::{IoKind, IoRequest, SlotToken, Slots};
-use crate::units::BLOCK_BYTES;
+use ringfall_engine::buffer::Ticket;
+use ringfall_engine::clock::{Clock, Nanos};
+use ringfall_engine::device::{Device, DeviceFuture, DeviceSlots};
+use ringfall_engine::ring::{IoKind, IoRequest, SlotToken, Slots};
+use ringfall_engine::units::BLOCK_BYTES;
 
 /// A device in memory, which keeps what is written or, as the null device, nothing.
 pub struct MemoryDevice {
