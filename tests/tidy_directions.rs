@@ -49,7 +49,7 @@ const CORE: Table = &[
     ("fill", &["key", "units"]),
     ("occupation", &["clock"]),
     ("metrics", &["clock", "error", "key", "units"]),
-    ("model", &["clock", "drive", "occupation"]),
+    ("model", &["clock", "drive", "key", "occupation"]),
     ("space", &["error", "units"]),
     ("placement", &["clock", "drive", "key", "space", "units"]),
 ];

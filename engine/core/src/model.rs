@@ -13,6 +13,7 @@ use std::collections::BinaryHeap;
 
 use crate::clock::{Nanos, SECOND};
 use crate::drive::IoKind;
+use crate::key::mix64;
 use crate::occupation::Occupation;
 
 /// One direction of a drive.
@@ -281,10 +282,7 @@ impl DeviceModel {
 
 /// Spreads a counter evenly over 64 bits (SplitMix64, Steele et al., OOPSLA 2014).
 fn mix(counter: u64) -> u64 {
-    let mut z = counter.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    mix64(counter.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 impl DeviceState {

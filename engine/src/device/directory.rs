@@ -201,19 +201,6 @@ impl MadeFiles {
         first_failure
     }
 
-    /// Paths of the files that are still there.
-    #[must_use]
-    pub fn left(&self) -> Vec<PathBuf> {
-        self.names().map(|name| self.directory.path().join(name)).collect()
-    }
-
-    /// Paths of the files, also of those that are not there any more.
-    #[must_use]
-    pub fn paths(&self) -> Vec<PathBuf> {
-        let data = self.data_inode.get().map(|_| DATA_NAME);
-        data.into_iter().chain([LOCK_NAME]).map(|name| self.directory.path().join(name)).collect()
-    }
-
     /// Names of them: the directory may have been moved away, and another run's stand in its place.
     fn names(&self) -> impl Iterator<Item = &'static str> {
         let is_data = self.data_inode.get().is_some_and(|inode| is_inode(&self.directory, *inode));
@@ -385,11 +372,12 @@ impl Leftover for MadeFiles {
     }
 
     fn left(&self) -> Vec<PathBuf> {
-        MadeFiles::left(self)
+        self.names().map(|name| self.directory.path().join(name)).collect()
     }
 
     fn paths(&self) -> Vec<PathBuf> {
-        MadeFiles::paths(self)
+        let data = self.data_inode.get().map(|_| DATA_NAME);
+        data.into_iter().chain([LOCK_NAME]).map(|name| self.directory.path().join(name)).collect()
     }
 }
 

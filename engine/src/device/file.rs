@@ -63,18 +63,15 @@ impl DataFile {
     pub fn new(file: File, path: PathBuf, preallocate: Preallocate) -> std::io::Result<DataFile> {
         let metadata = file.metadata()?;
         let (identity, is_device) = (identity(&metadata), metadata.file_type().is_block_device());
-        let touched = Mutex::default();
-        let prepared_bytes = AtomicU64::new(0);
-        let untouched_blocks = AtomicU64::new(0);
         Ok(DataFile {
             file,
             path,
             preallocate,
-            touched,
-            untouched_blocks,
+            touched: Mutex::default(),
+            untouched_blocks: AtomicU64::new(0),
             identity,
             is_device,
-            prepared_bytes,
+            prepared_bytes: AtomicU64::new(0),
             kept_free_bytes: 0,
             damage: OnceLock::new(),
             namespace: OnceLock::new(),

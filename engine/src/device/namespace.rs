@@ -210,7 +210,7 @@ impl Trial {
             other => PassthroughFault::Command { name: "making a ring", reason: other.what() },
         };
         let config = RingConfig { entries: 2, ..RingConfig::default() };
-        let mut setup = CommandSetup::commands(config).map_err(failed)?;
+        let mut setup = CommandSetup::sized(config).map_err(failed)?;
         let pool = BufferPool::new(target.command_bytes_max as usize, 1).map_err(failed)?;
         if target.takes_registered {
             let (start, bytes) = pool.region();

@@ -72,15 +72,29 @@ pub enum LoadError {
     },
 }
 
-/// Figures of one direction in the window.
+/// Figures of one direction, or of one way, in the window.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionFigures {
-    /// Number of I/Os that completed in the window.
+    /// Number of I/Os or copies that completed in the window.
     pub ios: u64,
-    /// Bytes that these I/Os moved.
+    /// Bytes that these moved, made or compared.
     pub bytes: u64,
-    /// From submission to completion.
+    /// From the beginning of each to its end.
     pub latency: Histogram,
+}
+
+impl DirectionFigures {
+    fn count(&mut self, bytes: u32, latency_ns: u64) {
+        self.ios += 1;
+        self.bytes += u64::from(bytes);
+        self.latency.record(latency_ns);
+    }
+
+    fn add(&mut self, other: &DirectionFigures) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latency.merge(&other.latency);
+    }
 }
 
 /// Figures of a load in its window.
@@ -105,11 +119,8 @@ pub struct LoadFigures {
 
 impl LoadFigures {
     fn add(&mut self, other: &LoadFigures) {
-        for (mine, theirs) in [(&mut self.read, &other.read), (&mut self.write, &other.write)] {
-            mine.ios += theirs.ios;
-            mine.bytes += theirs.bytes;
-            mine.latency.merge(&theirs.latency);
-        }
+        self.read.add(&other.read);
+        self.write.add(&other.write);
         self.all_read_bytes += other.all_read_bytes;
         self.cpu_ns += other.cpu_ns;
         self.registered_buffers &= other.registered_buffers;

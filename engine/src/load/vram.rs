@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{LoadError, io_failure, result_of};
+use super::{DirectionFigures, LoadError, io_failure, result_of};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::device::DataFile;
 use crate::error::SetupError;
 use crate::fill::{ContentName, VerifyMode};
 use crate::key::{EntryKey, mix64};
-use crate::metrics::Histogram;
 use crate::ring::{IoKind, LaneIo, LaneRing, Polling};
 use crate::tier::gpu::{
     Bell, DirectIo, DirectQueue, DirectStorage, GpuFault, GpuMemory, GpuQueue, GpuWork, JobId,
@@ -100,14 +99,10 @@ pub struct VramEnds {
 /// Figures of a load in its window.
 #[derive(Clone, Debug, Default)]
 pub struct VramFigures {
-    /// Number of I/Os or copies that ended in the window.
-    pub ios: u64,
-    /// Bytes that these moved, made or compared.
-    pub bytes: u64,
+    /// I/Os or copies that ended in the window.
+    pub ended: DirectionFigures,
     /// Length of the window.
     pub window_ns: u64,
-    /// From the beginning of each to its end.
-    pub latency: Histogram,
     /// Whether the host memory was page-locked for the GPU.
     pub is_page_locked: bool,
 }
@@ -165,9 +160,7 @@ pub fn measure_vram(
         for thread in threads {
             match thread.join() {
                 Ok(Ok(one)) => {
-                    sum.ios += one.ios;
-                    sum.bytes += one.bytes;
-                    sum.latency.merge(&one.latency);
+                    sum.ended.add(&one.ended);
                     sum.is_page_locked &= one.is_page_locked;
                 }
                 Ok(Err(error)) => failure = failure.take().or(Some(error)),
@@ -457,9 +450,8 @@ impl<'a> Worker<'a> {
 
     fn count(&mut self, lane: u32, now: Nanos) {
         if self.window.0 <= now && now < self.window.1 {
-            self.figures.ios += 1;
-            self.figures.bytes += u64::from(self.plan.io_bytes);
-            self.figures.latency.record((now - self.lanes[lane as usize].1).as_ns());
+            let latency = now - self.lanes[lane as usize].1;
+            self.figures.ended.count(self.plan.io_bytes, latency.as_ns());
         }
     }
 
@@ -512,9 +504,10 @@ mod tests {
             let looks = std::sync::atomic::AtomicU32::new(0);
             let figures =
                 measure_vram(&ends, &plan, &|| looks.fetch_add(1, Ordering::Relaxed) > 20).unwrap();
-            assert!(figures.ios >= 8, "{way:?}: {figures:?}");
-            assert_eq!(figures.bytes, figures.ios * (64 << 10), "{way:?}");
-            assert_eq!(figures.latency.count(), figures.ios, "{way:?}");
+            let ended = figures.ended;
+            assert!(ended.ios >= 8, "{way:?}: {ended:?}");
+            assert_eq!(ended.bytes, ended.ios * (64 << 10), "{way:?}");
+            assert_eq!(ended.latency.count(), ended.ios, "{way:?}");
         }
         drop((ends, file));
         directory.remove().unwrap();

@@ -7,9 +7,7 @@ use std::sync::mpsc::SyncSender;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{
-    Access, DirectionFigures, LoadError, LoadFigures, LoadPlan, Shared, io_failure, result_of,
-};
+use super::{Access, LoadError, LoadFigures, LoadPlan, Shared, io_failure, result_of};
 use crate::clock::{Nanos, monotonic_now};
 use crate::device::DataFile;
 use crate::fill::{ContentName, fill};
@@ -150,7 +148,7 @@ impl Worker {
                         IoKind::Read => &mut figures.read,
                         IoKind::Write | IoKind::Flush => &mut figures.write,
                     };
-                    count(direction, self.plan.io_bytes, (now - submitted).as_ns());
+                    direction.count(self.plan.io_bytes, (now - submitted).as_ns());
                 }
                 self.next(&mut ring, lane, &mut lanes, now);
             }
@@ -217,12 +215,6 @@ impl Worker {
     fn failure(&self, kind: IoKind, offset_bytes: u64, result: i32) -> LoadError {
         io_failure(&self.file, kind, offset_bytes, self.plan.io_bytes, result)
     }
-}
-
-fn count(direction: &mut DirectionFigures, bytes: u32, latency_ns: u64) {
-    direction.ios += 1;
-    direction.bytes += u64::from(bytes);
-    direction.latency.record(latency_ns);
 }
 
 fn thread_cpu_ns() -> u64 {

@@ -377,7 +377,7 @@ mod tests {
         let pool = BufferPool::new(64 << 10, 3).unwrap();
         // Fewer entries than one I/O has commands: the rest waits in the ring.
         let config = RingConfig { entries: 8, ..RingConfig::default() };
-        let setup = CommandSetup::commands(config).unwrap();
+        let setup = CommandSetup::sized(config).unwrap();
         let ring = Ring::commanding(setup, &[target], Clock::Os);
         let mut asleep = Context::from_waker(Waker::noop());
         let whole = request(IoKind::Read, 0, 64 << 10);

@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn more_commands_than_a_ring_has_room_for_are_refused_and_no_fewer() {
         let config = RingConfig { entries: ENTRIES_MAX, ..RingConfig::default() };
-        let setup = CommandSetup::commands(config).unwrap();
+        let setup = CommandSetup::sized(config).unwrap();
         assert!(u64::from(setup.ring.params().cq_entries()) >= COMMANDS_MAX);
         let error = match LaneRing::commanding(TARGET, 16_385, 16 << 10, Polling::None) {
             Err(error) => error.to_string(),

@@ -85,19 +85,12 @@ impl RingSetup {
     }
 }
 
-impl CommandSetup {
-    /// The same for NVMe commands.
+impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
+    /// As [`RingSetup::new`], with entries of the size that the type says.
     ///
     /// # Errors
     /// As [`RingSetup::new`], and when this kernel has no such entries.
-    pub fn commands(config: RingConfig) -> Result<CommandSetup, SetupError> {
-        RingSetup::sized(config)
-    }
-}
-
-impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> RingSetup<S, C> {
-    /// As [`RingSetup::new`], with entries of any size.
-    pub(super) fn sized(config: RingConfig) -> Result<RingSetup<S, C>, SetupError> {
+    pub fn sized(config: RingConfig) -> Result<RingSetup<S, C>, SetupError> {
         let plain = RingFeatures { passthrough: S::BUILD_FLAGS != 0, ..RingFeatures::default() };
         // SQPOLL and IOPOLL exclude DEFER_TASKRUN: completions are posted as they come, or by the
         // look that finds them.

@@ -332,7 +332,7 @@ fn open_commands(
     // An I/O that is more than one command has that many entries in flight.
     let commands = u32::try_from(blueprint.io_bytes.div_ceil(command_bytes)).unwrap_or(u32::MAX);
     let entries = config.entries.saturating_mul(commands).min(RING_ENTRIES_MAX);
-    let mut setup = CommandSetup::commands(RingConfig { entries, ..config })?;
+    let mut setup = CommandSetup::sized(RingConfig { entries, ..config })?;
     let span_bytes = command_span_bytes(blueprint.io_bytes, command_bytes) as usize;
     let pool = registered_pool(blueprint, shortfalls, |(start, bytes)| {
         // SAFETY: as in `open_files`.

@@ -231,11 +231,12 @@ pub fn vram_limits(
 
 impl VramPoint {
     fn of(plan: &VramPlan, figures: &VramFigures) -> VramPoint {
-        let us = |quantile: f64| figures.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
+        let ended = &figures.ended;
+        let us = |quantile: f64| ended.latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
         VramPoint {
             io_bytes: plan.io_bytes,
             depth: plan.depth * plan.threads,
-            bytes_per_s: figures.bytes as f64 * 1e9 / (figures.window_ns.max(1)) as f64,
+            bytes_per_s: ended.bytes as f64 * 1e9 / (figures.window_ns.max(1)) as f64,
             latency_p50_us: us(0.5),
             latency_p99_us: us(0.99),
         }

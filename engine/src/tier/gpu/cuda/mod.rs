@@ -119,12 +119,9 @@ impl Device {
             check: std::ptr::null_mut(),
             start: 0,
         };
-        let failed = |doing: &str, code: Code| {
-            format!("GPU {index} could not {doing} ({})", driver.name(code))
-        };
         let tried = |doing: &str, code: Code| match code {
             0 => Ok(()),
-            code => Err(failed(doing, code)),
+            code => Err(format!("GPU {index} could not {doing} ({})", driver.name(code))),
         };
         let number = c_int::try_from(index).map_err(|_| format!("there is no GPU {index}"))?;
         // SAFETY: writes the device's number.
