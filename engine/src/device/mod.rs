@@ -24,7 +24,7 @@ pub use objects::{
 pub use polled::PolledDevice;
 pub use raw::{RawDevice, is_block_device};
 pub use several::SeveralDrives;
-pub use sim::{Medium, OtherMemory, SimDevice, SimDrive};
+pub use sim::{OtherMemory, SimDevice, SimDrive, SimMedium};
 pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;

@@ -36,7 +36,7 @@ pub type OtherMemory = dyn FnOnce(&mut dyn FnMut(&mut [u8]) -> i32);
 
 /// Content of a simulated drive, and what goes wrong with its I/Os, each of which has a number, in
 /// the order submitted.
-pub trait Medium {
+pub trait SimMedium {
     /// Draws the extra time of the next I/O, and the time for which the drive stalls before it.
     fn delays(&mut self) -> (Nanos, Nanos);
 
@@ -65,7 +65,7 @@ pub struct SimDrive {
     withheld: RefCell<BTreeMap<At, Due>>,
     submitted: Cell<u64>,
     shards: RefCell<Vec<Rc<DeviceSlots>>>,
-    medium: Option<Rc<RefCell<dyn Medium>>>,
+    medium: Option<Rc<RefCell<dyn SimMedium>>>,
 }
 
 impl SimDrive {
@@ -74,7 +74,7 @@ impl SimDrive {
     pub fn new(
         model: DeviceModel,
         clock: Clock,
-        medium: Option<Rc<RefCell<dyn Medium>>>,
+        medium: Option<Rc<RefCell<dyn SimMedium>>>,
     ) -> Rc<SimDrive> {
         Rc::new(SimDrive {
             model,

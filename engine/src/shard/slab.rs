@@ -3,7 +3,7 @@
 /// A table of values. All operations O(1).
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    /// How often each place was given up, and what is there now.
+    /// Number of times that each place was given up, and what is there now.
     places: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
 }

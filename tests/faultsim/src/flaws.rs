@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_core::clock::{MICROSECOND, MILLISECOND, Nanos, SECOND};
 use ringfall_core::drive::IoKind;
 use ringfall_core::units::BLOCK_BYTES;
-use ringfall_engine::device::Medium;
+use ringfall_engine::device::SimMedium;
 use ringfall_engine::ring::IoRequest;
 
 /// Rates of the flaws, I/Os in a thousand.
@@ -301,7 +301,7 @@ impl FlawedMedium {
     }
 }
 
-impl Medium for FlawedMedium {
+impl SimMedium for FlawedMedium {
     fn delays(&mut self) -> (Nanos, Nanos) {
         let rates = self.rates;
         let mut late = match rates.is_reordering {
