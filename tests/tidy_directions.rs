@@ -45,7 +45,7 @@ const CORE: Table = &[
     ("nvme", &[]),
     ("units", &[]),
     ("drive", &["units"]),
-    ("error", &["key", "units"]),
+    ("error", &["drive", "key", "units"]),
     ("fill", &["key", "units"]),
     ("occupation", &["clock"]),
     ("metrics", &["clock", "error", "key", "units"]),

@@ -156,11 +156,7 @@ fn io_failure(
     };
     LoadError::Io(IoError {
         kind: kind_of_failure,
-        operation: match kind {
-            IoKind::Read => Operation::Read,
-            IoKind::Write => Operation::Write,
-            IoKind::Flush => Operation::Flush,
-        },
+        operation: Operation::of(kind),
         tier: Tier::Storage,
         file: file.path().display().to_string(),
         offset_bytes,

@@ -219,15 +219,10 @@ impl DataPath {
     }
 
     pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
-        let operation = match request.kind {
-            IoKind::Read => Operation::Read,
-            IoKind::Write => Operation::Write,
-            IoKind::Flush => Operation::Flush,
-        };
         let (name, offset_bytes) = self.config.device.place(request.offset_bytes);
         IoError {
             kind,
-            operation,
+            operation: Operation::of(request.kind),
             tier: Tier::Storage,
             file: name.to_owned(),
             offset_bytes,

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::data_path::{Begun, Content, InFlight, Transfer};
+use super::operation::memory_corrupt;
 use super::{EntryData, Shard};
 use crate::buffer::Ticket;
 use crate::clock::Nanos;
@@ -160,15 +161,7 @@ impl Shard {
             Ok(done) => {
                 self.measure.verified(&done.found, now);
                 let Some(block) = done.found.first_bad_block else { return Ok(done.device) };
-                IoError {
-                    kind: ErrorKind::Corrupt,
-                    operation: Operation::Read,
-                    tier: Tier::Gpu,
-                    file: "GPU memory".to_owned(),
-                    offset_bytes: block * BLOCK_BYTES,
-                    length_bytes: BLOCK_BYTES,
-                    errno: 0,
-                }
+                memory_corrupt(Tier::Gpu, "GPU memory", block)
             }
         };
         self.measure.error(&error, now);

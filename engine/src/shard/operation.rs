@@ -335,7 +335,7 @@ impl Shard {
         match report.first_bad_block {
             None => Ok(now - before),
             Some(block) => {
-                let error = memory_corrupt(block * BLOCK_BYTES, BLOCK_BYTES);
+                let error = memory_corrupt(Tier::Cpu, "host memory", block);
                 self.measure.error(&error, now);
                 Err(error)
             }
@@ -542,14 +542,14 @@ impl Orphans {
     }
 }
 
-fn memory_corrupt(offset_bytes: u64, length_bytes: u64) -> IoError {
+pub(super) fn memory_corrupt(tier: Tier, memory: &str, block: u64) -> IoError {
     IoError {
         kind: ErrorKind::Corrupt,
         operation: Operation::Read,
-        tier: Tier::Cpu,
-        file: "host memory".to_owned(),
-        offset_bytes,
-        length_bytes,
+        tier,
+        file: memory.to_owned(),
+        offset_bytes: block * BLOCK_BYTES,
+        length_bytes: BLOCK_BYTES,
         errno: 0,
     }
 }

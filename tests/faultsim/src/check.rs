@@ -213,7 +213,7 @@ pub(super) fn report_tells_what_happened(
     let corrupt = errors(&|error| error.kind == ErrorKind::Corrupt);
     same("wrong blocks told", corrupt > 0, noticed > 0)?;
     for (direction, kind) in [IoKind::Read, IoKind::Write].into_iter().enumerate() {
-        let operation = operation_of(kind);
+        let operation = Operation::of(kind);
         let truncated = |error: &ErrorRecord| {
             error.kind == ErrorKind::Truncated && error.operation == operation
         };
@@ -223,7 +223,7 @@ pub(super) fn report_tells_what_happened(
     counted("short I/Os", IoKind::Write, metrics.short_transfers, short)?;
     for (kind, errno, count) in &flaws.failed {
         let told =
-            |error: &ErrorRecord| error.errno == *errno && error.operation == operation_of(*kind);
+            |error: &ErrorRecord| error.errno == *errno && error.operation == Operation::of(*kind);
         counted(&format!("failed with errno {errno}"), *kind, errors(&told), *count)?;
     }
     let failed = errors(&|error| error.errno != 0);
@@ -263,12 +263,4 @@ fn gpu_memory_is_entries(world: &World, entry_bytes: u64, entries: u64) -> Resul
         return Err(format!("{taken} bytes of GPU memory are taken for {entry_bytes} of entries"));
     }
     Ok(())
-}
-
-fn operation_of(kind: IoKind) -> Operation {
-    match kind {
-        IoKind::Read => Operation::Read,
-        IoKind::Write => Operation::Write,
-        IoKind::Flush => Operation::Flush,
-    }
 }

@@ -1,6 +1,7 @@
 //! I/O errors, as facts that a caller can branch on.
 
 use super::{NvmeStatus, errno_text};
+use crate::drive::IoKind;
 use crate::key::Tier;
 
 /// Operation during which an error arose.
@@ -17,6 +18,16 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// The operation that such an I/O is.
+    #[must_use]
+    pub const fn of(kind: IoKind) -> Operation {
+        match kind {
+            IoKind::Read => Operation::Read,
+            IoKind::Write => Operation::Write,
+            IoKind::Flush => Operation::Flush,
+        }
+    }
+
     /// Name of the operation in reports and in the JSON results.
     #[must_use]
     pub const fn name(self) -> &'static str {
