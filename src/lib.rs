@@ -11,6 +11,7 @@ mod remedy;
 
 use std::ffi::OsString;
 
+use ringfall_config::values::{Auto, Gib, Seconds};
 use ringfall_config::{self as config, ConfigFile, Facts, InputError, Options, Plan};
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::{self, Stream};
@@ -144,14 +145,14 @@ fn replay_options(args: &cli::ReplayArgs, file: &GivenFile) -> Result<Options, I
     }
     options.replay_trace = Some(args.trace.clone());
     if options.duration.is_none() && from_file.duration.is_none() {
-        options.duration = Some(REPLAY_SECONDS);
+        options.duration = Some(Seconds(REPLAY_SECONDS));
     }
     let tiers = options.replay_tiers.or(from_file.replay_tiers);
     if options.cpu_mem_gb.is_none()
         && from_file.cpu_mem_gb.is_none()
         && tiers != Some(config::Word(config::ReplayedRows::Asked))
     {
-        options.cpu_mem_gb = Some(config::values::Auto::Given(0.0));
+        options.cpu_mem_gb = Some(Auto::Given(Gib(0.0)));
     }
     Ok(options)
 }

@@ -1,13 +1,15 @@
 //! Arguments of `checkpoint`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use ringfall_config::Word;
+use ringfall_config::values;
 use ringfall_core::fill::VerifyMode;
 use ringfall_running::checkpoint::{Io, Optimizer, SaveMode, Way};
 
-use super::{ContentArgs, ObjectArgs, number};
+use super::{ContentArgs, ObjectArgs, mib, number, time};
 
 /// Arguments of the command `checkpoint`.
 #[derive(Clone, Debug, Args)]
@@ -49,7 +51,7 @@ pub struct StreamArgs {
     #[command(flatten)]
     pub objects: ObjectArgs,
     /// Size of a chunk in MiB, 1 to 1024; when not given, 32, or less where little memory is left
-    #[arg(long, value_name = "MIB", value_parser = number::<u64>(1, 1024))]
+    #[arg(long, value_name = "MIB", value_parser = mib::<u64>(1..=1024))]
     pub chunk_mib: Option<u64>,
     /// Number of chunks in memory, 1 to 4096
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = number::<u32>(1, 4096))]
@@ -179,7 +181,7 @@ pub struct CheckpointRunArgs {
     pub job: JobArgs,
     /// Start no new save after this many seconds, 1 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    #[arg(value_parser = number::<u32>(1, 86_400))]
+    #[arg(value_parser = time::<u32>(1..=86_400))]
     pub duration: u32,
     /// Number of seconds to compute between two saves, 0 to 86400
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
@@ -235,22 +237,28 @@ const SIZE_GIB_MAX: f64 = 1_073_741_824.0;
 /// Most parameters of a model: 10^15.
 const PARAMETERS_MAX: f64 = 1e15;
 
-fn number_within(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if (least..=most).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is not a {what}; give {least} to {most}")),
-    }
+/// The value that was read from a text, where it is within these bounds.
+fn within(
+    text: &str,
+    read: Option<f64>,
+    bounds: RangeInclusive<f64>,
+    what: &str,
+) -> Result<f64, String> {
+    read.filter(|value| bounds.contains(value)).ok_or_else(|| {
+        format!("{text:?} is not a {what}; give {} to {}", bounds.start(), bounds.end())
+    })
 }
 
 /// As for `datagen`.
 pub(super) fn size_gib(text: &str) -> Result<f64, String> {
-    number_within(text, 1e-5, SIZE_GIB_MAX, "size in GiB")
+    within(text, values::gib(text).ok(), 1e-5..=SIZE_GIB_MAX, "size in GiB")
 }
 
 fn parameters(text: &str) -> Result<u64, String> {
-    number_within(text, 1.0, PARAMETERS_MAX, "number of parameters").map(|count| count as u64)
+    let count = text.trim().parse().ok();
+    within(text, count, 1.0..=PARAMETERS_MAX, "number of parameters").map(|count| count as u64)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    number_within(text, 0.0, 86_400.0, "time in seconds")
+    within(text, values::seconds(text).ok(), 0.0..=86_400.0, "time in seconds")
 }

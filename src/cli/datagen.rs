@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use ringfall_config::values::Size;
 
 use super::checkpoint::size_gib;
-use super::{ContentArgs, number};
+use super::{ContentArgs, mib, number};
 
 /// Arguments of the command `datagen`.
 #[derive(Clone, Debug, Args)]
@@ -61,7 +61,7 @@ pub struct DatagenAnalyzeArgs {
     /// Memory for digests of blocks, in MiB, 1 to 1048576; where they would take more, only a
     /// sample of them is counted
     #[arg(long, value_name = "MIB", default_value_t = 512)]
-    #[arg(value_parser = number::<u64>(1, 1_048_576))]
+    #[arg(value_parser = mib::<u64>(1..=1_048_576))]
     pub memory_mib: u64,
     /// Count exactly, whatever the size: read the data as many times as it takes, each time for a
     /// part of the digests

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, Subcommand};
 use ringfall_foreign::mlperf::sequence::{OPTION_DELAY_S, TRIALS};
 use ringfall_foreign::mlperf::{SEED_BASE, TRIAL_DELAY_S};
 
-use super::{RunArgs, number};
+use super::{RunArgs, time};
 
 /// Where `mlperf run` keeps results when nothing else is said.
 pub(super) const RESULTS_DIR: &str = "results/mlperf";
@@ -58,10 +57,10 @@ pub struct ShimArgs {
 }
 
 /// Longest delay: a day.
-const DELAY_MAX_S: u64 = 86_400;
+const DELAY_MAX_S: i64 = 86_400;
 
-fn delay() -> RangedU64ValueParser<u64> {
-    number(0, DELAY_MAX_S)
+fn delay() -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    time(0..=DELAY_MAX_S)
 }
 
 /// Waits of a rank around a trial.

@@ -34,8 +34,8 @@ pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, Ran
 pub use quick::QuickArgs;
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use schema::{SchemaArgs, SchemaName};
-use shared::number;
 pub use shared::{ContentArgs, ObjectArgs, flag};
+use shared::{mib, number, time};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};

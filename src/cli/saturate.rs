@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use ringfall_config::object_store::ObjectOptions;
-use ringfall_config::values::Size;
+use ringfall_config::values::{Size, gib, seconds, whole_seconds};
 use ringfall_config::{GpuBackend, Places, Ranks, Word};
 
-use super::ObjectArgs;
+use super::{ObjectArgs, mib};
 
 /// Kind of target that `saturate` measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -62,7 +62,7 @@ pub struct SaturateArgs {
     pub destroy_device_contents: bool,
     /// Size of the range that is read and written on each drive, in GiB; it is filled first. 0
     /// takes all free space, or the whole device
-    #[arg(long, value_name = "GIB", default_value_t = 4.0)]
+    #[arg(long, value_name = "GIB", default_value_t = 4.0, value_parser = gib)]
     pub size_gb: f64,
     /// Percentages of reads among the I/Os, separated by commas: 100 is only reads, 0 only writes
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "100,0")]
@@ -81,6 +81,7 @@ pub struct SaturateArgs {
     pub depth_max: u32,
     /// Memory for I/O buffers, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256)]
+    #[arg(value_parser = mib::<u64>(0..=i64::MAX))]
     pub io_buffer_mb: u64,
     /// Number of threads, each pinned to its own core; one per core when not given
     #[arg(long, value_name = "N")]
@@ -103,7 +104,7 @@ pub struct SaturateArgs {
     /// End the search after this many seconds, 1 to 86400, with what has been found by then; when
     /// not given, it ends when the limits are found. With --target vram it is shared out among the
     /// measurements, and must leave each of them 0.1 s
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = whole_seconds::<u32>)]
     pub time_limit: Option<u32>,
     /// Search for the largest bandwidth only, not for the most I/Os per second
     #[arg(long)]
@@ -156,7 +157,7 @@ pub struct ObjectSweepArgs {
     pub object_in_flight: Option<Listed<u32>>,
     /// Seconds for which each size is measured with each number of requests in flight, PUT and GET
     /// alike, 0.1 to 3600; --time-limit shortens it [default: 3]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub object_seconds: Option<f64>,
 }
 
@@ -216,6 +217,19 @@ mod tests {
     }
 
     #[test]
+    fn sizes_and_times_may_have_units() {
+        let of = |line: &str| Alone::parse_from(line.split(' ')).saturate;
+        let typed = of("x --size-gb 512MiB --time-limit 2m --io-buffer-mb 1GiB");
+        assert_eq!((typed.size_gb, typed.time_limit, typed.io_buffer_mb), (0.5, Some(120), 1_024));
+        let bare = of("x --size-gb 1.5 --time-limit 60 --object-seconds 500ms");
+        assert_eq!((bare.size_gb, bare.time_limit, bare.io_buffer_mb), (1.5, Some(60), 256));
+        assert_eq!(bare.sweep.object_seconds, Some(0.5));
+        for wrong in ["x --time-limit 1d", "x --size-gb big", "x --time-limit 500ms"] {
+            assert!(Alone::try_parse_from(wrong.split(' ')).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn flags_of_drives_and_of_object_stores_are_told_apart() {
         let of = |typed: &[&str]| {
             let typed: Vec<&str> = ["x"].iter().chain(typed).copied().collect();
@@ -225,6 +239,7 @@ mod tests {
         assert_eq!(of(&[]), (None, None));
         assert_eq!(of(&["s3://b"]), (None, None));
         assert_eq!(of(&["--depth-max", "1024"]), (None, None));
+        assert_eq!(of(&["/mnt/kv"]), (None, None));
         assert_eq!(of(&["--depth-max", "8"]), (Some("--depth-max"), None));
         assert_eq!(of(&["--nvme-passthrough"]), (Some("--nvme-passthrough"), None));
         assert_eq!(of(&["--object-sizes", "1m,2m"]), (None, Some("--object-sizes".to_owned())));

@@ -1,10 +1,13 @@
 //! Settings of a run that other commands take too: as they are declared, with the same help.
 
+use std::ops::RangeInclusive;
+
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use ringfall_core::fill::Shape;
 
 use ringfall_config::object_store::ObjectOptions;
+use ringfall_config::values::{Mib, whole_seconds};
 use ringfall_config::{Shared, Taken};
 
 /// The flag of the setting with that key.
@@ -16,6 +19,32 @@ pub fn flag(key: &str) -> String {
 /// Parser of whole numbers within these bounds.
 pub(super) fn number<T: TryFrom<u64>>(least: u64, most: u64) -> RangedU64ValueParser<T> {
     RangedU64ValueParser::new().range(least..=most)
+}
+
+/// Parser of times in whole seconds within these bounds.
+pub(super) fn time<T: TryFrom<i64> + 'static>(
+    bounds: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    bounded::<T>(whole_seconds, bounds)
+}
+
+/// Parser of sizes in whole MiB within these bounds.
+pub(super) fn mib<T: TryFrom<i64> + 'static>(
+    bounds: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    bounded::<T>(|text: &str| text.parse().map(|Mib(size_mib)| size_mib), bounds)
+}
+
+fn bounded<T: TryFrom<i64> + 'static>(
+    read: fn(&str) -> Result<i64, String>,
+    bounds: RangeInclusive<i64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let value = read(text)?;
+        let fitting = Some(value).filter(|value| bounds.contains(value));
+        let fitting = fitting.and_then(|value| T::try_from(value).ok());
+        fitting.ok_or_else(|| format!("{value} is not in {}..={}", bounds.start(), bounds.end()))
+    }
 }
 
 /// Connection to an object store.

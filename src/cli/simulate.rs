@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ringfall_config::values::Gib;
 
 use super::RunArgs;
 
@@ -22,7 +23,7 @@ pub struct SimulateArgs {
     /// Capacities of the GPU tier to try, in GiB per GPU, separated by commas; the result is a
     /// table, which says how many users each of them is worth
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub what_if_gpu_gb: Vec<f64>,
+    pub what_if_gpu_gb: Vec<Gib>,
     /// The settings of the run, as flags give them.
     #[command(flatten)]
     pub run: RunArgs,

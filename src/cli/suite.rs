@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
-use super::number;
+use super::{number, time};
+use ringfall_config::values;
 use ringfall_report::suite::{Asked, WORKLOADS, Workload};
 
 /// Longest run of a suite, s: a day.
-const SECONDS_MAX: u64 = 86_400;
+const SECONDS_MAX: i64 = 86_400;
 const USERS_MAX: u64 = 100_000;
 const DOCUMENTS_MAX: u64 = 1_000_000;
 /// Documents to retrieve from when their number is not given.
@@ -30,19 +30,19 @@ pub struct SuiteArgs {
     pub cache_dir: Option<PathBuf>,
     /// Length of the runs that compare tiers, in seconds
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 120)]
-    #[arg(value_parser = seconds())]
+    #[arg(value_parser = time::<u32>(1..=SECONDS_MAX))]
     pub tier_seconds: u32,
     /// Length of storage-saturation, in seconds
     #[arg(short = 's', long, value_name = "SECONDS", default_value_t = 180)]
-    #[arg(value_parser = seconds())]
+    #[arg(value_parser = time::<u32>(1..=SECONDS_MAX))]
     pub saturation_seconds: u32,
     /// Length of production, in seconds
     #[arg(short = 'r', long, value_name = "SECONDS", default_value_t = 180)]
-    #[arg(value_parser = seconds())]
+    #[arg(value_parser = time::<u32>(1..=SECONDS_MAX))]
     pub production_seconds: u32,
     /// Time limit for autoscale and for capacity-autoscale, in seconds
     #[arg(short = 'a', long, value_name = "SECONDS", default_value_t = 300)]
-    #[arg(value_parser = seconds())]
+    #[arg(value_parser = time::<u32>(1..=SECONDS_MAX))]
     pub autoscale_seconds: u32,
     /// Number of users in workloads with a moderate load (default: 50)
     #[arg(short = 'u', long, value_name = "N", value_parser = number::<u32>(1, USERS_MAX))]
@@ -109,14 +109,10 @@ const RESUME_CONFLICTS: [&str; 15] = [
 
 /// Above 0; `run` knows the rest of the bounds.
 fn gib(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    match values::gib(text) {
         Ok(gib) if gib > 0.0 && gib.is_finite() => Ok(gib),
         _ => Err(format!("{text:?} is not a size; give GiB above 0, such as 100")),
     }
-}
-
-fn seconds() -> RangedU64ValueParser<u32> {
-    number(1, SECONDS_MAX)
 }
 
 impl SuiteArgs {

@@ -1,5 +1,6 @@
 use clap::CommandFactory;
 use ringfall_config::Word;
+use ringfall_config::values::{Auto, Gib, Seconds, Seed};
 
 use super::*;
 
@@ -45,7 +46,7 @@ fn a_published_invocation_reads_unchanged() {
          --disable-multi-turn --seed 42 --output results/a.json --cache-dir /mnt/nvme",
     );
     assert_eq!(options.num_users, Some(200));
-    assert_eq!(options.cpu_mem_gb, Some(ringfall_config::values::Auto::Given(0.0)));
+    assert_eq!(options.cpu_mem_gb, Some(Auto::Given(Gib(0.0))));
     assert_eq!(options.disable_multi_turn, Some(true));
     assert_eq!(options.generation_mode, Some(Word(ringfall_config::GenerationMode::None)));
     assert_eq!(options.pin, None);
@@ -59,6 +60,27 @@ fn a_word_that_is_no_flag_is_not_taken_for_the_beginning_of_one() {
         assert!(text.starts_with(&format!("{word:?} is neither a flag")), "{text}");
         assert!(!text.contains("--num-users"), "{text}");
     }
+}
+
+#[test]
+fn seeds_sizes_and_times_are_read_with_their_words_and_units() {
+    let options = options(
+        "ringfall run --seed random --duration 5m --warmup 10s --storage-capacity-gb 512MiB \
+         --cpu-mem-gb 4GiB --gpu-mem-gb 1.5",
+    );
+    assert_eq!(options.seed, Some(Seed::Random));
+    assert_eq!((options.duration, options.warmup), (Some(Seconds(300)), Some(Seconds(10))));
+    assert_eq!(options.storage_capacity_gb, Some(Gib(0.5)));
+    assert_eq!(options.cpu_mem_gb, Some(Auto::Given(Gib(4.0))));
+    assert_eq!(options.gpu_mem_gb, Some(Gib(1.5)));
+    let Ok(Cli { command: Command::Suite(suite) }) =
+        parsed("ringfall suite -t 2m -a 300 --storage-capacity-gb 1TiB")
+    else {
+        panic!("suite takes units")
+    };
+    assert_eq!((suite.tier_seconds, suite.autoscale_seconds), (120, 300));
+    assert_eq!(suite.storage_capacity_gb, Some(1_024.0));
+    assert!(wrong("ringfall suite -t 25h").contains("90000 is not in 1..=86400"));
 }
 
 #[test]

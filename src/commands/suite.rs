@@ -144,7 +144,7 @@ fn planned(args: &SuiteArgs) -> Result<(PathBuf, SavedSuite)> {
     // What is wrong with them is told with the first run that they would be given to.
     let more = given_in(&args.more_flags).unwrap_or_default();
     if more.gpu_backend == Some(Word(GpuBackend::Emulated)) {
-        machine = machine.with_emulated_gpu(more.gpu_mem_gb);
+        machine = machine.with_emulated_gpu(more.gpu_mem_gb.map(|size| size.0));
     }
     let runs = workloads.iter().flat_map(|one| invocations(*one, &asked, &machine)).collect();
     let more = (args.cache_dir.clone(), args.more_flags.clone());

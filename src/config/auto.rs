@@ -9,7 +9,7 @@ use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
 use super::depth::Depth;
 use super::kinds::IO_SIZE_BYTES_MAX;
 use super::options::{QUEUE_DEPTH_MAX, SHARDS_MAX, USERS_MAX};
-use super::values::{Auto, Size};
+use super::values::{Auto, Gib, Mib, Seed, Size};
 use super::{Facts, Options, compact_utc};
 
 /// `--cpu-mem-gb auto` is at most this.
@@ -33,14 +33,14 @@ pub(super) fn max_inflight_requests(settings: &Options, _: &Facts) -> Auto<i64> 
     Auto::Given(if users_unknown { INFLIGHT_MAX } else { users.min(INFLIGHT_MAX) })
 }
 
-pub(super) fn seed(_: &Options, facts: &Facts) -> Auto<u64> {
-    Auto::Given(facts.random_seed)
+pub(super) fn seed(_: &Options, facts: &Facts) -> Seed {
+    Seed::Given(facts.random_seed)
 }
 
-pub(super) fn cpu_mem_gb(_: &Options, facts: &Facts) -> Auto<f64> {
+pub(super) fn cpu_mem_gb(_: &Options, facts: &Facts) -> Auto<Gib> {
     let half = facts.memory_available_bytes.unwrap_or(0) / 2;
     let bytes = half.min(CPU_BYTES_MAX) / CPU_STEP_BYTES * CPU_STEP_BYTES;
-    Auto::Given(bytes as f64 / GIB as f64)
+    Auto::Given(Gib(bytes as f64 / GIB as f64))
 }
 
 pub(super) fn shards(_: &Options, facts: &Facts) -> Auto<i64> {
@@ -51,7 +51,7 @@ pub(super) fn queue_depth(settings: &Options, _: &Facts) -> Depth {
     Depth::Given(Depth::standard(shards_of(settings)))
 }
 
-pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
+pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<Mib> {
     let Size(io_size_bytes) = settings.io_size.unwrap_or(Size(MIB));
     let depth = settings.queue_depth.unwrap_or(Depth::Standard);
     let depth = depth.built_for(shards_of(settings), io_size_bytes.max(1));
@@ -63,7 +63,7 @@ pub(super) fn io_buffer_mb(settings: &Options, facts: &Facts) -> Auto<i64> {
     let least = io_size_bytes.clamp(BLOCK_BYTES, IO_SIZE_BYTES_MAX) * queues;
     let here = facts.rank.as_ref().map_or(1, |rank| u64::from(rank.ranks_here()));
     let needed = (least * depth.unsigned_abs()).min(IO_BUFFER_BYTES_MAX / here).max(least);
-    Auto::Given(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX))
+    Auto::Given(Mib(i64::try_from(needed.div_ceil(MIB)).unwrap_or(i64::MAX)))
 }
 
 pub(super) fn output(_: &Options, facts: &Facts) -> PathBuf {

@@ -9,7 +9,7 @@ use ringfall_workloads::PopulationEstimate;
 use super::auto::CPU_STEP_BYTES;
 use super::check::Check;
 use super::names::Names;
-use super::values::Auto;
+use super::values::{Auto, Gib};
 use super::{Facts, GpuBackend, Origin, PhaseMode, Plan, Traffic};
 use crate::PRECONDITION_THREAD_BYTES;
 
@@ -94,7 +94,7 @@ pub(super) fn with_cpu_tier_that_fits(names: &Names<'_>, mut plan: Plan, facts: 
         plan.cpu_memory_wanted = Some((wanted_bytes, why));
     }
     plan.settings.cpu_memory_bytes = given_bytes;
-    plan.effective.cpu_mem_gb = Some(Auto::Given(gib(given_bytes)));
+    plan.effective.cpu_mem_gb = Some(Auto::Given(Gib(gib(given_bytes))));
     plan
 }
 

@@ -8,7 +8,7 @@ use ringfall_core::units::{GIB, MIB};
 use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
-use super::values::Size;
+use super::values::{Gib, Size};
 use super::{
     Facts, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared, WorkloadSection,
 };
@@ -324,7 +324,7 @@ impl Check<'_> {
     }
 
     fn precondition(&mut self, typed: &Options) {
-        let size_gib = typed.precondition_size_gb.unwrap_or_default();
+        let Gib(size_gib) = typed.precondition_size_gb.unwrap_or_default();
         // Not by the bytes: a size that is out of bounds, which was told, counts as none.
         if size_gib > 0.0 && size_gib < MIB as f64 / GIB as f64 {
             self.wrong("precondition_size_gb", format_args!("{size_gib:?}: give at least 1 MiB"));

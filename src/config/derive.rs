@@ -10,8 +10,8 @@ use super::depth::{Depth, SEARCH_WARMUP_S};
 use super::names::Names;
 use super::traffic::BURST_TRACE;
 use super::{
-    Arrival, AutoscalerSteps, Cores, Options, Origin, PhaseMode, Plan, Rank, Settings, TraceKind,
-    Traffic, WorkloadSection,
+    Arrival, AutoscalerSteps, Cores, Options, PhaseMode, Plan, Rank, Settings, TraceKind, Traffic,
+    WorkloadSection,
 };
 
 /// Users a shard that the autoscaler begins with when nobody says how many.
@@ -35,8 +35,7 @@ pub(super) struct Given {
 pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
     let Given { mut settings, model_spec, workload, mut rank, demo, typed, effective } = given;
     if let Some(rank) = &mut rank {
-        let is_seed_drawn = names.origin("seed") == Some(Origin::Computed);
-        rank.place(&mut settings, is_seed_drawn);
+        rank.place(&mut settings, names.origin("seed"));
         settings.pin &= rank.cores != Cores::Crowded;
     }
     let traffic = traffic(&settings);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RooflineFrom;
-use super::values::{Auto, Size};
+use super::values::{Auto, Gib, Mib, Seconds, Seed, Size};
 
 /// Smallest and largest single I/O, bytes; each is a whole number of blocks of the smallest.
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
@@ -45,7 +45,7 @@ pub trait Kind {
     fn choices() -> Vec<(String, String)> {
         Vec::new()
     }
-    /// JSON schema of the value: its type and bounds.
+    /// JSON schema of the value as results have it, without a unit: its type and bounds.
     fn schema(_: &Self::Bounds) -> Value {
         json!({ "type": "string" })
     }
@@ -149,28 +149,64 @@ where
     }
 }
 
-/// Any number of 64 bits.
-pub struct Seed;
+/// A time, typed in whole seconds or with a unit.
+pub struct Time<T>(std::marker::PhantomData<T>);
+
+impl<T> Kind for Time<T>
+where
+    T: Kind<Typed = i64, Bounds = RangeInclusive<i64>>,
+{
+    type Typed = Seconds;
+    type Checked = T::Checked;
+    type Bounds = RangeInclusive<i64>;
+
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(|text: &str| text.parse::<Seconds>()).allow_negative_numbers(true)
+    }
+
+    fn check(typed: &Seconds, bounds: &Self::Bounds, wrong: Wrong<'_>) -> T::Checked {
+        T::check(&typed.0, bounds, wrong)
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        T::range(bounds)
+    }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        T::schema(bounds)
+    }
+}
 
 impl Kind for Seed {
-    type Typed = u64;
+    type Typed = Seed;
     type Checked = u64;
     type Bounds = ();
 
     fn arg(arg: Arg) -> Arg {
-        arg.value_parser(value_parser!(u64)).allow_negative_numbers(true)
+        arg.value_parser(|text: &str| text.parse::<Seed>()).allow_negative_numbers(true)
     }
 
-    fn check(typed: &u64, (): &(), _: Wrong<'_>) -> u64 {
-        *typed
+    fn check(typed: &Seed, (): &(), wrong: Wrong<'_>) -> u64 {
+        match typed {
+            Seed::Given(seed) => *seed,
+            Seed::Random => {
+                // It has been drawn by now.
+                wrong("random can't be drawn: give a number".to_owned());
+                0
+            }
+        }
     }
 
     fn range((): &()) -> Option<String> {
         Some(format!("0 to {}", u64::MAX))
     }
 
+    fn is_auto(typed: &Seed) -> bool {
+        *typed == Seed::Random
+    }
+
     fn schema((): &()) -> Value {
-        number_schema("integer", 0, u64::MAX)
+        or_word(number_schema("integer", 0, u64::MAX), &["random"])
     }
 }
 
@@ -252,19 +288,17 @@ number_kinds! {
     Share: |value| (0.0..=1.0).contains(&value), "0 to 1", 0 to 1;
 }
 
-/// Memory or space, typed in GiB, checked in bytes.
-pub struct Gib;
-
+/// Memory or space, typed in GiB or with a unit, checked in bytes.
 impl Kind for Gib {
-    type Typed = f64;
+    type Typed = Gib;
     type Checked = u64;
     type Bounds = RangeInclusive<u32>;
 
     fn arg(arg: Arg) -> Arg {
-        f64::arg(arg)
+        arg.value_parser(|text: &str| text.parse::<Gib>()).allow_negative_numbers(true)
     }
 
-    fn check(typed: &f64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
+    fn check(Gib(typed): &Gib, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
         let (low, high) = (bounds.start(), bounds.end());
         if !(f64::from(*low)..=f64::from(*high)).contains(typed) {
             wrong(format!("{} is out of bounds: {low} to {high} (GiB)", as_typed(*typed)));
@@ -288,20 +322,18 @@ impl Kind for Gib {
     }
 }
 
-/// Memory, typed in whole MiB, checked in bytes.
-pub struct Mib;
-
+/// Memory, typed in whole MiB or with a unit, checked in bytes.
 impl Kind for Mib {
-    type Typed = i64;
+    type Typed = Mib;
     type Checked = u64;
     type Bounds = RangeInclusive<i64>;
 
     fn arg(arg: Arg) -> Arg {
-        u64::arg(arg)
+        arg.value_parser(|text: &str| text.parse::<Mib>()).allow_negative_numbers(true)
     }
 
-    fn check(typed: &i64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
-        within(*typed, bounds, wrong).unsigned_abs() * MIB
+    fn check(typed: &Mib, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
+        within(typed.0, bounds, wrong).unsigned_abs() * MIB
     }
 
     fn range(bounds: &Self::Bounds) -> Option<String> {

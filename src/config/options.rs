@@ -10,10 +10,10 @@ use ringfall_workloads::model::ModelSpec;
 use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
-use super::kinds::{Factor, Gib, IoSize, Kind, Limit, Mib, Optional, Seed, Share};
+use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, Time};
 use super::places::Places;
 use super::table::{Setting, default_of, settings};
-use super::values::Auto;
+use super::values::{Auto, Gib, Mib, Seed};
 use super::words::{
     Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, HistoryReads,
     Preallocate, RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
@@ -44,9 +44,9 @@ settings! {
         /// Number of simulated users
         num_users: u32 = "100", "N", in 1..=USERS_MAX, alias "users";
         /// Length of the measurement in seconds
-        duration as duration_s: u64 = "60", "SECONDS", in 1..=SECONDS_MAX;
+        duration as duration_s: Time<u64> = "60", "SECONDS", in 1..=SECONDS_MAX;
         /// Seconds of load before the measurement begins; they are not measured
-        warmup as warmup_s: u64 = "0", "SECONDS", in 0..=SECONDS_MAX;
+        warmup as warmup_s: Time<u64> = "0", "SECONDS", in 0..=SECONDS_MAX;
         /// When a user sends the next request
         arrival: Arrival = "open", "MODE";
         /// Requests per second, all users together; required by --arrival poisson
@@ -113,8 +113,8 @@ settings! {
         rag_num_docs: u32 = "10", "N", in 0..=1_000_000;
         /// When documents are ingested, with --enable-rag
         rag_ingestion: RagIngestion = "before", "WHEN";
-        /// Random seed; auto picks one at random and prints it
-        seed: Auto<Seed> = "auto", "U64", auto auto::seed, keeps demo, measures nothing;
+        /// Random seed; `random` draws one and prints it
+        seed: Seed = "42", "U64", auto auto::seed, keeps demo, measures nothing;
     }
 
     section "Traces" {
@@ -288,10 +288,10 @@ settings! {
         /// Number of times to retry a request before it counts as failed
         object_retries: u32 = "10", "N", in 0..=i64::from(RETRIES_MAX), keeps demo;
         /// Time limit for one attempt at a request, in seconds
-        object_timeout as object_timeout_s: u32 = "60", "SECONDS", in 1..=i64::from(TIMEOUT_S_MAX),
-            keeps demo;
+        object_timeout as object_timeout_s: Time<u32> = "60", "SECONDS",
+            in 1..=i64::from(TIMEOUT_S_MAX), keeps demo;
         /// Time limit for making a connection, in seconds
-        object_connect_timeout as object_connect_timeout_s: u32 = "5", "SECONDS",
+        object_connect_timeout as object_connect_timeout_s: Time<u32> = "5", "SECONDS",
             in 1..=i64::from(TIMEOUT_S_MAX), keeps demo;
     }
 

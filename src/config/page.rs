@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # with --config; flags on the command line take precedence over it. Each key up to \"models\" is
 # also a flag of the same name: num_users is --num-users. `ringfall config` prints this page with
 # the values in effect. \"auto\" is worked out when the run begins. GB means GiB, as in the
-# reference benchmark.
+# reference benchmark. Sizes and times may have units: 512MiB, 1.5TiB, 90s, 5m, 1h.
 ";
 /// Settings without a flag.
 const WITHOUT_FLAG: &str = include_str!("without_flag.yaml");

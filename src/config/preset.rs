@@ -2,7 +2,7 @@
 //! published for them.
 
 use super::nearest::nearest;
-use super::values::Auto;
+use super::values::{Auto, Gib, Seconds};
 use super::{GenerationMode, InputError, Options, Word};
 
 /// A published invocation. Tokens take no time in any of them, and each runs for 300 s.
@@ -87,10 +87,10 @@ impl Preset {
     pub fn options(&self) -> Options {
         Options {
             model: Some(self.model.to_owned()),
-            cpu_mem_gb: Some(Auto::Given(f64::from(self.cpu_memory_gib))),
+            cpu_mem_gb: Some(Auto::Given(Gib(f64::from(self.cpu_memory_gib)))),
             max_concurrent_allocs: Some(i64::from(self.max_concurrent_allocs)),
             num_users: Some(i64::from(self.users)),
-            duration: Some(PRESET_DURATION_S),
+            duration: Some(Seconds(PRESET_DURATION_S)),
             generation_mode: Some(Word(GenerationMode::None)),
             ..Options::default()
         }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ringfall_host::{Launcher, MemoryRoom, allowed_cpus, host_name, unbound_cpu_count};
 
-use super::{Facts, InputError, MergeRanks, Part, Ranks, Settings};
+use super::{Facts, InputError, MergeRanks, Origin, Part, Ranks, Settings};
 
 /// Which cores a rank uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,12 +177,19 @@ impl Rank {
     }
 
     /// Gives the rank a directory `rank_N` of its own below --cache-dir and for each output, and a
-    /// seed of its own, unless a wrapper has done so already: its paths have that part.
-    pub(super) fn place(&mut self, settings: &mut Settings, is_seed_drawn: bool) {
+    /// seed of its own, unless a wrapper has done so already: its paths have that part. The origin
+    /// is that of the seed.
+    pub(super) fn place(&mut self, settings: &mut Settings, origin: Option<Origin>) {
         let own = self.own_name();
         let is_placed = base_of(&settings.output, &own).is_some()
             || settings.cache_dirs.iter().any(|path| base_of(path, &own).is_some());
-        if !is_placed && !is_seed_drawn {
+        let has_own_seed = match origin {
+            Some(Origin::Computed) => true,
+            // Nobody gave one, whoever gave the paths.
+            Some(Origin::Default) => false,
+            _ => is_placed,
+        };
+        if !has_own_seed {
             settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
         }
         self.is_by_mpi = is_by_mpi(settings.ranks);

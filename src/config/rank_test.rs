@@ -106,8 +106,15 @@ fn each_rank_has_directories_and_a_seed_of_its_own_once() {
             "--cache-dir /d/rank_30 --output a.json --seed 1",
             (some("/d/rank_30/rank_3"), "rank_3/a.json".to_owned(), 4, some("")),
         ),
+        // A wrapper that has the rank in its paths alone: ranks with one seed would write the same
+        // content.
+        (
+            "--cache-dir /d/rank_3 --output /r/rank_3/a.json",
+            (some("/d/rank_3"), "/r/rank_3/a.json".to_owned(), 45, some("/r")),
+        ),
+        ("--output /dev/null", (None, "/dev/null".to_owned(), 45, None)),
         // A drawn seed is its own already.
-        ("--output /dev/null", (None, "/dev/null".to_owned(), 77, None)),
+        ("--output /dev/null --seed random", (None, "/dev/null".to_owned(), 77, None)),
         (
             "--ranks off --cache-dir /d --output a.json --seed 42",
             (some("/d"), "a.json".to_owned(), 42, None),

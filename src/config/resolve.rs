@@ -12,7 +12,7 @@ use super::derive::{Given, derive};
 use super::names::Names;
 use super::nearest::nearest;
 use super::options::SETTINGS;
-use super::values::Auto;
+use super::values::{Auto, Gib, Seconds};
 use super::{
     Arrival, ConfigFile, Facts, GenerationMode, InputError, Options, Origin, Plan, Ranks, Settings,
     Word,
@@ -23,9 +23,9 @@ fn demo() -> Options {
     Options {
         model: Some("tiny-1b".into()),
         num_users: Some(8),
-        duration: Some(30),
-        cpu_mem_gb: Some(Auto::Given(0.5)),
-        storage_capacity_gb: Some(4.0),
+        duration: Some(Seconds(30)),
+        cpu_mem_gb: Some(Auto::Given(Gib(0.5))),
+        storage_capacity_gb: Some(Gib(4.0)),
         arrival: Some(Word(Arrival::Closed)),
         generation_mode: Some(Word(GenerationMode::Fast)),
         ..Options::default()

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use super::values::seconds;
+
 /// Longest load that a rule may allow, s.
 const LOAD_S_MAX: f64 = 3_600.0;
 
@@ -31,7 +33,7 @@ impl FromStr for ServedRule {
         let mut rule = ServedRule::default();
         for part in text.split(',').map(str::trim) {
             match part.split_once('=') {
-                Some(("load-p95", value)) => rule.load_p95_s = seconds(value)?,
+                Some(("load-p95", value)) => rule.load_p95_s = load_s(value)?,
                 Some(("reuse", value)) => rule.reuse_share = share(value)?,
                 _ => {
                     return Err(format!(
@@ -46,15 +48,9 @@ impl FromStr for ServedRule {
 }
 
 /// A time such as `500ms`, `1.5s` or `2`, in seconds.
-fn seconds(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    let (number, unit_s) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(number), _) => (number, 1e-3),
-        (None, Some(number)) => (number, 1.0),
-        (None, None) => (text, 1.0),
-    };
-    let value = number.trim().parse::<f64>().ok().map(|number| number * unit_s);
-    value.filter(|value| *value > 0.0 && *value <= LOAD_S_MAX).ok_or_else(|| {
+fn load_s(text: &str) -> Result<f64, String> {
+    let value = seconds(text).ok().filter(|value| *value > 0.0 && *value <= LOAD_S_MAX);
+    value.ok_or_else(|| {
         format!("load-p95={text} is no time such as 500ms or 1s, above 0 and at most 1 h")
     })
 }

@@ -168,13 +168,42 @@ fn the_defaults_are_those_of_the_reference() {
     assert_eq!((plan.max_inflight_requests, plan.max_concurrent_allocs), (100, None));
     assert_eq!((plan.shards, plan.queue_depth, plan.io_size_bytes), (4, 64, 1 << 20));
     assert_eq!(plan.io_buffer_bytes, 256 * MIB);
-    assert_eq!((plan.seed, plan.origins["seed"]), (77, Origin::Computed));
+    assert_eq!((plan.seed, plan.origins["seed"]), (42, Origin::Default));
     assert_eq!(plan.output.to_str(), Some("results/ringfall-20250131T235959Z.json"));
     assert_eq!(
         (plan.disable_multi_turn, plan.disable_prefix_caching, plan.pin),
         (false, false, true)
     );
     assert!(!plan.demo);
+}
+
+#[test]
+fn sizes_and_times_may_have_units_on_the_command_line_and_in_a_file() {
+    let plain = plan("--duration 300 --warmup 10 --storage-capacity-gb 6 --cpu-mem-gb 0.5");
+    let units = "--duration 5m --warmup 10s --storage-capacity-gb 6GiB --cpu-mem-gb 512MiB";
+    assert_eq!(values(&plain), values(&plan(units)));
+    let file = file("duration: 5m\nwarmup: 10s\nstorage_capacity_gb: 6GiB\ncpu_mem_gb: 512MiB\n");
+    let from_file = resolve(&Options::default(), Some(&file.unwrap()), &facts()).unwrap();
+    assert_eq!(values(&plain), values(&from_file));
+    // What is printed is as it always was.
+    let page = render(&plan(units));
+    for line in ["duration: 300 ", "warmup: 10 ", "storage_capacity_gb: 6.0 ", "cpu_mem_gb: 0.5 "] {
+        assert!(page.lines().any(|printed| printed.starts_with(line)), "{line}: {page}");
+    }
+    let told = complaint("--storage-capacity-gb 5000TiB --object-timeout 2h --duration 25h");
+    for part in ["--storage-capacity-gb 5120000 is", "--object-timeout 7200", "--duration 90000"] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn a_random_seed_is_drawn_and_printed() {
+    let drawn = plan("--seed random");
+    assert_eq!((drawn.seed, drawn.origins["seed"]), (77, Origin::Computed));
+    assert!(render(&drawn).contains("seed: random  # now 77\n"));
+    // Its word in configurations that were printed before.
+    let file = file("seed: auto\n").unwrap();
+    assert_eq!(resolve(&Options::default(), Some(&file), &facts()).unwrap().seed, 77);
 }
 
 #[test]
@@ -272,7 +301,9 @@ fn a_wrong_type_is_named_with_its_line() {
         ("a: 1\n", 1, "\"a\"", "unknown key"),
         ("seed: 1\nnum_users: many\n", 2, "num_users", "not a whole number"),
         ("num_users: 1.5\n", 1, "num_users", "not a whole number"),
-        ("\nstorage_capacity_gb: x\n", 2, "storage_capacity_gb", "not a number"),
+        ("\nstorage_capacity_gb: x\n", 2, "storage_capacity_gb", "not a size such as 6, 6GiB"),
+        ("duration: long\n", 1, "duration", "not a time such as 90, 90s"),
+        ("warmup: 500ms\n", 1, "warmup", "not a whole number of seconds"),
         ("cpu_mem_gb: lots\n", 1, "cpu_mem_gb", "neither a number that fits here nor \"auto\""),
         ("io_size: 1.5M\n", 1, "io_size", "not a size"),
         ("quiet: maybe\n", 1, "quiet", "neither true nor false"),
@@ -538,6 +569,7 @@ fn the_printed_configuration_reads_back_as_the_same_plan() {
         "--num-users 5",
         "--model llama3.1-70b --disable-multi-turn --io-size 128k --cpu-mem-gb 1.25 --seed 5",
         "--seed 18446744073709551615 --pin=false --cache-dir /mnt/a:b#c --output yes --users 3",
+        "--seed random --users 3 --duration 5m --storage-capacity-gb 6GiB",
         "--shards 3 --queue-depth 7 --io-buffer-mb 9 --verify full --prefill-only --quiet",
     ] {
         let before = plan(line);
@@ -590,14 +622,14 @@ proptest! {
         users in any::<i64>(), depth in -10i64..10_000, shards in -2i64..2_000,
         buffer in -5i64..100_000, size in any::<u32>(), memory in any::<f64>(),
     ) {
-        use crate::values::{Auto, Size};
+        use crate::values::{Auto, Gib, Mib, Size};
         let options = Options {
             num_users: Some(users),
             queue_depth: Some(Depth::Given(depth)),
             shards: Some(Auto::Given(shards)),
-            io_buffer_mb: Some(Auto::Given(buffer)),
+            io_buffer_mb: Some(Auto::Given(Mib(buffer))),
             io_size: Some(Size(u64::from(size))),
-            cpu_mem_gb: Some(Auto::Given(memory)),
+            cpu_mem_gb: Some(Auto::Given(Gib(memory))),
             ..Options::default()
         };
         match resolve(&options, None, &facts()) {

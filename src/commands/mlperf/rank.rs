@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use ringfall_config::values::Auto;
+use ringfall_config::values::Seed;
 use ringfall_config::{Facts, Places, Ranks, Word};
 use ringfall_foreign::mlperf::place::{Place, results_in};
 use ringfall_host::escape::{terminal, terminal_path};
@@ -82,7 +82,7 @@ pub(super) fn own_of(args: &RankArgs, rank: u32, unix_s: u64) -> (RunArgs, Place
     let (outputs, caches) = (&args.rank_output_base, &args.rank_cache_base);
     let place = Place::of(rank, outputs, caches, args.seed_base, unix_s);
     let mut own = args.run.clone();
-    own.options.seed = Some(Auto::Given(place.seed));
+    own.options.seed = Some(Seed::Given(place.seed));
     own.options.output = Some(place.output.clone());
     own.options.cache_dir = Some(Places(vec![place.cache_dir.clone()]));
     // The harness has mpirun go on when a rank fails: MPI would wait for that rank for ever.

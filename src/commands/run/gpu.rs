@@ -67,7 +67,7 @@ pub(super) fn open(plan: &mut Plan) -> Result<OpenGpu> {
             let must_have = plan.gpu_backend == GpuBackend::Cuda
                 || (plan.strict && plan.gpu_backend != GpuBackend::None);
             if must_have || is_only_tier {
-                refuse!("--gpu-mem-gb {}: {why}", plan.typed.gpu_mem_gb.unwrap_or_default());
+                refuse!("--gpu-mem-gb {}: {why}", plan.typed.gpu_mem_gb.unwrap_or_default().0);
             }
             plan.gpu_memory_bytes = 0;
             let outcome = Some(GpuOutcome::left_out(asked_bytes, why));

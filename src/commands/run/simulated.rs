@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
-use ringfall_config::values::Auto;
+use ringfall_config::values::{Auto, Mib};
 use ringfall_config::{Depth, DeviceFile, GpuModel, InputError, MEMORY_LATENCY, Plan, TraceEpoch};
 use ringfall_core::clock::{MICROSECOND, Nanos, monotonic_now};
 use ringfall_core::model::DeviceModel;
@@ -71,7 +71,7 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     let buffer_mib = u64::from(LOGICAL_IO_BYTES) * u64::from(LOGICAL_DEPTH) * shards / MIB;
     plan.io_buffer_bytes = buffer_mib * MIB;
     plan.effective.queue_depth = Some(Depth::Given(i64::from(LOGICAL_DEPTH)));
-    plan.effective.io_buffer_mb = i64::try_from(buffer_mib).ok().map(Auto::Given);
+    plan.effective.io_buffer_mb = i64::try_from(buffer_mib).ok().map(|mib| Auto::Given(Mib(mib)));
     one(&plan, &ideal, command_line)
 }
 

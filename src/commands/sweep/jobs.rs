@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use ringfall_config::values::Auto;
+use ringfall_config::values::{Auto, Seconds, Seed};
 use ringfall_config::{
     ConfigFile, DeviceFile, Facts, InputError, Named as _, Options, PRESET_DURATION_S, Plan,
 };
@@ -170,12 +170,17 @@ impl Asked {
             return Err(InputError::new(what));
         }
         let seed = match given.seed.or(in_file.seed) {
-            Some(Auto::Given(seed)) => seed,
-            Some(Auto::Auto) | None => SEED_DEFAULT,
+            Some(Seed::Given(seed)) => seed,
+            Some(Seed::Random) => refuse!(
+                "--seed random can't be used in a sweep, which the same command continues: give a \
+                 number, or leave it out"
+            ),
+            None => SEED_DEFAULT,
         };
         let mut options = given;
         if args.space == Some(SweepSpace::Presets) && !varied.contains("duration") {
-            options.duration = options.duration.or(in_file.duration).or(Some(PRESET_DURATION_S));
+            let usual = Some(Seconds(PRESET_DURATION_S));
+            options.duration = options.duration.or(in_file.duration).or(usual);
         }
         // A trial is a run of its own here, whatever the file says.
         (options.trials, options.seed) = (in_file.trials.map(|_| 1), None);
@@ -203,7 +208,7 @@ impl Asked {
         is_simulated: bool,
     ) -> Result<(Options, Plan), InputError> {
         let mut options = run_args(self.flags(point))?.options;
-        options.seed = options.seed.or(Some(Auto::Given(self.seed)));
+        options.seed = options.seed.or(Some(Seed::Given(self.seed)));
         let plan = ringfall_config::resolve(&options, self.file.as_ref(), facts).and_then(|plan| {
             match is_simulated {
                 true => simulated::refuse_what_needs_a_drive(&plan)?,
@@ -288,7 +293,7 @@ pub(super) fn collection_of(point: &Point, device: Option<&str>) -> Option<Strin
 /// As published results are named: `MODEL_cpuNGB_qdN_genMODE_usersN`.
 fn file_name(options: &Options, plan: &Plan) -> String {
     let cpu = match options.cpu_mem_gb {
-        Some(Auto::Given(gib)) => gib.to_string(),
+        Some(Auto::Given(gib)) => gib.0.to_string(),
         // What it comes to differs from time to time.
         Some(Auto::Auto) | None => "auto".to_owned(),
     };
@@ -436,6 +441,7 @@ mod tests {
         let presets = ["--space=presets", "--cpu-mem-gb=0"];
         assert_eq!(length(&presets[..1], &[]), (6, Some("--duration=300".to_owned())));
         assert_eq!(length(&["--space=presets", "--duration=9"], &[]).1.unwrap(), "--duration=9");
+        assert_eq!(length(&["--space=presets", "--duration=2m"], &[]).1.unwrap(), "--duration=120");
         assert!(told(asked(&presets, &[])).contains("--cpu-mem-gb is given and varied"));
         // A preset was accepted here and came to nothing.
         let one = length(&["--preset=llama3.1-8b-stress"], &["queue-depth=4,8"]);
@@ -447,6 +453,7 @@ mod tests {
         for (flags, vary, why) in [
             (&["--users=5"][..], "users=6", "--num-users is given and varied"),
             (&["--output=a.json"], "users=6", "--output can't be used in a sweep"),
+            (&["--seed=random"], "users=6", "--seed random can't be used in a sweep"),
             (&["--trials=0"], "users=6", "--trials 0 is out of bounds: give 1 to 1000"),
             (&[], "users=five", "--vary num-users: invalid value 'five'"),
             (&[], "users=6,0", "--num-users 0 is out of bounds"),
