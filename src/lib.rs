@@ -61,6 +61,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
     match cli.command {
         cli::Command::Run(args) => {
+            let args = args.settings();
             let file = file_of(&args);
             run_or_tell(plan_of(args.typed(), &file), &args, &file, typed)
         }

@@ -36,6 +36,9 @@ fn wrong_flags_are_told_with_the_remedy() {
             &["run", "--config", "/no/such/file.yaml"],
             &["--config /no/such/file.yaml: No such file or directory"],
         ),
+        (&["run", "/mnt/a", "--cache-dir", "/mnt/b"], &["--cache-dir", "cannot be used with"]),
+        (&["saturate", "/mnt/a", "--cache-dir", "/mnt/b"], &["name the place once"]),
+        (&["run", "--duration", "5 parsecs"], &["not a time such as 90, 90s, 5m or 1h"]),
         (&["nonsense"], &["unrecognized subcommand 'nonsense'"]),
     ];
     for (args, words) in cases {
@@ -47,7 +50,9 @@ fn wrong_flags_are_told_with_the_remedy() {
 fn help_and_version_are_no_errors() {
     for (args, word) in [
         (&["--help"][..], "Usage: ringfall <COMMAND>"),
-        (&["run", "--help"], "--num-users <N>"),
+        (&["--help"], "Start here:"),
+        (&["run", "-h"], "--num-users <N>"),
+        (&["run", "--help"], "--object-endpoint <URL,...>"),
         (&["--version"], concat!("ringfall ", env!("CARGO_PKG_VERSION"))),
     ] {
         let output = ringfall(args);
@@ -55,6 +60,25 @@ fn help_and_version_are_no_errors() {
         let told = String::from_utf8(output.stdout).unwrap();
         assert!(told.contains(word), "{args:?}: {told}");
     }
+}
+
+#[test]
+fn the_seed_is_fixed_unless_one_is_drawn_and_the_result_says_which() {
+    let printed = |args: &[&str]| String::from_utf8(ringfall(args).stdout).unwrap();
+    assert!(printed(&["config"]).contains("\nseed: 42\n"));
+    assert!(printed(&["config", "--seed", "random"]).contains("\nseed: random  # now "));
+    // The directory is an argument here, and sizes and times have units.
+    let scratch = Scratch::new("seed");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["run", "./store", "--model", "tiny-1b", "--users", "2", "--max-requests", "2"]);
+    command.args(["--duration", "20s", "--cpu-mem-gb", "0", "--storage-capacity-gb", "512MiB"]);
+    command.args(["--generation-mode", "none", "--seed", "random", "--output", "result.json"]);
+    command.args(["--config", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml")]);
+    command.current_dir(&scratch.path).stdin(std::process::Stdio::null());
+    let ran = output(command);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+    let seed = scratch.json()["seed"].as_u64().unwrap();
+    assert!(text(&ran).contains(&format!("seed {seed}\n")), "{seed}: {}", text(&ran));
 }
 
 #[test]

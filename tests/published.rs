@@ -151,6 +151,7 @@ fn planned(arguments: &str, config: &ConfigFile) -> Result<Plan, String> {
     let args = std::iter::once("kv-cache".into()).chain(words);
     match cli::parse(args) {
         Ok(Cli { command: Command::Run(args) }) => {
+            let args = args.settings();
             if let Some(path) = &args.config {
                 assert_eq!(path.to_str(), Some("config.yaml"), "{arguments}");
             }

@@ -18,6 +18,7 @@ mod sweep;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::TypedValueParser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -42,14 +43,14 @@ pub use sweep::{SweepArgs, SweepSpace};
 
 pub use ringfall_config::RunArgs;
 use ringfall_config::nearest::nearest;
-use ringfall_config::{Options, SETTINGS, Setting};
+use ringfall_config::{Options, Places, SETTINGS, Setting};
 use ringfall_host::terminal_columns;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
 #[derive(Debug, Parser)]
-#[command(name = "ringfall", version, max_term_width = 100, subcommand_required = true)]
-#[command(infer_long_args = true)]
+#[command(name = "ringfall", version, max_term_width = 100)]
+#[command(infer_long_args = true, subcommand_required = true)]
 #[command(
     after_help = "`ringfall run` without flags is a demonstration: a small run of 30 s that cleans \
                   up after itself."
@@ -63,14 +64,17 @@ pub struct Cli {
 /// The subcommands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users and
-    /// a run that confirms it
+    /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users,
+    /// and a run that confirms it
     #[command(args_override_self = true)]
     Quick(QuickArgs),
     /// Run a workload of simulated users and measure the storage tier below their KV cache
+    ///
+    /// Sizes without a unit are in GiB or MiB, as their flag says, and times in seconds; with one
+    /// they may be given as 512MiB, 1.5TiB, 90s, 5m or 1h.
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
-    Run(RunArgs),
+    Run(RunHereArgs),
     /// Find the limits of a drive or an object store: its highest bandwidth and rate of I/Os, and
     /// the load that reaches them
     #[command(args_override_self = true)]
@@ -125,11 +129,45 @@ impl Cli {
     #[must_use]
     pub fn asks_for_presets(&self) -> bool {
         let run = match &self.command {
-            Command::Run(run) => run,
+            Command::Run(args) => &args.run,
             Command::Config(config) => &config.run,
             _ => return false,
         };
         run.preset.as_deref() == Some("list")
+    }
+}
+
+/// Arguments of the command `run`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunHereArgs {
+    /// Directory for the data files, or another place that --cache-dir takes
+    #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
+    #[arg(value_parser = Places::parser().try_map(directory))]
+    pub directory: Option<Places>,
+    /// The settings of the run, as flags give them.
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl RunHereArgs {
+    /// Settings of the run, the directory among them.
+    #[must_use]
+    pub fn settings(self) -> RunArgs {
+        let RunHereArgs { directory, mut run } = self;
+        run.options.cache_dir = run.options.cache_dir.or(directory);
+        run
+    }
+}
+
+/// Refuses a word that is rather a flag without its dashes, or the value of a switch: a directory
+/// of that name would be made.
+fn directory(places: Places) -> Result<Places, String> {
+    match places.0.iter().find(|path| !path.to_string_lossy().contains('/') && !path.exists()) {
+        None => Ok(places),
+        Some(path) => Err(format!(
+            "there is no such directory, and flags begin with --; ./{} would be a new directory",
+            path.display()
+        )),
     }
 }
 

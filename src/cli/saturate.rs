@@ -36,9 +36,10 @@ impl<T: FromStr<Err: std::fmt::Display>> FromStr for Listed<T> {
 /// Arguments of the command `saturate`.
 #[derive(Clone, Debug, Args)]
 pub struct SaturateArgs {
-    /// Object store to measure instead of a drive: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or
-    /// gs://BUCKET/PREFIX, with nothing below the prefix; file:///DIR is a directory on a drive
-    #[arg(value_name = "URL")]
+    /// Directory on the drive, or a block device, as with --cache-dir; or an object store:
+    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX, with nothing below the
+    /// prefix
+    #[arg(value_name = "DIR|URL")]
     pub target: Option<String>,
     /// Kind of target to measure
     ///

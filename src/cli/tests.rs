@@ -10,7 +10,7 @@ fn parsed(line: &str) -> Result<Cli, Stop> {
 
 fn options(line: &str) -> Options {
     match parsed(line) {
-        Ok(Cli { command: Command::Run(args) }) => args.options,
+        Ok(Cli { command: Command::Run(args) }) => args.settings().options,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -54,12 +54,31 @@ fn a_published_invocation_reads_unchanged() {
 
 #[test]
 fn a_word_that_is_no_flag_is_not_taken_for_the_beginning_of_one() {
-    for line in ["ringfall sweep g", "ringfall run num-users 4"] {
-        let text = wrong(line);
-        let word = line.split(' ').nth(2).unwrap();
-        assert!(text.starts_with(&format!("{word:?} is neither a flag")), "{text}");
+    let text = wrong("ringfall sweep g");
+    assert!(text.starts_with("\"g\" is neither a flag"), "{text}");
+    // Nor is it a directory to make, or the value of a switch.
+    for (line, word) in [("num-users", "num-users"), ("--pin false", "false")] {
+        let text = wrong(&format!("ringfall run {line}"));
+        assert!(text.contains(word) && text.contains("flags begin with --"), "{text}");
         assert!(!text.contains("--num-users"), "{text}");
     }
+}
+
+#[test]
+fn the_place_of_a_run_is_an_argument_or_a_flag_and_never_both() {
+    for place in ["/mnt/kv", ".", "/mnt/a,/mnt/b", "s3://bucket/runs"] {
+        let flag = options(&format!("ringfall run --cache-dir {place} --users 4"));
+        assert!(flag.cache_dir.is_some());
+        assert_eq!(options(&format!("ringfall run {place} --users 4")), flag);
+        assert_eq!(options(&format!("ringfall --users 4 {place}")), flag);
+    }
+    let text = wrong("ringfall run /mnt/kv --cache-dir /mnt/kv");
+    assert!(text.contains("--cache-dir") && text.contains("cannot be used with"), "{text}");
+    assert!(wrong("ringfall run /mnt/a /mnt/b").contains("\"/mnt/b\" is neither"));
+    let Ok(Cli { command: Command::Saturate(args) }) = parsed("ringfall saturate /mnt/kv") else {
+        panic!("saturate takes a directory")
+    };
+    assert_eq!(args.target.as_deref(), Some("/mnt/kv"));
 }
 
 #[test]

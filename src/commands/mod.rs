@@ -67,7 +67,7 @@ fn command_of(words: impl IntoIterator<Item = String>) -> Result<Option<Command>
 /// Arguments of `ringfall run` with these flags.
 fn run_args(flags: impl IntoIterator<Item = String>) -> Result<RunArgs, InputError> {
     match command_of(std::iter::once("run".to_owned()).chain(flags))? {
-        Some(Command::Run(args)) => Ok(args),
+        Some(Command::Run(args)) => Ok(args.settings()),
         _ => refuse!("only flags of `ringfall run` may follow --"),
     }
 }

@@ -244,7 +244,7 @@ fn configuration(path: &Path) -> Result<String, String> {
 
 fn typed(words: &[&str]) -> Result<Options, String> {
     match cli::parse(words.iter().map(Into::into)).map(|cli| cli.command) {
-        Ok(Command::Run(args)) => Ok(args.options),
+        Ok(Command::Run(args)) => Ok(args.settings().options),
         other => Err(format!("{other:?}")),
     }
 }
