@@ -6,6 +6,7 @@ mod audit;
 mod checkpoint;
 mod datagen;
 mod discover;
+mod help;
 mod mlperf;
 mod quick;
 mod saturate;
@@ -49,7 +50,7 @@ use ringfall_host::terminal_columns;
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
 /// thread-per-core engine.
 #[derive(Debug, Parser)]
-#[command(name = "ringfall", version, max_term_width = 100)]
+#[command(name = "ringfall", version, max_term_width = HELP_COLUMNS_MAX)]
 #[command(infer_long_args = true, subcommand_required = true)]
 #[command(
     after_help = "`ringfall run` without flags is a demonstration: a small run of 30 s that cleans \
@@ -61,7 +62,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The subcommands, in the order of the help.
+/// The subcommands; `cli/help.rs` has the order in which they are listed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users,
@@ -88,7 +89,7 @@ pub enum Command {
     #[command(args_override_self = true)]
     Sweep(SweepArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
-    #[command(args_override_self = true)]
+    #[command(args_override_self = true, hide = true)]
     Replay(ReplayArgs),
     /// Turn results into an HTML page, a workbook, CSV or a fio job; a page can compare several
     Report(ReportArgs),
@@ -221,9 +222,11 @@ pub enum Stop {
 /// # Errors
 /// [`Stop`]: help was asked for, or something is wrong with it.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
-    let mut command = Cli::command();
+    let columns = terminal_columns().unwrap_or(HELP_COLUMNS_MAX);
+    let mut command =
+        help::in_groups(Cli::command(), columns.clamp(HELP_COLUMNS_MIN, HELP_COLUMNS_MAX));
     // Narrower, a description would be a column of letters: the terminal breaks its lines instead.
-    if terminal_columns().is_some_and(|columns| columns < HELP_COLUMNS_MIN) {
+    if columns < HELP_COLUMNS_MIN {
         command = command.term_width(HELP_COLUMNS_MIN);
     }
     let args = with_subcommand(args.into_iter().collect());
@@ -233,6 +236,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
 
 /// Least width of the help: a flag's description gets half of it.
 const HELP_COLUMNS_MIN: usize = 60;
+const HELP_COLUMNS_MAX: usize = 100;
 
 /// Names of the reference's program: who calls this one so means its only thing to do, a run.
 const REFERENCE_NAMES: [&str; 3] = ["kv-cache", "kv_cache", "mlperf-kv-cache"];

@@ -103,6 +103,50 @@ fn seeds_sizes_and_times_are_read_with_their_words_and_units() {
 }
 
 #[test]
+fn the_help_lists_every_command_once_and_first_those_that_one_starts_with() {
+    let Err(Stop::Said(help)) = parsed("ringfall --help") else { panic!("no help") };
+    let help = help.to_string();
+    let lines = [
+        "Start here:",
+        "  quick ",
+        "  run ",
+        "  discover ",
+        "Plan:",
+        "  simulate ",
+        "Other:",
+        "  mlperf ",
+        "  schema ",
+        "Options:",
+    ];
+    let places = lines.map(|line| help.find(&format!("\n{line}")));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {help}");
+    for command in Cli::command().get_subcommands() {
+        let begin = format!("  {} ", command.get_name());
+        let listed = help.lines().filter(|line| line.starts_with(&begin)).count();
+        assert_eq!(listed, usize::from(!command.is_hide_set()), "{begin} {help}");
+    }
+    // Those that have become part of others are still understood.
+    for line in ["ringfall replay t.csv", "ringfall analyze a b"] {
+        assert!(parsed(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn the_short_help_of_a_run_fits_on_a_screen_and_the_long_one_has_every_flag() {
+    let command = Cli::command();
+    let mut run = command.find_subcommand("run").unwrap().clone().term_width(HELP_COLUMNS_MAX);
+    let short = run.render_help().to_string();
+    let flags = short.lines().filter(|line| line.trim_start().starts_with('-')).count();
+    assert!((15..=30).contains(&flags), "{flags} flags: {short}");
+    // Each in one line: none goes on below its beginning.
+    assert!(!short.lines().any(|line| line.starts_with("          ")), "{short}");
+    let long = run.render_long_help().to_string();
+    for flag in SETTINGS.iter().map(Setting::flag) {
+        assert!(long.contains(&flag), "{flag}");
+    }
+}
+
+#[test]
 fn a_flag_may_be_shortened_while_it_is_the_only_one() {
     let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
     let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";

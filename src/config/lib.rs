@@ -13,6 +13,7 @@ mod effective;
 mod facts;
 mod figures;
 mod file;
+mod first_page;
 mod input_error;
 mod kinds;
 mod names;

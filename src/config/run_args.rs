@@ -9,11 +9,14 @@ use crate::{InputError, Options, Preset};
 /// Arguments of the command `run`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunArgs {
-    /// YAML file with settings; flags on the command line take precedence
+    /// YAML file with settings
+    ///
+    /// Flags on the command line take precedence over it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Settings of a published invocation, such as llama3.1-8b-stress; flags on the command line
-    /// take precedence, and `list` shows all presets
+    /// Settings of a published invocation; `list` shows all presets
+    ///
+    /// One of them is llama3.1-8b-stress. Flags on the command line take precedence over it.
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// The settings that flags give; those not typed are absent.

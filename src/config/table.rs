@@ -5,6 +5,7 @@ use clap::Arg;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::first_page::FIRST_PAGE;
 use super::options::SETTINGS;
 
 /// A setting as declared.
@@ -101,16 +102,26 @@ impl Setting {
     /// End of the help text, in the form of clap's own remarks.
     fn remarks(&self) -> String {
         let range = self.range().map(|range| format!(" [range: {range}]")).unwrap_or_default();
+        format!("{range}{}", self.default_remark())
+    }
+
+    fn default_remark(&self) -> String {
         match self.default {
             // That a switch is off and a file is not written goes without saying.
-            "none" | "false" if self.choices().is_empty() => range,
-            default => format!("{range} [default: {default}]"),
+            "none" | "false" if self.choices().is_empty() => String::new(),
+            default => format!(" [default: {default}]"),
         }
     }
 
     /// Its flag of `run`.
     pub(super) fn to_arg(&self) -> Arg {
-        self.arg_told_by(self.paragraphs()).help_heading(self.section)
+        let arg = self.arg_told_by(self.paragraphs()).help_heading(self.section);
+        match FIRST_PAGE.iter().find(|(key, _)| *key == self.key) {
+            // The list of choices, which clap adds, leaves no room for the default.
+            Some((_, line)) if !self.choices().is_empty() => arg.help(*line),
+            Some((_, line)) => arg.help(format!("{line}{}", self.default_remark())),
+            None => arg.hide_short_help(true),
+        }
     }
 
     /// Its flag, explained by those of its paragraphs.
