@@ -186,7 +186,7 @@ fn requests_that_did_not_finish_are_told_and_warned_of() {
     let warnings = warnings_of(&result);
     let told: Vec<&Warning> = warnings.iter().filter(|w| w.code == Code::Unfinished).collect();
     assert_eq!(told.len(), 1, "{warnings:?}");
-    assert!(told[0].text.contains("30 batch requests") && told[0].flag_to_try.is_some());
+    assert!(told[0].text.contains("30 of 31 batch") && told[0].flag_to_try.is_some());
     let document = to_json(&result);
     let requests = &document["ringfall"]["requests"];
     let counts = |class: &str| (&requests[class]["finished"], &requests[class]["unfinished"]);

@@ -296,11 +296,7 @@ mod tests {
     #[test]
     fn the_smaller_of_speed_and_space_is_the_answer_and_its_limit_is_named() {
         for (speed, space, parts) in [
-            (
-                0,
-                0,
-                &["not good enough for one user", "250.00 ms (P95)", "1.00 s is the target"][..],
-            ),
+            (0, 0, &["not good enough for one user", "250 ms (P95)", "1.00 s is the target"][..]),
             (4, 0, &["6.0 GiB are too little for one user", "speed serves 4 users"][..]),
             (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "18 GiB", "12 users"][..]),
             (4, 12, &["good for 4 users: the drive's speed is the limit", "2.8 GiB"][..]),

@@ -196,7 +196,8 @@ pub(super) fn sum(all: &[Reached]) -> Measured {
     }
 }
 
-/// Whether all of these buffers are in huge pages; none where the kernel does not say so of each.
+/// Whether all of these buffers are in huge pages; none where the kernel does not say so of one,
+/// unless another is known not to be.
 pub(super) fn all_huge(mut buffers: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     buffers.try_fold(true, |all, is_huge| Some(all && is_huge?))
 }
@@ -343,7 +344,8 @@ mod tests {
         let (yes, no) = (Some(true), Some(false));
         assert_eq!(all_huge([yes, yes].into_iter()), yes);
         assert_eq!(all_huge([yes, no].into_iter()), no);
-        assert_eq!(all_huge([no, None].into_iter()), None);
+        assert_eq!(all_huge([no, None].into_iter()), no);
+        assert_eq!(all_huge([yes, None].into_iter()), None);
     }
 
     #[test]
