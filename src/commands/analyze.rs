@@ -1,4 +1,5 @@
-//! `ringfall compare` of two collections: what differs between two systems over all configurations both have run.
+//! `ringfall compare` of two collections: what differs between two systems over all configurations
+//! that both have run.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

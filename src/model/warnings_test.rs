@@ -47,7 +47,7 @@ fn a_run_that_was_stopped_for_a_while_says_so() {
     assert_eq!(told(&result).unwrap().0, Code::Stalls);
 }
 
-/// What the kernel counted of writes that failed was told as somebody else's use of the device.
+/// Writes that failed, which the kernel counts, were told as somebody else's use of the device.
 #[test]
 fn failed_ios_are_no_use_by_others() {
     let is_told = |failed: u64, more_bytes: u64| {

@@ -226,7 +226,10 @@ fn copies(name: &str, side: &Side) -> Option<Caution> {
 /// Hit rates that lie apart: of what can be missed, of earlier turns, or of all reads where a
 /// result says no more. None where one side did not count them.
 fn other_hits(a: &Side, b: &Side) -> Option<Caution> {
-    let rates: [(&str, fn(&Document) -> Option<f64>); 3] = [
+    /// Way to read a rate from a document.
+    type Pick = fn(&Document) -> Option<f64>;
+
+    let rates: [(&str, Pick); 3] = [
         ("looks for earlier turns, shared prefixes and populated entries", |d| {
             d.ringfall.cache.look_hit_rate.known()
         }),

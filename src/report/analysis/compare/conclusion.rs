@@ -26,7 +26,7 @@ pub(super) fn conclusion(
     }
 }
 
-/// What the metrics to go by show, or why they show nothing.
+/// Outcome by the metrics to go by, or why they show nothing.
 fn decided(rows: &[Row], trust: &[Advice], cautions: &[Caution]) -> Result<String, String> {
     let prevents = |is_one: &dyn Fn(Favours) -> bool| {
         let caution = cautions.iter().find(|caution| is_one(caution.favours));
