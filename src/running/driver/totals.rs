@@ -137,7 +137,8 @@ impl Driver {
         });
     }
 
-    /// Hands out what the autoscaler has not seen yet. O(users + requests) where it judges by open requests.
+    /// Hands out what the autoscaler has not seen yet. O(users + requests) where it judges by open
+    /// requests.
     pub fn take_news(&self) -> RequestNews {
         let intervals = self.intervals.as_ref().map(RefCell::take).unwrap_or_default();
         let mut open: [Histogram; 3] = Default::default();
