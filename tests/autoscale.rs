@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, output, text};
+use crate::support::{Scratch, assert_fails, output, text};
 
 const FAST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
 const SLOW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/slow-vmfs.yaml");
@@ -52,8 +52,23 @@ fn the_published_qos_search_finds_users_for_the_described_drive() {
     assert!((40.0..=95.0).contains(&users(&found)), "{found}");
     assert!(text(&ended).contains("--duration"), "{}", text(&ended));
 
-    let (ended, found) =
-        simulate(&scratch, FAST, &format!("{PUBLISHED} --autoscaler-mode slo --duration 300"));
+    // Targets that no drive can meet are refused; where some answers are short enough, what kept
+    // them is told.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["simulate", "--device", FAST, "--autoscaler-mode", "slo"]);
+    command.args(PUBLISHED.split_whitespace()).current_dir(&scratch.path);
+    assert_fails(&output(command), 2, &["can't be met by any drive", "50 ms to the last token"]);
+    let targets = "[600, 700, 800, 900]";
+    std::fs::write(
+        scratch.file("config.yaml"),
+        format!(
+            "workload:\n  qos_targets_ms: {{interactive: {targets}, responsive: {targets}, batch: \
+             {targets}}}\n"
+        ),
+    )
+    .unwrap();
+    let line = format!("{PUBLISHED} --autoscaler-mode slo --duration 300 --config config.yaml");
+    let (ended, found) = simulate(&scratch, FAST, &line);
     assert_eq!((users(&found), &found["mode"]), (0.0, &"slo".into()), "{found}");
     let why = found["qos_none_because"].as_str().unwrap();
     for part in ["with 1 user", "P95", "against a target of", "generation", "--autoscaler-mode qos"]

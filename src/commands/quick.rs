@@ -53,7 +53,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     }
     let other = args.beside.as_deref().map(QuickReport::read).transpose();
     let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
-    let quick = Quick { args, command_line, place: place(args)?, unix_s };
+    let quick = Quick { args, command_line, place: place(args), unix_s };
     // What is wrong with the settings is told before anything is measured.
     let _checked = quick.plan(1, SPACE_MIN_BYTES, quick.measured_s())?;
     let interrupt = super::interrupt()?;
@@ -77,15 +77,21 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The directory that was given, or the best one.
-fn place(args: &QuickArgs) -> Result<PathBuf, InputError> {
-    match &args.directory {
-        Some(given) => Ok(given.clone()),
-        None => {
-            let survey = Survey::look(&Root::machine(), Some(&Room::look()));
-            Ok(super::machine_of(&survey, None).place.directory)
-        }
+/// The directory that was given, or the best one, of which it is told why.
+fn place(args: &QuickArgs) -> PathBuf {
+    if let Some(given) = &args.directory {
+        return given.clone();
     }
+    let survey = Survey::look(&Root::machine(), Some(&Room::look()));
+    let place = super::machine_of(&survey, None).place;
+    if !args.quiet {
+        let directory = terminal_path(&place.directory);
+        ringfall_host::stderr::tell(format_args!(
+            "no DIR is given: {directory} ({})",
+            place.reason
+        ));
+    }
+    place.directory
 }
 
 /// A measurement.

@@ -481,6 +481,17 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
 }
 
 #[test]
+fn latency_targets_that_generating_an_answer_passes_are_refused() {
+    let slo = "--enable-autoscaling --autoscaler-mode slo";
+    let told = resolve(&typed(slo), None, &facts()).unwrap_err().to_string();
+    for part in ["can't be met by any drive", "interactive is 50 ms", "--generation-mode none"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    plan(&format!("{slo} --generation-mode none"));
+    plan("--enable-autoscaling --autoscaler-mode qos");
+}
+
+#[test]
 fn the_autoscaler_goes_with_a_number_of_requests_and_its_users_wait_unless_they_are_told_not_to() {
     let most = plan("--enable-autoscaling --max-requests 5");
     // It is the run that ends; no user has a share of them, as users come and go.

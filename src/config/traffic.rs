@@ -2,6 +2,7 @@
 //! each other.
 
 use ringfall_host::human;
+use ringfall_workloads::contract::Class;
 
 use super::check::Check;
 use super::derive::is_rate_idle;
@@ -84,6 +85,28 @@ impl Check<'_> {
         }
     }
 
+    /// Latency targets that the time to generate an answer leaves no drive a chance to meet.
+    fn slo_can_be_met(&mut self, plan: &Plan) {
+        let least_ns = plan.workload_config().generation_ns_min();
+        let targets = Class::NAMES.iter().zip(plan.workload.qos_targets_ms.p95_ns());
+        let missed = targets.into_iter().find(|(_, target_ns)| least_ns > *target_ns);
+        let is_drawn = plan.traffic == Traffic::Drawn;
+        if let (Some((class, target_ns)), true, AutoscalerMode::Slo) =
+            (missed, is_drawn, plan.autoscaler_mode)
+        {
+            let ms = |ns: u64| ns / 1_000_000;
+            let generation = self.name_of("generation_mode");
+            let what = format!(
+                "slo can't be met by any drive: the target of class {class} is {} ms to the last \
+                 token, and generating an answer takes {} ms at least; give {generation} none, or \
+                 larger workload.qos_targets_ms in the file of --config",
+                ms(target_ns),
+                ms(least_ns)
+            );
+            self.wrong("autoscaler_mode", what);
+        }
+    }
+
     /// Whether users can come and go.
     pub(super) fn autoscaler(&mut self, plan: &Plan) {
         if !plan.enable_autoscaling {
@@ -108,6 +131,7 @@ impl Check<'_> {
             );
             self.wrong("num_users", what);
         }
+        self.slo_can_be_met(plan);
         let memory_bytes = plan.cpu_memory_bytes.saturating_add(plan.gpu_memory_bytes);
         let population_bytes = plan.workload_config().population_estimate().bytes;
         if plan.phases == PhaseMode::DecodeOnly

@@ -94,6 +94,14 @@ impl WorkloadConfig {
         self.entry_bytes((limit * f64::midpoint(0.25, 1.0)) as u32)
     }
 
+    /// Shortest time that a drawn user's request waits for generated tokens, ns.
+    #[must_use]
+    pub fn generation_ns_min(&self) -> u64 {
+        let lows = self.personas.iter().map(|persona| persona.generation_tokens[0]);
+        // Each answer is drawn evenly from a quarter of the user's limit to all of it.
+        u64::from(lows.min().unwrap_or(0) / 4) * self.token_ns()
+    }
+
     /// Memory of the system prompts' lengths, bytes: every one of `shards` keeps them.
     #[must_use]
     pub fn prompts_bytes(&self, shards: u32) -> u64 {
