@@ -53,6 +53,8 @@ fn what_can_give_no_answer_is_refused_before_anything_is_measured() {
         (&["--slo=ttft=1s"], &["load-p95=TIME"]),
         (&["--output=."], &["is a directory"]),
         (&["--time=1"], &["--time"]),
+        (&["--space=1GiB"], &["too little for entries of llama3.1-8b", "3.1 GiB"]),
+        (&["--space=900TiB"], &["--space 900.0 TiB", "free"]),
     ] {
         let told = quick(&scratch, "kv", flags);
         assert_ne!(told.status.code(), Some(0), "{flags:?}");

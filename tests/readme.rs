@@ -213,6 +213,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--page",
         "--pairs",
         "--part",
+        "--refill",
         "--rounds",
         "--runs",
         "--seconds",

@@ -16,9 +16,10 @@ pub struct QuickArgs {
     /// Model whose KV cache is stored
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
-    /// Largest space to use on the drive; a slow one gets what it can write in a sixth of the time
-    #[arg(long, value_name = "SIZE", default_value = "6GiB")]
-    pub space: Size,
+    /// Space to use on the drive; when not given, 6 GiB or twice the model's largest entry, or what
+    /// a slow drive writes in a sixth of the time
+    #[arg(long, value_name = "SIZE")]
+    pub space: Option<Size>,
     /// Targets with which users count as served: the P95 of the time in which a request loads what
     /// was there before it, and the share of earlier turns that are still there
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]

@@ -1,18 +1,18 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
 use ringfall_core::units::{GIB, MIB, gib};
-use ringfall_host::Room;
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
+use ringfall_host::{Room, human};
 use ringfall_model::facts::Roofline;
-use ringfall_model::{RunResult, write_json};
+use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served};
 use ringfall_report::show::{beside_page, quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -21,8 +21,12 @@ use super::run::{check_outputs, measured, simulated};
 use super::{run_args, saturate, write_form};
 use crate::cli::{Command, QuickArgs, SaturateArgs};
 
-/// Space of the measured run at least.
-const SPACE_MIN_BYTES: u64 = GIB;
+/// Space of the measured run where none is given: what a minute bears.
+const SPACE_BYTES: u64 = 6 * GIB;
+/// Space of the measured run as a multiple of the largest entry: at least, and where none is given.
+const SPACE_ENTRIES: [f64; 2] = [1.25, 2.0];
+/// Share of the free space that is used at most.
+const FREE_SHARE: f64 = 0.9;
 /// Requests that a simulated run is to have, so that its P95 is of more than a few; and the time in
 /// which a user asks for one, s, about that of generating its answer.
 const SIMULATED_REQUESTS: u64 = 1_500;
@@ -55,9 +59,10 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
     let quick = Quick { args, command_line, place: place(args), unix_s };
     // What is wrong with the settings is told before anything is measured.
-    let _checked = quick.plan(1, SPACE_MIN_BYTES, quick.measured_s())?;
+    let plan = quick.plan(1, SPACE_BYTES, quick.measured_s())?;
+    let space = quick.space(plan.workload_config().turn_bytes()[1])?;
     let interrupt = super::interrupt()?;
-    let Some(report) = quick.report(&interrupt)? else { return Ok(Exit::Interrupted) };
+    let Some(report) = quick.report(space, &interrupt)? else { return Ok(Exit::Interrupted) };
     let written = write_form(Some(&output), "the answer", |path| write_json(&report, path));
     let page = write_form(args.html_output.as_deref(), "the page", |path| {
         write_quick_html(&report, other.as_ref(), path)
@@ -94,6 +99,21 @@ fn place(args: &QuickArgs) -> PathBuf {
     place.directory
 }
 
+/// Space of the measured run, bytes.
+#[derive(Clone, Copy)]
+struct Space {
+    least_bytes: u64,
+    most_bytes: u64,
+}
+
+/// Free space where a directory is or would be made; none where nobody says.
+fn free_bytes(place: &Path) -> Option<u64> {
+    let place = std::path::absolute(place).ok()?;
+    let there = place.ancestors().find(|path| path.exists())?;
+    let found = rustix::fs::statvfs(there).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// A measurement.
 struct Quick<'a> {
     args: &'a QuickArgs,
@@ -121,16 +141,16 @@ impl Quick<'_> {
     }
 
     /// All of it; none when it was interrupted.
-    fn report(&self, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
+    fn report(&self, space: Space, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
         let place = terminal_path(&self.place);
         self.tell(&format!("limits of {place}, about {} s…", self.limits_s()));
-        let Some(roofline) = saturate::limits(&self.limits_args()?, interrupt)? else {
+        let Some(roofline) = saturate::limits(&self.limits_args(space)?, interrupt)? else {
             return Ok(None);
         };
         let yaml = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
         let device = DeviceFile::parse("the drive's limits", &yaml)?;
         let limits = limits_of(&roofline)?;
-        let space_bytes = self.space_bytes(limits.write_gib_per_s);
+        let space_bytes = self.filled(space, limits.write_gib_per_s);
         let mut trials = Trials { quick: self, device: &device, interrupt, space_bytes };
         self.tell("simulating numbers of users on a drive of these limits…");
         let rule = self.args.slo;
@@ -182,23 +202,53 @@ impl Quick<'_> {
             served_by_space: by_space,
             measured: QuickPoint::of(&result),
             predicted: QuickPoint::of(&predicted),
+            notes: notes(&result),
             verdict: String::new(),
         };
         report.verdict = report.judge();
         Ok(Some(report))
     }
 
-    /// Space of the measured run: what was asked for, or what the drive can write in a sixth of the
+    /// Space that may be used, where the largest entry has so many bytes.
+    fn space(&self, entry_bytes: u64) -> Result<Space, InputError> {
+        let free_bytes = free_bytes(&self.place);
+        let most_bytes = free_bytes.map_or(u64::MAX, |free| (free as f64 * FREE_SHARE) as u64);
+        let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
+        let wanted_bytes = match self.args.space {
+            Some(given) => given.0,
+            None => SPACE_BYTES.max(usual).min(most_bytes),
+        };
+        let (place, model) = (self.place.display(), &self.args.model);
+        if wanted_bytes < least {
+            refuse!(
+                "{place}: {} are too little for entries of {model}, the largest of which take {}: \
+                 give {} at least, another DIR or a smaller --model",
+                human(wanted_bytes),
+                human(entry_bytes),
+                human(least)
+            );
+        }
+        if wanted_bytes > most_bytes {
+            let free = human(free_bytes.unwrap_or(0));
+            refuse!("--space {}: {place} has {free} free", human(wanted_bytes));
+        }
+        Ok(Space { least_bytes: least, most_bytes: wanted_bytes })
+    }
+
+    /// Space of the measured run: what may be used, or what the drive writes in a sixth of the
     /// time.
-    fn space_bytes(&self, write_gib_per_s: f64) -> u64 {
-        let filled = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
-        let bytes = self.args.space.0.min(filled.max(SPACE_MIN_BYTES));
-        bytes / (256 * MIB) * (256 * MIB)
+    fn filled(&self, space: Space, write_gib_per_s: f64) -> u64 {
+        let filled_bytes = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
+        let bytes = match self.args.space {
+            Some(_) => space.most_bytes,
+            None => space.most_bytes.min(filled_bytes.max(space.least_bytes)),
+        };
+        bytes.div_ceil(MIB) * MIB
     }
 
     /// The search for limits, in the same space.
-    fn limits_args(&self) -> Result<SaturateArgs, InputError> {
-        let size_gib = gib(self.args.space.0).min(4.0);
+    fn limits_args(&self, space: Space) -> Result<SaturateArgs, InputError> {
+        let size_gib = gib(space.most_bytes).min(4.0);
         let words = [
             "saturate".to_owned(),
             format!("--time-limit={}", self.limits_s()),
@@ -304,6 +354,22 @@ impl Trials<'_> {
 
 /// Space that no simulated run fills.
 const PLENTY_BYTES: u64 = 1 << 46;
+
+/// Warnings of the measured run that concern the drive, rather than the load that was put on it.
+fn notes(result: &RunResult) -> Vec<String> {
+    let of_the_load = |code: &Code| {
+        matches!(
+            code,
+            Code::Unfinished
+                | Code::Backlog
+                | Code::MissesFree
+                | Code::DeepQueue
+                | Code::SpaceShort
+        )
+    };
+    let warnings = result.warnings.iter().filter(|warning| !of_the_load(&warning.code));
+    warnings.map(|warning| warning.text.clone()).collect()
+}
 
 fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
     let of = |percent: u32, what: &str| {

@@ -425,7 +425,7 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
     for (flags, other) in [
         ("--rag-num-docs 5", "--enable-rag"),
         ("--rag-ingestion before", "--enable-rag"),
-        ("--autoscaler-mode slo", "--enable-autoscaling"),
+        ("--autoscaler-mode slo --generation-mode none", "--enable-autoscaling"),
         ("--target-saturation 0.5", "--enable-autoscaling"),
         ("--trace-speedup 2", "--mooncake-trace x"),
         ("--replay-cycles 2", "--use-burst-trace --burst-trace-path x"),

@@ -123,6 +123,8 @@ pub struct QuickReport {
     pub measured: QuickPoint,
     /// The same run simulated.
     pub predicted: QuickPoint,
+    /// Warnings of the measured run that concern the drive.
+    pub notes: Vec<String>,
     /// Answer in a sentence.
     pub verdict: String,
 }
@@ -287,6 +289,7 @@ mod tests {
             curve,
             served_by_speed: served(speed),
             served_by_space: served(space),
+            notes: Vec::new(),
             verdict: String::new(),
         };
         report.verdict = report.judge();

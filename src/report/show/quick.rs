@@ -72,7 +72,7 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
         )),
         Some(_) => {}
     }
-    lines.extend(report.doubt.clone());
+    lines.extend(report.doubt.iter().chain(&report.notes).cloned());
     lines
 }
 
