@@ -79,7 +79,7 @@ fn answer(place: &str, users: u32) -> Value {
         "model": "tiny-1b", "seed": 42, "load_p95_s": 1.0, "reuse_share": 0.7, "space_gib": 6.0,
         "turn_gib": 0.1, "limits": { "read_gib_per_s": 3.0, "write_gib_per_s": 2.0 },
         "doubt": null, "curve": [point], "served_by_speed": served, "served_by_space": served,
-        "measured": point, "predicted": point, "notes": [],
+        "measured": point, "predicted": point, "notes": [], "run": [],
         "verdict": format!("good for {users} users"),
     })
 }

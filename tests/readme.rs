@@ -192,6 +192,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--kvcache-bin-path",
         "--lib",
         "--mca",
+        "--no-default-features",
         "--nocapture",
         "--nodes",
         "--ntasks-per-node",

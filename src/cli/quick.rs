@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ringfall_config::ServedRule;
-use ringfall_config::values::Size;
+use ringfall_config::values::Gib;
 
 /// Arguments of the command `quick`.
 #[derive(Clone, Debug, Args)]
@@ -19,7 +19,7 @@ pub struct QuickArgs {
     /// Space to use on the drive; when not given, 6 GiB or twice the model's largest entry, or what
     /// a slow drive writes in a sixth of the time
     #[arg(long, value_name = "SIZE")]
-    pub space: Option<Size>,
+    pub space: Option<Gib>,
     /// Targets with which users count as served: the P95 of the time in which a request loads what
     /// was there before it, and the share of earlier turns that are still there
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]

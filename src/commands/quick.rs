@@ -13,7 +13,9 @@ use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, human};
 use ringfall_model::facts::Roofline;
 use ringfall_model::{Code, RunResult, write_json};
-use ringfall_report::quick::{QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served};
+use ringfall_report::quick::{
+    QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, is_reuse_enough,
+};
 use ringfall_report::show::{beside_page, quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
 
@@ -25,12 +27,16 @@ use crate::cli::{Command, QuickArgs, SaturateArgs};
 const SPACE_BYTES: u64 = 6 * GIB;
 /// Space of the measured run as a multiple of the largest entry: at least, and where none is given.
 const SPACE_ENTRIES: [f64; 2] = [1.25, 2.0];
+const SPACE_STEP_BYTES: u64 = 256 * MIB;
 /// Share of the free space that is used at most.
 const FREE_SHARE: f64 = 0.9;
 /// Requests that a simulated run is to have, so that its P95 is of more than a few; and the time in
 /// which a user asks for one, s, about that of generating its answer.
-const SIMULATED_REQUESTS: u64 = 1_500;
+const SIMULATED_REQUESTS: u64 = 800;
 const REQUEST_S: u64 = 8;
+/// I/Os of a simulated run are so many times as large as a real one's, and as many times fewer are
+/// in flight: the drive's time for an entry is the same, and the simulation takes a fourth.
+const SIMULATED_IOS: u32 = 4;
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
 /// Largest number of users that is tried.
@@ -162,7 +168,7 @@ impl Quick<'_> {
             return Ok(None);
         };
         let Some(by_space) = trials.search(&mut curve, |point| {
-            point.reuse_share.is_none_or(|share| share >= rule.reuse_share)
+            point.reuse_share.is_none_or(|share| is_reuse_enough(share, rule.reuse_share))
         })?
         else {
             return Ok(None);
@@ -202,6 +208,10 @@ impl Quick<'_> {
             served_by_space: by_space,
             measured: QuickPoint::of(&result),
             predicted: QuickPoint::of(&predicted),
+            run: ["run".to_owned(), self.place.display().to_string()]
+                .into_iter()
+                .chain(self.load(users, space_bytes))
+                .collect(),
             notes: notes(&result),
             verdict: String::new(),
         };
@@ -215,7 +225,7 @@ impl Quick<'_> {
         let most_bytes = free_bytes.map_or(u64::MAX, |free| (free as f64 * FREE_SHARE) as u64);
         let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
         let wanted_bytes = match self.args.space {
-            Some(given) => given.0,
+            Some(given) => (given.0 * GIB as f64) as u64,
             None => SPACE_BYTES.max(usual).min(most_bytes),
         };
         let (place, model) = (self.place.display(), &self.args.model);
@@ -239,11 +249,12 @@ impl Quick<'_> {
     /// time.
     fn filled(&self, space: Space, write_gib_per_s: f64) -> u64 {
         let filled_bytes = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
-        let bytes = match self.args.space {
-            Some(_) => space.most_bytes,
-            None => space.most_bytes.min(filled_bytes.max(space.least_bytes)),
-        };
-        bytes.div_ceil(MIB) * MIB
+        if self.args.space.is_some() {
+            return space.most_bytes;
+        }
+        // In steps that read well.
+        let bytes = space.most_bytes.min(filled_bytes) / SPACE_STEP_BYTES * SPACE_STEP_BYTES;
+        bytes.max(space.least_bytes.div_ceil(MIB) * MIB)
     }
 
     /// The search for limits, in the same space.
@@ -261,6 +272,22 @@ impl Quick<'_> {
         Ok(SaturateArgs { cache_dir, quiet: self.args.quiet, ..args })
     }
 
+    /// Flags of a run that put this load on the drive.
+    fn load(&self, users: u32, space_bytes: u64) -> Vec<String> {
+        vec![
+            format!("--model={}", self.args.model),
+            format!("--num-users={users}"),
+            format!("--storage-capacity-gb={}", gib(space_bytes)),
+            format!("--seed={}", self.args.seed),
+            "--cpu-mem-gb=0".to_owned(),
+            "--arrival=closed".to_owned(),
+            "--generation-mode=realistic".to_owned(),
+            "--decode-reads=once".to_owned(),
+            "--history-reads=last".to_owned(),
+            "--preallocate=write".to_owned(),
+        ]
+    }
+
     /// The plan of a run of so many users in so much space, with its warm-up and window.
     fn plan(
         &self,
@@ -268,21 +295,8 @@ impl Quick<'_> {
         space_bytes: u64,
         [warmup_s, window_s]: [u64; 2],
     ) -> Result<Plan, InputError> {
-        let mut flags: Vec<String> = [
-            "--cpu-mem-gb=0",
-            "--arrival=closed",
-            "--generation-mode=realistic",
-            "--decode-reads=once",
-            "--history-reads=last",
-            "--preallocate=write",
-            "--quiet",
-        ]
-        .map(str::to_owned)
-        .into();
-        flags.push(format!("--model={}", self.args.model));
-        flags.push(format!("--num-users={users}"));
-        flags.push(format!("--storage-capacity-gb={}", gib(space_bytes)));
-        flags.push(format!("--seed={}", self.args.seed));
+        let mut flags = self.load(users, space_bytes);
+        flags.push("--quiet".to_owned());
         flags.push(format!("--warmup={warmup_s}"));
         flags.push(format!("--duration={window_s}"));
         flags.push("--output=/dev/null".to_owned());
@@ -339,7 +353,9 @@ impl Trials<'_> {
         let window_s = requests_s.clamp(SIMULATED_S[0], SIMULATED_S[1]);
         let warmup_s = window_s / 5;
         let run = |space_bytes| -> Result<QuickPoint> {
-            let plan = self.quick.plan(users, space_bytes, [warmup_s, window_s])?;
+            let mut plan = self.quick.plan(users, space_bytes, [warmup_s, window_s])?;
+            plan.io_size_bytes *= SIMULATED_IOS;
+            plan.queue_depth = (plan.queue_depth / SIMULATED_IOS).max(1);
             Ok(QuickPoint::of(&self.simulated(&plan)?))
         };
         let unbounded = run(PLENTY_BYTES)?;

@@ -121,7 +121,8 @@ pub(super) fn measured(
     command_line: Vec<String>,
     interrupt: &Interrupt,
 ) -> Result<RunResult> {
-    let sources = prepare(plan);
+    check_device_may_be_destroyed(plan)?;
+    let sources = Sources::open(plan, &Reading::new(|| false, false));
     let begin = Begin { command_line, interrupt, with_banner: false, group: None };
     let Ran { result, cleaned, .. } = begin.carry_out(plan, sources, &|_| Ok(()))?;
     heed_cleaning(&result, cleaned, interrupt)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ringfall_config::ServedRule;
 use ringfall_core::units::gib;
-use ringfall_host::{counted, human_time};
+use ringfall_host::{counted, escape, human_time};
 use ringfall_model::RunResult;
 use ringfall_model::document::{FileProblem, read_bytes};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,18 @@ use serde::{Deserialize, Serialize};
 pub const QUICK_VERSION: u32 = 1;
 /// Deviation of the measured bandwidth from the predicted one up to which the curve is confirmed.
 const CONFIRMED_TO: f64 = 0.15;
+
+/// Smallest number of loads whose percentiles say something.
+const LOADS_MIN: u64 = 20;
+/// Ratio of the measured P95 to the predicted one from which on it is told.
+const LOAD_P95_APART: f64 = 1.5;
+
+/// Whether so many of the earlier turns are enough, in whole percent: a share of 69.97 % that reads
+/// as the target meets it.
+#[must_use]
+pub fn is_reuse_enough(share: f64, target: f64) -> bool {
+    (share * 100.0).round() >= (target * 100.0).round()
+}
 
 /// Figures of one number of users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -123,6 +135,8 @@ pub struct QuickReport {
     pub measured: QuickPoint,
     /// The same run simulated.
     pub predicted: QuickPoint,
+    /// Arguments of `ringfall` for the measured run, but for its warm-up, window and output.
+    pub run: Vec<String>,
     /// Warnings of the measured run that concern the drive.
     pub notes: Vec<String>,
     /// Answer in a sentence.
@@ -181,6 +195,41 @@ impl QuickReport {
         self.deviation().is_some_and(|deviation| deviation.abs() <= CONFIRMED_TO)
     }
 
+    /// Command that measures the answer for longer.
+    #[must_use]
+    pub fn run_line(&self) -> String {
+        let words = self.run.iter().map(|word| escape::shell(word));
+        format!("ringfall {} --duration 5m", words.collect::<Vec<_>>().join(" "))
+    }
+
+    /// Sentences on why the answer is not to be relied on.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let (is, was) = (&self.measured, &self.predicted);
+        let mut doubts = Vec::new();
+        match self.deviation() {
+            None => doubts.push("nothing moved, and the curve is not confirmed".to_owned()),
+            Some(deviation) if !self.is_confirmed() => doubts.push(format!(
+                "the measured run moved {:+.0} % of the bandwidth predicted: something else uses \
+                 the drive, or its speed varies; the curve is not confirmed",
+                deviation * 100.0
+            )),
+            Some(_) if is.loads < LOADS_MIN => doubts.push(format!(
+                "the measured run had {}, too few to confirm the loads of the curve: give a longer \
+                 --time",
+                counted(is.loads, "load")
+            )),
+            Some(_) => {
+                let ratio = is.load_p95_s.zip(was.load_p95_s).map(|(is, was)| is / was.max(1e-9));
+                doubts.extend(ratio.filter(|ratio| *ratio > LOAD_P95_APART).map(|ratio| {
+                    format!("loads took {ratio:.1} times as long as predicted (P95)")
+                }));
+            }
+        }
+        doubts.extend(self.doubt.iter().chain(&self.notes).cloned());
+        doubts
+    }
+
     /// The rule in words.
     #[must_use]
     pub fn rule(&self) -> String {
@@ -220,11 +269,10 @@ impl QuickReport {
         }
         if space.users < speed.users {
             return format!(
-                "good for {} in {:.1} GiB: space is the limit; with about {:.0} GiB the drive's \
-                 speed serves {}",
+                "good for {} in {:.1} GiB: space is the limit; with enough of it the drive's speed \
+                 serves {}",
                 users(space),
                 self.space_gib,
-                self.space_gib / f64::from(space.users) * f64::from(speed.users),
                 users(speed)
             );
         }
@@ -289,6 +337,7 @@ mod tests {
             curve,
             served_by_speed: served(speed),
             served_by_space: served(space),
+            run: vec!["run".to_owned(), "/mnt/kv".to_owned()],
             notes: Vec::new(),
             verdict: String::new(),
         };
@@ -301,7 +350,7 @@ mod tests {
         for (speed, space, parts) in [
             (0, 0, &["not good enough for one user", "250 ms (P95)", "1.00 s is the target"][..]),
             (4, 0, &["6.0 GiB are too little for one user", "speed serves 4 users"][..]),
-            (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "18 GiB", "12 users"][..]),
+            (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "serves 12 users"][..]),
             (4, 12, &["good for 4 users: the drive's speed is the limit", "2.8 GiB"][..]),
             (1, 1, &["good for 1 user:"][..]),
         ] {
@@ -322,6 +371,12 @@ mod tests {
         assert!(show::quick_page(&report).contains("-20 % of the bandwidth predicted"));
         report.measured.gib_per_s = 0.0;
         assert!(!report.is_confirmed() && report.deviation().is_none());
+        report.measured = QuickPoint { loads: 2, ..report.predicted.clone() };
+        assert!(report.doubts()[0].contains("2 loads, too few"), "{:?}", report.doubts());
+        report.measured = QuickPoint { load_p95_s: Some(9.0), ..report.predicted.clone() };
+        assert!(report.doubts()[0].contains("9.0 times as long"), "{:?}", report.doubts());
+        assert!(show::beside_page(&report, &report).contains("9.0 times as long"));
+        assert!(is_reuse_enough(0.6997, 0.7) && !is_reuse_enough(0.694, 0.7));
     }
 
     #[test]

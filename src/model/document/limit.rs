@@ -3,16 +3,19 @@
 //!
 //! In this order: there is no finding on a run that ended early, that had no drive, whose load a
 //! search changed or in which too few requests finished. Waits for space decide next, because they
-//! spoil all other figures. A simulated run knows its own limit. Otherwise the largest part of the
+//! spoil all other figures. A simulated run knows its own limit, but for permits and recomputation.
+//! Otherwise the largest part of the
 //! time in which requests were served decides, waiting for a turn left aside: that follows from the
 //! others. Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
 //! counters tell bandwidth from latency.
 
+use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
 use ringfall_host::counted;
 use serde::{Deserialize, Serialize};
 
 use super::Document;
+use super::engine::{EvictionReport, EvictionsReport};
 use super::figure::Derived;
 use crate::deep_queue::may_be_full;
 use crate::health::SAMPLES_MIN;
@@ -154,6 +157,8 @@ struct Evidence {
     utilisation: Option<f64>,
     /// Resource that bound a simulated run, and why.
     simulated: Option<(Binding, String)>,
+    /// The lowest tier that entries were evicted from; none where none was.
+    fullest: Option<Tier>,
 }
 
 impl Evidence {
@@ -183,26 +188,46 @@ impl Evidence {
             is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
             utilisation: ours.device.utilisation.known(),
             simulated: ours.simulation.as_ref().and_then(simulated),
+            fullest: fullest(&ours.evictions),
         }
     }
+}
+
+/// The lowest tier that entries were evicted from.
+fn fullest(evictions: &EvictionsReport) -> Option<Tier> {
+    let is_emptied = |row: &EvictionReport| row.entries.known().is_some_and(|entries| entries > 0);
+    let EvictionsReport { gpu_to_cpu, gpu_to_storage, cpu_to_storage, storage_to_none } = evictions;
+    let rows = [
+        (Tier::Storage, storage_to_none),
+        (Tier::Cpu, cpu_to_storage),
+        (Tier::Gpu, gpu_to_cpu),
+        (Tier::Gpu, gpu_to_storage),
+    ];
+    rows.into_iter().find(|(_, row)| is_emptied(row)).map(|(tier, _)| tier)
 }
 
 fn found(of: &Evidence) -> RunLimit {
     let served = (1.0 - of.queue).max(f64::EPSILON);
     let share = |part: f64| percent(part / served);
     let space = || {
+        let (tier, flag) = match of.fullest {
+            Some(Tier::Gpu) => {
+                ("the full GPU tier, which is emptied to the tier below", "--gpu-mem-gb")
+            }
+            Some(Tier::Cpu) => ("the full CPU tier, which is emptied to the drive", "--cpu-mem-gb"),
+            Some(Tier::Storage) | None => (
+                "a full tier, which shows the capacity rather than the drive",
+                "--storage-capacity-gb",
+            ),
+        };
         let told = format!(
-            "requests waited {} of their service time for space in a full tier, which shows the \
-             capacity rather than the drive",
+            "requests waited {} of their service time for space in {tier}",
             share(of.space)
         );
-        limit(LimitKind::Space, told, Some("--storage-capacity-gb"))
+        limit(LimitKind::Space, told, Some(flag))
     };
     if of.space / served >= SPACE_SHARE_TOLD {
         return space();
-    }
-    if let Some((binds, because)) = &of.simulated {
-        return simulated(*binds, because);
     }
     let parts = [
         (LimitKind::Space, of.space),
@@ -214,6 +239,11 @@ fn found(of: &Evidence) -> RunLimit {
     let first = (LimitKind::Storage, of.storage);
     let (kind, part) =
         parts.into_iter().fold(first, |most, one| if one.1 > most.1 { one } else { most });
+    // What a simulation knows of itself is its drive, its memory and its users.
+    let is_beside = matches!(kind, LimitKind::Permits | LimitKind::Recomputation);
+    if let (Some((binds, because)), false) = (&of.simulated, is_beside) {
+        return simulated(*binds, because);
+    }
     let share = share(part);
     match kind {
         LimitKind::Space => space(),
@@ -380,6 +410,31 @@ mod tests {
     }
 
     #[test]
+    fn the_tier_that_was_full_is_named_with_its_flag() {
+        for (fullest, flag) in [
+            (None, "--storage-capacity-gb"),
+            (Some(Tier::Storage), "--storage-capacity-gb"),
+            (Some(Tier::Cpu), "--cpu-mem-gb"),
+            (Some(Tier::Gpu), "--gpu-mem-gb"),
+        ] {
+            let limit = found(&Evidence { space: 0.5, fullest, ..Evidence::default() });
+            assert_eq!((limit.kind, limit.flag_to_try.as_deref()), (LimitKind::Space, Some(flag)));
+        }
+    }
+
+    #[test]
+    fn what_a_simulation_does_not_know_of_itself_decides_where_it_took_longest() {
+        let simulated = Some((Binding::Users, "users thought".to_owned()));
+        let of = |evidence: Evidence| found(&Evidence { simulated: simulated.clone(), ..evidence });
+        let permits = Evidence { permits: 0.9, storage: 0.1, ..Evidence::default() };
+        assert_eq!(of(permits).kind, LimitKind::Permits);
+        let recomputed = Evidence { recomputation: 0.6, storage: 0.4, ..Evidence::default() };
+        assert_eq!(of(recomputed).kind, LimitKind::Recomputation);
+        let idle = Evidence { generation: 0.6, storage: 0.4, ..Evidence::default() };
+        assert_eq!(of(idle).kind, LimitKind::Users);
+    }
+
+    #[test]
     fn a_simulated_run_knows_its_own_limit() {
         for (binds, kind) in [
             (Binding::Drive, LimitKind::Bandwidth),
@@ -430,7 +485,7 @@ mod tests {
         assert_eq!(document.ringfall.limit.as_ref(), Some(&RunLimit::of(&document)));
         let json = serde_json::to_value(&document).unwrap();
         assert_eq!(json["ringfall"]["limit"]["kind"], "space");
-        assert_eq!(json["ringfall"]["limit"]["flag_to_try"], "--storage-capacity-gb");
+        assert_eq!(json["ringfall"]["limit"]["flag_to_try"], "--cpu-mem-gb", "emptied, and full");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ringfall_host::human_time as time;
 
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Table, fixed, percent};
-use crate::quick::{QuickPoint, QuickReport};
+use crate::quick::{QuickPoint, QuickReport, is_reuse_enough};
 
 /// The curve: a row for each number of users, the answer marked.
 pub(super) fn curve(report: &QuickReport) -> Table {
@@ -36,7 +36,8 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
         return "<-".to_owned();
     }
     let is_slow = point.load_p95_s.is_some_and(|load| load > report.load_p95_s);
-    let is_lost = point.reuse_share.is_some_and(|share| share < report.reuse_share);
+    let is_lost =
+        point.reuse_share.is_some_and(|share| !is_reuse_enough(share, report.reuse_share));
     match (is_slow, is_lost) {
         (true, true) => "slow, lost",
         (true, false) => "slow",
@@ -54,8 +55,8 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
         format!("{} / {}", s(point.load_p50_s), s(point.load_p95_s))
     };
     let mut lines = vec![format!(
-        "{} on the drive: {:.2} GiB/s, load P50 / P95 {} ({} loads); the model of it: {:.2} GiB/s, \
-         {}",
+        "{} on the drive: {:.2} GiB/s, load P50 / P95 {} ({} loads); the same run \
+         simulated: {:.2} GiB/s, {}",
         ringfall_host::counted(is.users.into(), "user"),
         is.gib_per_s,
         load(is),
@@ -63,16 +64,7 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
         was.gib_per_s,
         load(was),
     )];
-    match report.deviation() {
-        None => lines.push("nothing moved, and the curve is not confirmed".to_owned()),
-        Some(deviation) if !report.is_confirmed() => lines.push(format!(
-            "the measured run moved {:+.0} % of the bandwidth predicted: something else uses the \
-             drive, or its speed varies; the curve is not confirmed",
-            deviation * 100.0
-        )),
-        Some(_) => {}
-    }
-    lines.extend(report.doubt.iter().chain(&report.notes).cloned());
+    lines.extend(report.doubts());
     lines
 }
 
@@ -99,10 +91,17 @@ pub fn quick_page(report: &QuickReport) -> String {
             report.turn_gib, report.model, report.space_gib
         ),
     );
+    labelled(
+        "users",
+        "wait for their answers, generate a token each 30 ms, and load their context once a turn",
+    );
     for line in trust(report) {
         labelled("trust", &line);
     }
+    labelled("check", &report.run_line());
     let _infallible = writeln!(page, "\n{}", curve(report).page());
+    let _infallible =
+        writeln!(page, "  Loads and GiB/s are those with as much space as the users take.");
     page
 }
 
@@ -111,21 +110,28 @@ pub fn quick_page(report: &QuickReport) -> String {
 pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     let mut page = String::new();
     let _infallible = writeln!(page, "\n{}", beside(first, other).page());
+    for report in [first, other] {
+        for doubt in report.doubts() {
+            wrapped(&mut page, &format!("  note: {}: ", report.place), &doubt);
+        }
+    }
+    let is_by_space = [first, other].iter().any(|one| one.served() == one.served_by_space);
     let differs: Vec<&str> = [
         ("models", first.model != other.model),
         ("seeds", first.seed != other.seed),
-        ("space", first.space_gib != other.space_gib),
+        ("space", first.space_gib != other.space_gib && is_by_space),
         ("rules", first.served_rule() != other.served_rule()),
     ]
     .into_iter()
     .filter_map(|(what, differs)| differs.then_some(what))
     .collect();
     if !differs.is_empty() {
-        let _infallible = writeln!(
-            page,
-            "  note: the two differ in their {}, and their numbers of users can't be compared",
+        let told = format!(
+            "the two differ in their {}, and the users served can't be compared: give the second \
+             the same --model, --seed, --space or --slo",
             differs.join(", ")
         );
+        wrapped(&mut page, "  note: ", &told);
     }
     page
 }
@@ -152,7 +158,7 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
             count,
         ),
         (
-            "users in the space",
+            "users served",
             Some(first.served().users.into()),
             Some(other.served().users.into()),
             count,

@@ -8,6 +8,7 @@ use ringfall_host::counted;
 use ringfall_model::Document;
 use ringfall_model::document::ResultFile;
 use ringfall_model::stats;
+use serde_json::Value;
 
 use super::Side;
 use crate::analysis::differences::told_by;
@@ -62,6 +63,21 @@ pub(super) fn cautions(a: &Side, b: &Side) -> Vec<Caution> {
                 Some(settings.get("decode_reads")?.as_str()?.to_owned())
             },
         ),
+        words(
+            a,
+            b,
+            "phases",
+            "one side neither writes nor reads what the other does, so that no figure is of the \
+             same work",
+            phases,
+        ),
+        words(
+            a,
+            b,
+            "GPUs",
+            "a GPU tier serves reads in the drive's place, and spread entries are smaller",
+            gpus,
+        ),
         other_cpu_tier(a, b),
         other_hits(a, b),
         other_space(a, b),
@@ -115,6 +131,25 @@ fn other_users(a: &Side, b: &Side) -> Option<Caution> {
         ),
         what: "numbers of users",
         favours: Favours::Either,
+    })
+}
+
+/// Phases of a run's requests.
+fn phases(document: &Document) -> Option<String> {
+    let settings = &document.ringfall.config.as_ref()?.settings;
+    let is_set = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let only = ["prefill_only", "decode_only"].into_iter().find(|key| is_set(key));
+    Some(only.unwrap_or("both").replace('_', " "))
+}
+
+/// GPU tier of a run, and the GPUs that an entry is spread over.
+fn gpus(document: &Document) -> Option<String> {
+    let settings = &document.ringfall.config.as_ref()?.settings;
+    let number = |key: &str| settings.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    let [gib, gpus, parallel] = ["gpu_mem_gb", "num_gpus", "tensor_parallel"].map(number);
+    Some(match (gib > 0.0, parallel > 1.0) {
+        (false, false) => "none".to_owned(),
+        _ => format!("{gpus} of {gib} GiB, an entry on {parallel}"),
     })
 }
 

@@ -347,6 +347,22 @@ fn what_makes_another_load_is_told_with_what_it_does() {
         60.0,
     );
     assert!(reads.contains("the decode reads differ (batch and once)"), "{reads}");
+    let phases = with(
+        |config| {
+            config.settings.insert("prefill_only".to_owned(), true.into());
+        },
+        60.0,
+    );
+    assert!(phases.contains("the phases differ (both and prefill only)"), "{phases}");
+    let gpus = with(
+        |config| {
+            config.settings.insert("gpu_mem_gb".to_owned(), 640.into());
+            config.settings.insert("num_gpus".to_owned(), 1.into());
+            config.settings.insert("tensor_parallel".to_owned(), 1.into());
+        },
+        60.0,
+    );
+    assert!(gpus.contains("the GPUs differ (none and 1 of 640 GiB"), "{gpus}");
     let users = with(|config| config.num_users = Some(100), 60.0);
     assert!(users.contains("the numbers of users differ (200 and 100): throughput"), "{users}");
 }
