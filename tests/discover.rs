@@ -36,6 +36,16 @@ fn a_machine_is_described_and_nothing_is_left_on_it() {
 }
 
 #[test]
+fn a_directory_can_be_named_by_itself() {
+    let scratch = Scratch::new("discover-dir");
+    let directory = scratch.store().display().to_string();
+    let output = ringfall(&["discover", &directory]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains(&format!("ringfall quick {directory}")), "{}", text(&output));
+    assert_fails(&ringfall(&["discover", &directory, "-c", "x"]), 2, &["cannot be used with"]);
+}
+
+#[test]
 fn every_recommended_command_is_one_that_run_takes() {
     let scratch = Scratch::new("discover-commands");
     let found = discovered(&scratch);

@@ -13,7 +13,7 @@ fn quick(scratch: &Scratch, place: &str, flags: &[&str]) -> Output {
 }
 
 /// As short as it can be, on a small model.
-const SHORT: [&str; 4] = ["--time=15", "--space=1GiB", "--model=tiny-1b", "--output=q.json"];
+const SHORT: [&str; 4] = ["--time=15s", "--space=1GiB", "--model=tiny-1b", "--output=q.json"];
 
 #[test]
 fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_it() {

@@ -7,6 +7,9 @@ use clap::Args;
 /// Arguments of the command `discover`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DiscoverArgs {
+    /// Directory to keep data in; short for --cache-dir
+    #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
+    pub directory: Option<PathBuf>,
     /// Directory to keep data in; when not given, the best place is chosen among the mounted file
     /// systems
     #[arg(short = 'c', long, value_name = "DIR")]

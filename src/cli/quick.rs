@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ringfall_config::ServedRule;
-use ringfall_config::values::Gib;
+use ringfall_config::values::{Gib, whole_seconds};
 
 /// Arguments of the command `quick`.
 #[derive(Clone, Debug, Args)]
@@ -24,10 +24,9 @@ pub struct QuickArgs {
     /// was there before it, and the share of earlier turns that are still there
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
-    /// Time to take, s, 15 to 600: a third for the drive's limits, and two fifths for the run that
+    /// Time to take, 15s to 10m: a third for the drive's limits, and two fifths for the run that
     /// confirms the answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    #[arg(value_parser = clap::value_parser!(u64).range(15..=600))]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = time)]
     pub time: u64,
     /// Random seed for the users and for content
     #[arg(long, value_name = "U64", default_value_t = 42)]
@@ -47,4 +46,12 @@ pub struct QuickArgs {
     /// Print no progress and no answer
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// Shortest and longest time of an answer, s.
+const TIME_S: std::ops::RangeInclusive<u64> = 15..=600;
+
+fn time(text: &str) -> Result<u64, String> {
+    let time_s: u64 = whole_seconds(text)?;
+    if TIME_S.contains(&time_s) { Ok(time_s) } else { Err("give 15s to 10m".to_owned()) }
 }

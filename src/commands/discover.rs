@@ -29,7 +29,7 @@ pub fn run(args: &DiscoverArgs) -> Result<Exit> {
         buffer_bytes: plan.io_buffer_bytes,
     };
     let survey = Survey::look(&Root::machine(), Some(&Room::look()));
-    let machine = machine_of(&survey, args.cache_dir.as_deref());
+    let machine = machine_of(&survey, args.directory.as_deref().or(args.cache_dir.as_deref()));
     let buffer_bytes = engine.buffer_bytes;
     let ring = match RingTrial::run(engine.queue_depth, buffer_bytes) {
         Ok(trial) => IoUring::works(trial.features, trial.buffers_errno.is_none(), buffer_bytes),
