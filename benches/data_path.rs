@@ -138,7 +138,7 @@ async fn measure(job: Job, spec: ShardSpec, vitals: &Vitals) -> Figures {
     let entries = (job.mib << 20) / job.block_bytes * 3 / 4;
     let everything = Nanos::MAX;
     work(&job, &shard, Rc::new(Cell::new(0)), everything, entries, Op::Write).await;
-    vitals.count_within((monotonic_now(), Nanos::MAX));
+    vitals.count_within(monotonic_now(), Nanos::MAX);
     shard.measure().open(monotonic_now(), Nanos::MAX);
     let (cpu_before, sleeps_before, began) = (cpu_seconds(), sleeps(), monotonic_now());
     let end = began + Nanos::from_ns_f64(job.seconds * SECOND.as_ns_f64());

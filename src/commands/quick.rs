@@ -1,7 +1,7 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
@@ -10,7 +10,7 @@ use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
-use ringfall_host::{Room, human};
+use ringfall_host::{Room, free_bytes, human};
 use ringfall_model::facts::Roofline;
 use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{
@@ -27,6 +27,7 @@ use crate::cli::{Command, QuickArgs, SaturateArgs};
 const SPACE_BYTES: u64 = 6 * GIB;
 /// Space of the measured run as a multiple of the largest entry: at least, and where none is given.
 const SPACE_ENTRIES: [f64; 2] = [1.25, 2.0];
+/// Steps of the space that was not asked for, which read well.
 const SPACE_STEP_BYTES: u64 = 256 * MIB;
 /// Share of the free space that is used at most.
 const FREE_SHARE: f64 = 0.9;
@@ -65,7 +66,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
     let quick = Quick { args, command_line, place: place(args), unix_s };
     // What is wrong with the settings is told before anything is measured.
-    let plan = quick.plan(1, SPACE_BYTES, quick.measured_s())?;
+    let plan = quick.plan(1, SPACE_BYTES, quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
     let interrupt = super::interrupt()?;
     let Some(report) = quick.report(space, &interrupt)? else { return Ok(Exit::Interrupted) };
@@ -112,12 +113,11 @@ struct Space {
     most_bytes: u64,
 }
 
-/// Free space where a directory is or would be made; none where nobody says.
-fn free_bytes(place: &Path) -> Option<u64> {
-    let place = std::path::absolute(place).ok()?;
-    let there = place.ancestors().find(|path| path.exists())?;
-    let found = rustix::fs::statvfs(there).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
+/// Warm-up and window of a run, s.
+#[derive(Clone, Copy)]
+struct Times {
+    warmup_s: u64,
+    window_s: u64,
 }
 
 /// A measurement.
@@ -141,9 +141,9 @@ impl Quick<'_> {
         self.args.time / 3
     }
 
-    /// Warm-up and window of the measured run, s.
-    fn measured_s(&self) -> [u64; 2] {
-        [self.args.time / 12, self.args.time / 3]
+    /// Times of the measured run.
+    fn times(&self) -> Times {
+        Times { warmup_s: self.args.time / 12, window_s: self.args.time / 3 }
     }
 
     /// All of it; none when it was interrupted.
@@ -174,12 +174,13 @@ impl Quick<'_> {
             return Ok(None);
         };
         let users = by_speed.users.min(by_space.users).max(1);
-        let plan = self.plan(users, space_bytes, self.measured_s())?;
+        let times = self.times();
+        let plan = self.plan(users, space_bytes, times)?;
         self.tell(&format!(
             "{} on the drive in {:.1} GiB, {} s…",
             ringfall_host::counted(users.into(), "user"),
             gib(space_bytes),
-            self.measured_s().iter().sum::<u64>()
+            times.warmup_s + times.window_s
         ));
         let result = measured(&plan, self.command_line.clone(), interrupt)?;
         if interrupt.is_set() {
@@ -248,11 +249,10 @@ impl Quick<'_> {
     /// Space of the measured run: what may be used, or what the drive writes in a sixth of the
     /// time.
     fn filled(&self, space: Space, write_gib_per_s: f64) -> u64 {
-        let filled_bytes = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
         if self.args.space.is_some() {
             return space.most_bytes;
         }
-        // In steps that read well.
+        let filled_bytes = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
         let bytes = space.most_bytes.min(filled_bytes) / SPACE_STEP_BYTES * SPACE_STEP_BYTES;
         bytes.max(space.least_bytes.div_ceil(MIB) * MIB)
     }
@@ -289,12 +289,8 @@ impl Quick<'_> {
     }
 
     /// The plan of a run of so many users in so much space, with its warm-up and window.
-    fn plan(
-        &self,
-        users: u32,
-        space_bytes: u64,
-        [warmup_s, window_s]: [u64; 2],
-    ) -> Result<Plan, InputError> {
+    fn plan(&self, users: u32, space_bytes: u64, times: Times) -> Result<Plan, InputError> {
+        let Times { warmup_s, window_s } = times;
         let mut flags = self.load(users, space_bytes);
         flags.push("--quiet".to_owned());
         flags.push(format!("--warmup={warmup_s}"));
@@ -351,9 +347,9 @@ impl Trials<'_> {
     fn point(&self, users: u32) -> Result<QuickPoint> {
         let requests_s = SIMULATED_REQUESTS * REQUEST_S / u64::from(users);
         let window_s = requests_s.clamp(SIMULATED_S[0], SIMULATED_S[1]);
-        let warmup_s = window_s / 5;
+        let times = Times { warmup_s: window_s / 5, window_s };
         let run = |space_bytes| -> Result<QuickPoint> {
-            let mut plan = self.quick.plan(users, space_bytes, [warmup_s, window_s])?;
+            let mut plan = self.quick.plan(users, space_bytes, times)?;
             plan.io_size_bytes *= SIMULATED_IOS;
             plan.queue_depth = (plan.queue_depth / SIMULATED_IOS).max(1);
             Ok(QuickPoint::of(&self.simulated(&plan)?))

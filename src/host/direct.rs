@@ -1,9 +1,19 @@
-//! Whether a directory takes I/O past the page cache, found out by opening a file without a name.
+//! Facts about a directory that may not be there yet: how much space is free, and whether it takes
+//! I/O past the page cache, found out by opening a file without a name.
 
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+
+/// Free space where a directory is or would be made, bytes; none where nobody says.
+#[must_use]
+pub fn free_bytes(place: &Path) -> Option<u64> {
+    let place = std::path::absolute(place).ok()?;
+    let there = place.ancestors().find(|path| path.exists())?;
+    let space = rustix::fs::statvfs(there).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
+}
 
 /// Whether files in the nearest directory above `path` that is there (or `path` itself) take
 /// O_DIRECT. Nothing is written, and nothing is left. None where it can't be tried: the directory

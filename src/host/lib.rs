@@ -32,7 +32,7 @@ pub use blockstat::{BlockCounters, BlockDelta};
 pub use cost::{Cost, CostSnapshot, peak_rss_bytes, reset_peak_rss};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
 pub use device::{ChainLink, DeviceFacts, chain, device_numbers, shared_port};
-pub use direct::takes_direct_io;
+pub use direct::{free_bytes, takes_direct_io};
 pub use interrupts::interrupted_cores;
 pub use launcher::{Launcher, host_name};
 pub use machine::{Machine, MountFacts};

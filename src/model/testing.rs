@@ -67,7 +67,8 @@ pub fn nothing() -> RunResult {
 
 pub(crate) const MILLISECOND_NS: u64 = 1_000_000;
 
-pub(crate) fn request(class: Class, ms: u64) -> RequestRecord {
+/// A request of that class that took so many milliseconds.
+pub fn request(class: Class, ms: u64) -> RequestRecord {
     RequestRecord {
         user: 0,
         class,

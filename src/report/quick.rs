@@ -230,6 +230,12 @@ impl QuickReport {
         doubts
     }
 
+    /// Rule that the report was made by.
+    #[must_use]
+    pub fn served_rule(&self) -> ServedRule {
+        ServedRule { load_p95_s: self.load_p95_s, reuse_share: self.reuse_share }
+    }
+
     /// The rule in words.
     #[must_use]
     pub fn rule(&self) -> String {
@@ -287,14 +293,6 @@ impl QuickReport {
 /// A time with its unit.
 fn time(seconds: f64) -> String {
     human_time(seconds * 1e3)
-}
-
-impl QuickReport {
-    /// Rule that the report was made by.
-    #[must_use]
-    pub fn served_rule(&self) -> ServedRule {
-        ServedRule { load_p95_s: self.load_p95_s, reuse_share: self.reuse_share }
-    }
 }
 
 #[cfg(test)]

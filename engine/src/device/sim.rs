@@ -162,12 +162,13 @@ impl SimDrive {
                 Some(next) if next.key().0 <= now => next.remove_entry(),
                 _ => return completed,
             };
-            self.end(next.0, next.1);
+            let ((at, number), due) = next;
+            self.end(at, number, due);
             completed += 1;
         }
     }
 
-    fn end(&self, (at, number): At, due: Due) {
+    fn end(&self, at: Nanos, number: u64, due: Due) {
         let request = due.request;
         let token = match due.whose {
             Whose::Slot(token) => token,

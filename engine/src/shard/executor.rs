@@ -88,7 +88,7 @@ impl Vitals {
 
     /// Sets the window: of a gap across its start or its end the part inside counts, and without a
     /// window none does.
-    pub fn count_within(&self, (from, until): (Nanos, Nanos)) {
+    pub fn count_within(&self, from: Nanos, until: Nanos) {
         self.counts_from_ns.store(from.as_ns(), Ordering::Relaxed);
         self.counts_until_ns.store(until.as_ns(), Ordering::Relaxed);
     }
@@ -506,7 +506,7 @@ mod tests {
     #[test]
     fn a_thread_that_works_on_one_task_for_long_is_overdue_and_one_that_sleeps_is_not() {
         let vitals = Arc::<Vitals>::default();
-        vitals.count_within((Nanos::ZERO, Nanos::MAX));
+        vitals.count_within(Nanos::ZERO, Nanos::MAX);
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let executor = Executor::spawn("held", None, Arc::clone(&vitals), move || async move {
@@ -523,7 +523,7 @@ mod tests {
         join(executor.unwrap());
         assert!(vitals.overdue_max() >= Nanos::from_ms(20));
         let idle = Vitals::default();
-        idle.count_within((Nanos::ZERO, Nanos::MAX));
+        idle.count_within(Nanos::ZERO, Nanos::MAX);
         idle.turn(SECOND);
         idle.sleeps_until(None);
         assert_eq!(idle.overdue(1_000 * SECOND), Nanos::ZERO, "nothing is due");
@@ -541,7 +541,7 @@ mod tests {
     fn of_a_gap_across_an_edge_of_the_window_the_part_inside_counts() {
         let overdue_max = |turns_s: &[u64]| {
             let vitals = Vitals::default();
-            vitals.count_within((10 * SECOND, 20 * SECOND));
+            vitals.count_within(10 * SECOND, 20 * SECOND);
             turns_s.iter().for_each(|second| vitals.turn(*second * SECOND));
             vitals.overdue_max()
         };

@@ -44,8 +44,7 @@ pub(in crate::commands) fn share_below(rank: &Rank, own: &Path) -> u64 {
     if sharers == 1 || own.starts_with("/dev") && !own.starts_with("/dev/shm") {
         return 0;
     }
-    let Ok(space) = rustix::fs::statvfs(existing) else { return 0 };
-    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    let Some(free_bytes) = ringfall_host::free_bytes(existing) else { return 0 };
     let taken_bytes = own.parent().map_or(0, taken_bytes);
     part_bytes(free_bytes, taken_bytes, sharers)
 }

@@ -399,7 +399,7 @@ impl<'a> Threads<'a> {
             Order::Populate => self.fleet.tell(ShardCommand::Populate),
             Order::Start { origin, window } => {
                 self.window_began = Some(window.0);
-                self.fleet.watchdog.count_within(window);
+                self.fleet.watchdog.count_within(window.0, window.1);
                 let drives = self.store.drives.len();
                 self.tuner = self.settings.tuner(drives, self.places, (origin, window.0));
                 self.fleet.tell(ShardCommand::Start { origin, window });
@@ -411,7 +411,7 @@ impl<'a> Threads<'a> {
             }
             Order::Stop { window_end } => {
                 let window_began = self.window_began.unwrap_or(window_end);
-                self.fleet.watchdog.count_within((window_began, window_end));
+                self.fleet.watchdog.count_within(window_began, window_end);
                 self.fleet.tell(ShardCommand::Stop { window_end });
                 self.observer.window_ended();
                 self.window_ended = Some(window_end);

@@ -167,8 +167,8 @@ impl Watchdog {
     }
 
     /// Looks for the longest within the window: opening a shard takes as long as it takes.
-    pub fn count_within(&self, window: (Nanos, Nanos)) {
-        self.vitals.iter().for_each(|vitals| vitals.count_within(window));
+    pub fn count_within(&self, from: Nanos, until: Nanos) {
+        self.vitals.iter().for_each(|vitals| vitals.count_within(from, until));
     }
 
     /// Figures since the run began.

@@ -4,10 +4,8 @@ use proptest::prelude::*;
 use ringfall_core::key::Tier;
 use ringfall_model::facts::TimelineSecond;
 use ringfall_model::metrics::REQUEST_P95;
-use ringfall_model::testing::{file, nothing, to_json};
-use ringfall_workloads::contract::{
-    Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
-};
+use ringfall_model::testing::{file, nothing, request, to_json};
+use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
 
 use super::*;
 
@@ -56,22 +54,11 @@ fn run_of(name: &str, requests: impl Iterator<Item = (u64, u64)>) -> ResultFile 
         result.engine.io_read.entry_bytes += ENTRY_BYTES;
         result.cache.record_read(Purpose::Decode, 1, Outcome::Hit, ENTRY_BYTES, false);
         result.requests.record(&RequestRecord {
-            user: 0,
-            class: Class::Interactive,
             arrived: SinceStart::from_ms(arrived_ms),
             started: SinceStart::from_ms(arrived_ms),
             finished: SinceStart::from_ms(ends_ms),
             storage_io_ns: takes_ns / 2,
-            room_ns: 0,
-            permit_ns: 0,
-            load_ns: None,
-            prefill_ns: 0,
-            decode_ns: 0,
-            recompute_ns: 0,
-            generation_ns: 0,
-            context_tokens: 10,
-            generated_tokens: 3,
-            end: RequestEnd::Served,
+            ..request(Class::Interactive, takes_ms)
         });
         let second = &mut timeline[usize::try_from(ends_ms / 1_000).unwrap()];
         second.requests_completed += 1;

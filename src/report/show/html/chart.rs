@@ -124,6 +124,14 @@ pub(super) fn frame(svg: &mut String, about: &str, x: &Axis, y: &Axis) {
     ));
 }
 
+/// A chart of lines over numbers of users.
+pub(super) fn by_users(title: &str, unit: &str, lines: &[Line]) -> String {
+    let [users, up] = ranges(lines);
+    let few = users.low.clamp(1.0, 1e9);
+    let x = Axis::log("users", few, users.high.max(few * 2.0));
+    chart(title, title, &x, &Axis::linear(unit, up.high), lines)
+}
+
 /// A chart of these lines, those later on top, with its title and legend; nothing when there is
 /// nothing to draw. `about` is a sentence for screen readers.
 pub(super) fn chart(title: &str, about: &str, x: &Axis, y: &Axis, lines: &[Line]) -> String {

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::axis::Axis;
-use super::chart::{self, Line, ranges};
+use super::chart::{self, Line};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
 use crate::show::quick::{beside, curve, trust};
@@ -59,8 +58,5 @@ fn by_users(
         Line::new(report.place.clone(), colour, report.curve.iter().filter_map(point))
     };
     let lines: Vec<Line> = reports.iter().enumerate().map(line).collect();
-    let [users, up] = ranges(&lines);
-    let few = users.low.clamp(1.0, 1e9);
-    let x = Axis::log("users", few, users.high.max(few * 2.0));
-    chart::chart(title, title, &x, &Axis::linear(unit, up.high), &lines)
+    chart::by_users(title, unit, &lines)
 }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::axis::Axis;
-use super::chart::{Line, chart, ranges};
+use super::chart::{self, Line};
 use super::markup::Html;
 use super::shown;
 use crate::show::{WhatIf, WhatIfRow};
@@ -78,8 +77,5 @@ fn by_users(
             lines.push(Line::new(name, colour, points).dashed_if(place > 0));
         }
     }
-    let [users, up] = ranges(&lines);
-    let few = users.low.clamp(1.0, 1e9);
-    let x = Axis::log("users", few, users.high.max(few * 2.0));
-    chart(title, title, &x, &Axis::linear(y, up.high), &lines)
+    chart::by_users(title, y, &lines)
 }
