@@ -236,8 +236,11 @@ impl Cufile {
 pub(super) fn describe(status: Status) -> String {
     match status.code {
         CUDA_DRIVER_ERROR => format!("CUDA error {}, reported by cuFile", status.cuda),
+        5001 => format!("cuFile error {}: the kernel module nvidia-fs is not loaded", status.code),
         5007..=5009 => format!("cuFile error {}: not supported here", status.code),
-        5010 | 5033 | 5048 => format!("cuFile error {}: of the nvidia-fs module", status.code),
+        5004 | 5005 | 5010 | 5033 | 5048 => {
+            format!("cuFile error {}: of the nvidia-fs module", status.code)
+        }
         5018..=5020 => format!("cuFile error {}: it can't do direct I/O on this file", status.code),
         5025 => format!("cuFile error {}: permission denied", status.code),
         5036 => format!("cuFile error {}: the GPU has no more memory to pin", status.code),

@@ -97,6 +97,7 @@ functions! {
     stream_create = "cuStreamCreate": fn(*mut Handle, c_uint);
     stream_destroy = "cuStreamDestroy_v2": fn(Handle);
     stream_wait = "cuStreamSynchronize": fn(Handle);
+    stream_wait_event = "cuStreamWaitEvent": fn(Handle, Handle, c_uint);
     event_create = "cuEventCreate": fn(*mut Handle, c_uint);
     event_destroy = "cuEventDestroy_v2": fn(Handle);
     event_record = "cuEventRecord": fn(Handle, Handle);

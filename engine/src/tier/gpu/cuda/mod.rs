@@ -135,7 +135,17 @@ impl Device {
         device.address = address_of(driver, device.number);
         let context = &raw mut device.context;
         // SAFETY: writes a handle, which `drop` gives back.
-        tried("be opened", unsafe { (driver.context_retain)(context, device.number) })?;
+        match unsafe { (driver.context_retain)(context, device.number) } {
+            // A context takes about half a GiB by itself.
+            OUT_OF_MEMORY => {
+                return Err(format!(
+                    "GPU {index} ({name}) has too little memory free to be opened: end what holds \
+                     it ({})",
+                    device.who_holds()
+                ));
+            }
+            code => tried("be opened", code)?,
+        }
         device.enter().map_err(|fault| fault.to_string())?;
         let (mut free, mut all) = (0usize, 0usize);
         // SAFETY: writes two sizes.
@@ -155,7 +165,7 @@ impl Device {
                 gib(free),
                 gib(all),
                 gib(bytes),
-                device.holders().unwrap_or_else(|| "nvidia-smi shows it".to_owned())
+                device.who_holds()
             ));
         }
         tried("give its memory", code)?;
@@ -173,6 +183,11 @@ impl Device {
         }
         let fact = GpuDevice { index, name, memory_bytes: all, free_bytes: free };
         Ok((device, fact))
+    }
+
+    /// Names the processes that hold its memory, or the program that shows them.
+    fn who_holds(&self) -> String {
+        self.holders().unwrap_or_else(|| "nvidia-smi shows it".to_owned())
     }
 
     /// Which other processes hold its memory, in words; none where nobody says.

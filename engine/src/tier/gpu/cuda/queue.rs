@@ -56,6 +56,10 @@ struct Part {
 struct Stream {
     device: Arc<Device>,
     handle: Handle,
+    /// A second stream, which waits for the end of each part and then rings the bell. The driver
+    /// holds a stream up until its call of the host has returned, and the next part is not to wait
+    /// for that.
+    bell: Handle,
     parts: RefCell<VecDeque<Part>>,
 }
 
@@ -97,6 +101,36 @@ unsafe extern "C" fn ring(bell: *mut c_void) {
     bell.ring();
 }
 
+impl Stream {
+    fn open(driver: &Driver, device: &Arc<Device>) -> Result<Stream, GpuFault> {
+        let mut stream = Stream {
+            device: Arc::clone(device),
+            handle: std::ptr::null_mut(),
+            bell: std::ptr::null_mut(),
+            parts: RefCell::default(),
+        };
+        for handle in [&raw mut stream.handle, &raw mut stream.bell] {
+            // SAFETY: writes a handle, which `drop` gives back.
+            let code = unsafe { (driver.stream_create)(handle, NON_BLOCKING) };
+            driver.check(code, &device.label)?;
+        }
+        Ok(stream)
+    }
+
+    /// Has the bell rung once `ended` has been reached. Should this fail, whoever looks every few
+    /// milliseconds finds the end.
+    fn ring_after(&self, driver: &Driver, ended: Handle, bell: &Bell) {
+        let bell: *const Bell = bell;
+        // SAFETY: a stream and an event of this queue, and the bell stays where it is until
+        // `finish` has returned.
+        unsafe {
+            if (driver.stream_wait_event)(self.bell, ended, 0) == 0 {
+                let _rung = (driver.launch_host)(self.bell, ring, bell.cast_mut().cast());
+            }
+        }
+    }
+}
+
 impl CudaQueue {
     pub(super) fn open(
         driver: &Arc<Driver>,
@@ -121,14 +155,11 @@ impl CudaQueue {
         };
         for device in devices {
             device.enter()?;
-            let stream = || {
-                let mut handle: Handle = std::ptr::null_mut();
-                // SAFETY: writes a handle, which `drop` gives back.
-                let code = unsafe { (driver.stream_create)(&raw mut handle, NON_BLOCKING) };
-                driver.check(code, &device.label)?;
-                Ok(Stream { device: Arc::clone(device), handle, parts: RefCell::default() })
-            };
-            queue.streams.push([stream()?, stream()?, stream()?]);
+            queue.streams.push([
+                Stream::open(driver, device)?,
+                Stream::open(driver, device)?,
+                Stream::open(driver, device)?,
+            ]);
         }
         queue.take_results()?;
         Ok(queue)
@@ -193,11 +224,7 @@ impl CudaQueue {
             return Err(fault);
         }
         stream.parts.borrow_mut().push_back(Part { job: id, begun, ended });
-        let bell: *const Bell = &raw const *self.bell;
-        // SAFETY: the bell stays where it is until `finish` has returned. Should this fail, whoever
-        // looks every few milliseconds finds the end.
-        let _rung =
-            unsafe { (self.driver.launch_host)(stream.handle, ring, bell.cast_mut().cast()) };
+        stream.ring_after(&self.driver, ended, &self.bell);
         Ok(())
     }
 
@@ -399,9 +426,11 @@ impl GpuQueue for CudaQueue {
     fn finish(&self) {
         for stream in self.streams.iter().flatten() {
             let _entered = stream.device.enter();
-            // SAFETY: a stream of this queue. An error says that the device is lost, and then
-            // nothing is in flight on it either.
-            let _waited = unsafe { (self.driver.stream_wait)(stream.handle) };
+            for handle in [stream.handle, stream.bell] {
+                // SAFETY: a stream of this queue. An error says that the device is lost, and then
+                // nothing is in flight on it either.
+                let _waited = unsafe { (self.driver.stream_wait)(handle) };
+            }
         }
     }
 }
@@ -415,8 +444,10 @@ impl Drop for CudaQueue {
                 let parts = stream.parts.borrow_mut().drain(..).collect::<Vec<_>>();
                 let events = parts.iter().flat_map(|part| [part.begun, part.ended]);
                 self.events.borrow_mut().extend(events.map(|event| (device, event)));
-                // SAFETY: made by `open`, empty, given back once.
-                let _destroyed = unsafe { (self.driver.stream_destroy)(stream.handle) };
+                for handle in [stream.handle, stream.bell] {
+                    // SAFETY: made by `open`, empty, given back once.
+                    let _destroyed = unsafe { (self.driver.stream_destroy)(handle) };
+                }
             }
             for (_, event) in self.events.borrow().iter().filter(|(of, _)| *of == device) {
                 // SAFETY: made by `event`, given back once.
