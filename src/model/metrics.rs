@@ -97,6 +97,9 @@ pub struct Metric {
     pub key: &'static str,
     /// As people read it.
     pub title: &'static str,
+    /// Name within a sentence, where "its" or "the candidate's" may stand before it and "is" after
+    /// it: singular, and without the unit.
+    pub noun: &'static str,
     /// Its columns in spreadsheets: of the reference's discovery, then of its converters and ours.
     pub columns: &'static [&'static str],
     /// Direction that counts as a win.
@@ -193,10 +196,17 @@ type Value = fn(&Document) -> Option<f64>;
 
 /// A metric that is shown only when asked for, is in no spreadsheet, and of whose variation nothing
 /// is recorded.
-const fn metric(better: Better, key: &'static str, title: &'static str, value: Value) -> Metric {
+const fn metric(
+    better: Better,
+    key: &'static str,
+    title: &'static str,
+    noun: &'static str,
+    value: Value,
+) -> Metric {
     Metric {
         key,
         title,
+        noun,
         columns: &[],
         better,
         headline: false,
@@ -236,154 +246,256 @@ pub const DEVICE_TOTAL: &str = "device_total_mb_per_s";
 /// All of them: what the reference's spreadsheet measures (its generation latencies are simulated),
 /// then what only JSON results hold.
 pub const METRICS: &[Metric] = &[
-    metric(Higher, DECODE_READ, "decode bytes read, GiB", |d| {
+    metric(Higher, DECODE_READ, "decode bytes read, GiB", "amount of decode bytes read", |d| {
         stats(d).decode_bytes_read_gb.known()
     })
     .headline()
     .varies(ALL_READ)
     .columns(&["Decode Bytes Read (GB)"]),
-    metric(Higher, WALL_CLOCK, "wall-clock throughput, tokens/s", |d| {
+    metric(Higher, WALL_CLOCK, "wall-clock throughput, tokens/s", "wall-clock throughput", |d| {
         d.summary.avg_throughput_tokens_per_sec.known()
     })
     .headline()
     .varies(TOKENS)
     .columns(&["Wall-Clock Throughput (tokens/sec)", "Avg Throughput (tok/s)"]),
-    metric(Higher, STORAGE_THROUGHPUT, "storage throughput, tokens/s", |d| {
+    metric(Higher, STORAGE_THROUGHPUT, "storage throughput, tokens/s", "storage throughput", |d| {
         quotient(tokens(d), io_seconds(d))
     })
     .headline()
     .of_finished()
     .varies(STORAGE_TIME)
     .columns(&["Storage Throughput (tokens/sec)", "Storage Throughput (tok/s)"]),
-    metric(Higher, "wall_clock_requests_per_s", "wall-clock requests/s", |d| {
-        quotient(requests(d), d.summary.elapsed_time.known())
-    })
+    metric(
+        Higher,
+        "wall_clock_requests_per_s",
+        "wall-clock requests/s",
+        "wall-clock request rate",
+        |d| quotient(requests(d), d.summary.elapsed_time.known()),
+    )
     .varies(REQUESTS)
     .columns(&["Wall-Clock Requests/sec", "Requests/sec"]),
-    metric(Higher, "storage_requests_per_s", "storage requests/s", |d| {
-        quotient(requests(d), io_seconds(d))
-    })
+    metric(
+        Higher,
+        "storage_requests_per_s",
+        "storage requests/s",
+        "request rate by storage time",
+        |d| quotient(requests(d), io_seconds(d)),
+    )
     .of_finished()
     .varies(STORAGE_TIME)
     .columns(&["Storage Requests/sec"]),
-    metric(Neither, "storage_io_time_s", "storage I/O time, s", io_seconds)
+    metric(Neither, "storage_io_time_s", "storage I/O time, s", "storage I/O time", io_seconds)
         .varies(STORAGE_TIME)
         .columns(&["Total I/O Time (s)"]),
-    metric(Higher, "tokens", "tokens", tokens).varies(TOKENS).columns(&["Total Tokens"]),
-    metric(Higher, "requests", "requests", requests).varies(REQUESTS).columns(&["Total Requests"]),
-    metric(Lower, "request_p50_ms", "all requests, P50, ms", |d| of_all(d, |all| all.p50.as_ref()))
-        .headline()
-        .varies(OfAllRequests(0.5, |all| all.p50.as_ref())),
-    metric(Lower, REQUEST_P95, "all requests, P95, ms", |d| of_all(d, |all| all.p95.as_ref()))
-        .headline()
-        .varies(OfAllRequests(0.95, |all| all.p95.as_ref())),
-    metric(Lower, "request_p99_ms", "all requests, P99, ms", |d| of_all(d, |all| all.p99.as_ref()))
-        .varies(OfAllRequests(0.99, |all| all.p99.as_ref())),
-    metric(Lower, "end_to_end_mean_ms", "finished requests, mean, ms", |d| {
-        end_to_end(d)?.mean.known()
+    metric(Higher, "tokens", "tokens", "number of generated tokens", tokens)
+        .varies(TOKENS)
+        .columns(&["Total Tokens"]),
+    metric(Higher, "requests", "requests", "number of finished requests", requests)
+        .varies(REQUESTS)
+        .columns(&["Total Requests"]),
+    metric(Lower, "request_p50_ms", "all requests, P50, ms", "P50 latency of all requests", |d| {
+        of_all(d, |all| all.p50.as_ref())
     })
+    .headline()
+    .varies(OfAllRequests(0.5, |all| all.p50.as_ref())),
+    metric(Lower, REQUEST_P95, "all requests, P95, ms", "P95 latency of all requests", |d| {
+        of_all(d, |all| all.p95.as_ref())
+    })
+    .headline()
+    .varies(OfAllRequests(0.95, |all| all.p95.as_ref())),
+    metric(Lower, "request_p99_ms", "all requests, P99, ms", "P99 latency of all requests", |d| {
+        of_all(d, |all| all.p99.as_ref())
+    })
+    .varies(OfAllRequests(0.99, |all| all.p99.as_ref())),
+    metric(
+        Lower,
+        "end_to_end_mean_ms",
+        "finished requests, mean, ms",
+        "mean latency of finished requests",
+        |d| end_to_end(d)?.mean.known(),
+    )
     .of_finished()
     .varies(MEAN)
     .columns(&["E2E Latency Mean (ms)"]),
-    metric(Lower, "end_to_end_p50_ms", "finished requests, P50, ms", |d| {
-        end_to_end(d)?.p50.known()
-    })
+    metric(
+        Lower,
+        "end_to_end_p50_ms",
+        "finished requests, P50, ms",
+        "P50 latency of finished requests",
+        |d| end_to_end(d)?.p50.known(),
+    )
     .of_finished()
     .varies(Quantile(Times::EndToEnd, 0.5))
     .columns(&["E2E Latency P50 (ms)"]),
-    metric(Lower, "end_to_end_p95_ms", "finished requests, P95, ms", |d| {
-        end_to_end(d)?.p95.known()
-    })
+    metric(
+        Lower,
+        "end_to_end_p95_ms",
+        "finished requests, P95, ms",
+        "P95 latency of finished requests",
+        |d| end_to_end(d)?.p95.known(),
+    )
     .of_finished()
     .varies(Quantile(Times::EndToEnd, 0.95))
     .columns(&["E2E Latency P95 (ms)"]),
-    metric(Lower, "end_to_end_p99_ms", "finished requests, P99, ms", |d| {
-        end_to_end(d)?.p99.known()
-    })
+    metric(
+        Lower,
+        "end_to_end_p99_ms",
+        "finished requests, P99, ms",
+        "P99 latency of finished requests",
+        |d| end_to_end(d)?.p99.known(),
+    )
     .of_finished()
     .varies(Quantile(Times::EndToEnd, 0.99))
     .columns(&["E2E Latency P99 (ms)"]),
-    metric(Lower, "storage_io_mean_ms", "storage I/O of finished, mean, ms", |d| {
-        d.storage_io_latency()?.mean.known()
-    })
+    metric(
+        Lower,
+        "storage_io_mean_ms",
+        "storage I/O of finished, mean, ms",
+        "mean storage I/O time of finished requests",
+        |d| d.storage_io_latency()?.mean.known(),
+    )
     .of_finished()
     .varies(MEAN)
     .columns(&["Storage Latency Mean (ms)"]),
-    metric(Lower, "storage_io_p50_ms", "storage I/O of finished, P50, ms", |d| {
-        d.storage_io_latency()?.p50.known()
-    })
+    metric(
+        Lower,
+        "storage_io_p50_ms",
+        "storage I/O of finished, P50, ms",
+        "P50 storage I/O time of finished requests",
+        |d| d.storage_io_latency()?.p50.known(),
+    )
     .of_finished()
     .varies(Quantile(Times::StorageIo, 0.5))
     .columns(&["Storage Latency P50 (ms)"]),
-    metric(Lower, "storage_io_p95_ms", "storage I/O of finished, P95, ms", |d| {
-        d.storage_io_latency()?.p95.known()
-    })
+    metric(
+        Lower,
+        "storage_io_p95_ms",
+        "storage I/O of finished, P95, ms",
+        "P95 storage I/O time of finished requests",
+        |d| d.storage_io_latency()?.p95.known(),
+    )
     .headline()
     .of_finished()
     .varies(Quantile(Times::StorageIo, 0.95))
     .columns(&["Storage Latency P95 (ms)"]),
-    metric(Lower, "storage_io_p99_ms", "storage I/O of finished, P99, ms", |d| {
-        d.storage_io_latency()?.p99.known()
-    })
+    metric(
+        Lower,
+        "storage_io_p99_ms",
+        "storage I/O of finished, P99, ms",
+        "P99 storage I/O time of finished requests",
+        |d| d.storage_io_latency()?.p99.known(),
+    )
     .of_finished()
     .varies(Quantile(Times::StorageIo, 0.99))
     .columns(&["Storage Latency P99 (ms)"]),
-    metric(Neither, "cache_hit_rate", "cache hit rate", Document::hit_rate)
+    metric(Neither, "cache_hit_rate", "cache hit rate", "cache hit rate", Document::hit_rate)
         .columns(&["Cache Hit Rate"]),
-    metric(Neither, "read_write_ratio", "bytes read per byte written", Document::read_write_ratio)
-        .columns(&["Read/Write Ratio"]),
-    metric(Higher, "total_read_gb", "bytes read, GiB", |d| stats(d).total_read_gb.known())
-        .varies(ALL_READ)
-        .columns(&["Total Read (GB)", "Total Read (GiB)"]),
-    metric(Higher, "total_write_gb", "bytes written, GiB", |d| stats(d).total_write_gb.known())
-        .varies(ALL_WRITTEN)
-        .columns(&["Total Write (GB)", "Total Write (GiB)"]),
-    metric(Higher, PREFILL_WRITTEN, "prefill bytes written, GiB", |d| {
-        stats(d).prefill_bytes_written_gb.known()
+    metric(
+        Neither,
+        "read_write_ratio",
+        "bytes read per byte written",
+        "ratio of bytes read to bytes written",
+        Document::read_write_ratio,
+    )
+    .columns(&["Read/Write Ratio"]),
+    metric(Higher, "total_read_gb", "bytes read, GiB", "amount of bytes read", |d| {
+        stats(d).total_read_gb.known()
+    })
+    .varies(ALL_READ)
+    .columns(&["Total Read (GB)", "Total Read (GiB)"]),
+    metric(Higher, "total_write_gb", "bytes written, GiB", "amount of bytes written", |d| {
+        stats(d).total_write_gb.known()
     })
     .varies(ALL_WRITTEN)
+    .columns(&["Total Write (GB)", "Total Write (GiB)"]),
+    metric(
+        Higher,
+        PREFILL_WRITTEN,
+        "prefill bytes written, GiB",
+        "amount of prefill bytes written",
+        |d| stats(d).prefill_bytes_written_gb.known(),
+    )
+    .varies(ALL_WRITTEN)
     .columns(&["Prefill Bytes Written (GB)"]),
-    metric(Higher, "storage_read_bandwidth_gib_per_s", "storage read, GiB/s", |d| {
-        d.storage_bandwidth_gib_per_s()[0]
-    })
+    metric(
+        Higher,
+        "storage_read_bandwidth_gib_per_s",
+        "storage read, GiB/s",
+        "storage read bandwidth",
+        |d| d.storage_bandwidth_gib_per_s()[0],
+    )
     .headline()
     .varies(PerSecond(storage_read)),
-    metric(Higher, WRITE_BANDWIDTH, "storage write, GiB/s", |d| d.storage_bandwidth_gib_per_s()[1])
-        .headline()
-        .varies(PerSecond(storage_written)),
-    metric(Lower, "storage_read_device_p50_ms", "storage read, device P50, ms", |d| {
-        d.tier_latency_ms("storage_read_device_p50_ms")
+    metric(Higher, WRITE_BANDWIDTH, "storage write, GiB/s", "storage write bandwidth", |d| {
+        d.storage_bandwidth_gib_per_s()[1]
     })
+    .headline()
+    .varies(PerSecond(storage_written)),
+    metric(
+        Lower,
+        "storage_read_device_p50_ms",
+        "storage read, device P50, ms",
+        "P50 device latency of storage reads",
+        |d| d.tier_latency_ms("storage_read_device_p50_ms"),
+    )
     .varies(Quantile(Times::StorageReadDevice, 0.5)),
-    metric(Lower, "storage_read_device_p95_ms", "storage read, device P95, ms", |d| {
-        d.tier_latency_ms("storage_read_device_p95_ms")
-    })
+    metric(
+        Lower,
+        "storage_read_device_p95_ms",
+        "storage read, device P95, ms",
+        "P95 device latency of storage reads",
+        |d| d.tier_latency_ms("storage_read_device_p95_ms"),
+    )
     .headline()
     .varies(Quantile(Times::StorageReadDevice, 0.95)),
-    metric(Lower, "storage_read_device_p99_ms", "storage read, device P99, ms", |d| {
-        d.tier_latency_ms("storage_read_device_p99_ms")
-    })
+    metric(
+        Lower,
+        "storage_read_device_p99_ms",
+        "storage read, device P99, ms",
+        "P99 device latency of storage reads",
+        |d| d.tier_latency_ms("storage_read_device_p99_ms"),
+    )
     .varies(Quantile(Times::StorageReadDevice, 0.99)),
-    metric(Lower, "storage_write_device_p50_ms", "storage write, device P50, ms", |d| {
-        d.tier_latency_ms("storage_write_device_p50_ms")
-    })
+    metric(
+        Lower,
+        "storage_write_device_p50_ms",
+        "storage write, device P50, ms",
+        "P50 device latency of storage writes",
+        |d| d.tier_latency_ms("storage_write_device_p50_ms"),
+    )
     .varies(Quantile(Times::StorageWriteDevice, 0.5)),
-    metric(Lower, "storage_write_device_p95_ms", "storage write, device P95, ms", |d| {
-        d.tier_latency_ms("storage_write_device_p95_ms")
-    })
+    metric(
+        Lower,
+        "storage_write_device_p95_ms",
+        "storage write, device P95, ms",
+        "P95 device latency of storage writes",
+        |d| d.tier_latency_ms("storage_write_device_p95_ms"),
+    )
     .headline()
     .varies(Quantile(Times::StorageWriteDevice, 0.95)),
-    metric(Lower, "storage_write_device_p99_ms", "storage write, device P99, ms", |d| {
-        d.tier_latency_ms("storage_write_device_p99_ms")
-    })
+    metric(
+        Lower,
+        "storage_write_device_p99_ms",
+        "storage write, device P99, ms",
+        "P99 device latency of storage writes",
+        |d| d.tier_latency_ms("storage_write_device_p99_ms"),
+    )
     .varies(Quantile(Times::StorageWriteDevice, 0.99)),
-    metric(Higher, DEVICE_READ, "device read by the kernel, MB/s", |d| {
-        Some(device_mb_per_s(d)?[0])
-    })
+    metric(
+        Higher,
+        DEVICE_READ,
+        "device read by the kernel, MB/s",
+        "device read rate by the kernel's counters",
+        |d| Some(device_mb_per_s(d)?[0]),
+    )
     .columns(&["Device Read (MB/s)"]),
-    metric(Higher, DEVICE_TOTAL, "device total by the kernel, MB/s", |d| {
-        Some(device_mb_per_s(d)?[1])
-    })
+    metric(
+        Higher,
+        DEVICE_TOTAL,
+        "device total by the kernel, MB/s",
+        "total device rate by the kernel's counters",
+        |d| Some(device_mb_per_s(d)?[1]),
+    )
     .columns(&["Device Total (MB/s)"]),
 ];
 
@@ -411,6 +523,16 @@ mod tests {
         }
         for key in [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT] {
             assert!(Metric::by_key(key).is_some_and(|metric| metric.headline));
+        }
+    }
+
+    #[test]
+    fn a_metric_is_named_in_a_sentence_by_a_singular_without_a_unit() {
+        for Metric { key, noun, .. } in METRICS {
+            let head = noun.split(" of ").next().unwrap().split(" by ").next().unwrap();
+            assert!(!head.ends_with('s'), "{key}: {noun} would be followed by \"are\"");
+            let has_unit = noun.contains([',', '(']) || noun.contains("/s");
+            assert!(!has_unit && !noun.contains(" is "), "{key}: {noun}");
         }
     }
 

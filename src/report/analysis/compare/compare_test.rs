@@ -323,6 +323,54 @@ fn the_last_sentence_says_which_is_better_and_for_how_much_of_the_load() {
     assert_eq!(other, "The two can't be compared: their numbers of users differ.");
 }
 
+/// "Better by its decode bytes read is 2.00×", read one.
+#[test]
+fn a_conclusion_is_a_sentence_whatever_metric_it_names() {
+    let go_by = |metrics: &[&'static str]| -> Vec<Advice> {
+        let why = String::new;
+        let advice =
+            |&metric| Advice { metric, trust: Trust::Primary, why: why(), published: None };
+        metrics.iter().map(advice).collect()
+    };
+    let (a, b) = (Side::of(vec![result("a", 0..9, 1)]), Side::of(vec![result("b", 0..9, 1)]));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    let of = |rows: &[Row]| {
+        let keys: Vec<&'static str> = rows.iter().map(|row| row.metric).collect();
+        conclusion::conclusion(rows, &go_by(&keys), &[], [&a, &b])
+    };
+    for metric in METRICS {
+        let row = |verdict| Row {
+            metric: metric.key,
+            better: metric.better,
+            baseline: 1.0,
+            baseline_is_bound: false,
+            candidate: 2.0,
+            candidate_is_bound: false,
+            ratio: Some(2.0),
+            interval: Some(Interval { low: 1.9, high: 2.1 }),
+            basis: Some(Basis::Trials),
+            no_interval: None,
+            verdict,
+        };
+        let (noun, is) = (metric.noun, "is 2.00× the baseline's (95 % interval 1.90 to 2.10");
+        for (verdict, begin) in [
+            (Verdict::Better, "The candidate is better: its"),
+            (Verdict::Worse, "The baseline is better: the candidate's"),
+            (Verdict::NotShown, "No difference is shown: the candidate's"),
+            (Verdict::Unknown, "No difference is certain: the candidate's"),
+        ] {
+            let told = of(&[row(verdict)]);
+            assert!(told.starts_with(&format!("{begin} {noun} {is}")), "{told}");
+        }
+        let both = of(&[row(Verdict::Better), Row { metric: WALL_CLOCK, ..row(Verdict::Worse) }]);
+        let begin = format!(
+            "Neither is better throughout: the candidate is better by its {noun}, which {is} \
+             between trials), and worse by its wall-clock throughput, which {is}"
+        );
+        assert!(metric.key == WALL_CLOCK || both.starts_with(&begin), "{both}");
+    }
+}
+
 #[test]
 fn what_makes_another_load_is_told_with_what_it_does() {
     let with = |change: fn(&mut ConfigReport), seconds: f64| {

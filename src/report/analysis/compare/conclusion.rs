@@ -46,30 +46,31 @@ fn decided(rows: &[Row], trust: &[Advice], cautions: &[Caution]) -> Result<Strin
             Ok(format!(
                 "Neither is better throughout: the candidate is better by its {}, and worse by its \
                  {}",
-                of_row(better),
-                of_row(worse)
+                of_row(better, ", which is"),
+                of_row(worse, ", which is")
             ))
         }
         (Some(row), None) => {
             prevents(&|favours| favours == Favours::Candidate)?;
-            Ok(format!("The candidate is better: its {}", of_row(row)))
+            Ok(format!("The candidate is better: its {}", of_row(row, " is")))
         }
         (None, Some(row)) => {
             prevents(&|favours| favours == Favours::Baseline)?;
-            Ok(format!("The baseline is better: the candidate's {}", of_row(row)))
+            Ok(format!("The baseline is better: the candidate's {}", of_row(row, " is")))
         }
         (None, None) => {
             let first = judged.iter().copied().find(|row| row.ratio.is_some());
             match first.or(judged.first().copied()) {
                 None => Err("neither has what tells two drives apart".to_owned()),
                 Some(row) if row.ratio.is_none() => {
-                    Err(format!("{}: {}", name(row), row.no_interval.unwrap_or("no ratio")))
+                    let why = row.no_interval.unwrap_or("none is known");
+                    Err(format!("there is no ratio of the {} ({why})", noun(row)))
                 }
                 Some(row) if row.verdict == Verdict::NotShown => {
-                    Ok(format!("No difference is shown: the candidate's {}", of_row(row)))
+                    Ok(format!("No difference is shown: the candidate's {}", of_row(row, " is")))
                 }
                 Some(row) => {
-                    Ok(format!("No difference is certain: the candidate's {}", of_row(row)))
+                    Ok(format!("No difference is certain: the candidate's {}", of_row(row, " is")))
                 }
             }
         }
@@ -87,14 +88,13 @@ fn metrics_to_go_by(trust: &[Advice]) -> Result<Vec<&'static str>, String> {
     if keys.is_empty() { Err(first.why.clone()) } else { Ok(keys) }
 }
 
-/// Name of the row's metric, without its unit.
-fn name(row: &Row) -> &'static str {
-    let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
-    title.rsplit_once(", ").map_or(title, |(name, _)| name)
+/// Name of the row's metric within a sentence.
+fn noun(row: &Row) -> &'static str {
+    Metric::by_key(row.metric).map_or(row.metric, |metric| metric.noun)
 }
 
-/// Name, ratio and certainty of a row, as what follows "its".
-fn of_row(row: &Row) -> String {
+/// Name, verb, ratio and certainty of a row, as what follows "its".
+fn of_row(row: &Row, verb: &str) -> String {
     let bound = match (row.baseline_is_bound, row.candidate_is_bound) {
         (true, _) => "at most ",
         (_, true) => "at least ",
@@ -112,7 +112,7 @@ fn of_row(row: &Row) -> String {
         }
         _ => format!("no interval: {}", row.no_interval.unwrap_or("none is known")),
     };
-    format!("{} is {bound}{ratio} the baseline's ({sure})", name(row))
+    format!("{}{verb} {bound}{ratio} the baseline's ({sure})", noun(row))
 }
 
 /// Share of the load that each side finished; none where a side does not say.
