@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Beta, Distribution};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
 
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
@@ -99,6 +99,23 @@ pub fn quantile_draws(count: u64, quantile: f64, seed: u64) -> Option<Vec<f64>> 
     let beta = Beta::new(rank, count as f64 + 1.0 - rank).ok()?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     Some((0..DRAWS).map(|_| beta.sample(&mut rng)).collect())
+}
+
+/// The interval of the median of what these independent values were drawn from, whatever their
+/// distribution. The number of values below the median is binomial, and the interval reaches from
+/// the k-th smallest value to the k-th largest one, for the largest k with [`CONFIDENCE`] (David
+/// and Nagaraja, Order Statistics, 3rd ed., section 7.1).
+///
+/// `None` of fewer than six values, which may all lie on one side of the median.
+#[must_use]
+pub fn median_interval(values: &[f64]) -> Option<Interval> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let below = Binomial::new(0.5, sorted.len() as u64).ok()?;
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let beyond = (0..sorted.len() as u64).take_while(|&count| below.cdf(count) <= tail).count();
+    let (low, high) = (sorted.get(beyond.checked_sub(1)?)?, sorted.get(sorted.len() - beyond)?);
+    Some(Interval { low: *low, high: *high })
 }
 
 /// One row of a series: how much, in how long.

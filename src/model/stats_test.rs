@@ -32,6 +32,16 @@ fn uniform(count: usize, seed: u64) -> Vec<f64> {
 }
 
 #[test]
+fn a_median_s_interval_is_that_of_the_binomial() {
+    let of = |count: u32| median_interval(&(1..=count).map(f64::from).collect::<Vec<_>>());
+    // Five values lie on one side of the median with a chance of 1 in 16.
+    assert_eq!((of(0), of(5)), (None, None));
+    assert_eq!(of(6), Some(Interval { low: 1.0, high: 6.0 }));
+    assert_eq!(of(9), Some(Interval { low: 2.0, high: 8.0 }));
+    assert_eq!(of(100), Some(Interval { low: 40.0, high: 61.0 }));
+}
+
+#[test]
 fn a_quantile_s_interval_is_that_of_the_binomial() {
     // n = 100, median: the exact interval is the 40th to the 61st of the sorted values.
     let draws = quantile_draws(100, 0.5, 1).unwrap();
