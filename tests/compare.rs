@@ -41,6 +41,15 @@ fn real_results_are_compared_and_what_is_none_is_named() {
         assert!(page.contains(words), "{words:?} is not in: {page}");
     }
     assert!(page.split("\n\n").last().unwrap().starts_with("conclusion "), "{page}");
+    let mut other = scratch.json();
+    other["ringfall"]["config"]["model"] = "other".into();
+    std::fs::write(scratch.file("other.json"), other.to_string()).unwrap();
+    let page = text(&compare(&scratch.path, &["result.json", "other.json"]));
+    let third = page.lines().nth(2).unwrap();
+    assert!(third.starts_with("conclusion The two can't be compared, since the models"), "{page}");
+    assert!(!page.contains("wall-clock throughput") && page.contains("--all-metrics"), "{page}");
+    let all = text(&compare(&scratch.path, &["result.json", "other.json", "--all-metrics"]));
+    assert!(all.contains("wall-clock throughput, tokens/s"), "{all}");
     let trials = ["--baseline", "result.json", "again.json", "--candidate", "slower.json"];
     let output = compare(&scratch.path, &[&trials[..], &["--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));

@@ -32,7 +32,7 @@ pub struct TableArgs {
     /// everything else by name
     #[arg(long, value_enum, value_name = "ORDER")]
     pub sort: Option<Order>,
-    /// Show all metrics, not only the usual ones
+    /// Show all metrics, not only the usual ones, and those of two results that can't be compared
     #[arg(long)]
     pub all_metrics: bool,
     /// Print the comparison as JSON

@@ -17,6 +17,9 @@ use super::merge::read_all;
 use super::{analyze, print, print_json, wrapped};
 use crate::cli::CompareArgs;
 
+/// Note in the place of figures that say nothing of each other.
+const ALL_METRICS: &str = "--all-metrics prints the figures of both all the same";
+
 /// Reads both sides and prints how they differ.
 ///
 /// # Errors
@@ -81,15 +84,48 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     {
         let _infallible = writeln!(page, "{name:<10} {}", terminal(&files.join(" ")));
     }
+    let is_comparable = comparison.is_comparable;
+    let conclude = |page: &mut String| wrapped(page, "conclusion ", &comparison.conclusion);
+    if !is_comparable {
+        conclude(&mut page);
+    }
     for caution in &comparison.cautions {
         wrapped(&mut page, "CAUTION    ", caution);
     }
+    let has_figures = is_comparable || (all_metrics && !comparison.rows.is_empty());
+    if has_figures {
+        figures(&mut page, comparison, all_metrics);
+    }
+    for difference in
+        comparison.configuration_differences.iter().chain(&comparison.machine_differences)
+    {
+        wrapped(&mut page, "differs    ", &difference.to_string());
+    }
+    if has_figures {
+        for cold in &comparison.cold_reads {
+            wrapped(&mut page, "cold reads ", &format!("{}: {}", cold.side, cold.reads.told));
+        }
+        for note in &comparison.notes {
+            wrapped(&mut page, "note       ", note);
+        }
+    } else if !comparison.rows.is_empty() {
+        wrapped(&mut page, "note       ", ALL_METRICS);
+    }
+    if is_comparable {
+        page.push('\n');
+        conclude(&mut page);
+    }
+    page
+}
+
+/// Writes the metrics of both, which of them to go by, and what was published.
+fn figures(page: &mut String, comparison: &Comparison, all_metrics: bool) {
     let table = comparison_table(comparison, all_metrics);
     let _infallible = writeln!(page, "\n{}", table.page());
     for advice in &comparison.trust {
         let word = advice.trust.name();
         let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
-        wrapped(&mut page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
+        wrapped(page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
     }
     for row in &comparison.published {
         let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
@@ -98,20 +134,6 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
             "{}: {title} {:.2}× for {PUBLISHED_SYSTEMS}; here {here}",
             row.preset, row.published
         );
-        wrapped(&mut page, "published  ", &text);
+        wrapped(page, "published  ", &text);
     }
-    for difference in
-        comparison.configuration_differences.iter().chain(&comparison.machine_differences)
-    {
-        wrapped(&mut page, "differs    ", &difference.to_string());
-    }
-    for cold in &comparison.cold_reads {
-        wrapped(&mut page, "cold reads ", &format!("{}: {}", cold.side, cold.reads.told));
-    }
-    for note in &comparison.notes {
-        wrapped(&mut page, "note       ", note);
-    }
-    page.push('\n');
-    wrapped(&mut page, "conclusion ", &comparison.conclusion);
-    page
 }

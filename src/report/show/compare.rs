@@ -1,10 +1,24 @@
-//! The table of a comparison, for the terminal and for pages.
+//! The table of a comparison, for the terminal, pages and workbooks.
 
+use ringfall_model::document::{FileProblem, ResultFile};
 use ringfall_model::metrics::Metric;
 use ringfall_model::stats::Interval;
 
+use super::Named;
 use super::table::{Cell, Mark, Table, figure, times};
-use crate::analysis::compare::{Basis, Comparison, Row, Verdict};
+use crate::analysis::compare::{Basis, Comparison, Row, Verdict, compare};
+
+/// Comparison of two results that are shown together.
+///
+/// # Errors
+/// When a result is damaged.
+pub(super) fn of_two(baseline: &Named, candidate: &Named) -> Result<Comparison, FileProblem> {
+    let side = |named: &Named| {
+        let (path, document) = (named.name.clone().into(), named.document.clone());
+        vec![ResultFile { path, document }]
+    };
+    compare(side(baseline), side(candidate))
+}
 
 /// A row for each metric, or for each of the usual ones, with the ratio of the two sides.
 #[must_use]

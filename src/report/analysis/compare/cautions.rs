@@ -1,305 +1,398 @@
-//! Differences between two sides that change what their ratios mean, each with what it does to
-//! them.
+//! Differences between the loads of two sides that change what their ratios mean, each with what it
+//! does to them. The sides are two results, the trials of two, or a pair of two collections.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ringfall_core::units::gib;
 use ringfall_host::counted;
-use ringfall_model::Document;
-use ringfall_model::document::ResultFile;
 use ringfall_model::stats;
-use serde_json::Value;
+use ringfall_model::trust::{Advice, Situation, advise};
 
-use super::Side;
-use crate::analysis::differences::told_by;
+use super::load::{Cut, Load, Measured};
 
 /// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
 /// runs of one configuration differ by.
 const HIT_RATES_APART: f64 = 0.03;
 /// Two lengths or capacities are the same within this share.
 const TOLERANCE: f64 = 0.01;
+/// Share of a run above which what it measured outweighs what it was cut off from.
+const GREATER_PART: f64 = 0.5;
+/// Clause of hit rates that lie apart.
+const HIT_RATES: &str = "the hit rates differ";
 
-/// Side that a difference makes look better than its drive is.
+/// Bearing of a difference on a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Favours {
-    /// Neither side, or nobody knows which.
-    Nobody,
-    /// The baseline.
-    Baseline,
-    /// The candidate.
-    Candidate,
-    /// One side in some metrics and the other in others: nothing can be concluded.
-    Either,
+pub(in crate::analysis) enum Bearing {
+    /// It makes neither side look better, or nobody knows which.
+    None,
+    /// It makes the first side look better than its drive is.
+    FavoursFirst,
+    /// It makes the second side look better than its drive is.
+    FavoursSecond,
+    /// It makes one side look better in some metrics and the other in others: no ratio is of two
+    /// drives.
+    OtherLoad,
+    /// A side was cut off from what could have turned the comparison round.
+    Open,
 }
 
 /// A difference, to be read before the ratios.
-#[derive(Clone, Debug)]
-pub(super) struct Caution {
-    /// The difference and what it does to the ratios, as a sentence.
-    pub text: String,
-    /// Short name of the difference, as in "their … differ".
-    pub what: &'static str,
-    /// Side that it makes look better.
-    pub favours: Favours,
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::analysis) struct Caution {
+    /// Clause that names the difference, such as "the windows differ".
+    pub clause: &'static str,
+    /// Values that differ.
+    pub values: String,
+    /// Effect on the ratios, as a clause.
+    pub effect: &'static str,
+    /// Bearing on a conclusion.
+    pub bearing: Bearing,
 }
 
-/// Cautions; one that holds of every figure stands first.
-pub(super) fn cautions(a: &Side, b: &Side) -> Vec<Caution> {
-    let all = [
-        searched_users(a, b),
-        same_files(a, b),
-        words(a, b, "models", "entries differ in size, so that no ratio is of the drives", |d| {
-            d.ringfall.config.as_ref()?.model.clone()
-        }),
-        other_users(a, b),
-        words(
-            a,
-            b,
-            "decode reads",
-            "one side reads its entries more often while it generates, so that neither bytes nor \
-             latencies are of the same work",
-            |d| {
-                let settings = &d.ringfall.config.as_ref()?.settings;
-                Some(settings.get("decode_reads")?.as_str()?.to_owned())
-            },
-        ),
-        words(
-            a,
-            b,
-            "phases",
-            "one side neither writes nor reads what the other does, so that no figure is of the \
-             same work",
-            phases,
-        ),
-        words(
-            a,
-            b,
-            "GPUs",
-            "a GPU tier serves reads in the drive's place, and spread entries are smaller",
-            gpus,
-        ),
-        other_cpu_tier(a, b),
-        other_hits(a, b),
-        other_space(a, b),
-        other_windows(a, b),
-        other_seeds(a, b),
-        copies("baseline", a),
-        copies("candidate", b),
-    ];
-    all.into_iter().flatten().collect()
-}
-
-/// Means of a number over the results of each side, where they lie further apart than that share
-/// of the larger.
-fn apart(
-    a: &Side,
-    b: &Side,
-    tolerance: f64,
-    pick: impl Fn(&ResultFile) -> Option<f64>,
-) -> Option<[f64; 2]> {
-    let of = |side: &Side| {
-        let values: Vec<f64> = side.files.iter().filter_map(&pick).collect();
-        stats::mean(&values)
-    };
-    let (one, other) = (of(a)?, of(b)?);
-    ((one - other).abs() > tolerance * one.max(other)).then_some([one, other])
-}
-
-/// Differing words of a setting, which make it another load.
-fn words(
-    a: &Side,
-    b: &Side,
-    what: &'static str,
-    effect: &str,
-    pick: fn(&Document) -> Option<String>,
-) -> Option<Caution> {
-    let of = |side: &Side| side.files.first().and_then(|file| pick(&file.document));
-    let (one, other) = (of(a)?, of(b)?);
-    (one != other).then(|| Caution {
-        text: format!("the {what} differ ({one} and {other}): {effect}"),
-        what,
-        favours: Favours::Either,
-    })
-}
-
-fn other_users(a: &Side, b: &Side) -> Option<Caution> {
-    let [one, other] = apart(a, b, 0.0, |file| Some(told_by(file)?.users as f64))?;
-    Some(Caution {
-        text: format!(
-            "the numbers of users differ ({one} and {other}): throughput favours the side with \
-             more of them, and latency the side with fewer"
-        ),
-        what: "numbers of users",
-        favours: Favours::Either,
-    })
-}
-
-/// Phases of a run's requests.
-fn phases(document: &Document) -> Option<String> {
-    let settings = &document.ringfall.config.as_ref()?.settings;
-    let is_set = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
-    let only = ["prefill_only", "decode_only"].into_iter().find(|key| is_set(key));
-    Some(only.unwrap_or("both").replace('_', " "))
-}
-
-/// GPU tier of a run, and the GPUs that an entry is spread over.
-fn gpus(document: &Document) -> Option<String> {
-    let settings = &document.ringfall.config.as_ref()?.settings;
-    let number = |key: &str| settings.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-    let [gib, gpus, parallel] = ["gpu_mem_gb", "num_gpus", "tensor_parallel"].map(number);
-    Some(match (gib > 0.0, parallel > 1.0) {
-        (false, false) => "none".to_owned(),
-        _ => format!("{gpus} of {gib} GiB, an entry on {parallel}"),
-    })
-}
-
-fn other_cpu_tier(a: &Side, b: &Side) -> Option<Caution> {
-    let [one, other] = apart(a, b, 0.0, |file| Some(told_by(file)?.cpu_memory_gib()))?;
-    Some(Caution {
-        text: format!(
-            "the CPU tiers differ ({one} and {other} GiB): a CPU tier serves reads in the drive's \
-             place, so that the side with the larger one looks faster than its drive is"
-        ),
-        what: "CPU tiers",
-        favours: if one > other { Favours::Baseline } else { Favours::Candidate },
-    })
-}
-
-fn other_space(a: &Side, b: &Side) -> Option<Caution> {
-    let space = |file: &ResultFile| {
-        Some(gib(file.document.ringfall.config.as_ref()?.storage_capacity_bytes?))
-    };
-    let [one, other] = apart(a, b, TOLERANCE, space)?;
-    Some(Caution {
-        text: format!(
-            "the storage spaces differ ({one:.1} and {other:.1} GiB): in a smaller one fewer \
-             entries are found again and more writes wait for room, whatever the drive's speed"
-        ),
-        what: "storage spaces",
-        favours: Favours::Nobody,
-    })
-}
-
-fn other_windows(a: &Side, b: &Side) -> Option<Caution> {
-    let [one, other] = apart(a, b, TOLERANCE, |file| file.document.seconds())?;
-    Some(Caution {
-        text: format!(
-            "the windows differ ({one:.1} and {other:.1} s): amounts (GiB, tokens, requests) grow \
-             with them; go by rates and latencies"
-        ),
-        what: "windows",
-        favours: Favours::Nobody,
-    })
-}
-
-/// Answers of the searches for a number of users, where a side has one: the figures of such a
-/// result are those of all its steps together.
-fn searched_users(a: &Side, b: &Side) -> Option<Caution> {
-    let answers = |side: &Side| -> Vec<String> {
-        let searches = side.files.iter().filter_map(|file| {
-            let found = file.document.ringfall.autoscaler.as_ref()?;
-            Some(found.answer())
-        });
-        searches.collect()
-    };
-    let (one, other) = (answers(a), answers(b));
-    if one.is_empty() && other.is_empty() {
-        return None;
+impl Caution {
+    /// The difference with its effect, as people read it.
+    pub fn told(&self) -> String {
+        format!("{}: {}", self.difference(), self.effect)
     }
-    let told = |answers: Vec<String>| match answers.is_empty() {
-        true => "no search".to_owned(),
-        false => answers.join(" and "),
-    };
-    Some(Caution {
-        text: format!(
-            "the figures are means over all numbers of users that the searches tried, which \
-             differ: compare the answers (baseline: {}; candidate: {}), or runs with a fixed \
-             --num-users",
-            told(one),
-            told(other)
-        ),
-        what: "numbers of users",
-        favours: Favours::Either,
-    })
+
+    /// The difference alone.
+    pub fn difference(&self) -> String {
+        format!("{} ({})", self.clause, self.values)
+    }
+
+    /// Whether hits differ, of which more are more bytes read while everything else gains by
+    /// misses.
+    pub fn is_of_hits(&self) -> bool {
+        self.clause == HIT_RATES
+    }
 }
 
-/// Files that stand on both sides, of which nothing can differ.
-fn same_files(a: &Side, b: &Side) -> Option<Caution> {
-    let real = |file: &ResultFile| std::fs::canonicalize(&file.path).unwrap_or(file.path.clone());
-    let known: Vec<PathBuf> = a.files.iter().map(real).collect();
-    let both = b.files.iter().filter(|file| known.contains(&real(file)));
-    let names: Vec<String> = both.map(ResultFile::name).collect();
-    (!names.is_empty()).then(|| Caution {
-        text: format!(
-            "baseline and candidate are the same file ({}): a result compared with itself shows \
-             no difference",
-            names.join(", ")
-        ),
-        what: "same files",
-        favours: Favours::Nobody,
-    })
+/// Two numbers that lie apart.
+struct Apart {
+    first: f64,
+    second: f64,
+}
+
+impl Apart {
+    fn or_alike(first: f64, second: f64, tolerance: f64) -> Option<Apart> {
+        ((first - second).abs() > tolerance).then_some(Apart { first, second })
+    }
+}
+
+/// Loads of the results of two sides.
+pub(in crate::analysis) struct Loads<'a> {
+    /// Loads of the first side, the baseline of two results.
+    pub first: Vec<&'a Load>,
+    /// Loads of the second side.
+    pub second: Vec<&'a Load>,
+}
+
+impl Loads<'_> {
+    /// Cautions; one that holds of every figure stands first.
+    pub fn cautions(&self) -> Vec<Caution> {
+        let all = [
+            self.failed(),
+            self.interrupted(Bearing::Open),
+            self.searched_users(),
+            self.same_files(),
+            self.words(
+                "the models differ",
+                "entries differ in size, so that no ratio is of the drives",
+                |load| load.model.as_deref(),
+            ),
+            self.other_users(),
+            self.words(
+                "the decode reads differ",
+                "one side reads its entries more often while it generates, so that neither bytes \
+                 nor latencies are of the same work",
+                |load| load.decode_reads.as_deref(),
+            ),
+            self.words(
+                "the phases differ",
+                "one side neither writes nor reads what the other does, so that no figure is of \
+                 the same work",
+                |load| load.phases.as_deref(),
+            ),
+            self.words(
+                "the GPUs differ",
+                "a GPU tier serves reads in the drive's place, and spread entries are smaller",
+                |load| load.gpus.as_deref(),
+            ),
+            self.one_reference(),
+            self.other_cpu_tier(),
+            self.other_hits(),
+            self.interrupted(Bearing::None),
+            self.other_space(),
+            self.other_windows(),
+            self.other_seeds(),
+            copies(&self.first),
+            copies(&self.second),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    /// Metrics to go by, the most trusted first; none where a configuration is not known, or where
+    /// there was no drive.
+    pub fn advice(&self) -> Vec<Advice> {
+        let all: Option<Vec<Situation>> = self.all().map(|load| load.situation.clone()).collect();
+        all.map_or(Vec::new(), |all| advise(&all))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Load> {
+        self.first.iter().chain(&self.second).copied()
+    }
+
+    /// Means of a number over the results of each side, where they lie further apart than that
+    /// share of the larger.
+    fn apart(&self, tolerance: f64, pick: impl Fn(&Load) -> Option<f64>) -> Option<Apart> {
+        let (first, second) = (mean(&self.first, &pick)?, mean(&self.second, &pick)?);
+        Apart::or_alike(first, second, tolerance * first.max(second))
+    }
+
+    /// Differing words, of one side too, which make it another load.
+    fn words(
+        &self,
+        clause: &'static str,
+        effect: &'static str,
+        pick: fn(&Load) -> Option<&str>,
+    ) -> Option<Caution> {
+        let mut words: Vec<&str> = Vec::new();
+        for word in self.all().filter_map(pick) {
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        (words.len() > 1).then(|| Caution {
+            clause,
+            values: words.join(" and "),
+            effect,
+            bearing: Bearing::OtherLoad,
+        })
+    }
+
+    fn failed(&self) -> Option<Caution> {
+        let failure = |load: &Load| match &load.cut {
+            Some(Cut::Failed(failure)) => Some(format!("{}: {failure}", load.name())),
+            _ => None,
+        };
+        let failures: Vec<String> = self.all().filter_map(failure).collect();
+        (!failures.is_empty()).then(|| Caution {
+            clause: "a run failed",
+            values: failures.join("; "),
+            effect: "what it measured until then is not what it would have measured; run it again",
+            bearing: Bearing::Open,
+        })
+    }
+
+    /// Runs that a signal ended: those of which more may be missing than was measured are open.
+    fn interrupted(&self, bearing: Bearing) -> Option<Caution> {
+        let is_open = bearing == Bearing::Open;
+        let told = |load: &Load| match &load.cut {
+            Some(Cut::Interrupted(measured)) if measured.is_greater_part() != is_open => {
+                Some(format!("{}{}", load.name(), measured.told()))
+            }
+            _ => None,
+        };
+        let runs: Vec<String> = self.all().filter_map(told).collect();
+        (!runs.is_empty()).then(|| Caution {
+            clause: "a run was interrupted",
+            values: runs.join("; "),
+            effect: match is_open {
+                true => "more of its window may be missing than was measured; run it again",
+                false => {
+                    "its figures leave out the end of the window, when caches are fuller and \
+                     queues longer"
+                }
+            },
+            bearing,
+        })
+    }
+
+    /// Answers of the searches for a number of users, where a side has one: the figures of such a
+    /// result are those of all its steps together.
+    fn searched_users(&self) -> Option<Caution> {
+        let told = |side: &[&Load]| {
+            let answers: Vec<&str> =
+                side.iter().filter_map(|load| load.search.as_deref()).collect();
+            (!answers.is_empty()).then(|| answers.join(" and "))
+        };
+        let (first, second) = (told(&self.first), told(&self.second));
+        if first.is_none() && second.is_none() {
+            return None;
+        }
+        let none = || "no search".to_owned();
+        let (first, second) = (first.unwrap_or_else(none), second.unwrap_or_else(none));
+        Some(Caution {
+            clause: "the numbers of users tried differ",
+            values: format!("{first} against {second}"),
+            effect: "the figures are means over all numbers of users that a search tried; compare \
+                     its answer, or runs with a fixed --num-users",
+            bearing: Bearing::OtherLoad,
+        })
+    }
+
+    /// Files that stand on both sides, of which nothing can differ.
+    fn same_files(&self) -> Option<Caution> {
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or(path.to_owned());
+        let paths = |side: &[&Load]| -> Vec<PathBuf> {
+            side.iter().filter_map(|load| Some(real(load.path.as_ref()?))).collect()
+        };
+        let (first, second) = (paths(&self.first), paths(&self.second));
+        let both = self.second.iter().zip(&second).filter(|(_, path)| first.contains(path));
+        let names: Vec<String> = both.map(|(load, _)| load.name()).collect();
+        (!names.is_empty()).then(|| Caution {
+            clause: "both sides have the same file",
+            values: names.join(", "),
+            effect: "a result compared with itself shows no difference",
+            bearing: Bearing::None,
+        })
+    }
+
+    fn other_users(&self) -> Option<Caution> {
+        let Apart { first, second } = self.apart(0.0, |load| Some(load.users? as f64))?;
+        Some(Caution {
+            clause: "the numbers of users differ",
+            values: format!("{first} and {second}"),
+            effect: "throughput favours the side with more of them, and latency the side with fewer",
+            bearing: Bearing::OtherLoad,
+        })
+    }
+
+    /// Results of the reference benchmark on one side alone.
+    fn one_reference(&self) -> Option<Caution> {
+        let is_all = |side: &[&Load], wanted: bool| {
+            side.iter().all(|load| load.is_reference == Some(wanted))
+        };
+        let bearing = if is_all(&self.first, true) && is_all(&self.second, false) {
+            Bearing::FavoursFirst
+        } else if is_all(&self.first, false) && is_all(&self.second, true) {
+            Bearing::FavoursSecond
+        } else {
+            return None;
+        };
+        Some(Caution {
+            clause: "the programs differ",
+            values: "ringfall on one side, the reference benchmark on the other".to_owned(),
+            effect: "the reference counts what ends after its window as if it had ended within it, \
+                     which has made published rates up to three times too high, so that its side \
+                     looks faster than its drive is",
+            bearing,
+        })
+    }
+
+    fn other_cpu_tier(&self) -> Option<Caution> {
+        let Apart { first, second } = self.apart(0.0, |load| load.cpu_memory_gib)?;
+        Some(Caution {
+            clause: "the CPU tiers differ",
+            values: format!("{first} and {second} GiB"),
+            effect: "a CPU tier serves reads in the drive's place, so that the side with the \
+                     larger one looks faster than its drive is",
+            bearing: favouring(first > second),
+        })
+    }
+
+    /// Hit rates that lie apart: of what can be missed, of earlier turns, or of all reads where a
+    /// result says no more. None where one side did not count them.
+    fn other_hits(&self) -> Option<Caution> {
+        /// Way to read a rate from a load.
+        type Pick = fn(&Load) -> Option<f64>;
+
+        let rates: [(&str, Pick); 3] = [
+            ("looks for earlier turns, shared prefixes and populated entries", |load| {
+                load.hit_rates.looks
+            }),
+            ("reads of earlier turns", |load| load.hit_rates.earlier_turns),
+            ("reads of entries", |load| load.hit_rates.reads),
+        ];
+        let (what, Apart { first, second }) = rates.into_iter().find_map(|(what, pick)| {
+            let (first, second) = (mean(&self.first, &pick)?, mean(&self.second, &pick)?);
+            Some((what, Apart::or_alike(first, second, HIT_RATES_APART)?))
+        })?;
+        Some(Caution {
+            clause: HIT_RATES,
+            values: format!("{:.1} % and {:.1} % of the {what}", first * 100.0, second * 100.0),
+            effect: "tokens/s, requests/s and latencies are not of the same work, and favour the \
+                     side that finds less, as a miss costs no time without \
+                     --prefill-tokens-per-s",
+            bearing: favouring(first < second),
+        })
+    }
+
+    fn other_space(&self) -> Option<Caution> {
+        let Apart { first, second } = self.apart(TOLERANCE, |load| load.storage_gib)?;
+        Some(Caution {
+            clause: "the storage spaces differ",
+            values: format!("{first:.1} and {second:.1} GiB"),
+            effect: "in a smaller one fewer entries are found again and more writes wait for room, \
+                     whatever the drive's speed",
+            bearing: Bearing::None,
+        })
+    }
+
+    fn other_windows(&self) -> Option<Caution> {
+        let Apart { first, second } = self.apart(TOLERANCE, |load| load.window_s)?;
+        Some(Caution {
+            clause: "the windows differ",
+            values: format!("{first:.1} and {second:.1} s"),
+            effect: "amounts (GiB, tokens, requests) grow with them; go by rates and latencies",
+            bearing: Bearing::None,
+        })
+    }
+
+    /// Seeds that differ, where each side has one; none where a side's results have several.
+    fn other_seeds(&self) -> Option<Caution> {
+        let seed = |side: &[&Load]| {
+            let first = side.first()?.seed?;
+            side.iter().all(|load| load.seed == Some(first)).then_some(first)
+        };
+        let (first, second) = (seed(&self.first)?, seed(&self.second)?);
+        (first != second).then(|| Caution {
+            clause: "the seeds differ",
+            values: format!("{first} and {second}"),
+            effect: "other requests were drawn, which shifts every ratio by chance; give both runs \
+                     the same --seed, or each side several results",
+            bearing: Bearing::None,
+        })
+    }
+}
+
+/// Mean of a number over those that say it.
+fn mean(side: &[&Load], pick: &impl Fn(&Load) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = side.iter().filter_map(|load| pick(load)).collect();
+    stats::mean(&values)
+}
+
+fn favouring(is_first: bool) -> Bearing {
+    if is_first { Bearing::FavoursFirst } else { Bearing::FavoursSecond }
+}
+
+impl Measured {
+    /// Whether it outweighs what the run was cut off from; a share that is not known may be small.
+    fn is_greater_part(&self) -> bool {
+        self.share.is_some_and(|share| share > GREATER_PART)
+    }
+
+    /// The part, as what follows a name.
+    fn told(&self) -> String {
+        match (self.window_s, self.asked_s) {
+            (Some(part), Some(whole)) => format!(" after {part:.1} of {whole} s"),
+            (Some(part), None) => format!(" after {part:.1} s"),
+            (None, _) => String::new(),
+        }
+    }
 }
 
 /// Simulated runs of one side with the same seed, of which each is a copy of the other.
-fn copies(name: &str, side: &Side) -> Option<Caution> {
-    let simulated = side.files.iter().filter(|file| file.document.ringfall.simulation.is_some());
-    let mut seeds: Vec<u64> = simulated.filter_map(|file| file.document.seed.known()).collect();
+fn copies(side: &[&Load]) -> Option<Caution> {
+    let simulated = side.iter().filter(|load| load.is_simulated);
+    let mut seeds: Vec<u64> = simulated.filter_map(|load| load.seed).collect();
     let all = seeds.len();
     seeds.sort_unstable();
     seeds.dedup();
     (seeds.len() < all).then(|| Caution {
-        text: format!(
-            "the {name} has {all} simulated runs of {}: those with the same seed are copies of one \
-             run, so that their agreement says nothing; simulate with another --seed each",
-            counted(seeds.len() as u64, "seed")
-        ),
-        what: "copies",
-        favours: Favours::Nobody,
-    })
-}
-
-/// Hit rates that lie apart: of what can be missed, of earlier turns, or of all reads where a
-/// result says no more. None where one side did not count them.
-fn other_hits(a: &Side, b: &Side) -> Option<Caution> {
-    /// Way to read a rate from a document.
-    type Pick = fn(&Document) -> Option<f64>;
-
-    let rates: [(&str, Pick); 3] = [
-        ("looks for earlier turns, shared prefixes and populated entries", |d| {
-            d.ringfall.cache.look_hit_rate.known()
-        }),
-        ("reads of earlier turns", Document::multi_turn_hit_rate),
-        ("reads of entries", Document::hit_rate),
-    ];
-    let (what, [one, other]) = rates.into_iter().find_map(|(what, pick)| {
-        let rate = |side: &Side| side.whole.as_ref().and_then(pick);
-        let (one, other) = (rate(a)?, rate(b)?);
-        ((one - other).abs() > HIT_RATES_APART).then_some((what, [one, other]))
-    })?;
-    Some(Caution {
-        text: format!(
-            "tokens/s, requests/s and latencies are not of the same work: {:.1} % of the {what} \
-             found them in the baseline and {:.1} % in the candidate, and without \
-             --prefill-tokens-per-s a miss costs no time, which favours the side that finds less",
-            one * 100.0,
-            other * 100.0
-        ),
-        what: "hit rates",
-        favours: if one < other { Favours::Baseline } else { Favours::Candidate },
-    })
-}
-
-/// Seeds that differ, where each side has one; none where a side's results have several.
-fn other_seeds(a: &Side, b: &Side) -> Option<Caution> {
-    let seed = |side: &Side| side.whole.as_ref()?.seed.known();
-    let (one, other) = (seed(a)?, seed(b)?);
-    (one != other).then(|| Caution {
-        text: format!(
-            "the requests differ with the seed ({one} in the baseline, {other} in the candidate), \
-             which shifts every ratio by chance: give both runs the same --seed, or each side \
-             several results"
-        ),
-        what: "seeds",
-        favours: Favours::Nobody,
+        clause: "simulated runs of one side repeat each other",
+        values: format!("{all} of {}", counted(seeds.len() as u64, "seed")),
+        effect: "those with the same seed are copies of one run, so that their agreement says \
+                 nothing; simulate with another --seed each",
+        bearing: Bearing::None,
     })
 }

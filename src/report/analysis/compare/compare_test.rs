@@ -1,12 +1,12 @@
 use ringfall_core::key::Tier;
 use ringfall_model::SimulationReport;
 use ringfall_model::autoscaling::AutoscalerReport;
-use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction};
+use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction, Ours};
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
-use ringfall_model::figures::figure::{Derived, Same, Sum};
+use ringfall_model::figures::figure::{Any, Derived, First, Same, Sum};
 use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use ringfall_model::testing::{file, nothing, run, to_json};
-use ringfall_model::trust::{Situation, Trust};
+use ringfall_model::trust::{Situation, Trust, advise};
 use serde_json::json;
 
 use super::*;
@@ -84,7 +84,7 @@ fn other_seeds_are_told_where_each_side_has_one() {
         compare(all(a), all(b)).unwrap().cautions
     };
     let told = cautions(&[&one], &[&other]);
-    assert!(told.len() == 1 && told[0].contains("(1 in the baseline, 2 in the"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("the seeds differ (1 and 2)"), "{told:?}");
     assert_eq!(cautions(&[&one], &[&with("c", 1)]), [] as [String; 0]);
     // Several of one side have several seeds themselves.
     assert_eq!(cautions(&[&one, &other], &[&with("c", 1), &with("d", 2)]), [] as [String; 0]);
@@ -120,13 +120,13 @@ fn searches_for_a_number_of_users_are_compared_by_their_answers() {
     assert_eq!(both.len(), 2, "{both:?}");
     for part in [
         "means over all numbers of users",
-        "(baseline: peak 4.66 GiB/s with 33 users; candidate: 1 user, not confirmed)",
+        "(peak 4.66 GiB/s with 33 users against 1 user, not confirmed)",
         "--num-users",
     ] {
         assert!(both[0].contains(part), "{part}: {both:?}");
     }
     let one = told(result("b", 0..900, 10), peak());
-    assert!(one[0].contains("(baseline: no search; candidate: peak 4.66 GiB/s"), "{one:?}");
+    assert!(one[0].contains("(no search against peak 4.66 GiB/s"), "{one:?}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn other_hit_rates_are_told_before_the_rows() {
     let told =
         |one, other| compare(vec![with("a", one)], vec![with("b", other)]).unwrap().cautions.pop();
     let text = told(Some((210, 1_000)), Some((995, 1_000))).unwrap();
-    for part in ["not of the same work", "21.0 %", "99.5 % in the candidate"] {
+    for part in ["not of the same work", "(21.0 % and 99.5 % of the looks"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(told(Some((98, 100)), Some((96, 100))), None);
@@ -320,7 +320,10 @@ fn the_last_sentence_says_which_is_better_and_for_how_much_of_the_load() {
     let same = of(preset("a", 10, 200), preset("b", 10, 200));
     assert!(same.starts_with("No difference is shown: the candidate's "), "{same}");
     let other = of(preset("a", 10, 200), preset("b", 20, 100));
-    assert_eq!(other, "The two can't be compared: their numbers of users differ.");
+    assert_eq!(
+        other,
+        "The two can't be compared, since the numbers of users differ (200 and 100)."
+    );
 }
 
 /// "Better by its decode bytes read is 2.00×", read one.
@@ -336,7 +339,7 @@ fn a_conclusion_is_a_sentence_whatever_metric_it_names() {
     let (a, b) = (a.unwrap(), b.unwrap());
     let of = |rows: &[Row]| {
         let keys: Vec<&'static str> = rows.iter().map(|row| row.metric).collect();
-        conclusion::conclusion(rows, &go_by(&keys), &[], [&a, &b])
+        conclusion::of_two(rows, &go_by(&keys), &[], [&a, &b]).text
     };
     for metric in METRICS {
         let row = |verdict| Row {
@@ -369,6 +372,63 @@ fn a_conclusion_is_a_sentence_whatever_metric_it_names() {
         );
         assert!(metric.key == WALL_CLOCK || both.starts_with(&begin), "{both}");
     }
+}
+
+/// One that failed was judged as if it had run to its end.
+#[test]
+fn nothing_is_concluded_that_an_unfinished_run_could_have_turned_round() {
+    let cut = |name: &str, seconds: f64, change: fn(&mut Ours)| {
+        let mut file = preset(name, 20, 200);
+        let ours = &mut file.document.ringfall;
+        let config = ours.config.as_ref().unwrap().clone();
+        ours.config = Agreed::of(ConfigReport { duration_s: Some(60), ..config });
+        ours.window.seconds = Sum::of(seconds);
+        change(ours);
+        compare(vec![preset("a", 10, 200)], vec![file]).unwrap()
+    };
+    let failed = cut("b", 60.0, |ours| ours.window.failure = First::of("no space".to_owned()));
+    let why = "No conclusion can be drawn, since a run failed (b: no space).";
+    assert_eq!((failed.conclusion.as_str(), failed.is_comparable), (why, true));
+    assert!(failed.cautions[0].ends_with("run it again"), "{:?}", failed.cautions);
+    let early = cut("b", 30.0, |ours| ours.window.interrupted = Any::of(true));
+    let why = "No conclusion can be drawn, since a run was interrupted (b after 30.0 of 60 s).";
+    assert_eq!(early.conclusion, why);
+    let late = cut("b", 59.0, |ours| ours.window.interrupted = Any::of(true));
+    assert!(late.conclusion.starts_with("The candidate is better: its "), "{}", late.conclusion);
+    let told = "a run was interrupted (b after 59.0 of 60 s): its figures leave out the end";
+    assert!(late.cautions[0].starts_with(told), "{:?}", late.cautions);
+    // One whose length is not known may have had nearly all of it before it.
+    let unknown = cut("b", 59.0, |ours| {
+        ours.window.interrupted = Any::of(true);
+        let config = ours.config.as_ref().unwrap().clone();
+        ours.config = Agreed::of(ConfigReport { duration_s: None, ..config });
+    });
+    assert!(unknown.conclusion.ends_with("interrupted (b after 59.0 s)."));
+}
+
+#[test]
+fn what_is_no_figure_of_both_is_told_first() {
+    let nothing = |name: &str| file(name, json!({ "summary": {} }));
+    let empty = compare(vec![nothing("a")], vec![nothing("b")]).unwrap();
+    assert_eq!(empty.conclusion, "The two can't be compared, since they have no figure in common.");
+    assert!(!empty.is_comparable);
+    let other = compare(vec![preset("a", 10, 200)], vec![preset("b", 20, 100)]).unwrap();
+    assert!(!other.is_comparable && !other.rows.is_empty());
+    assert!(compare(vec![nothing("a")], vec![preset("b", 20, 100)]).unwrap().rows.is_empty());
+}
+
+#[test]
+fn the_reference_is_not_praised_for_what_it_counts_after_its_window() {
+    let name = "x_llama3.1-8b_cpu0GB_qd0_gennone_users200.json";
+    let of =
+        |tokens: f64| file(name, json!({ "summary": { "avg_throughput_tokens_per_sec": tokens } }));
+    let ours = vec![preset("a", 10, 200), preset("b", 11, 200)];
+    let praised = compare(ours, vec![of(1e9), of(1.1e9)]).unwrap();
+    assert!(praised.cautions[0].starts_with("the programs differ"), "{:?}", praised.cautions);
+    let why = "which favours the side that looks better.";
+    assert!(praised.conclusion.ends_with(why), "{}", praised.conclusion);
+    let both = compare(vec![of(1.0)], vec![of(2.0)]).unwrap();
+    assert_eq!(both.cautions.len(), 1, "the same file alone: {:?}", both.cautions);
 }
 
 #[test]

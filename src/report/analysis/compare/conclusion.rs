@@ -1,107 +1,192 @@
-//! The sentence that a comparison ends with.
+//! The sentence that a comparison ends with, of two results and of many pairs; or begins with,
+//! where there is nothing to compare.
 
 use ringfall_model::document::RequestsOfClass;
 use ringfall_model::metrics::{DECODE_READ, Metric, REQUEST_P95, WALL_CLOCK};
 use ringfall_model::stats::Interval;
 use ringfall_model::trust::{Advice, Trust};
 
-use super::cautions::{Caution, Favours};
+use super::cautions::{Bearing, Caution};
 use super::{Basis, Row, Side, Verdict};
 
-/// Which of the two sides is better, by how much, how sure that is and for how much of the load;
-/// or why they can't be compared.
-pub(super) fn conclusion(
-    rows: &[Row],
-    trust: &[Advice],
-    cautions: &[Caution],
-    sides: [&Side; 2],
-) -> String {
-    let told = match decided(rows, trust, cautions) {
-        Ok(told) => told,
-        Err(why) => return format!("The two can't be compared: {why}."),
-    };
-    match load(sides) {
-        Some(load) => format!("{told}; {load}."),
-        None => format!("{told}."),
+/// Conclusion of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::analysis) struct Conclusion {
+    /// The conclusion, as a sentence.
+    pub text: String,
+    /// Whether the two sides' figures say anything of each other.
+    pub is_comparable: bool,
+}
+
+impl Conclusion {
+    /// An outcome, as a clause.
+    pub fn of(outcome: &str) -> Conclusion {
+        Conclusion { text: format!("{outcome}."), is_comparable: true }
+    }
+
+    /// No conclusion, though the figures can be read side by side.
+    pub fn none(why: &str) -> Conclusion {
+        let text = format!("No conclusion can be drawn, since {why}.");
+        Conclusion { text, is_comparable: true }
+    }
+
+    /// No comparison either.
+    pub fn incomparable(why: &str) -> Conclusion {
+        let text = format!("The two can't be compared, since {why}.");
+        Conclusion { text, is_comparable: false }
     }
 }
 
-/// Outcome by the metrics to go by, or why they show nothing.
-fn decided(rows: &[Row], trust: &[Advice], cautions: &[Caution]) -> Result<String, String> {
-    let prevents = |is_one: &dyn Fn(Favours) -> bool| {
-        let caution = cautions.iter().find(|caution| is_one(caution.favours));
-        caution.map_or(Ok(()), |caution| Err(format!("their {} differ", caution.what)))
+/// Names of the sides within a sentence, as "the" may stand before them.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::analysis) struct Names {
+    /// Side whose value is divided.
+    pub candidate: &'static str,
+    /// Side by whose value it is divided.
+    pub baseline: &'static str,
+}
+
+/// Differences that make a side look better than its drive is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::analysis) struct Favouring<'a> {
+    /// Difference that favours the side whose value is divided.
+    pub candidate: Option<&'a Caution>,
+    /// Difference that favours the other side.
+    pub baseline: Option<&'a Caution>,
+}
+
+/// Evidence of one metric that a conclusion may rest on.
+#[derive(Clone, Debug)]
+pub(in crate::analysis) struct Finding {
+    /// The metric to go by.
+    pub metric: &'static Metric,
+    /// Verdict on the candidate.
+    pub verdict: Verdict,
+    /// Ratio as people read it, `at least 2.00×`; or why there is none.
+    pub ratio: Result<String, &'static str>,
+    /// Certainty of the ratio, as what stands in brackets after it.
+    pub certainty: String,
+}
+
+impl Finding {
+    /// Name, verb, ratio and certainty, as what follows "its".
+    fn told(&self, verb: &str, baseline: &str) -> String {
+        let ratio = self.ratio.as_deref().unwrap_or("–");
+        format!("{}{verb} {ratio} the {baseline}'s ({})", self.metric.noun, self.certainty)
+    }
+}
+
+/// Outcome by these findings, the most trusted first, as a clause; or why they show nothing.
+pub(in crate::analysis) fn outcome(
+    findings: &[Finding],
+    names: Names,
+    favouring: Favouring<'_>,
+) -> Result<String, String> {
+    let Names { candidate, baseline } = names;
+    let unless = |favoured: Option<&Caution>| match favoured {
+        Some(caution) => {
+            Err(format!("{}, which favours the side that looks better", caution.difference()))
+        }
+        None => Ok(()),
     };
-    prevents(&|favours| favours == Favours::Either)?;
-    let keys = metrics_to_go_by(trust)?;
-    // More hits are more bytes read, while everything else gains by misses.
-    let has_other_hits = cautions.iter().any(|caution| caution.what == "hit rates");
-    let keys = keys.into_iter().filter(|key| !(has_other_hits && *key == DECODE_READ));
-    let judged: Vec<&Row> =
-        keys.filter_map(|key| rows.iter().find(|row| row.metric == key)).collect();
-    let of = |verdict: Verdict| judged.iter().copied().find(|row| row.verdict == verdict);
+    let of = |verdict: Verdict| findings.iter().find(|finding| finding.verdict == verdict);
     match (of(Verdict::Better), of(Verdict::Worse)) {
         (Some(better), Some(worse)) => {
-            prevents(&|favours| favours != Favours::Nobody)?;
+            unless(favouring.candidate.or(favouring.baseline))?;
+            let told = |finding: &Finding| finding.told(", which is", baseline);
             Ok(format!(
-                "Neither is better throughout: the candidate is better by its {}, and worse by its \
-                 {}",
-                of_row(better, ", which is"),
-                of_row(worse, ", which is")
+                "Neither is better throughout: the {candidate} is better by its {}, and worse by \
+                 its {}",
+                told(better),
+                told(worse)
             ))
         }
-        (Some(row), None) => {
-            prevents(&|favours| favours == Favours::Candidate)?;
-            Ok(format!("The candidate is better: its {}", of_row(row, " is")))
+        (Some(finding), None) => {
+            unless(favouring.candidate)?;
+            Ok(format!("The {candidate} is better: its {}", finding.told(" is", baseline)))
         }
-        (None, Some(row)) => {
-            prevents(&|favours| favours == Favours::Baseline)?;
-            Ok(format!("The baseline is better: the candidate's {}", of_row(row, " is")))
+        (None, Some(finding)) => {
+            unless(favouring.baseline)?;
+            let told = finding.told(" is", baseline);
+            Ok(format!("The {baseline} is better: the {candidate}'s {told}"))
         }
         (None, None) => {
-            let first = judged.iter().copied().find(|row| row.ratio.is_some());
-            match first.or(judged.first().copied()) {
-                None => Err("neither has what tells two drives apart".to_owned()),
-                Some(row) if row.ratio.is_none() => {
-                    let why = row.no_interval.unwrap_or("none is known");
-                    Err(format!("there is no ratio of the {} ({why})", noun(row)))
-                }
-                Some(row) if row.verdict == Verdict::NotShown => {
-                    Ok(format!("No difference is shown: the candidate's {}", of_row(row, " is")))
-                }
-                Some(row) => {
-                    Ok(format!("No difference is certain: the candidate's {}", of_row(row, " is")))
-                }
+            let first = findings.iter().find(|finding| finding.ratio.is_ok());
+            let Some(finding) = first.or(findings.first()) else {
+                return Err("neither has what tells two drives apart".to_owned());
+            };
+            if let Err(why) = finding.ratio {
+                return Err(format!("there is no ratio of the {} ({why})", finding.metric.noun));
             }
+            let is = if finding.verdict == Verdict::NotShown { "shown" } else { "certain" };
+            let told = finding.told(" is", baseline);
+            Ok(format!("No difference is {is}: the {candidate}'s {told}"))
         }
     }
 }
 
 /// Keys of the metrics that decide, the most trusted first; or why there is none.
-fn metrics_to_go_by(trust: &[Advice]) -> Result<Vec<&'static str>, String> {
+pub(in crate::analysis) fn metrics_to_go_by(
+    trust: &[Advice],
+    cautions: &[Caution],
+) -> Result<Vec<&'static str>, String> {
     let Some(first) = trust.first() else {
         // Nothing is known of the configuration, or there was no drive.
         return Ok(vec![WALL_CLOCK, REQUEST_P95]);
     };
     let trusted = trust.iter().filter(|advice| advice.trust != Trust::No);
     let keys: Vec<&'static str> = trusted.map(|advice| advice.metric).collect();
-    if keys.is_empty() { Err(first.why.clone()) } else { Ok(keys) }
+    if keys.is_empty() {
+        return Err(first.why.clone());
+    }
+    let has_other_hits = cautions.iter().any(Caution::is_of_hits);
+    Ok(keys.into_iter().filter(|key| !(has_other_hits && *key == DECODE_READ)).collect())
 }
 
-/// Name of the row's metric within a sentence.
-fn noun(row: &Row) -> &'static str {
-    Metric::by_key(row.metric).map_or(row.metric, |metric| metric.noun)
+/// Which of two results is better, by how much, how sure that is and for how much of the load; or
+/// why that can't be told.
+pub(super) fn of_two(
+    rows: &[Row],
+    trust: &[Advice],
+    cautions: &[Caution],
+    sides: [&Side; 2],
+) -> Conclusion {
+    let with = |bearing: Bearing| cautions.iter().find(|caution| caution.bearing == bearing);
+    if let Some(other) = with(Bearing::OtherLoad) {
+        return Conclusion::incomparable(&other.difference());
+    }
+    if rows.is_empty() {
+        return Conclusion::incomparable("they have no figure in common");
+    }
+    if let Some(open) = with(Bearing::Open) {
+        return Conclusion::none(&open.difference());
+    }
+    let names = Names { candidate: "candidate", baseline: "baseline" };
+    let favouring = Favouring {
+        candidate: with(Bearing::FavoursSecond),
+        baseline: with(Bearing::FavoursFirst),
+    };
+    let told = metrics_to_go_by(trust, cautions).and_then(|keys| {
+        let row = |key: &str| rows.iter().find(|row| row.metric == key);
+        let found = keys.into_iter().filter_map(|key| finding(row(key)?));
+        outcome(&found.collect::<Vec<_>>(), names, favouring)
+    });
+    match (told, load(sides)) {
+        (Err(why), _) => Conclusion::none(&why),
+        (Ok(told), Some(load)) => Conclusion::of(&format!("{told}; {load}")),
+        (Ok(told), None) => Conclusion::of(&told),
+    }
 }
 
-/// Name, verb, ratio and certainty of a row, as what follows "its".
-fn of_row(row: &Row, verb: &str) -> String {
+/// Evidence that a row is.
+fn finding(row: &Row) -> Option<Finding> {
     let bound = match (row.baseline_is_bound, row.candidate_is_bound) {
         (true, _) => "at most ",
         (_, true) => "at least ",
         _ => "",
     };
-    let ratio = row.ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}×"));
-    let sure = match (row.interval, row.basis) {
+    let why = row.no_interval.unwrap_or("none is known");
+    let certainty = match (row.interval, row.basis) {
         (Some(Interval { low, high }), Some(basis)) => {
             let of = match basis {
                 Basis::Trials => "between trials",
@@ -110,9 +195,14 @@ fn of_row(row: &Row, verb: &str) -> String {
             };
             format!("95 % interval {low:.2} to {high:.2} {of}")
         }
-        _ => format!("no interval: {}", row.no_interval.unwrap_or("none is known")),
+        _ => format!("no interval: {why}"),
     };
-    format!("{}{verb} {bound}{ratio} the baseline's ({sure})", noun(row))
+    Some(Finding {
+        metric: Metric::by_key(row.metric)?,
+        verdict: row.verdict,
+        ratio: row.ratio.map(|ratio| format!("{bound}{ratio:.2}×")).ok_or(why),
+        certainty,
+    })
 }
 
 /// Share of the load that each side finished; none where a side does not say.

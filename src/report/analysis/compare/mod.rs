@@ -3,37 +3,37 @@
 
 mod cautions;
 mod conclusion;
+mod fair;
+mod load;
 #[cfg(test)]
 mod slower_test;
 
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{
-    CLASSES, FileProblem, Histograms, Kind, QuantileMs, RequestsOfClass, ResultFile, SecondReport,
-    UNFINISHED, contradictions, told_contradictions,
+    CLASSES, FileProblem, Histograms, Kind, RequestsOfClass, ResultFile, SecondReport, UNFINISHED,
+    contradictions, told_contradictions,
 };
-use ringfall_model::facts::{Quantile, Survival, quotient};
+use ringfall_model::facts::{Quantile, Survival};
 use ringfall_model::merge::merge;
 use ringfall_model::metrics::{Better, Evidence, METRICS, Metric};
 use ringfall_model::published::{Published, published};
 use ringfall_model::stats::{self, Interval, Slice};
-use ringfall_model::trust::{Advice, Situation, advise};
+use ringfall_model::trust::Advice;
 use ringfall_model::{Code, Document};
 use serde::Serialize;
 
+use self::cautions::{Caution, Loads};
+use self::conclusion::Conclusion;
+use self::fair::{Measurement, Value, fair_ratio, verdict};
+use self::load::{Load, unfinished_share};
 use super::differences::{self, Difference};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
 /// two sides' draws are independent.
 const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
 
-/// Deviation of a ratio that is within the resolution of two histograms, of 0.1 % each.
-const RESOLUTION: f64 = 0.002;
 /// Share of the draws of an interval that lie beyond each of its ends.
 const TAIL: f64 = (1.0 - stats::CONFIDENCE) / 2.0;
-/// Reason for a missing ratio where the unfinished requests decide it.
-const UNDECIDED: &str = "the requests that had not finished decide it";
-/// Reason for a missing ratio of finished requests, where it praises the side that has fewer.
-const PRAISES_SURVIVORS: &str = "it praises the side that left more requests unfinished";
 
 /// Source of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -130,8 +130,11 @@ pub struct Comparison {
     /// Files of the candidate.
     pub candidate: Vec<String>,
     /// Which of the two is better, by how much, how sure that is and for how much of the load; or
-    /// why they can't be compared.
+    /// why that can't be told.
     pub conclusion: String,
+    /// Whether the rows say anything: not of other loads, such as other models, users or phases,
+    /// and not where the two have no figure in common.
+    pub is_comparable: bool,
     /// Reasons that the comparison says less than it seems to, to be read before its rows.
     pub cautions: Vec<String>,
     /// One a metric that both have.
@@ -166,6 +169,7 @@ struct Side {
     /// None of several of the reference's: those are compared trial by trial.
     whole: Option<Document>,
     histograms: Histograms,
+    loads: Vec<Load>,
 }
 
 impl Side {
@@ -180,7 +184,8 @@ impl Side {
             (Some(whole), Some(first)) if ours => Histograms::read(whole, &first.path)?,
             _ => Histograms::default(),
         };
-        Ok(Side { files, whole, histograms })
+        let loads = files.iter().map(Load::of).collect();
+        Ok(Side { files, whole, histograms, loads })
     }
 
     fn values(&self, metric: &Metric) -> Vec<Value> {
@@ -198,8 +203,7 @@ impl Side {
 
     /// Share of the requests that had not finished when the window closed.
     fn unfinished_share(&self) -> Option<f64> {
-        let RequestsOfClass { finished, unfinished, .. } = self.requests()?;
-        quotient(*unfinished, finished.saturating_add(*unfinished))
+        unfinished_share(self.whole.as_ref()?)
     }
 
     /// None where a second does not say it.
@@ -249,44 +253,6 @@ impl Side {
     }
 }
 
-/// Value of a metric on one side.
-#[derive(Clone, Copy, Debug)]
-struct Value {
-    /// The number to tell.
-    number: f64,
-    /// Lower bound that holds whatever becomes of the unfinished requests; the number itself of a
-    /// metric that they are no part of.
-    at_least: f64,
-    /// Whether the number is no more than that bound.
-    is_bound: bool,
-}
-
-impl Value {
-    fn of(metric: &Metric, document: &Document) -> Option<Value> {
-        if let Evidence::OfAllRequests(_, pick) = metric.evidence {
-            let known: &QuantileMs = pick(&document.ringfall.requests.as_ref()?.all)?;
-            let (number, at_least) = (known.number_ms(), known.at_least_ms);
-            let is_bound = number.is_none();
-            return Some(Value { number: number.unwrap_or(at_least), at_least, is_bound });
-        }
-        let number = metric.of(document)?;
-        Some(Value { number, at_least: number, is_bound: false })
-    }
-
-    /// Geometric mean of several, or the arithmetic one where one is not positive.
-    fn mean(values: &[Value]) -> Option<Value> {
-        let mean = |pick: fn(&Value) -> f64| {
-            let values: Vec<f64> = values.iter().map(pick).collect();
-            stats::geometric_mean(&values).or_else(|| stats::mean(&values))
-        };
-        Some(Value {
-            number: mean(|value| value.number)?,
-            at_least: mean(|value| value.at_least)?,
-            is_bound: values.iter().any(|value| value.is_bound),
-        })
-    }
-}
-
 /// Compares the candidate with the baseline, each one result or several trials.
 ///
 /// # Errors
@@ -306,23 +272,19 @@ pub fn compare(
             add_new(&mut machine, differences::machine(first, other));
         }
     }
-    let situations = |side: &Side| side.files.iter().map(Situation::of).collect::<Vec<_>>();
-    // Without a drive there is none to go by.
-    let have_drives = a.files.iter().chain(&b.files).all(|file| !file.document.is_without_drive());
-    let all = match have_drives {
-        true => [situations(&a), situations(&b)].concat(),
-        false => Vec::new(),
-    };
+    let loads = Loads { first: a.loads.iter().collect(), second: b.loads.iter().collect() };
     let there = |advice: &Advice| rows.iter().any(|row| row.metric == advice.metric);
-    let trust: Vec<Advice> = advise(&all).into_iter().filter(there).collect();
-    let cautions = cautions::cautions(&a, &b);
+    let trust: Vec<Advice> = loads.advice().into_iter().filter(there).collect();
+    let cautions = loads.cautions();
+    let Conclusion { text, is_comparable } = conclusion::of_two(&rows, &trust, &cautions, [&a, &b]);
     let names = |side: &Side| side.files.iter().map(ResultFile::name).collect();
     Ok(Comparison {
         baseline: names(&a),
         candidate: names(&b),
-        conclusion: conclusion::conclusion(&rows, &trust, &cautions, [&a, &b]),
+        conclusion: text,
+        is_comparable,
         trust,
-        cautions: cautions.into_iter().map(|caution| caution.text).collect(),
+        cautions: cautions.iter().map(Caution::told).collect(),
         notes: notes(&a, &b, trials),
         cold_reads: [("baseline", &a), ("candidate", &b)]
             .into_iter()
@@ -358,14 +320,18 @@ fn add_new(all: &mut Vec<Difference>, more: Vec<Difference>) {
 }
 
 fn row(metric: &Metric, a: &Side, b: &Side, trials: bool) -> Option<Row> {
+    // Trials spread by factors.
+    let middle = |values: &[f64]| stats::geometric_mean(values).or_else(|| stats::mean(values));
     let value = |side: &Side| {
         let whole = side.whole.as_ref().filter(|_| !trials);
         whole
             .and_then(|whole| Value::of(metric, whole))
-            .or_else(|| Value::mean(&side.values(metric)))
+            .or_else(|| Value::average(&side.values(metric), middle))
     };
     let (baseline, candidate) = (value(a)?, value(b)?);
-    let ratio = fair_ratio(metric, [a, b], [baseline, candidate]);
+    let measured =
+        |value, side: &Side| Measurement { value, unfinished_share: side.unfinished_share() };
+    let ratio = fair_ratio(metric, measured(baseline, a), measured(candidate, b));
     let found = ratio.and_then(|ratio| match trials {
         true => stats::trials_interval(&b.numbers(metric), &a.numbers(metric))
             .map(|interval| (interval, Basis::Trials))
@@ -394,51 +360,6 @@ fn row(metric: &Metric, a: &Side, b: &Side, trials: bool) -> Option<Row> {
         no_interval,
         verdict,
     })
-}
-
-/// Ratio of the candidate to the baseline; or why there is none, where unfinished requests could
-/// make the slower of the two look like the faster one.
-fn fair_ratio(metric: &Metric, sides: [&Side; 2], [a, b]: [Value; 2]) -> Result<f64, &'static str> {
-    if a.number == 0.0 {
-        return Err("the baseline is 0");
-    }
-    let ratio = b.number / a.number;
-    let is_decided = match (a.is_bound, b.is_bound) {
-        (true, true) => false,
-        // A lower bound of the ratio says something above 1 alone, and an upper one below.
-        (false, true) => ratio > 1.0,
-        (true, false) => ratio < 1.0,
-        // An estimate takes unfinished requests to be like others; the bounds take nothing for
-        // granted, and have to show the same.
-        (false, false) => {
-            let (told, sure) = (ratio - 1.0, b.at_least / a.at_least - 1.0);
-            sure * told.signum() > RESOLUTION || (told - sure).abs() <= RESOLUTION
-        }
-    };
-    if !is_decided {
-        return Err(UNDECIDED);
-    }
-    let unfinished = sides.map(Side::unfinished_share);
-    if metric.is_of_finished
-        && let [Some(of_a), Some(of_b)] = unfinished
-    {
-        let b_is_praised = of_b > of_a && metric.wins(b.number, a.number) == Some(true);
-        let a_is_praised = of_a > of_b && metric.wins(a.number, b.number) == Some(true);
-        if a_is_praised || b_is_praised {
-            return Err(PRAISES_SURVIVORS);
-        }
-    }
-    Ok(ratio)
-}
-
-fn verdict(metric: &Metric, interval: Interval, ratio: f64) -> Verdict {
-    let is_shown = (interval.low > 1.0 && ratio > 1.0) || (interval.high < 1.0 && ratio < 1.0);
-    match metric.wins(ratio, 1.0) {
-        _ if !is_shown => Verdict::NotShown,
-        Some(true) => Verdict::Better,
-        Some(false) => Verdict::Worse,
-        None => Verdict::Different,
-    }
 }
 
 /// The interval from what varied inside the runs.
@@ -480,12 +401,6 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
         let mut note = |text: String| notes.push(format!("{}: {text}", file.name()));
         if let Some(text) = told_contradictions(&contradictions(&file.document)) {
             note(text);
-        }
-        if ours.window.interrupted.known() == Some(true) {
-            note("the run was interrupted".to_owned());
-        }
-        if let Some(failure) = ours.window.failure.as_ref() {
-            note(format!("the run failed: {failure}"));
         }
         if let Some(bad @ 1..) = ours.verify.blocks_bad.known() {
             note(format!("{bad} blocks were read back wrong"));

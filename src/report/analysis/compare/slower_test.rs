@@ -7,6 +7,7 @@ use ringfall_model::metrics::REQUEST_P95;
 use ringfall_model::testing::{file, nothing, request, to_json};
 use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
 
+use super::fair::RESOLUTION;
 use super::*;
 
 /// Length of the runs, ms.

@@ -84,6 +84,18 @@ fn two_results_are_compared_at_the_top_of_their_page() {
 }
 
 #[test]
+fn two_results_of_other_loads_have_no_ratios_on_their_page() {
+    let mut other = judged();
+    other.plan.model = "other".into();
+    let html = page(&[named("a"), Named { name: "b".into(), document: Document::of(&other) }]);
+    let comparison = &html[html.find("<h2>Comparison</h2>").unwrap()..];
+    for part in ["The two can&#39;t be compared, since the models differ", "the models differ ("] {
+        assert!(comparison.contains(part), "{part}");
+    }
+    assert!(!comparison.contains("95 % interval"));
+}
+
+#[test]
 fn a_result_that_measured_nothing_is_a_page_too() {
     let document = Document::of(&nothing());
     let html = page(&[Named { name: "x".into(), document }]);

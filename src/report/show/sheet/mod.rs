@@ -49,8 +49,8 @@ pub fn write_suite_sheet(suite: &SuiteTable, path: &Path) -> std::io::Result<()>
 }
 
 /// Writes the results' rows as CSV when the path ends in `.csv`, a workbook otherwise: of one
-/// result with all its sheets, of several with the Summary alone. A program without workbooks has
-/// refused the path before, and writes CSV.
+/// result with all its sheets, of two with their comparison, of more with the Summary alone. A
+/// program without workbooks has refused the path before, and writes CSV.
 ///
 /// # Errors
 /// Returns the error of the file system.

@@ -123,10 +123,15 @@ fn csv_has_a_row_for_each_result_and_quotes_what_must_be() {
 fn the_workbook_is_one_with_all_its_sheets() {
     let path = std::env::temp_dir().join(format!("ringfall-{}.xlsx", std::process::id()));
     let one = |document| vec![named(document)];
-    let two = vec![named(Document::of(&busy())), named(Document::default())];
-    for (results, sheets) in
-        [(one(Document::of(&busy())), 7), (one(Document::of(&nothing())), 7), (two, 2)]
-    {
+    // Two have the conclusion, and their ratios where they have a figure in common.
+    let two = |other| vec![named(Document::of(&busy())), named(other)];
+    let (alike, apart) = (two(Document::of(&busy())), two(Document::default()));
+    for (results, sheets) in [
+        (one(Document::of(&busy())), 7),
+        (one(Document::of(&nothing())), 7),
+        (alike, 4),
+        (apart, 3),
+    ] {
         write_sheet(&results, &path).unwrap();
         let mut bytes = Vec::new();
         std::fs::File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();

@@ -11,6 +11,7 @@ use rust_xlsxwriter::{Chart, ChartType, Workbook, XlsxError};
 use super::columns::{Columns, Row};
 use super::meaning::meanings;
 use super::{Named, summary};
+use crate::show::compare::{comparison_table, of_two};
 use crate::show::table::{Table, add_sheet, write_workbook};
 use crate::show::{GIB, rate};
 
@@ -29,9 +30,41 @@ pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
             add_timeline(book, &document.ringfall.timeline)?;
             add_latency(book, document)?;
         }
+        if let [baseline, candidate] = results {
+            add_comparison(book, baseline, candidate)?;
+        }
         add_sheet(book, "Columns", &columns())?;
         Ok(())
     })
+}
+
+/// Adds the conclusion and cautions of two results, and their ratios where they say anything.
+fn add_comparison(
+    book: &mut Workbook,
+    baseline: &Named,
+    candidate: &Named,
+) -> Result<(), XlsxError> {
+    let compared = of_two(baseline, candidate);
+    let mut lines =
+        vec![("Baseline", baseline.name.clone()), ("Candidate", candidate.name.clone())];
+    match &compared {
+        Ok(comparison) => {
+            lines.push(("Conclusion", comparison.conclusion.clone()));
+            let cautions = comparison.cautions.iter().cloned();
+            lines.extend(cautions.map(|caution| ("Caution", caution)));
+        }
+        Err(problem) => lines.push(("Not compared", problem.to_string())),
+    }
+    let table = Table::of(&lines)
+        .text("Comparison", |(name, _)| *name)
+        .text("Text", |(_, text)| text.as_str());
+    add_sheet(book, "Comparison", &table.done())?;
+    match compared {
+        Ok(comparison) if comparison.is_comparable => {
+            add_sheet(book, "Ratios", &comparison_table(&comparison, true)).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the table of a suite.

@@ -1,0 +1,183 @@
+//! Facts of one result that decide whether a ratio to another is of the same work, and which metric
+//! to go by.
+
+use std::path::PathBuf;
+
+use ringfall_core::units::gib;
+use ringfall_model::Document;
+use ringfall_model::autoscaling::AutoscalerReport;
+use ringfall_model::configuration::Configuration;
+use ringfall_model::document::{Kind, RequestsOfClass, ResultFile};
+use ringfall_model::facts::quotient;
+use ringfall_model::trust::Situation;
+use serde_json::Value;
+
+use crate::analysis::differences::told_by;
+
+/// Load of one result; `None` where the result does not say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::analysis) struct Load {
+    /// File that the result was read from; none of a row of a spreadsheet.
+    pub path: Option<PathBuf>,
+    /// Whether the reference benchmark wrote it.
+    pub is_reference: Option<bool>,
+    /// Model whose KV cache was simulated.
+    pub model: Option<String>,
+    /// Number of simulated users.
+    pub users: Option<u64>,
+    /// Capacity of the CPU tier, GiB.
+    pub cpu_memory_gib: Option<f64>,
+    /// How often an entry is read while its tokens are generated.
+    pub decode_reads: Option<String>,
+    /// Phases of the requests.
+    pub phases: Option<String>,
+    /// GPU tier, and the GPUs that an entry is spread over.
+    pub gpus: Option<String>,
+    /// Shares of the reads that found what they looked for.
+    pub hit_rates: HitRates,
+    /// Capacity of the storage tier, GiB.
+    pub storage_gib: Option<f64>,
+    /// Length of the window, s.
+    pub window_s: Option<f64>,
+    /// Random seed of the requests.
+    pub seed: Option<u64>,
+    /// Whether the run was simulated.
+    pub is_simulated: bool,
+    /// Answer of the search for a number of users, where there was one.
+    pub search: Option<String>,
+    /// Share of the requests that had not finished when the window closed.
+    pub unfinished_share: Option<f64>,
+    /// Reason for which the run ended before its time, where it did.
+    pub cut: Option<Cut>,
+    /// Facts that decide which metrics to go by; none of a run without a drive.
+    pub situation: Option<Situation>,
+}
+
+/// Shares of reads that found their entry, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::analysis) struct HitRates {
+    /// Looks for what can be missed: earlier turns, shared prefixes and populated entries.
+    pub looks: Option<f64>,
+    /// Reads of earlier turns.
+    pub earlier_turns: Option<f64>,
+    /// Reads of entries.
+    pub reads: Option<f64>,
+}
+
+/// End of a run before its time.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::analysis) enum Cut {
+    /// A failure, as a sentence.
+    Failed(String),
+    /// A signal after that part of the run.
+    Interrupted(Measured),
+}
+
+/// Part of a run that was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::analysis) struct Measured {
+    /// Length of the window, s.
+    pub window_s: Option<f64>,
+    /// Length that was asked for, s.
+    pub asked_s: Option<u64>,
+    /// Share of what was asked for, of the time or of the requests, whichever is more.
+    pub share: Option<f64>,
+}
+
+impl Load {
+    /// Load of a result.
+    pub fn of(file: &ResultFile) -> Load {
+        let document = &file.document;
+        let ours = &document.ringfall;
+        let config = ours.config.as_ref();
+        let setting = |key: &str| config?.settings.get(key)?.as_str();
+        let configuration = told_by(file);
+        Load {
+            path: Some(file.path.clone()),
+            is_reference: Some(file.kind() == Kind::Reference),
+            model: config
+                .and_then(|config| config.model.clone())
+                .or(configuration.as_ref().map(|told| told.model.clone())),
+            decode_reads: setting("decode_reads").map(str::to_owned),
+            phases: phases(document),
+            gpus: gpus(document),
+            hit_rates: HitRates {
+                looks: ours.cache.look_hit_rate.known(),
+                earlier_turns: document.multi_turn_hit_rate(),
+                reads: document.hit_rate(),
+            },
+            storage_gib: config.and_then(|config| config.storage_capacity_bytes).map(gib),
+            window_s: document.seconds(),
+            seed: document.seed.known(),
+            is_simulated: ours.simulation.is_some(),
+            search: ours.autoscaler.as_ref().map(AutoscalerReport::answer),
+            unfinished_share: unfinished_share(document),
+            cut: cut(document),
+            situation: (!document.is_without_drive()).then(|| Situation::of(file)),
+            ..configuration.as_ref().map(Load::of_configuration).unwrap_or_default()
+        }
+    }
+
+    /// Load of a run of which its configuration alone is known.
+    pub fn of_configuration(configuration: &Configuration) -> Load {
+        Load {
+            model: Some(configuration.model.clone()),
+            users: Some(configuration.users),
+            cpu_memory_gib: Some(configuration.cpu_memory_gib()),
+            situation: Some(Situation::of_configuration(configuration)),
+            ..Load::default()
+        }
+    }
+
+    /// Name of the result's file, for people.
+    pub fn name(&self) -> String {
+        self.path.as_ref().map_or("a row of a table".to_owned(), |path| path.display().to_string())
+    }
+}
+
+/// Phases of a run's requests.
+fn phases(document: &Document) -> Option<String> {
+    let settings = &document.ringfall.config.as_ref()?.settings;
+    let is_set = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let only = ["prefill_only", "decode_only"].into_iter().find(|key| is_set(key));
+    Some(only.unwrap_or("both").replace('_', " "))
+}
+
+/// GPU tier of a run, and the GPUs that an entry is spread over.
+fn gpus(document: &Document) -> Option<String> {
+    let settings = &document.ringfall.config.as_ref()?.settings;
+    let number = |key: &str| settings.get(key).and_then(Value::as_f64).unwrap_or(0.0);
+    Some(gpus_told(number("gpu_mem_gb"), number("num_gpus"), number("tensor_parallel")))
+}
+
+/// GPU tier of so many GPUs with so many GiB each, and the number of them that share an entry.
+pub(in crate::analysis) fn gpus_told(gib_each: f64, gpus: f64, parallel: f64) -> String {
+    match (gib_each > 0.0, parallel > 1.0) {
+        (false, false) => "none".to_owned(),
+        _ => format!("{gpus} of {gib_each} GiB, an entry on {parallel}"),
+    }
+}
+
+/// Share of the requests that had not finished when the window closed.
+pub(super) fn unfinished_share(document: &Document) -> Option<f64> {
+    let RequestsOfClass { finished, unfinished, .. } = document.ringfall.requests.as_ref()?.all;
+    quotient(unfinished, finished.saturating_add(unfinished))
+}
+
+fn cut(document: &Document) -> Option<Cut> {
+    let window = &document.ringfall.window;
+    if let Some(failure) = window.failure.as_ref() {
+        return Some(Cut::Failed(failure.clone()));
+    }
+    let config = document.ringfall.config.as_ref();
+    // A merged result sums up windows, of which it does not say which was cut.
+    let config = config.filter(|_| document.ringfall.merged.is_none());
+    let asked_s = config.and_then(|config| config.duration_s).filter(|&seconds| seconds > 0);
+    let by_time = document.seconds().zip(asked_s).map(|(seconds, asked)| seconds / asked as f64);
+    let asked_requests = config.and_then(|config| config.max_requests);
+    let finished = document.summary.total_requests.known();
+    let by_requests = finished.zip(asked_requests).and_then(|(part, of)| quotient(part, of));
+    let share = by_time.into_iter().chain(by_requests).max_by(f64::total_cmp);
+    let measured = Measured { window_s: document.seconds(), asked_s, share };
+    (window.interrupted.known() == Some(true)).then_some(Cut::Interrupted(measured))
+}
