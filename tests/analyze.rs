@@ -53,8 +53,16 @@ fn the_published_findings_are_printed_and_written_as_json() {
     let row = none.lines().find(|line| line.contains("storage throughput")).unwrap();
     assert!(row.contains(" 1.13×"), "the published 1.12, of 1.125: {row}");
 
+    let said = page.split_once("\nconclusion ").unwrap().1;
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let want = "The first system is better: its storage throughput is 2.27× the second system's \
+                (median of 144 of 220 pairs, half of which lie between 1.96 and 2.57; 95 % \
+                interval of the median 2.20 to 2.34).";
+    assert_eq!(said, want, "{page}");
+
     let output = analyze(&fast, &slow, &["--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["conclusion"].as_str(), &json["is_comparable"]), (Some(want), &true.into()));
     assert_eq!(json["matched_configurations"], 220);
     let groups = json["groups"].as_array().unwrap();
     let group = groups.iter().find(|group| group["label"] == "CPU memory 4 GiB").unwrap();

@@ -10,6 +10,7 @@ use ringfall_host::exit::Exit;
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, Metric};
 use ringfall_report::analysis::best::{Best, best};
 use ringfall_report::analysis::collection::{Collection, LeftOut};
+use ringfall_report::analysis::over_pairs::Overall;
 use ringfall_report::analysis::pairs;
 use ringfall_report::analysis::pairs::{Dimension, Group, Order, Pair};
 use ringfall_report::show::table::{Table, times};
@@ -31,8 +32,8 @@ const CELLS: [Dimension; 3] = [Dimension::CpuMemory, Dimension::Model, Dimension
 pub fn run(fast: &Path, slow: &Path, args: &TableArgs) -> Result<Exit> {
     let fast = Collection::read(fast)?;
     let slow = Collection::read(slow)?;
-    let matched = pairs::matched(&fast, &slow);
-    if matched.is_empty() {
+    let all = pairs::matched(&fast, &slow);
+    if all.is_empty() {
         let first = |side: &Collection| {
             let first = side.runs.first().and_then(|run| run.configuration.as_ref());
             first.map_or("not said".to_owned(), ToString::to_string)
@@ -48,11 +49,16 @@ pub fn run(fast: &Path, slow: &Path, args: &TableArgs) -> Result<Exit> {
             first(&slow)
         );
     }
+    let overall = Overall::of(&all);
+    let matched: Vec<Pair> = all.into_iter().filter(Pair::is_of_one_load).collect();
     let groups = grouped(&matched, args);
     if args.json {
         return print_json(&AnalysisReport {
             fast: System::of(fast),
             slow: System::of(slow),
+            conclusion: overall.conclusion,
+            is_comparable: overall.is_comparable,
+            cautions: overall.cautions,
             matched_configurations: matched.len(),
             groups,
             best: best(&matched),
@@ -61,17 +67,28 @@ pub fn run(fast: &Path, slow: &Path, args: &TableArgs) -> Result<Exit> {
     let mut page = String::new();
     heading(&mut page, "fast", &fast);
     heading(&mut page, "slow", &slow);
-    let text = format!(
-        "{} configurations were run on both. Ratios are fast ÷ slow, trials averaged first; CV is \
-         the spread over a group's configurations; a win is a pair in which fast is better.",
-        matched.len()
-    );
-    wrapped(&mut page, "", &text);
-    for group in &groups {
-        table(&mut page, group, args.all_metrics);
+    let conclude = |page: &mut String| wrapped(page, "conclusion ", &overall.conclusion);
+    if !overall.is_comparable {
+        conclude(&mut page);
     }
-    if args.by.is_empty() {
-        best_page(&mut page, &matched);
+    for caution in &overall.cautions {
+        wrapped(&mut page, "CAUTION    ", caution);
+    }
+    if overall.is_comparable {
+        let text = format!(
+            "{} configurations were run on both. Ratios are fast ÷ slow, trials averaged first; CV \
+             is the spread over a group's configurations; a win is a pair in which fast is better.",
+            matched.len()
+        );
+        wrapped(&mut page, "", &text);
+        for group in &groups {
+            table(&mut page, group, args.all_metrics);
+        }
+        if args.by.is_empty() {
+            best_page(&mut page, &matched);
+        }
+        page.push('\n');
+        conclude(&mut page);
     }
     print(&page)
 }
@@ -104,7 +121,14 @@ pub struct AnalysisReport {
     fast: System,
     /// The second system, by whose values those of the first are divided.
     slow: System,
-    /// Number of configurations that both have run.
+    /// Which of the two systems is better, by how much and over how many configurations; or why
+    /// that can't be told.
+    conclusion: String,
+    /// Whether any configuration was run on both with the same load.
+    is_comparable: bool,
+    /// Reasons that the ratios say less than they seem to, each with the number of configurations.
+    cautions: Vec<String>,
+    /// Number of configurations that both have run, without those of which the loads differ.
     matched_configurations: usize,
     /// Ratios of every metric over groups of these configurations.
     groups: Vec<Group>,

@@ -13,6 +13,7 @@ use ringfall_model::document::{FileProblem, Kind, ResultFile, json_files};
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS};
 use serde::Serialize;
 
+use super::compare::{HitRates, Load, Value, gpus_told};
 #[cfg(feature = "xlsx")]
 use super::spreadsheet;
 
@@ -21,13 +22,18 @@ const NAME_COLUMN: &str = "Filename";
 /// Cell contents, in lower case, that stand for a figure that was not measured.
 const ABSENT: [&str; 6] = ["", "n/a", "na", "nan", "none", "null"];
 
+/// Reason for which an interrupted run is left out.
+const INTERRUPTED: &str = "the run was interrupted";
+
 /// One complete run of a system, with its configuration.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Configuration of the run; `None` where nothing states it. Such runs are one group.
     pub configuration: Option<Configuration>,
     /// Measured values, in the order of [`METRICS`]; finite.
-    pub values: Vec<Option<f64>>,
+    pub(super) values: Vec<Option<Value>>,
+    /// Load that the values are of.
+    pub(super) load: Load,
 }
 
 /// The runs of one system.
@@ -72,7 +78,7 @@ impl Collection {
         }
         let extension =
             path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        let runs = match extension.as_deref() {
+        let Rows { runs, left_out } = match extension.as_deref() {
             Some("xlsx") => xlsx(path, read_bytes(path)?)?,
             Some("csv") => csv(path, &read_bytes(path)?)?,
             Some("json") => {
@@ -88,7 +94,7 @@ impl Collection {
                 return Err(FileProblem::new(path, what));
             }
         };
-        Ok(Collection { path: path.to_owned(), runs, ..Collection::default() })
+        Ok(Collection { path: path.to_owned(), runs, left_out, ..Collection::default() })
     }
 }
 
@@ -101,8 +107,8 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
     let logs = iostat_files(path)?;
     for file in json_files(path, iostat::is_named_so)? {
         let result = ResultFile::read(&file)?;
-        let values: Vec<Option<f64>> =
-            METRICS.iter().map(|metric| metric.of(&result.document)).collect();
+        let values: Vec<Option<Value>> =
+            METRICS.iter().map(|metric| Value::of(metric, &result.document)).collect();
         let why = incomplete(&result);
         let empty = values.iter().all(Option::is_none).then_some("it holds no figure to compare");
         if let Some(why) = why.or(empty) {
@@ -139,7 +145,7 @@ impl Collection {
     fn add(
         &mut self,
         result: &ResultFile,
-        mut values: Vec<Option<f64>>,
+        mut values: Vec<Option<Value>>,
         log: Option<&PathBuf>,
     ) -> Result<(), FileProblem> {
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
@@ -160,11 +166,11 @@ impl Collection {
             {
                 let place = METRICS.iter().position(|metric| metric.key == key);
                 if let Some(value) = place.and_then(|place| values.get_mut(place)) {
-                    value.get_or_insert(rate);
+                    value.get_or_insert(Value::exact(rate));
                 }
             }
         }
-        self.runs.push(Run { configuration, values });
+        self.runs.push(Run { configuration, values, load: Load::of(result) });
         Ok(())
     }
 }
@@ -176,7 +182,7 @@ fn incomplete(result: &ResultFile) -> Option<&'static str> {
         // Its runs may be here too, and would count twice.
         Some("it sums up several runs")
     } else if window.interrupted.known() == Some(true) {
-        Some("the run was interrupted")
+        Some(INTERRUPTED)
     } else if !window.failure.is_unknown() {
         Some("the run failed")
     } else {
@@ -196,17 +202,25 @@ const RUNS_MAX: usize = 200_000;
 /// Separators of a .csv file, which are as many as its cells.
 const SEPARATORS_MAX: usize = 4_000_000;
 
+/// The runs of a table.
+#[derive(Debug, Default)]
+struct Rows {
+    runs: Vec<Run>,
+    /// Rows of runs that were interrupted.
+    left_out: Vec<LeftOut>,
+}
+
 /// Cells of one row, by column.
 pub(super) type Row = BTreeMap<u32, String>;
 
 #[cfg(not(feature = "xlsx"))]
-fn xlsx(path: &Path, _bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
+fn xlsx(path: &Path, _bytes: Vec<u8>) -> Result<Rows, FileProblem> {
     Err(FileProblem::new(path, Part::Workbooks.refusal()))
 }
 
 /// The runs in a spreadsheet.
 #[cfg(feature = "xlsx")]
-fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
+fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Rows, FileProblem> {
     let is_wanted = |header: &Row| header.values().any(|title| title.trim() == NAME_COLUMN);
     let Some(rows) = spreadsheet::rows(path, bytes, is_wanted)? else {
         let what = format!("no sheet has a column {NAME_COLUMN:?} in its first row");
@@ -217,7 +231,7 @@ fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Vec<Run>, FileProblem> {
     table(path, &header, rows.map(Ok))
 }
 
-fn csv(path: &Path, bytes: &[u8]) -> Result<Vec<Run>, FileProblem> {
+fn csv(path: &Path, bytes: &[u8]) -> Result<Rows, FileProblem> {
     let unreadable =
         |error: csv::Error| FileProblem::new(path, format!("it can't be read as CSV: {error}"));
     // Spreadsheet programs write a mark of the encoding first.
@@ -249,7 +263,7 @@ fn table(
     path: &Path,
     header: &Row,
     rows: impl Iterator<Item = Result<(u64, Row), FileProblem>>,
-) -> Result<Vec<Run>, FileProblem> {
+) -> Result<Rows, FileProblem> {
     let column = |title: &str| header.iter().find(|(_, t)| t.trim() == title).map(|(at, _)| *at);
     let columns: Vec<Option<u32>> = METRICS
         .iter()
@@ -259,7 +273,7 @@ fn table(
         let what = "it has no column of a metric, such as \"Decode Bytes Read (GB)\"";
         return Err(FileProblem::new(path, what));
     }
-    let mut runs = Vec::new();
+    let mut kept = Rows::default();
     for row in rows {
         let (line, cells) = row?;
         let text = |at: u32| cells.get(&at).map_or("", |text| text.trim());
@@ -271,28 +285,55 @@ fn table(
             .or_else(|| said_in_row(&|title| column(title).map(text)))
             .or_else(|| Configuration::from_invocation(name))
             .ok_or_else(|| FileProblem::new(path, format!("row {line}: {}", unnamed(name))))?;
-        let configuration = Some(configuration);
         let mut values = Vec::with_capacity(METRICS.len());
         for (at, metric) in columns.iter().zip(METRICS) {
             let text = at.map_or("", text);
-            values.push(number(text).map_err(|()| {
+            let value = number(text).map_err(|()| {
                 let title = metric.columns.first().copied().unwrap_or(metric.key);
                 FileProblem::new(
                     path,
                     format!("row {line}, {title:?}: {text:?} is not a number of 0 or more"),
                 )
-            })?);
+            })?;
+            values.push(value.map(Value::exact));
         }
-        runs.push(Run { configuration, values });
-        if runs.len() > RUNS_MAX {
+        let load = load_in_row(&configuration, &|title| column(title).map(text));
+        let is_interrupted = column("Interrupted").map_or("", text).eq_ignore_ascii_case("true");
+        match is_interrupted {
+            true => kept.left_out.push(LeftOut { path: name.into(), why: INTERRUPTED }),
+            false => kept.runs.push(Run { configuration: Some(configuration), values, load }),
+        }
+        if kept.runs.len() + kept.left_out.len() > RUNS_MAX {
             let what = format!("it has more than {RUNS_MAX} runs; give a part of its rows");
             return Err(FileProblem::new(path, what));
         }
     }
-    if runs.is_empty() {
-        return Err(FileProblem::new(path, "it has a header, but no row of a run"));
+    if kept.runs.is_empty() {
+        return Err(FileProblem::new(path, "it has a header, but no row of a complete run"));
     }
-    Ok(runs)
+    Ok(kept)
+}
+
+/// The load in the columns that sheets of ringfall and of the reference have for it.
+fn load_in_row<'a>(configuration: &Configuration, cell: &dyn Fn(&str) -> Option<&'a str>) -> Load {
+    let figure = |title: &str| number(cell(title)?).ok().flatten();
+    let gpus = figure("GPU Memory per Card (GiB)").map(|gib_each| {
+        let count = |title: &str| figure(title).unwrap_or(0.0);
+        gpus_told(gib_each, count("Num GPUs"), count("Tensor Parallel"))
+    });
+    Load {
+        gpus,
+        hit_rates: HitRates {
+            looks: None,
+            earlier_turns: figure("Multi-turn Hit Rate"),
+            reads: figure("Cache Hit Rate"),
+        },
+        // 0 stands for what was free.
+        storage_gib: figure("Storage Capacity (GiB)").filter(|&gib| gib > 0.0),
+        window_s: figure("Elapsed Time (s)"),
+        seed: cell("Seed").and_then(|seed| seed.parse().ok()),
+        ..Load::of_configuration(configuration)
+    }
 }
 
 /// The configuration in the columns that sheets of ringfall and of the reference have for it.

@@ -5,6 +5,7 @@ pub mod best;
 pub mod collection;
 pub mod compare;
 pub mod differences;
+pub mod over_pairs;
 pub mod pairs;
 #[cfg(feature = "xlsx")]
 mod spreadsheet;

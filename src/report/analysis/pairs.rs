@@ -9,9 +9,11 @@ use ringfall_model::metrics::{
     Better, DECODE_READ, METRICS, Metric, STORAGE_THROUGHPUT, WALL_CLOCK,
 };
 use ringfall_model::stats;
+use ringfall_model::trust::Advice;
 use serde::Serialize;
 
 use super::collection::{Collection, Run};
+use super::compare::{Bearing, Caution, Load, Loads, Measurement, Value, fair_ratio};
 
 /// A property by which configurations are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -102,6 +104,10 @@ impl Order {
 pub struct Pair {
     /// Configuration of the runs; `None`: neither side states it.
     pub configuration: Option<Configuration>,
+    /// Differences of the two sides beyond what the configuration says.
+    pub(super) cautions: Vec<Caution>,
+    /// Metrics to go by; none where nothing is known of the configuration.
+    pub(super) advice: Vec<Advice>,
     fast: Side,
     slow: Side,
 }
@@ -110,17 +116,63 @@ impl Pair {
     /// The first system's value over the second's; none where one lacks it, or the second has 0.
     #[must_use]
     pub fn ratio(&self, metric: &Metric) -> Option<f64> {
-        let at = METRICS.iter().position(|known| known.key == metric.key)?;
-        let (fast, slow) = (self.fast.means.get(at)?.as_ref()?, self.slow.means.get(at)?.as_ref()?);
-        (*slow != 0.0).then(|| fast / slow)
+        let at = place(metric)?;
+        let (fast, slow) = (self.fast.mean(at)?, self.slow.mean(at)?);
+        (slow != 0.0).then(|| fast / slow)
     }
+
+    /// Whether both sides ran one load, such as the same phases, as far as their results say.
+    #[must_use]
+    pub fn is_of_one_load(&self) -> bool {
+        !self.has(Bearing::OtherLoad)
+    }
+
+    fn has(&self, bearing: Bearing) -> bool {
+        self.cautions.iter().any(|caution| caution.bearing == bearing)
+    }
+
+    /// Whether both sides have a value of the metric, or a bound of one.
+    pub(super) fn measures(&self, metric: &Metric) -> bool {
+        self.fast.measured(metric).is_some() && self.slow.measured(metric).is_some()
+    }
+
+    /// The ratio, unless unfinished requests or a difference of the loads could be what praises a
+    /// side.
+    pub(super) fn fair_ratio(&self, metric: &Metric) -> Option<f64> {
+        let (fast, slow) = (self.fast.measured(metric)?, self.slow.measured(metric)?);
+        let ratio = fair_ratio(metric, slow, fast).ok()?;
+        let is_favoured = (metric.wins(ratio, 1.0) == Some(true)
+            && self.has(Bearing::FavoursFirst))
+            || (metric.wins(1.0, ratio) == Some(true) && self.has(Bearing::FavoursSecond));
+        (!is_favoured).then_some(ratio)
+    }
+}
+
+/// Place of the metric among all of them.
+fn place(metric: &Metric) -> Option<usize> {
+    METRICS.iter().position(|known| known.key == metric.key)
 }
 
 #[derive(Clone, Debug)]
 struct Side {
-    means: Vec<Option<f64>>,
+    /// Means over the trials, in the order of [`METRICS`].
+    values: Vec<Option<Value>>,
     /// Spread over the trials; `None` with fewer than two.
     cvs: Vec<Option<f64>>,
+    /// Share of the requests that had not finished, as a mean over the trials.
+    unfinished_share: Option<f64>,
+}
+
+impl Side {
+    /// Mean of a metric, where it is no bound.
+    fn mean(&self, at: usize) -> Option<f64> {
+        self.values.get(at)?.as_ref()?.known()
+    }
+
+    fn measured(&self, metric: &Metric) -> Option<Measurement> {
+        let value = (*self.values.get(place(metric)?)?)?;
+        Some(Measurement { value, unfinished_share: self.unfinished_share })
+    }
 }
 
 /// One metric over a group's pairs. What can't be computed is `None`.
@@ -182,12 +234,19 @@ impl Group {
 
 /// Averages the trials of each configuration, and matches what both have run.
 #[must_use]
-pub fn matched(fast: &Collection, slow: &Collection) -> Vec<Pair> {
+pub fn matched<'a>(fast: &'a Collection, slow: &'a Collection) -> Vec<Pair> {
     let (fast, mut slow) = (by_configuration(&fast.runs), by_configuration(&slow.runs));
-    let pair = |(configuration, fast): (&Option<Configuration>, Vec<&Run>)| {
+    let pair = |(configuration, fast): (&Option<Configuration>, Vec<&'a Run>)| {
         let slow = slow.remove(configuration)?;
-        let configuration = configuration.clone();
-        Some(Pair { configuration, fast: averaged(&fast), slow: averaged(&slow) })
+        let of = |side: &[&'a Run]| -> Vec<&'a Load> { side.iter().map(|run| &run.load).collect() };
+        let loads = Loads { first: of(&fast), second: of(&slow) };
+        Some(Pair {
+            configuration: configuration.clone(),
+            cautions: loads.cautions(),
+            advice: loads.advice(),
+            fast: averaged(&fast),
+            slow: averaged(&slow),
+        })
     };
     fast.into_iter().filter_map(pair).collect()
 }
@@ -207,13 +266,19 @@ fn by_configuration(runs: &[Run]) -> BTreeMap<&Option<Configuration>, Vec<&Run>>
 }
 
 fn averaged(trials: &[&Run]) -> Side {
-    let of = |metric: usize| -> Vec<f64> {
+    let of = |metric: usize| -> Vec<Value> {
         trials.iter().filter_map(|trial| trial.values.get(metric).copied().flatten()).collect()
     };
-    let values: Vec<Vec<f64>> = (0..METRICS.len()).map(of).collect();
+    let values: Vec<Vec<Value>> = (0..METRICS.len()).map(of).collect();
+    let cv = |values: &Vec<Value>| {
+        let known: Vec<f64> = values.iter().filter_map(Value::known).collect();
+        stats::coefficient_of_variation(&known)
+    };
+    let unfinished = trials.iter().filter_map(|trial| trial.load.unfinished_share);
     Side {
-        means: values.iter().map(|values| stats::mean(values)).collect(),
-        cvs: values.iter().map(|values| stats::coefficient_of_variation(values)).collect(),
+        cvs: values.iter().map(cv).collect(),
+        values: values.iter().map(|values| Value::average(values, stats::mean)).collect(),
+        unfinished_share: stats::mean(&unfinished.collect::<Vec<_>>()),
     }
 }
 
@@ -238,9 +303,8 @@ pub fn groups(pairs: &[Pair], by: &[Dimension]) -> Vec<Group> {
 }
 
 fn row(at: usize, metric: &Metric, pairs: &[&Pair]) -> Row {
-    let value = |side: &Side| side.means.get(at).copied().flatten();
     let both: Vec<(f64, f64)> =
-        pairs.iter().filter_map(|pair| value(&pair.fast).zip(value(&pair.slow))).collect();
+        pairs.iter().filter_map(|pair| pair.fast.mean(at).zip(pair.slow.mean(at))).collect();
     let (fast, slow): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
     let ratios: Vec<f64> =
         both.iter().filter(|(_, slow)| *slow != 0.0).map(|(fast, slow)| fast / slow).collect();

@@ -10,15 +10,21 @@ fn published(name: &str) -> Collection {
 }
 
 fn collection(rows: &[(u64, &[f64])]) -> Collection {
-    let run = |users: u64, value: f64| Run {
-        configuration: Some(Configuration {
+    let run = |users: u64, value: f64| {
+        let configuration = Configuration {
             cpu_memory_mib: 0,
             model: "m".into(),
             users,
             max_concurrent_allocs: 0,
             generation_mode: "none".into(),
-        }),
-        values: METRICS.iter().map(|m| (m.key == "end_to_end_p95_ms").then_some(value)).collect(),
+        };
+        let is_it = |metric: &Metric| metric.key == "end_to_end_p95_ms";
+        let value = |metric| is_it(metric).then_some(Value::exact(value));
+        Run {
+            load: Load::of_configuration(&configuration),
+            configuration: Some(configuration),
+            values: METRICS.iter().map(value).collect(),
+        }
     };
     let runs = rows.iter().flat_map(|(users, trials)| trials.iter().map(|&v| run(*users, v)));
     Collection { path: "x".into(), runs: runs.collect(), ..Collection::default() }

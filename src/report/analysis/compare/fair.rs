@@ -55,6 +55,11 @@ impl Value {
             is_bound: values.iter().any(|value| value.is_bound),
         })
     }
+
+    /// The number where it is no bound.
+    pub fn known(&self) -> Option<f64> {
+        (!self.is_bound).then_some(self.number)
+    }
 }
 
 /// Value of a metric on one side, beside what says whom it praises.

@@ -8,6 +8,11 @@ mod load;
 #[cfg(test)]
 mod slower_test;
 
+pub(super) use cautions::{Bearing, Caution, Loads};
+pub(super) use conclusion::{Conclusion, Favouring, Finding, Names, metrics_to_go_by, outcome};
+pub(super) use fair::{Measurement, RESOLUTION, Value, fair_ratio, verdict};
+pub(super) use load::{HitRates, Load, gpus_told};
+
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{
     CLASSES, FileProblem, Histograms, Kind, RequestsOfClass, ResultFile, SecondReport, UNFINISHED,
@@ -22,10 +27,7 @@ use ringfall_model::trust::Advice;
 use ringfall_model::{Code, Document};
 use serde::Serialize;
 
-use self::cautions::{Caution, Loads};
-use self::conclusion::Conclusion;
-use self::fair::{Measurement, Value, fair_ratio, verdict};
-use self::load::{Load, unfinished_share};
+use self::load::unfinished_share;
 use super::differences::{self, Difference};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the

@@ -2,13 +2,16 @@
 
 use proptest::prelude::*;
 use ringfall_core::key::Tier;
+use ringfall_model::configuration::Configuration;
 use ringfall_model::facts::TimelineSecond;
 use ringfall_model::metrics::REQUEST_P95;
 use ringfall_model::testing::{file, nothing, request, to_json};
 use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
 
-use super::fair::RESOLUTION;
 use super::*;
+use crate::analysis::collection::{Collection, Run};
+use crate::analysis::over_pairs::Overall;
+use crate::analysis::pairs::matched;
 
 /// Length of the runs, ms.
 const WINDOW_MS: u64 = 60_000;
@@ -77,6 +80,17 @@ fn both(requests: &[Asked]) -> [ResultFile; 2] {
     [of("fast.json", |one| one.fast_ms), of("slow.json", |one| one.slow_ms)]
 }
 
+/// Collection in which as many numbers of users as a conclusion needs had that result.
+fn collection(file: &ResultFile) -> Collection {
+    let run = |users| Run {
+        configuration: Configuration::from_result(&file.document)
+            .map(|configuration| Configuration { users, ..configuration }),
+        values: METRICS.iter().map(|metric| Value::of(metric, &file.document)).collect(),
+        load: Load::of(file),
+    };
+    Collection { runs: (1..=6).map(run).collect(), ..Collection::default() }
+}
+
 /// Whether a ratio is better than 1 by more than histograms resolve.
 fn is_better(row: &Row, ratio: f64) -> bool {
     match row.better {
@@ -106,6 +120,17 @@ proptest! {
         }
         prop_assert!(!there.conclusion.starts_with("The candidate is better"));
         prop_assert!(!back.conclusion.starts_with("The baseline is better"));
+    }
+
+    #[test]
+    fn a_system_that_is_slower_in_every_pair_is_never_the_better_one(
+        requests in proptest::collection::vec(asked(), 3..60),
+    ) {
+        let [fast, slow] = both(&requests).map(|file| collection(&file));
+        let there = Overall::of(&matched(&fast, &slow)).conclusion;
+        prop_assert!(!there.starts_with("The second system is better"), "{there}");
+        let back = Overall::of(&matched(&slow, &fast)).conclusion;
+        prop_assert!(!back.starts_with("The first system is better"), "{back}");
     }
 }
 

@@ -1,0 +1,118 @@
+use ringfall_model::configuration::Configuration;
+use ringfall_model::metrics::WALL_CLOCK;
+
+use super::*;
+use crate::analysis::collection::{Collection, Run};
+use crate::analysis::compare::{HitRates, Load, Value};
+use crate::analysis::pairs::matched;
+
+/// Runs of one system, each of another number of users: their wall-clock throughputs, and their
+/// loads as changed.
+fn system(rates: &[f64], change: impl Fn(usize, &mut Load)) -> Collection {
+    let run = |(at, rate): (usize, &f64)| {
+        let configuration = Configuration {
+            cpu_memory_mib: 0,
+            model: "m".into(),
+            users: at as u64 + 1,
+            max_concurrent_allocs: 0,
+            generation_mode: "none".into(),
+        };
+        let mut load = Load::of_configuration(&configuration);
+        change(at, &mut load);
+        let value = |metric: &Metric| (metric.key == WALL_CLOCK).then_some(Value::exact(*rate));
+        let values = METRICS.iter().map(value).collect();
+        Run { configuration: Some(configuration), values, load }
+    };
+    Collection { runs: rates.iter().enumerate().map(run).collect(), ..Collection::default() }
+}
+
+fn overall(fast: &Collection, slow: &Collection) -> Overall {
+    Overall::of(&matched(fast, slow))
+}
+
+const FAST: [f64; 8] = [2.0, 2.2, 2.4, 2.6, 2.8, 3.0, 3.2, 3.4];
+const SLOW: [f64; 8] = [1.0; 8];
+
+fn as_is(_: usize, _: &mut Load) {}
+
+#[test]
+fn a_comparison_of_collections_ends_with_its_median_its_spread_and_its_pairs() {
+    let (fast, slow) = (system(&FAST, as_is), system(&SLOW, as_is));
+    let there = overall(&fast, &slow);
+    assert_eq!(
+        there.conclusion,
+        "The first system is better: its wall-clock throughput is 2.70× the second system's \
+         (median of 8 of 8 pairs, half of which lie between 2.35 and 3.05; 95 % interval of the \
+         median 2.00 to 3.40)."
+    );
+    assert!(there.is_comparable && there.cautions.is_empty(), "{there:?}");
+    let back = overall(&slow, &fast).conclusion;
+    let begin = "The second system is better: the first system's wall-clock throughput is 0.3";
+    assert!(back.starts_with(begin), "{back}");
+    let same = overall(&fast, &fast).conclusion;
+    assert!(same.starts_with("No difference is shown: the first system's "), "{same}");
+    let few = overall(&system(&FAST[..3], as_is), &system(&SLOW[..3], as_is)).conclusion;
+    assert!(few.starts_with("No difference is certain: "), "{few}");
+    assert!(few.ends_with("no interval: fewer than six pairs)."), "{few}");
+}
+
+#[test]
+fn pairs_of_two_loads_are_told_and_left_out() {
+    let phases = |others: usize| {
+        move |at: usize, load: &mut Load| {
+            let word = if at < others { "prefill only" } else { "both" };
+            load.phases = Some(word.to_owned());
+        }
+    };
+    let slow = system(&SLOW, phases(0));
+    let fast = system(&FAST, phases(2));
+    let pairs = matched(&fast, &slow);
+    assert_eq!(pairs.iter().filter(|pair| pair.is_of_one_load()).count(), 6);
+    let some = Overall::of(&pairs);
+    let told = "in 2 of 8 pairs the phases differ (prefill only and both): one side neither";
+    assert!(some.cautions.len() == 1 && some.cautions[0].starts_with(told), "{some:?}");
+    assert!(some.cautions[0].ends_with("; these pairs are left out"), "{some:?}");
+    assert!(some.conclusion.contains("(median of 6 of 6 pairs, "), "{some:?}");
+    let none = overall(&system(&FAST, phases(8)), &slow);
+    assert_eq!(
+        (none.conclusion.as_str(), none.is_comparable),
+        (
+            "The two can't be compared, since in 8 of 8 pairs the phases differ (prefill only and \
+             both).",
+            false
+        )
+    );
+}
+
+#[test]
+fn what_differs_in_some_pairs_is_told_with_their_number() {
+    let fast = system(&FAST, |at, load| {
+        load.window_s = Some(if at < 3 { 30.0 + at as f64 } else { 60.0 });
+        load.storage_gib = Some(if at == 0 { 4.0 } else { 8.0 });
+    });
+    let slow = system(&SLOW, |_, load| {
+        (load.window_s, load.storage_gib) = (Some(60.0), Some(8.0));
+    });
+    let told = overall(&fast, &slow).cautions;
+    assert_eq!(told.len(), 2, "{told:?}");
+    let space = "in 1 of 8 pairs the storage spaces differ (4.0 and 8.0 GiB): in a smaller one";
+    assert!(told[0].starts_with(space), "{told:?}");
+    let windows = "in 3 of 8 pairs the windows differ (30.0 and 60.0 s in one of them): amounts";
+    assert!(told[1].starts_with(windows), "{told:?}");
+}
+
+#[test]
+fn a_pair_is_no_win_of_the_side_that_its_hit_rates_favour() {
+    let hits = |reads: f64| {
+        move |_: usize, load: &mut Load| {
+            load.hit_rates = HitRates { reads: Some(reads), ..HitRates::default() };
+        }
+    };
+    // It finds less, and a miss costs no time.
+    let praised = overall(&system(&FAST, hits(0.2)), &system(&SLOW, hits(0.9)));
+    assert!(praised.conclusion.starts_with("No conclusion can be drawn, since "), "{praised:?}");
+    assert!(praised.cautions[0].contains("in 8 of 8 pairs the hit rates differ"), "{praised:?}");
+    // It finds more, and is faster all the same.
+    let still = overall(&system(&FAST, hits(0.9)), &system(&SLOW, hits(0.2)));
+    assert!(still.conclusion.starts_with("The first system is better: "), "{still:?}");
+}
