@@ -229,7 +229,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
     if columns < HELP_COLUMNS_MIN {
         command = command.term_width(HELP_COLUMNS_MIN);
     }
-    let args = with_subcommand(args.into_iter().collect());
+    let mut args = with_subcommand(args.into_iter().collect());
+    let mut command = help::of_one_group(command, &mut args).map_err(Stop::Wrong)?;
     let matches = command.try_get_matches_from_mut(args).map_err(explain)?;
     Cli::from_arg_matches(&matches).map_err(explain)
 }

@@ -148,7 +148,7 @@ pub struct SaturateArgs {
 
 /// Sweep of an object store.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Object stores")]
+#[command(next_help_heading = "Objects")]
 pub struct ObjectSweepArgs {
     /// Sizes of objects, separated by commas, multiples of 4 KiB [default: 64k,1m,8m,32m]
     #[arg(long, value_name = "SIZE,...")]

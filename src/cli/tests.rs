@@ -147,6 +147,38 @@ fn the_short_help_of_a_run_fits_on_a_screen_and_the_long_one_has_every_flag() {
 }
 
 #[test]
+fn help_of_a_group_has_the_flags_of_that_group_alone() {
+    let said = |line: &str| match parsed(line) {
+        Err(Stop::Said(help)) => help.to_string(),
+        other => panic!("{line}: {other:?}"),
+    };
+    let named = "workload, traces, autoscaler, tiers, gpu, preconditioning, objects, engine, \
+                 results, ranks";
+    for line in ["ringfall run --help", "ringfall run -h", "ringfall run --help=gpu"] {
+        let words = said(line).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.ends_with(&format!("one group of flags alone: {named}")), "{words}");
+    }
+    for setting in SETTINGS {
+        let group = setting.section.to_lowercase();
+        let help = said(&format!("ringfall run --users 4 --help={group}"));
+        let lines = help.lines().filter(|line| line.starts_with("      --")).count();
+        let all = SETTINGS.iter().filter(|other| other.section == setting.section).count();
+        assert!(help.contains(&format!("\n      {}", setting.flag())), "{help}");
+        assert_eq!(lines, all, "{help}");
+    }
+    let shortened = said("ringfall run --help=Precond");
+    assert_eq!(shortened, said("kv-cache --help=preconditioning"));
+    assert!(said("ringfall simulate --help=engine").contains("--queue-depth"));
+    for (line, part) in [
+        ("ringfall run --help=r", "groups of `ringfall run`: workload, traces"),
+        ("ringfall run --help=nvme", "--help=nvme: give one of the groups"),
+        ("ringfall compare --help=gpu", "`ringfall compare` stand in no groups"),
+    ] {
+        assert!(wrong(line).contains(part), "{line}: {}", wrong(line));
+    }
+}
+
+#[test]
 fn a_flag_may_be_shortened_while_it_is_the_only_one() {
     let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
     let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";

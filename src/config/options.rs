@@ -185,10 +185,6 @@ settings! {
     }
 
     section "Tiers" {
-        /// Capacity of the GPU tier in GiB per GPU; 0 means no GPU tier
-        ///
-        /// Where no GPU can be used, the run goes on without the tier, and its results say why.
-        gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
         /// Capacity of the CPU tier in GiB
         ///
         /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. The
@@ -197,19 +193,6 @@ settings! {
         /// results say so; --strict takes it all.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
             alias "cpu_memory_gb", auto auto::cpu_mem_gb;
-        /// Number of GPUs whose memory makes up the GPU tier
-        num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
-        /// Number of GPUs that share an entry, at most --num-gpus; the size of entries is divided
-        /// by this number
-        tensor_parallel: u32 = "1", "N", in 1..=1_024;
-        /// Backend of the GPU tier
-        gpu_backend: GpuBackend = "auto", "BACKEND";
-        /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
-        ///
-        /// auto: the first ones, in the order of the driver.
-        gpu_devices: String = "auto", "LIST";
-        /// Path of bytes between GPU memory and storage
-        gpu_transfer: GpuTransfer = "auto", "WAY";
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -242,6 +225,31 @@ settings! {
         /// The CPU tier then takes what was asked for even where that leaves others little memory.
         /// The check is made once, when the run begins.
         strict: bool = "false", "BOOL", keeps demo, measures nothing;
+        /// Effect of a hit below the fastest tier on the entry
+        promotion: Promotion = "none", "MODE";
+    }
+
+    section "GPU" {
+        /// Capacity of the GPU tier in GiB per GPU; 0 means no GPU tier
+        ///
+        /// Where no GPU can be used, the run goes on without the tier, and its results say why.
+        gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
+        /// Number of GPUs whose memory makes up the GPU tier
+        num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
+        /// Number of GPUs that share an entry, at most --num-gpus; the size of entries is divided
+        /// by this number
+        tensor_parallel: u32 = "1", "N", in 1..=1_024;
+        /// Backend of the GPU tier
+        gpu_backend: GpuBackend = "auto", "BACKEND";
+        /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
+        ///
+        /// auto: the first ones, in the order of the driver.
+        gpu_devices: String = "auto", "LIST";
+        /// Path of bytes between GPU memory and storage
+        gpu_transfer: GpuTransfer = "auto", "WAY";
+    }
+
+    section "Preconditioning" {
         /// Overwrite the storage tier before the run, so that a fresh drive behaves like a used one
         precondition as is_preconditioned: bool = "false", "BOOL", keeps demo;
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
@@ -254,11 +262,9 @@ settings! {
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
         /// row lie within 20 % and neither rise nor fall by more than 10 %.
         precondition_until: Until = "size", "END", keeps demo;
-        /// Effect of a hit below the fastest tier on the entry
-        promotion: Promotion = "none", "MODE";
     }
 
-    section "Object stores" {
+    section "Objects" {
         /// Address of the object store, such as http://127.0.0.1:9000; several, separated by
         /// commas, share the requests
         ///

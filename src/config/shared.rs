@@ -28,7 +28,7 @@ impl Shared {
     /// Its settings, in the order of the help.
     pub fn settings(self) -> impl Iterator<Item = &'static Setting> {
         SETTINGS.iter().filter(move |setting| match self {
-            Shared::Objects => setting.section == "Object stores",
+            Shared::Objects => setting.section == "Objects",
             Shared::Content => ["dedupe_ratio", "compress_ratio"].contains(&setting.key),
         })
     }
