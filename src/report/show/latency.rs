@@ -3,12 +3,21 @@
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_host::human_time as time;
-use ringfall_model::document::{QuantileMs, RequestsReport};
+use ringfall_model::document::{QuantileMs, RequestsOfClass, RequestsReport};
 use ringfall_model::{RunResult, is_without_drive};
 
 use super::gpu;
 use super::table::Table;
 use super::terminal::Summary;
+
+/// Fewest values of which P95 and P99 are printed: of fewer, both are the largest value or next to
+/// it, and are no percentiles.
+const TAIL_COUNT_MIN: u64 = 10;
+
+/// P95 or P99 of so many values; none of too few.
+fn tail<T>(count: u64, percentile: Option<T>) -> Option<T> {
+    percentile.filter(|_| count >= TAIL_COUNT_MIN)
+}
 
 /// Milliseconds, with as many decimals as say something.
 pub(super) fn short_ms(ms: f64) -> String {
@@ -27,9 +36,10 @@ type ShortRow = (String, u64, [Option<String>; 4]);
 
 fn short_row(name: &str, of: &Histogram) -> ShortRow {
     let told = |ns: Option<u64>| ns.map(|ns| time(ns as f64 / 1e6));
-    let quantile = |quantile| told(of.quantile_ns(quantile));
-    let times = [quantile(0.5), quantile(0.95), quantile(0.99), told(of.max_ns())];
-    (name.to_owned(), of.count(), times)
+    let count = of.count();
+    let tail = |quantile| tail(count, told(of.quantile_ns(quantile)));
+    let times = [told(of.quantile_ns(0.5)), tail(0.95), tail(0.99), told(of.max_ns())];
+    (name.to_owned(), count, times)
 }
 
 /// All requests: those that had not finished are in the percentiles, and at most nobody knows how
@@ -42,8 +52,10 @@ fn all_requests(result: &RunResult, report: &RequestsReport) -> ShortRow {
     let least = if unfinished_ns.is_some() { "≥ " } else { "" };
     let longest = finished_ns.max(unfinished_ns);
     let longest = longest.map(|ns| format!("{least}{}", time(ns as f64 / 1e6)));
-    let times = [told(&all.p50), told(&all.p95), told(&all.p99), longest];
-    ("request, all".to_owned(), all.finished + all.unfinished, times)
+    let count = all.finished + all.unfinished;
+    let tail = |known: &Option<QuantileMs>| tail(count, told(known));
+    let times = [told(&all.p50), tail(&all.p95), tail(&all.p99), longest];
+    ("request, all".to_owned(), count, times)
 }
 
 fn of_the_tiers(result: &RunResult) -> Vec<LatencyRow<'_>> {
@@ -79,14 +91,14 @@ impl Summary<'_> {
         let classes = ["  interactive", "  responsive", "  batch"].map(str::to_owned);
         rows.extend(classes.into_iter().zip(&result.requests.end_to_end));
         let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
-        let quantile = |of: &Histogram, quantile| ms(of.quantile_ns(quantile));
+        let tail = |of: &Histogram, quantile| tail(of.count(), ms(of.quantile_ns(quantile)));
         let table = Table::of(rows.iter().filter(|(_, of)| of.count() > 0))
             .text("latency, ms", |(name, _)| name.as_str())
             .count("count", |(_, of)| of.count())
             .number("mean", short_ms, |(_, of)| of.mean_ns().map(|ns| ns / 1e6))
-            .number("P50", short_ms, |(_, of)| quantile(of, 0.5))
-            .number("P95", short_ms, |(_, of)| quantile(of, 0.95))
-            .number("P99", short_ms, |(_, of)| quantile(of, 0.99))
+            .number("P50", short_ms, |(_, of)| ms(of.quantile_ns(0.5)))
+            .number("P95", short_ms, |(_, of)| tail(of, 0.95))
+            .number("P99", short_ms, |(_, of)| tail(of, 0.99))
             .number("max", short_ms, |(_, of)| ms(of.max_ns()))
             .widths(&[20, 8, 8, 8, 8, 8, 8]);
         self.table(&table.done());
@@ -130,6 +142,9 @@ impl Summary<'_> {
             return;
         };
         let told = |known: &Option<QuantileMs>| known.as_ref().map(|known| known.told(short_ms));
+        let tail = |of: &RequestsOfClass, known: &Option<QuantileMs>| {
+            tail(of.finished + of.unfinished, told(known))
+        };
         let name = |name: &str| match name {
             "all" => "all requests, estimated".to_owned(),
             class => format!("  {class}"),
@@ -140,8 +155,8 @@ impl Summary<'_> {
             .count("finished", |(_, of)| of.finished)
             .count("unfin.", |(_, of)| of.unfinished)
             .count("P50", |(_, of)| told(&of.p50))
-            .count("P95", |(_, of)| told(&of.p95))
-            .count("P99", |(_, of)| told(&of.p99))
+            .count("P95", |(_, of)| tail(of, &of.p95))
+            .count("P99", |(_, of)| tail(of, &of.p99))
             .widths(&[23, 9, 9, 9, 9, 9]);
         self.table(&table.done());
     }

@@ -196,6 +196,27 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
     assert!(words.contains(&flat(&cold)) && words.contains("health PASS"), "{words}");
 }
 
+/// P95 and P99 of nine loads were printed with three digits each: both were the longest load.
+#[test]
+fn percentiles_of_fewer_than_ten_values_are_not_printed() {
+    let mut result = judged();
+    result.requests.load = Histogram::new();
+    (1..=9).for_each(|ms| result.requests.load.record(ms * 1_000_000));
+    let rows = |result: &RunResult| {
+        [short(result), summary(Style { colour: false }, result)].map(|text| {
+            let row = text.lines().find(|line| line.starts_with("  load of a context"));
+            flat(row.unwrap_or_else(|| panic!("no such row in\n{text}")))
+        })
+    };
+    let [few, few_in_full] = rows(&result);
+    assert!(few.contains(" ms – – 9.00 ms 9"), "{few}");
+    assert!(few_in_full.contains(" – – 9.00"), "{few_in_full}");
+    result.requests.load.record(10_000_000);
+    for row in rows(&result) {
+        assert!(!row.contains('–'), "{row}");
+    }
+}
+
 /// They stood nowhere that people read, beside a health that passed.
 #[test]
 fn requests_that_failed_are_counted_beside_those_that_were_served() {
