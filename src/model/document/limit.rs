@@ -247,13 +247,7 @@ fn found(of: &Evidence) -> RunLimit {
     let share = share(part);
     match kind {
         LimitKind::Space => space(),
-        LimitKind::Generation => {
-            let told = format!(
-                "requests waited {share} of their service time for generated tokens{}",
-                used(of).map(|used| format!(", and {used}")).unwrap_or_default()
-            );
-            limit(kind, told, Some("--generation-mode none"))
-        }
+        LimitKind::Generation => generation(of, &share),
         LimitKind::Recomputation => {
             let told = format!(
                 "requests spent {share} of their service time recomputing what was not stored"
@@ -281,6 +275,38 @@ fn used(of: &Evidence) -> Option<String> {
     let of_time =
         |share: f64| format!("the drive was busy {} of the time", percent(share.min(1.0)));
     of.roofline_share.map(of_limits).or_else(|| of.utilisation.map(of_time))
+}
+
+/// Tells what the drive could have done while so much of the service time went to generation.
+fn generation(of: &Evidence, share: &str) -> RunLimit {
+    let told = format!(
+        "requests waited {share} of their service time for generated tokens{}",
+        used(of).map(|used| format!(", and {used}")).unwrap_or_default()
+    );
+    match users_ratio(of) {
+        Some(times) => {
+            let told = format!(
+                "{told}: given the space, it could serve about {times} times as many users \
+                 (`ringfall quick` finds how many)"
+            );
+            limit(LimitKind::Generation, told, Some(FOR_USERS))
+        }
+        None => limit(LimitKind::Generation, told, Some("--generation-mode none")),
+    }
+}
+
+/// Number of times as many users as the run had that the drive could serve, from 2 to 100; none
+/// where its use shows no such number. A drive that is busy does not do all it can: the number is
+/// low rather than high.
+fn users_ratio(of: &Evidence) -> Option<u32> {
+    // Entries in memory say nothing of the drive.
+    if of.storage_bytes_share.is_some_and(|bytes| bytes < STORAGE_BYTES_MIN) {
+        return None;
+    }
+    let used = of.roofline_share.or(of.utilisation)?;
+    // From 1 to 100: fits.
+    let times = (1.0 / used.clamp(0.01, 1.0)).floor() as u32;
+    (times >= 2).then_some(times)
 }
 
 /// Tells what of storage took so much of the service time.
@@ -407,6 +433,31 @@ mod tests {
         let memory = found(&Evidence { storage_bytes_share: Some(0.01), ..storage });
         let flag = memory.flag_to_try.as_deref();
         assert_eq!((memory.kind, flag), (LimitKind::Memory, Some("--cpu-mem-gb 0")));
+    }
+
+    /// The verdict of a drive that was idle named no step forward.
+    #[test]
+    fn a_drive_that_idles_beside_generation_could_serve_so_many_times_the_users() {
+        let generation = Evidence { generation: 0.9, storage: 0.1, ..Evidence::default() };
+        for (roofline_share, utilisation, times) in [
+            (None, Some(0.06), "about 16 times"),
+            (Some(0.25), Some(0.9), "about 4 times"),
+            (None, Some(0.0), "about 100 times"),
+        ] {
+            let limit = found(&Evidence { roofline_share, utilisation, ..generation.clone() });
+            assert!(limit.told.contains(times) && limit.told.contains("ringfall quick"));
+            assert_eq!(limit.flag_to_try.as_deref(), Some(FOR_USERS), "{limit:?}");
+        }
+        // More than half used, unknown, or beside a CPU tier that serves all.
+        let memory = Some(0.01);
+        for (storage_bytes_share, utilisation) in
+            [(None, Some(0.6)), (None, None), (memory, Some(0.06))]
+        {
+            let more = Evidence { storage_bytes_share, utilisation, ..generation.clone() };
+            let limit = found(&more);
+            assert!(!limit.told.contains("times as many"), "{limit:?}");
+            assert_eq!(limit.flag_to_try.as_deref(), Some("--generation-mode none"));
+        }
     }
 
     #[test]
