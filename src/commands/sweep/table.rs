@@ -9,17 +9,16 @@ use ringfall_report::show::table::{Table, TableOf, figure, percent};
 
 use super::jobs::{Described, SweepRun};
 use super::space::Point;
-use crate::batch::{Ended, Outcome, duration_text};
+use crate::batch::{Ended, Outcome};
 
-/// Figures of a row: metric, and what its column is called.
-const FIGURES: [(&str, &str); 4] = [
+/// Rates of a row: metric, and what its column is called.
+const RATES: [(&str, &str); 3] = [
     ("wall_clock_throughput_tokens_per_s", "tokens/s"),
     ("storage_read_bandwidth_gib_per_s", "read GiB/s"),
     ("storage_write_bandwidth_gib_per_s", "write GiB/s"),
-    ("storage_read_device_p95_ms", "read P95 ms"),
 ];
-/// Widths of the columns of figures, and of the last.
-const FIGURE_WIDTHS: [usize; 5] = [12, 12, 12, 12, 9];
+/// Widths of the columns of figures.
+const FIGURE_WIDTHS: [usize; 7] = [8, 10, 11, 7, 8, 8, 11];
 /// The part of a failure's reason that a row has room for.
 const WHY_CHARS: usize = 60;
 
@@ -35,7 +34,7 @@ pub(super) struct GrowingTable {
 /// Figures of a run that is done, by which a person chooses among settings.
 #[derive(Default)]
 struct RowFigures {
-    /// The first of [`FIGURES`].
+    /// Those of [`RATES`].
     rates: [Option<f64>; 3],
     /// Share of earlier turns that were found.
     reuse_share: Option<f64>,
@@ -51,7 +50,7 @@ impl RowFigures {
         let requests = document.ringfall.requests.as_ref();
         let request_p95 = requests.and_then(|requests| requests.all.p95.as_ref());
         RowFigures {
-            rates: [0, 1, 2].map(|at: usize| Metric::by_key(FIGURES[at].0)?.of(document)),
+            rates: RATES.map(|(key, _)| Metric::by_key(key)?.of(document)),
             reuse_share: document.multi_turn_hit_rate(),
             load_ms: [
                 load.and_then(|load| load.p50.known()),
@@ -90,23 +89,17 @@ impl GrowingTable {
                 Err(format!("failed: {}", why.chars().take(WHY_CHARS).collect::<String>()))
             }
             Outcome::Done => match ResultFile::read(&ended.output) {
-                Ok(ResultFile { document, .. }) => {
-                    self.done.push((ended.place, RowFigures::of(&document)));
-                    let took = ended.took_s.map_or("–".to_owned(), duration_text);
-                    Ok((document, took))
-                }
+                Ok(ResultFile { document, .. }) => Ok(RowFigures::of(&document)),
                 Err(problem) => Err(format!("its result can't be read: {problem}")),
             },
         };
         let known = done.as_ref().ok();
-        let mut whole = self.with_lead(run);
-        for (key, name) in FIGURES {
-            whole = whole.number(name, figure, |_| Metric::by_key(key)?.of(&known?.0));
-        }
-        let whole = whole.count("took", |_| known.map(|(_, took)| took.as_str()));
-        let [head, row] = self.two_lines(whole);
-        match &done {
-            Ok(_) => [head, row],
+        let [head, row] = self.two_lines(with_figures(self.with_lead(run), |_| known));
+        match done {
+            Ok(figures) => {
+                self.done.push((ended.place, figures));
+                [head, row]
+            }
             Err(why) => {
                 let [_, row] = self.two_lines(self.with_lead(run).text("", |_| why.as_str()));
                 [head, row]
@@ -130,15 +123,7 @@ impl GrowingTable {
             table =
                 table.text(name, |(run, _)| self.lead(run).into_iter().nth(at).map(|lead| lead.1));
         }
-        for (at, (_, name)) in FIGURES.iter().take(3).enumerate() {
-            table = table.number(name, figure, |(_, of)| of.rates[at]);
-        }
-        let table = table
-            .number("reuse", percent, |(_, of)| of.reuse_share)
-            .count("load P50", |(_, of)| of.load_ms[0].map(time))
-            .count("load P95", |(_, of)| of.load_ms[1].map(time))
-            .count("request P95", |(_, of)| of.request_p95.clone())
-            .done();
+        let table = with_figures(table, |(_, figures)| Some(figures)).done();
         let head = ["", "In order of the varied values; reuse is of earlier turns:"];
         head.map(str::to_owned).into_iter().chain(table.lines()).collect()
     }
@@ -162,6 +147,21 @@ impl GrowingTable {
         cells.extend(self.has_trials.then(|| ("trial".to_owned(), run.trial.to_string())));
         cells
     }
+}
+
+/// Adds the columns of figures, the same for a run that has just ended and for all in their order.
+fn with_figures<'a, R: Copy>(
+    mut table: TableOf<R>,
+    of: impl Fn(R) -> Option<&'a RowFigures>,
+) -> TableOf<R> {
+    for (at, (_, name)) in RATES.iter().enumerate() {
+        table = table.number(name, figure, |row| of(row)?.rates[at]);
+    }
+    table
+        .number("reuse", percent, |row| of(row)?.reuse_share)
+        .count("load P50", |row| of(row)?.load_ms[0].map(time))
+        .count("load P95", |row| of(row)?.load_ms[1].map(time))
+        .count("request P95", |row| of(row)?.request_p95.clone())
 }
 
 #[cfg(test)]
@@ -208,6 +208,9 @@ mod tests {
         assert_eq!(lines[0][..3], ["num-users", "tokens/s", "read"]);
         let users: Vec<&str> = lines[1..].iter().map(|line| line[0].as_str()).collect();
         assert_eq!(users, ["1", "8", "16"]);
+        // A row that appears as its run ends has the same columns.
+        let [head, _] = table.two_lines(with_figures(table.with_lead(&runs[0]), |_| None));
+        assert_eq!(words(&head), lines[0]);
         let row = "1 – – – 100.0 % 210 ms 2.67 s –";
         assert_eq!(lines[1].join(" "), row);
     }
