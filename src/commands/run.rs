@@ -32,6 +32,7 @@ mod screen;
 mod settings;
 mod shortages;
 pub(super) mod simulated;
+mod system_disk;
 mod teller;
 mod together;
 mod trials;
@@ -137,6 +138,7 @@ fn prepare(plan: &Plan) -> Result<Sources> {
         check_output_writable("--output", &trials::trial_path(&plan.output, trial))?;
     }
     super::tell(&ringfall_config::advice(plan));
+    super::tell(system_disk::warning(plan).as_slice());
     // Before the handler is there, Ctrl-C ends the reading with the process.
     Sources::open(plan, &Reading::new(|| false, !plan.quiet))
 }

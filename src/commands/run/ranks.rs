@@ -8,7 +8,7 @@ use ringfall_host::Machine;
 
 /// Part of the free space that ranks share where no capacity is asked for, percent: what a run
 /// alone takes.
-const FREE_PERCENT: u64 = 95;
+pub(super) const FREE_PERCENT: u64 = 95;
 /// File systems that other machines write to as well.
 const OF_MANY_MACHINES: [&str; 14] = [
     "9p",
