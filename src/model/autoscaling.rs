@@ -380,7 +380,7 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             {
                 lines.push((
                     "scalability",
-                    format!("contention {sigma:.4}, coherency {kappa:.6} (R² {r2:.3})"),
+                    format!("USL: contention σ {sigma:.4}, coherency κ {kappa:.6}, R² {r2:.3}"),
                 ));
             }
         }

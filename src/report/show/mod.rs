@@ -15,6 +15,7 @@ pub mod prose;
 mod quick;
 mod ranks;
 mod roofline;
+mod search;
 mod sheet;
 mod short;
 mod suite;

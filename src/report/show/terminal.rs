@@ -12,7 +12,7 @@ use ringfall_model::document::{DriveDirection, DriveReport, RequestsOfClass, Req
 use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use ringfall_model::sla::COMPLIANCE;
 use ringfall_model::source::ValidationTraceStats;
-use ringfall_model::{Code, Document, RunResult, Warning, autoscaling, is_without_drive};
+use ringfall_model::{Code, Document, RunResult, Warning, is_without_drive};
 
 use super::latency::short_ms;
 use super::table::{Table, fixed};
@@ -345,9 +345,7 @@ impl Summary<'_> {
     /// Writes what a search, a replay or a trace came to; nothing of simulated users.
     pub(super) fn source(&mut self) {
         let result = self.result;
-        for (label, line) in autoscaling::lines(result) {
-            self.line(&format!("  {label:<12} {}", escape::terminal(&line)));
-        }
+        self.search();
         if let Some((operations, (objects, bytes))) =
             result.source.operations.zip(result.source.populated)
         {
