@@ -28,6 +28,7 @@ fn one_run_gives_json_workbook_page_and_all_of_them_again_from_the_json() {
     for (name, begin) in [("b.html", "<!doctype html>"), ("b.csv", "Filename,"), ("b.xlsx", "PK")] {
         let made = ringfall(&scratch, &["report", "result.json", "--output", name]);
         assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+        assert!(text(&made).contains(&format!("1 result in {name}")), "{}", text(&made));
         assert!(std::fs::read(scratch.file(name)).unwrap().starts_with(begin.as_bytes()));
     }
     // The run's own page and the one from its JSON differ in the result's name alone.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use ringfall_config::Part;
 use ringfall_foreign::iostat;
+use ringfall_host::counted;
+use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_model::document::{
     FileProblem, ResultFile, contradictions, json_files, told_contradictions,
@@ -13,7 +15,7 @@ use ringfall_model::{Code, Warning};
 use ringfall_report::show::{Named, write_html, write_sheet};
 
 use super::run::write_fio_job;
-use super::{refuse_input, tell};
+use super::{print, refuse_input, tell};
 use crate::cli::ReportArgs;
 
 /// Makes the report.
@@ -46,7 +48,8 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         }
         (_, results) => write_sheet(results, output).with_context(told)?,
     }
-    Ok(Exit::Done)
+    let count = counted(results.len() as u64, "result");
+    print(&format!("  report     {count} in {}\n", terminal_path(output)))
 }
 
 /// All results, those of directories too. What lies in a directory and is no result is told and
