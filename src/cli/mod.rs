@@ -303,6 +303,14 @@ fn explain(error: clap::Error) -> Stop {
                     flag(near)
                 ));
             }
+            // A word of a flag's name: --dir of --cache-dir.
+            let has_word = |setting: &&Setting| setting.key.split('_').any(|word| word == key);
+            let with_word: Vec<String> =
+                SETTINGS.iter().filter(has_word).map(Setting::flag).collect();
+            if !with_word.is_empty() {
+                let all = with_word.join(" or ");
+                return Stop::Wrong(format!("unknown flag {typed}; did you mean {all}?"));
+            }
         }
         _ => {}
     }

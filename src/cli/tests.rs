@@ -183,6 +183,8 @@ fn a_flag_may_be_shortened_while_it_is_the_only_one() {
     let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
     let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";
     assert_eq!(shortened, options(whole));
+    // It was answered with --disable-prefix-caching.
+    assert_eq!(wrong("ringfall run --dir x"), "unknown flag --dir; did you mean --cache-dir?");
     let text = wrong("ringfall run --num 4");
     assert!(text.contains("--num-users") && text.contains("--num-gpus"), "{text}");
 }
