@@ -68,7 +68,7 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
     let status = &progress.status;
     let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
     let mut line =
-        format!("{phase} {left_s} s | {users}{} served, {} queued", status.serving, status.queued);
+        format!("{phase} {left_s} s | {users}{} running, {} queued", status.serving, status.queued);
     // The newest second that every shard has surely reported.
     let seconds = progress.timeline.seconds();
     if let Some(second) = seconds.len().checked_sub(2).and_then(|index| seconds.get(index)) {

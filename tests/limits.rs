@@ -96,7 +96,7 @@ fn a_run_is_held_against(scratch: &Scratch) {
     assert_eq!(simulated.status.code(), Some(0), "{}", text(&simulated));
     let ran = scratch.run(&["--roofline", limits(scratch).to_str().unwrap()]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
-    assert!(text(&ran).contains("roofline"), "{}", text(&ran));
+    assert!(text(&ran).contains("drive limit"), "{}", text(&ran));
     let result = scratch.json();
     let roofline = &result["ringfall"]["roofline"];
     let part = |direction: &str| {

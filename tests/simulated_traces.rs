@@ -177,5 +177,5 @@ fn a_logical_run_of_a_trace_announces_the_trace_and_no_users() {
     assert!(told.contains("simulating at most 60 s: burstgpt trace "), "{told}");
     assert!(told.contains("20 times its speed, seed ") && !told.contains("users, seed"), "{told}");
     let told = run("--num-users 3 --duration 2");
-    assert!(told.contains("simulating 2 s: 3 users, open arrivals, seed "), "{told}");
+    assert!(told.contains("simulating 2 s: 3 users, open loop, seed "), "{told}");
 }

@@ -146,7 +146,7 @@ pub struct MlperfRunArgs {
     /// Number of prefill writes in progress at the same time, instead of each option's own
     #[arg(long, value_name = "N")]
     pub max_concurrent_allocs: Option<String>,
-    /// Simulated time to generate a token, instead of `none`
+    /// Simulated time per generated token (TPOT), instead of `none`
     #[arg(long, value_name = "MODE")]
     pub generation_mode: Option<String>,
     /// YAML file with settings of ringfall for all trials

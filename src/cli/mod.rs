@@ -73,6 +73,10 @@ pub enum Command {
     ///
     /// Sizes without a unit are in GiB or MiB, as their flag says, and times in seconds; with one
     /// they may be given as 512MiB, 1.5TiB, 90s, 5m or 1h.
+    ///
+    /// An entry is the KV cache of one context: its KV blocks in all layers, kept as one object.
+    /// Entries are held in up to three tiers: GPU memory (HBM), the host's memory (DRAM) and
+    /// storage. A shard is a worker thread.
     // As in the reference's parser, the last of two counts: scripts append what they change.
     #[command(args_override_self = true)]
     Run(RunHereArgs),
@@ -80,11 +84,11 @@ pub enum Command {
     /// the load that reaches them
     #[command(args_override_self = true)]
     Saturate(SaturateArgs),
-    /// Run the same workload on a described drive and a simulated clock, or compare several drives,
-    /// models or numbers of users
+    /// Run the same workload on a model of a drive and a simulated clock, to size a system: compare
+    /// several drives, models or numbers of users
     #[command(args_override_self = true)]
     Simulate(SimulateArgs),
-    /// Run all combinations of settings in a random order, on a real drive or on described ones; an
+    /// Run all combinations of settings in a random order, on a real drive or on drive models; an
     /// interrupted sweep can be continued
     #[command(args_override_self = true)]
     Sweep(SweepArgs),

@@ -21,7 +21,8 @@ pub struct QuickArgs {
     #[arg(long, value_name = "SIZE")]
     pub space: Option<Gib>,
     /// Targets with which users count as served: the P95 of the time in which a request loads what
-    /// was there before it, and the share of earlier turns that are still there
+    /// was there before it (storage's part of its TTFT), and the share of earlier turns that are
+    /// still there
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
     /// Time to take, 15s to 10m: a third for the drive's limits, and two fifths for the run that

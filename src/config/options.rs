@@ -70,7 +70,7 @@ settings! {
         /// runs told two drives apart best with 0 where there was no CPU tier, and with 4 beside
         /// one of 4 GiB.
         max_concurrent_allocs: Limit<u32> = "0", "N", in 0..=1_000_000;
-        /// Simulated time to generate a token
+        /// Simulated time per generated token (TPOT)
         generation_mode: GenerationMode = "realistic", "MODE";
         /// Reads of a turn's own entry while it generates
         ///
@@ -185,7 +185,7 @@ settings! {
     }
 
     section "Tiers" {
-        /// Capacity of the CPU tier in GiB
+        /// Capacity of the CPU tier (DRAM) in GiB
         ///
         /// auto: half of the available memory, at most 32. Memory is taken as the tier fills. The
         /// tier leaves the machine a tenth of its memory, and 2 GiB at least, and its cgroup a
@@ -209,7 +209,8 @@ settings! {
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo;
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo, measures nothing;
-        /// Capacity of the storage tier in GiB; 0 allows 95 % of the free space
+        /// Capacity of the storage tier (drives or an object store) in GiB; 0 allows 95 % of the
+        /// free space
         ///
         /// Several drives share it in proportion to their free space. Space is taken as the run
         /// needs it; --preallocate reserve takes all of it before.
@@ -230,7 +231,7 @@ settings! {
     }
 
     section "GPU" {
-        /// Capacity of the GPU tier in GiB per GPU; 0 means no GPU tier
+        /// Capacity of the GPU tier (HBM) in GiB per GPU; 0 means no GPU tier
         ///
         /// Where no GPU can be used, the run goes on without the tier, and its results say why.
         gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
@@ -302,7 +303,7 @@ settings! {
     }
 
     section "Engine" {
-        /// Number of shards, each of which is one thread
+        /// Number of shards, each of which is one worker thread
         ///
         /// auto: one per core.
         shards: Auto<u16> = "auto", "N", in 1..=SHARDS_MAX, auto auto::shards, keeps demo;
@@ -314,9 +315,9 @@ settings! {
         /// how many bytes crossed between nodes. With --numa=false cores are taken by number, so
         /// that the two can be compared.
         numa: bool = "true", "BOOL", keeps demo;
-        /// Size of the largest single I/O
+        /// Size of the largest single I/O (block size)
         io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
-        /// Number of I/Os in flight per shard on each drive, or `auto` to find it
+        /// Number of I/Os in flight (iodepth) per shard on each drive, or `auto` to find it
         ///
         /// standard: 64, or fewer so that all shards together have at most 1024. auto: the smallest
         /// depth that reaches the drives' bandwidth with this run's own I/Os. It is found during

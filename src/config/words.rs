@@ -107,11 +107,12 @@ named! {
         Last = "last",
     }
     Arrival {
-        /// After a think time, even if the last answer is still missing; requests queue up.
+        /// After a think time, even if the last answer is still missing (open loop): requests queue
+        /// up.
         Open = "open",
-        /// After the last answer and a think time.
+        /// After the last answer and a think time (closed loop).
         Closed = "closed",
-        /// At random times, --request-rate requests per second in total.
+        /// At random times (a Poisson process), --request-rate requests per second in total.
         Poisson = "poisson",
     }
     PhaseMode {
@@ -161,7 +162,8 @@ named! {
     Preallocate {
         /// Space is reserved in steps as the run needs it, and others may use the rest.
         Grow = "grow",
-        /// All space is reserved before the run; the first write to each block is still slower.
+        /// All space is reserved before the run (fallocate); the first write to each block is still
+        /// slower.
         Reserve = "reserve",
         /// Every block is written once before the run.
         Write = "write",

@@ -375,7 +375,7 @@ impl Summary<'_> {
                 format!("{tokens} tokens/s   {per_second} requests/s")
             }
         };
-        format!("{rates}   {} served", self.result.requests.completed())
+        format!("{rates}   {} completed", self.result.requests.completed())
     }
 
     /// Writes how many requests failed, below those that were served; nothing where none did.
@@ -485,7 +485,7 @@ impl Summary<'_> {
         if classes.is_empty() {
             return;
         }
-        self.labelled("in target", &classes.join(", "));
+        self.labelled("SLO met", &classes.join(", "));
         let goal = COMPLIANCE * 100.0;
         let legend = format!(
             "(share of finished requests / of all, a range where unfinished ones decide; goal \
@@ -523,13 +523,13 @@ impl Summary<'_> {
         };
         let (read, write) = (ours.io.read.bandwidth_gib_per_s, ours.io.write.bandwidth_gib_per_s);
         let sentence = format!(
-            "{} of the drive's limit: read {}, write {} GiB/s ({})",
+            "{} of it used: read {}, write {} GiB/s ({})",
             percent(roofline.share.known(), 1),
             of(read.known(), roofline.read_gib_per_s.known()),
             of(write.known(), roofline.write_gib_per_s.known()),
             roofline.source,
         );
-        self.labelled("roofline", &sentence);
+        self.labelled("drive limit", &sentence);
     }
 
     /// Writes what was verified and what went wrong.
@@ -538,7 +538,7 @@ impl Summary<'_> {
         let engine = &result.engine;
         if !is_without_drive(result) {
             self.line(&format!(
-                "  verified     {}, {} bad   first touch {:.1} GiB   errors {}",
+                "  verified     {}, {} bad   first writes {:.1} GiB   errors {}",
                 counted(engine.verify.blocks_checked, "block"),
                 engine.verify.blocks_bad,
                 gib(engine.first_touch_bytes),

@@ -174,7 +174,7 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
         "store of an entry",
         "KV I/O of a request",
         "request, all ≥ 6",
-        "3 served 20 unfinished",
+        "3 completed 20 unfinished",
         "reuse earlier turns 4 of 4 found, shared prompts 4 of 4 found, own entries read 12 times",
         "one turn of each of 4 users; the tiers hold 4.0 GiB",
         "kernel nvme0n1 counted 3.00 GiB, ringfall 3.00 GiB (+0.00 %)",
@@ -242,8 +242,8 @@ fn the_short_summary_sets_each_direction_beside_the_drive_s_limit() {
     let mut result = busy();
     let limits = ringfall_model::testing::roofline(1e9, 2e9);
     result.roofline = Some(("limits.json".to_owned(), limits));
-    let told = "roofline 21.5 % of the drive's limit: read 11 % of 0.931, write 11 % of 1.863 \
-                GiB/s (limits.json)";
+    let told = "drive limit 21.5 % of it used: read 11 % of 0.931, write 11 % of 1.863 GiB/s \
+                (limits.json)";
     assert!(flat(&short(&result)).contains(told), "{}", short(&result));
 }
 

@@ -9,7 +9,7 @@ pub fn who(plan: &Plan) -> String {
     let arrival = match (plan.arrival, plan.request_rate_per_s) {
         (Arrival::Poisson, rate) => format!("{rate} arrivals per second at random"),
         (_, rate) if rate > 0.0 => format!("{rate} arrivals per second"),
-        (arrival, _) => format!("{} arrivals", arrival.name()),
+        (arrival, _) => format!("{} loop", arrival.name()),
     };
     let mut users = counted(plan.users.into(), "user");
     if plan.enable_autoscaling {
