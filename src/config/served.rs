@@ -31,7 +31,12 @@ impl FromStr for ServedRule {
 
     fn from_str(text: &str) -> Result<ServedRule, String> {
         let mut rule = ServedRule::default();
-        for part in text.split(',').map(str::trim) {
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        for (index, part) in parts.iter().enumerate() {
+            let is_same = |other: &&&str| target(other) == target(part);
+            if let Some(other) = parts[..index].iter().find(is_same) {
+                return Err(format!("{other} and {part} are the same target: give one of them"));
+            }
             match part.split_once('=') {
                 Some(("load-p95", value)) => rule.load_p95_s = load_s(value)?,
                 Some(("reuse", value)) => rule.reuse_share = share(value)?,
@@ -45,6 +50,11 @@ impl FromStr for ServedRule {
         }
         Ok(rule)
     }
+}
+
+/// The target's name in a part such as `reuse=70%`.
+fn target(part: &str) -> &str {
+    part.split_once('=').map_or(part, |(name, _)| name)
 }
 
 /// A time such as `500ms`, `1.5s` or `2`, in seconds.
@@ -91,6 +101,17 @@ mod tests {
         ] {
             let error = wrong.parse::<ServedRule>().unwrap_err();
             assert!(error.contains("such as"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_given_twice_is_refused_with_both_values() {
+        for (twice, told) in [
+            ("load-p95=1s,load-p95=2s", "load-p95=1s and load-p95=2s are the same target"),
+            ("reuse=70%, load-p95=1s, reuse=70%", "reuse=70% and reuse=70% are the same target"),
+        ] {
+            let error = twice.parse::<ServedRule>().unwrap_err();
+            assert!(error.contains(told), "{twice}: {error}");
         }
     }
 }
