@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ringfall_config::ServedRule;
-use ringfall_config::values::{Gib, whole_seconds};
+use ringfall_config::values::{Gib, Seed, whole_seconds};
 
 /// Arguments of the command `quick`.
 #[derive(Clone, Debug, Args)]
@@ -29,9 +29,9 @@ pub struct QuickArgs {
     /// confirms the answer
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = time)]
     pub time: u64,
-    /// Random seed for the users and for content
-    #[arg(long, value_name = "U64", default_value_t = 42)]
-    pub seed: u64,
+    /// Random seed for the users and for content; `random` draws one and prints it
+    #[arg(long, value_name = "U64", default_value = "42")]
+    pub seed: Seed,
     /// Answer for another drive, as `ringfall quick` wrote it, to set this one beside
     #[arg(long, value_name = "FILE")]
     pub beside: Option<PathBuf>,

@@ -92,6 +92,10 @@ fn seeds_sizes_and_times_are_read_with_their_words_and_units() {
     assert_eq!(options.storage_capacity_gb, Some(Gib(0.5)));
     assert_eq!(options.cpu_mem_gb, Some(Auto::Given(Gib(4.0))));
     assert_eq!(options.gpu_mem_gb, Some(Gib(1.5)));
+    let Ok(Cli { command: Command::Quick(quick) }) = parsed("ringfall quick --seed random") else {
+        panic!("quick draws a seed")
+    };
+    assert_eq!(quick.seed, Seed::Random);
     let Ok(Cli { command: Command::Suite(suite) }) =
         parsed("ringfall suite -t 2m -a 300 --storage-capacity-gb 1TiB")
     else {

@@ -51,7 +51,8 @@ const USERS_STEP: u32 = 16;
 /// A flag or the place is wrong, the drive fails, or the answer can't be written.
 pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     super::refuse_launcher("quick")?;
-    let unix_s = Facts::look().unix_s;
+    let facts = Facts::look();
+    let (unix_s, seed) = (facts.unix_s, args.seed.number_or(facts.random_seed));
     let output = args
         .output
         .clone()
@@ -64,7 +65,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     }
     let other = args.beside.as_deref().map(QuickReport::read).transpose();
     let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
-    let quick = Quick { args, command_line, place: place(args), unix_s };
+    let quick = Quick { args, command_line, place: place(args), seed, unix_s };
     // What is wrong with the settings is told before anything is measured.
     let plan = quick.plan(1, SPACE_BYTES, quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
@@ -125,6 +126,8 @@ struct Quick<'a> {
     args: &'a QuickArgs,
     command_line: Vec<String>,
     place: PathBuf,
+    /// Seed of all of its runs.
+    seed: u64,
     /// When it began.
     unix_s: u64,
 }
@@ -278,7 +281,7 @@ impl Quick<'_> {
             format!("--model={}", self.args.model),
             format!("--num-users={users}"),
             format!("--storage-capacity-gb={}", gib(space_bytes)),
-            format!("--seed={}", self.args.seed),
+            format!("--seed={}", self.seed),
             "--cpu-mem-gb=0".to_owned(),
             "--arrival=closed".to_owned(),
             "--generation-mode=realistic".to_owned(),

@@ -206,6 +206,17 @@ pub enum Seed {
     Given(u64),
 }
 
+impl Seed {
+    /// The number that was given; `drawn` where one is to be drawn.
+    #[must_use]
+    pub fn number_or(self, drawn: u64) -> u64 {
+        match self {
+            Seed::Random => drawn,
+            Seed::Given(number) => number,
+        }
+    }
+}
+
 impl FromStr for Seed {
     type Err = String;
 
@@ -349,6 +360,7 @@ mod tests {
         for text in ["random", "Random", "auto"] {
             assert_eq!(text.parse(), Ok(Seed::Random), "{text}");
         }
+        assert_eq!((Seed::Random.number_or(7), Seed::Given(3).number_or(7)), (7, 3));
         for text in ["x1", "-1", "1.5", ""] {
             assert!(text.parse::<Seed>().is_err(), "{text}");
         }
