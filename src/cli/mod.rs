@@ -235,7 +235,11 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
     }
     let mut args = with_subcommand(args.into_iter().collect());
     let mut command = help::of_one_group(command, &mut args).map_err(Stop::Wrong)?;
-    let matches = command.try_get_matches_from_mut(args).map_err(explain)?;
+    let matches =
+        command.try_get_matches_from_mut(&args).map_err(|error| match negative(&args, &error) {
+            Some(what) => Stop::Wrong(what),
+            None => explain(error),
+        })?;
     Cli::from_arg_matches(&matches).map_err(explain)
 }
 
@@ -261,6 +265,28 @@ fn with_subcommand(mut args: Vec<OsString>) -> Vec<OsString> {
         args.insert(1, "run".into());
     }
     args
+}
+
+/// Complaint about a negative value, such as `-1GiB`, which clap takes for a flag; none about
+/// another error.
+fn negative(args: &[OsString], error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_negative = |word: &str| {
+        let digits = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        word.strip_prefix('-').is_some_and(digits)
+    };
+    args.windows(2).find_map(|pair| {
+        let [flag, value] = pair else { return None };
+        let (flag, value) = (flag.to_str()?, value.to_str()?);
+        // Of a word with one dash clap names the first character alone.
+        let is_it = flag.starts_with('-') && is_negative(value) && value.starts_with(typed);
+        is_it.then(|| {
+            format!("{flag} {value}: sizes, times and counts can't be negative; give 0 or more")
+        })
+    })
 }
 
 fn explain(error: clap::Error) -> Stop {

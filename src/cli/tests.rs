@@ -258,3 +258,22 @@ fn a_wrong_type_names_flag_and_value() {
         assert!(text.contains(flag) && text.contains(value), "{text}");
     }
 }
+
+#[test]
+fn a_negative_value_is_told_as_such_and_not_taken_for_a_flag() {
+    for (line, told) in [
+        ("run --cpu-mem-gb -1GiB", "--cpu-mem-gb -1GiB: sizes,"),
+        ("run --io-size -4096", "--io-size -4096: sizes,"),
+        ("run --duration -5m", "--duration -5m: sizes,"),
+        ("quick /mnt/kv --space -1GiB --quiet", "--space -1GiB: sizes,"),
+        ("quick --time -15", "--time -15: sizes,"),
+        ("saturate --size-gb -.5", "--size-gb -.5: sizes,"),
+        ("suite -t -2m", "-t -2m: sizes,"),
+        ("checkpoint run /mnt/kv --interval -1s", "--interval -1s: sizes,"),
+    ] {
+        let text = wrong(&format!("ringfall {line}"));
+        assert!(text.starts_with(told) && text.contains("can't be negative"), "{text}");
+    }
+    // A flag that there is not stays one.
+    assert!(wrong("ringfall run --pin -x").contains("'-x'"));
+}
