@@ -312,6 +312,11 @@ fn a_wrong_type_is_named_with_its_line() {
         ("workload:\n  think_jitter: [1, x]\n", 2, "think_jitter", "not a number"),
         ("workload:\n  think_jitter: [1]\n", 2, "think_jitter", ""),
         ("num_users: 1\nnum_users: 2\n", 2, "num_users", "duplicate"),
+        ("num_users: 1e3\n", 1, "num_users: not a whole number", "digits alone, such as 1000"),
+        ("{seed: 1, num_users: 1e3}\n", 1, "num_users: not a whole number", "digits alone"),
+        ("workload:\n  limits: {users_max: 1e3}\n", 2, "users_max: not a whole number", ""),
+        ("cpu_mem_gb:\n  .nan\n", 2, "cpu_mem_gb: not a number", "give a finite one"),
+        ("workload:\n  think_jitter:\n    - x\n", 3, "think_jitter: not a number", ""),
     ] {
         let error = file(text).unwrap_err().to_string();
         for part in [&format!("my.yaml, line {line}"), key, what] {
@@ -322,6 +327,13 @@ fn a_wrong_type_is_named_with_its_line() {
         assert!(file(text).is_err(), "{text:?}");
     }
     assert_eq!(file("").unwrap().options, Options::default());
+}
+
+#[test]
+fn numbers_of_a_file_may_be_hexadecimal_and_those_with_units_may_have_an_exponent() {
+    let options = file("num_users: 0x10\nduration: 1e2\nseed: 0x10\n").unwrap().options;
+    assert_eq!((options.num_users, options.duration), (Some(16), Some(values::Seconds(100))));
+    assert_eq!(options.seed, Some(values::Seed::Given(16)));
 }
 
 #[test]

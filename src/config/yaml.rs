@@ -13,7 +13,8 @@ pub(super) fn key_of(line: &str) -> Option<&str> {
 /// The parser's complaint with file and line; `all` says where all keys can be seen.
 pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: &str) -> String {
     use serde_saphyr::Error;
-    let line = error.location().map(|location| location.line());
+    let location = error.location();
+    let line = location.map(|location| location.line());
     let place = line.map_or(name.to_owned(), |line| format!("{name}, line {line}"));
     let bare = error.without_snippet();
     if let Error::SerdeUnknownField { field, expected, .. } = bare {
@@ -21,10 +22,7 @@ pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: 
         let hint = near.map_or(all.to_owned(), |near| format!("did you mean {near:?}?"));
         return format!("{place}: unknown key {field:?}; {hint}");
     }
-    let key = line
-        .and_then(|line| usize::try_from(line).ok()?.checked_sub(1))
-        .and_then(|index| text.lines().nth(index))
-        .and_then(key_of);
+    let key = location.and_then(|location| key_at(text, location.line(), location.column()));
     let what = wording(&bare.to_string());
     match key {
         Some(key) => format!("{place}: {key}: {what}"),
@@ -32,13 +30,27 @@ pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: 
     }
 }
 
+/// The key whose value is at that line and column, counted from 1: on the same line, in braces or
+/// not, or on one above.
+fn key_at(text: &str, line: u64, column: u64) -> Option<&str> {
+    let index = usize::try_from(line).ok()?.checked_sub(1)?;
+    let own = text.lines().nth(index)?;
+    let start = usize::try_from(column).ok()?.saturating_sub(1);
+    let before = own.char_indices().nth(start).map_or(own, |(at, _)| &own[..at]);
+    let nearest = before.rsplit(['{', ',']).next().and_then(key_of);
+    nearest.or_else(|| key_of(own)).or_else(|| text.lines().take(index).filter_map(key_of).last())
+}
+
 /// The parser's message without its place (we have said it) and without Rust's names of types.
 fn wording(message: &str) -> String {
     let message = message.split(" at line ").next().unwrap_or(message).trim();
     let invalid = match message.strip_prefix("invalid ") {
-        Some("i64" | "u64" | "u32" | "i32") => "not a whole number",
+        Some("i64" | "u64" | "u32" | "i32") => {
+            "not a whole number: give digits alone, such as 1000"
+        }
         Some("floating point") => "not a number",
         Some(rest) if rest.starts_with("boolean") => "neither true nor false",
+        _ if message.starts_with("non-finite float") => "not a number: give a finite one",
         _ => message,
     };
     match invalid {
