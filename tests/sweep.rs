@@ -7,7 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::{
-    Scratch, assert_fails, assert_valid, data_bytes, finish, output, spawn, text, wait_until,
+    Scratch, assert_fails, assert_valid, data_bytes, finish, insist, output, spawn, text,
+    wait_until,
 };
 
 fn ringfall(scratch: &Scratch, arguments: &[&str]) -> Command {
@@ -96,6 +97,42 @@ fn an_interrupted_sweep_says_at_once_that_it_ends() {
     assert_eq!(ended.status.code(), Some(130), "{told}");
     assert_eq!(told.matches("ending what runs, within 30 s").count(), 1, "{told}");
     assert_eq!(data_bytes(&scratch.store()), 0, "{told}");
+}
+
+/// The only process that a process has started.
+fn child_of(process: u32) -> Pid {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let children = tasks.map(|task| {
+        std::fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default()
+    });
+    let child = children.collect::<String>().trim().parse().ok();
+    child.and_then(Pid::from_raw).expect("one process was started")
+}
+
+/// A terminal tells every process, but `kill` the sweep alone.
+#[test]
+fn a_sweep_that_is_told_twice_ends_its_run_and_names_what_that_leaves() {
+    let scratch = Scratch::new("sweep-told-twice");
+    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml");
+    let config = format!("--config={small}");
+    let cache_dir = format!("--cache-dir={}", scratch.store().display());
+    let flags = ["sweep", "--results=r", "--quiet", "--vary", "users=2", &config, &cache_dir];
+    let tiers = ["--model=tiny-1b", "--cpu-mem-gb=0", "--storage-capacity-gb=0.25"];
+    let long = ["--duration=100", "--generation-mode=none", "--arrival=closed"];
+    let child = spawn(ringfall(&scratch, &[&flags[..], &tiers, &long].concat()));
+    wait_until("the run has its data", || data_bytes(&scratch.store()) > 0);
+    let run = child_of(child.id());
+    // The run can't end after the first signal.
+    kill_process(run, Signal::STOP).unwrap();
+    let insisting = insist(&child);
+    let ended = finish(child);
+    insisting.join().unwrap();
+    let told = text(&ended);
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    let named = format!("(process {}) is told to end as well, and r/", run.as_raw_nonzero());
+    assert!(told.contains(&named) && told.contains(".log says what it leaves"), "{told}");
+    kill_process(run, Signal::CONT).unwrap();
+    wait_until("the run's data is gone", || data_bytes(&scratch.store()) == 0);
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ringfall_core::held::HeldDirectory;
+use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
-use ringfall_host::files;
+use ringfall_host::{files, interrupt};
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
 use super::duration_text;
@@ -54,6 +56,8 @@ pub(super) struct Running<'a> {
     began: Instant,
     /// When it was told to end because it was late, seconds, and a sentence about that.
     late: Option<(f64, String)>,
+    /// Sentence for a second signal, which ends the job by [`end_with_parent`].
+    _at_second: Arc<str>,
 }
 
 /// End of a job's process.
@@ -101,7 +105,15 @@ impl Running<'_> {
             .spawn()
             .with_context(|| format!("cannot start {}", batch.program.display()))?;
         let began = Instant::now();
-        Ok(Running { batch, place, held, child, began, late: None })
+        let at_second: Arc<str> = format!(
+            "{} (process {}) is told to end as well, and {} says what it leaves behind",
+            job.name,
+            child.id(),
+            terminal_path(&log)
+        )
+        .into();
+        interrupt::add_to_second(&at_second);
+        Ok(Running { batch, place, held, child, began, late: None, _at_second: at_second })
     }
 
     /// Leaves it alone, killed as soon as the kernel lets go of it; its process.

@@ -31,6 +31,8 @@ pub struct Interrupt(Arc<AtomicBool>);
 
 /// As long as they are held.
 static LEFTOVERS: Mutex<Vec<Weak<dyn Leftover>>> = Mutex::new(Vec::new());
+/// Sentences for the second signal's line, as long as they are held.
+static SENTENCES: Mutex<Vec<Weak<str>>> = Mutex::new(Vec::new());
 /// The handlers are installed once.
 static INSTALLED: Mutex<Option<Interrupt>> = Mutex::new(None);
 
@@ -83,6 +85,14 @@ pub fn leave_nothing_of(files: Weak<dyn Leftover>) {
     all.push(files);
 }
 
+/// Has the second signal's line go on with this sentence, if it is still held then: about a process
+/// that ends with this one.
+pub fn add_to_second(sentence: &Arc<str>) {
+    let mut all = lock(&SENTENCES);
+    all.retain(|other| other.strong_count() > 0);
+    all.push(Arc::downgrade(sentence));
+}
+
 /// Ends the process at once. A device that does not answer is not waited for, and neither is a
 /// reader.
 fn leave() -> ! {
@@ -93,23 +103,29 @@ fn leave() -> ! {
         held.iter().flat_map(|files| files.left()).collect()
     });
     let left = left.recv_timeout(PATIENCE).unwrap_or(all);
-    stderr::tell(format_args!("{}", told(&left)));
+    let sentences: Vec<Arc<str>> = lock(&SENTENCES).iter().filter_map(Weak::upgrade).collect();
+    stderr::tell(format_args!("{}", told(&left, &sentences)));
     outlet::flush(PATIENCE);
     signal_hook::low_level::exit(i32::from(Exit::Interrupted.status()))
 }
 
-fn told(left: &[PathBuf]) -> String {
-    let ended = "error: a second signal ended the process at once; results that were not written \
-                 yet are lost";
-    if left.is_empty() {
-        return ended.to_owned();
+fn told(left: &[PathBuf], sentences: &[Arc<str>]) -> String {
+    let mut told = "error: a second signal ended the process at once; results that were not \
+                    written yet are lost"
+        .to_owned();
+    if !left.is_empty() {
+        let paths: Vec<String> = left.iter().map(|path| escape::terminal_path(path)).collect();
+        told.push_str(&format!(
+            ", and {} could not be deleted in time: the next run in that directory deletes what \
+             is left there, or delete it by hand",
+            paths.join(", ")
+        ));
     }
-    let paths: Vec<String> = left.iter().map(|path| escape::terminal_path(path)).collect();
-    format!(
-        "{ended}, and {} could not be deleted in time: the next run in that directory deletes what \
-         is left there, or delete it by hand",
-        paths.join(", ")
-    )
+    for sentence in sentences {
+        told.push_str("; ");
+        told.push_str(sentence);
+    }
+    told
 }
 
 /// Runs `work` on a thread of its own, for which nobody needs to wait, and returns its result
@@ -154,10 +170,12 @@ mod tests {
 
     #[test]
     fn what_is_left_is_named_in_one_line_whatever_its_name() {
-        assert!(told(&[]).ends_with("results that were not written yet are lost"));
-        let line = told(&["/a/ringfall.kv".into(), "/b\n\u{1b}[31m/x.tmp".into()]);
+        assert!(told(&[], &[]).ends_with("results that were not written yet are lost"));
+        let line = told(&["/a/ringfall.kv".into(), "/b\n\u{1b}[31m/x.tmp".into()], &[]);
         assert!(line.contains("/a/ringfall.kv, ") && line.contains("/x.tmp could not"), "{line}");
         assert!(!line.contains(['\n', '\u{1b}']), "{line}");
+        let line = told(&[], &["a (process 7) ends as well".into()]);
+        assert!(line.ends_with("written yet are lost; a (process 7) ends as well"), "{line}");
     }
 
     #[test]
