@@ -235,6 +235,18 @@ fn a_training_job_saves_restores_and_cleans_up() {
     assert!(names(&scratch.store().join(&left[0])).contains(&"checkpoint.json".to_owned()));
 }
 
+/// Computing went on until the interval was over, and one more save began after the job's time.
+#[test]
+fn a_job_neither_computes_nor_begins_a_save_after_its_duration() {
+    // An hour is longer than a test may take; the second save would begin at 1.5 s.
+    for interval in ["3600", "0.75"] {
+        let scratch = Scratch::new("training-duration");
+        let more = ["--duration", "1", "--interval", interval];
+        let result = done(&scratch, "run", &[&SMALL[..], &more].concat());
+        assert_eq!(result["saves"].as_array().unwrap().len(), 1, "{interval}: {result}");
+    }
+}
+
 /// Measurements were lost together with the file.
 #[test]
 fn a_result_that_can_t_be_written_is_shown() {

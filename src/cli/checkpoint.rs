@@ -179,7 +179,7 @@ pub struct CheckpointRunArgs {
     /// The training job whose checkpoints they are.
     #[command(flatten)]
     pub job: JobArgs,
-    /// Start no new save after this many seconds, 1 to 86400
+    /// Length of the job, 1 to 86400 s: computing ends then, and no save but the first begins later
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = time::<u32>(1..=86_400))]
     pub duration: u32,

@@ -47,7 +47,7 @@ impl SaveMode {
 pub struct Training {
     /// Computing between two saves.
     pub interval: Duration,
-    /// No save begins after that.
+    /// Computing ends and no save but the first begins after that.
     pub duration: Duration,
     /// For how much of a save training stands still.
     pub mode: SaveMode,
@@ -166,6 +166,10 @@ impl<'a, T: Target> Job<'a, T> {
             let computed = self.compute(step, beside.is_some());
             self.join(beside.take())?;
             computed?;
+            // A job that is shorter than its interval saves once.
+            if step > 1 && self.is_over() {
+                break;
+            }
             let mut save = self.begin(scope, step)?;
             if self.training.mode == SaveMode::Async {
                 // One that fails early takes over nothing any more.
@@ -176,18 +180,20 @@ impl<'a, T: Target> Job<'a, T> {
             if self.training.mode == SaveMode::Sync {
                 self.join(beside.take())?;
             }
-            if self.is_over() {
-                break;
-            }
         }
         self.join(beside)
     }
 
     /// Whether no save is to begin any more; the job has lasted until now.
-    fn is_over(&mut self) -> bool {
+    fn is_over(&self) -> bool {
         let elapsed = monotonic_now() - self.began;
         locked(self.trained).elapsed = elapsed;
         elapsed.as_duration() >= self.training.duration
+    }
+
+    /// Time until the job is over.
+    fn left(&self) -> Duration {
+        self.training.duration.saturating_sub((monotonic_now() - self.began).as_duration())
     }
 
     /// The slot in which the checkpoint of that step is stored.
@@ -249,7 +255,7 @@ impl<'a, T: Target> Job<'a, T> {
         };
         loop {
             let spent = monotonic_now() - began;
-            let left = self.training.interval.saturating_sub(spent.as_duration());
+            let left = self.training.interval.saturating_sub(spent.as_duration()).min(self.left());
             if left.is_zero() {
                 self.computed(spent);
                 return Ok(());
