@@ -213,6 +213,33 @@ fn the_rows_of_a_trace_are_what_its_results_count() {
     assert_eq!(zstd::decode_all(&packed[..]).unwrap(), plain.as_bytes());
 }
 
+/// Tables were lost together with the file.
+#[test]
+fn tables_that_can_t_be_written_are_shown() {
+    let scratch = Scratch::new("full-tables");
+    let device = format!("{DEVICES}/fast-nvme.yaml");
+    let simulate = format!("simulate --device {device} --model tiny-1b --duration 5");
+    for seed in ["1", "2"] {
+        let line = format!("{simulate} --seed {seed} --output {seed}.json --quiet");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(output(ringfall(&scratch, &words)).status.code(), Some(0));
+    }
+    let what_if = format!("{simulate} --what-if-users 1,2 --output w.json --html-output /dev/full");
+    for (line, shown) in [
+        (&*what_if, "What if: 5 s simulated"),
+        ("merge 1.json 2.json --allow-different --output /dev/full", "2 results, "),
+        ("audit 1.json --csv-output /dev/full --html-output a.html", "reported, GiB/s"),
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ended = output(ringfall(&scratch, &words));
+        assert_fails(&ended, 1, &["can't be written to /dev/full: No space left"]);
+        let page = String::from_utf8(ended.stdout).unwrap();
+        assert!(page.contains(shown) && !page.contains("/dev/full"), "{line}: {page}");
+    }
+    // The others are written all the same.
+    assert!(scratch.file("w.json").exists() && scratch.file("a.html").exists());
+}
+
 #[test]
 fn the_two_systems_of_the_validation_differ_by_what_their_drives_do() {
     let scratch = Scratch::new("what-if");

@@ -36,15 +36,15 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
         return Err(nothing_read(&found).into());
     }
     let (what, json) = ("the audit", args.json.as_deref());
-    write_form(args.html_output.as_deref(), what, |path| write_audit_html(&found, path))?;
-    write_form(args.csv_output.as_deref(), what, |path| write_audit_csv(&found, path))?;
-    match json {
-        Some(output) if is_stdout(output) => print_json(&found)?,
-        output => {
-            write_form(output, what, |path| write_json(&found, path))?;
-            print(&audit_page(&found, args.all_findings))?
-        }
+    let html = write_form(args.html_output.as_deref(), what, |path| write_audit_html(&found, path));
+    let csv = write_form(args.csv_output.as_deref(), what, |path| write_audit_csv(&found, path));
+    let file = json.filter(|output| !is_stdout(output));
+    let written = html.and(csv).and(write_form(file, what, |path| write_json(&found, path)));
+    match json.is_some_and(is_stdout) {
+        true => print_json(&found)?,
+        false => print(&audit_page(&found, args.all_findings))?,
     };
+    written?;
     let is_found = found.findings.iter().any(|finding| finding.level == Level::Finding);
     Ok(if args.fail_on_findings && is_found { Exit::Failed } else { Exit::Done })
 }

@@ -36,16 +36,20 @@ pub fn run(args: &MergeArgs, command_line: &[String]) -> Result<Exit> {
     let contradicting = warnings.filter(|warning| warning.code == Code::ContradictsItself);
     tell(&contradicting.map(|warning| warning.text.clone()).collect::<Vec<_>>());
     let is_to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    let mut written = Ok(());
     if let Some(output) = args.output.as_ref().filter(|_| !is_to_stdout) {
         refuse_input("--output", output, expanded.files())?;
         let document = sorted(&merged.document)?;
-        write_form(Some(output), "the merged result", |path| write_json(&document, path))?;
-        merged.page.push_str(&format!("results      {}\n", terminal_path(output)));
+        written = write_form(Some(output), "the merged result", |path| write_json(&document, path));
+        if written.is_ok() {
+            merged.page.push_str(&format!("results      {}\n", terminal_path(output)));
+        }
     }
-    if args.json || is_to_stdout {
-        return print_json(&sorted(&merged.document)?);
-    }
-    print(&merged.page)
+    let exit = match args.json || is_to_stdout {
+        true => print_json(&sorted(&merged.document)?)?,
+        false => print(&merged.page)?,
+    };
+    written.map(|()| exit)
 }
 
 /// Merges the ranks of each trial, and then the trials.

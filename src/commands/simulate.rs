@@ -144,10 +144,11 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     }
     what_if.weigh_gpu_memory();
     let (what, html) = ("the table", plan.html_output.as_deref());
-    write_form(Some(&plan.output), what, |path| write_json(&what_if, path))?;
-    write_form(html, what, |path| write_what_if_html(&what_if, path))?;
-    show(&what_if, plan.json, plan.quiet, || page(&what_if, plan))?;
-    Ok(exit)
+    let json = write_form(Some(&plan.output), what, |path| write_json(&what_if, path));
+    let html = write_form(html, what, |path| write_what_if_html(&what_if, path));
+    let written = json.and(html);
+    show(&what_if, plan.json, plan.quiet, || page(&what_if, plan, written.is_ok()))?;
+    written.map(|()| exit)
 }
 
 /// Refuses settings that a table of several simulations can't show.
@@ -167,7 +168,8 @@ fn refuse(plan: &Plan) -> Result<(), InputError> {
     }))
 }
 
-fn page(what_if: &WhatIf, plan: &Plan) -> String {
+/// The table and what it means; its files are named where they were written.
+fn page(what_if: &WhatIf, plan: &Plan, is_written: bool) -> String {
     let mut page = String::new();
     let _infallible = writeln!(
         page,
@@ -193,6 +195,9 @@ fn page(what_if: &WhatIf, plan: &Plan) -> String {
         }
     }
     gpu_memory_lines(&mut page, what_if);
+    if !is_written {
+        return page;
+    }
     let _infallible = writeln!(page, "\n  table        {}", terminal_path(&plan.output));
     if let Some(path) = &plan.html_output {
         let _infallible = writeln!(page, "               {}", terminal_path(path));

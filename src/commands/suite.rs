@@ -83,12 +83,13 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let rows = suite.invocations.iter().map(row_of).collect();
     let other = baseline.map(|other| other.directory.clone());
     let table = SuiteTable::new(suite.host.clone(), other, rows);
-    write_tables(&table, &directory)?;
-    say(&format!("{}{}", suite_page(&table), left(&report, &directory)));
+    let written = write_tables(&table, &directory);
+    let left = left(&report, &directory, written.is_ok());
+    say(&format!("{}{left}", suite_page(&table)));
     if args.json {
         print_json(&table)?;
     }
-    Ok(report.exit())
+    written.map(|()| report.exit())
 }
 
 /// The results of another suite.
@@ -229,18 +230,25 @@ fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
     let what = "the table";
     let sheet = format!("table.{SHEET_ENDING}");
     let [page, sheet, tables] = ["table.html", &sheet, "table"].map(|name| directory.join(name));
-    write_form(Some(&page), what, |path| write_suite_html(table, path))?;
-    write_form(Some(&sheet), what, |path| write_suite_sheet(table, path))?;
-    write_form(Some(&tables), what, |path| HeldDirectory::make(path).map(drop))?;
+    let page = write_form(Some(&page), what, |path| write_suite_html(table, path));
+    let sheet = write_form(Some(&sheet), what, |path| write_suite_sheet(table, path));
     // Not beside the results, where `compare` and `report` would take it for one.
-    write_form(Some(&tables.join("table.json")), what, |path| write_json(table, path))
+    let json = write_form(Some(&tables), what, |path| {
+        HeldDirectory::make(path)?;
+        write_json(table, &path.join("table.json"))
+    });
+    page.and(sheet).and(json)
 }
 
-/// Where everything is, and how to go on.
-fn left(report: &Report, directory: &Path) -> String {
+/// Where everything is, if the tables are written, and how to go on.
+fn left(report: &Report, directory: &Path, has_tables: bool) -> String {
     let shown = escape::terminal(&escape::shell(&directory.to_string_lossy()));
-    let mut page =
-        format!("  tables       {shown}/table.html, table.{SHEET_ENDING}, table/table.json\n");
+    let mut page = String::new();
+    if has_tables {
+        page.push_str(&format!(
+            "  tables       {shown}/table.html, table.{SHEET_ENDING}, table/table.json\n"
+        ));
+    }
     if report.outcomes.iter().any(|outcome| *outcome != Some(Outcome::Done)) {
         page.push_str(&format!("  to go on     ringfall suite --resume {shown}\n"));
     }

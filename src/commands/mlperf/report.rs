@@ -20,11 +20,12 @@ pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Ex
     let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
     let shown = shown(&args.run, &added, args.baseline.as_deref().zip(baseline.as_ref()));
     let page = args.html_output.as_deref();
-    write_form(page, "the page", |path| write_mlperf_html(&shown, path))?;
-    match args.json {
-        true => print_json(&added.summary),
-        false => print(&mlperf_text(&shown)),
-    }
+    let written = write_form(page, "the page", |path| write_mlperf_html(&shown, path));
+    let exit = match args.json {
+        true => print_json(&added.summary)?,
+        false => print(&mlperf_text(&shown))?,
+    };
+    written.map(|()| exit)
 }
 
 /// View of a run and, if there is one, of its baseline.

@@ -61,8 +61,9 @@ pub(super) fn run(args: &MlperfRunArgs, command_line: &[String]) -> Result<Exit>
     team.wait_for_all();
     let failed = report.failed() > 0;
     if team.leads() {
-        let added = prepared.write(&run, team.size(), &batch, &report.outcomes)?;
-        prepared.show(&run, &added)?;
+        let added = prepared.added(&run, team.size(), &batch, &report.outcomes);
+        let written = prepared.write(&run, team.size(), &batch, &added);
+        written.and(prepared.show(&run, &added))?;
         if added.summary.partial_failure {
             return Ok(Exit::Failed);
         }
@@ -253,19 +254,11 @@ impl Prepared<'_> {
         sequence.all().map(job).collect()
     }
 
-    /// Writes what the harness writes, and the merged results. The summary comes last: a run that
-    /// has one has ended.
-    fn write(
-        &self,
-        run: &Path,
-        ranks: u32,
-        batch: &Batch,
-        outcomes: &[Option<Outcome>],
-    ) -> Result<Added> {
-        let command_line = self.command_line;
+    /// Trials of a run, added up, with the reasons of those that failed.
+    fn added(&self, run: &Path, ranks: u32, batch: &Batch, outcomes: &[Option<Outcome>]) -> Added {
         let options = self.sequence.workloads.iter().map(|workload| workload.rule.number);
         let shape = Shape { options: options.collect(), trials: self.sequence.trials, ranks };
-        let mut added = add_up(run, &shape, command_line);
+        let mut added = add_up(run, &shape, self.command_line);
         Departures::of(&self.sequence).note(&mut added.summary);
         for (job, outcome) in batch.jobs.iter().zip(outcomes) {
             if let Some(Outcome::Failed(why)) = outcome {
@@ -273,25 +266,32 @@ impl Prepared<'_> {
                 failures.entry(job.name.clone()).or_insert_with(|| why.clone());
             }
         }
+        added
+    }
+
+    /// Writes what the harness writes, and the merged results. The summary comes last: a run that
+    /// has one has ended.
+    fn write(&self, run: &Path, ranks: u32, batch: &Batch, added: &Added) -> Result<()> {
         gather_logs(run, batch, ranks)?;
         let written = |path: &Path| format!("{} can't be written", path.display());
         for (path, document) in &added.merged {
             write_json(document, path).with_context(|| written(path))?;
         }
-        let facts = Facts { run, cache: &self.cache, ranks, command_line };
+        let facts = Facts { run, cache: &self.cache, ranks, command_line: self.command_line };
         let path = metadata_of(run);
         let metadata = metadata(&self.sequence, &facts, &added.summary.ringfall);
         write_json(&metadata, &path).with_context(|| written(&path))?;
         let path = run.join(SUMMARY);
-        write_json(&added.summary, &path).with_context(|| written(&path))?;
-        Ok(added)
+        write_json(&added.summary, &path).with_context(|| written(&path))
     }
 
     fn show(&self, run: &Path, added: &Added) -> Result<()> {
         let baseline = self.args.baseline.as_deref().zip(self.baseline.as_ref());
         let shown = shown(run, added, baseline);
-        write_form(Some(&run.join(PAGE)), "the page", |path| write_mlperf_html(&shown, path))?;
-        print(&mlperf_text(&shown)).map(drop)
+        let page = Some(run.join(PAGE));
+        let page = write_form(page.as_deref(), "the page", |path| write_mlperf_html(&shown, path));
+        print(&mlperf_text(&shown))?;
+        page
     }
 }
 
