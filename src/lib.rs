@@ -10,6 +10,7 @@ mod progress;
 mod remedy;
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 
 use ringfall_config::values::{Auto, Gib, Seconds};
 use ringfall_config::{self as config, ConfigFile, Facts, InputError, Options, Plan};
@@ -25,6 +26,10 @@ use log_lines::log_to_stderr;
 /// Does what the arguments (the program's name first) ask for.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
     let exit = obey(args);
+    let exit = match outlet::refusal().map(output_refused) {
+        Some(failed) if exit == Exit::Done => failed,
+        _ => exit,
+    };
     outlet::settle();
     exit
 }
@@ -42,12 +47,14 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match cli::parse(args) {
         Ok(cli) => cli,
         Err(cli::Stop::Said(text)) => {
-            // Help that can't be written has no other way to be told.
-            let _told = match ringfall_host::Launcher::look() {
+            let told = match ringfall_host::Launcher::look() {
                 None => text.print(),
                 Some(_) => outlet::write_page(Stream::Out, &text.to_string()),
             };
-            return Exit::Done;
+            return match told {
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => output_refused(error),
+                _ => Exit::Done,
+            };
         }
         Err(cli::Stop::Wrong(text)) => {
             if let Some(meant) = cli::meant_anyway(&typed) {
@@ -183,6 +190,11 @@ fn wrong(what: &dyn std::fmt::Display) -> Exit {
         escape::terminal_page(&shortened(what.to_string()))
     ));
     Exit::Usage
+}
+
+/// Tells that standard output can't be written.
+fn output_refused(error: std::io::Error) -> Exit {
+    ended(Err(anyhow::Error::from(error).context(Stream::Out.name())))
 }
 
 fn ended(result: anyhow::Result<Exit>) -> Exit {

@@ -1,8 +1,8 @@
 //! Mistyped command lines.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::support::{Scratch, assert_fails, output, text};
+use crate::support::{Scratch, assert_fails, finish, output, spawn_to, text};
 
 fn ringfall(args: &[&str]) -> std::process::Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -62,6 +62,35 @@ fn help_and_version_are_no_errors() {
     }
 }
 
+/// Help, a suite's plan and the table of a sweep were lost, with status 0.
+#[test]
+fn standard_output_that_can_t_be_written_is_told_once() {
+    let scratch = Scratch::new("full-stdout");
+    let device = concat!("--device=", env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
+    let small = [device, "--model=tiny-1b", "--duration=5"];
+    let simulate = [&["simulate"][..], &small, &["--output=s.json"]].concat();
+    let sweep = [&["sweep", "--vary=num-users=1,2", "--results=r"][..], &small].concat();
+    for args in [
+        &["--help"][..],
+        &["help", "run"],
+        &["run", "--help"],
+        &["--version"],
+        &["config"],
+        &["suite", "--dry-run", "-c", "store"],
+        &simulate[..],
+        &sweep[..],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(args).current_dir(&scratch.path).stdin(Stdio::null());
+        let ended = finish(spawn_to(command, full.into()));
+        assert_fails(&ended, 1, &["error: standard output: No space left on device"]);
+        let told = text(&ended);
+        assert_eq!(told.matches("No space left").count(), 1, "{args:?}: {told}");
+        assert!(!told.contains("lines left out"), "{args:?}: {told}");
+    }
+}
+
 #[test]
 fn the_seed_is_fixed_unless_one_is_drawn_and_the_result_says_which() {
     let printed = |args: &[&str]| String::from_utf8(ringfall(args).stdout).unwrap();
@@ -74,7 +103,7 @@ fn the_seed_is_fixed_unless_one_is_drawn_and_the_result_says_which() {
     command.args(["--duration", "20s", "--cpu-mem-gb", "0", "--storage-capacity-gb", "512MiB"]);
     command.args(["--generation-mode", "none", "--seed", "random", "--output", "result.json"]);
     command.args(["--config", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/small.yaml")]);
-    command.current_dir(&scratch.path).stdin(std::process::Stdio::null());
+    command.current_dir(&scratch.path).stdin(Stdio::null());
     let ran = output(command);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
     let seed = scratch.json()["seed"].as_u64().unwrap();
@@ -113,7 +142,7 @@ fn colour_is_for_terminals_that_want_it() {
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
         command.env("NO_COLOR", no_colour).env("TERM", "xterm").env_remove("RUST_LOG");
-        command.current_dir(&scratch.path).stdin(std::process::Stdio::null());
+        command.current_dir(&scratch.path).stdin(Stdio::null());
         output(command)
     };
     if Command::new("script").arg("--version").output().is_err() {

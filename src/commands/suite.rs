@@ -47,15 +47,17 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     if !args.dry_run {
         super::refuse_launcher("a suite")?;
     }
-    let say = |page: &str| match (args.quiet, args.json) {
-        (true, _) => {}
-        (false, true) => {
-            ringfall_host::stderr::tell(format_args!("{}", escape::terminal_page(page)))
+    let say = |page: &str| -> Result<()> {
+        match (args.quiet, args.json) {
+            (true, _) => Ok(()),
+            (false, true) => {
+                ringfall_host::stderr::tell(format_args!("{}", escape::terminal_page(page)));
+                Ok(())
+            }
+            (false, false) => print(page).map(drop),
         }
-        // A reader that has seen enough ends nothing.
-        (false, false) => drop(print(page)),
     };
-    say(&outlook(&suite, &directory));
+    say(&outlook(&suite, &directory))?;
     if args.dry_run {
         return Ok(Exit::Done);
     }
@@ -85,7 +87,7 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let table = SuiteTable::new(suite.host.clone(), other, rows);
     let written = write_tables(&table, &directory);
     let left = left(&report, &directory, written.is_ok());
-    say(&format!("{}{left}", suite_page(&table)));
+    say(&format!("{}{left}", suite_page(&table)))?;
     if args.json {
         print_json(&table)?;
     }

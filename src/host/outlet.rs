@@ -8,9 +8,9 @@
 
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -71,8 +71,23 @@ pub fn write_page(stream: Stream, text: &str) -> Result<()> {
     while !flush(NOTICES_FIRST) && !is_ready(stream.file()) && !interrupt::has_come() {}
     match write_all(stream.file(), text.as_bytes()) {
         Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::TimedOut) => Ok(()),
-        written => written,
+        Err(error) => {
+            IS_PAGE_REFUSED.fetch_or(stream == Stream::Out, Ordering::SeqCst);
+            Err(error)
+        }
+        Ok(()) => Ok(()),
     }
+}
+
+/// Whether standard output has refused a page, which its writer tells.
+static IS_PAGE_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Error with which standard output has refused notices, such as a full disk's; none where it has
+/// refused a page as well. Waits for those that are not written yet, until a signal comes.
+pub fn refusal() -> Option<Error> {
+    wait_for_notices();
+    let refused = QUEUE.counts.refused.get().filter(|_| !IS_PAGE_REFUSED.load(Ordering::SeqCst));
+    refused.map(|errno| (*errno).into())
 }
 
 /// Writes all of it, however long its reader takes, until a signal comes. Chunks end where lines
@@ -151,10 +166,14 @@ pub fn flush(within: Duration) -> bool {
     QUEUE.flush(within)
 }
 
+fn wait_for_notices() {
+    while !flush(LOOK) && !interrupt::has_come() {}
+}
+
 /// Waits for the notices before the process ends, until a signal comes, and says how many are
 /// missing.
 pub fn settle() {
-    while !flush(LOOK) && !interrupt::has_come() {}
+    wait_for_notices();
     let left_out = QUEUE.counts.left_out_lines.swap(0, Ordering::SeqCst);
     if flush(SILENCE_MAX) && left_out > 0 {
         tell(
@@ -179,16 +198,31 @@ struct Counts {
     waiting: AtomicUsize,
     /// Lines that found no room in the queue or on the disk.
     left_out_lines: AtomicUsize,
+    /// Error of the system for a notice on standard output.
+    refused: OnceLock<Errno>,
 }
 
 impl Counts {
-    /// Notes that a notice waits no more: it was written, or left out.
-    fn conclude(&self, text: &[u8], is_left_out: bool) {
-        if is_left_out {
-            let lines = text.iter().filter(|&&byte| byte == b'\n').count();
-            self.left_out_lines.fetch_add(lines, Ordering::SeqCst);
+    /// Notes that a notice waits no more: it was written, or left out, or nobody reads it any more.
+    fn conclude(&self, stream: Stream, text: &[u8], written: &Result<()>) {
+        match written {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => self.miss(stream, text, error),
+            _ => {}
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Notes that a notice was left out: the error of standard output, or the number of lines.
+    fn miss(&self, stream: Stream, text: &[u8], error: &Error) {
+        match Errno::from_io_error(error).filter(|_| stream == Stream::Out) {
+            Some(errno) => {
+                let _only_the_first_is_told = self.refused.set(errno);
+            }
+            None => {
+                let lines = text.iter().filter(|&&byte| byte == b'\n').count();
+                self.left_out_lines.fetch_add(lines, Ordering::SeqCst);
+            }
+        }
     }
 }
 
@@ -199,9 +233,7 @@ impl Queue {
         let of_thread = Arc::clone(&counts);
         let write_each = move || {
             for (stream, text) in notices {
-                let written = write(stream, &text);
-                let has_failed = written.is_err_and(|error| error.kind() != ErrorKind::BrokenPipe);
-                of_thread.conclude(&text, has_failed);
+                of_thread.conclude(stream, &text, &write(stream, &text));
             }
         };
         // Without a thread there is nobody to receive, which `add` sees.
@@ -219,10 +251,12 @@ impl Queue {
         self.counts.waiting.fetch_add(1, Ordering::SeqCst);
         match self.sender.try_send((stream, text.to_vec())) {
             Ok(()) => {}
-            Err(TrySendError::Full(_)) => self.counts.conclude(text, true),
+            Err(TrySendError::Full(_)) => {
+                self.counts.conclude(stream, text, &Err(ErrorKind::WouldBlock.into()));
+            }
             // Limits on threads: then whoever says something writes it.
             Err(TrySendError::Disconnected(_)) => {
-                self.counts.conclude(text, write_all(stream.file(), text).is_err());
+                self.counts.conclude(stream, text, &write_all(stream.file(), text));
             }
         }
     }

@@ -60,6 +60,17 @@ fn a_full_disk_loses_lines_that_are_counted_and_a_reader_that_left_loses_none() 
     queue.add(Stream::Err, b"b\nc\n");
     assert!(queue.flush(Duration::from_secs(60)));
     assert_eq!(queue.counts.left_out_lines.load(Ordering::SeqCst), 2);
+    assert_eq!(queue.counts.refused.get(), None);
+}
+
+#[test]
+fn standard_output_that_can_t_be_written_is_an_error_and_no_number_of_lines() {
+    let queue = Queue::start(10, |_, _| Err(Errno::NOSPC.into()));
+    queue.add(Stream::Out, b"a\n");
+    queue.add(Stream::Out, b"b\n");
+    assert!(queue.flush(Duration::from_secs(60)));
+    assert_eq!(queue.counts.refused.get(), Some(&Errno::NOSPC));
+    assert_eq!(queue.counts.left_out_lines.load(Ordering::SeqCst), 0);
 }
 
 #[test]
