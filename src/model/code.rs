@@ -106,6 +106,8 @@ codes! {
         PopulationEvicted = "population_evicted",
         /// The limits are those of another device.
         RooflineDevice = "roofline_device",
+        /// The limits came with warnings of their own.
+        RooflineDoubtful = "roofline_doubtful",
         /// The run went beyond the device's limits.
         RooflineExceeded = "roofline_exceeded",
         /// The run, or a shard, stood still for much of the window.

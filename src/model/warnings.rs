@@ -473,6 +473,19 @@ fn beyond_the_limits(
     warnings.push(warning(Code::RooflineExceeded, text, Some("--roofline fresh")));
 }
 
+/// Warnings that the limits themselves came with, in one.
+fn of_the_limits(source: &str, roofline: &Roofline, warnings: &mut Vec<Warning>) {
+    let unsteady = roofline.limits.iter().filter(|limit| !limit.bandwidth.best.steady);
+    let unsteady = unsteady
+        .map(|limit| format!("the bandwidth at {} % reads was not steady", limit.read_percent));
+    let doubts: Vec<String> = roofline.warnings.iter().cloned().chain(unsteady).collect();
+    if !doubts.is_empty() {
+        let text = format!("the limits in {source} are in doubt: {}", doubts.join("; "));
+        let flag_to_try = (source != "fresh").then_some("--roofline fresh");
+        warnings.push(warning(Code::RooflineDoubtful, text, flag_to_try));
+    }
+}
+
 /// Where it ran, and whether it could.
 fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
     if let Some((source, roofline)) = &result.roofline {
@@ -487,6 +500,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
             );
             warnings.push(warning(Code::RooflineDevice, text, Some("--roofline fresh")));
         }
+        of_the_limits(source, roofline, warnings);
         beyond_the_limits(result, source, roofline, warnings);
     }
     of_the_watchdog(result, warnings);

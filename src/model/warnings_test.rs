@@ -353,6 +353,9 @@ const RAISED: &[(Code, Raise)] = &[
         limits.machine.device = Some(DeviceFacts::default());
         run.roofline = Some(("limits.json".to_owned(), limits));
     }),
+    (Code::RooflineDoubtful, |run| {
+        run.roofline = Some(("limits.json".to_owned(), roofline(1e15, 1e15)));
+    }),
     (Code::RooflineExceeded, |run| {
         run.roofline = Some(("limits.json".to_owned(), roofline(1.0, 1.0)));
     }),
@@ -425,6 +428,27 @@ fn misses_that_cost_nothing_are_told_with_the_hit_rate() {
     // Those that the reference counts by its definition.
     run.plan.workload.history_counts_queued_turns = true;
     assert_eq!(told(&run), None);
+}
+
+#[test]
+fn what_the_limits_came_with_is_told_in_one_warning() {
+    let told = |limits: Roofline| {
+        let mut result = busy();
+        result.roofline = Some(("limits.json".to_owned(), limits));
+        let warnings = warnings_of(&result).into_iter();
+        let doubtful = warnings.filter(|one| one.code == Code::RooflineDoubtful);
+        doubtful.map(|one| one.text).collect::<Vec<String>>()
+    };
+    let mut limits = roofline(1e15, 1e15);
+    limits.limits.iter_mut().for_each(|limit| limit.bandwidth.best.steady = true);
+    assert_eq!(told(limits.clone()), [""; 0]);
+    limits.warnings = vec!["a cache served the reads".to_owned()];
+    limits.limits[1].bandwidth.best.steady = false;
+    assert_eq!(
+        told(limits),
+        ["the limits in limits.json are in doubt: a cache served the reads; the bandwidth at 0 % \
+          reads was not steady"]
+    );
 }
 
 #[test]
