@@ -193,7 +193,10 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
     result.plan.fail_on_health = true;
     let words = flat(&short(&result));
     let cold = Document::of(&result).ringfall.device.cold_reads.as_ref().unwrap().told.clone();
-    assert!(words.contains(&flat(&cold)) && words.contains("health PASS"), "{words}");
+    assert!(
+        words.contains(&flat(&cold)) && words.contains("health PASS by the reference's"),
+        "{words}"
+    );
 }
 
 /// P95 and P99 of nine loads were printed with three digits each: both were the longest load.

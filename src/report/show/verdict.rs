@@ -75,7 +75,8 @@ impl Summary<'_> {
         }
     }
 
-    /// Writes the verdict, and every criterion with what was measured.
+    /// Writes the reference benchmark's verdict, and every criterion with what was measured. It
+    /// does not say whether users are served.
     pub(super) fn health(&mut self) {
         let health = self.document.summary.cache_stats.storage_health.as_ref();
         let Some(health) = health else { return };
@@ -85,7 +86,10 @@ impl Summary<'_> {
         };
         self.line(&match health.total_count {
             0 => format!("  health       {status}: {}", health.why_no_data()),
-            total => format!("  health       {status}, passed {} of {total}", health.passed_count),
+            total => format!(
+                "  health       {status} by the reference's criteria, passed {} of {total}",
+                health.passed_count
+            ),
         });
         let judged = health.criteria.iter().map(|criterion| match criterion.passed {
             true => ("met:", criterion),

@@ -118,7 +118,8 @@ pub(super) fn health(html: &mut Html, results: &[Named]) {
     let mut profiles: Vec<&str> = profiles.collect();
     profiles.dedup();
     let text = format!(
-        "What the performance profile ({}) asks of the storage, and what was measured.",
+        "What the reference benchmark asks of the storage, by the performance profile ({}), and \
+         what was measured.",
         profiles.join(", ")
     );
     section(html, "Health", &text, results, of);
