@@ -210,7 +210,9 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// the smallest number allowed was.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
     /// Modes qos and slo: whether a longer window confirmed `qos_users`; `reason` says what is
-    /// missing.
+    /// missing. In mode slo it takes two minutes at least, and goes on, for ten at most, until the
+    /// 95 % confidence interval of the share of requests beyond their target lies, for each class,
+    /// within the 5 % that a P95 allows.
     pub qos_confirmed: Same<bool> = qos(conclusion).map(|answer| answer.confirmed),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),

@@ -135,6 +135,7 @@ fn scaled() -> Conclusion {
         write_ns: Some([4, 5, 6].map(|ms| ms * MILLISECOND.as_ns())),
         class_p95_ns: [Some(MILLISECOND.as_ns()); 3],
         class_open: [0; 3],
+        late: [None; 3],
         storage: StorageLoad::default(),
         saturation: Some(0.5),
         worst: None,

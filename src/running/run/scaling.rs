@@ -30,6 +30,10 @@ impl Latencies for LatencySet {
     fn quantile_ns(&self, q: f64) -> Option<u64> {
         self.0.quantile_ns(q)
     }
+
+    fn count_at_most(&self, limit_ns: u64) -> u64 {
+        self.0.count_at_most(limit_ns)
+    }
 }
 
 /// An autoscaler at work.

@@ -6,6 +6,7 @@
 //! count is held for a *step*: a moment to settle, then a window until it is steady.
 
 mod capacity;
+mod late;
 mod slo;
 mod step;
 mod storage;
@@ -14,6 +15,7 @@ mod usl;
 use serde::{Deserialize, Serialize};
 
 pub use capacity::CapacityAnswer;
+pub use late::LateShare;
 pub use step::{StepResult, StorageLoad, TimeShares};
 pub use usl::{UslFit, fit as fit_usl};
 
@@ -46,6 +48,8 @@ pub trait Latencies: Clone + Default {
     fn count(&self) -> u64;
     /// The value that a share `q` of them does not exceed, ns; none without values.
     fn quantile_ns(&self, q: f64) -> Option<u64>;
+    /// Number of values of at most so many ns.
+    fn count_at_most(&self, limit_ns: u64) -> u64;
 }
 
 /// Measurements of one interval (about a second), over all shards.
@@ -198,7 +202,8 @@ pub enum Answer {
 pub struct QosAnswer {
     /// Most users within the target; 0: not even the fewest.
     pub users: u32,
-    /// Whether a longer window at that count confirmed it.
+    /// Whether a longer window at that count confirmed it; in slo mode by the interval of each
+    /// class's share of late requests.
     pub confirmed: bool,
     /// First target broken beyond it, if any.
     pub broke: Option<QosBreak>,
@@ -383,6 +388,11 @@ impl Settings {
     /// A latency of a class as a multiple of its target.
     fn of_target(&self, class: usize, latency_ns: u64) -> f64 {
         latency_ns as f64 / self.targets_ns[class].max(1) as f64
+    }
+
+    /// Latency of a class that the target saturation allows, ns.
+    fn limit_ns(&self, class: usize) -> u64 {
+        (self.targets_ns[class].max(1) as f64 * self.target_saturation) as u64
     }
 
     /// Whether a class with this P95 is within the target saturation.

@@ -1,5 +1,6 @@
 //! The search for the most users whose every class keeps its promise.
 
+use super::late::{LATE_MAX, LateShare};
 use super::step::StepResult;
 use super::{LEFT, QosAnswer, QosBreak, Settings, Wish, between, counted};
 use crate::contract::Class;
@@ -129,12 +130,37 @@ impl Slo {
                 unknown.join(" or ")
             ));
         }
+        if let Some(doubt) = self.undecided(result) {
+            return Some(doubt);
+        }
         (result.window_s < self.settings.target_ns_max() as f64 / 1e9).then(|| {
             format!(
                 "the longer window, of {:.0} s, was shorter than the largest target",
                 result.window_s
             )
         })
+    }
+
+    /// Words for the first class of which a longer step does not show that its P95 is within the
+    /// target; none where it shows that of each.
+    fn undecided(&self, result: &StepResult) -> Option<String> {
+        let open = |late: &LateShare| !late.is_within();
+        let (class, late) =
+            (0..3).find_map(|class| Some((class, result.late[class].filter(open)?)))?;
+        Some(format!(
+            "{:.1} to {:.1} % of the requests of class {} take longer than {:.0} ms (95 % \
+             confidence, from {} in {:.0} s), where {:.0} % may; a smaller --target-saturation \
+             leaves more room, and --num-users {} without the autoscaler and a long --duration \
+             measures more requests",
+            late.low * 100.0,
+            late.high * 100.0,
+            Class::NAMES[class],
+            self.settings.limit_ns(class) as f64 / 1e6,
+            late.requests,
+            result.window_s,
+            LATE_MAX * 100.0,
+            result.users
+        ))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::late::{LateShare, Tally};
 use super::{Latencies, Mode, Part, Sample, Settings};
 
 /// Samples passed over after a change of users: answers of requests asked before it.
@@ -24,7 +25,8 @@ const WINDOW_SAMPLES_MAX: usize = 12;
 /// with the turns of its conversations, so that any part of it which is even for some seconds is
 /// not the whole. The length follows from the requests, and not from how even the samples are, for
 /// who stops at the first even stretch finds the drive's limit in every load that reaches it for a
-/// while. Where that is not enough to know a peak, it goes on for twice as long, and twice again.
+/// while. Where that is not enough to know a peak, or whether requests are in time, it goes on for
+/// twice as long, and twice again.
 const PATIENT_REQUESTS_EACH: u64 = 8;
 /// Samples of a patient step at least, and at most.
 const PATIENT_SAMPLES: [usize; 2] = [30, 600];
@@ -33,9 +35,12 @@ const PATIENT_SAMPLES: [usize; 2] = [30, 600];
 const TARGETS: [usize; 2] = [1, 2];
 /// The same of a patient step at least, so that what was asked at its ends matters little.
 const PATIENT_TARGETS_MIN: usize = 5;
-/// Parts of that step, of whose means its uncertainty follows: its samples follow one another too
+/// Samples of a patient step in slo mode before it can confirm anything: latencies swing for longer
+/// than half a minute, in which a load that misses its targets may have no late request by chance.
+const CONFIRMING_SAMPLES_MIN: usize = 120;
+/// Parts of a patient step from which its uncertainty follows: its samples follow one another too
 /// closely to be drawn by chance.
-const BLOCKS: usize = 6;
+pub(super) const BLOCKS: usize = 6;
 /// A peak is looked for among means that are known to this share (95 % confidence): nothing is said
 /// of a step that may as well have moved half as much or twice.
 pub(super) const KNOWN_TO: f64 = 0.05;
@@ -130,6 +135,9 @@ pub struct StepResult {
     pub class_p95_ns: [Option<u64>; 3],
     /// Slo: number of requests of each class that were open at its end.
     pub class_open: [u64; 3],
+    /// Slo, in a patient step: share of each class's requests that were later than the target
+    /// saturation allows; none of a class without requests.
+    pub late: [Option<LateShare>; 3],
     /// Load on the storage tier.
     pub storage: StorageLoad,
     /// Slo: largest of the classes' P95 over target; none when no class has a P95. Otherwise that
@@ -165,9 +173,11 @@ pub(super) struct UserStep<H> {
     patient: bool,
     samples_min: usize,
     samples_max: usize,
-    /// Samples after which a patient step of a search for the peak is looked at again.
+    /// Samples after which a patient step is looked at again, if its figures decide when it ends.
     looks_after: usize,
     rates: Vec<f64>,
+    /// Requests of each class that ended in each sample; empty but in a patient step in slo mode.
+    tallies: [Vec<Tally>; 3],
     seconds: f64,
     sum: Sample<H>,
     elapsed_s: f64,
@@ -210,6 +220,7 @@ impl<H: Latencies> UserStep<H> {
             samples_max,
             looks_after: samples_min,
             rates: Vec::new(),
+            tallies: <[Vec<Tally>; 3]>::default(),
             seconds: 0.0,
             sum: Sample::default(),
             elapsed_s: 0.0,
@@ -249,16 +260,22 @@ impl<H: Latencies> UserStep<H> {
         self.seconds += seconds;
         self.rates.push(sample.judged_bytes as f64 / seconds);
         self.add(sample);
+        if self.is_confirming() {
+            for (class, tallies) in self.tallies.iter_mut().enumerate() {
+                tallies.push(tally(&sample.classes[class], settings.limit_ns(class)));
+            }
+        }
         let ended: u64 = self.sum.classes.iter().map(Latencies::count).sum();
         let wanted = if self.patient { PATIENT_REQUESTS_EACH * u64::from(self.users) } else { 0 };
         let steady = self.rates.len() >= self.samples_min
             && match (self.mode, self.patient) {
                 // More answers would not make it less late.
-                (Mode::Slo, _) if self.is_late(settings) => true,
+                (Mode::Slo, false) if self.is_late(settings) => true,
+                (Mode::Slo, true) => self.knows_lateness(settings, ended >= wanted),
                 _ if ended < wanted => false,
                 (Mode::Capacity, false) => is_steady(&self.rates),
                 (Mode::Capacity, true) => self.knows_peak(),
-                (Mode::Slo, _) => is_believed(&self.sum.classes) && self.is_answered(),
+                (Mode::Slo, false) => is_believed(&self.sum.classes) && self.is_answered(),
                 (Mode::Qos, _) => {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     moved.iter().all(|moved| moved.count() == 0) || is_believed(moved)
@@ -275,16 +292,51 @@ impl<H: Latencies> UserStep<H> {
         requests
     }
 
-    /// Whether a class misses its target, whatever its open requests do. Few of them show it as
-    /// well as many in a patient step in which none was answered.
+    /// Whether it is to show that requests are in time.
+    fn is_confirming(&self) -> bool {
+        self.mode == Mode::Slo && self.patient
+    }
+
+    /// Whether a class misses its target in a short step, whatever its open requests do.
     fn is_late(&self, settings: &Settings) -> bool {
         (0..3).any(|class| {
             let requests = self.requests(class);
             let p95_ns = requests.quantile_ns(0.95);
-            let is_starved = self.patient && self.sum.classes[class].count() == 0;
-            (is_starved || requests.count() >= VALUES_MIN)
+            requests.count() >= VALUES_MIN
                 && p95_ns.is_some_and(|p95_ns| !settings.is_in_time(class, p95_ns))
         })
+    }
+
+    /// Share of late requests by class, of the window so far.
+    fn late(&self, settings: &Settings) -> [Option<LateShare>; 3] {
+        std::array::from_fn(|class| {
+            let open = tally(&self.sum.open[class], settings.limit_ns(class));
+            LateShare::of(&self.tallies[class], open)
+        })
+    }
+
+    /// Whether a patient step knows if its requests are in time, where it looks now. A miss needs
+    /// no more requests than show it; `has_enough`: whether there were enough to confirm the
+    /// opposite.
+    fn knows_lateness(&mut self, settings: &Settings, has_enough: bool) -> bool {
+        if !self.looks_now() {
+            return false;
+        }
+        let late = self.late(settings);
+        let is_beyond = |class: usize| {
+            late[class].is_some_and(|late| {
+                // Where none was answered, a few open ones suffice.
+                let is_starved = self.sum.classes[class].count() == 0;
+                late.is_beyond() && (is_starved || late.requests >= VALUES_MIN)
+            })
+        };
+        if (0..3).any(is_beyond) {
+            return true;
+        }
+        has_enough
+            && self.rates.len() >= CONFIRMING_SAMPLES_MIN
+            && self.is_answered()
+            && late.iter().flatten().all(LateShare::is_within)
     }
 
     /// Whether a request has ended of every class that has open ones.
@@ -293,13 +345,19 @@ impl<H: Latencies> UserStep<H> {
         classes.all(|(ended, open)| ended.count() > 0 || open.count() == 0)
     }
 
+    /// Whether it is time to look at a patient step; the next time is after twice as many samples,
+    /// since who looks at each of them ends with the first that is right by chance.
+    fn looks_now(&mut self) -> bool {
+        let is_time = self.rates.len() >= self.looks_after;
+        if is_time {
+            self.looks_after = 2 * self.rates.len();
+        }
+        is_time
+    }
+
     /// Whether a patient step of a search for the peak knows its throughput, where it looks now.
     fn knows_peak(&mut self) -> bool {
-        if self.rates.len() < self.looks_after {
-            return false;
-        }
-        self.looks_after = 2 * self.rates.len();
-        mean_and_share(&blocks(&self.rates)).1 <= KNOWN_TO
+        self.looks_now() && mean_and_share(&blocks(&self.rates)).1 <= KNOWN_TO
     }
 
     /// Passes a sample over.
@@ -377,6 +435,7 @@ impl<H: Latencies> UserStep<H> {
             write_ns: three(&self.sum.write),
             class_p95_ns,
             class_open: self.sum.open.each_ref().map(Latencies::count),
+            late: if self.is_confirming() { self.late(settings) } else { [None; 3] },
             storage: self.storage(),
             saturation: worst.map(|(_, saturation)| saturation),
             worst: worst.map(|(class, _)| Part::Class(class)),
@@ -394,6 +453,12 @@ impl<H: Latencies> UserStep<H> {
             requests_waiting: sum.requests_queued as f64 / self.rates.len().max(1) as f64,
         }
     }
+}
+
+/// Number of latencies, and of those beyond a limit.
+fn tally<H: Latencies>(latencies: &H, limit_ns: u64) -> Tally {
+    let requests = latencies.count();
+    Tally { requests, late: requests - latencies.count_at_most(limit_ns) }
 }
 
 /// Whether there are values, and of each kind none or enough.

@@ -87,7 +87,7 @@ fn a_sample_of_no_length_counts_for_nothing() {
 
 #[test]
 fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_each_user() {
-    for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 30, 1 + 600)] {
+    for (patient, fewest, most) in [(false, 1 + 3, 1 + 12), (true, 1 + 120, 1 + 600)] {
         let settings = settings(Mode::Slo, 5);
         let sample = |ended: u64, judged_bytes: u64| Sample {
             judged_bytes,
@@ -101,9 +101,10 @@ fn a_step_that_is_never_steady_ends_and_a_patient_one_sees_eight_requests_of_eac
         };
         let (samples, found) = run(&|_| sample(100, 1_000));
         assert_eq!((samples, found.steady, found.patient), (fewest, true, patient));
-        // Forty requests of five users, one a sample; twenty are believed.
+        // One a sample: 120 in time show that the P95 is, and forty are eight of each user; twenty
+        // are believed in a short step.
         let (samples, _) = run(&|_| sample(1, 1_000));
-        assert_eq!(samples, if patient { 1 + 40 } else { 1 + 12 });
+        assert_eq!(samples, if patient { 1 + 120 } else { 1 + 12 });
         let (samples, found) = run(&|n| sample(0, 1 + n as u64 % 2));
         assert_eq!((samples, found.steady), (most, false));
         // Of rates of 2 and 4 bytes/s, half each.
@@ -232,11 +233,44 @@ fn open_requests_count_with_their_age() {
     assert_eq!((found.class_p95_ns, found.worst), ([Some(95), None, None], Some(Part::Class(0))));
 }
 
+/// A longer step with five users in which so many of 20 requests a second were late: its length, s,
+/// whether it decided, and the share of late ones.
+fn lateness(late: impl Fn(u64) -> usize) -> (f64, bool, LateShare) {
+    let settings = Settings { targets_ns: [SECOND_NS; 3], ..settings(Mode::Slo, 5) };
+    let mut step = slo(settings.targets_ns, true);
+    let ended = (1..2_000).find_map(|n| {
+        let late = late(n);
+        let requests = [vec![1; 20 - late], vec![SECOND_NS + 1; late]].concat();
+        let sample =
+            Sample { length_ns: SECOND_NS, classes: [List(requests), list(0), list(0)], ..busy() };
+        step.observe(&sample, &settings)
+    });
+    let found = ended.expect("a step ends");
+    assert_eq!(found.late[1..], [None; 2]);
+    (found.window_s, found.steady, found.late[0].unwrap())
+}
+
+/// A number of users was confirmed after 30 s, as soon as its P95 happened to be within the target.
+#[test]
+fn a_longer_step_goes_on_until_its_p95_is_known_to_be_on_one_side_of_the_target() {
+    // 5 % are late, one in each second; then 2.5 %, and 10 %, which is a miss whatever follows.
+    let (window_s, is_decided, share) = lateness(|_| 1);
+    assert_eq!((window_s, is_decided, share.requests), (600.0, false, 12_000));
+    assert!(share.low < 0.05 && share.high > 0.05, "{share:?}");
+    let (window_s, is_decided, share) = lateness(|n| (n % 2) as usize);
+    assert!((window_s, is_decided) == (120.0, true) && share.is_within(), "{share:?}");
+    let (window_s, is_decided, share) = lateness(|_| 2);
+    assert!((window_s, is_decided) == (30.0, true) && share.is_beyond(), "{share:?}");
+    // As many as 2.5 %, but in bunches of a minute.
+    let (window_s, _, share) = lateness(|n| usize::from(n / 60 % 2 == 1));
+    assert!(window_s > 120.0 && share.is_within(), "{window_s} {share:?}");
+}
+
 /// Steps of 3 s saw those requests alone that were answered within 3 s.
 #[test]
-fn a_step_takes_as_long_as_the_largest_target_and_a_longer_one_five_times_as_long() {
+fn a_step_takes_as_long_as_the_largest_target_and_a_longer_one_five_times_or_two_minutes() {
     let none = |_| List::default();
-    for (target_s, short_s, longer_s) in [(1, 3.0, 30.0), (20, 20.0, 100.0), (900, 600.0, 600.0)] {
+    for (target_s, short_s, longer_s) in [(1, 3.0, 120.0), (30, 30.0, 150.0), (900, 600.0, 600.0)] {
         let targets_ns = [SECOND_NS, SECOND_NS, target_s * SECOND_NS];
         let window_s = |patient| slo_step(targets_ns, slo(targets_ns, patient), none).1;
         assert_eq!((window_s(false), window_s(true)), (short_s, longer_s), "{target_s} s");
