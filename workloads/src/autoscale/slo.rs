@@ -125,10 +125,16 @@ impl Slo {
         let unknown: Vec<&str> =
             (0..3).filter(is_unknown).map(|class| Class::NAMES[class]).collect();
         if !unknown.is_empty() {
-            return Some(format!(
-                "no request of class {} ended in the longer window",
-                unknown.join(" or ")
-            ));
+            let classes = unknown.join(" or ");
+            // The workload deals its first users one to each class.
+            return Some(match (result.users as usize) < Class::ALL.len() {
+                true => format!(
+                    "with {users} there is none of class {classes}, and nothing shows how that \
+                     class is served; from {} users on there is one of each class",
+                    Class::ALL.len()
+                ),
+                false => format!("no request of class {classes} ended in the longer window"),
+            });
         }
         if let Some(doubt) = self.undecided(result) {
             return Some(doubt);

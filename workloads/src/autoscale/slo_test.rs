@@ -154,6 +154,22 @@ fn a_class_of_which_the_longer_window_had_no_request_is_not_confirmed() {
     assert!(!answer.confirmed && reason.contains("class interactive ended"), "{reason}");
 }
 
+/// Nothing said why 1 and 2 users can't be confirmed, whose classes are not all there are.
+#[test]
+fn users_too_few_for_each_class_are_not_confirmed_and_it_is_told_how_many_are_enough() {
+    for (users, counted) in [(1, "1 user"), (2, "2 users")] {
+        let only_batch = [None, None, Some(1)];
+        let (answer, reason) =
+            confirming(StepResult { class_p95_ns: only_batch, ..step_at(users, 1.0) });
+        assert_eq!((answer.users, answer.confirmed), (users, false));
+        let told = format!(
+            "with {counted} there is none of class responsive, and nothing shows how that class is \
+             served; from 3 users on there is one of each class"
+        );
+        assert!(reason.ends_with(&told), "{reason}");
+    }
+}
+
 /// Of 16 numbers of users that half a minute had confirmed, 6 missed a target in a long run.
 #[test]
 fn a_p95_that_may_lie_on_either_side_of_its_target_is_given_with_its_interval() {
