@@ -305,7 +305,8 @@ impl<H: Latencies> Autoscaler<H> {
             Wish::Step { users: next, patient } => {
                 // Answers of requests asked before the change do not count.
                 let settles = match self.settings.mode {
-                    Mode::Qos | Mode::Slo if next != users => next,
+                    // A repeated step begins without the queue that the first one inherited.
+                    Mode::Qos | Mode::Slo if next != users || !patient => next,
                     Mode::Capacity if patient => next,
                     _ if next < users => next,
                     _ => 0,

@@ -7,6 +7,10 @@ use crate::contract::Class;
 
 /// The answer is known to this share.
 const TOLERANCE: f64 = 0.05;
+/// A short step that is beyond the target by no more than this factor is taken again, once for each
+/// number of users: a few late requests make it so, which the queue of the step before may have
+/// delayed, and it would be the end of the climb.
+const MARGINAL: f64 = 1.25;
 
 /// A step, as far as it matters here.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +39,25 @@ impl Slo {
         result.saturation.is_some_and(|saturation| saturation <= self.settings.target_saturation)
     }
 
+    /// Whether the target was missed by so little that a second look may find it met.
+    fn is_marginal(&self, result: &StepResult) -> bool {
+        let most = self.settings.target_saturation * MARGINAL;
+        !self.is_good(result) && result.saturation.is_some_and(|saturation| saturation <= most)
+    }
+
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
         let classes = result.class_p95_ns.iter().zip(result.class_open);
         for (seen, (p95_ns, open)) in self.seen.iter_mut().zip(classes) {
             *seen |= p95_ns.is_some() || open > 0;
         }
         let (users, patient) = (result.users, result.patient);
+        let is_first = self.points.iter().all(|point| point.users != users);
         self.points.retain(|point| point.users != users);
         self.points.push(Point { users, patient, is_good: self.is_good(result) });
-        let wish = self.next();
+        let wish = match is_first && !patient && self.is_marginal(result) {
+            true => Wish::Step { users, patient: false },
+            false => self.next(),
+        };
         self.is_over = wish == Wish::Stop;
         wish
     }
@@ -86,9 +100,9 @@ impl Slo {
     }
 
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (QosAnswer, String) {
-        let first_bad =
-            results.iter().filter(|result| !self.is_good(result)).min_by_key(|r| r.users);
-        let broke = first_bad.map(|result| QosBreak::at(result));
+        // The last step with so many users is the one that counts.
+        let step_with = |users| results.iter().rev().find(|result| result.users == users);
+        let broke = self.bad().and_then(step_with).map(|result| QosBreak::at(result));
         let good = self.good(self.has_failed_patiently()).or(self.good(false));
         let Some(Point { users, .. }) = good else {
             let reason = "not even the fewest users were served in time".to_owned();
