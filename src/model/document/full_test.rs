@@ -155,6 +155,7 @@ fn scaled() -> Conclusion {
         reason: "throughput no longer rises".to_owned(),
         answer: Answer::Capacity(Some(CapacityAnswer {
             peak_bytes_per_s: GIB as f64,
+            knee_bytes_per_s: 0.98 * GIB as f64,
             peak_tokens_per_s: 900.0,
             peak_users: 8,
             usl: Some(usl),

@@ -11,7 +11,7 @@ const NOT_PAYING_MIN: u32 = 2;
 /// Steps up in a row of which hardly anything is known, and which therefore do not count as ones
 /// that did not pay: with more users a load is more even.
 const HARDLY_KNOWN_MAX: u32 = 3;
-/// The knee: the fewest users that reach this share of the peak.
+/// The knee: the fewest users that reach this share of the peak, less what noise explains.
 const KNEE_SHARE: f64 = 0.99;
 /// Share that noise may explain of what a longer step lacks to the peak: what it moved is told as
 /// the peak.
@@ -32,8 +32,11 @@ pub struct CapacityAnswer {
     /// of the best one (less what their noise explains), or that lie beyond it and are not clearly
     /// less, weighted by their time, bytes/s. Where no step is known so well, that of the best one.
     pub peak_bytes_per_s: f64,
-    /// Fewest users that reach 99 % of the peak.
+    /// Fewest users that reach 99 % of the peak, or come so close to it that noise explains the
+    /// rest: 97 % of it in a longer step, 94 % where only a short one was made.
     pub peak_users: u32,
+    /// Throughput of the longest step with `peak_users`, bytes/s.
+    pub knee_bytes_per_s: f64,
     /// Tokens/s of the longest step with `peak_users`.
     pub peak_tokens_per_s: f64,
     /// Universal scalability law fitted to the curve of all steps; none where no fit was possible.
@@ -241,6 +244,7 @@ impl Capacity {
             let of_knee = || results.iter().filter(|step| step.users == peak_users);
             let longer = of_knee().rev().find(|step| step.patient).copied();
             let at_knee = longer.or_else(|| most_bytes(of_knee()));
+            let at_knee = at_knee.unwrap_or(best);
             let doubt = doubt(results, peak_bytes_per_s, peak_users);
             if let Some(doubt) = &doubt {
                 reason = format!("{reason}; the peak is not confirmed: {doubt}");
@@ -248,7 +252,8 @@ impl Capacity {
             CapacityAnswer {
                 peak_bytes_per_s,
                 peak_users,
-                peak_tokens_per_s: at_knee.unwrap_or(best).tokens_per_s,
+                knee_bytes_per_s: at_knee.bytes_per_s,
+                peak_tokens_per_s: at_knee.tokens_per_s,
                 usl: fit(&points),
                 confirmed: doubt.is_none(),
             }

@@ -129,7 +129,7 @@ fn the_knee_lies_between_the_last_that_is_less_and_the_first_that_is_as_good() {
     let (answer, _) = concluded(&search, &steps);
     let answer = answer.unwrap();
     assert_eq!((answer.peak_users, answer.peak_bytes_per_s), (20, 200.0));
-    assert_eq!(answer.peak_tokens_per_s, 20.0);
+    assert_eq!((answer.peak_tokens_per_s, answer.knee_bytes_per_s), (20.0, 200.0));
 }
 
 #[test]
