@@ -3,10 +3,11 @@
 //!
 //! In this order: there is no finding on a run that ended early, that had no drive, whose load a
 //! search changed or in which too few requests finished. Waits for space decide next, because they
-//! spoil all other figures. A simulated run knows its own limit, but for permits and recomputation.
-//! Otherwise the largest part of the
-//! time in which requests were served decides, waiting for a turn left aside: that follows from the
-//! others. Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
+//! spoil all other figures: from a quarter of the service time on, or from half of it where the
+//! drive was saturated, for then space comes free as fast as the drive is. A simulated run knows
+//! its own limit, but for permits and recomputation. Otherwise the largest part of the time in
+//! which requests were served decides, waiting for a turn left aside: that follows from the others.
+//! Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
 //! counters tell bandwidth from latency.
 
 use ringfall_core::key::Tier;
@@ -31,6 +32,8 @@ const REQUESTS_MIN: u64 = SAMPLES_MIN;
 const ROOFLINE_FULL: f64 = 0.8;
 /// Share of the window in which the device had nothing to do from which on it can't be full.
 const IDLE_SHARE: f64 = 0.1;
+/// Share of the service time from which on waits for space limit a run whose drive was saturated.
+const SPACE_SHARE_DOMINANT: f64 = 0.5;
 /// Share of all bytes below which storage did too little to be judged.
 const STORAGE_BYTES_MIN: f64 = 0.05;
 
@@ -226,17 +229,21 @@ fn found(of: &Evidence) -> RunLimit {
         );
         limit(LimitKind::Space, told, Some(flag))
     };
-    if of.space / served >= SPACE_SHARE_TOLD {
+    let is_saturated = is_saturated(of);
+    let space_from = if is_saturated { SPACE_SHARE_DOMINANT } else { SPACE_SHARE_TOLD };
+    if of.space / served >= space_from {
         return space();
     }
+    // Who waits for a saturated drive to make room waits for the drive.
+    let space_by_drive = if is_saturated { of.space } else { 0.0 };
     let parts = [
-        (LimitKind::Space, of.space),
+        (LimitKind::Space, of.space - space_by_drive),
         (LimitKind::Generation, of.generation),
         (LimitKind::Recomputation, of.recomputation),
         (LimitKind::Permits, of.permits),
         (LimitKind::Processor, of.rest),
     ];
-    let first = (LimitKind::Storage, of.storage);
+    let first = (LimitKind::Storage, of.storage + space_by_drive);
     let (kind, part) =
         parts.into_iter().fold(first, |most, one| if one.1 > most.1 { one } else { most });
     // What a simulation knows of itself is its drive, its memory and its users.
@@ -265,7 +272,20 @@ fn found(of: &Evidence) -> RunLimit {
             );
             limit(kind, told, Some("--shards"))
         }
-        _ => storage(of, &share),
+        _ => storage(of, &percent(of.storage / served)),
+    }
+}
+
+/// Whether the drive had no more to give. One that was busy all the time counts as saturated where
+/// its limits are unknown.
+fn is_saturated(of: &Evidence) -> bool {
+    if let Some((binds, _)) = &of.simulated {
+        return matches!(binds, Binding::Drive | Binding::DriveParallelism);
+    }
+    let is_busy = may_be_full(of.utilisation);
+    match of.roofline_share {
+        Some(used) => used >= ROOFLINE_FULL || is_busy && of.is_queue_full,
+        None => is_busy && (of.is_queue_full || of.utilisation.is_some()),
     }
 }
 
@@ -457,6 +477,32 @@ mod tests {
             let limit = found(&more);
             assert!(!limit.told.contains("times as many"), "{limit:?}");
             assert_eq!(limit.flag_to_try.as_deref(), Some("--generation-mode none"));
+        }
+    }
+
+    /// Space was named of a run whose drive was busy 99.7 % of the time.
+    #[test]
+    fn a_saturated_drive_limits_unless_waits_for_space_dominate() {
+        let of = |space, evidence: Evidence| {
+            found(&Evidence { space, storage: 0.35, generation: 0.01, ..evidence })
+        };
+        let drive = (Binding::Drive, "the drive was busy 100 % of the time".to_owned());
+        for (saturated, kind) in [
+            (Evidence { roofline_share: Some(0.9), ..Evidence::default() }, LimitKind::Bandwidth),
+            (Evidence { utilisation: Some(0.997), ..Evidence::default() }, LimitKind::Storage),
+            (Evidence { simulated: Some(drive), ..Evidence::default() }, LimitKind::Bandwidth),
+        ] {
+            let limit = of(0.4, saturated.clone());
+            assert_eq!(limit.kind, kind, "{limit:?}");
+            assert!(!limit.told.contains("75 %"), "waits for space are no I/O: {limit:?}");
+            assert_eq!(of(0.6, saturated).kind, LimitKind::Space);
+        }
+        for free in [
+            Evidence::default(),
+            Evidence { utilisation: Some(0.9), ..Evidence::default() },
+            Evidence { roofline_share: Some(0.4), utilisation: Some(1.0), ..Evidence::default() },
+        ] {
+            assert_eq!(of(0.4, free.clone()).kind, LimitKind::Space, "{free:?}");
         }
     }
 
