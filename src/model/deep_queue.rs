@@ -57,9 +57,7 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     let mut latency = result.engine.io_read.latency.clone();
     latency.merge(&result.engine.io_write.latency);
     let seconds = result.window.seconds;
-    let kernel = result.kernel.as_ref();
-    let utilisation = kernel.map(|kernel| kernel.busy_ms as f64 / 1e3 / seconds);
-    if is_single || seconds <= 0.0 || !may_be_full(utilisation) {
+    if is_single || seconds <= 0.0 || !may_be_full(utilisation(result)) {
         return None;
     }
     let ms = |quantile| latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e6);
@@ -78,12 +76,24 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     })
 }
 
+/// Share of the window in which the device had something to do: by the kernel, or by the simulation
+/// of it, which is busy as well where it can't take more I/Os at a time; none where neither knows.
+fn utilisation(result: &RunResult) -> Option<f64> {
+    if let Some(simulation) = &result.simulation {
+        let crowded = simulation.drive_crowded_share.known();
+        return simulation.drive_busy_share.known().zip(crowded).map(|(busy, full)| busy.max(full));
+    }
+    let kernel = result.kernel.as_ref()?;
+    Some(kernel.busy_ms as f64 / 1e3 / result.window.seconds)
+}
+
 #[cfg(test)]
 mod tests {
     use ringfall_host::BlockDelta;
 
     use super::*;
-    use crate::facts::{DepthFigures, DriveOutcome};
+    use crate::SimulationReport;
+    use crate::facts::{DepthFigures, DriveOutcome, SimulationFigures};
     use crate::testing::{busy, nothing};
 
     /// I/Os of which the first took `fastest_us` and the others `usual_us`, as many as fill that
@@ -113,6 +123,18 @@ mod tests {
             let mut run = run(128, 200, 20_000);
             run.kernel = busy().kernel.map(|kernel| BlockDelta { busy_ms, ..kernel });
             assert_eq!(told(&run).is_some(), is_told, "{busy_ms}");
+        }
+        // "Bound by drive latency: the drive was busy 82 % of the time only" stood beside it.
+        for (busy, crowded, is_told) in [(0.82, 0.0, false), (0.99, 0.0, true), (0.1, 0.99, true)] {
+            let mut run = run(128, 200, 20_000);
+            let figures = SimulationFigures {
+                drive_busy_share: busy,
+                drive_crowded_share: crowded,
+                ..SimulationFigures::default()
+            };
+            let named = ("nvme".to_owned(), "measured".to_owned());
+            run.simulation = Some(SimulationReport::of(named, figures, None, &run));
+            assert_eq!(told(&run).is_some(), is_told, "{busy} {crowded}");
         }
         // Fewer buffers than places: those are full.
         let mut small = run(16, 200, 20_000);

@@ -136,7 +136,11 @@ impl SimulationReport {
         io_trace: Option<IoTraceReport>,
         result: &RunResult,
     ) -> SimulationReport {
-        let (binds, because) = binding(figures, result);
+        let (binds, mut because) = binding(figures, result);
+        if result.plan.enable_autoscaling {
+            // It tried few users and many, and neither had these figures.
+            because.push_str(", over all steps of the search");
+        }
         SimulationReport {
             device: Same::of(device),
             source: Same::of(source),
@@ -269,6 +273,21 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
 mod tests {
     use super::*;
     use crate::testing::nothing;
+
+    #[test]
+    fn what_bound_a_search_is_told_of_all_its_steps() {
+        let mut result = nothing();
+        let because = |result: &RunResult| {
+            let named = ("nvme".to_owned(), "measured".to_owned());
+            let report = SimulationReport::of(named, SimulationFigures::default(), None, result);
+            report.because.as_ref().cloned().unwrap()
+        };
+        let alone = because(&result);
+        result.plan.enable_autoscaling = true;
+        let searched = because(&result);
+        assert!(!alone.contains("search"), "{alone}");
+        assert!(searched.ends_with(", over all steps of the search"), "{searched}");
+    }
 
     #[test]
     fn requests_that_queue_up_did_have_to_wait() {
