@@ -11,6 +11,22 @@ fn mark(value: f64) -> String {
     }
 }
 
+/// Steps of a logarithmic axis within a decade.
+const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
+/// Number of steps in a decade.
+const DECADE: i32 = STEPS.len() as i32;
+
+/// Value of a step, counted from 1.
+fn step(n: i32) -> f64 {
+    STEPS[n.rem_euclid(DECADE) as usize] * 10f64.powi(n.div_euclid(DECADE))
+}
+
+/// The last step that is no larger than `value`, which is > 0.
+fn step_below(value: f64) -> i32 {
+    let first = value.log10().floor() as i32 * DECADE;
+    (first..first + DECADE).rfind(|n| step(*n) <= value).unwrap_or(first)
+}
+
 /// A scale from values to a length.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
@@ -48,15 +64,19 @@ impl Axis {
         axis
     }
 
-    /// Decades around `low..high`, both > 0.
+    /// From the step of 1, 2 or 5 at or below `low` to that at or above `high`, both > 0; beyond
+    /// two decades the powers of ten alone have a mark.
     pub(super) fn log(label: &str, low: f64, high: f64) -> Axis {
         let fit = |value: f64, or: f64| if value.is_finite() && value > 0.0 { value } else { or };
-        let first = fit(low, 1.0).log10().floor() as i32;
-        let last = (fit(high, 10.0).log10().ceil() as i32).max(first + 1);
-        let marks = (first..=last).map(|decade| 10f64.powi(decade));
+        let (low, high) = (fit(low, 1.0), fit(high, 10.0));
+        let first = step_below(low);
+        let last = step_below(high);
+        let last = if step(last) < high { last + 1 } else { last }.max(first + 1);
+        let is_wide = last - first > 2 * DECADE;
+        let marks = (first..=last).filter(|n| !is_wide || n % DECADE == 0).map(step);
         Axis {
-            low: 10f64.powi(first),
-            high: 10f64.powi(last),
+            low: step(first),
+            high: step(last),
             is_log: true,
             label: label.to_owned(),
             marks: marks.map(|value| (value, mark(value))).collect(),
@@ -68,7 +88,10 @@ impl Axis {
         let highest = highest.clamp(100.0, 1e6);
         let all = [(1.0, "0"), (2.0, "50"), (10.0, "90"), (20.0, "95"), (100.0, "99")];
         let rare = [(1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999"), (1e6, "99.9999")];
-        let marks = all.into_iter().chain(rare).filter(|(value, _)| *value <= highest);
+        // On a long axis the texts of 90 and 95 % would touch.
+        let is_apart = |value: f64| value != 10.0 || highest <= 1e4;
+        let marks = all.into_iter().chain(rare);
+        let marks = marks.filter(|(value, _)| *value <= highest && is_apart(*value));
         let marks = marks.map(|(value, text)| (value, format!("{text} %"))).collect();
         let label = "percentile".to_owned();
         Axis { low: 1.0, high: highest, is_log: true, label, marks }
@@ -102,6 +125,10 @@ mod tests {
             let axis = Axis::log("", low, high);
             assert!(axis.marks.len() >= 2 && axis.place(low) >= 0.0 && axis.place(high) <= 1.0);
         }
+        let axis = Axis::log("", 8.0, 64.0);
+        let texts: Vec<&str> = axis.marks.iter().map(|mark| mark.1.as_str()).collect();
+        assert_eq!(texts, ["5", "10", "20", "50", "100"], "no further than the points need");
+        assert!(!Axis::percentiles(1e5).marks.iter().any(|mark| mark.1 == "90 %"));
         let axis = Axis::percentiles(1e4);
         assert_eq!(axis.marks.last().map(|mark| mark.1.as_str()), Some("99.99 %"));
         assert!((axis.place(100.0) - 0.5).abs() < 1e-9);
