@@ -4,6 +4,9 @@ use ringfall_host::escape;
 
 use super::{Cell, Column, Mark, Medium, Table};
 
+/// Characters of the longest cell that a page keeps on one line.
+const CELL_UNBROKEN_MAX: usize = 36;
+
 impl Table {
     /// Element for a page: numbers to the right, the first cell of a row as its head.
     #[must_use]
@@ -35,7 +38,9 @@ impl Cell {
             Cell::Marked(_, mark) => (String::new(), *mark),
             _ => (String::new(), Mark::Plain),
         };
-        element(tag, &hint, &[class, mark.class()], text)
+        // Anything shorter is figures with their units, which a page does not break.
+        let long = if text.chars().count() > CELL_UNBROKEN_MAX { "long" } else { "" };
+        element(tag, &hint, &[class, mark.class(), long], text)
     }
 }
 

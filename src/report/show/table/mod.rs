@@ -325,6 +325,16 @@ mod tests {
     }
 
     #[test]
+    fn a_page_breaks_long_cells_alone() {
+        let html = Table::of([("2 / 30", "a sentence ".repeat(4))].iter())
+            .text("short", |row| row.0)
+            .text("long", |row| row.1.as_str())
+            .done()
+            .html();
+        assert!(html.contains("<th>2 / 30</th><td class=\"long\">a sentence"), "{html}");
+    }
+
+    #[test]
     fn a_sheet_has_the_numbers_themselves_and_takes_no_cell_for_a_formula() {
         let csv = String::from_utf8(table().csv().unwrap()).unwrap();
         assert_eq!(csv, "name,GiB/s,good\r\n'=a<b>\\u{1b},1.25,true\r\nc,,false\r\n");
