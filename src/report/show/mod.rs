@@ -44,6 +44,7 @@ pub use terminal::{Banner, Style, print_banner, print_summary};
 pub use what_if::{WhatIf, WhatIfRow, letters};
 pub use who::who;
 
+use ringfall_config::compact_utc;
 use ringfall_model::Document;
 use ringfall_model::document::SecondReport;
 use ringfall_model::figures::figure::Sum;
@@ -67,6 +68,17 @@ fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
 /// An amount of a second of the window, in that unit per second.
 fn rate(amount: Sum<u64>, unit: f64, second: &SecondReport) -> Option<f64> {
     Some(amount.number()? / unit / second.seconds.known()?.max(1e-9))
+}
+
+/// When a result's measurement began, as the reference writes times, in UTC.
+fn began(document: &Document) -> Option<String> {
+    let unix_s = document.ringfall.window.start_unix_s.known().filter(|s| *s >= 1.0)?;
+    // Below 2⁵³ for any time that a machine has; the share of a second is dropped.
+    let compact = compact_utc(unix_s as u64);
+    let part = |from: usize, to: usize| compact.get(from..to);
+    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    let (hour, minute, second) = (part(9, 11)?, part(11, 13)?, part(13, 15)?);
+    Some(format!("{year}-{month}-{day} {hour}:{minute}:{second}"))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod workload;
 pub use machine::{Engine, Machine, Place};
 pub use report::{Advice, Discovery, IoUring, KvSize, Weight};
 pub use saved::SavedSuite;
+pub(crate) use table::found;
 pub use table::{End, FIGURES, GoBy, Row, SuiteTable, Verdict};
 pub use workload::{Asked, Flag, Invocation, WORKLOADS, Workload, invocations};
 

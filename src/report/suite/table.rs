@@ -221,8 +221,8 @@ impl Row {
     }
 }
 
-/// Finding of the autoscaler, in a clause.
-fn found(document: &Document) -> Option<String> {
+/// Finding of the autoscaler, in a clause; none without one.
+pub(crate) fn found(document: &Document) -> Option<String> {
     let summary = document.summary.autoscaling_summary.as_ref()?;
     let scaler = document.ringfall.autoscaler.as_ref()?;
     let so = scaler.doubt();

@@ -6,8 +6,8 @@ use super::axis::Axis;
 use super::shown;
 
 /// Size of every picture, in its own units; on the page it is as wide as it may be.
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 300.0;
+const WIDTH: f64 = 560.0;
+const HEIGHT: f64 = 270.0;
 /// Room for the axes' texts.
 const LEFT: f64 = 64.0;
 const BOTTOM: f64 = 40.0;
@@ -20,12 +20,23 @@ pub(super) struct Line {
     name: String,
     /// Number of its colour.
     colour: usize,
-    /// Not the first kind of line of its colour: dashed.
-    is_dashed: bool,
+    /// How its points are drawn.
+    stroke: Stroke,
     /// The points of the line as (x, y), from left to right.
     points: Vec<(f64, f64)>,
-    /// Marks at the points instead of a line between them.
-    has_dots: bool,
+}
+
+/// How the points of a line are drawn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stroke {
+    /// A line through them.
+    Solid,
+    /// A dashed line through them: not the first kind of line of its colour.
+    Dashed,
+    /// A dotted line through them: a limit or a target for the line of its colour.
+    Dotted,
+    /// A mark at each.
+    Dots,
 }
 
 impl Line {
@@ -36,23 +47,33 @@ impl Line {
         points: impl IntoIterator<Item = (f64, f64)>,
     ) -> Line {
         let points = points.into_iter().collect();
-        Line { name, colour, is_dashed: false, points, has_dots: false }
+        Line { name, colour, stroke: Stroke::Solid, points }
+    }
+
+    /// A level line at `value`, which the line of that colour is held against.
+    pub(super) fn level(name: String, colour: usize, along: Range, value: f64) -> Line {
+        let points = vec![(along.low, value), (along.high, value)];
+        Line { name, colour, stroke: Stroke::Dotted, points }
     }
 
     /// Dashed if it is not the first kind of line of its colour.
     pub(super) fn dashed_if(self, is_dashed: bool) -> Line {
-        Line { is_dashed, ..self }
+        if is_dashed { Line { stroke: Stroke::Dashed, ..self } } else { self }
     }
 
     /// Classes of its colour and kind in the page's style.
     fn class(&self) -> String {
-        let dashed = if self.is_dashed { " dashed" } else { "" };
-        format!("c{}{dashed}", self.colour % COLOURS)
+        let stroke = match self.stroke {
+            Stroke::Solid | Stroke::Dots => "",
+            Stroke::Dashed => " dashed",
+            Stroke::Dotted => " dotted",
+        };
+        format!("c{}{stroke}", self.colour % COLOURS)
     }
 
     /// Marks at its points instead of a line between them.
     pub(super) fn dots(self) -> Line {
-        Line { has_dots: true, ..self }
+        Line { stroke: Stroke::Dots, ..self }
     }
 }
 
@@ -127,8 +148,7 @@ pub(super) fn frame(svg: &mut String, about: &str, x: &Axis, y: &Axis) {
 /// A chart of lines over numbers of users.
 pub(super) fn by_users(title: &str, unit: &str, lines: &[Line]) -> String {
     let [users, up] = ranges(lines);
-    let few = users.low.clamp(1.0, 1e9);
-    let x = Axis::log("users", few, users.high.max(few * 2.0));
+    let x = Axis::log("users", users.low.clamp(1.0, 1e9), users.high);
     chart(title, title, &x, &Axis::linear(unit, up.high), lines)
 }
 
@@ -156,7 +176,7 @@ pub(super) fn chart(title: &str, about: &str, x: &Axis, y: &Axis, lines: &[Line]
 fn draw(svg: &mut String, line: &Line, x: &Axis, y: &Axis) {
     let place = |point: &(f64, f64)| (across(x, point.0), up(y, point.1));
     let name = escape::html(&line.name);
-    if line.has_dots || line.points.len() == 1 {
+    if line.stroke == Stroke::Dots || line.points.len() == 1 {
         let colour = line.colour % COLOURS;
         for point in &line.points {
             let (x, y) = place(point);
@@ -177,4 +197,4 @@ fn draw(svg: &mut String, line: &Line, x: &Axis, y: &Axis) {
 }
 
 /// Colours that the page's style has.
-const COLOURS: usize = 6;
+pub(super) const COLOURS: usize = 6;

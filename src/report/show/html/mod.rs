@@ -3,11 +3,13 @@
 
 mod audit;
 mod axis;
+mod bars;
 mod block;
 mod chart;
 mod compare;
 mod depth;
 mod gpu;
+mod head;
 mod heat;
 mod markup;
 mod mlperf;

@@ -3,19 +3,18 @@
 use std::collections::BTreeSet;
 
 use ringfall_host::Machine;
+use ringfall_model::Document;
 use ringfall_model::document::{
-    DiskCounters, DriveReport, EvictionReport, KernelCounters, Ours, QuantileMs, RequestsOfClass,
+    DiskCounters, DriveReport, EvictionReport, KernelCounters, QuantileMs, RequestsOfClass,
 };
-use ringfall_model::metrics::{Metric, STORAGE_THROUGHPUT};
-use ringfall_model::{Code, Document};
 use serde_json::{Map, Value};
 
 use super::markup::Html;
-use super::{Named, block, compare, depth, gpu, or_dash, parts, ranks, shown, verdict};
+use super::{Named, block, depth, gpu, head, or_dash, parts, ranks, shown, verdict};
 use crate::show::table::{Cell, Mark, Table, UNKNOWN, fixed, percent};
 
 /// A setting, of which merged results may differ.
-fn known(setting: Option<impl std::fmt::Display>) -> String {
+pub(super) fn known(setting: Option<impl std::fmt::Display>) -> String {
     setting.map_or("different".to_owned(), |setting| setting.to_string())
 }
 
@@ -28,10 +27,9 @@ pub(super) fn page(results: &[Named]) -> String {
         several => format!("ringfall: {} results", several.len()),
     };
     let mut html = Html::new(&title, &title);
-    compare::section(&mut html, results);
-    for named in results {
-        head(&mut html, named, results.len() > 1);
-    }
+    head::section(&mut html, results);
+    let text = "What finished in each second of the measurement window.";
+    section(&mut html, "Over time", text, &parts::timelines(results));
     verdict::metrics(&mut html, results);
     ranks::section(&mut html, results);
     verdict::served(&mut html, results);
@@ -43,8 +41,6 @@ pub(super) fn page(results: &[Named]) -> String {
         &parts::latencies(results),
     );
     requests(&mut html, results);
-    let text = "What finished in each second of the measurement window.";
-    section(&mut html, "Over time", text, &parts::timelines(results));
     section(
         &mut html,
         "Latency over time",
@@ -52,8 +48,6 @@ pub(super) fn page(results: &[Named]) -> String {
          the colour, the larger its share of that moment's I/Os.",
         &parts::heat_maps(results),
     );
-    let text = "What the autoscaler measured at each number of users.";
-    section(&mut html, "Scaling", text, &parts::scaling(results));
     section(
         &mut html,
         "Block layer",
@@ -77,97 +71,6 @@ fn section(html: &mut Html, title: &str, text: &str, charts: &str) {
         html.paragraph(text);
         html.charts(charts);
     }
-}
-
-fn head(html: &mut Html, named: &Named, several: bool) {
-    let (ours, summary) = (&named.document.ringfall, &named.document.summary);
-    let config = ours.config.as_ref();
-    if several {
-        html.heading(&named.name);
-    }
-    let state = match (ours.window.interrupted.known(), ours.window.failure.as_ref()) {
-        (Some(true), _) => ", interrupted".to_owned(),
-        (_, Some(failure)) => format!(", failed: {failure}"),
-        (_, None) => String::new(),
-    };
-    let device = ours
-        .machine
-        .device
-        .as_ref()
-        .map_or("unknown device", |device| device.model.as_deref().unwrap_or(&device.name));
-    html.sub(&format!(
-        "{} · {} · {} arrivals · {} s{state} · {device}",
-        known(config.and_then(|c| c.model.as_deref())),
-        load_of(ours),
-        known(config.and_then(|c| c.arrival.as_deref())),
-        or_dash(ours.window.seconds.known()),
-    ));
-    let p95 = |key: &str| named.document.tier_latency_ms(key);
-    let request_p95 = named
-        .document
-        .latency_of(|summary| &summary.end_to_end_latency_ms)
-        .and_then(|latency| latency.p95.known());
-    let storage_tokens = Metric::by_key(STORAGE_THROUGHPUT).and_then(|m| m.of(&named.document));
-    let [read, write] = bandwidth_labels(ours);
-    let figures = [
-        (summary.cache_stats.decode_bytes_read_gb.known(), "decode read, GiB"),
-        (ours.io.read.bandwidth_gib_per_s.known(), read),
-        (ours.io.write.bandwidth_gib_per_s.known(), write),
-        (summary.avg_throughput_tokens_per_sec.known(), "tokens/s"),
-        (storage_tokens, "storage tokens/s"),
-        (summary.total_tokens.number(), "tokens"),
-        (summary.requests_per_second.known(), "requests/s"),
-        (p95("storage_read_p95_ms"), "entry read P95, ms"),
-        (p95("storage_write_p95_ms"), "entry write P95, ms"),
-        (request_p95, "request P95, ms"),
-        (named.document.hit_rate().map(|rate| rate * 100.0), "hit rate, %"),
-        (ours.cost.cpu_s_per_gib.known(), "CPU-s per GiB"),
-    ];
-    let health = summary.cache_stats.storage_health.as_ref().map(|health| {
-        let mark = match &*health.overall_status {
-            "PASS" => Mark::Good,
-            "FAIL" => Mark::Bad,
-            _ => Mark::Plain,
-        };
-        let passed = format!("health, passed {} of {}", health.passed_count, health.total_count);
-        (Cell::Marked(health.overall_status.to_string(), mark), passed)
-    });
-    let cards = figures.map(|(value, label)| (Cell::from(value), label.to_owned()));
-    html.cards(shown, cards.into_iter().chain(health));
-    notes(html, named);
-}
-
-/// Labels of the bandwidths, marked where the storage changed its speed.
-fn bandwidth_labels(ours: &Ours) -> [&'static str; 2] {
-    match ours.warnings.iter().any(|warning| warning.code == Code::NotSteady) {
-        true => ["storage read, GiB/s (unsteady)", "storage write, GiB/s (unsteady)"],
-        false => ["storage read, GiB/s", "storage write, GiB/s"],
-    }
-}
-
-/// Text of the number of users; for ranks, the number of each.
-fn load_of(ours: &Ours) -> String {
-    let users = match ours.config.as_ref().and_then(|config| config.num_users) {
-        Some(1) => "1 user".to_owned(),
-        users => format!("{} users", known(users)),
-    };
-    let ranks = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
-    match ranks.len() {
-        0 => users,
-        1 => format!("1 rank, {users}"),
-        count => format!("{count} ranks, {users} each"),
-    }
-}
-
-/// Errors and warnings of a result.
-fn notes(html: &mut Html, named: &Named) {
-    let ours = &named.document.ringfall;
-    let errors = ours.errors.first_ever.iter().map(|error| format!("error: {error}"));
-    let warnings = ours.warnings.iter().map(|warning| match &warning.flag_to_try {
-        Some(flag) => format!("{} (try {flag})", warning.text),
-        None => warning.text.clone(),
-    });
-    html.notes(errors.chain(warnings));
 }
 
 /// A table with a column for each result, and a row for what is told of each.

@@ -6,7 +6,7 @@ use ringfall_model::document::{CLASSES, KernelSecondReport, SecondReport};
 use ringfall_model::figures::figure::{Fact, Sum};
 
 use super::axis::Axis;
-use super::chart::{Line, chart, ranges};
+use super::chart::{Line, Range, chart, ranges};
 use super::{Named, heat};
 use crate::show::{GIB, rate};
 
@@ -78,6 +78,8 @@ fn percentiles(title: &str, results: &[Named], kinds: &[(&str, &str)], together:
             lines.push(line(results, result, kind, name, curve(&histogram)));
         }
     }
+    let along = Range { low: 1.0, ..ranges(&lines)[0] };
+    lines.extend(targets(results, kinds, along));
     let [rare, ms] = ranges(&lines);
     chart(
         title,
@@ -86,6 +88,53 @@ fn percentiles(title: &str, results: &[Named], kinds: &[(&str, &str)], together:
         &Axis::log("ms", ms.low, ms.high),
         &lines,
     )
+}
+
+/// Histogram of each class of requests, and its name.
+const CLASS_KINDS: [(&str, &str); 3] = [
+    ("end_to_end_interactive", "interactive"),
+    ("end_to_end_responsive", "responsive"),
+    ("end_to_end_batch", "batch"),
+];
+
+/// Targets for the P95 of those kinds that are classes of requests, in a single result.
+fn targets(results: &[Named], kinds: &[(&str, &str)], along: Range) -> Vec<Line> {
+    let [one] = results else { return Vec::new() };
+    let Some(report) = one.document.ringfall.requests.as_ref() else { return Vec::new() };
+    let target = |(colour, &(key, name)): (usize, &(&str, &str))| {
+        let (_, class) = report.rows().into_iter().find(|(class, _)| *class == name)?;
+        let has_line = CLASSES.contains(&key) && class.finished > 0;
+        let ms = class.target_p95_ms.filter(|_| has_line)?;
+        Some(Line::level(format!("{name}, P95 target"), colour, along, ms as f64))
+    };
+    kinds.iter().enumerate().filter_map(target).collect()
+}
+
+/// Charts for the first screen: what a search for users measured, and the drive over time and by
+/// how long loads from it took.
+pub(super) fn overview(results: &[Named]) -> String {
+    let loads = percentiles("Load of a context", results, &[("context_load", "load")], false);
+    [scaling(results), latency_by_users(results), bandwidth(results), loads].concat()
+}
+
+/// Chart of what storage moved, with the drive's limits where they are known of a single result.
+fn bandwidth(results: &[Named]) -> String {
+    let kinds: [(&str, Pick); 2] = [
+        ("read", |second| gib_rate(second.tiers.storage.read.bytes, second)),
+        ("write", |second| gib_rate(second.tiers.storage.write.bytes, second)),
+    ];
+    let mut lines = timelines_of("GiB/s", results, &kinds);
+    let along = Range { low: 0.0, ..ranges(&lines)[0] };
+    let roofline = match results {
+        [one] => one.document.ringfall.roofline.as_ref().filter(|_| along.high > 0.0),
+        _ => None,
+    };
+    let limits = roofline.into_iter().flat_map(|of| [of.read_gib_per_s, of.write_gib_per_s]);
+    for (colour, (limit, name)) in limits.zip(["limit of reads", "limit of writes"]).enumerate() {
+        let limit = limit.known();
+        lines.extend(limit.map(|limit| Line::level(name.to_owned(), colour, along, limit)));
+    }
+    seconds("Storage bandwidth", "Storage bandwidth", "GiB/s", &lines)
 }
 
 /// Latency curves.
@@ -103,16 +152,7 @@ pub(super) fn latencies(results: &[Named]) -> String {
             &[("storage_read_total", "read"), ("storage_write_total", "write")],
             false,
         ),
-        percentiles(
-            "Requests, intended arrival to end",
-            results,
-            &[
-                ("end_to_end_interactive", "interactive"),
-                ("end_to_end_responsive", "responsive"),
-                ("end_to_end_batch", "batch"),
-            ],
-            true,
-        ),
+        percentiles("Requests, intended arrival to end", results, &CLASS_KINDS, true),
     ]
     .concat()
 }
@@ -124,6 +164,11 @@ type Pick = fn(&SecondReport) -> Option<f64>;
 const UNITS_MOVED: [&str; 2] = ["GiB/s", "I/Os"];
 
 fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)]) -> String {
+    seconds(title, title, unit, &timelines_of(unit, results, kinds))
+}
+
+/// Lines over the seconds of the window, of each kind for each result.
+fn timelines_of(unit: &str, results: &[Named], kinds: &[(&str, Pick)]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (result, named) in results.iter().enumerate() {
         for (kind, &(name, pick)) in kinds.iter().enumerate() {
@@ -136,7 +181,7 @@ fn over_time(title: &str, unit: &str, results: &[Named], kinds: &[(&str, Pick)])
             lines.push(line(results, result, kind, what, points));
         }
     }
-    seconds(title, title, unit, &lines)
+    lines
 }
 
 /// Chart over the seconds of the window; nothing when all is zero.
@@ -155,15 +200,11 @@ fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
 /// Everything over time.
 pub(super) fn timelines(results: &[Named]) -> String {
     let over_time = |title, unit, kinds: &[(&str, Pick)]| over_time(title, unit, results, kinds);
+    // Nothing else changes the number of users.
+    let is_searched =
+        results.iter().any(|named| named.document.ringfall.autoscaler.as_ref().is_some());
+    let users = over_time("Users", "users", &[("users", |second| second.users.number())]);
     [
-        over_time(
-            "Storage bandwidth",
-            "GiB/s",
-            &[
-                ("read", |second| gib_rate(second.tiers.storage.read.bytes, second)),
-                ("write", |second| gib_rate(second.tiers.storage.write.bytes, second)),
-            ],
-        ),
         over_time(
             "CPU tier bandwidth",
             "GiB/s",
@@ -177,7 +218,7 @@ pub(super) fn timelines(results: &[Named]) -> String {
             "tokens/s",
             &[("tokens/s", |second| rate(second.generated_tokens, 1.0, second))],
         ),
-        over_time("Users", "users", &[("users", |second| second.users.number())]),
+        if is_searched { users } else { String::new() },
         over_time(
             "I/Os in flight at each second's end",
             "I/Os",
@@ -254,12 +295,14 @@ pub(super) fn scaling(results: &[Named]) -> String {
         let point = |step: &CurvePoint| Some((step.users.number()?, step.gib_per_s.known()?));
         let mut points: Vec<(f64, f64)> = scaler.curve.iter().filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let most = points.last().map_or(1.0, |point| point.0);
+        let end = |point: Option<&(f64, f64)>| point.map_or(1.0, |point| point.0);
+        let (few, most) = (end(points.first()), end(points.last()));
         let name = |what: &str| name_of(results, named, what);
         lines.push(Line::new(name("measured"), colour, points).dots());
         if let Some(usl) = scaler.usl.as_ref() {
             let at = |users: f64| Some((users, usl.bytes_per_s(users)? / GIB));
-            let points = (0..=60).map(|n| most.powf(f64::from(n) / 60.0)).filter_map(at);
+            let users = (0..=60).map(|n| few * (most / few).powf(f64::from(n) / 60.0));
+            let points = users.filter_map(at);
             let name = name("Universal Scalability Law");
             lines.push(Line::new(name, colour, points).dashed_if(true));
         }
@@ -268,8 +311,32 @@ pub(super) fn scaling(results: &[Named]) -> String {
     chart(
         "Throughput by users",
         "Storage throughput at each number of users that the autoscaler tried",
-        &Axis::log("users", 1.0, users.high.max(1.0)),
+        &Axis::log("users", users.low, users.high),
         &Axis::linear("GiB/s", up.high),
+        &lines,
+    )
+}
+
+/// Chart of the autoscaler's steps: P95 of each class of requests by users, and its target; nothing
+/// of several results.
+fn latency_by_users(results: &[Named]) -> String {
+    let [one] = results else { return String::new() };
+    let Some(scaler) = one.document.ringfall.autoscaler.as_ref() else { return String::new() };
+    let line = |(class, (_, name)): (usize, &(&str, &str))| {
+        let point =
+            |step: &CurvePoint| Some((step.users.number()?, step.class_p95_ms.known()?[class]?));
+        let mut points: Vec<(f64, f64)> = scaler.curve.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Line::new((*name).to_owned(), class, points)
+    };
+    let mut lines: Vec<Line> = CLASS_KINDS.iter().enumerate().map(line).collect();
+    lines.extend(targets(results, &CLASS_KINDS, ranges(&lines)[0]));
+    let [users, ms] = ranges(&lines);
+    chart(
+        "P95 of requests by users",
+        "P95 of each class of requests at each number of users that the autoscaler tried",
+        &Axis::log("users", users.low, users.high),
+        &Axis::log("ms", ms.low, ms.high),
         &lines,
     )
 }

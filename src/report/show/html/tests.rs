@@ -51,6 +51,8 @@ fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
         for part in [
             "What to go by",
             "decode bytes read, GiB",
+            "<p class=\"verdict\">",
+            "Where the time of the requests went",
             "time went to: storage",
             "tokens generated, all together",
             "PASS, passed 4 of 4",
@@ -76,7 +78,7 @@ fn the_page_is_whole_escapes_what_it_shows_and_fetches_nothing() {
 fn two_results_are_compared_at_the_top_of_their_page() {
     let html = page(&[named("a<b>"), named("b")]);
     let comparison = html.find("<h2>Comparison</h2>").unwrap();
-    assert!(comparison < html.find("<div class=\"cards\">").unwrap());
+    assert!(comparison < html.find("<h2>Figures</h2>").unwrap());
     for part in ["baseline: a&lt;b&gt; · candidate: b", "95 % interval", "all requests, P95, ms"] {
         assert!(html[comparison..].contains(part), "{part}");
     }
@@ -93,6 +95,31 @@ fn two_results_of_other_loads_have_no_ratios_on_their_page() {
         assert!(comparison.contains(part), "{part}");
     }
     assert!(!comparison.contains("95 % interval"));
+}
+
+#[test]
+fn the_first_screen_has_the_verdict_honest_figures_the_drive_s_limits_and_time() {
+    let mut one = named("a");
+    let ours = &mut one.document.ringfall;
+    ours.roofline = serde_json::from_value(serde_json::json!({
+        "source": "limits.json", "unix_s": 1.0, "read_gib_per_s": 8.0, "write_gib_per_s": 4.0,
+        "share": 0.25,
+    }))
+    .unwrap();
+    let html = page(&[one]);
+    let screen = &html[..html.find("<h2>").unwrap()];
+    for part in [
+        "<p class=\"verdict\">",
+        "<b>≥ 60.",
+        "<span>all requests, P95 (30 of ",
+        "<b>25.0 %</b><span>of the drive&#39;s limits used</span>",
+        "% of the drive&#39;s 8.00)",
+        "Storage bandwidth",
+        "<li><i class=\"c0 dotted\"></i>limit of reads</li>",
+    ] {
+        assert!(screen.contains(part), "{part} is not in {screen}");
+    }
+    assert!(!screen.contains("write P95"), "no more than is read at a glance");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
-use ringfall_config::compact_utc;
 use ringfall_core::units::GIB;
 use ringfall_model::document::{GpuReport, QuantileMs, RequestsOfClass, RequestsReport};
 use ringfall_model::metrics::{Metric, STORAGE_THROUGHPUT};
 use ringfall_model::trust::{Trust, headlines};
 use ringfall_model::{Document, SimulationReport};
 
+use crate::show::began;
 use crate::show::table::Cell;
 
 /// A column, and a result's value in it.
@@ -281,7 +281,7 @@ impl Values<'_> {
             // for.
             _ if is_of_drive && document.is_without_drive() => Cell::Nothing,
             _ if key.contains("_latency_ms.") && !has_finished => Cell::Nothing,
-            "ringfall.window.start_unix_s" => timestamp(document).into(),
+            "ringfall.window.start_unix_s" => began(document).into(),
             "ringfall.config.autoscaler" => config.map(|c| c.autoscaler.is_some()).into(),
             "seed" => match document.seed.known() {
                 Some(seed) if seed > SEED_MAX => Cell::Text(seed.to_string()),
@@ -383,17 +383,6 @@ impl Values<'_> {
 /// The metric of that key.
 fn metric(document: &Document, key: &str) -> Cell {
     Metric::by_key(key).and_then(|metric| metric.of(document)).into()
-}
-
-/// When it began, as the reference writes times, in UTC.
-fn timestamp(document: &Document) -> Option<String> {
-    let unix_s = document.ringfall.window.start_unix_s.known().filter(|s| *s >= 1.0)?;
-    // Below 2⁵³ for any time that a machine has; the share of a second is dropped.
-    let compact = compact_utc(unix_s as u64);
-    let part = |from: usize, to: usize| compact.get(from..to);
-    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
-    let (hour, minute, second) = (part(9, 11)?, part(11, 13)?, part(13, 15)?);
-    Some(format!("{year}-{month}-{day} {hour}:{minute}:{second}"))
 }
 
 /// Backend of the GPU tier, which the reference's columns lack: `None` where merged results had
