@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use ringfall_host::Machine;
+use ringfall_host::{Machine, human_time};
 use ringfall_model::Document;
 use ringfall_model::document::{
     DiskCounters, DriveReport, EvictionReport, KernelCounters, QuantileMs, RequestsOfClass,
+    RequestsReport,
 };
 use serde_json::{Map, Value};
 
@@ -104,47 +105,53 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Requests of the class of that name.
-fn of_class<'a>(document: &'a Document, class: &str) -> Option<&'a RequestsOfClass> {
-    let report = document.ringfall.requests.as_ref()?;
-    report.rows().into_iter().find(|(name, _)| *name == class).map(|(_, of)| of)
+/// Requests of one class of a result, or of all of its classes.
+struct ClassRow<'a> {
+    result: &'a Named,
+    class: &'static str,
+    of: &'a RequestsOfClass,
 }
 
 /// Finished and unfinished requests, and the latencies of both together.
 fn requests(html: &mut Html, results: &[Named]) {
-    let reports = || results.iter().filter_map(|named| named.document.ringfall.requests.as_ref());
-    if reports().all(|report| report.all.finished + report.all.unfinished == 0) {
+    let rows = results.iter().flat_map(|result| {
+        let report = result.document.ringfall.requests.as_ref();
+        let classes = report.into_iter().flat_map(RequestsReport::rows);
+        classes.map(move |(class, of)| ClassRow { result, class, of })
+    });
+    let rows: Vec<ClassRow<'_>> =
+        rows.filter(|row| row.of.finished + row.of.unfinished > 0).collect();
+    if rows.is_empty() {
         return;
     }
     html.heading("Requests, finished and unfinished");
     html.paragraph(
-        "Under overload the requests that finish are the lucky ones. These percentiles, ms, take \
-         those that had not finished when the window closed into account with their age \
-         (Kaplan–Meier); “≥” is a lower bound, where so many had not finished that the percentile \
-         may be that of one of those.",
+        "Under overload the requests that finish are the lucky ones. These percentiles take those \
+         that had not finished when the window closed into account with their age (Kaplan–Meier); \
+         “≥” is a lower bound, where so many had not finished that the percentile may be that of \
+         one of those.",
     );
-    let told = |known: &Option<QuantileMs>| Some(known.as_ref()?.told(shown));
-    let mut table = Beside::new(results);
-    for class in ["all", "interactive", "responsive", "batch"] {
-        let of = |document| of_class(document, class);
-        table.row(&format!("{class}: finished / unfinished"), |document| {
-            of(document).map(|of| format!("{} / {}", of.finished, of.unfinished))
-        });
-        table.row(&format!("{class}: P50"), |document| told(&of(document)?.p50));
-        table.row(&format!("{class}: P95"), |document| told(&of(document)?.p95));
-        table.row(&format!("{class}: P99"), |document| told(&of(document)?.p99));
-        table.row(&format!("{class}: P99.9"), |document| told(&of(document)?.p999));
-        if class == "all" {
-            continue;
-        }
-        table.row(&format!("{class}: within the P95 target, of all"), |document| {
-            of(document)?.within_target_told(percent)
-        });
-        table.row(&format!("{class}: within the P95 target, of those finished"), |document| {
-            document.summary.share_within_target(class).map(percent)
-        });
+    let latency = |of: &Option<QuantileMs>| of.as_ref().map(|of| of.told(human_time));
+    let of_finished = |row: &ClassRow<'_>| {
+        row.result.document.summary.share_within_target(row.class).map(percent)
+    };
+    let mut table = Table::of(&rows);
+    if results.len() > 1 {
+        table = table.text("result", |row| row.result.name.as_str());
     }
-    html.table(&table.table(""));
+    let table = table
+        .text("class", |row| row.class)
+        .count("finished", |row| row.of.finished)
+        .count("unfinished", |row| row.of.unfinished)
+        .count("P50", |row| latency(&row.of.p50))
+        .count("P95", |row| latency(&row.of.p95))
+        .count("P99", |row| latency(&row.of.p99))
+        .count("P99.9", |row| latency(&row.of.p999))
+        .count("P95 target", |row| row.of.target_p95_ms.map(|ms| human_time(ms as f64)))
+        .count("within it, of all", |row| row.of.within_target_told(percent))
+        .count("of those finished", of_finished)
+        .done();
+    html.table(&table);
 }
 
 fn tiers(html: &mut Html, results: &[Named]) {
