@@ -8,11 +8,11 @@ use ringfall_model::document::{
     DiskCounters, DriveReport, EvictionReport, KernelCounters, QuantileMs, RequestsOfClass,
     RequestsReport,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::markup::Html;
 use super::{Named, block, depth, gpu, head, or_dash, parts, ranks, shown, verdict};
-use crate::show::table::{Cell, Mark, Table, UNKNOWN, fixed, percent};
+use crate::show::table::{Cell, Mark, Table, TableOf, UNKNOWN, fixed, percent};
 
 /// A setting, of which merged results may differ.
 pub(super) fn known(setting: Option<impl std::fmt::Display>) -> String {
@@ -93,15 +93,27 @@ impl<'a> Beside<'a> {
         self.rows.push((name.to_owned(), cells.collect()));
     }
 
-    /// The table; what differs is marked.
+    /// The table, its first column under the name `first`.
     pub(super) fn table(&self, first: &str) -> Table {
+        self.columns(first).done()
+    }
+
+    /// The table with the rows marked in which the results differ.
+    fn marked_table(&self, first: &str) -> Table {
+        let differs = |cells: &[String]| cells.iter().any(|cell| *cell != cells[0]);
+        let mark = |(_, cells): &(String, Vec<String>)| {
+            if differs(cells) { Mark::Differs } else { Mark::Plain }
+        };
+        self.columns(first).marked(mark).done()
+    }
+
+    fn columns(&self, first: &str) -> TableOf<&(String, Vec<String>)> {
         let mut table = Table::of(&self.rows).text(first, |(name, _)| name.as_str());
         for (place, named) in self.results.iter().enumerate() {
             let name = if self.results.len() == 1 { "" } else { &*named.name };
             table = table.text(name, |(_, cells)| cells[place].as_str());
         }
-        let differs = |cells: &[String]| cells.iter().any(|cell| *cell != cells[0]);
-        table.marked(|(_, cells)| if differs(cells) { Mark::Differs } else { Mark::Plain }).done()
+        table
     }
 }
 
@@ -287,22 +299,37 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// Writes the settings that somebody gave, or that differ; all of them where that is asked for.
 fn configuration(html: &mut Html, results: &[Named]) {
     html.heading("Configuration");
-    if results.len() > 1 {
-        html.paragraph("What differs is bold.");
-    }
-    let settings = |document: &Document| {
+    html.paragraph(match results {
+        [_] => "Settings that were given, on the command line or in a file.",
+        _ => "Settings that were given for any of the results. What differs is bold.",
+    });
+    let configs = || results.iter().filter_map(|named| named.document.ringfall.config.as_ref());
+    let keys: BTreeSet<&String> = configs().flat_map(|config| config.settings.keys()).collect();
+    let told = |document: &Document, key: &String| {
         let config = document.ringfall.config.as_ref();
-        config.map_or_else(Map::new, |config| config.settings.clone())
+        plain(config.and_then(|config| config.settings.get(key)).unwrap_or(&Value::Null))
     };
-    let keys = results.iter().flat_map(|named| settings(&named.document));
-    let keys: BTreeSet<String> = keys.map(|(key, _)| key).collect();
-    let mut table = Beside::new(results);
-    for key in &keys {
-        table.row(key, |document| plain(settings(document).get(key).unwrap_or(&Value::Null)));
+    let is_given = |key: &String| {
+        configs().any(|config| {
+            let origin = config.origins.get(key).and_then(Option::as_deref);
+            matches!(origin, Some("command_line" | "file" | "demo"))
+        })
+    };
+    let (mut given, mut all) = (Beside::new(results), Beside::new(results));
+    for key in keys {
+        all.row(key, |document| told(document, key));
+        let cells = results.iter().map(|named| told(&named.document, key));
+        if is_given(key) || cells.collect::<BTreeSet<String>>().len() > 1 {
+            given.row(key, |document| told(document, key));
+        }
     }
-    html.table(&table.table("setting"));
+    html.table(&given.marked_table("setting"));
+    html.begin_details(&format!("All {} settings", all.rows.len()));
+    html.table(&all.table("setting"));
+    html.end_details();
     html.heading("Machine");
     let mut table = Beside::new(results);
     for (name, pick) in MACHINE {

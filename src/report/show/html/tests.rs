@@ -1,3 +1,4 @@
+use ringfall_config::Origin;
 use ringfall_core::clock::Nanos;
 use ringfall_core::key::Tier;
 use ringfall_model::merge::merge;
@@ -120,6 +121,20 @@ fn the_first_screen_has_the_verdict_honest_figures_the_drive_s_limits_and_time()
         assert!(screen.contains(part), "{part} is not in {screen}");
     }
     assert!(!screen.contains("write P95"), "no more than is read at a glance");
+}
+
+#[test]
+fn settings_that_were_given_come_before_all_settings() {
+    let mut result = judged();
+    result.plan.origins.insert("num_users", Origin::CommandLine);
+    result.plan.origins.insert("warmup", Origin::Default);
+    let html = page(&[Named { name: "a".into(), document: Document::of(&result) }]);
+    let (given, all) = html
+        .split_once("<h2>Configuration</h2>")
+        .and_then(|(_, rest)| rest.split_once("<details>"))
+        .unwrap();
+    assert!(given.contains("<th>num_users</th>") && !given.contains("<th>warmup</th>"), "{given}");
+    assert!(all.contains("<th>num_users</th>") && all.contains("<th>warmup</th>"));
 }
 
 #[test]
