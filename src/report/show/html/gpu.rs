@@ -4,7 +4,7 @@ use ringfall_model::Document;
 use ringfall_model::document::GpuReport;
 
 use super::or_dash;
-use super::page::{Beside, moved};
+use super::page::{Beside, held, moved};
 use crate::show::table::UNKNOWN;
 
 /// Adds rows to the table of tiers. What stands in for a GPU is named in each of them.
@@ -20,11 +20,10 @@ pub(super) fn rows(table: &mut Beside<'_>) {
     row("GPU tier, way from storage", &|_, gpu| {
         gpu.transfer.as_ref().map_or(UNKNOWN, |way| way.as_str()).to_owned()
     });
-    row("GPU tier, entries at the end", &|d, _| d.summary.cache_stats.gpu_entries.to_string());
-    row("GPU tier, GiB used of", &|d, gpu| {
-        let used = or_dash(d.summary.cache_stats.gpu_memory_used_gb.known());
-        let all = gpu.capacity_bytes.known().map(ringfall_core::units::gib);
-        format!("{used} of {}", or_dash(all))
+    row("GPU tier, GiB held when the window closed", &|d, gpu| {
+        let held =
+            held(d, |second| second.tiers.gpu.held_bytes.known(), gpu.capacity_bytes.known());
+        held.unwrap_or_else(|| UNKNOWN.to_owned())
     });
     row("GPU tier, GiB read / written", &|d, _| {
         let stats = &d.summary.cache_stats;

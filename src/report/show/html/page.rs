@@ -6,7 +6,7 @@ use ringfall_host::{Machine, human_time};
 use ringfall_model::Document;
 use ringfall_model::document::{
     DiskCounters, DriveReport, EvictionReport, KernelCounters, QuantileMs, RequestsOfClass,
-    RequestsReport,
+    RequestsReport, SecondReport,
 };
 use serde_json::Value;
 
@@ -170,19 +170,25 @@ fn tiers(html: &mut Html, results: &[Named]) {
     html.heading("Tiers");
     let mut table = Beside::new(results);
     gpu::rows(&mut table);
-    table.row("CPU tier, entries at the end", |d| d.summary.cache_stats.cpu_entries.to_string());
-    table.row("CPU tier, GiB used of", |d| {
-        let config = d.ringfall.config.as_ref();
-        let all = config.and_then(|config| config.cpu_memory_bytes);
-        let used = or_dash(d.summary.cache_stats.cpu_memory_used_gb.known());
-        format!("{used} of {}", or_dash(all.map(ringfall_core::units::gib)))
+    table.row("CPU tier, GiB held when the window closed", |d| {
+        held(
+            d,
+            |second| second.tiers.cpu.held_bytes.known(),
+            d.ringfall.config.as_ref()?.cpu_memory_bytes,
+        )
     });
     table.row("CPU tier, GiB read / written", |d| {
         let stats = &d.summary.cache_stats;
         let read = or_dash(stats.tier_cpu_kv_bytes_read_gb.known());
         format!("{read} / {}", or_dash(stats.tier_cpu_kv_bytes_written_gb.known()))
     });
-    table.row("storage, entries at the end", |d| d.summary.cache_stats.storage_entries.to_string());
+    table.row("storage, GiB held when the window closed", |d| {
+        held(
+            d,
+            |second| second.tiers.storage.held_bytes.known(),
+            d.ringfall.config.as_ref()?.storage_capacity_bytes,
+        )
+    });
     table.row("storage, GiB read / written", |d| {
         let stats = &d.summary.cache_stats;
         let read = or_dash(stats.tier_storage_kv_bytes_read_gb.known());
@@ -200,6 +206,17 @@ fn tiers(html: &mut Html, results: &[Named]) {
         (!d.is_without_drive()).then_some(told)
     });
     html.table(&table.table(""));
+}
+
+/// GiB that a tier held at the end of the last second, as the chart over time has it, and its size.
+pub(super) fn held(
+    document: &Document,
+    held_bytes: fn(&SecondReport) -> Option<u64>,
+    capacity_bytes: Option<u64>,
+) -> Option<String> {
+    let held_bytes = held_bytes(document.ringfall.timeline.last()?);
+    let gib = |bytes: Option<u64>| or_dash(bytes.map(ringfall_core::units::gib));
+    Some(format!("{} of {}", gib(held_bytes), gib(capacity_bytes)))
 }
 
 pub(super) fn moved(row: &EvictionReport) -> String {

@@ -1,6 +1,7 @@
 use ringfall_config::Origin;
 use ringfall_core::clock::Nanos;
 use ringfall_core::key::Tier;
+use ringfall_core::units::GIB;
 use ringfall_model::merge::merge;
 use ringfall_model::testing::{judged, nothing, rank_of_204};
 use ringfall_workloads::contract::Class;
@@ -189,4 +190,19 @@ fn two_hundred_and_four_ranks_open_as_a_page() {
     assert_eq!(text.matches("<td>node50</td>").count(), 4, "a row for each rank");
     assert_eq!(text.matches("<th>node50</th>").count(), 1, "a row for each machine");
     assert!(text.contains("</html>") && text.len() < 5_000_000, "{}", text.len());
+}
+
+/// What a tier holds after the run is less: requests that were cut off have let go of their entries.
+#[test]
+fn what_tiers_held_is_that_of_the_last_second_of_the_chart_over_time() {
+    let mut result = judged();
+    result.tiers[Tier::Cpu.index()].used_bytes = GIB;
+    let last = result.timeline.last_mut().unwrap();
+    last.gauges.held_bytes[Tier::Cpu.index()] = 3 * GIB;
+    last.gauges.held_bytes[Tier::Storage.index()] = 7 * GIB;
+    let html = page(&[Named { name: "a".into(), document: Document::of(&result) }]);
+    for row in ["CPU tier, GiB held", "storage, GiB held"] {
+        assert!(html.contains(row), "{row}");
+    }
+    assert!(html.contains("<td>3.00 of ") && html.contains("<td>7.00 of "), "{html}");
 }
