@@ -33,10 +33,12 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     }
     html.charts(
         &[
-            by_users(&reports, "P95 load of a context by users", "s", |point| point.load_p95_s),
-            by_users(&reports, "Storage bandwidth by users", "GiB/s", |point| {
-                Some(point.gib_per_s)
-            }),
+            loads(&reports),
+            chart::by_users(
+                "Storage bandwidth by users",
+                "GiB/s",
+                &lines(&reports, |point| Some(point.gib_per_s)),
+            ),
         ]
         .concat(),
     );
@@ -47,16 +49,23 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     html.end("Made by ringfall.")
 }
 
-fn by_users(
-    reports: &[&QuickReport],
-    title: &str,
-    unit: &str,
-    value: fn(&QuickPoint) -> Option<f64>,
-) -> String {
+/// Chart of the P95 of loads, and the target that it is held against.
+fn loads(reports: &[&QuickReport]) -> String {
+    let mut lines = lines(reports, |point| point.load_p95_s);
+    let [users, _] = chart::ranges(&lines);
+    // Without a load there is nothing to hold against it.
+    for (colour, report) in reports.iter().enumerate().filter(|_| users.high > 0.0) {
+        let name = if reports.len() == 1 { String::new() } else { format!("{}: ", report.place) };
+        lines.push(Line::level(format!("{name}target"), colour, users, report.load_p95_s));
+    }
+    chart::by_users("P95 load of a context by users", "s", &lines)
+}
+
+/// A line by users for each report.
+fn lines(reports: &[&QuickReport], value: fn(&QuickPoint) -> Option<f64>) -> Vec<Line> {
     let line = |(colour, report): (usize, &&QuickReport)| {
         let point = |point: &QuickPoint| Some((f64::from(point.users), value(point)?));
         Line::new(report.place.clone(), colour, report.curve.iter().filter_map(point))
     };
-    let lines: Vec<Line> = reports.iter().enumerate().map(line).collect();
-    chart::by_users(title, unit, &lines)
+    reports.iter().enumerate().map(line).collect()
 }

@@ -27,7 +27,10 @@ fn page(what_if: &WhatIf) -> String {
     let charts = [
         by_users(what_if, "Storage bandwidth by users", "GiB/s", |row| Some(row.storage_gib_per_s)),
         by_users(what_if, "Tokens by users", "tokens/s", |row| Some(row.tokens_per_s)),
-        by_users(what_if, "P95 of responsive requests by users", "s", |row| row.p95_s[1]),
+        by_users(what_if, "P95 of reading an entry by users", "s", |row| row.read_p95_s),
+        by_users(what_if, "Earlier turns found by users", "%", |row| {
+            Some(row.reuse_share? * 100.0)
+        }),
         by_users(what_if, "How busy the drive is", "%", |row| Some(row.drive_busy_share * 100.0)),
     ];
     html.charts(&charts.concat());
