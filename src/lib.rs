@@ -87,7 +87,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
         cli::Command::Compare(args) => ended(commands::compare::run(&args)),
         cli::Command::Merge(args) => ended(commands::merge::run(&args, &typed)),
-        cli::Command::Suite(args) => ended(commands::suite::run(&args)),
+        cli::Command::Suite(args) => ended(commands::suite::run(&args, &typed)),
         cli::Command::Discover(args) => ended(commands::discover::run(&args)),
         cli::Command::Audit(args) => ended(commands::audit::run(&args)),
         cli::Command::Checkpoint(args) => ended(commands::checkpoint::run(&args)),

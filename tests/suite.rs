@@ -55,6 +55,8 @@ fn a_workload_that_fails_ends_no_other_and_tiers_left_out_are_absent() {
     }
     let html = std::fs::read_to_string(scratch.file("out/table.html")).unwrap();
     assert!(html.contains("cpu-only") && html.contains("/proc/nowhere"));
+    assert!(html.contains("<a href=\"cpu-only.html\">") && !html.contains("storage-only.html"));
+    assert!(scratch.file("out/cpu-only.html").exists());
     assert!(std::fs::read(scratch.file("out/table.xlsx")).unwrap().starts_with(b"PK"));
     let result = read(&scratch, "out/cpu-only.json");
     assert_valid(&result);

@@ -12,8 +12,8 @@ use ringfall_host::{Room, escape};
 use ringfall_model::document::ResultFile;
 use ringfall_model::{Document, write_json};
 use ringfall_report::show::{
-    SHEET_ENDING, suite_head, suite_page, suite_plan_page, suite_row, write_suite_html,
-    write_suite_sheet,
+    Named, SHEET_ENDING, SuiteSource, suite_head, suite_page, suite_plan_page, suite_row,
+    write_html, write_suite_html, write_suite_sheet,
 };
 use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable, invocations};
 
@@ -31,7 +31,7 @@ const BESIDES_S: f64 = 6.0;
 /// # Errors
 /// Something is wrong with what is asked for, or results can't be written. A workload that fails is
 /// no error of the suite's.
-pub fn run(args: &SuiteArgs) -> Result<Exit> {
+pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
     let (directory, suite) = match &args.resume {
         Some(directory) => match SavedSuite::read(directory)? {
             Some(suite) => (directory.clone(), suite),
@@ -85,7 +85,7 @@ pub fn run(args: &SuiteArgs) -> Result<Exit> {
     let rows = suite.invocations.iter().map(row_of).collect();
     let other = baseline.map(|other| other.directory.clone());
     let table = SuiteTable::new(suite.host.clone(), other, rows);
-    let written = write_tables(&table, &directory);
+    let written = write_tables(&table, &suite, command_line, &directory);
     let left = left(&report, &directory, written.is_ok());
     say(&format!("{}{left}", suite_page(&table)))?;
     if args.json {
@@ -228,11 +228,30 @@ fn row_of(suite: &SavedSuite, ended: &Ended<'_>, baseline: Option<&Baseline>) ->
     Row::of(invocation, &end, read.ok().as_ref(), other)
 }
 
-fn write_tables(table: &SuiteTable, directory: &Path) -> Result<()> {
+/// Writes the tables, and a page for each run that has a result.
+fn write_tables(
+    table: &SuiteTable,
+    plan: &SavedSuite,
+    command_line: &[String],
+    directory: &Path,
+) -> Result<()> {
+    let results = plan.invocations.iter().filter_map(|one| {
+        // Why a run has no result is told in its row.
+        let read = ResultFile::read_ours(&directory.join(format!("{}.json", one.name)));
+        Some(Named { name: one.name.clone(), document: read.ok()?.document })
+    });
+    let results: Vec<Named> = results.collect();
+    for named in &results {
+        let page = directory.join(format!("{}.html", named.name));
+        write_form(Some(&page), "the page of a run", |path| {
+            write_html(std::slice::from_ref(named), path)
+        })?;
+    }
+    let source = SuiteSource { plan, command_line, results: &results };
     let what = "the table";
     let sheet = format!("table.{SHEET_ENDING}");
     let [page, sheet, tables] = ["table.html", &sheet, "table"].map(|name| directory.join(name));
-    let page = write_form(Some(&page), what, |path| write_suite_html(table, path));
+    let page = write_form(Some(&page), what, |path| write_suite_html(table, &source, path));
     let sheet = write_form(Some(&sheet), what, |path| write_suite_sheet(table, path));
     // Not beside the results, where `compare` and `report` would take it for one.
     let json = write_form(Some(&tables), what, |path| {

@@ -31,8 +31,8 @@ pub use discover::discovery_details;
 pub use discover_short::discovery_page;
 pub use fio_job::fio_job;
 pub use html::{
-    write_audit_html, write_html, write_mlperf_html, write_quick_html, write_roofline_html,
-    write_suite_html, write_what_if_html,
+    SuiteSource, write_audit_html, write_html, write_mlperf_html, write_quick_html,
+    write_roofline_html, write_suite_html, write_what_if_html,
 };
 pub use mlperf::{MlperfRun, mlperf_text};
 pub use quick::{beside_page, quick_page};

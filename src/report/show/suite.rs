@@ -39,7 +39,8 @@ fn short<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Table {
         .done()
 }
 
-fn value(row: &Row, key: &str) -> Option<f64> {
+/// Value of a run's figure; none where it has not been measured.
+pub(super) fn value(row: &Row, key: &str) -> Option<f64> {
     let place = FIGURES.iter().position(|(own, ..)| *own == key)?;
     row.figures.get(place).copied().flatten()
 }

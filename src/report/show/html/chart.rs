@@ -6,7 +6,7 @@ use super::axis::Axis;
 use super::shown;
 
 /// Size of every picture, in its own units; on the page it is as wide as it may be.
-const WIDTH: f64 = 560.0;
+pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 270.0;
 /// Room for the axes' texts.
 const LEFT: f64 = 64.0;

@@ -55,6 +55,21 @@ impl Html {
         self.element(&format!("p class=\"{class}\""), text, "p");
     }
 
+    /// Adds a command line of these words, as a shell takes them.
+    pub(super) fn code<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) {
+        let words: Vec<String> = words.into_iter().map(escape::shell).collect();
+        self.element("pre", &words.join(" "), "pre");
+    }
+
+    /// Adds links to files beside the page.
+    pub(super) fn links(&mut self, files: &[String]) {
+        let links = files.iter().map(|file| {
+            let file = escape::html(file);
+            format!("<a href=\"{file}\">{file}</a>")
+        });
+        self.raw(&format!("<p>{}</p>\n", links.collect::<Vec<_>>().join(" · ")));
+    }
+
     /// Begins what is shown only where its summary is clicked.
     pub(super) fn begin_details(&mut self, summary: &str) {
         self.raw("<details>");

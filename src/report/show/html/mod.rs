@@ -33,7 +33,7 @@ pub use audit::write_audit_html;
 pub use mlperf::write_mlperf_html;
 pub use quick::write_quick_html;
 pub use roofline::write_roofline_html;
-pub use suite::write_suite_html;
+pub use suite::{SuiteSource, write_suite_html};
 pub use what_if::write_what_if_html;
 
 /// Writes the report of these results.

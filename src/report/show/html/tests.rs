@@ -9,6 +9,7 @@ use ringfall_workloads::contract::Class;
 use super::page::page;
 use super::*;
 use crate::show::tests::on_two_nodes;
+use crate::suite::{Asked, End, Flag, Invocation, Row, SavedSuite, SuiteTable, Workload};
 
 fn named(name: &str) -> Named {
     let mut result = judged();
@@ -136,6 +137,50 @@ fn settings_that_were_given_come_before_all_settings() {
         .unwrap();
     assert!(given.contains("<th>num_users</th>") && !given.contains("<th>warmup</th>"), "{given}");
     assert!(all.contains("<th>num_users</th>") && all.contains("<th>warmup</th>"));
+}
+
+#[test]
+fn a_suite_s_page_has_its_date_flags_charts_and_links() {
+    let flag = Flag {
+        flag: "--num-users".to_owned(),
+        value: Some("50".to_owned()),
+        reason: String::new(),
+    };
+    let invocation = |name: &str, impossible: Option<&str>| Invocation {
+        name: name.to_owned(),
+        workload: Workload::StorageOnly,
+        title: "on storage".to_owned(),
+        flags: vec![flag.clone()],
+        duration_s: 60,
+        left_out: None,
+        impossible: impossible.map(str::to_owned),
+    };
+    let invocations = vec![invocation("storage-only", None), invocation("gpu", Some("no GPU"))];
+    let mut result = named("storage-only");
+    result.document.ringfall.window.start_unix_s =
+        serde_json::from_value(serde_json::json!(1_738_367_999.5)).unwrap();
+    let rows = vec![
+        Row::of(&invocations[0], &End::Done, Some(&result.document), None),
+        Row::of(&invocations[1], &End::NotRun, None, None),
+    ];
+    let more = (None, vec!["--arrival".to_owned(), "closed".to_owned()]);
+    let plan = SavedSuite::new(None, Asked::default(), Vec::new(), more, invocations);
+    let command_line = ["ringfall", "suite", "-m", "a b"].map(str::to_owned);
+    let source = SuiteSource { plan: &plan, command_line: &command_line, results: &[result] };
+    let html = super::suite::page(&SuiteTable::new(None, None, rows), &source);
+    assert_well_formed(&html);
+    for part in [
+        "begun 2025-01-31 23:59:59 UTC",
+        "ringfall suite -m &#39;a b&#39;",
+        "ringfall run --num-users 50 --arrival closed",
+        "<a href=\"storage-only.html\">storage-only.html</a>",
+        "<a href=\"storage-only.json\">",
+        "<figcaption>Tokens per second</figcaption>",
+        "because: no GPU",
+    ] {
+        assert!(html.contains(part), "{part} is not in {html}");
+    }
+    assert!(!html.contains("gpu.html"), "it has no result");
 }
 
 #[test]
