@@ -91,6 +91,7 @@ mod tests {
             reason: "a reason ".repeat(20),
             answer: Answer::Capacity(Some(CapacityAnswer {
                 peak_bytes_per_s: 2.0 * GIB as f64,
+                knee_bytes_per_s: 2.0 * GIB as f64,
                 peak_users: 4,
                 peak_tokens_per_s: 1.0,
                 usl: None,
