@@ -1,7 +1,7 @@
 //! First screen of the page: what limited each run, its figures to see first, and how it went.
 
 use ringfall_host::human_time;
-use ringfall_model::document::{LimitKind, Ours};
+use ringfall_model::document::{LimitKind, Ours, RunLimit};
 use ringfall_model::{Code, Document};
 
 use super::bars::{Share, shares};
@@ -62,9 +62,7 @@ fn conclusion(html: &mut Html, document: &Document) {
     for error in ours.errors.first_ever.iter() {
         html.paragraph_of("bad", &format!("Error: {error}"));
     }
-    if let Some(verdict) = verdict(document) {
-        html.paragraph_of("verdict", &verdict);
-    }
+    html.paragraph_of("verdict", &verdict(document));
     let time = ours.served.time.rows().into_iter().flatten();
     let time: Vec<Share> = time
         .map(|(part, share)| Share { name: part.to_owned(), share })
@@ -75,16 +73,16 @@ fn conclusion(html: &mut Html, document: &Document) {
 }
 
 /// Sentence on what a search for users found, or else on what limited the run.
-fn verdict(document: &Document) -> Option<String> {
+fn verdict(document: &Document) -> String {
     if let Some(found) = found(document) {
-        return Some(format!("Search for users: {found}."));
+        return format!("Search for users: {found}.");
     }
-    let limit = document.ringfall.limit.as_ref()?;
+    let limit = RunLimit::of(document);
     let flag = tried(limit.flag_to_try.as_deref());
-    Some(match limit.kind {
+    match limit.kind {
         LimitKind::None => format!("No limit found: {}{flag}.", limit.told),
         kind => format!("Limited by {}: {}{flag}.", kind.name(), limit.told),
-    })
+    }
 }
 
 /// Text of the flag that may help, if there is one.
