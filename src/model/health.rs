@@ -54,8 +54,9 @@ impl std::fmt::Display for Measure {
 }
 
 /// Verdict on the storage. A criterion for which nothing was measured is left out, and one with too
-/// few samples is set aside. Differs from the reference in five ways: a run that measured nothing
-/// passes nothing, fewer than 20 samples are not judged, writes of demotions are judged with those
+/// few samples is set aside. Differs from the reference in six ways: a run that measured nothing
+/// passes nothing, one whose storage tier was hardly asked passes nothing either, fewer than 20 samples
+/// are not judged, writes of demotions are judged with those
 /// of prefills, a run in which requests were refused has one more criterion, and so has the profile
 /// `throughput`, for tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,8 +64,8 @@ impl std::fmt::Display for Measure {
 pub struct Health {
     /// `PASS` when every criterion was met, `FAIL` otherwise; `NO DATA` when there was none,
     /// because nothing was measured, of all too few samples, or there was no drive to measure (a
-    /// logical run). Differs from
-    /// the reference, which has `PASS` in place of `NO DATA`.
+    /// logical run); and when all that were met are about tiers above storage. Differs from the
+    /// reference, which has `PASS` in place of `NO DATA`.
     pub overall_status: Cow<'static, str>,
     /// Criteria against which the storage was judged. Differs from the reference as
     /// `storage_health` does.
@@ -85,9 +86,10 @@ impl Health {
     /// Why nothing was judged, where nothing was.
     #[must_use]
     pub fn why_no_data(&self) -> &'static str {
-        match self.too_few.is_empty() {
-            true => "nothing was measured to judge",
-            false => "too few samples to judge",
+        match (self.criteria.is_empty(), self.too_few.is_empty()) {
+            (false, _) => "the storage tier was asked for too little to judge it",
+            (true, true) => "nothing was measured to judge",
+            (true, false) => "too few samples to judge",
         }
     }
 }
@@ -116,10 +118,17 @@ pub fn judge(result: &RunResult) -> Health {
     let total_count = criteria.len();
     let overall_status = match (passed_count, total_count) {
         (_, 0) => "NO DATA",
+        (passed, total) if passed == total && !has_judged_storage(result, &criteria) => "NO DATA",
         (passed, total) if passed == total => "PASS",
         _ => "FAIL",
     };
     Health { overall_status: overall_status.into(), criteria, passed_count, total_count, too_few }
+}
+
+/// Whether the storage tier was judged, or the run has no such tier.
+fn has_judged_storage(result: &RunResult, criteria: &[Criterion]) -> bool {
+    let is_about = |criterion: &Criterion| criterion.name.starts_with("Storage ");
+    result.plan.is_without_storage || criteria.iter().any(is_about)
 }
 
 /// Whether nothing was measured that a drive could be judged by.
@@ -244,6 +253,19 @@ mod tests {
             verdict.criteria.iter().map(|c| c.samples).collect::<Vec<_>>(),
             [Some(20), Some(40), Some(24)]
         );
+    }
+
+    /// A CPU tier that held everything had a drive of 1 MB/s pass that nobody had asked.
+    #[test]
+    fn criteria_of_tiers_above_say_nothing_of_storage() {
+        let mut result = judged();
+        let storage = &mut result.engine.tiers[Tier::Storage.index()];
+        (storage.read.device, storage.write.device) = (Histogram::new(), Histogram::new());
+        let verdict = judge(&result);
+        assert_eq!((&*verdict.overall_status, verdict.passed_count), ("NO DATA", 2));
+        assert!(verdict.why_no_data().contains("storage tier"), "{verdict:?}");
+        result.plan.settings.is_without_storage = true;
+        assert_eq!(judge(&result).overall_status, "PASS");
     }
 
     #[test]

@@ -37,9 +37,9 @@ pub enum Binding {
     QueueDepth = "queue depth",
     /// Requests wait for one of the `--max-inflight-requests` serving slots.
     ServingSlots = "serving slots",
-    /// Users wait for I/Os, but too few are in flight to fill the drive: its latency is what
-    /// counts.
-    DriveLatency = "drive latency",
+    /// Users wait for I/Os, but too few are in flight to fill the drive: the time of each counts,
+    /// its transfer as well as the drive's latency.
+    DriveLatency = "I/O time",
     /// The users ask for no more: their requests arrive at set times, or thinking and generating
     /// take up the time between them.
     Users = "users",

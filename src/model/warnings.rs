@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::cold::{ColdReads, ColdVerdict};
+use crate::document::{is_drive_full, tier_waited_for};
 use crate::facts::{
     GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
 };
@@ -206,6 +207,8 @@ fn flag_for_less(result: &RunResult) -> &'static str {
     match result.plan.traffic {
         _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
         Traffic::Trace { .. } => "--trace-speedup",
+        // One user each: it is the slots that they wait for.
+        _ if result.plan.arrival == Arrival::Closed => "--max-inflight-requests",
         _ => "--arrival closed",
     }
 }
@@ -436,19 +439,31 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let requests = &result.requests;
     let total_ns = requests.end_to_end_all().sum_ns();
     let share = requests.room.sum_ns() as f64 / total_ns.max(1) as f64;
-    if share < SPACE_SHARE_TOLD {
+    // Space comes free as fast as a drive that is full: then it is the drive that is waited for.
+    if share < SPACE_SHARE_TOLD || is_drive_full(result) {
         return;
     }
+    let (tier, flag) = match tier_waited_for(result) {
+        Some(Tier::Gpu) => (Some(("GPU tier", Tier::Gpu)), "--gpu-mem-gb"),
+        Some(Tier::Cpu) => (Some(("CPU tier", Tier::Cpu)), "--cpu-mem-gb"),
+        Some(Tier::Storage) => (Some(("storage tier", Tier::Storage)), "--storage-capacity-gb"),
+        None => (None, flag_for_room(result)),
+    };
     let held: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+    let place = match tier {
+        Some((name, tier)) => {
+            let bytes = result.tiers[tier.index()].capacity_bytes;
+            format!("in the {name}, whose {:.1} GiB are too little", gib(bytes))
+        }
+        None => format!("in tiers of {:.1} GiB together, which are too little", gib(held)),
+    };
     let text = format!(
-        "requests waited {:.0} % of their time for space: the tiers hold {:.1} GiB, too little for \
-         {}, so the figures tell how fast space came free rather than how fast the storage is; \
-         with fewer users they would not",
+        "requests waited {:.0} % of their time for space {place} for {}, so the figures tell how \
+         fast space came free rather than how fast the storage is; with fewer users they would not",
         share * 100.0,
-        gib(held),
         counted(result.plan.users.into(), "user"),
     );
-    warnings.push(warning(Code::SpaceShort, text, Some(flag_for_room(result))));
+    warnings.push(warning(Code::SpaceShort, text, Some(flag)));
 }
 
 /// Limits that the run went beyond are not those of the device.

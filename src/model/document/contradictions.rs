@@ -357,7 +357,8 @@ fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
         "overall_status` (1 for PASS, 0 for any other)",
         one_if(health.overall_status == "PASS"),
         "the `passed` of all its `criteria`",
-        one_if(total > 0 && passed == total),
+        // Without one of the storage tier they decide nothing.
+        one_if(total > 0 && passed == total && health.overall_status != "NO DATA"),
     );
     // Writes of demotions are judged too, and the key beside has none of them.
     let above = [

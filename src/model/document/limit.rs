@@ -2,13 +2,15 @@
 //! requests faster, by the figures of its document.
 //!
 //! In this order: there is no finding on a run that ended early, that had no drive, whose load a
-//! search changed or in which too few requests finished. Waits for space decide next, because they
+//! search changed or in which too few requests finished. Users whose requests took next to none of
+//! their time asked for no more. A drive that is known to be full limits whatever else is waited
+//! for: space and permits come free as fast as it is. Waits for space decide next, because they
 //! spoil all other figures: from a quarter of the service time on, or from half of it where the
-//! drive was saturated, for then space comes free as fast as the drive is. A simulated run knows
-//! its own limit, but for permits and recomputation. Otherwise the largest part of the time in
-//! which requests were served decides, waiting for a turn left aside: that follows from the others.
-//! Where it is reading and writing, the drive's limits (`--roofline`), its queue and its
-//! counters tell bandwidth from latency.
+//! drive was busy all the time and its limits are unknown. A simulated run knows its own limit, but
+//! for permits and recomputation. Otherwise the largest part of the time in which requests were
+//! served decides, waiting for a turn left aside: that follows from the others. Where it is reading
+//! and writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from
+//! I/Os that are too few.
 
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
@@ -23,7 +25,7 @@ use crate::health::SAMPLES_MIN;
 use crate::named::named;
 use crate::simulation::{Binding, percent};
 use crate::warnings::SPACE_SHARE_TOLD;
-use crate::{Code, SimulationReport};
+use crate::{Code, RunResult, SimulationReport};
 
 /// Fewest finished requests of which the time is told.
 const REQUESTS_MIN: u64 = SAMPLES_MIN;
@@ -32,8 +34,11 @@ const REQUESTS_MIN: u64 = SAMPLES_MIN;
 const ROOFLINE_FULL: f64 = 0.8;
 /// Share of the window in which the device had nothing to do from which on it can't be full.
 const IDLE_SHARE: f64 = 0.1;
-/// Share of the service time from which on waits for space limit a run whose drive was saturated.
+/// Share of the service time from which on waits for space limit a run whose drive may have been
+/// saturated.
 const SPACE_SHARE_DOMINANT: f64 = 0.5;
+/// Share of the users' time that their requests took below which nothing held them up.
+const SERVED_OF_USERS_MIN: f64 = 0.05;
 /// Share of all bytes below which storage did too little to be judged.
 const STORAGE_BYTES_MIN: f64 = 0.05;
 
@@ -49,8 +54,11 @@ pub enum LimitKind {
     Space = "space",
     /// The drive's bandwidth.
     Bandwidth = "storage bandwidth",
-    /// The drive's latency: too few I/Os were in flight to fill it.
-    Latency = "storage latency",
+    /// The time of each I/O, its transfer as well as the drive's latency: too few were in flight to
+    /// fill the drive.
+    Latency = "I/O time",
+    /// The number of I/Os that the drive serves at a time.
+    Parallelism = "drive parallelism",
     /// The drive, of which it is not known whether it was full.
     Storage = "storage",
     /// The queue depth that was allowed.
@@ -160,8 +168,11 @@ struct Evidence {
     utilisation: Option<f64>,
     /// Resource that bound a simulated run, and why.
     simulated: Option<(Binding, String)>,
-    /// The lowest tier that entries were evicted from; none where none was.
+    /// The tier in which room was waited for; none where none was emptied.
     fullest: Option<Tier>,
+    /// Share of the users' time that their requests took once they were served; none where it is
+    /// not known.
+    served_of_users: Option<f64>,
 }
 
 impl Evidence {
@@ -192,21 +203,44 @@ impl Evidence {
             utilisation: ours.device.utilisation.known(),
             simulated: ours.simulation.as_ref().and_then(simulated),
             fullest: fullest(&ours.evictions),
+            served_of_users: served_of_users(document),
         }
     }
 }
 
-/// The lowest tier that entries were evicted from.
+/// The tier in which room was waited for. Where entries are written to the tier below to make room,
+/// that takes time; those that are dropped from storage take none.
 fn fullest(evictions: &EvictionsReport) -> Option<Tier> {
     let is_emptied = |row: &EvictionReport| row.entries.known().is_some_and(|entries| entries > 0);
     let EvictionsReport { gpu_to_cpu, gpu_to_storage, cpu_to_storage, storage_to_none } = evictions;
     let rows = [
-        (Tier::Storage, storage_to_none),
         (Tier::Cpu, cpu_to_storage),
-        (Tier::Gpu, gpu_to_cpu),
         (Tier::Gpu, gpu_to_storage),
+        (Tier::Gpu, gpu_to_cpu),
+        (Tier::Storage, storage_to_none),
     ];
     rows.into_iter().find(|(_, row)| is_emptied(row)).map(|(tier, _)| tier)
+}
+
+/// The tier in which requests of a run waited for room; none where none was emptied.
+pub(crate) fn tier_waited_for(result: &RunResult) -> Option<Tier> {
+    fullest(&EvictionsReport::of(&result.engine))
+}
+
+/// Whether the drive is known to have had no more to give, by a simulation or by its limits.
+pub(crate) fn is_drive_full(result: &RunResult) -> bool {
+    match &result.simulation {
+        Some(simulation) => simulation.binds.known() == Some(Binding::Drive),
+        None => result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL),
+    }
+}
+
+fn served_of_users(document: &Document) -> Option<f64> {
+    let ours = &document.ringfall;
+    let users = f64::from(ours.config.as_ref()?.num_users?);
+    let (time, users_s) = (&ours.served.time, users * ours.window.seconds.known()?);
+    let served_s = time.total_s.known()? * (1.0 - time.queue_share.known()?);
+    (users_s > 0.0).then(|| served_s / users_s)
 }
 
 fn found(of: &Evidence) -> RunLimit {
@@ -229,7 +263,18 @@ fn found(of: &Evidence) -> RunLimit {
         );
         limit(LimitKind::Space, told, Some(flag))
     };
-    let is_saturated = is_saturated(of);
+    if of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN) {
+        let told = "requests took less than 5 % of the users' time, who asked for no more";
+        return limit(LimitKind::Users, told.to_owned(), Some(FOR_USERS));
+    }
+    match (&of.simulated, of.roofline_share) {
+        (Some((Binding::Drive, because)), _) => return simulated(Binding::Drive, because),
+        (None, Some(used)) if used >= ROOFLINE_FULL => {
+            return storage(of, &percent(of.storage / served));
+        }
+        _ => {}
+    }
+    let is_saturated = may_be_saturated(of);
     let space_from = if is_saturated { SPACE_SHARE_DOMINANT } else { SPACE_SHARE_TOLD };
     if of.space / served >= space_from {
         return space();
@@ -276,17 +321,14 @@ fn found(of: &Evidence) -> RunLimit {
     }
 }
 
-/// Whether the drive had no more to give. One that was busy all the time counts as saturated where
+/// Whether the drive may have had no more to give. One that was busy all the time may be full where
 /// its limits are unknown.
-fn is_saturated(of: &Evidence) -> bool {
+fn may_be_saturated(of: &Evidence) -> bool {
     if let Some((binds, _)) = &of.simulated {
-        return matches!(binds, Binding::Drive | Binding::DriveParallelism);
+        return *binds == Binding::DriveParallelism;
     }
     let is_busy = may_be_full(of.utilisation);
-    match of.roofline_share {
-        Some(used) => used >= ROOFLINE_FULL || is_busy && of.is_queue_full,
-        None => is_busy && (of.is_queue_full || of.utilisation.is_some()),
-    }
+    is_busy && (of.is_queue_full || (of.roofline_share.is_none() && of.utilisation.is_some()))
 }
 
 /// Use of the drive, as the end of a sentence; none where nothing is known of it.
@@ -360,7 +402,8 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
 /// The finding of the simulation itself.
 fn simulated(binds: Binding, because: &str) -> RunLimit {
     let (kind, flag) = match binds {
-        Binding::Drive | Binding::DriveParallelism => (LimitKind::Bandwidth, Some(FOR_USERS)),
+        Binding::Drive => (LimitKind::Bandwidth, Some(FOR_USERS)),
+        Binding::DriveParallelism => (LimitKind::Parallelism, Some("--io-size 1MiB")),
         Binding::DriveLatency => (LimitKind::Latency, Some(FOR_USERS)),
         Binding::QueueDepth => (LimitKind::QueueDepth, Some("--queue-depth")),
         Binding::ServingSlots => (LimitKind::ServingSlots, Some("--max-inflight-requests")),
@@ -376,8 +419,7 @@ mod tests {
     use ringfall_workloads::contract::{Class, RequestRecord};
 
     use super::*;
-    use crate::RunResult;
-    use crate::testing::{busy, request, roofline};
+    use crate::testing::{busy, nothing, request, roofline};
 
     #[test]
     fn the_largest_part_of_the_service_time_decides_and_space_before_all() {
@@ -480,30 +522,62 @@ mod tests {
         }
     }
 
-    /// Space was named of a run whose drive was busy 99.7 % of the time.
+    /// Space and permits were named of runs whose drive was full, and which only a faster drive made
+    /// faster.
     #[test]
-    fn a_saturated_drive_limits_unless_waits_for_space_dominate() {
-        let of = |space, evidence: Evidence| {
-            found(&Evidence { space, storage: 0.35, generation: 0.01, ..evidence })
-        };
+    fn a_drive_that_is_full_limits_whatever_else_is_waited_for() {
         let drive = (Binding::Drive, "the drive was busy 100 % of the time".to_owned());
-        for (saturated, kind) in [
-            (Evidence { roofline_share: Some(0.9), ..Evidence::default() }, LimitKind::Bandwidth),
-            (Evidence { utilisation: Some(0.997), ..Evidence::default() }, LimitKind::Storage),
-            (Evidence { simulated: Some(drive), ..Evidence::default() }, LimitKind::Bandwidth),
+        for full in [
+            Evidence { roofline_share: Some(0.9), ..Evidence::default() },
+            Evidence { simulated: Some(drive), ..Evidence::default() },
         ] {
-            let limit = of(0.4, saturated.clone());
-            assert_eq!(limit.kind, kind, "{limit:?}");
-            assert!(!limit.told.contains("75 %"), "waits for space are no I/O: {limit:?}");
-            assert_eq!(of(0.6, saturated).kind, LimitKind::Space);
+            for waits in [
+                Evidence { space: 0.74, storage: 0.25, ..full.clone() },
+                Evidence { permits: 0.6, storage: 0.4, ..full.clone() },
+                Evidence { generation: 0.6, storage: 0.4, ..full.clone() },
+            ] {
+                let limit = found(&waits);
+                assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
+            }
         }
+        // Busy all the time, and nobody knows whether it was full.
+        let busy = |space| {
+            let utilisation = Some(0.997);
+            found(&Evidence { space, storage: 0.35, utilisation, ..Evidence::default() })
+        };
+        let limit = busy(0.4);
+        assert_eq!(limit.kind, LimitKind::Storage, "{limit:?}");
+        assert!(!limit.told.contains("75 %"), "waits for space are no I/O: {limit:?}");
+        assert_eq!(busy(0.6).kind, LimitKind::Space);
         for free in [
             Evidence::default(),
             Evidence { utilisation: Some(0.9), ..Evidence::default() },
             Evidence { roofline_share: Some(0.4), utilisation: Some(1.0), ..Evidence::default() },
         ] {
-            assert_eq!(of(0.4, free.clone()).kind, LimitKind::Space, "{free:?}");
+            let limit = found(&Evidence { space: 0.4, storage: 0.35, ..free.clone() });
+            assert_eq!(limit.kind, LimitKind::Space, "{free:?}");
         }
+    }
+
+    /// Space was named of requests that took a thousandth of the users' time.
+    #[test]
+    fn what_next_to_no_time_is_spent_on_holds_nobody_up() {
+        let of = |served_of_users| {
+            found(&Evidence { space: 0.45, served_of_users, ..Evidence::default() }).kind
+        };
+        assert_eq!(of(Some(0.001)), LimitKind::Users);
+        assert_eq!((of(Some(0.5)), of(None)), (LimitKind::Space, LimitKind::Space));
+    }
+
+    /// The storage tier was named of a run that waited for its CPU tier to be written to it.
+    #[test]
+    fn room_is_waited_for_where_entries_are_written_down() {
+        let mut result = nothing();
+        assert_eq!(tier_waited_for(&result), None);
+        result.engine.evictions[Tier::Storage.index()].entries = 9;
+        assert_eq!(tier_waited_for(&result), Some(Tier::Storage));
+        result.engine.evictions[Tier::Cpu.index()].entries = 9;
+        assert_eq!(tier_waited_for(&result), Some(Tier::Cpu));
     }
 
     #[test]
@@ -535,7 +609,7 @@ mod tests {
     fn a_simulated_run_knows_its_own_limit() {
         for (binds, kind) in [
             (Binding::Drive, LimitKind::Bandwidth),
-            (Binding::DriveParallelism, LimitKind::Bandwidth),
+            (Binding::DriveParallelism, LimitKind::Parallelism),
             (Binding::DriveLatency, LimitKind::Latency),
             (Binding::QueueDepth, LimitKind::QueueDepth),
             (Binding::ServingSlots, LimitKind::ServingSlots),

@@ -81,16 +81,15 @@ impl Summary<'_> {
         let health = self.document.summary.cache_stats.storage_health.as_ref();
         let Some(health) = health else { return };
         let status = match &*health.overall_status {
-            "FAIL" => self.warn("FAIL"),
-            other => other.to_owned(),
-        };
-        self.line(&match health.total_count {
-            0 => format!("  health       {status}: {}", health.why_no_data()),
-            total => format!(
-                "  health       {status} by the reference's criteria, passed {} of {total}",
-                health.passed_count
+            "NO DATA" => format!("NO DATA: {}", health.why_no_data()),
+            status => format!(
+                "{} by the reference's criteria, passed {} of {}",
+                if status == "FAIL" { self.warn(status) } else { status.to_owned() },
+                health.passed_count,
+                health.total_count
             ),
-        });
+        };
+        self.line(&format!("  health       {status}"));
         let judged = health.criteria.iter().map(|criterion| match criterion.passed {
             true => ("met:", criterion),
             false => ("not met:", criterion),

@@ -134,11 +134,9 @@ pub(super) fn health(html: &mut Html, results: &[Named]) {
     let of = |named: &Named| {
         let health = named.document.summary.cache_stats.storage_health.as_ref();
         let Some(health) = health else { return Vec::new() };
-        let verdict = match health.total_count {
-            0 => format!("{}: {}", health.overall_status, health.why_no_data()),
-            total => {
-                format!("{}, passed {} of {total}", health.overall_status, health.passed_count)
-            }
+        let verdict = match &*health.overall_status {
+            "NO DATA" => format!("NO DATA: {}", health.why_no_data()),
+            status => format!("{status}, passed {} of {}", health.passed_count, health.total_count),
         };
         let cell = |word: &str, criterion: &Criterion| {
             (criterion.name.to_string(), format!("{word}: {}", measured(criterion)))
