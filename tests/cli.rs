@@ -92,6 +92,46 @@ fn standard_output_that_can_t_be_written_is_told_once() {
 }
 
 #[test]
+fn every_command_has_completions_and_a_man_page() {
+    let help = String::from_utf8(ringfall(&["--help"]).stdout).unwrap();
+    // Those that the help lists, each indented by two.
+    let listed = |line: &&str| line.starts_with("  ") && !line.trim_start().starts_with('-');
+    let words = help.lines().filter(listed).filter_map(|line| {
+        let word = line.get(2..)?.split(' ').next()?;
+        (!word.is_empty()).then_some(word)
+    });
+    let commands: Vec<&str> = words.collect();
+    assert!(commands.contains(&"quick") && commands.contains(&"man"), "{commands:?}");
+    // A script is longer than what a pipe holds until it is read.
+    let printed =
+        |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_ringfall")).args(args).output().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = printed(&["completions", shell]);
+        assert_eq!(printed.status.code(), Some(0), "{}", text(&printed));
+        let script = String::from_utf8(printed.stdout).unwrap();
+        assert!(commands.iter().all(|command| script.contains(command)), "{shell}: {script}");
+        assert!(script.contains("storage-capacity-gb"), "{shell}: {script}");
+    }
+    let scratch = Scratch::new("man");
+    let directory = scratch.file("share/man1");
+    let written = ringfall(&["man", &directory.display().to_string()]);
+    assert_eq!(written.status.code(), Some(0), "{}", text(&written));
+    for command in commands {
+        let page = directory.join(format!("ringfall-{command}.1"));
+        let page = std::fs::read_to_string(&page).unwrap_or_default();
+        assert!(page.contains(&format!(".TH ringfall-{command} 1")), "{command}: {page}");
+    }
+    // Commands below others have pages, too; hidden ones have none.
+    assert!(directory.join("ringfall-checkpoint-write.1").exists());
+    assert!(!directory.join("ringfall-replay.1").exists());
+    let page = String::from_utf8(printed(&["man"]).stdout).unwrap();
+    assert_eq!(page, std::fs::read_to_string(directory.join("ringfall.1")).unwrap());
+    let forbidden = ringfall(&["man", "/proc/no-such-directory"]);
+    assert_fails(&forbidden, 1, &["man pages can't be written to /proc/no-such-directory"]);
+    assert_fails(&ringfall(&["completions", "dos"]), 2, &["'dos'", "bash"]);
+}
+
+#[test]
 fn the_seed_is_fixed_unless_one_is_drawn_and_the_result_says_which() {
     let printed = |args: &[&str]| String::from_utf8(ringfall(args).stdout).unwrap();
     assert!(printed(&["config"]).contains("\nseed: 42\n"));

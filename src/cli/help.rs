@@ -10,7 +10,20 @@ use ringfall_report::show::prose::prose;
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Start here", &["quick", "run", "saturate", "compare", "report", "discover"]),
     ("Plan", &["simulate", "sweep", "suite"]),
-    ("Other", &["mlperf", "audit", "checkpoint", "datagen", "merge", "config", "schema"]),
+    (
+        "Other",
+        &[
+            "mlperf",
+            "audit",
+            "checkpoint",
+            "datagen",
+            "merge",
+            "config",
+            "schema",
+            "completions",
+            "man",
+        ],
+    ),
 ];
 
 /// The program with a help that lists its commands in groups, so many columns wide.
@@ -25,7 +38,7 @@ pub(super) fn in_groups(command: Command, columns: usize) -> Command {
             // The rest is in the command's own help.
             let gist = about.split([':', ';']).next().unwrap_or_default();
             let mut entry = String::new();
-            prose(&mut entry, &format!("  {name:<10}  "), gist, columns);
+            prose(&mut entry, &format!("  {name:<11}  "), gist, columns);
             page.push_str(&entry.replacen(name, &format!("{literal}{name}{literal:#}"), 1));
         }
     }

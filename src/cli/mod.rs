@@ -8,6 +8,7 @@ mod datagen;
 mod discover;
 mod help;
 mod mlperf;
+mod packaging;
 mod quick;
 mod saturate;
 mod schema;
@@ -33,6 +34,7 @@ pub use checkpoint::{
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
+pub use packaging::{CompletionsArgs, ManArgs};
 pub use quick::QuickArgs;
 pub use saturate::{Listed, ObjectSweepArgs, SaturateArgs, SaturateTarget};
 pub use schema::{SchemaArgs, SchemaName};
@@ -127,6 +129,10 @@ pub enum Command {
     Datagen(DatagenArgs),
     /// Run MLPerf Storage's KV cache workload, started by its harness or directly
     Mlperf(MlperfArgs),
+    /// Print the script by which a shell completes the commands and flags of ringfall
+    Completions(CompletionsArgs),
+    /// Print the man page of ringfall, or write the pages of all its commands to a directory
+    Man(ManArgs),
 }
 
 impl Cli {
