@@ -154,11 +154,16 @@ fn directory_remedy(errno: Errno) -> &'static str {
 
 fn ring_remedy(errno: Errno) -> &'static str {
     match errno {
-        Errno::NOSYS => LINUX_REMEDY,
+        // A container's seccomp profile answers with either.
+        Errno::NOSYS => {
+            "use Linux 6.1 or newer (5.19 works, slower); in a container on such a kernel, allow \
+             io_uring_setup, io_uring_enter and io_uring_register in its seccomp profile (Docker, \
+             Podman: --security-opt seccomp=unconfined)"
+        }
         Errno::PERM | Errno::ACCESS => {
             "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
-             io_uring_enter and io_uring_register in its seccomp profile (Docker: --security-opt \
-             seccomp=unconfined)"
+             io_uring_enter and io_uring_register in its seccomp profile (Docker, Podman: \
+             --security-opt seccomp=unconfined)"
         }
         Errno::NOMEM => "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
         Errno::MFILE | Errno::NFILE => "raise the limit with `ulimit -n 65536`, or lower --shards",
@@ -349,6 +354,7 @@ mod tests {
             (ring(Errno::MFILE), "lower --shards"),
             (ring(Errno::INVAL), "lower --queue-depth"),
             (ring(Errno::NOSYS), "use Linux 6.1"),
+            (ring(Errno::NOSYS), "seccomp=unconfined"),
             (ring(Errno::PERM), "io_uring_disabled"),
             (ring(Errno::NOMEM), "ulimit -l"),
             (ring(Errno::IO), "io_uring_setup(2)"),
