@@ -177,7 +177,8 @@ fn flags_of(command: &clap::Command, flags: &mut BTreeSet<String>) {
 
 #[test]
 fn every_flag_of_a_page_is_a_flag_of_a_command() {
-    // Of cargo and its tests, fio, mpirun, srun, MLPerf Storage's harness and the fault simulation.
+    // Of cargo and its tests, containers, fio, mpirun, srun, MLPerf Storage's harness and the
+    // fault simulation.
     let of_others = [
         "--bench",
         "--benches",
@@ -198,6 +199,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--ntasks-per-node",
         "--num-processes",
         "--release",
+        "--security-opt",
         "--seeds",
         "--systemname",
         "--tests",
@@ -210,10 +212,12 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--dir",
         "--mb-per-s",
         "--of",
+        "--only",
         "--ops",
         "--page",
         "--pairs",
         "--part",
+        "--program",
         "--refill",
         "--rounds",
         "--runs",
