@@ -28,6 +28,7 @@ mod mlperf;
 mod objects;
 #[cfg(feature = "objects")]
 mod objects_checkpoint;
+mod package;
 mod published;
 mod published_runs;
 mod quick;
