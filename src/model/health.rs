@@ -55,10 +55,9 @@ impl std::fmt::Display for Measure {
 
 /// Verdict on the storage. A criterion for which nothing was measured is left out, and one with too
 /// few samples is set aside. Differs from the reference in six ways: a run that measured nothing
-/// passes nothing, one whose storage tier was hardly asked passes nothing either, fewer than 20 samples
-/// are not judged, writes of demotions are judged with those
-/// of prefills, a run in which requests were refused has one more criterion, and so has the profile
-/// `throughput`, for tokens.
+/// passes nothing, one whose storage tier was hardly asked passes nothing either, fewer than 20
+/// samples are not judged, writes of demotions are judged with those of prefills, a run in which
+/// requests were refused has one more criterion, and so has the profile `throughput`, for tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Health {

@@ -11,6 +11,7 @@ pub mod cold;
 pub mod configuration;
 pub mod correlation;
 mod deep_queue;
+mod full;
 pub mod document;
 pub mod facts;
 pub mod figures;

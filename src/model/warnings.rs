@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
 use crate::cold::{ColdReads, ColdVerdict};
-use crate::document::{is_drive_full, tier_waited_for};
 use crate::facts::{
     GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
 };
+use crate::full::{Evicted, is_drive_full};
 use crate::health::SAMPLES_MIN;
 use crate::{RunResult, deep_queue, saturation, steadiness};
 
@@ -443,7 +443,7 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     if share < SPACE_SHARE_TOLD || is_drive_full(result) {
         return;
     }
-    let (tier, flag) = match tier_waited_for(result) {
+    let (tier, flag) = match Evicted::of(result).tier_waited_for() {
         Some(Tier::Gpu) => (Some(("GPU tier", Tier::Gpu)), "--gpu-mem-gb"),
         Some(Tier::Cpu) => (Some(("CPU tier", Tier::Cpu)), "--cpu-mem-gb"),
         Some(Tier::Storage) => (Some(("storage tier", Tier::Storage)), "--storage-capacity-gb"),

@@ -21,17 +21,15 @@ use super::Document;
 use super::engine::{EvictionReport, EvictionsReport};
 use super::figure::Derived;
 use crate::deep_queue::may_be_full;
+use crate::full::{Evicted, ROOFLINE_FULL};
 use crate::health::SAMPLES_MIN;
 use crate::named::named;
 use crate::simulation::{Binding, percent};
 use crate::warnings::SPACE_SHARE_TOLD;
-use crate::{Code, RunResult, SimulationReport};
+use crate::{Code, SimulationReport};
 
 /// Fewest finished requests of which the time is told.
 const REQUESTS_MIN: u64 = SAMPLES_MIN;
-/// Share of the drive's limits from which on its bandwidth is used up: the knee of `saturate`'s
-/// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
-const ROOFLINE_FULL: f64 = 0.8;
 /// Share of the window in which the device had nothing to do from which on it can't be full.
 const IDLE_SHARE: f64 = 0.1;
 /// Share of the service time from which on waits for space limit a run whose drive may have been
@@ -202,36 +200,19 @@ impl Evidence {
             is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
             utilisation: ours.device.utilisation.known(),
             simulated: ours.simulation.as_ref().and_then(simulated),
-            fullest: fullest(&ours.evictions),
+            fullest: evicted(&ours.evictions).tier_waited_for(),
             served_of_users: served_of_users(document),
         }
     }
 }
 
-/// The tier in which room was waited for. Where entries are written to the tier below to make room,
-/// that takes time; those that are dropped from storage take none.
-fn fullest(evictions: &EvictionsReport) -> Option<Tier> {
-    let is_emptied = |row: &EvictionReport| row.entries.known().is_some_and(|entries| entries > 0);
+fn evicted(evictions: &EvictionsReport) -> Evicted {
+    let entries = |row: &EvictionReport| row.entries.known().unwrap_or(0);
     let EvictionsReport { gpu_to_cpu, gpu_to_storage, cpu_to_storage, storage_to_none } = evictions;
-    let rows = [
-        (Tier::Cpu, cpu_to_storage),
-        (Tier::Gpu, gpu_to_storage),
-        (Tier::Gpu, gpu_to_cpu),
-        (Tier::Storage, storage_to_none),
-    ];
-    rows.into_iter().find(|(_, row)| is_emptied(row)).map(|(tier, _)| tier)
-}
-
-/// The tier in which requests of a run waited for room; none where none was emptied.
-pub(crate) fn tier_waited_for(result: &RunResult) -> Option<Tier> {
-    fullest(&EvictionsReport::of(&result.engine))
-}
-
-/// Whether the drive is known to have had no more to give, by a simulation or by its limits.
-pub(crate) fn is_drive_full(result: &RunResult) -> bool {
-    match &result.simulation {
-        Some(simulation) => simulation.binds.known() == Some(Binding::Drive),
-        None => result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL),
+    Evicted {
+        gpu: entries(gpu_to_cpu).saturating_add(entries(gpu_to_storage)),
+        cpu: entries(cpu_to_storage),
+        storage: entries(storage_to_none),
     }
 }
 
@@ -419,7 +400,8 @@ mod tests {
     use ringfall_workloads::contract::{Class, RequestRecord};
 
     use super::*;
-    use crate::testing::{busy, nothing, request, roofline};
+    use crate::RunResult;
+    use crate::testing::{busy, request, roofline};
 
     #[test]
     fn the_largest_part_of_the_service_time_decides_and_space_before_all() {
@@ -567,17 +549,6 @@ mod tests {
         };
         assert_eq!(of(Some(0.001)), LimitKind::Users);
         assert_eq!((of(Some(0.5)), of(None)), (LimitKind::Space, LimitKind::Space));
-    }
-
-    /// The storage tier was named of a run that waited for its CPU tier to be written to it.
-    #[test]
-    fn room_is_waited_for_where_entries_are_written_down() {
-        let mut result = nothing();
-        assert_eq!(tier_waited_for(&result), None);
-        result.engine.evictions[Tier::Storage.index()].entries = 9;
-        assert_eq!(tier_waited_for(&result), Some(Tier::Storage));
-        result.engine.evictions[Tier::Cpu.index()].entries = 9;
-        assert_eq!(tier_waited_for(&result), Some(Tier::Cpu));
     }
 
     #[test]

@@ -52,7 +52,6 @@ pub use histograms::{CLASSES, EncodedHistogram, EncodedHistograms, Histograms, U
 pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
 pub use limit::{LimitKind, RunLimit};
-pub(crate) use limit::{is_drive_full, tier_waited_for};
 pub use list::Union;
 pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};

@@ -16,7 +16,7 @@ const NAMES: Names = Names { candidate: "first system", baseline: "second system
 /// Reasons that a pair shows nothing, as what stands before "which side is better".
 const OPEN: &str = "unfinished requests, a difference of loads or a value of 0 leave open";
 
-/// What holds of all pairs together.
+/// Conclusion and cautions over all pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overall {
     /// Which of the two systems is better, by how much and over how many pairs; or why that can't

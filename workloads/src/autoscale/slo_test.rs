@@ -172,7 +172,7 @@ fn users_too_few_for_each_class_are_not_confirmed_and_it_is_told_how_many_are_en
     }
 }
 
-/// Of 14 numbers of users that a short window had confirmed, 3 missed a target in a long run.
+/// Three of 14 numbers that a short window had confirmed missed a target in a long run.
 #[test]
 fn a_p95_that_may_lie_on_either_side_of_its_target_is_given_with_its_interval() {
     let within = LateShare { requests: 900, low: 0.01, high: 0.05 };

@@ -40,7 +40,7 @@ pub(in crate::analysis) enum Bearing {
 pub(in crate::analysis) struct Caution {
     /// Clause that names the difference, such as "the windows differ".
     pub clause: &'static str,
-    /// Values that differ.
+    /// Values that differ, the first result's first.
     pub values: String,
     /// Effect on the ratios, as a clause.
     pub effect: &'static str,
@@ -54,7 +54,7 @@ impl Caution {
         format!("{}: {}", self.difference(), self.effect)
     }
 
-    /// The difference alone.
+    /// The difference as a clause, with its values.
     pub fn difference(&self) -> String {
         format!("{} ({})", self.clause, self.values)
     }
@@ -252,7 +252,8 @@ impl Loads<'_> {
         Some(Caution {
             clause: "the numbers of users differ",
             values: format!("{first} and {second}"),
-            effect: "throughput favours the side with more of them, and latency the side with fewer",
+            effect: "throughput favours the side with more of them, and latency the side with \
+                     fewer",
             bearing: Bearing::OtherLoad,
         })
     }

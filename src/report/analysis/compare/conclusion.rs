@@ -30,7 +30,7 @@ impl Conclusion {
         Conclusion { text, is_comparable: true }
     }
 
-    /// No comparison either.
+    /// Conclusion that the two can't be compared, and why.
     pub fn incomparable(why: &str) -> Conclusion {
         let text = format!("The two can't be compared, since {why}.");
         Conclusion { text, is_comparable: false }

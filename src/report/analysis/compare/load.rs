@@ -27,7 +27,7 @@ pub(in crate::analysis) struct Load {
     pub users: Option<u64>,
     /// Capacity of the CPU tier, GiB.
     pub cpu_memory_gib: Option<f64>,
-    /// How often an entry is read while its tokens are generated.
+    /// Rule of `--decode-reads`: whether an entry is read once or again for each batch of tokens.
     pub decode_reads: Option<String>,
     /// Phases of the requests.
     pub phases: Option<String>,
@@ -60,7 +60,7 @@ pub(in crate::analysis) struct HitRates {
     pub looks: Option<f64>,
     /// Reads of earlier turns.
     pub earlier_turns: Option<f64>,
-    /// Reads of entries.
+    /// Number of reads of entries in the window.
     pub reads: Option<f64>,
 }
 

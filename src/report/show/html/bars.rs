@@ -74,7 +74,8 @@ pub(super) fn bars(title: &str, kinds: &[&str], rows: &[Bars]) -> String {
                 let width = value / most * (WIDTH - NAMES - NUMBER);
                 svg.push_str(&format!(
                     "<rect class=\"dot c{colour}\" x=\"{NAMES}\" y=\"{top:.1}\" \
-                     width=\"{width:.1}\" height=\"{}\"/><text class=\"mark\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                     width=\"{width:.1}\" height=\"{}\"/><text class=\"mark\" x=\"{:.1}\" \
+                     y=\"{:.1}\">{}</text>",
                     BAR - 1.0,
                     NAMES + width + 5.0,
                     top + BAR - 2.0,

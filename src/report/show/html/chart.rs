@@ -20,13 +20,13 @@ pub(super) struct Line {
     name: String,
     /// Number of its colour.
     colour: usize,
-    /// How its points are drawn.
+    /// Stroke by which its points are drawn.
     stroke: Stroke,
     /// The points of the line as (x, y), from left to right.
     points: Vec<(f64, f64)>,
 }
 
-/// How the points of a line are drawn.
+/// Ways in which the points of a line are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stroke {
     /// A line through them.

@@ -237,7 +237,7 @@ fn two_hundred_and_four_ranks_open_as_a_page() {
     assert!(text.contains("</html>") && text.len() < 5_000_000, "{}", text.len());
 }
 
-/// What a tier holds after the run is less: requests that were cut off have let go of their entries.
+/// A tier holds less after the run: requests that were cut off have let go of their entries.
 #[test]
 fn what_tiers_held_is_that_of_the_last_second_of_the_chart_over_time() {
     let mut result = judged();
