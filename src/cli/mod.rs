@@ -16,6 +16,7 @@ mod shared;
 mod simulate;
 mod suite;
 mod sweep;
+mod unknown;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,9 +45,8 @@ pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};
 
+use ringfall_config::Places;
 pub use ringfall_config::RunArgs;
-use ringfall_config::nearest::nearest;
-use ringfall_config::{Options, Places, SETTINGS, Setting};
 use ringfall_host::terminal_columns;
 
 /// Measures the storage tier of LLM inference: KV cache traffic on an io_uring-native,
@@ -241,12 +241,16 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
     }
     let mut args = with_subcommand(args.into_iter().collect());
     let mut command = help::of_one_group(command, &mut args).map_err(Stop::Wrong)?;
-    let matches =
-        command.try_get_matches_from_mut(&args).map_err(|error| match negative(&args, &error) {
-            Some(what) => Stop::Wrong(what),
-            None => explain(error),
-        })?;
-    Cli::from_arg_matches(&matches).map_err(explain)
+    let matches = match command.try_get_matches_from_mut(&args) {
+        Ok(matches) => matches,
+        Err(error) => {
+            return Err(match negative(&args, &error) {
+                Some(what) => Stop::Wrong(what),
+                None => explain(error, &command, &args),
+            });
+        }
+    };
+    Cli::from_arg_matches(&matches).map_err(|error| explain(error, &command, &args))
 }
 
 /// Least width of the help: a flag's description gets half of it.
@@ -295,7 +299,8 @@ fn negative(args: &[OsString], error: &clap::Error) -> Option<String> {
     })
 }
 
-fn explain(error: clap::Error) -> Stop {
+/// Text of clap's error in the program's words; `program` and `args` show which command was typed.
+fn explain(error: clap::Error, program: &clap::Command, args: &[OsString]) -> Stop {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         _ => None,
@@ -315,37 +320,8 @@ fn explain(error: clap::Error) -> Stop {
                      `--help` lists those of this command"
                 ));
             }
-            let key = typed.trim_start_matches('-').replace('-', "_");
-            let key = key.split('=').next().unwrap_or_default();
-            let begun: Vec<String> = SETTINGS
-                .iter()
-                .filter(|setting| !key.is_empty() && setting.key.starts_with(key))
-                .map(Setting::flag)
-                .collect();
-            if begun.len() > 1 {
-                let all = begun.join(", ");
-                return Stop::Wrong(format!("{typed} is ambiguous: it could be {all}"));
-            }
-            if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
-                return Stop::Wrong(format!(
-                    "{} is a flag of `ringfall run`; this command does not take it, and its own \
-                     --help lists what it takes",
-                    setting.flag()
-                ));
-            }
-            if let Some(near) = nearest(key, Options::KEYS.iter().copied()) {
-                return Stop::Wrong(format!(
-                    "unknown flag {typed}; did you mean {}? (`ringfall run --help` lists all)",
-                    flag(near)
-                ));
-            }
-            // A word of a flag's name: --dir of --cache-dir.
-            let has_word = |setting: &&Setting| setting.key.split('_').any(|word| word == key);
-            let with_word: Vec<String> =
-                SETTINGS.iter().filter(has_word).map(Setting::flag).collect();
-            if !with_word.is_empty() {
-                let all = with_word.join(" or ");
-                return Stop::Wrong(format!("unknown flag {typed}; did you mean {all}?"));
+            if let Some(what) = unknown::complaint(&typed, program, args) {
+                return Stop::Wrong(what);
             }
         }
         _ => {}

@@ -1,6 +1,6 @@
 use clap::CommandFactory;
-use ringfall_config::Word;
 use ringfall_config::values::{Auto, Gib, Seconds, Seed};
+use ringfall_config::{Options, SETTINGS, Setting, Word};
 
 use super::*;
 
@@ -187,10 +187,26 @@ fn a_flag_may_be_shortened_while_it_is_the_only_one() {
     let shortened = options("ringfall run --num-u 4 --cpu-mem 2 --gen none --durat=7");
     let whole = "ringfall run --num-users 4 --cpu-mem-gb 2 --generation-mode none --duration 7";
     assert_eq!(shortened, options(whole));
-    // It was answered with --disable-prefix-caching.
-    assert_eq!(wrong("ringfall run --dir x"), "unknown flag --dir; did you mean --cache-dir?");
     let text = wrong("ringfall run --num 4");
     assert!(text.contains("--num-users") && text.contains("--num-gpus"), "{text}");
+}
+
+/// `run --modle` and `quick --models` were answered with --models, which neither has.
+#[test]
+fn suggestions_are_flags_of_the_command_that_was_typed() {
+    for (line, told) in [
+        ("run --modle x", "unknown flag --modle; did you mean --model? (`ringfall run --help`"),
+        ("quick --models x", "--models; did you mean --model? (`ringfall quick --help`"),
+        ("run --dir x", "unknown flag --dir; did you mean --cache-dir? (`ringfall run --help`"),
+        ("--num_usres 4", "--num_usres; did you mean --num-users? (`ringfall run --help`"),
+        ("quick --users 4", "--users is a flag of `ringfall run`, and `ringfall quick` does not"),
+        ("quick --cache-dir x", "--cache-dir is a flag of `ringfall run`, and `ringfall quick`"),
+        ("checkpoint run --vary x", "--vary is a flag of `ringfall sweep`, and `ringfall checkp"),
+        ("discover --bogus", "'--bogus'"),
+    ] {
+        let text = wrong(&format!("ringfall {line}"));
+        assert!(text.contains(told), "{line}: {text}");
+    }
 }
 
 #[test]
