@@ -227,7 +227,7 @@ fn a_run_with_the_reference_configuration_says_once_what_has_no_effect() {
     assert_eq!(errors.matches("reference benchmark's layout").count(), 1, "{errors}");
 
     let mut bare = std::process::Command::new(env!("CARGO_BIN_EXE_ringfall"));
-    bare.args(["--config", "config.yaml", "--num-u", "0"]).current_dir(&scratch.path);
+    bare.args(["--config", "config.yaml", "--num-users", "0"]).current_dir(&scratch.path);
     let refused = output(bare);
     let errors = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{errors}");

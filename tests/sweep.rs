@@ -186,7 +186,7 @@ fn what_makes_no_sweep_is_refused_before_anything_runs() {
         (&["--vary", "users=5", "--jobs=2"], &["--jobs 2", "would disturb each other"]),
         (&["--vary", "users=5", "--device=none.yaml"], &["none.yaml"]),
         (&["--vary", "users=0"], &["--num-users 0 is out of bounds"]),
-        (&["--vary", "users=5", "--num-user=3"], &["given and varied"]),
+        (&["--vary", "users=5", "--num-users=3"], &["given and varied"]),
         (&["--space=other"], &["discovery"]),
         (&[], &["nothing is varied"]),
     ] {

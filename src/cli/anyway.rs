@@ -10,9 +10,6 @@ use ringfall_config::{Options, Ranks, Word};
 use super::RunArgs;
 use super::mlperf::RESULTS_DIR;
 
-/// Shortest beginning of a flag that is taken for it, with its dashes.
-const BEGINNING_MIN: usize = 5;
-
 /// Settings that decide where ranks meet, for a command that they carry out together; none for
 /// another.
 #[must_use]
@@ -63,13 +60,11 @@ fn meant_by_a_sequence(results: Option<&str>) -> RunArgs {
     RunArgs { options: Options { output, ranks, ..Options::default() }, ..RunArgs::default() }
 }
 
-/// The value that was given last for a flag, or for the beginning of its name.
+/// The value that was given last for a flag.
 fn value_of<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
-    let is_it =
-        |name: &str| name == flag || (name.len() >= BEGINNING_MIN && flag.starts_with(name));
     words.iter().enumerate().rev().find_map(|(at, word)| match word.split_once('=') {
-        Some((name, value)) => is_it(name).then_some(value),
-        None => is_it(word).then(|| words.get(at + 1).copied()).flatten(),
+        Some((name, value)) => (name == flag).then_some(value),
+        None => (*word == flag).then(|| words.get(at + 1).copied()).flatten(),
     })
 }
 
@@ -87,7 +82,7 @@ mod tests {
         let run = of("ringfall run --num-userz 3 --output a/r.json --ranks directory").unwrap();
         assert_eq!(run.options.output, Some("a/r.json".into()));
         assert_eq!((run.options.ranks, run.options.start_at), (Some(Word(Ranks::Directory)), None));
-        let last = of("ringfall --output=a/r.json --wrong --outp b/r.json --config c").unwrap();
+        let last = of("ringfall --output=a/r.json --wrong --output b/r.json --config c").unwrap();
         assert_eq!((last.options.output, last.config), (Some("b/r.json".into()), Some("c".into())));
         assert_eq!(of("ringfall run --wrong --start-at 99").unwrap().options.start_at, Some(99));
         assert_eq!(of("ringfall run --wrong").unwrap().options.output, None);

@@ -53,7 +53,7 @@ use ringfall_host::terminal_columns;
 /// thread-per-core engine.
 #[derive(Debug, Parser)]
 #[command(name = "ringfall", version, max_term_width = HELP_COLUMNS_MAX)]
-#[command(infer_long_args = true, subcommand_required = true)]
+#[command(subcommand_required = true)]
 #[command(
     after_help = "`ringfall run` without flags is a demonstration: a small run of 30 s that cleans \
                   up after itself."
