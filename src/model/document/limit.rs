@@ -37,6 +37,8 @@ const IDLE_SHARE: f64 = 0.1;
 const SPACE_SHARE_DOMINANT: f64 = 0.5;
 /// Share of the users' time that their requests took below which nothing held them up.
 const SERVED_OF_USERS_MIN: f64 = 0.05;
+/// Share of what the drive can do up to which there is room for more users.
+const USED_HALF: f64 = 0.5;
 /// Share of all bytes below which storage did too little to be judged.
 const STORAGE_BYTES_MIN: f64 = 0.05;
 
@@ -86,7 +88,8 @@ pub struct RunLimit {
     pub kind: LimitKind,
     /// The finding as a sentence without its full stop, with the number that shows it.
     pub told: String,
-    /// Flag that may help; null when none does.
+    /// Flag that may help, with its value or after the direction of the change (`more --shards`);
+    /// null when none does.
     pub flag_to_try: Option<String>,
 }
 
@@ -95,24 +98,31 @@ impl RunLimit {
     #[must_use]
     pub fn of(document: &Document) -> RunLimit {
         let mut limit = none(document).unwrap_or_else(|| found(&Evidence::of(document)));
-        if limit.flag_to_try.as_deref() == Some(FOR_USERS) {
-            limit.flag_to_try = flag_for_users(document);
-        }
+        limit.flag_to_try = limit.flag_to_try.and_then(|flag| flag_in_place(flag, document));
         limit
     }
 }
 
-/// The flag that changes how many requests come at once, where nothing else decides that.
-const FOR_USERS: &str = "--num-users";
+/// Remedies that change how many requests come at once, where nothing else decides that.
+const MORE_USERS: &str = "more --num-users";
+const FEWER_USERS: &str = "fewer --num-users";
+/// Remedy of a full storage tier, and of what is no longer in it.
+const LARGER_STORAGE: &str = "a larger --storage-capacity-gb";
 
-/// The flag in its place in that run; none where users and times follow from a trace.
-fn flag_for_users(document: &Document) -> Option<String> {
+/// The remedy that takes the place of `flag` in that run; none where users and times follow from a
+/// trace.
+fn flag_in_place(flag: String, document: &Document) -> Option<String> {
+    let at_a_rate = match &*flag {
+        MORE_USERS => "a higher --request-rate",
+        FEWER_USERS => "a lower --request-rate",
+        _ => return Some(flag),
+    };
     let config = document.ringfall.config.as_ref();
     let source = config.and_then(|config| config.source.as_deref());
     let is_traced = source.is_some_and(|source| !["synthetic", "sharegpt"].contains(&source));
     let rate = config.and_then(|config| config.request_rate_per_s);
-    let flag = if rate.is_some_and(|rate| rate > 0.0) { "--request-rate" } else { FOR_USERS };
-    (!is_traced).then(|| flag.to_owned())
+    let has_rate = rate.is_some_and(|rate| rate > 0.0);
+    (!is_traced).then(|| if has_rate { at_a_rate.to_owned() } else { flag })
 }
 
 fn limit(kind: LimitKind, told: String, flag_to_try: Option<&str>) -> RunLimit {
@@ -142,7 +152,7 @@ fn none(document: &Document) -> Option<RunLimit> {
     (finished < REQUESTS_MIN).then(|| {
         let requests = counted(finished, "request");
         let told = format!("{requests} finished, and at least {REQUESTS_MIN} are needed to tell");
-        limit(LimitKind::None, told, Some("--duration"))
+        limit(LimitKind::None, told, Some("a longer --duration"))
     })
 }
 
@@ -230,13 +240,14 @@ fn found(of: &Evidence) -> RunLimit {
     let space = || {
         let (tier, flag) = match of.fullest {
             Some(Tier::Gpu) => {
-                ("the full GPU tier, which is emptied to the tier below", "--gpu-mem-gb")
+                ("the full GPU tier, which is emptied to the tier below", "a larger --gpu-mem-gb")
             }
-            Some(Tier::Cpu) => ("the full CPU tier, which is emptied to the drive", "--cpu-mem-gb"),
-            Some(Tier::Storage) | None => (
-                "a full tier, which shows the capacity rather than the drive",
-                "--storage-capacity-gb",
-            ),
+            Some(Tier::Cpu) => {
+                ("the full CPU tier, which is emptied to the drive", "a larger --cpu-mem-gb")
+            }
+            Some(Tier::Storage) | None => {
+                ("a full tier, which shows the capacity rather than the drive", LARGER_STORAGE)
+            }
         };
         let told = format!(
             "requests waited {} of their service time for space in {tier}",
@@ -285,7 +296,7 @@ fn found(of: &Evidence) -> RunLimit {
             let told = format!(
                 "requests spent {share} of their service time recomputing what was not stored"
             );
-            limit(kind, told, Some("--storage-capacity-gb"))
+            limit(kind, told, Some(LARGER_STORAGE))
         }
         LimitKind::Permits => {
             let told = format!("requests waited {share} of their service time for permits");
@@ -296,7 +307,7 @@ fn found(of: &Evidence) -> RunLimit {
                 "requests spent {share} of their service time neither in I/O nor in a wait that is \
                  counted: the processor is short"
             );
-            limit(kind, told, Some("--shards"))
+            limit(kind, told, Some("more --shards"))
         }
         _ => storage(of, &percent(of.storage / served)),
     }
@@ -326,30 +337,25 @@ fn generation(of: &Evidence, share: &str) -> RunLimit {
         "requests waited {share} of their service time for generated tokens{}",
         used(of).map(|used| format!(", and {used}")).unwrap_or_default()
     );
-    match users_ratio(of) {
-        Some(times) => {
-            let told = format!(
-                "{told}: given the space, it could serve about {times} times as many users \
-                 (`ringfall quick` finds how many)"
-            );
-            limit(LimitKind::Generation, told, Some(FOR_USERS))
-        }
-        None => limit(LimitKind::Generation, told, Some("--generation-mode none")),
+    if !has_bandwidth_left(of) {
+        return limit(LimitKind::Generation, told, Some("--generation-mode none"));
     }
+    let told = format!(
+        "{told}: by its bandwidth it could serve more users, given the space, but whether their \
+         loads would stay quick is another question (`ringfall quick` or --autoscaler-mode slo \
+         answers it)"
+    );
+    limit(LimitKind::Generation, told, Some(MORE_USERS))
 }
 
-/// Number of times as many users as the run had that the drive could serve, from 2 to 100; none
-/// where its use shows no such number. A drive that is busy does not do all it can: the number is
-/// low rather than high.
-fn users_ratio(of: &Evidence) -> Option<u32> {
+/// Whether at least half of the drive's bandwidth was left, as far as its use is known. A drive
+/// that is busy does not do all it can: it has rather more left than that.
+fn has_bandwidth_left(of: &Evidence) -> bool {
     // Entries in memory say nothing of the drive.
     if of.storage_bytes_share.is_some_and(|bytes| bytes < STORAGE_BYTES_MIN) {
-        return None;
+        return false;
     }
-    let used = of.roofline_share.or(of.utilisation)?;
-    // From 1 to 100: fits.
-    let times = (1.0 / used.clamp(0.01, 1.0)).floor() as u32;
-    (times >= 2).then_some(times)
+    of.roofline_share.or(of.utilisation).is_some_and(|used| used <= USED_HALF)
 }
 
 /// Tells what of storage took so much of the service time.
@@ -365,16 +371,16 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
     };
     match (of.roofline_share, of.utilisation) {
         (Some(used), _) if used >= ROOFLINE_FULL => {
-            limit(LimitKind::Bandwidth, told, Some(FOR_USERS))
+            limit(LimitKind::Bandwidth, told, Some(FEWER_USERS))
         }
         _ if of.is_queue_full && may_be_full(of.utilisation) => {
             let told = format!("{told}, its queue full all the time");
-            let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { FOR_USERS };
+            let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { FEWER_USERS };
             limit(LimitKind::Bandwidth, told, Some(flag))
         }
-        (Some(_), _) => limit(LimitKind::Latency, told, Some(FOR_USERS)),
+        (Some(_), _) => limit(LimitKind::Latency, told, Some(MORE_USERS)),
         (None, Some(busy)) if busy <= 1.0 - IDLE_SHARE => {
-            limit(LimitKind::Latency, told, Some(FOR_USERS))
+            limit(LimitKind::Latency, told, Some(MORE_USERS))
         }
         (None, _) => limit(LimitKind::Storage, told, Some("--roofline")),
     }
@@ -383,13 +389,15 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
 /// The finding of the simulation itself.
 fn simulated(binds: Binding, because: &str) -> RunLimit {
     let (kind, flag) = match binds {
-        Binding::Drive => (LimitKind::Bandwidth, Some(FOR_USERS)),
-        Binding::DriveParallelism => (LimitKind::Parallelism, Some("--io-size 1MiB")),
-        Binding::DriveLatency => (LimitKind::Latency, Some(FOR_USERS)),
-        Binding::QueueDepth => (LimitKind::QueueDepth, Some("--queue-depth")),
-        Binding::ServingSlots => (LimitKind::ServingSlots, Some("--max-inflight-requests")),
+        Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
+        Binding::DriveParallelism => (LimitKind::Parallelism, Some("a larger --io-size")),
+        Binding::DriveLatency => (LimitKind::Latency, Some(MORE_USERS)),
+        Binding::QueueDepth => (LimitKind::QueueDepth, Some("a larger --queue-depth")),
+        Binding::ServingSlots => {
+            (LimitKind::ServingSlots, Some("a higher --max-inflight-requests"))
+        }
         Binding::Memory | Binding::GpuLink => (LimitKind::Memory, None),
-        Binding::Users => (LimitKind::Users, Some(FOR_USERS)),
+        Binding::Users => (LimitKind::Users, Some(MORE_USERS)),
     };
     limit(kind, because.to_owned(), flag)
 }
@@ -474,23 +482,31 @@ mod tests {
             assert_eq!(found, kind, "{evidence:?}: {told}");
             assert!(told.contains(part), "{part}: {told}");
         }
+        // A drive that is full has too many users, and one that idles too few.
+        for (roofline_share, flag) in [(Some(0.85), FEWER_USERS), (Some(0.4), MORE_USERS)] {
+            let limit = found(&Evidence { roofline_share, ..storage.clone() });
+            assert_eq!(limit.flag_to_try.as_deref(), Some(flag));
+        }
         let memory = found(&Evidence { storage_bytes_share: Some(0.01), ..storage });
         let flag = memory.flag_to_try.as_deref();
         assert_eq!((memory.kind, flag), (LimitKind::Memory, Some("--cpu-mem-gb 0")));
     }
 
-    /// The verdict of a drive that was idle named no step forward.
+    /// It promised so many times the users, whose loads had been found to be too slow.
     #[test]
-    fn a_drive_that_idles_beside_generation_could_serve_so_many_times_the_users() {
+    fn a_drive_that_idles_beside_generation_has_bandwidth_for_more_users_and_no_number_of_them() {
         let generation = Evidence { generation: 0.9, storage: 0.1, ..Evidence::default() };
-        for (roofline_share, utilisation, times) in [
-            (None, Some(0.06), "about 16 times"),
-            (Some(0.25), Some(0.9), "about 4 times"),
-            (None, Some(0.0), "about 100 times"),
+        for (roofline_share, utilisation, used) in [
+            (None, Some(0.06), "busy 6 % of the time"),
+            (Some(0.25), Some(0.9), "used to 25 % of its limit"),
+            (None, Some(0.0), "busy 0 % of the time"),
         ] {
             let limit = found(&Evidence { roofline_share, utilisation, ..generation.clone() });
-            assert!(limit.told.contains(times) && limit.told.contains("ringfall quick"));
-            assert_eq!(limit.flag_to_try.as_deref(), Some(FOR_USERS), "{limit:?}");
+            for part in [used, "another question (`ringfall quick` or --autoscaler-mode slo"] {
+                assert!(limit.told.contains(part), "{limit:?}");
+            }
+            assert!(!limit.told.contains("times as many"), "{limit:?}");
+            assert_eq!(limit.flag_to_try.as_deref(), Some(MORE_USERS), "{limit:?}");
         }
         // More than half used, unknown, or beside a CPU tier that serves all.
         let memory = Some(0.01);
@@ -499,7 +515,7 @@ mod tests {
         {
             let more = Evidence { storage_bytes_share, utilisation, ..generation.clone() };
             let limit = found(&more);
-            assert!(!limit.told.contains("times as many"), "{limit:?}");
+            assert!(!limit.told.contains("more users"), "{limit:?}");
             assert_eq!(limit.flag_to_try.as_deref(), Some("--generation-mode none"));
         }
     }
@@ -554,10 +570,10 @@ mod tests {
     #[test]
     fn the_tier_that_was_full_is_named_with_its_flag() {
         for (fullest, flag) in [
-            (None, "--storage-capacity-gb"),
-            (Some(Tier::Storage), "--storage-capacity-gb"),
-            (Some(Tier::Cpu), "--cpu-mem-gb"),
-            (Some(Tier::Gpu), "--gpu-mem-gb"),
+            (None, LARGER_STORAGE),
+            (Some(Tier::Storage), LARGER_STORAGE),
+            (Some(Tier::Cpu), "a larger --cpu-mem-gb"),
+            (Some(Tier::Gpu), "a larger --gpu-mem-gb"),
         ] {
             let limit = found(&Evidence { space: 0.5, fullest, ..Evidence::default() });
             assert_eq!((limit.kind, limit.flag_to_try.as_deref()), (LimitKind::Space, Some(flag)));
@@ -608,9 +624,9 @@ mod tests {
             assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
             limit.flag_to_try
         };
-        assert_eq!(flag(&result).as_deref(), Some("--num-users"));
+        assert_eq!(flag(&result).as_deref(), Some("fewer --num-users"));
         result.plan.request_rate_per_s = 20.0;
-        assert_eq!(flag(&result).as_deref(), Some("--request-rate"));
+        assert_eq!(flag(&result).as_deref(), Some("a lower --request-rate"));
         result.plan.traffic =
             Traffic::Trace { kind: TraceKind::BurstGpt, path: "trace.csv".into() };
         assert_eq!(flag(&result), None);
@@ -627,7 +643,8 @@ mod tests {
         assert_eq!(document.ringfall.limit.as_ref(), Some(&RunLimit::of(&document)));
         let json = serde_json::to_value(&document).unwrap();
         assert_eq!(json["ringfall"]["limit"]["kind"], "space");
-        assert_eq!(json["ringfall"]["limit"]["flag_to_try"], "--cpu-mem-gb", "emptied, and full");
+        let flag = &json["ringfall"]["limit"]["flag_to_try"];
+        assert_eq!(flag, "a larger --cpu-mem-gb", "emptied, and full");
     }
 
     #[test]
