@@ -129,7 +129,10 @@ fn a_drive_of_a_tenth_of_a_megabyte_a_second_is_told_and_an_interrupted_run_on_i
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     wait_until("the signal is answered", || has("interrupted: ending the run within 30 s"));
     wait_until("what was measured is shown", || has("(interrupted)"));
-    assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    let result = scratch.json();
+    assert_eq!(result.pointer("/ringfall/window/interrupted"), Some(&true.into()));
+    let limit = result.pointer("/ringfall/machine/throttles/1/limit");
+    assert_eq!(limit, Some(&"write_bps=100000".into()));
     // The kernel keeps a process whose I/Os have not ended.
     throttled.limit(0).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));

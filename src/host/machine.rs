@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::{ChainLink, DeviceFacts, chain, device_numbers};
 use crate::kernel::{self, Mount, kib_of, value_of};
 use crate::root::Root;
+use crate::survey::{Throttle, throttles};
 
 /// The machine that a run ran on, and the storage below its data files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,10 @@ pub struct Machine {
     /// All block devices below the data files, the topmost first: partition, disk, members of dm
     /// and md, and what a loop device is backed by.
     pub device_chain: Vec<ChainLink>,
+    /// Limits that the cgroups of this process set on the I/O of those devices; empty in results of
+    /// versions that did not look.
+    #[serde(default)]
+    pub throttles: Vec<Throttle>,
 }
 
 /// A mounted file system.
@@ -80,6 +85,26 @@ impl Machine {
         Some(format!("the data was in memory ({memory}): no drive was measured"))
     }
 
+    /// Limits on the I/O of the devices below the data files, as a sentence without its full stop;
+    /// none where there are none.
+    #[must_use]
+    pub fn throttled(&self) -> Option<String> {
+        let told: Vec<String> = self
+            .throttles
+            .iter()
+            .map(|throttle| throttle.told(self.name_of(&throttle.numbers).unwrap_or("the drive")))
+            .collect();
+        (!told.is_empty()).then(|| format!("a cgroup limits {}", told.join(" and ")))
+    }
+
+    /// Name of the device of these numbers; none where it is not below the data files.
+    fn name_of(&self, numbers: &str) -> Option<&str> {
+        let disk = self.device.iter().filter(|disk| disk.numbers == numbers);
+        let links = self.device_chain.iter().filter(|link| link.numbers == numbers);
+        let mut names = disk.map(|disk| &*disk.name).chain(links.map(|link| &*link.name));
+        names.next()
+    }
+
     /// Reads the facts about this machine, for a run that keeps no data on any storage.
     #[must_use]
     pub fn look_without_store() -> Machine {
@@ -88,6 +113,7 @@ impl Machine {
             mount: None,
             device: None,
             device_chain: Vec::new(),
+            throttles: Vec::new(),
             ..Machine::look(Path::new("/"))
         }
     }
@@ -103,7 +129,7 @@ impl Machine {
         let mount = own.as_deref().and_then(|own| mount_of(&mounts, own, path));
         // A file system that spans devices (btrfs) has numbers of its own: its source says more.
         let numbers = own.map(|own| source_of(&mounts, &own).unwrap_or(own));
-        Machine {
+        let mut machine = Machine {
             cpu_model: value_of(&cpuinfo, "model name").map(str::to_owned),
             cores: std::thread::available_parallelism().ok().map(|n| n.get() as u32),
             memory_total_bytes: kib_of(&meminfo, "MemTotal"),
@@ -115,7 +141,11 @@ impl Machine {
             mount,
             device: numbers.as_deref().and_then(DeviceFacts::of),
             device_chain: numbers.as_deref().map(chain).unwrap_or_default(),
-        }
+            throttles: throttles(&root),
+        };
+        let is_below = |throttle: &Throttle| machine.name_of(&throttle.numbers).is_some();
+        machine.throttles = machine.throttles.iter().filter(|one| is_below(one)).cloned().collect();
+        machine
     }
 }
 
@@ -161,6 +191,24 @@ mod tests {
         let root = mount_of(&mounts, "254:0", Path::new("/home")).unwrap();
         assert_eq!(root.mount_options, "rw,relatime,rw,discard");
         assert_eq!(mount_of(&mounts, "9:9", Path::new("/")), None);
+    }
+
+    #[test]
+    fn limits_of_cgroups_name_the_device_that_they_are_for() {
+        let throttle = |limit: &str| Throttle {
+            numbers: "254:0".to_owned(),
+            file: "/sys/fs/cgroup/pod/io.max".to_owned(),
+            limit: limit.to_owned(),
+        };
+        let (name, numbers) = ("vda".to_owned(), "254:0".to_owned());
+        let device = Some(DeviceFacts { name, numbers, ..DeviceFacts::default() });
+        let mut machine = Machine { device, ..Machine::default() };
+        assert_eq!(machine.throttled(), None);
+        machine.throttles = vec![throttle("rbps=314572800"), throttle("wiops=9")];
+        let told = "a cgroup limits reads of vda to 300.0 MiB/s and writes of vda to 9 I/Os per \
+                    second";
+        assert_eq!(machine.throttled().as_deref(), Some(told));
+        assert_eq!(machine.name_of("8:0"), None, "another drive's limit");
     }
 
     #[test]

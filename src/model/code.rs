@@ -66,6 +66,8 @@ codes! {
         DriveFailed = "drive_failed",
         /// A drive is much slower than the others.
         DriveSlow = "drive_slow",
+        /// A cgroup of the process limits the I/O of a drive.
+        DriveThrottled = "drive_throttled",
         /// Percentiles of the requests that finished mislead: too many did not.
         Unfinished = "unfinished",
         /// Requests arrived faster than they were served.

@@ -3,6 +3,7 @@ use ringfall_core::error::{ErrorKind, IoError, Operation};
 use ringfall_core::facts::{RingFeatures, ShardFacts};
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
+use ringfall_host::survey::Throttle;
 use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
 use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, Part, QosAnswer, QosBreak};
 use ringfall_workloads::source::ValidationTrace;
@@ -283,6 +284,10 @@ const RAISED: &[(Code, Raise)] = &[
         run.drives = vec![DriveOutcome { failed_s: Some(1.0), ..DriveOutcome::default() }];
     }),
     (Code::DriveSlow, drives),
+    (Code::DriveThrottled, |run| {
+        let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
+        run.machine.throttles = vec![Throttle { numbers, file, limit: "rbps=1048576".to_owned() }];
+    }),
     (Code::Unfinished, |run| {
         (0..30).for_each(|_| run.requests.record_unfinished(Class::Batch, 5_000_000_000));
     }),

@@ -1,8 +1,9 @@
 //! Limits of this process and of the kernel that a run can come up against.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::kernel::{cgroups, value_of};
+use crate::room::human;
 use crate::root::Root;
 
 /// Limits that the kernel sets for this process and for the machine.
@@ -30,7 +31,7 @@ pub struct Limits {
 }
 
 /// Limit of a cgroup on the I/O of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Throttle {
     /// Device numbers, as `major:minor`.
@@ -39,6 +40,24 @@ pub struct Throttle {
     pub file: String,
     /// Text of the limit: `rbps=104857600`.
     pub limit: String,
+}
+
+impl Throttle {
+    /// Limit in words, for a device of that name: `reads of vda to 100.0 MiB/s`.
+    #[must_use]
+    pub fn told(&self, name: &str) -> String {
+        let (what, value) = self.limit.split_once('=').unwrap_or(("", &self.limit));
+        let direction = if what.starts_with('r') { "reads" } else { "writes" };
+        match value.parse() {
+            Ok(bytes) if what.ends_with("bps") => {
+                format!("{direction} of {name} to {}/s", human(bytes))
+            }
+            Ok(_) if what.ends_with("iops") => {
+                format!("{direction} of {name} to {value} I/Os per second")
+            }
+            _ => format!("{name} to {}", self.limit),
+        }
+    }
 }
 
 /// Numbers of capabilities (linux/capability.h).
@@ -75,7 +94,7 @@ fn limit(page: &str, name: &str, column: usize) -> Option<u64> {
 }
 
 /// Limits that the cgroups of this process, from the root down to its own, set on devices.
-fn throttles(root: &Root) -> Vec<Throttle> {
+pub(crate) fn throttles(root: &Root) -> Vec<Throttle> {
     let mut found = Vec::new();
     for directory in cgroups(root, None) {
         read(root, &format!("{directory}/io.max"), None, &mut found);
@@ -116,5 +135,19 @@ mod tests {
         assert_eq!(limit(page, "Max open files", 1), Some(524_288));
         assert_eq!(limit(page, "Max locked memory", 1), None);
         assert_eq!(limit(page, "Max processes", 0), None);
+    }
+    #[test]
+    fn limits_of_both_versions_of_cgroups_are_told_in_words() {
+        for (limit, told) in [
+            ("rbps=104857600", "reads of vda to 100.0 MiB/s"),
+            ("write_bps=1073741824", "writes of vda to 1.0 GiB/s"),
+            ("riops=500", "reads of vda to 500 I/Os per second"),
+            ("write_iops=20", "writes of vda to 20 I/Os per second"),
+            ("latency=5ms", "vda to latency=5ms"),
+        ] {
+            let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
+            let throttle = Throttle { numbers, file, limit: limit.to_owned() };
+            assert_eq!(throttle.told("vda"), told);
+        }
     }
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub use gpu::Gpu;
+pub(crate) use limits::throttles;
 pub use limits::{Limits, Throttle};
 pub use pci::{PciLink, PciPath};
 pub use processor::{Cache, HugePages, Memory, NumaNode, Processor};

@@ -93,6 +93,7 @@ impl Merge for Machine {
             mount: agree(all, |one| &one.mount).flatten(),
             device: agree(all, |one| &one.device).flatten(),
             device_chain: agree(all, |one| &one.device_chain).unwrap_or_default(),
+            throttles: agree(all, |one| &one.throttles).unwrap_or_default(),
         }
     }
 }

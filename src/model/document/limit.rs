@@ -174,6 +174,8 @@ struct Evidence {
     is_queue_full: bool,
     /// Share of the window in which the device had something to do.
     utilisation: Option<f64>,
+    /// Limits of cgroups on the drive's I/O, in words.
+    throttled: Option<String>,
     /// Resource that bound a simulated run, and why.
     simulated: Option<(Binding, String)>,
     /// The tier in which room was waited for; none where none was emptied.
@@ -209,6 +211,7 @@ impl Evidence {
             roofline_share: ours.roofline.as_ref().and_then(|roofline| roofline.share.known()),
             is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
             utilisation: ours.device.utilisation.known(),
+            throttled: ours.machine.throttled(),
             simulated: ours.simulation.as_ref().and_then(simulated),
             fullest: evicted(&ours.evictions).tier_waited_for(),
             served_of_users: served_of_users(document),
@@ -323,12 +326,15 @@ fn may_be_saturated(of: &Evidence) -> bool {
     is_busy && (of.is_queue_full || (of.roofline_share.is_none() && of.utilisation.is_some()))
 }
 
-/// Use of the drive, as the end of a sentence; none where nothing is known of it.
+/// Use of the drive, and what limits it from outside, as the end of a sentence; none where nothing
+/// is known of it.
 fn used(of: &Evidence) -> Option<String> {
     let of_limits = |share| format!("the drive was used to {} of its limit", percent(share));
     let of_time =
         |share: f64| format!("the drive was busy {} of the time", percent(share.min(1.0)));
-    of.roofline_share.map(of_limits).or_else(|| of.utilisation.map(of_time))
+    let used = of.roofline_share.map(of_limits).or_else(|| of.utilisation.map(of_time));
+    let parts: Vec<String> = used.into_iter().chain(of.throttled.clone()).collect();
+    (!parts.is_empty()).then(|| parts.join(", and "))
 }
 
 /// Tells what the drive could have done while so much of the service time went to generation.
@@ -351,8 +357,9 @@ fn generation(of: &Evidence, share: &str) -> RunLimit {
 /// Whether at least half of the drive's bandwidth was left, as far as its use is known. A drive
 /// that is busy does not do all it can: it has rather more left than that.
 fn has_bandwidth_left(of: &Evidence) -> bool {
-    // Entries in memory say nothing of the drive.
-    if of.storage_bytes_share.is_some_and(|bytes| bytes < STORAGE_BYTES_MIN) {
+    // Entries in memory say nothing of the drive, nor does its time where a cgroup holds it back.
+    let is_in_memory = of.storage_bytes_share.is_some_and(|bytes| bytes < STORAGE_BYTES_MIN);
+    if is_in_memory || of.throttled.is_some() {
         return false;
     }
     of.roofline_share.or(of.utilisation).is_some_and(|used| used <= USED_HALF)
@@ -378,6 +385,8 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
             let flag = if of.roofline_share.is_none() { "--roofline fresh" } else { FEWER_USERS };
             limit(LimitKind::Bandwidth, told, Some(flag))
         }
+        // A drive that a cgroup holds back idles however many I/Os wait.
+        _ if of.throttled.is_some() => limit(LimitKind::Storage, told, None),
         (Some(_), _) => limit(LimitKind::Latency, told, Some(MORE_USERS)),
         (None, Some(busy)) if busy <= 1.0 - IDLE_SHARE => {
             limit(LimitKind::Latency, told, Some(MORE_USERS))
@@ -490,6 +499,24 @@ mod tests {
         let memory = found(&Evidence { storage_bytes_share: Some(0.01), ..storage });
         let flag = memory.flag_to_try.as_deref();
         assert_eq!((memory.kind, flag), (LimitKind::Memory, Some("--cpu-mem-gb 0")));
+    }
+
+    /// A drive of a limited cgroup, busy 39 % of the time, was found to be slow.
+    #[test]
+    fn a_cgroup_that_limits_the_drive_is_named_beside_its_use() {
+        let throttled = Some("a cgroup limits reads of vda to 300.0 MiB/s".to_owned());
+        let of = |storage, utilisation| {
+            let generation = 1.0 - storage;
+            let throttled = throttled.clone();
+            found(&Evidence { storage, generation, utilisation, throttled, ..Evidence::default() })
+        };
+        let limit = of(0.9, Some(0.39));
+        assert_eq!((limit.kind, limit.flag_to_try), (LimitKind::Storage, None));
+        let told = "busy 39 % of the time, and a cgroup limits reads of vda to 300.0 MiB/s";
+        assert!(limit.told.ends_with(told), "{}", limit.told);
+        assert!(of(0.9, None).told.contains(", and a cgroup limits"));
+        let beside = of(0.2, Some(0.1));
+        assert!(beside.told.ends_with("300.0 MiB/s"), "no word of more users: {}", beside.told);
     }
 
     /// It promised so many times the users, whose loads had been found to be too slow.
