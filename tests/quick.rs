@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{Scratch, assert_valid_as, data_bytes, text};
+use crate::support::{Scratch, assert_fails, assert_valid_as, data_bytes, text};
 
 fn quick(scratch: &Scratch, place: &str, flags: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
@@ -63,4 +63,7 @@ fn what_can_give_no_answer_is_refused_before_anything_is_measured() {
         }
         assert!(!scratch.file("kv").exists(), "{flags:?}");
     }
+    let told = quick(&scratch, "/dev/full", &[]);
+    assert_fails(&told, 2, &["/dev/full belongs to the system: give another DIR"]);
+    assert!(!text(&told).contains("limits of"), "{}", text(&told));
 }

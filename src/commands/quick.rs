@@ -1,11 +1,12 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
 use ringfall_core::units::{GIB, MIB, gib};
+use ringfall_engine::device::{CacheDir, is_block_device};
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -22,6 +23,7 @@ use ringfall_running::saturate::device_yaml;
 use super::run::{check_outputs, measured, simulated};
 use super::{run_args, saturate, write_form};
 use crate::cli::{Command, QuickArgs, SaturateArgs};
+use crate::remedy::told_chain;
 
 /// Space of the measured run where none is given: what a minute bears.
 const SPACE_BYTES: u64 = 6 * GIB;
@@ -66,11 +68,14 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let other = args.beside.as_deref().map(QuickReport::read).transpose();
     let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
     let quick = Quick { args, command_line, place: place(args), seed, unix_s };
+    check_place(&quick.place)?;
     // What is wrong with the settings is told before anything is measured.
     let plan = quick.plan(1, SPACE_BYTES, quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
     let interrupt = super::interrupt()?;
-    let Some(report) = quick.report(space, &interrupt)? else { return Ok(Exit::Interrupted) };
+    let Some(report) = quick.report(space, &interrupt).map_err(with_own_argument)? else {
+        return Ok(Exit::Interrupted);
+    };
     let written = write_form(Some(&output), "the answer", |path| write_json(&report, path));
     let page = write_form(args.html_output.as_deref(), "the page", |path| {
         write_quick_html(&report, other.as_ref(), path)
@@ -105,6 +110,29 @@ fn place(args: &QuickArgs) -> PathBuf {
         ));
     }
     place.directory
+}
+
+/// Checks the place before anything is made there.
+fn check_place(place: &Path) -> Result<(), InputError> {
+    if is_block_device(place) {
+        let place = place.display();
+        refuse!(
+            "{place} is a block device, and `ringfall quick` measures in a directory: give a DIR \
+             on its file system, or find its limits with `ringfall saturate {place}`"
+        );
+    }
+    CacheDir::check(place).map_err(|error| {
+        InputError::new(format!("{error}: give another DIR, on the file system to measure"))
+    })
+}
+
+/// The error with DIR, which this command takes, in the place of the flag that runs take.
+fn with_own_argument(error: anyhow::Error) -> anyhow::Error {
+    let told = told_chain(&error);
+    match told.contains("--cache-dir") {
+        true => anyhow!(told.replace("--cache-dir", "DIR")),
+        false => error,
+    }
 }
 
 /// Space of the measured run, bytes.
@@ -392,4 +420,27 @@ fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
         rate.map(|rate| rate / GIB as f64).with_context(|| format!("no limit of {what} was found"))
     };
     Ok(QuickLimits { read_gib_per_s: of(100, "reads")?, write_gib_per_s: of(0, "writes")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::error::SetupError;
+
+    use super::*;
+
+    /// Its remedy was a flag that the command does not take.
+    #[test]
+    fn a_place_that_is_refused_is_answered_with_the_argument_of_this_command() {
+        for (place, what) in [
+            ("/dev/full", "/dev/full belongs to the system: give another DIR"),
+            ("/proc/x", "/proc/x belongs to the system: give another DIR"),
+        ] {
+            let told = check_place(Path::new(place)).unwrap_err().to_string();
+            assert!(told.starts_with(what) && !told.contains("--cache-dir"), "{told}");
+        }
+        assert!(check_place(&std::env::temp_dir()).is_ok());
+        let in_use = SetupError::StoreInUse { path: "/mnt/kv".into() };
+        let told = with_own_argument(in_use.into()).to_string();
+        assert!(told.contains("give DIR another directory"), "{told}");
+    }
 }

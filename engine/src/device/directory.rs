@@ -83,6 +83,19 @@ impl CacheDir {
         Ok(CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false })
     }
 
+    /// Checks whether `path` is a directory outside the system's, or could become one. Nothing is
+    /// made or locked.
+    ///
+    /// # Errors
+    /// A system directory, or not a directory.
+    pub fn check(path: &Path) -> Result<(), SetupError> {
+        refuse_system_directory(path, &resolve_missing(path))?;
+        match path.exists() && !path.is_dir() {
+            true => Err(SetupError::NotADirectory { path: path.to_path_buf() }),
+            false => Ok(()),
+        }
+    }
+
     /// Deletes, of the directories in `parent` that `is_ours` knows by their names, those whose run
     /// has died, with the data files in them, and says how many bytes that freed. Anything in
     /// doubt is left alone: another user's, one without a lock file, one whose process lives, one
@@ -407,7 +420,11 @@ mod tests {
         ] {
             let error = CacheDir::open(Path::new(path)).expect_err(path);
             assert!(matches!(error, SetupError::SystemDirectory { .. }), "{path}: {error}");
+            let checked = CacheDir::check(Path::new(path)).expect_err(path);
+            assert_eq!(checked.to_string(), error.to_string());
         }
+        let new = scratch("checked");
+        assert!(CacheDir::check(&new).is_ok() && !new.exists(), "nothing is made");
     }
 
     /// Only where it leads was named, which nobody had typed.
