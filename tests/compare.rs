@@ -110,7 +110,11 @@ fn answers_of_quick_are_set_side_by_side() {
     let row = page.lines().find(|line| line.contains("load P95 at 4 users")).unwrap();
     assert!(row.ends_with("0.50×"), "{page}");
     for (args, words) in [
-        (&["a.json", "other.json"][..], &["other.json", "no answer of `ringfall quick`"][..]),
+        (
+            &["a.json", "other.json"][..],
+            &["other.json is no answer of `ringfall quick`, and a.json is one: compare two"][..],
+        ),
+        (&["other.json", "b.json"], &["other.json is no answer", "and b.json is one"]),
         (&["a.json", "b.json", "--json"], &["--json", "JSON already"]),
     ] {
         assert_fails(&compare(&scratch.path, args), 2, words);

@@ -36,6 +36,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
             return analyze::run(first, second, table);
         }
         if [first, second].into_iter().any(|path| QuickReport::is_in(path)) {
+            refuse_other_kind(first, second)?;
             return answers(first, second, table.json);
         }
     }
@@ -59,6 +60,23 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
 fn is_collection(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     path.is_dir() || ending.is_some_and(|ending| matches!(&*ending, "xlsx" | "csv"))
+}
+
+/// Refuses a file that is no answer of `ringfall quick` beside one. A pipe, which can be read but
+/// once, is left to the reading.
+fn refuse_other_kind(first: &Path, second: &Path) -> Result<(), InputError> {
+    let is_other = |path: &Path| path.is_file() && !QuickReport::is_in(path);
+    let (answer, other) = match (is_other(first), is_other(second)) {
+        (false, false) => return Ok(()),
+        (true, _) => (second, first),
+        (false, true) => (first, second),
+    };
+    refuse!(
+        "{} is no answer of `ringfall quick`, and {} is one: compare two answers, or two results \
+         of runs",
+        other.display(),
+        answer.display()
+    )
 }
 
 /// Prints two answers of `ringfall quick` side by side.
