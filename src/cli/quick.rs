@@ -25,8 +25,8 @@ pub struct QuickArgs {
     /// still there
     #[arg(long, value_name = "TARGETS", default_value = "load-p95=1s,reuse=70%")]
     pub slo: ServedRule,
-    /// Time to take, 15s to 10m: a third for the drive's limits, and two fifths for the run that
-    /// confirms the answer
+    /// Time to take, 15 to 600 seconds (15s to 10m): a third for the drive's limits, and two fifths
+    /// for the run that confirms the answer
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = time)]
     pub time: u64,
     /// Random seed for the users and for content; `random` draws one and prints it
@@ -54,5 +54,8 @@ const TIME_S: std::ops::RangeInclusive<u64> = 15..=600;
 
 fn time(text: &str) -> Result<u64, String> {
     let time_s: u64 = whole_seconds(text)?;
-    if TIME_S.contains(&time_s) { Ok(time_s) } else { Err("give 15s to 10m".to_owned()) }
+    match TIME_S.contains(&time_s) {
+        true => Ok(time_s),
+        false => Err("give 15 to 600 seconds (15s to 10m)".to_owned()),
+    }
 }

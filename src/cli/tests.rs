@@ -104,6 +104,8 @@ fn seeds_sizes_and_times_are_read_with_their_words_and_units() {
     assert_eq!((suite.tier_seconds, suite.autoscale_seconds), (120, 300));
     assert_eq!(suite.storage_capacity_gb, Some(1_024.0));
     assert!(wrong("ringfall suite -t 25h").contains("90000 is not in 1..=86400"));
+    // It asked for 15s to 10m, where the help has seconds.
+    assert!(wrong("ringfall quick --time 2").contains("give 15 to 600 seconds (15s to 10m)"));
 }
 
 #[test]
