@@ -119,7 +119,7 @@ pub struct JobArgs {
     /// Give files their names as soon as they are written, without making them durable first
     #[arg(long)]
     pub no_fsync: bool,
-    /// Random seed of the content
+    /// Random seed of the content; always a number, as the same content is compared with later
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
     /// Reducibility of the content.

@@ -33,7 +33,7 @@ pub enum DatagenCommand {
 /// Seed and reducibility of the content.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ShapeArgs {
-    /// Random seed of the content
+    /// Random seed of the content; always a number, which `datagen verify` needs again
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
     /// To which degree storage can reduce it.

@@ -110,7 +110,7 @@ pub struct SaturateArgs {
     /// Search for the largest bandwidth only, not for the most I/Os per second
     #[arg(long)]
     pub no_iops: bool,
-    /// Random seed for offsets and content
+    /// Random seed for offsets and content; always a number, so that another search can be compared
     #[arg(long, value_name = "U64", default_value_t = 1)]
     pub seed: u64,
     /// File for the limits in JSON, as `ringfall run --roofline` reads it;
