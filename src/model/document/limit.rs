@@ -260,7 +260,7 @@ fn found(of: &Evidence) -> RunLimit {
     };
     if of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN) {
         let told = "requests took less than 5 % of the users' time, who asked for no more";
-        return limit(LimitKind::Users, told.to_owned(), Some(FOR_USERS));
+        return limit(LimitKind::Users, told.to_owned(), Some(MORE_USERS));
     }
     match (&of.simulated, of.roofline_share) {
         (Some((Binding::Drive, because)), _) => return simulated(Binding::Drive, because),
