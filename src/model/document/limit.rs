@@ -637,10 +637,19 @@ mod tests {
         }
     }
 
+    /// A run of enough requests to tell, which took most of its users' time.
+    fn enough() -> RunResult {
+        let mut result = busy();
+        result.window.seconds = 0.01;
+        result.requests.clear();
+        (0..REQUESTS_MIN).for_each(|_| result.requests.record(&request(Class::Batch, 2)));
+        result
+    }
+
     /// It said --num-users where requests come at a rate that was asked for, or at a trace's times.
     #[test]
     fn the_flag_to_try_is_that_which_decides_how_many_requests_come() {
-        let mut result = busy();
+        let mut result = enough();
         result.requests.clear();
         let only_storage =
             RequestRecord { storage_io_ns: 2_000_000, room_ns: 0, ..request(Class::Batch, 2) };
@@ -663,10 +672,7 @@ mod tests {
     fn a_finding_stands_in_the_document_of_its_run() {
         let document = Document::of(&busy());
         assert_eq!(document.ringfall.limit.as_ref(), None, "three requests tell nothing");
-        let mut result = busy();
-        result.requests.clear();
-        (0..REQUESTS_MIN).for_each(|_| result.requests.record(&request(Class::Batch, 2)));
-        let document = Document::of(&result);
+        let document = Document::of(&enough());
         assert_eq!(document.ringfall.limit.as_ref(), Some(&RunLimit::of(&document)));
         let json = serde_json::to_value(&document).unwrap();
         assert_eq!(json["ringfall"]["limit"]["kind"], "space");
@@ -676,12 +682,6 @@ mod tests {
 
     #[test]
     fn a_run_that_shows_too_little_has_no_finding() {
-        let enough = || {
-            let mut result = busy();
-            result.requests.clear();
-            (0..REQUESTS_MIN).for_each(|_| result.requests.record(&request(Class::Batch, 2)));
-            result
-        };
         let of = |change: fn(&mut RunResult)| {
             let mut result = enough();
             change(&mut result);
