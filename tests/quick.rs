@@ -32,6 +32,8 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     let users: Vec<u64> = curve.iter().map(|point| point["users"].as_u64().unwrap()).collect();
     assert!(users.len() > 1 && users.is_sorted(), "{users:?}");
     assert!(document["measured"]["gib_per_s"].as_f64() > Some(0.0));
+    assert_eq!(document["time_s"], 15);
+    assert!(document["entry_gib_max"].as_f64() > document["turn_gib"].as_f64());
     assert!(page.contains(document["verdict"].as_str().unwrap().split(':').next().unwrap()));
     assert_eq!(data_bytes(&scratch.store()), 0, "its data is left behind");
     let html = std::fs::read_to_string(scratch.file("q.html")).unwrap();

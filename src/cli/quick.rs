@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ringfall_config::ServedRule;
 use ringfall_config::values::{Gib, Seed, whole_seconds};
+use ringfall_report::quick::QUICK_TIME_S_MAX;
 
 /// Arguments of the command `quick`.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +51,7 @@ pub struct QuickArgs {
 }
 
 /// Shortest and longest time of an answer, s.
-const TIME_S: std::ops::RangeInclusive<u64> = 15..=600;
+const TIME_S: std::ops::RangeInclusive<u64> = 15..=QUICK_TIME_S_MAX;
 
 fn time(text: &str) -> Result<u64, String> {
     let time_s: u64 = whole_seconds(text)?;

@@ -12,10 +12,11 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, free_bytes, human};
-use ringfall_model::facts::Roofline;
+use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{
-    QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, is_reuse_enough,
+    QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, USERS_FLAG, is_reuse_enough,
+    space_flag,
 };
 use ringfall_report::show::{beside_page, quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -187,6 +188,7 @@ impl Quick<'_> {
         let yaml = device_yaml(&roofline).map_err(anyhow::Error::msg)?;
         let device = DeviceFile::parse("the drive's limits", &yaml)?;
         let limits = limits_of(&roofline)?;
+        let varied = Varied::of(&roofline);
         let space_bytes = self.filled(space, limits.write_gib_per_s);
         let mut trials = Trials { quick: self, device: &device, interrupt, space_bytes };
         self.tell("simulating numbers of users on a drive of these limits…");
@@ -233,13 +235,17 @@ impl Quick<'_> {
             reuse_share: rule.reuse_share,
             space_gib: gib(space_bytes),
             turn_gib: gib(plan.workload_config().turn_bytes_mean()),
+            entry_gib_max: Some(gib(plan.workload_config().turn_bytes()[1])),
+            time_s: Some(self.args.time),
             limits,
-            doubt: device.doubt.clone(),
+            doubt: varied.as_ref().map(Varied::told),
+            limits_deviation: varied.as_ref().map(Varied::deviation),
             curve,
             served_by_speed: by_speed,
             served_by_space: by_space,
             measured: QuickPoint::of(&result),
             predicted: QuickPoint::of(&predicted),
+            kernel_share: kernel_share(&result),
             run: ["run".to_owned(), self.place.display().to_string()]
                 .into_iter()
                 .chain(self.load(users, space_bytes))
@@ -257,7 +263,8 @@ impl Quick<'_> {
         let most_bytes = free_bytes.map_or(u64::MAX, |free| (free as f64 * FREE_SHARE) as u64);
         let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
         let wanted_bytes = match self.args.space {
-            Some(given) => (given.0 * GIB as f64) as u64,
+            // Whole MiB, as the command of the check has them.
+            Some(given) => (given.0 * GIB as f64) as u64 / MIB * MIB,
             None => SPACE_BYTES.max(usual).min(most_bytes),
         };
         let (place, model) = (self.place.display(), &self.args.model);
@@ -307,8 +314,8 @@ impl Quick<'_> {
     fn load(&self, users: u32, space_bytes: u64) -> Vec<String> {
         vec![
             format!("--model={}", self.args.model),
-            format!("--num-users={users}"),
-            format!("--storage-capacity-gb={}", gib(space_bytes)),
+            format!("{USERS_FLAG}{users}"),
+            space_flag(gib(space_bytes)),
             format!("--seed={}", self.seed),
             "--cpu-mem-gb=0".to_owned(),
             "--arrival=closed".to_owned(),
@@ -393,6 +400,54 @@ impl Trials<'_> {
     fn simulated(&self, plan: &Plan) -> Result<RunResult> {
         simulated::run(plan, self.device, Vec::new(), self.interrupt)
     }
+}
+
+/// Bandwidth of a probe that the longer measurement of a limit does not bear out.
+struct Varied {
+    /// What was moved: `reads` or `writes`.
+    what: &'static str,
+    probe_gib_per_s: f64,
+    limit_gib_per_s: f64,
+}
+
+impl Varied {
+    /// The one that is farthest from its limit; none where the drive's speed was steady.
+    fn of(roofline: &Roofline) -> Option<Varied> {
+        let varied = roofline.limits.iter().filter_map(|limit| {
+            let what = match limit.read_percent {
+                100 => "reads",
+                0 => "writes",
+                _ => return None,
+            };
+            let probe = limit.bandwidth.outrun()?;
+            Some(Varied {
+                what,
+                probe_gib_per_s: probe.bytes_per_s / GIB as f64,
+                limit_gib_per_s: limit.bandwidth.best.bytes_per_s / GIB as f64,
+            })
+        });
+        varied.max_by(|one, other| one.deviation().total_cmp(&other.deviation()))
+    }
+
+    /// Deviation of the probe from the limit, as a share of that.
+    fn deviation(&self) -> f64 {
+        (self.probe_gib_per_s / self.limit_gib_per_s - 1.0).abs()
+    }
+
+    fn told(&self) -> String {
+        format!(
+            "the drive's speed varied while its limits were measured: {} had {:.2} GiB/s in a \
+             short probe and {:.2} GiB/s in the longer one",
+            self.what, self.probe_gib_per_s, self.limit_gib_per_s
+        )
+    }
+}
+
+/// Bytes that the kernel counted on the drive, as a share of those that the run moved; none where
+/// it has no counter.
+fn kernel_share(result: &RunResult) -> Option<f64> {
+    let (kernel, engine) = (result.kernel.as_ref()?, &result.engine);
+    quotient(kernel.read_bytes + kernel.write_bytes, engine.io_read.bytes + engine.io_write.bytes)
 }
 
 /// Space that no simulated run fills.

@@ -1,11 +1,13 @@
 //! Answer of `ringfall quick`: how many users a drive serves, by its limits, a curve simulated from
 //! them, and a measured run that confirms it.
 
+mod verdict;
+
 use std::path::Path;
 
 use ringfall_config::ServedRule;
 use ringfall_core::units::gib;
-use ringfall_host::{counted, escape, human_time};
+use ringfall_host::{escape, human_time};
 use ringfall_model::RunResult;
 use ringfall_model::document::{FileProblem, read_bytes};
 use serde::{Deserialize, Serialize};
@@ -15,7 +17,9 @@ pub const QUICK_VERSION: u32 = 1;
 /// Deviation of the measured bandwidth from the predicted one up to which the curve is confirmed.
 const CONFIRMED_TO: f64 = 0.15;
 
-/// Smallest number of loads whose percentiles say something.
+/// Longest time that an answer may take, s.
+pub const QUICK_TIME_S_MAX: u64 = 600;
+/// Smallest number of loads by which a run is judged: the P95 of fewer is their largest.
 const LOADS_MIN: u64 = 20;
 /// Ratio of the measured P95 to the predicted one from which on it is told.
 const LOAD_P95_APART: f64 = 1.5;
@@ -120,10 +124,17 @@ pub struct QuickReport {
     pub space_gib: f64,
     /// Mean size of a user's turn, GiB.
     pub turn_gib: f64,
+    /// Size of the largest entry, GiB; null in answers that do not have it.
+    pub entry_gib_max: Option<f64>,
+    /// Time that the answer was to take, s; null in answers that do not have it.
+    pub time_s: Option<u64>,
     /// The drive's highest bandwidths.
     pub limits: QuickLimits,
     /// Doubt about the limits, as the search for them has told; null without any.
     pub doubt: Option<String>,
+    /// Deviation of the search's fastest or slowest probe from the limit, as a share of that; null
+    /// where the limits did not vary.
+    pub limits_deviation: Option<f64>,
     /// Numbers of users in rising order: simulated on a drive of these limits with as much space as
     /// they take, but for `reuse_share`, which is what is found in `space_gib`.
     pub curve: Vec<QuickPoint>,
@@ -135,6 +146,9 @@ pub struct QuickReport {
     pub measured: QuickPoint,
     /// The same run simulated.
     pub predicted: QuickPoint,
+    /// Bytes that the kernel counted on the drive during the measured run, as a share of those that
+    /// ringfall moved; null where it has no counter.
+    pub kernel_share: Option<f64>,
     /// Arguments of `ringfall` for the measured run, but for its warm-up, window and output.
     pub run: Vec<String>,
     /// Warnings of the measured run that concern the drive.
@@ -189,7 +203,7 @@ impl QuickReport {
         (is > 0.0 && was > 0.0).then(|| is / was - 1.0)
     }
 
-    /// Whether the measured run agrees with the simulated one.
+    /// Whether the measured run moved the bandwidth of the simulated one.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.deviation().is_some_and(|deviation| deviation.abs() <= CONFIRMED_TO)
@@ -198,36 +212,7 @@ impl QuickReport {
     /// Command that measures the answer for longer.
     #[must_use]
     pub fn run_line(&self) -> String {
-        let words = self.run.iter().map(|word| escape::shell(word));
-        format!("ringfall {} --duration 5m", words.collect::<Vec<_>>().join(" "))
-    }
-
-    /// Sentences on why the answer is not to be relied on.
-    #[must_use]
-    pub fn doubts(&self) -> Vec<String> {
-        let (is, was) = (&self.measured, &self.predicted);
-        let mut doubts = Vec::new();
-        match self.deviation() {
-            None => doubts.push("nothing moved, and the curve is not confirmed".to_owned()),
-            Some(deviation) if !self.is_confirmed() => doubts.push(format!(
-                "the measured run moved {:+.0} % of the bandwidth predicted: something else uses \
-                 the drive, or its speed varies; the curve is not confirmed",
-                deviation * 100.0
-            )),
-            Some(_) if is.loads < LOADS_MIN => doubts.push(format!(
-                "the measured run had {}, too few to confirm the loads of the curve: give a longer \
-                 --time",
-                counted(is.loads, "load")
-            )),
-            Some(_) => {
-                let ratio = is.load_p95_s.zip(was.load_p95_s).map(|(is, was)| is / was.max(1e-9));
-                doubts.extend(ratio.filter(|ratio| *ratio > LOAD_P95_APART).map(|ratio| {
-                    format!("loads took {ratio:.1} times as long as predicted (P95)")
-                }));
-            }
-        }
-        doubts.extend(self.doubt.iter().chain(&self.notes).cloned());
-        doubts
+        run_line(self.run.iter().map(String::as_str))
     }
 
     /// Rule that the report was made by.
@@ -240,54 +225,31 @@ impl QuickReport {
     #[must_use]
     pub fn rule(&self) -> String {
         format!(
-            "served: P95 load of a context at most {}, {:.0} % of earlier turns still there",
+            "load P95 at most {}, {:.0} % of earlier turns found",
             time(self.load_p95_s),
             self.reuse_share * 100.0
         )
     }
+}
 
-    /// Answer in a sentence, to be kept as `verdict`.
-    #[must_use]
-    pub fn judge(&self) -> String {
-        let (speed, space) = (self.served_by_speed, self.served_by_space);
-        let users = |served: Served| {
-            let more = if served.is_largest_tried { " or more" } else { "" };
-            format!("{}{more}", counted(served.users.into(), "user"))
-        };
-        let gib_of = |users: u32| f64::from(users) * self.turn_gib;
-        if speed.users == 0 {
-            let load = self.curve.first().and_then(|point| point.load_p95_s);
-            return format!(
-                "not good enough for one user: loading a context takes {} (P95), and {} is the \
-                 target",
-                load.map_or("longer".to_owned(), time),
-                time(self.load_p95_s)
-            );
-        }
-        if space.users == 0 {
-            return format!(
-                "{:.1} GiB are too little for one user, whose turns take {:.2} GiB each; with \
-                 enough space the drive's speed serves {}",
-                self.space_gib,
-                self.turn_gib,
-                users(speed)
-            );
-        }
-        if space.users < speed.users {
-            return format!(
-                "good for {} in {:.1} GiB: space is the limit; with enough of it the drive's speed \
-                 serves {}",
-                users(space),
-                self.space_gib,
-                users(speed)
-            );
-        }
-        format!(
-            "good for {}: the drive's speed is the limit, and one turn of each takes {:.1} GiB",
-            users(speed),
-            gib_of(speed.users)
-        )
+/// Flag of the number of users in the command of the measured run, up to its value.
+pub const USERS_FLAG: &str = "--num-users=";
+/// Flag of the space in the command of the measured run, up to its value.
+pub const SPACE_FLAG: &str = "--storage-capacity-gb=";
+
+/// Flag that gives a run so much space, in whole GiB or else in whole MiB.
+#[must_use]
+pub fn space_flag(space_gib: f64) -> String {
+    match space_gib.fract() == 0.0 {
+        true => format!("{SPACE_FLAG}{space_gib}GiB"),
+        false => format!("{SPACE_FLAG}{:.0}MiB", (space_gib * 1024.0).floor()),
     }
+}
+
+/// Command of these arguments of `ringfall`, for five minutes.
+fn run_line<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.map(escape::shell).collect();
+    format!("ringfall {} --duration 5m", words.join(" "))
 }
 
 /// A time with its unit.
@@ -304,7 +266,7 @@ mod tests {
         Served { users, is_largest_tried: false }
     }
 
-    fn report(speed: u32, space: u32) -> QuickReport {
+    pub(super) fn report(speed: u32, space: u32) -> QuickReport {
         let point = |users: u32| QuickPoint {
             users,
             gib_per_s: f64::from(users) / 2.0,
@@ -313,7 +275,7 @@ mod tests {
             loads: 100,
             kv_io_p95_s: Some(0.5 * f64::from(users)),
             drive_busy_share: Some(0.1),
-            reuse_share: Some(1.0 / f64::from(users)),
+            reuse_share: Some(1.0 - f64::from(users) / 20.0),
         };
         let curve: Vec<QuickPoint> = [1, 2, 4, 8].map(point).into();
         let mut report = QuickReport {
@@ -328,10 +290,14 @@ mod tests {
             reuse_share: 0.7,
             space_gib: 6.0,
             turn_gib: 0.7,
+            entry_gib_max: Some(2.4),
+            time_s: Some(60),
             limits: QuickLimits { read_gib_per_s: 3.0, write_gib_per_s: 2.0 },
             doubt: None,
+            limits_deviation: None,
             measured: curve[2].clone(),
             predicted: curve[2].clone(),
+            kernel_share: Some(1.0),
             curve,
             served_by_speed: served(speed),
             served_by_space: served(space),
@@ -344,37 +310,34 @@ mod tests {
     }
 
     #[test]
-    fn the_smaller_of_speed_and_space_is_the_answer_and_its_limit_is_named() {
-        for (speed, space, parts) in [
-            (0, 0, &["not good enough for one user", "250 ms (P95)", "1.00 s is the target"][..]),
-            (4, 0, &["6.0 GiB are too little for one user", "speed serves 4 users"][..]),
-            (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "serves 12 users"][..]),
-            (4, 12, &["good for 4 users: the drive's speed is the limit", "2.8 GiB"][..]),
-            (1, 1, &["good for 1 user:"][..]),
-        ] {
-            let report = report(speed, space);
-            for part in parts {
-                assert!(report.verdict.contains(part), "{part}: {}", report.verdict);
-            }
-            assert_eq!(report.served().users, speed.min(space));
-        }
-    }
-
-    #[test]
     fn a_run_that_moved_another_bandwidth_than_predicted_confirms_nothing() {
         let mut report = report(4, 4);
         assert!(report.is_confirmed());
         report.measured.gib_per_s *= 0.8;
         assert!(!report.is_confirmed());
-        assert!(show::quick_page(&report).contains("-20 % of the bandwidth predicted"));
         report.measured.gib_per_s = 0.0;
         assert!(!report.is_confirmed() && report.deviation().is_none());
-        report.measured = QuickPoint { loads: 2, ..report.predicted.clone() };
-        assert!(report.doubts()[0].contains("2 loads, too few"), "{:?}", report.doubts());
-        report.measured = QuickPoint { load_p95_s: Some(9.0), ..report.predicted.clone() };
+        report.predicted.load_p95_s = Some(0.1);
+        report.measured = QuickPoint { load_p95_s: Some(0.9), ..report.predicted.clone() };
         assert!(report.doubts()[0].contains("9.0 times as long"), "{:?}", report.doubts());
         assert!(show::beside_page(&report, &report).contains("9.0 times as long"));
         assert!(is_reuse_enough(0.6997, 0.7) && !is_reuse_enough(0.694, 0.7));
+    }
+
+    #[test]
+    fn an_answer_without_the_newer_keys_is_read() {
+        let mut old = serde_json::to_value(report(4, 4)).unwrap();
+        for key in ["entry_gib_max", "time_s", "limits_deviation", "kernel_share"] {
+            assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
+        }
+        let old: QuickReport = serde_json::from_value(old).unwrap();
+        assert!(old.judge().starts_with("good for 4 users"), "{}", old.judge());
+    }
+
+    #[test]
+    fn a_space_is_printed_in_whole_units() {
+        assert_eq!(space_flag(6.0), "--storage-capacity-gb=6GiB");
+        assert_eq!(space_flag(3.815_429_687_5), "--storage-capacity-gb=3907MiB");
     }
 
     #[test]

@@ -1,0 +1,394 @@
+//! Verdict of an answer: what follows from the simulated curve, the run on the drive and the same
+//! run simulated together, and what speaks against it.
+
+use ringfall_host::counted;
+
+use super::{
+    CONFIRMED_TO, LOAD_P95_APART, LOADS_MIN, QUICK_TIME_S_MAX, QuickPoint, QuickReport, Served,
+    is_reuse_enough, time,
+};
+
+/// Longest load that `--slo` takes, s.
+const LOAD_S_MAX: f64 = 3_600.0;
+/// Loads that a longer time is to bring, as a multiple of those needed: their rate varies.
+const LOADS_MARGIN: f64 = 1.25;
+/// Step of the `--time` that is advised, s.
+const TIME_STEP_S: f64 = 10.0;
+
+/// Run that the verdict is judged by.
+struct Judged<'a> {
+    /// Its name at the end of a sentence.
+    place: &'static str,
+    figures: &'a QuickPoint,
+}
+
+impl QuickReport {
+    /// Answer in a sentence, to be kept as `verdict`.
+    #[must_use]
+    pub fn judge(&self) -> String {
+        if let Some(why) = self.disturbance() {
+            return format!("no verdict: {why}; repeat when it is idle");
+        }
+        if self.served_by_speed.users == 0 {
+            return self.judge_too_slow();
+        }
+        if self.served_by_space.users == 0 {
+            return format!(
+                "{:.1} GiB are too little for one user, whose turns take {:.2} GiB each; with \
+                 enough space the drive's speed serves {}",
+                self.space_gib,
+                self.turn_gib,
+                users_of(self.served_by_speed)
+            );
+        }
+        match self.objection() {
+            Some(why) => format!("not confirmed: {why}"),
+            None => self.judge_served(),
+        }
+    }
+
+    /// Sentences on why the answer is not to be relied on, but for what its verdict says.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let (is, was) = (&self.measured, &self.predicted);
+        let is_disturbed = self.disturbance().is_some();
+        let mut doubts = Vec::new();
+        if !is_disturbed && self.served().users == 0 {
+            doubts.extend(self.shortage());
+        }
+        let ratio = is.load_p95_s.zip(was.load_p95_s).map(|(is, was)| is / was.max(1e-9));
+        let is_judged = is.loads >= LOADS_MIN && was.loads >= LOADS_MIN;
+        let ratio = ratio.filter(|ratio| is_judged && *ratio > LOAD_P95_APART);
+        doubts.extend(
+            ratio.map(|ratio| format!("loads took {ratio:.1} times as long as predicted (P95)")),
+        );
+        doubts.extend(self.doubt.iter().chain(&self.notes).cloned());
+        doubts
+    }
+
+    /// Reason why nothing can be concluded; none where the drive was ours and its speed steady.
+    fn disturbance(&self) -> Option<String> {
+        let is_far = |share: &f64| *share > CONFIRMED_TO;
+        if let Some(others) = self.kernel_share.map(|share| share - 1.0).filter(is_far) {
+            return Some(format!(
+                "others used the drive (the kernel counted {:.0} % of what ringfall moved)",
+                (others + 1.0) * 100.0
+            ));
+        }
+        let varied = self.limits_deviation.filter(is_far)?;
+        Some(format!(
+            "the drive's speed varied by {:.0} % while its limits were measured",
+            varied * 100.0
+        ))
+    }
+
+    /// Reason why the curve's answer does not hold; none where the run on the drive bears it out.
+    fn objection(&self) -> Option<String> {
+        let users = counted(self.measured.users.into(), "user");
+        let misses: Vec<String> = self
+            .runs()
+            .into_iter()
+            .filter_map(|run| Some(format!("{} {}", self.missed(run.figures)?, run.place)))
+            .collect();
+        if !misses.is_empty() {
+            return Some(format!(
+                "{}; {users} missed the rule with {}",
+                self.range(),
+                misses.join(" and ")
+            ));
+        }
+        if let Some(why) = self.shortage() {
+            return Some(format!("{} by simulation, but {why}", users_of(self.served())));
+        }
+        let deviation = self.deviation();
+        deviation.filter(|_| !self.is_confirmed()).map(|deviation| {
+            format!(
+                "{users} met the rule, but the run moved {:+.0} % of the bandwidth predicted: \
+                 something else uses the drive, or its speed varies; repeat when it is idle",
+                deviation * 100.0
+            )
+        })
+    }
+
+    /// The run on the drive and the same run simulated, where they have enough loads to be judged.
+    fn runs(&self) -> Vec<Judged<'_>> {
+        let runs = [
+            Judged { place: "on the drive", figures: &self.measured },
+            Judged { place: "in the same run simulated", figures: &self.predicted },
+        ];
+        runs.into_iter().filter(|run| run.figures.loads >= LOADS_MIN).collect()
+    }
+
+    /// Figures of a run that miss the rule, as part of a sentence; none where it meets the rule.
+    fn missed(&self, run: &QuickPoint) -> Option<String> {
+        let load = run.load_p95_s.filter(|load| *load > self.load_p95_s);
+        let reuse = run.reuse_share.filter(|share| !is_reuse_enough(*share, self.reuse_share));
+        let parts = [
+            load.map(|load| format!("a load P95 of {}", time(load))),
+            reuse.map(|share| format!("{:.0} % of earlier turns found", share * 100.0)),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(" and "))
+    }
+
+    /// Numbers of users that may be served where the run on the drive or the same one simulated
+    /// misses the rule.
+    fn range(&self) -> String {
+        let (low, high) = (self.carried(), self.measured.users.saturating_sub(1));
+        match (low, high) {
+            (_, 0) => "not even one user is sure to be served".to_owned(),
+            (0, high) => format!("at most {}", counted(high.into(), "user")),
+            (low, high) if low == high => counted(high.into(), "user"),
+            (low, high) => format!("between {low} and {high} users"),
+        }
+    }
+
+    /// Largest number of users that the curve serves after each of its figures is worsened as the
+    /// judged runs are worse than it; 0: none.
+    fn carried(&self) -> u32 {
+        let users = self.measured.users;
+        let Some(at) = self.curve.iter().find(|point| point.users == users) else { return 0 };
+        let worst = |of: fn(&QuickPoint) -> Option<f64>, worse: fn(f64, f64) -> f64| {
+            let runs = self.runs().into_iter();
+            let ratios = runs.filter_map(|run| Some(of(run.figures)? / of(at)?));
+            ratios.fold(1.0, worse)
+        };
+        let slower = worst(|point| point.load_p95_s, f64::max);
+        let kept = worst(|point| point.reuse_share, f64::min);
+        let is_carried = |point: &&QuickPoint| {
+            point.users < users
+                && point.load_p95_s.is_none_or(|load| load * slower <= self.load_p95_s)
+                && point
+                    .reuse_share
+                    .is_none_or(|share| is_reuse_enough(share * kept, self.reuse_share))
+        };
+        self.curve.iter().filter(is_carried).map(|point| point.users).max().unwrap_or(0)
+    }
+
+    /// Sentence on a measured run with too few loads, with the time that brings enough; none where
+    /// there are enough.
+    fn shortage(&self) -> Option<String> {
+        let loads = self.measured.loads;
+        if loads >= LOADS_MIN {
+            return None;
+        }
+        let had = counted(loads, "load");
+        let needed_s = self.time_s.filter(|_| loads > 0).map(|time_s| {
+            let times = LOADS_MIN as f64 * LOADS_MARGIN / loads as f64;
+            (time_s as f64 * times / TIME_STEP_S).ceil() * TIME_STEP_S
+        });
+        let remedy = match needed_s {
+            Some(time_s) if time_s <= QUICK_TIME_S_MAX as f64 => {
+                format!("give --time {time_s:.0}s")
+            }
+            _ => format!(
+                "more than --time {}m brings at this rate; the command below (check) measures for \
+                 longer",
+                QUICK_TIME_S_MAX / 60
+            ),
+        };
+        Some(format!(
+            "the run on the drive had {had}, and {LOADS_MIN} are needed to judge it: {remedy}"
+        ))
+    }
+
+    /// Verdict where the simulated drive is too slow for one user.
+    fn judge_too_slow(&self) -> String {
+        let target = self.load_p95_s;
+        let Some(simulated) = self.curve.first().and_then(|point| point.load_p95_s) else {
+            return format!(
+                "not good enough for one user: the load P95 is above the target of {}",
+                time(target)
+            );
+        };
+        let on_drive = self.measured.load_p95_s.filter(|_| self.measured.loads >= LOADS_MIN);
+        if let Some(load) = on_drive.filter(|load| *load <= target) {
+            return format!(
+                "not confirmed: one user has a load P95 of {} by simulation and {} on the drive, \
+                 and the target is {}",
+                time(simulated),
+                time(load),
+                time(target)
+            );
+        }
+        let met = met_target(on_drive.unwrap_or(0.0).max(simulated));
+        let limit = self.entry_gib_max.map(|entry| {
+            let read = self.limits.read_gib_per_s;
+            format!(
+                "; the largest entry, {entry:.1} GiB, takes {} to read at {read:.2} GiB/s",
+                time(entry / read.max(1e-9))
+            )
+        });
+        format!(
+            "not good enough for one user: its load P95 is {}, {:.0} % above the target of {}{}{}",
+            time(simulated),
+            (simulated / target - 1.0) * 100.0,
+            time(target),
+            limit.unwrap_or_default(),
+            met.map(|met| format!("; --slo load-p95={met} would be met")).unwrap_or_default()
+        )
+    }
+
+    /// Verdict where nothing speaks against the curve.
+    fn judge_served(&self) -> String {
+        let (speed, space) = (self.served_by_speed, self.served_by_space);
+        if space.users < speed.users {
+            return format!(
+                "good for {} in {:.1} GiB: space is the limit; with enough of it the drive's speed \
+                 serves {}",
+                users_of(space),
+                self.space_gib,
+                users_of(speed)
+            );
+        }
+        format!(
+            "good for {}: the drive's speed is the limit, and one turn of each takes {:.1} GiB",
+            users_of(speed),
+            f64::from(speed.users) * self.turn_gib
+        )
+    }
+}
+
+/// Number of users that are served, in words.
+fn users_of(served: Served) -> String {
+    let more = if served.is_largest_tried { " or more" } else { "" };
+    format!("{}{more}", counted(served.users.into(), "user"))
+}
+
+/// Value of `--slo load-p95` that a load of so many seconds meets, rounded up to two digits; none
+/// where `--slo` takes none so long.
+fn met_target(load_s: f64) -> Option<String> {
+    let ms = (load_s * 1e3).max(1.0);
+    let step = 10f64.powf(ms.log10().floor() - 1.0).max(1.0);
+    let ms = (ms / step).ceil() * step;
+    let is_short = ms < 1e3;
+    (ms / 1e3 <= LOAD_S_MAX)
+        .then(|| if is_short { format!("{ms:.0}ms") } else { format!("{:.1}s", ms / 1e3) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::report;
+    use super::*;
+
+    type Change = fn(&mut QuickReport);
+
+    /// Verdict of 4 served users, their runs changed.
+    fn verdict(change: Change) -> String {
+        let mut report = report(4, 4);
+        change(&mut report);
+        report.judge()
+    }
+
+    #[test]
+    fn the_smaller_of_speed_and_space_is_the_answer_and_its_limit_is_named() {
+        for (speed, space, parts) in [
+            (4, 0, &["6.0 GiB are too little for one user", "speed serves 4 users"][..]),
+            (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "serves 12 users"][..]),
+            (4, 12, &["good for 4 users: the drive's speed is the limit", "2.8 GiB"][..]),
+            (1, 1, &["good for 1 user:"][..]),
+        ] {
+            let report = report(speed, space);
+            for part in parts {
+                assert!(report.verdict.contains(part), "{part}: {}", report.verdict);
+            }
+            assert_eq!(report.served().users, speed.min(space));
+        }
+    }
+
+    #[test]
+    fn a_verdict_follows_from_the_curve_and_both_runs() {
+        let cases: [(Change, &str); 11] = [
+            (|_| (), "good for 4 users: the drive's speed"),
+            (
+                |report| {
+                    report.measured.load_p95_s = Some(1.89);
+                    report.predicted.load_p95_s = Some(1.35);
+                },
+                "not confirmed: between 2 and 3 users; 4 users missed the rule with a load P95 of \
+                 1.89 s on the drive and a load P95 of 1.35 s in the same run simulated",
+            ),
+            (
+                |report| report.predicted.load_p95_s = Some(1.35),
+                "4 users missed the rule with a load P95 of 1.35 s in the same run simulated",
+            ),
+            (
+                |report| report.measured.load_p95_s = Some(9.0),
+                "not confirmed: at most 3 users; 4 users missed the rule with a load P95 of 9.00 s",
+            ),
+            (
+                |report| report.measured.reuse_share = Some(0.5),
+                "4 users missed the rule with 50 % of earlier turns found on the drive",
+            ),
+            (
+                |report| report.measured.loads = 5,
+                "not confirmed: 4 users by simulation, but the run on the drive had 5 loads, and \
+                 20 are needed to judge it: give --time 300s",
+            ),
+            (
+                |report| report.measured.loads = 2,
+                "had 2 loads, and 20 are needed to judge it: more than --time 10m brings",
+            ),
+            (
+                |report| report.measured.loads = 0,
+                "had 0 loads, and 20 are needed to judge it: more than --time 10m brings",
+            ),
+            (
+                |report| report.measured.gib_per_s *= 0.8,
+                "not confirmed: 4 users met the rule, but the run moved -20 % of the bandwidth",
+            ),
+            (
+                |report| report.kernel_share = Some(4.68),
+                "no verdict: others used the drive (the kernel counted 468 % of what ringfall \
+                 moved); repeat when it is idle",
+            ),
+            (
+                |report| report.limits_deviation = Some(0.3),
+                "no verdict: the drive's speed varied by 30 % while its limits were measured; \
+                 repeat when it is idle",
+            ),
+        ];
+        for (change, told) in cases {
+            let verdict = verdict(change);
+            assert!(verdict.contains(told), "{told}: {verdict}");
+        }
+    }
+
+    #[test]
+    fn a_drive_that_others_used_is_not_given_more_time() {
+        let mut report = report(4, 4);
+        (report.kernel_share, report.measured.loads) = (Some(4.68), 5);
+        assert!(!report.judge().contains("--time"), "{}", report.judge());
+        assert!(report.doubts().is_empty(), "{:?}", report.doubts());
+        // A few percent are the file system's own.
+        report.kernel_share = Some(1.07);
+        assert!(report.judge().contains("--time"), "{}", report.judge());
+    }
+
+    #[test]
+    fn a_miss_by_one_user_tells_by_how_much_why_and_which_target_is_met() {
+        let mut report = report(0, 0);
+        report.curve[0].load_p95_s = Some(1.04);
+        report.measured = QuickPoint { load_p95_s: Some(1.02), ..report.curve[0].clone() };
+        assert_eq!(
+            report.judge(),
+            "not good enough for one user: its load P95 is 1.04 s, 4 % above the target of 1.00 \
+             s; the largest entry, 2.4 GiB, takes 800 ms to read at 3.00 GiB/s; --slo \
+             load-p95=1.1s would be met"
+        );
+        report.measured.load_p95_s = Some(0.9);
+        let told = "not confirmed: one user has a load P95 of 1.04 s by simulation and 900 ms on";
+        assert!(report.judge().starts_with(told), "{}", report.judge());
+        report.measured.loads = 3;
+        assert!(report.doubts()[0].contains("had 3 loads"), "{:?}", report.doubts());
+    }
+
+    #[test]
+    fn a_target_that_is_met_is_rounded_up_to_two_digits() {
+        let met = |load_s| met_target(load_s).unwrap_or_default();
+        assert_eq!(
+            [met(0.574), met(0.999), met(1.0), met(1.04), met(12.3), met(4_000.0)],
+            ["580ms", "1.0s", "1.0s", "1.1s", "13.0s", ""]
+        );
+    }
+}
