@@ -18,7 +18,7 @@ use ringfall_report::quick::{
     QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, USERS_FLAG, is_reuse_enough,
     space_flag,
 };
-use ringfall_report::show::{beside_page, quick_page, write_quick_html};
+use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
 
 use super::run::{check_outputs, measured, simulated};
@@ -82,8 +82,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         write_quick_html(&report, other.as_ref(), path)
     });
     super::show(&report, args.json, args.quiet, || {
-        let mut text = quick_page(&report);
-        text.extend(other.as_ref().map(|other| beside_page(other, &report)));
+        let mut text = quick_page(&report, other.as_ref());
         if written.is_ok() {
             text.push_str(&format!("  answer     {}\n", terminal_path(&output)));
         }

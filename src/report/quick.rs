@@ -215,6 +215,16 @@ impl QuickReport {
         run_line(self.run.iter().map(String::as_str))
     }
 
+    /// Command that puts so many users in so much space on this drive, and names its result.
+    #[must_use]
+    pub fn run_line_of(&self, users: u32, space_gib: f64, output: &str) -> String {
+        let (users, space) = (format!("{USERS_FLAG}{users}"), space_flag(space_gib));
+        let given = |word: &str| word.starts_with(USERS_FLAG) || word.starts_with(SPACE_FLAG);
+        let words = self.run.iter().map(String::as_str).filter(|word| !given(word));
+        let output = format!("--output={output}");
+        run_line(words.chain([users.as_str(), space.as_str(), output.as_str()]))
+    }
+
     /// Rule that the report was made by.
     #[must_use]
     pub fn served_rule(&self) -> ServedRule {
@@ -344,12 +354,53 @@ mod tests {
     fn two_drives_stand_side_by_side_and_what_differs_between_the_runs_is_told() {
         let (first, mut other) = (report(8, 8), report(2, 8));
         other.place = "/mnt/slow".to_owned();
+        other.run[1] = other.place.clone();
+        other.curve.iter_mut().for_each(|point| {
+            point.load_p95_s = point.load_p95_s.map(|load| load * 2.0);
+        });
         let page = show::beside_page(&first, &other);
         assert!(page.contains("/mnt/kv") && page.contains("/mnt/slow"), "{page}");
         let users = page.lines().find(|line| line.contains("users by speed")).unwrap();
         assert!(users.contains("0.25"), "{users}");
         assert!(!page.contains("differ"), "{page}");
+        assert!(page.contains("load P95 of 2 users"), "{page}");
+        assert!(page.contains("/mnt/slow is about 2.0× slower than /mnt/kv"), "{page}");
+        for place in ["/mnt/kv", "/mnt/slow"] {
+            let check = format!("ringfall run {place} --num-users=2 --storage-capacity-gb=6GiB");
+            assert!(page.contains(&check), "{page}");
+        }
         other.seed = 7;
         assert!(show::beside_page(&first, &other).contains("differ in their seeds"));
+        assert!(show::beside_page(&first, &first).contains("Both answers are for /mnt/kv"));
+    }
+
+    #[test]
+    fn a_drive_that_serves_nobody_has_no_ratio_of_users() {
+        let (first, none) = (report(4, 4), report(0, 0));
+        let page = show::beside_page(&first, &none);
+        let users = page.lines().find(|line| line.contains("users served")).unwrap();
+        assert!(!users.contains('×'), "{users}");
+        assert!(page.contains("load P95 of 1 user "), "{page}");
+    }
+
+    #[test]
+    fn an_answer_fits_a_screen() {
+        let mut report = report(9, 9);
+        let point = report.curve[3].clone();
+        report.curve.extend((9..30).map(|users| QuickPoint { users, ..point.clone() }));
+        report.run = "run /mnt/nvme/kv --model=llama3.1-8b --num-users=9 --seed=42 \
+                      --storage-capacity-gb=6GiB --cpu-mem-gb=0 --arrival=closed \
+                      --generation-mode=realistic --decode-reads=once --history-reads=last \
+                      --preallocate=write"
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        report.measured.load_p95_s = Some(1.89);
+        report.predicted.load_p95_s = Some(1.35);
+        report.verdict = report.judge();
+        let page = show::quick_page(&report, None);
+        assert!(page.lines().count() < 30, "{page}");
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        assert!(page.contains("<-") && page.contains("loads load P50"), "{page}");
     }
 }

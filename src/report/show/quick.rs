@@ -3,31 +3,61 @@
 use std::fmt::Write as _;
 
 use ringfall_host::escape::terminal_path;
-use ringfall_host::human_time as time;
+use ringfall_host::{counted, human_time as time};
 
 use super::prose::wrapped;
-use super::table::{Cell, Mark, Table, fixed, percent};
+use super::table::{Cell, Mark, Medium, Table, fixed, percent};
 use crate::quick::{QuickPoint, QuickReport, is_reuse_enough};
 
-/// The curve: a row for each number of users, the answer marked.
-pub(super) fn curve(report: &QuickReport) -> Table {
+/// Rows of the curve on a terminal.
+const ROWS: usize = 6;
+
+/// The curve: a row for each of these numbers of users, the answer marked.
+pub(super) fn curve(report: &QuickReport, points: &[QuickPoint]) -> Table {
     let s = |value: Option<f64>| value.map(|seconds| time(seconds * 1e3));
     let is_kept = |point: &QuickPoint| point.users <= report.served().users;
     let mark = |point: &QuickPoint| match is_kept(point) {
         true => Mark::Good,
         false => Mark::Bad,
     };
-    let space = format!("still there in {:.1} GiB", report.space_gib);
-    Table::of(&report.curve)
+    let space = format!("found in {:.1} GiB", report.space_gib);
+    Table::of(points)
         .count("users", |point| point.users)
         .number("GiB/s", fixed(2), |point| point.gib_per_s)
+        .count("loads", |point| point.loads)
         .count("load P50", |point| s(point.load_p50_s))
         .count("load P95", |point| s(point.load_p95_s))
+        .only(Medium::Page)
         .count("KV I/O P95", |point| s(point.kv_io_p95_s))
+        .everywhere()
         .number("busy", percent, |point| point.drive_busy_share)
         .number(&space, percent, |point| point.reuse_share)
         .text("", |point| Cell::Marked(told(report, point), mark(point)))
         .done()
+}
+
+/// Rows of the curve around the answer, as many as a terminal shows.
+fn rows_near(report: &QuickReport) -> &[QuickPoint] {
+    let served = report.served().users;
+    let at = report.curve.partition_point(|point| point.users < served);
+    let most = report.curve.len().saturating_sub(ROWS);
+    let first = at.saturating_sub(ROWS / 2).min(most);
+    &report.curve[first..report.curve.len().min(first + ROWS)]
+}
+
+/// Sentences that explain the columns of the curve.
+pub(super) fn legend(report: &QuickReport) -> Vec<String> {
+    vec![
+        format!(
+            "Simulated with space for every turn, but for found: earlier turns found in {:.1} GiB. \
+             busy: time in which the drive worked; slow, lost: too long a load, too few turns \
+             found; <-: the most users that meet the rule.",
+            report.space_gib
+        ),
+        "A user's contexts have sizes of their own, and a load reads a whole one, so a single user \
+         may be slower than several."
+            .to_owned(),
+    ]
 }
 
 /// Targets that a number of users misses, and the answer.
@@ -55,12 +85,12 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
         format!("{} / {}", s(point.load_p50_s), s(point.load_p95_s))
     };
     let mut lines = vec![format!(
-        "{} on the drive: {:.2} GiB/s, load P50 / P95 {} ({} loads); the same run \
-         simulated: {:.2} GiB/s, {}",
-        ringfall_host::counted(is.users.into(), "user"),
+        "{} on the drive: {:.2} GiB/s, load P50 / P95 {} ({}); the same run simulated: {:.2} \
+         GiB/s, {}; the table simulates longer, with space for every turn",
+        counted(is.users.into(), "user"),
         is.gib_per_s,
         load(is),
-        is.loads,
+        counted(is.loads, "load"),
         was.gib_per_s,
         load(was),
     )];
@@ -68,9 +98,9 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
     lines
 }
 
-/// The page of a report.
+/// The page of a report, and of another one that it is set beside.
 #[must_use]
-pub fn quick_page(report: &QuickReport) -> String {
+pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     let mut page = String::from("\n");
     let mut labelled =
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
@@ -87,21 +117,23 @@ pub fn quick_page(report: &QuickReport) -> String {
     labelled(
         "space",
         &format!(
-            "{:.2} GiB a user's turn of {} on average; measured in {:.1} GiB",
+            "{:.2} GiB a turn of {} on average; {:.1} GiB on the drive",
             report.turn_gib, report.model, report.space_gib
         ),
     );
-    labelled(
-        "users",
-        "wait for their answers, generate a token each 30 ms, and load their context once a turn",
-    );
+    labelled("users", "wait for answers, 30 ms a token, and load their context once a turn");
     for line in trust(report) {
         labelled("trust", &line);
     }
-    labelled("check", &report.run_line());
-    let _infallible = writeln!(page, "\n{}", curve(report).page());
-    let _infallible =
-        writeln!(page, "  Loads and GiB/s are those with as much space as the users take.");
+    if other.is_none() {
+        labelled("check", &report.run_line());
+    }
+    let rows = rows_near(report);
+    let _infallible = writeln!(page, "\n{}", curve(report, rows).page().trim_end());
+    for line in legend(report) {
+        wrapped(&mut page, "  ", &line);
+    }
+    page.extend(other.map(|other| beside_page(other, report)));
     page
 }
 
@@ -109,11 +141,106 @@ pub fn quick_page(report: &QuickReport) -> String {
 #[must_use]
 pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     let mut page = String::new();
-    let _infallible = writeln!(page, "\n{}", beside(first, other).page());
+    let _infallible = writeln!(page, "\n{}", beside(first, other).page().trim_end());
+    for line in beside_notes(first, other) {
+        wrapped(&mut page, "  ", &line);
+    }
     for report in [first, other] {
         for doubt in report.doubts() {
             wrapped(&mut page, &format!("  note: {}: ", report.place), &doubt);
         }
+    }
+    let checks = checks(first, other);
+    wrapped(&mut page, "  ", &checks.told);
+    for line in checks.lines {
+        wrapped(&mut page, "  check      ", &line);
+    }
+    page
+}
+
+/// Number of users that both drives are compared by: the smaller answer, but not none.
+fn users_of_both(first: &QuickReport, other: &QuickReport) -> u32 {
+    first.served().users.min(other.served().users).max(1)
+}
+
+/// Commands that put one load on both drives.
+pub(super) struct Checks {
+    /// Sentence before them.
+    pub(super) told: String,
+    pub(super) lines: Vec<String>,
+}
+
+/// The check of each report, with the same number of users in the same space.
+pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
+    let users = users_of_both(first, other);
+    let space_gib = first.space_gib.min(other.space_gib);
+    let told = format!(
+        "Both checks put {} in {space_gib:.1} GiB; then: ringfall compare one.json two.json",
+        counted(users.into(), "user")
+    );
+    let lines = vec![
+        first.run_line_of(users, space_gib, "one.json"),
+        other.run_line_of(users, space_gib, "two.json"),
+    ];
+    Checks { told, lines }
+}
+
+/// Figures of both reports for one number of users.
+struct Shared<'a> {
+    users: u32,
+    first: &'a QuickPoint,
+    other: &'a QuickPoint,
+}
+
+impl<'a> Shared<'a> {
+    /// Those of the largest number of users that both curves have and both drives serve, or of one
+    /// user.
+    fn of(first: &'a QuickReport, other: &'a QuickReport) -> Option<Shared<'a>> {
+        let most = users_of_both(first, other);
+        let mut served = first.curve.iter().rev().filter(|point| point.users <= most);
+        served.find_map(|point| {
+            let users = point.users;
+            let other = other.curve.iter().find(|point| point.users == users)?;
+            Some(Shared { users, first: point, other })
+        })
+    }
+
+    /// Ratio of the other's load P95 to the first's; none where either has no loads.
+    fn load_ratio(&self) -> Option<f64> {
+        let (one, two) = (self.first.load_p95_s?, self.other.load_p95_s?);
+        (one > 0.0 && two > 0.0).then(|| two / one)
+    }
+}
+
+/// Sentence on which of two drives is slower, by the load P95 of as many users on both.
+fn slower(first: &QuickReport, other: &QuickReport) -> Option<String> {
+    let shared = Shared::of(first, other)?;
+    let ratio = shared.load_ratio()?;
+    let (quick, slow) = match ratio >= 1.0 {
+        true => (&first.place, &other.place),
+        false => (&other.place, &first.place),
+    };
+    let times = ratio.max(1.0 / ratio);
+    let users = counted(shared.users.into(), "user");
+    Some(match times >= ALIKE_WITHIN {
+        true => format!("{slow} is about {times:.1}× slower than {quick}: load P95 of {users}"),
+        false => format!("{quick} and {slow} load about equally quickly: P95 of {users}"),
+    })
+}
+
+/// Ratio of two load P95s below which they are called equal: about what two measurements of one
+/// drive differ by.
+const ALIKE_WITHIN: f64 = 1.1;
+
+/// Sentences on how two reports differ, and on what makes them differ besides their drives.
+pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    match first.place == other.place {
+        true => notes.push(format!(
+            "Both answers are for {}: they differ by chance or time, not by their drives.",
+            first.place
+        )),
+        false => notes.extend(slower(first, other)),
     }
     let is_by_space = [first, other].iter().any(|one| one.served() == one.served_by_space);
     let differs: Vec<&str> = [
@@ -126,14 +253,13 @@ pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     .filter_map(|(what, differs)| differs.then_some(what))
     .collect();
     if !differs.is_empty() {
-        let told = format!(
-            "the two differ in their {}, and the users served can't be compared: give the second \
-             the same --model, --seed, --space or --slo",
+        notes.push(format!(
+            "note: the two differ in their {}, and the users served can't be compared: give the \
+             second the same --model, --seed, --space or --slo",
             differs.join(", ")
-        );
-        wrapped(&mut page, "  note: ", &told);
+        ));
     }
-    page
+    notes
 }
 
 /// Name, figure and unit of a row of two reports.
@@ -144,12 +270,9 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
     let gib = |value: f64| format!("{value:.2} GiB/s");
     let s = |value: f64| time(value * 1e3);
     let count = |value: f64| format!("{value:.0}");
-    let of = |report: &QuickReport, users: u32| -> Option<f64> {
-        report.curve.iter().find(|point| point.users == users)?.load_p95_s
-    };
-    let common = first.curve.iter().rev().map(|point| point.users);
-    let common = common.clone().find(|users| other.curve.iter().any(|p| p.users == *users));
-    let named = common.map(|users| format!("load P95 at {users} users")).unwrap_or_default();
+    let shared = Shared::of(first, other);
+    let named =
+        shared.as_ref().map(|at| format!("load P95 of {}", counted(at.users.into(), "user")));
     let mut rows: Vec<Pair<'_>> = vec![
         (
             "users by speed",
@@ -166,8 +289,8 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         ("reads", Some(first.limits.read_gib_per_s), Some(other.limits.read_gib_per_s), gib),
         ("writes", Some(first.limits.write_gib_per_s), Some(other.limits.write_gib_per_s), gib),
     ];
-    if let Some(users) = common {
-        rows.push((&named, of(first, users), of(other, users), s));
+    if let Some((at, named)) = shared.as_ref().zip(named.as_deref()) {
+        rows.push((named, at.first.load_p95_s, at.other.load_p95_s, s));
     }
     Table::of(&rows)
         .text("", |row| row.0)
@@ -175,7 +298,8 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         .count(&terminal_path(std::path::Path::new(&other.place)), |row| row.2.map(row.3))
         .number("ratio", super::table::times, |row| {
             let (first, other) = (row.1?, row.2?);
-            (first > 0.0).then(|| other / first)
+            // A drive that serves nobody is not so many times as good.
+            (first > 0.0 && other > 0.0).then(|| other / first)
         })
         .done()
 }

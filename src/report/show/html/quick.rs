@@ -5,7 +5,7 @@ use std::path::Path;
 use super::chart::{self, Line};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
-use crate::show::quick::{beside, curve, trust};
+use crate::show::quick::{beside, beside_notes, checks, curve, legend, trust};
 
 /// Writes the page of a report, beside another one where there is one.
 ///
@@ -30,6 +30,7 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     let reports: Vec<&QuickReport> = other.into_iter().chain([report]).collect();
     if let [first, second] = reports[..] {
         html.table(&beside(first, second));
+        html.notes(beside_notes(first, second));
     }
     html.charts(
         &[
@@ -43,9 +44,18 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
         .concat(),
     );
     html.heading("Users");
-    html.table(&curve(report));
+    html.table(&curve(report, &report.curve));
+    html.notes(legend(report));
     html.heading("Trust");
     html.notes(trust(report));
+    match reports[..] {
+        [first, second] => {
+            let checks = checks(first, second);
+            html.paragraph(&checks.told);
+            html.notes(checks.lines);
+        }
+        _ => html.paragraph(&format!("Check: {}", report.run_line())),
+    }
     html.end("Made by ringfall.")
 }
 
