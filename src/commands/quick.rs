@@ -21,7 +21,7 @@ use ringfall_report::quick::{
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
 
-use super::run::{check_outputs, measured, simulated};
+use super::run::{check_outputs, measured, simulated, system_disk};
 use super::{run_args, saturate, write_form};
 use crate::cli::{Command, QuickArgs, SaturateArgs};
 use crate::remedy::told_chain;
@@ -32,6 +32,8 @@ const SPACE_BYTES: u64 = 6 * GIB;
 const SPACE_ENTRIES: [f64; 2] = [1.25, 2.0];
 /// Steps of the space that was not asked for, which read well.
 const SPACE_STEP_BYTES: u64 = 256 * MIB;
+/// Largest space in which the limits are searched, GiB: more would only take longer to fill.
+const LIMITS_GIB_MAX: f64 = 4.0;
 /// Share of the free space that is used at most.
 const FREE_SHARE: f64 = 0.9;
 /// Requests that a simulated run is to have, so that its P95 is of more than a few; and the time in
@@ -73,6 +75,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     // What is wrong with the settings is told before anything is measured.
     let plan = quick.plan(1, SPACE_BYTES, quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
+    super::tell(system_disk::missing(&quick.place).as_slice());
     let interrupt = super::interrupt()?;
     let Some(report) = quick.report(space, &interrupt).map_err(with_own_argument)? else {
         return Ok(Exit::Interrupted);
@@ -142,6 +145,11 @@ struct Space {
     most_bytes: u64,
 }
 
+/// Space in which the limits are searched, GiB.
+fn limits_gib(space: Space) -> f64 {
+    gib(space.most_bytes).min(LIMITS_GIB_MAX)
+}
+
 /// Warm-up and window of a run, s.
 #[derive(Clone, Copy)]
 struct Times {
@@ -180,7 +188,11 @@ impl Quick<'_> {
     /// All of it; none when it was interrupted.
     fn report(&self, space: Space, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
         let place = terminal_path(&self.place);
-        self.tell(&format!("limits of {place}, about {} s…", self.limits_s()));
+        self.tell(&format!(
+            "limits of {place}, about {} s, in {:.2} GiB, which is enough for them…",
+            self.limits_s(),
+            limits_gib(space)
+        ));
         let Some(roofline) = saturate::limits(&self.limits_args(space)?, interrupt)? else {
             return Ok(None);
         };
@@ -209,7 +221,7 @@ impl Quick<'_> {
         let times = self.times();
         let plan = self.plan(users, space_bytes, times)?;
         self.tell(&format!(
-            "{} on the drive in {:.1} GiB, {} s…",
+            "{} on the drive in {:.2} GiB, {} s…",
             ringfall_host::counted(users.into(), "user"),
             gib(space_bytes),
             times.warmup_s + times.window_s
@@ -296,7 +308,7 @@ impl Quick<'_> {
 
     /// The search for limits, in the same space.
     fn limits_args(&self, space: Space) -> Result<SaturateArgs, InputError> {
-        let size_gib = gib(space.most_bytes).min(4.0);
+        let size_gib = limits_gib(space);
         let words = [
             "saturate".to_owned(),
             format!("--time-limit={}", self.limits_s()),

@@ -32,7 +32,7 @@ mod screen;
 mod settings;
 mod shortages;
 pub(super) mod simulated;
-mod system_disk;
+pub(super) mod system_disk;
 mod teller;
 mod together;
 mod trials;

@@ -33,6 +33,14 @@ pub(super) fn warning(plan: &Plan) -> Option<String> {
     (bytes >= WARNED_BYTES_MIN).then(|| sentence(place, place.exists(), bytes, plan.preallocate))
 }
 
+/// Sentence about a directory that is missing, where it would be made on the file system of `/`:
+/// whatever little is taken there, another drive is measured than the one that was meant.
+pub(in crate::commands) fn missing(place: &Path) -> Option<String> {
+    let root = std::fs::metadata("/").ok()?.dev();
+    let is_made_there = !place.exists() && device_below(place) == Some(root);
+    is_made_there.then(|| format!("{}: is the drive to be measured mounted?", made_there(place)))
+}
+
 /// Number of the device of the file system that a directory is on, or would be made on.
 fn device_below(place: &Path) -> Option<u64> {
     let place = std::path::absolute(place).ok()?;
@@ -41,10 +49,9 @@ fn device_below(place: &Path) -> Option<u64> {
 }
 
 fn sentence(place: &Path, is_there: bool, bytes: u64, preallocate: Preallocate) -> String {
-    let place = place.display();
     let place = match is_there {
-        true => format!("{place} is on the system's own disk (the file system of /)"),
-        false => format!("{place} does not exist, and is made on the system's own disk (/)"),
+        true => format!("{} is on the system's own disk (the file system of /)", place.display()),
+        false => made_there(place),
     };
     let takes = match preallocate {
         Preallocate::Grow => "may take",
@@ -56,6 +63,10 @@ fn sentence(place: &Path, is_there: bool, bytes: u64, preallocate: Preallocate) 
         "{place}: the run {takes} {bytes} there, and frees it at its end; name a directory on the \
          drive to be measured, or give a smaller --storage-capacity-gb"
     )
+}
+
+fn made_there(place: &Path) -> String {
+    format!("{} does not exist, and is made on the system's own disk (/)", place.display())
 }
 
 #[cfg(test)]
@@ -85,5 +96,8 @@ mod tests {
         let root = std::fs::metadata("/").unwrap().dev();
         assert_eq!(device_below(Path::new("/no-such-directory/kv")), Some(root));
         assert_ne!(device_below(Path::new("/proc")), Some(root));
+        let told = missing(Path::new("/no-such-directory/kv")).unwrap_or_default();
+        assert!(told.starts_with("/no-such-directory/kv does not exist"), "{told}");
+        assert_eq!(missing(Path::new("/")), None);
     }
 }
