@@ -64,12 +64,25 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
     for (key, value) in &config.settings {
         flatten(key, value, &mut leaves);
     }
-    for setting in SETTINGS.iter().filter(|setting| !setting.measures) {
-        leaves.remove(setting.key);
-    }
+    leaves.retain(|key, _| is_measured(key));
     leaves.remove(CAPACITY_SETTING);
     leaves.insert(CAPACITY.to_owned(), json!(config.storage_capacity_bytes));
     Some(leaves)
+}
+
+/// Whether a setting changes what is measured.
+pub(super) fn is_measured(key: &str) -> bool {
+    !SETTINGS.iter().any(|setting| setting.key == key && !setting.measures)
+}
+
+/// Parts in which two values of one setting differ.
+pub(super) fn of_setting(key: &str, first: &Value, second: &Value) -> Vec<Difference> {
+    let leaves = |value: &Value| {
+        let mut leaves = BTreeMap::new();
+        flatten(key, value, &mut leaves);
+        leaves
+    };
+    between(&leaves(first), &leaves(second))
 }
 
 /// The configuration that a result tells, or else the name of its file.

@@ -60,8 +60,7 @@ fn a_comparison_of_collections_ends_with_its_median_its_spread_and_its_pairs() {
 fn pairs_of_two_loads_are_told_and_left_out() {
     let phases = |others: usize| {
         move |at: usize, load: &mut Load| {
-            let word = if at < others { "prefill only" } else { "both" };
-            load.phases = Some(word.to_owned());
+            load.settings.insert("prefill_only".to_owned(), (at < others).into());
         }
     };
     let slow = system(&SLOW, phases(0));
@@ -69,7 +68,8 @@ fn pairs_of_two_loads_are_told_and_left_out() {
     let pairs = matched(&fast, &slow);
     assert_eq!(pairs.iter().filter(|pair| pair.is_of_one_load()).count(), 6);
     let some = Overall::of(&pairs);
-    let told = "in 2 of 8 pairs the phases differ (prefill only and both): one side neither";
+    let told = "in 2 of 8 pairs the settings of the load differ (prefill_only: true and false): \
+                the two sides did not";
     assert!(some.cautions.len() == 1 && some.cautions[0].starts_with(told), "{some:?}");
     assert!(some.cautions[0].ends_with("; these pairs are left out"), "{some:?}");
     assert!(some.conclusion.contains("(median of 6 of 6 pairs, "), "{some:?}");
@@ -77,8 +77,8 @@ fn pairs_of_two_loads_are_told_and_left_out() {
     assert_eq!(
         (none.conclusion.as_str(), none.is_comparable),
         (
-            "The two can't be compared, since in 8 of 8 pairs the phases differ (prefill only and \
-             both).",
+            "The two can't be compared, since in 8 of 8 pairs the settings of the load differ \
+             (prefill_only: true and false).",
             false
         )
     );

@@ -1,13 +1,18 @@
 //! Differences between the loads of two sides that change what their ratios mean, each with what it
 //! does to them. The sides are two results, the trials of two, or a pair of two collections.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfall_host::counted;
+use ringfall_model::document::Difference;
 use ringfall_model::stats;
 use ringfall_model::trust::{Advice, Situation, advise};
+use serde_json::Value;
 
+use super::add_new;
 use super::load::{Cut, Load, Measured};
+use crate::analysis::differences::of_setting;
 
 /// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
 /// runs of one configuration differ by.
@@ -16,6 +21,8 @@ const HIT_RATES_APART: f64 = 0.03;
 const TOLERANCE: f64 = 0.01;
 /// Share of a run above which what it measured outweighs what it was cut off from.
 const GREATER_PART: f64 = 0.5;
+/// Number of differing settings that a caution names.
+const SETTINGS_TOLD: usize = 3;
 /// Clause of hit rates that lie apart.
 const HIT_RATES: &str = "the hit rates differ";
 
@@ -100,18 +107,7 @@ impl Loads<'_> {
                 |load| load.model.as_deref(),
             ),
             self.other_users(),
-            self.words(
-                "the decode reads differ",
-                "one side reads its entries more often while it generates, so that neither bytes \
-                 nor latencies are of the same work",
-                |load| load.decode_reads.as_deref(),
-            ),
-            self.words(
-                "the phases differ",
-                "one side neither writes nor reads what the other does, so that no figure is of \
-                 the same work",
-                |load| load.phases.as_deref(),
-            ),
+            self.other_settings(),
             self.words(
                 "the GPUs differ",
                 "a GPU tier serves reads in the drive's place, and spread entries are smaller",
@@ -165,6 +161,31 @@ impl Loads<'_> {
             clause,
             values: words.join(" and "),
             effect,
+            bearing: Bearing::OtherLoad,
+        })
+    }
+
+    /// Settings of the load that differ, of one side too.
+    fn other_settings(&self) -> Option<Caution> {
+        let mut known: BTreeMap<&str, &Value> = BTreeMap::new();
+        let mut differences: Vec<Difference> = Vec::new();
+        for (key, value) in self.all().flat_map(|load| &load.settings) {
+            let first = *known.entry(key).or_insert(value);
+            if first != value {
+                add_new(&mut differences, of_setting(key, first, value));
+            }
+        }
+        let told = differences.iter().take(SETTINGS_TOLD).map(setting_told);
+        let mut values = told.collect::<Vec<_>>().join("; ");
+        let more = differences.len().saturating_sub(SETTINGS_TOLD);
+        if more > 0 {
+            values.push_str(&format!("; and {more} more"));
+        }
+        (!differences.is_empty()).then_some(Caution {
+            clause: "the settings of the load differ",
+            values,
+            effect: "the two sides did not do the same work, so that no ratio is of the drives; \
+                     run both with the same settings",
             bearing: Bearing::OtherLoad,
         })
     }
@@ -354,6 +375,16 @@ impl Loads<'_> {
             bearing: Bearing::None,
         })
     }
+}
+
+/// A setting with its two values, as people read them.
+fn setting_told(Difference { key, first, second }: &Difference) -> String {
+    let told = |value: &Value| match value {
+        Value::String(word) => word.clone(),
+        Value::Null => "not set".to_owned(),
+        other => other.to_string(),
+    };
+    format!("{key}: {} and {}", told(first), told(second))
 }
 
 /// Mean of a number over those that say it.

@@ -1,6 +1,7 @@
 //! Facts of one result that decide whether a ratio to another is of the same work, and which metric
 //! to go by.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ringfall_core::units::gib;
@@ -12,6 +13,7 @@ use ringfall_model::facts::quotient;
 use ringfall_model::trust::Situation;
 use serde_json::Value;
 
+use super::settings;
 use crate::analysis::differences::told_by;
 
 /// Load of one result; `None` where the result does not say.
@@ -27,10 +29,9 @@ pub(in crate::analysis) struct Load {
     pub users: Option<u64>,
     /// Capacity of the CPU tier, GiB.
     pub cpu_memory_gib: Option<f64>,
-    /// Rule of `--decode-reads`: whether an entry is read once or again for each batch of tokens.
-    pub decode_reads: Option<String>,
-    /// Phases of the requests.
-    pub phases: Option<String>,
+    /// Settings that make the load, by their keys; those that the result does not say are not
+    /// there.
+    pub settings: BTreeMap<String, Value>,
     /// GPU tier, and the GPUs that an entry is spread over.
     pub gpus: Option<String>,
     /// Shares of the reads that found what they looked for.
@@ -90,16 +91,16 @@ impl Load {
         let document = &file.document;
         let ours = &document.ringfall;
         let config = ours.config.as_ref();
-        let setting = |key: &str| config?.settings.get(key)?.as_str();
         let configuration = told_by(file);
+        let known = configuration.as_ref().map(Load::of_configuration).unwrap_or_default();
+        let said = config.filter(|config| !config.settings.is_empty());
         Load {
             path: Some(file.path.clone()),
             is_reference: Some(file.kind() == Kind::Reference),
             model: config
                 .and_then(|config| config.model.clone())
                 .or(configuration.as_ref().map(|told| told.model.clone())),
-            decode_reads: setting("decode_reads").map(str::to_owned),
-            phases: phases(document),
+            settings: said.map_or_else(|| known.settings.clone(), settings::of_load),
             gpus: gpus(document),
             hit_rates: HitRates {
                 looks: ours.cache.look_hit_rate.known(),
@@ -114,7 +115,7 @@ impl Load {
             unfinished_share: unfinished_share(document),
             cut: cut(document),
             situation: (!document.is_without_drive()).then(|| Situation::of(file)),
-            ..configuration.as_ref().map(Load::of_configuration).unwrap_or_default()
+            ..known
         }
     }
 
@@ -124,6 +125,7 @@ impl Load {
             model: Some(configuration.model.clone()),
             users: Some(configuration.users),
             cpu_memory_gib: Some(configuration.cpu_memory_gib()),
+            settings: settings::of_configuration(configuration),
             situation: Some(Situation::of_configuration(configuration)),
             ..Load::default()
         }
@@ -133,14 +135,6 @@ impl Load {
     pub fn name(&self) -> String {
         self.path.as_ref().map_or("a row of a table".to_owned(), |path| path.display().to_string())
     }
-}
-
-/// Phases of a run's requests.
-fn phases(document: &Document) -> Option<String> {
-    let settings = &document.ringfall.config.as_ref()?.settings;
-    let is_set = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
-    let only = ["prefill_only", "decode_only"].into_iter().find(|key| is_set(key));
-    Some(only.unwrap_or("both").replace('_', " "))
 }
 
 /// GPU tier of a run, and the GPUs that an entry is spread over.

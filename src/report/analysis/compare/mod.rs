@@ -5,6 +5,7 @@ mod cautions;
 mod conclusion;
 mod fair;
 mod load;
+mod settings;
 #[cfg(test)]
 mod slower_test;
 

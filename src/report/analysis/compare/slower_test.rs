@@ -1,13 +1,16 @@
 //! Whatever drive is slower in every figure is never the better one.
 
 use proptest::prelude::*;
+use ringfall_config::SETTINGS;
 use ringfall_core::key::Tier;
 use ringfall_model::configuration::Configuration;
+use ringfall_model::document::Agreed;
 use ringfall_model::facts::TimelineSecond;
 use ringfall_model::metrics::REQUEST_P95;
 use ringfall_model::testing::{file, nothing, request, to_json};
 use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
 
+use super::settings::{NOT_LOAD, is_load};
 use super::*;
 use crate::analysis::collection::{Collection, Run};
 use crate::analysis::over_pairs::Overall;
@@ -55,7 +58,10 @@ fn run_of(name: &str, requests: impl Iterator<Item = (u64, u64)>) -> ResultFile 
             continue;
         }
         result.engine.tiers[Tier::Storage.index()].read.entry_bytes += ENTRY_BYTES;
-        result.engine.io_read.entry_bytes += ENTRY_BYTES;
+        let io = &mut result.engine.io_read;
+        io.entry_bytes += ENTRY_BYTES;
+        io.bytes += ENTRY_BYTES;
+        io.sizes[0].bytes += ENTRY_BYTES;
         result.cache.record_read(Purpose::Decode, 1, Outcome::Hit, ENTRY_BYTES, false);
         result.requests.record(&RequestRecord {
             arrived: SinceStart::from_ms(arrived_ms),
@@ -118,6 +124,7 @@ proptest! {
             prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, 1.0 / ratio)), "{row:?}");
             prop_assert!(row.verdict != Verdict::Worse, "{row:?}");
         }
+        prop_assert_eq!(&there.cautions, &[] as &[String]);
         prop_assert!(!there.conclusion.starts_with("The candidate is better"));
         prop_assert!(!back.conclusion.starts_with("The baseline is better"));
     }
@@ -131,6 +138,59 @@ proptest! {
         prop_assert!(!there.starts_with("The second system is better"), "{there}");
         let back = Overall::of(&matched(&slow, &fast)).conclusion;
         prop_assert!(!back.starts_with("The first system is better"), "{back}");
+    }
+}
+
+/// Keys of all settings, each part of the section `workload` being one.
+fn setting_keys() -> Vec<String> {
+    let config = nothing().plan.effective;
+    let effective = serde_json::to_value(&config).unwrap();
+    let section = effective["workload"].as_object().unwrap().keys();
+    let own = SETTINGS.iter().map(|setting| setting.key.to_owned());
+    own.chain(section.map(|key| format!("workload.{key}"))).collect()
+}
+
+/// The result, of a run with another value of that setting.
+fn with_other(file: &ResultFile, key: &str) -> ResultFile {
+    let mut file = file.clone();
+    let mut config = file.document.ringfall.config.as_ref().unwrap().clone();
+    let other = "another value".into();
+    match key.strip_prefix("workload.") {
+        Some(name) => config.settings["workload"][name] = other,
+        None => drop(config.settings.insert(key.to_owned(), other)),
+    }
+    file.document.ringfall.config = Agreed::of(config);
+    file
+}
+
+/// Lighter requests made a drive of 2,700 MB/s 3.72 times better than one of 3,000 MB/s.
+#[test]
+fn a_drive_does_not_win_by_any_setting_of_the_load() {
+    let light = run_of("slow.json", (0..100).map(|n| (n * 500, 1_000)));
+    let heavy = run_of("fast.json", (0..100).map(|n| (n * 500, 4_000)));
+    let keys = setting_keys();
+    for key in NOT_LOAD {
+        assert!(keys.iter().any(|known| known == key), "{key} is no setting");
+    }
+    let load: Vec<&String> = keys.iter().filter(|key| is_load(key)).collect();
+    assert!(load.len() > 50, "{load:?}");
+    for key in load.into_iter().map(String::as_str).chain(["models"]) {
+        let mut other = with_other(&light, key);
+        if key == "models" {
+            let mut config = other.document.ringfall.config.as_ref().unwrap().clone();
+            let name = config.model.clone().unwrap();
+            config.settings["models"] = serde_json::json!({ name: { "layers": 1 } });
+            other.document.ringfall.config = Agreed::of(config);
+        }
+        for [one, two] in [[&heavy, &other], [&other, &heavy]] {
+            let told = compare(vec![one.clone()], vec![two.clone()]).unwrap();
+            assert!(!told.is_comparable, "{key}: {}", told.conclusion);
+            assert!(told.conclusion.contains(key), "{key}: {}", told.conclusion);
+            assert!(told.cautions.iter().any(|told| told.contains(key)), "{:?}", told.cautions);
+        }
+        let pairs = matched(&collection(&other), &collection(&heavy));
+        let overall = Overall::of(&pairs);
+        assert!(!overall.is_comparable && overall.conclusion.contains(key), "{overall:?}");
     }
 }
 
