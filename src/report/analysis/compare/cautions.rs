@@ -38,7 +38,7 @@ pub(in crate::analysis) enum Bearing {
     /// It makes one side look better in some metrics and the other in others: no ratio is of two
     /// drives.
     OtherLoad,
-    /// A side was cut off from what could have turned the comparison round.
+    /// Nothing can be concluded from the figures: a run was cut off, or chance may decide.
     Open,
 }
 
@@ -371,8 +371,8 @@ impl Loads<'_> {
             clause: "the seeds differ",
             values: format!("{first} and {second}"),
             effect: "other requests were drawn, which shifts every ratio by chance; give both runs \
-                     the same --seed, or each side several results",
-            bearing: Bearing::None,
+                     the same --seed, or each side several results of different seeds",
+            bearing: Bearing::Open,
         })
     }
 }

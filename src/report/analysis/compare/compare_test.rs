@@ -89,6 +89,9 @@ fn other_seeds_are_told_where_each_side_has_one() {
     let told = cautions(&[&one], &[&other]);
     assert!(told.len() == 1 && told[0].contains("the seeds differ (1 and 2)"), "{told:?}");
     assert_eq!(cautions(&[&one], &[&with("c", 1)]), [] as [String; 0]);
+    let of_two = compare(vec![one.clone()], vec![other.clone()]).unwrap();
+    let why = "No conclusion can be drawn, since the seeds differ (1 and 2).";
+    assert_eq!((of_two.conclusion.as_str(), of_two.is_comparable), (why, true));
     // Several of one side have several seeds themselves.
     assert_eq!(cautions(&[&one, &other], &[&with("c", 1), &with("d", 2)]), [] as [String; 0]);
 }
