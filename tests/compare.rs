@@ -37,7 +37,12 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     let page = text(&compare(&scratch.path, &["result.json", "slower.json"]));
     let line = page.lines().find(|line| line.contains("wall-clock throughput")).unwrap();
     assert!(line.contains("0.50×"), "{page}");
-    for words in ["differs    queue_depth (8 and 3)", "not by     decode bytes", "one run says"] {
+    for words in [
+        "CAUTION    a result contradicts itself (slower.json: ",
+        "differs    queue_depth (8 and 3)",
+        "not by     decode bytes",
+        "one run says",
+    ] {
         assert!(page.contains(words), "{words:?} is not in: {page}");
     }
     assert!(page.split("\n\n").last().unwrap().starts_with("conclusion "), "{page}");

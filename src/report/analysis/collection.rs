@@ -43,7 +43,7 @@ pub struct Collection {
     pub path: PathBuf,
     /// The runs that count, at least one.
     pub runs: Vec<Run>,
-    /// Results that are no complete single run, and why they were left out.
+    /// Results that are no complete single run, or not to be relied on, and why they were left out.
     pub left_out: Vec<LeftOut>,
     /// Runs whose configuration is that of the published invocation that they are named after.
     pub by_invocation: usize,
@@ -109,13 +109,14 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
         let result = ResultFile::read(&file)?;
         let values: Vec<Option<Value>> =
             METRICS.iter().map(|metric| Value::of(metric, &result.document)).collect();
-        let why = incomplete(&result);
+        let load = Load::of(&result);
+        let why = incomplete(&result).or(unreliable(&load));
         let empty = values.iter().all(Option::is_none).then_some("it holds no figure to compare");
         if let Some(why) = why.or(empty) {
             whole.left_out.push(LeftOut { path: file, why });
             continue;
         }
-        whole.add(&result, values, iostat::beside(&file, &logs))?;
+        whole.add(&result, values, load, iostat::beside(&file, &logs))?;
     }
     if whole.runs.is_empty() {
         let what = "the directory holds no results of complete single runs (*.json)";
@@ -146,6 +147,7 @@ impl Collection {
         &mut self,
         result: &ResultFile,
         mut values: Vec<Option<Value>>,
+        load: Load,
         log: Option<&PathBuf>,
     ) -> Result<(), FileProblem> {
         let name = result.path.file_name().unwrap_or_default().to_string_lossy();
@@ -170,7 +172,7 @@ impl Collection {
                 }
             }
         }
-        self.runs.push(Run { configuration, values, load: Load::of(result) });
+        self.runs.push(Run { configuration, values, load });
         Ok(())
     }
 }
@@ -187,6 +189,15 @@ fn incomplete(result: &ResultFile) -> Option<&'static str> {
         Some("the run failed")
     } else {
         None
+    }
+}
+
+/// Why the figures of a result can't be relied on; `None`: they can.
+fn unreliable(load: &Load) -> Option<&'static str> {
+    if load.blocks_bad > 0 {
+        Some("blocks were read back wrong")
+    } else {
+        load.contradiction.as_ref().map(|_| "the result contradicts itself")
     }
 }
 

@@ -38,7 +38,8 @@ pub(in crate::analysis) enum Bearing {
     /// It makes one side look better in some metrics and the other in others: no ratio is of two
     /// drives.
     OtherLoad,
-    /// Nothing can be concluded from the figures: a run was cut off, or chance may decide.
+    /// Nothing can be concluded from the figures: a run was cut off, its result contradicts itself,
+    /// its data was read back wrong, or chance may decide.
     Open,
 }
 
@@ -97,6 +98,8 @@ impl Loads<'_> {
     /// Cautions; one that holds of every figure stands first.
     pub fn cautions(&self) -> Vec<Caution> {
         let all = [
+            self.contradicting(),
+            self.wrong_data(),
             self.failed(),
             self.interrupted(Bearing::Open),
             self.searched_users(),
@@ -187,6 +190,34 @@ impl Loads<'_> {
             effect: "the two sides did not do the same work, so that no ratio is of the drives; \
                      run both with the same settings",
             bearing: Bearing::OtherLoad,
+        })
+    }
+
+    /// Results of which a figure says otherwise than another.
+    fn contradicting(&self) -> Option<Caution> {
+        let told = |load: &Load| Some(format!("{}: {}", load.name(), load.contradiction.as_ref()?));
+        let results: Vec<String> = self.all().filter_map(told).collect();
+        (!results.is_empty()).then(|| Caution {
+            clause: "a result contradicts itself",
+            values: results.join("; "),
+            effect: "it was changed after the run, or is damaged; believe neither figure, and run \
+                     it again",
+            bearing: Bearing::Open,
+        })
+    }
+
+    fn wrong_data(&self) -> Option<Caution> {
+        let told = |load: &Load| match load.blocks_bad {
+            0 => None,
+            bad => Some(format!("{}: {}", load.name(), counted(bad, "block"))),
+        };
+        let results: Vec<String> = self.all().filter_map(told).collect();
+        (!results.is_empty()).then(|| Caution {
+            clause: "blocks were read back wrong",
+            values: results.join("; "),
+            effect: "a drive that returns other data than was written has no speed to compare; \
+                     find the cause first",
+            bearing: Bearing::Open,
         })
     }
 

@@ -1,7 +1,9 @@
 use ringfall_core::key::Tier;
 use ringfall_model::SimulationReport;
 use ringfall_model::autoscaling::AutoscalerReport;
-use ringfall_model::document::{Agreed, Claim, ConfigReport, Contradiction, Ours};
+use ringfall_model::document::{
+    Agreed, Claim, ConfigReport, Contradiction, Ours, told_contradictions,
+};
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
 use ringfall_model::figures::figure::{Any, Derived, First, Same, Sum};
 use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
@@ -505,6 +507,31 @@ fn what_makes_another_load_is_told_with_what_it_does() {
     for part in ["arrival: closed and other; ", "history_reads: all and other; and 1 more)"] {
         assert!(many.contains(part), "{part}: {many}");
     }
+}
+
+/// A drive was better by figures of which its own result said another value, or by data that it
+/// had lost.
+#[test]
+fn nothing_is_concluded_from_a_result_that_is_wrong() {
+    let of = |change: fn(&mut Document)| {
+        let mut file = preset("b", 20, 200);
+        change(&mut file.document);
+        let there = compare(vec![preset("a", 10, 200)], vec![file.clone()]).unwrap();
+        let back = compare(vec![file], vec![preset("a", 10, 200)]).unwrap();
+        assert_eq!((&there.conclusion, there.is_comparable), (&back.conclusion, true));
+        assert_eq!(there.cautions, back.cautions);
+        there
+    };
+    let whole = of(|_| ());
+    assert_eq!(whole.cautions, [""; 0], "the results themselves are sound");
+    let changed = of(|document| document.total_tokens_generated = Sum::of(7));
+    let begin = "No conclusion can be drawn, since a result contradicts itself (b: `summary.";
+    assert!(changed.conclusion.starts_with(begin), "{}", changed.conclusion);
+    assert!(changed.cautions[0].contains("believe neither figure"), "{:?}", changed.cautions);
+    let lost = of(|document| document.ringfall.verify.blocks_bad = Sum::of(3));
+    let why = "No conclusion can be drawn, since blocks were read back wrong (b: 3 blocks).";
+    assert_eq!(lost.conclusion, why);
+    assert!(lost.cautions[0].starts_with("blocks were read back wrong"), "{:?}", lost.cautions);
 }
 
 #[test]

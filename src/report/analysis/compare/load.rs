@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ringfall_core::units::gib;
-use ringfall_model::Document;
+use ringfall_host::counted;
 use ringfall_model::autoscaling::AutoscalerReport;
 use ringfall_model::configuration::Configuration;
-use ringfall_model::document::{Kind, RequestsOfClass, ResultFile};
+use ringfall_model::document::{Kind, RequestsOfClass, ResultFile, contradictions};
 use ringfall_model::facts::quotient;
 use ringfall_model::trust::Situation;
+use ringfall_model::{Code, Document};
 use serde_json::Value;
 
 use super::settings;
@@ -50,6 +51,10 @@ pub(in crate::analysis) struct Load {
     pub unfinished_share: Option<f64>,
     /// Reason for which the run ended before its time, where it did.
     pub cut: Option<Cut>,
+    /// Contradiction within the result, or that there is one in those merged in it.
+    pub contradiction: Option<String>,
+    /// Number of blocks that were read back wrong.
+    pub blocks_bad: u64,
     /// Facts that decide which metrics to go by; none of a run without a drive.
     pub situation: Option<Situation>,
 }
@@ -114,6 +119,8 @@ impl Load {
             search: ours.autoscaler.as_ref().map(AutoscalerReport::answer),
             unfinished_share: unfinished_share(document),
             cut: cut(document),
+            contradiction: contradiction(document),
+            blocks_bad: ours.verify.blocks_bad.known().unwrap_or(0),
             situation: (!document.is_without_drive()).then(|| Situation::of(file)),
             ..known
         }
@@ -135,6 +142,20 @@ impl Load {
     pub fn name(&self) -> String {
         self.path.as_ref().map_or("a row of a table".to_owned(), |path| path.display().to_string())
     }
+}
+
+/// First contradiction of a result, with the number of the others.
+fn contradiction(document: &Document) -> Option<String> {
+    let all = contradictions(document);
+    let Some(first) = all.first() else {
+        let mut warnings = document.ringfall.warnings.iter();
+        let is_merged = warnings.any(|warning| warning.code == Code::ContradictsItself);
+        return is_merged.then(|| "one of those merged in it".to_owned());
+    };
+    Some(match all.len() - 1 {
+        0 => first.to_string(),
+        more => format!("{first}, with {}", counted(more as u64, "more contradiction")),
+    })
 }
 
 /// GPU tier of a run, and the GPUs that an entry is spread over.

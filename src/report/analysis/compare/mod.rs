@@ -17,7 +17,6 @@ pub(super) use load::{HitRates, Load, gpus_told};
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{
     CLASSES, FileProblem, Histograms, Kind, RequestsOfClass, ResultFile, SecondReport, UNFINISHED,
-    contradictions, told_contradictions,
 };
 use ringfall_model::facts::{Quantile, Survival};
 use ringfall_model::merge::merge;
@@ -402,12 +401,6 @@ fn notes(a: &Side, b: &Side, trials: bool) -> Vec<String> {
     for file in a.files.iter().chain(&b.files) {
         let ours = &file.document.ringfall;
         let mut note = |text: String| notes.push(format!("{}: {text}", file.name()));
-        if let Some(text) = told_contradictions(&contradictions(&file.document)) {
-            note(text);
-        }
-        if let Some(bad @ 1..) = ours.verify.blocks_bad.known() {
-            note(format!("{bad} blocks were read back wrong"));
-        }
         if !ours.errors.by_kind.is_empty() {
             note("there were I/O errors".to_owned());
         }
