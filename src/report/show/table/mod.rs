@@ -218,7 +218,7 @@ impl<R: Copy> TableOf<R> {
     /// Adds a column of words.
     #[must_use]
     pub fn text<C: Into<Cell>>(self, name: &str, of: impl Fn(R) -> C) -> TableOf<R> {
-        self.column(name, false, &|number| number.to_string(), of)
+        self.column(name, false, &|number| number.to_string(), &|row| of(row).into())
     }
 
     /// Adds a column of numbers, which people read as `figure` writes them.
@@ -229,7 +229,7 @@ impl<R: Copy> TableOf<R> {
         figure: impl Fn(f64) -> String,
         of: impl Fn(R) -> C,
     ) -> TableOf<R> {
-        self.column(name, true, &figure, of)
+        self.column(name, true, &figure, &|row| of(row).into())
     }
 
     /// Adds a column of whole numbers.
@@ -238,14 +238,15 @@ impl<R: Copy> TableOf<R> {
         self.number(name, |count| format!("{count:.0}"), of)
     }
 
-    fn column<C: Into<Cell>>(
+    /// Compiled once for each type of row, not for each of the hundreds of columns.
+    fn column(
         mut self,
         name: &str,
         is_number: bool,
         figure: &dyn Fn(f64) -> String,
-        of: impl Fn(R) -> C,
+        of: &dyn Fn(R) -> Cell,
     ) -> TableOf<R> {
-        let cells: Vec<Cell> = self.rows.iter().map(|row| of(*row).into()).collect();
+        let cells: Vec<Cell> = self.rows.iter().map(|row| of(*row)).collect();
         let texts = cells.iter().map(|cell| cell.told(figure)).collect();
         let (name, only, width_min) = (name.to_owned(), self.only, 0);
         self.table.columns.push(Column { name, is_number, only, width_min, cells, texts });
