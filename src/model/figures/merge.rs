@@ -65,6 +65,18 @@ impl<T: Merge + Default> Merge for BTreeMap<String, T> {
     }
 }
 
+/// Merges one field of all, by the rule of its type.
+///
+/// The field is named by a plain function, and the list grows in a plain loop: an iterator of a
+/// closure's own type would be compiled for each of the document's hundreds of fields.
+pub(crate) fn merged_field<S, T: Merge>(all: &[&S], field: fn(&S) -> &T, inputs: &Inputs) -> T {
+    let mut parts = Vec::with_capacity(all.len());
+    for one in all {
+        parts.push(field(one));
+    }
+    T::merged(&parts, inputs)
+}
+
 /// Structs of figures, and how each merges: field by field. A field whose type has no rule does not
 /// compile. With a source after its name a struct has the function `of`
 /// ([`made_of!`](crate::figures::given::made_of)).
@@ -94,8 +106,9 @@ macro_rules! figures {
                 inputs: &$crate::figures::merge::Inputs,
             ) -> Self {
                 $name {
-                    $($field: $crate::figures::merge::Merge::merged(
-                        &all.iter().map(|one| &one.$field).collect::<Vec<_>>(),
+                    $($field: $crate::figures::merge::merged_field(
+                        all,
+                        |one| &one.$field,
                         inputs,
                     ),)*
                 }
