@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::depth::Depth;
 use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, Time};
 use super::places::Places;
-use super::table::{Setting, default_of, settings};
+use super::table::{Setting, settings};
 use super::values::{Auto, Gib, Mib, Seed};
 use super::words::{
     Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, HistoryReads,

@@ -2,7 +2,6 @@
 //! its entry in the list of all settings.
 
 use clap::Arg;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::first_page::FIRST_PAGE;
@@ -34,11 +33,6 @@ pub struct Setting {
     pub(super) range: fn() -> Option<String>,
     pub(super) choices: fn() -> Vec<(String, String)>,
     pub(super) arg: fn(Arg) -> Arg,
-}
-
-/// A default as declared, in YAML.
-pub(super) fn default_of<T: DeserializeOwned>(declared: &str) -> T {
-    serde_saphyr::from_str(declared).expect("a declared default, all of which a test reads")
 }
 
 impl Setting {
@@ -241,10 +235,15 @@ macro_rules! settings {
 
             /// Values in effect where no layer says anything, as declared.
             pub(super) fn defaults() -> Options {
+                // One text: read one by one, each type would have the reader compiled once more.
+                const DECLARED: &str =
+                    concat!($($(stringify!($key), ": ", $default, "\n",)+)+);
+                let declared: Options = serde_saphyr::from_str(DECLARED)
+                    .expect("the declared defaults, all of which a test reads");
                 Options {
-                    $($($key: Some(default_of($default)),)+)+
                     models: Some(BTreeMap::new()),
                     workload: Some(WorkloadSection::default()),
+                    ..declared
                 }
             }
 
