@@ -370,7 +370,11 @@ mod tests {
             assert!(page.contains(&check), "{page}");
         }
         other.seed = 7;
-        assert!(show::beside_page(&first, &other).contains("differ in their seeds"));
+        let page = show::beside_page(&first, &other);
+        assert!(page.trim_start().starts_with("The two differ in their seeds"), "{page}");
+        let ratio_of =
+            |name: &str| page.lines().find(|line| line.contains(name)).unwrap().contains('×');
+        assert!(ratio_of("reads") && !ratio_of("users served"), "{page}");
         assert!(show::beside_page(&first, &first).contains("Both answers are for /mnt/kv"));
     }
 

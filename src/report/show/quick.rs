@@ -141,10 +141,10 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
 #[must_use]
 pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     let mut page = String::new();
-    let _infallible = writeln!(page, "\n{}", beside(first, other).page().trim_end());
     for line in beside_notes(first, other) {
         wrapped(&mut page, "  ", &line);
     }
+    let _infallible = writeln!(page, "\n{}", beside(first, other).page().trim_end());
     for report in [first, other] {
         for doubt in report.doubts() {
             wrapped(&mut page, &format!("  note: {}: ", report.place), &doubt);
@@ -235,15 +235,28 @@ const ALIKE_WITHIN: f64 = 1.1;
 /// Sentences on how two reports differ, and on what makes them differ besides their drives.
 pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<String> {
     let mut notes = Vec::new();
+    let differs = unlike(first, other);
+    if !differs.is_empty() {
+        notes.push(format!(
+            "The two differ in their {}, and the users served can't be compared: give the second \
+             the same --model, --seed, --space or --slo.",
+            differs.join(", ")
+        ));
+    }
     match first.place == other.place {
         true => notes.push(format!(
             "Both answers are for {}: they differ by chance or time, not by their drives.",
             first.place
         )),
-        false => notes.extend(slower(first, other)),
+        false => notes.extend(slower(first, other).filter(|_| differs.is_empty())),
     }
+    notes
+}
+
+/// Settings for which the users that two drives serve can't be compared; empty where they can.
+fn unlike(first: &QuickReport, other: &QuickReport) -> Vec<&'static str> {
     let is_by_space = [first, other].iter().any(|one| one.served() == one.served_by_space);
-    let differs: Vec<&str> = [
+    [
         ("models", first.model != other.model),
         ("seeds", first.seed != other.seed),
         ("space", first.space_gib != other.space_gib && is_by_space),
@@ -251,19 +264,18 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
     ]
     .into_iter()
     .filter_map(|(what, differs)| differs.then_some(what))
-    .collect();
-    if !differs.is_empty() {
-        notes.push(format!(
-            "note: the two differ in their {}, and the users served can't be compared: give the \
-             second the same --model, --seed, --space or --slo",
-            differs.join(", ")
-        ));
-    }
-    notes
+    .collect()
 }
 
-/// Name, figure and unit of a row of two reports.
-type Pair<'a> = (&'a str, Option<f64>, Option<f64>, fn(f64) -> String);
+/// Figure of two reports.
+struct Row<'a> {
+    name: &'a str,
+    first: Option<f64>,
+    other: Option<f64>,
+    unit: fn(f64) -> String,
+    /// Whether it is the drive's, whatever was asked of it.
+    is_of_drive: bool,
+}
 
 /// Two reports side by side, with the ratio of the second to the first.
 pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
@@ -273,33 +285,39 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
     let shared = Shared::of(first, other);
     let named =
         shared.as_ref().map(|at| format!("load P95 of {}", counted(at.users.into(), "user")));
-    let mut rows: Vec<Pair<'_>> = vec![
-        (
-            "users by speed",
-            Some(first.served_by_speed.users.into()),
-            Some(other.served_by_speed.users.into()),
-            count,
-        ),
-        (
-            "users served",
-            Some(first.served().users.into()),
-            Some(other.served().users.into()),
-            count,
-        ),
-        ("reads", Some(first.limits.read_gib_per_s), Some(other.limits.read_gib_per_s), gib),
-        ("writes", Some(first.limits.write_gib_per_s), Some(other.limits.write_gib_per_s), gib),
+    let users = |name, first: u32, other: u32| Row {
+        name,
+        first: Some(first.into()),
+        other: Some(other.into()),
+        unit: count,
+        is_of_drive: false,
+    };
+    let limits = |name, first, other| Row {
+        name,
+        first: Some(first),
+        other: Some(other),
+        unit: gib,
+        is_of_drive: true,
+    };
+    let mut rows = vec![
+        users("users by speed", first.served_by_speed.users, other.served_by_speed.users),
+        users("users served", first.served().users, other.served().users),
+        limits("reads", first.limits.read_gib_per_s, other.limits.read_gib_per_s),
+        limits("writes", first.limits.write_gib_per_s, other.limits.write_gib_per_s),
     ];
-    if let Some((at, named)) = shared.as_ref().zip(named.as_deref()) {
-        rows.push((named, at.first.load_p95_s, at.other.load_p95_s, s));
+    if let Some((at, name)) = shared.as_ref().zip(named.as_deref()) {
+        let (first, other) = (at.first.load_p95_s, at.other.load_p95_s);
+        rows.push(Row { name, first, other, unit: s, is_of_drive: false });
     }
+    let is_alike = unlike(first, other).is_empty();
     Table::of(&rows)
-        .text("", |row| row.0)
-        .count(&terminal_path(std::path::Path::new(&first.place)), |row| row.1.map(row.3))
-        .count(&terminal_path(std::path::Path::new(&other.place)), |row| row.2.map(row.3))
+        .text("", |row| row.name)
+        .count(&terminal_path(std::path::Path::new(&first.place)), |row| row.first.map(row.unit))
+        .count(&terminal_path(std::path::Path::new(&other.place)), |row| row.other.map(row.unit))
         .number("ratio", super::table::times, |row| {
-            let (first, other) = (row.1?, row.2?);
+            let (first, other) = (row.first?, row.other?);
             // A drive that serves nobody is not so many times as good.
-            (first > 0.0 && other > 0.0).then(|| other / first)
+            (first > 0.0 && other > 0.0 && (is_alike || row.is_of_drive)).then(|| other / first)
         })
         .done()
 }
