@@ -91,11 +91,50 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use ringfall_core::placement::{BudgetConfig, SharedBudgets, Watermarks};
     use ringfall_running::driver::ShardStatus;
     use ringfall_running::run::{SlowIos, Timeline};
 
     use super::progress_text as line;
     use super::*;
+
+    /// Seconds and space of a run that has measured nothing.
+    struct Begun {
+        timeline: Timeline,
+        budgets: Arc<SharedBudgets>,
+    }
+
+    impl Begun {
+        fn new() -> Begun {
+            let budgets = SharedBudgets::new(&BudgetConfig {
+                shards: 1,
+                gpu_bytes: 0,
+                cpu_bytes: 0,
+                storage_blocks: 1,
+                segment_blocks: 1,
+                watermarks: Watermarks::default(),
+            });
+            Begun { timeline: Timeline::default(), budgets }
+        }
+
+        /// The run in a phase that has just begun, and of which nobody knows when it ends.
+        fn at(&self, phase: Phase) -> Progress<'_> {
+            Progress {
+                phase,
+                left: Nanos::MAX,
+                elapsed: Nanos::ZERO,
+                status: ShardStatus::default(),
+                timeline: &self.timeline,
+                budgets: &self.budgets,
+                users: None,
+                awaits: "",
+                waiting: None,
+                is_interrupted: false,
+            }
+        }
+    }
 
     #[test]
     fn the_time_left_follows_from_what_is_done() {
@@ -106,17 +145,11 @@ mod tests {
 
     #[test]
     fn a_population_says_how_long_it_still_takes() {
-        let timeline = Timeline::default();
+        let begun = Begun::new();
         let populating = |populated| Progress {
-            phase: Phase::Populate,
-            left: Nanos::MAX,
             elapsed: 10 * SECOND,
             status: ShardStatus { populated, population: 300, ..ShardStatus::default() },
-            timeline: &timeline,
-            users: None,
-            awaits: "",
-            waiting: None,
-            is_interrupted: false,
+            ..begun.at(Phase::Populate)
         };
         let text = line(&populating(100));
         assert_eq!(text, "populating: 100 of 300 entries written, about 20 s left");
@@ -125,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_slow_drive_is_told_in_every_phase() {
-        let timeline = Timeline::default();
+        let begun = Begun::new();
         let waiting = SlowIos { on: "drive", ios: 65_536, oldest: 1_280 * SECOND };
         for (phase, start) in [
             (Phase::Populate, "populating 100/300 | "),
@@ -134,15 +167,12 @@ mod tests {
             (Phase::Drain, "ending what is in flight | "),
         ] {
             let text = line(&Progress {
-                phase,
                 left: 86_400 * SECOND,
                 elapsed: SECOND,
                 status: ShardStatus { populated: 100, population: 300, ..ShardStatus::default() },
-                timeline: &timeline,
-                users: None,
-                awaits: "",
                 waiting: Some(waiting),
                 is_interrupted: true,
+                ..begun.at(phase)
             });
             let told = "waiting for the drive: 65536 I/Os, the oldest for 1280 s";
             assert_eq!(text, format!("{start}{told}"));
@@ -151,40 +181,16 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_says_what_a_second_signal_does() {
-        let timeline = Timeline::default();
-        let ending = |is_interrupted| {
-            line(&Progress {
-                phase: Phase::Drain,
-                left: Nanos::MAX,
-                elapsed: Nanos::ZERO,
-                status: ShardStatus::default(),
-                timeline: &timeline,
-                users: None,
-                awaits: "",
-                waiting: None,
-                is_interrupted,
-            })
-        };
+        let begun = Begun::new();
+        let ending = |is_interrupted| line(&Progress { is_interrupted, ..begun.at(Phase::Drain) });
         assert!(ending(true).contains("a second signal") && ending(true).chars().count() < 80);
         assert!(!ending(false).contains("signal"));
     }
 
     #[test]
     fn whoever_waits_says_for_whom() {
-        let timeline = Timeline::default();
-        let gathering = |awaits, left| {
-            line(&Progress {
-                phase: Phase::Gather,
-                left,
-                elapsed: Nanos::ZERO,
-                status: ShardStatus::default(),
-                timeline: &timeline,
-                users: None,
-                awaits,
-                waiting: None,
-                is_interrupted: false,
-            })
-        };
+        let begun = Begun::new();
+        let gathering = |awaits, left| line(&Progress { awaits, left, ..begun.at(Phase::Gather) });
         assert_eq!(gathering("waiting for rank 2", Nanos::MAX), "waiting for rank 2");
         assert_eq!(gathering("", Nanos::from_ms(1_500)), "ready: the load begins in 2 s");
     }

@@ -34,7 +34,7 @@ pub use real::{
     Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus, TunerOrder,
 };
 pub use shard_main::shard_main;
-pub use totals::{Interval, RequestNews, RequestSecond, Totals};
+pub use totals::{Interval, RequestCounts, RequestNews, RequestSecond, Totals};
 
 /// Runs a task beside the others of the shard.
 pub type Spawn = Box<dyn Fn(std::pin::Pin<Box<dyn Future<Output = ()>>>)>;

@@ -13,7 +13,7 @@ use ringfall_engine::shard::{IoInterval, Links, Message, Second};
 use ringfall_workloads::WorkloadStats;
 use ringfall_workloads::autoscale::Mode;
 
-use super::{RequestNews, Totals};
+use super::{RequestCounts, RequestNews, Totals};
 
 /// Commands of the run to the driver of a shard.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +81,8 @@ pub struct ShardStatus {
     pub operations: u32,
     /// Whether nothing is left to do, now or later.
     pub exhausted: bool,
-    /// Requests completed in the window.
-    pub completed: u64,
+    /// Requests that ended in the window.
+    pub requests: RequestCounts,
     /// I/O errors so far, but for those of drives that have been given up.
     pub errors: u64,
     /// I/Os and operations that ended so far, well or not.
@@ -91,12 +91,18 @@ pub struct ShardStatus {
     pub populated: u64,
     /// Entries of the population; 0 before it is begun.
     pub population: u64,
+    /// Entries that each tier holds, by [`Tier::index`](ringfall_core::key::Tier::index).
+    pub held: [TierCounts; TIER_COUNT],
 }
 
 impl ShardStatus {
     /// Adds another shard's; what is true of both stays true.
     #[must_use]
     pub fn and(self, other: &ShardStatus) -> ShardStatus {
+        let mut held = self.held;
+        for (sum, one) in held.iter_mut().zip(other.held) {
+            sum.add(one);
+        }
         ShardStatus {
             queued: self.queued + other.queued,
             serving: self.serving + other.serving,
@@ -104,11 +110,12 @@ impl ShardStatus {
             oldest_io: [self.oldest_io, other.oldest_io].into_iter().flatten().min(),
             operations: self.operations + other.operations,
             exhausted: self.exhausted && other.exhausted,
-            completed: self.completed + other.completed,
+            requests: self.requests.and(&other.requests),
             errors: self.errors + other.errors,
             ended: self.ended + other.ended,
             populated: self.populated + other.populated,
             population: self.population + other.population,
+            held,
         }
     }
 }

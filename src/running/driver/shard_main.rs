@@ -153,11 +153,12 @@ impl Driver {
             oldest_io: self.shard().oldest_in_flight(),
             operations: self.operations(),
             exhausted: self.is_exhausted(),
-            completed: self.completed(),
+            requests: self.request_counts(),
             errors: self.shard().error_count(),
             ended: self.shard().measure().ended_ever(),
             populated,
             population,
+            held: Tier::ALL.map(|tier| self.shard().counts(tier)),
         }
     }
 

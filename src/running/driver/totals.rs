@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::metrics::Histogram;
-use ringfall_model::facts::{CacheStats, RequestStats};
+use ringfall_model::facts::{CacheStats, Looks, RequestStats};
 use ringfall_workloads::autoscale::TimeShares;
 use ringfall_workloads::contract::{Nanos as SinceStart, RequestRecord};
 
@@ -34,6 +34,76 @@ pub struct RequestSecond {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
+}
+
+/// Counts of the requests that ended in the window so far, of a shard or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestCounts {
+    /// Requests that finished without a failed step.
+    pub completed: u64,
+    /// Requests with a step whose I/O failed.
+    pub failed: u64,
+    /// Requests whose entry was larger than the whole last tier.
+    pub refused: u64,
+    /// Number of tokens generated for the completed requests.
+    pub generated_tokens: u64,
+    /// Reads that found their entry.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Looks for an entry that another request left, by whether they found it.
+    pub reuse: Looks,
+    /// Time that the completed requests waited to be served, all together, ns.
+    pub queued_ns: u64,
+    /// Time that they waited for room in tiers that were full, ns.
+    pub room_ns: u64,
+    /// Time that they waited for permits to allocate, ns.
+    pub permit_ns: u64,
+    /// Time that they spent on storage I/O, ns.
+    pub storage_io_ns: u64,
+}
+
+impl RequestCounts {
+    /// Counts of those requests and of their reads.
+    #[must_use]
+    pub fn of(requests: &RequestStats, cache: &CacheStats) -> RequestCounts {
+        // 584 years of waiting fit.
+        let sum_ns = |times: &Histogram| u64::try_from(times.sum_ns()).unwrap_or(u64::MAX);
+        RequestCounts {
+            completed: requests.completed(),
+            failed: requests.failed,
+            refused: requests.refused,
+            generated_tokens: requests.generated_tokens,
+            hits: cache.hits,
+            misses: cache.misses,
+            reuse: cache.reuse,
+            queued_ns: sum_ns(&requests.queued),
+            room_ns: sum_ns(&requests.room),
+            permit_ns: sum_ns(&requests.permit),
+            storage_io_ns: sum_ns(&requests.storage_io),
+        }
+    }
+
+    /// Adds another shard's counts.
+    #[must_use]
+    pub fn and(self, other: &RequestCounts) -> RequestCounts {
+        RequestCounts {
+            completed: self.completed + other.completed,
+            failed: self.failed + other.failed,
+            refused: self.refused + other.refused,
+            generated_tokens: self.generated_tokens + other.generated_tokens,
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            reuse: Looks {
+                found: self.reuse.found + other.reuse.found,
+                missed: self.reuse.missed + other.reuse.missed,
+            },
+            queued_ns: self.queued_ns.saturating_add(other.queued_ns),
+            room_ns: self.room_ns.saturating_add(other.room_ns),
+            permit_ns: self.permit_ns.saturating_add(other.permit_ns),
+            storage_io_ns: self.storage_io_ns.saturating_add(other.storage_io_ns),
+        }
+    }
 }
 
 /// One second of a shard's requests, as the autoscaler wants it.
@@ -84,6 +154,13 @@ impl RequestSecond {
 const TICK_LAG: Nanos = Nanos::from_ms(2);
 
 impl Driver {
+    /// Counts of the requests that ended in the window so far.
+    #[must_use]
+    pub fn request_counts(&self) -> RequestCounts {
+        let totals = self.totals.borrow();
+        RequestCounts::of(&totals.requests, &totals.cache)
+    }
+
     /// Totals of the finished requests.
     #[must_use]
     pub fn totals(&self) -> Box<Totals> {

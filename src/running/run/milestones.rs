@@ -46,7 +46,8 @@ pub(super) fn opened(settings: &RunSettings, store: &Store, facts: &[ShardFacts]
 
 /// A phase is over.
 pub(super) fn phase_over(phase: Phase, lasted: Nanos, status: &ShardStatus) {
-    let ShardStatus { completed, errors, ended, populated, in_flight, .. } = status;
+    let ShardStatus { requests, errors, ended, populated, in_flight, .. } = status;
+    let completed = requests.completed;
     let lasted_ms = lasted / MILLISECOND;
     tracing::debug!(completed, errors, ended, populated, in_flight, "{phase} took {lasted_ms} ms");
 }

@@ -28,10 +28,10 @@ use ringfall_core::clock::Nanos;
 use ringfall_core::error::SetupError;
 use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::{ShardId, TIER_COUNT};
-use ringfall_core::placement::{Shortage, TierCounts};
+use ringfall_core::placement::{SharedBudgets, Shortage, TierCounts};
 use ringfall_engine::engine::{EngineBuilder, EngineError};
 use ringfall_engine::load::LoadError;
-use ringfall_engine::shard::ShardSpec;
+use ringfall_engine::shard::{Second, ShardSpec};
 use ringfall_engine::tier::gpu::DirectStorage;
 use ringfall_host::ShardBytes;
 use ringfall_model::facts::{RunFigures, bytes_by_drive};
@@ -157,6 +157,8 @@ pub trait Observer {
     /// The run ends early, and this is what it has measured: the same comes again when what is in
     /// flight has ended, if the process lives as long.
     fn kept(&mut self, outcome: RunOutcome);
+    /// Seconds that a shard has finished, each of which comes once; as the timeline gets them.
+    fn seconds(&mut self, _seconds: &[Second]) {}
     /// About every 50 ms.
     fn progress(&mut self, progress: &Progress<'_>);
 }
@@ -173,6 +175,8 @@ pub struct Progress<'a> {
     pub status: ShardStatus,
     /// Seconds measured so far.
     pub timeline: &'a Timeline,
+    /// Capacities of the tiers, and their shortages.
+    pub budgets: &'a SharedBudgets,
     /// Users there are now; none when requests come from a trace.
     pub users: Option<u32>,
     /// Description of the wait before the run begins; empty if there is none.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringfall_core::clock::{MILLISECOND, Nanos, monotonic_now};
 use ringfall_core::drive::DriveId;
 use ringfall_core::key::Tier;
+use ringfall_engine::shard::Second;
 use ringfall_host::Overdue;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::remedy::told_io;
@@ -140,7 +141,7 @@ impl<'a> Threads<'a> {
                 milestones::tick(id, &status);
                 self.shards[id.index()].status = status;
                 let over = seconds.last().map_or(0, |second| second.index + 1);
-                self.timeline.add(seconds);
+                self.add_seconds(seconds);
                 if let Some(scaling) = &mut self.scaling {
                     scaling.seconds.add(id.index(), over, *news, &status);
                 }
@@ -152,17 +153,22 @@ impl<'a> Threads<'a> {
             }
             Notice::Kept(id, number, mut report) => {
                 // They come once, also to one who waits for them no more.
-                self.timeline.add(std::mem::take(&mut report.seconds));
+                self.add_seconds(std::mem::take(&mut report.seconds));
                 // A late answer to an earlier question has less than there is now.
                 if number == self.keeps {
                     self.shards[id.index()].kept = Some(report);
                 }
             }
             Notice::Drained(id, mut report) => {
-                self.timeline.add(std::mem::take(&mut report.seconds));
+                self.add_seconds(std::mem::take(&mut report.seconds));
                 self.shards[id.index()].report = Some(report);
             }
         }
+    }
+
+    fn add_seconds(&mut self, seconds: Vec<Second>) {
+        self.observer.seconds(&seconds);
+        self.timeline.add(seconds);
     }
 
     /// Lets the autoscaler decide, if there is one.
@@ -468,6 +474,7 @@ impl<'a> Threads<'a> {
             elapsed: now - self.phase.1,
             status,
             timeline: &self.timeline,
+            budgets: &self.fleet.shared.budgets,
             users: self.users,
             awaits: &self.start.awaits(),
             waiting,

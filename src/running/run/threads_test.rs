@@ -65,7 +65,7 @@ impl Shards for Dying<'_> {
 
     fn pass_time(&mut self, phase: Phase, until: Nanos) -> Result<(), Infallible> {
         let threads = self.threads.as_mut().expect("they run");
-        if threads.shards.iter().all(|shard| shard.status.completed > 0) && !self.is_dead {
+        if threads.shards.iter().all(|shard| shard.status.requests.completed > 0) && !self.is_dead {
             threads.fleet.end_one(1);
             self.is_dead = true;
         }
