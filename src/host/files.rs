@@ -114,6 +114,18 @@ impl Spot {
         Ok(rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?.into())
     }
 
+    /// Writes a file in place of what is there, whole or not at all, without making it durable: one
+    /// that is written anew every second needs no sync, which would disturb the drive each time.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn replace_unsynced(&self, bytes: &[u8]) -> Result<()> {
+        let draft = self.begin()?;
+        draft.file().write_all(bytes)?;
+        draft.take_mode(&self.name)?;
+        draft.put(&self.name)
+    }
+
     /// Writes a file in place of what is there, whole and durable or not at all.
     ///
     /// # Errors
@@ -206,6 +218,13 @@ impl<'a> Draft<'a> {
     /// Errors of the system.
     pub fn publish(self, name: impl AsRef<OsStr>) -> Result<()> {
         let name = name.as_ref();
+        self.take_mode(name)?;
+        self.file.sync_all()?;
+        self.put(name)
+    }
+
+    /// Takes the permissions of the file of this user's that has that name, if there is one.
+    fn take_mode(&self, name: &OsStr) -> Result<()> {
         if let Some(stat) = self.directory.stat_of(name)?
             && kind(&stat) == FileType::RegularFile
             && stat.st_uid == rustix::process::geteuid().as_raw()
@@ -213,7 +232,11 @@ impl<'a> Draft<'a> {
             let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
             rustix::fs::fchmod(&self.file, mode)?;
         }
-        self.file.sync_all()?;
+        Ok(())
+    }
+
+    /// Gives it that name, in place of what has it.
+    fn put(&self, name: &OsStr) -> Result<()> {
         if let Some(temporary) = &self.name {
             return self.directory.rename(&temporary.name, name);
         }
@@ -344,6 +367,11 @@ mod tests {
             std::fs::remove_dir(scratch.0.join("occupied")).unwrap();
             assert_eq!(scratch.names(), ["file"]);
         }
+        let spot = Spot::of(&scratch.0.join("file")).unwrap();
+        spot.replace_unsynced(b"three").unwrap();
+        assert_eq!(std::fs::read_to_string(scratch.0.join("file")).unwrap(), "three");
+        let kept = std::fs::metadata(scratch.0.join("file")).unwrap().permissions();
+        assert_eq!(kept.mode() & 0o777, 0o600);
         let failed = replace_in(&directory, "file", &|_| Err(Error::other("no")));
         assert_eq!(failed.unwrap_err().to_string(), "no");
         assert_eq!(scratch.names(), ["file"]);

@@ -177,6 +177,26 @@ proptest! {
     }
 
     #[test]
+    fn a_label_of_a_metric_ends_neither_itself_nor_its_line(text in hostile()) {
+        let value = prometheus(&text);
+        prop_assert!(!value.contains('\n'));
+        // Read as both formats say: an escape is two characters, and a bare quote is the end.
+        let (mut read, mut rest) = (String::new(), value.chars());
+        while let Some(c) = rest.next() {
+            prop_assert_ne!(c, '"');
+            read.push(match c {
+                '\\' => match rest.next() {
+                    Some('n') => '\n',
+                    Some(c @ ('\\' | '"')) => c,
+                    other => return Err(TestCaseError::fail(format!("{other:?} in {value}"))),
+                },
+                c => c,
+            });
+        }
+        prop_assert_eq!(read, text);
+    }
+
+    #[test]
     fn bpftrace_keeps_the_text_within_its_quotes(text in hostile()) {
         let literal = bpftrace(&text);
         let special = ['"', '\n', '{', '}', '$', '@'];
@@ -239,6 +259,7 @@ fn ordinary_names_stay_as_they_are() {
         assert_eq!(csv(name), name);
         assert_eq!(xlsx(name), name);
         assert_eq!(html(name), name);
+        assert_eq!(prometheus(name), name);
         assert_eq!(terminal(name), name);
     }
     assert_eq!(yaml("llama3.1-70b"), "llama3.1-70b");

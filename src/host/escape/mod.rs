@@ -11,6 +11,7 @@
 //! | HTML, SVG | [`html`] | become markup or script |
 //! | terminal | [`terminal`], [`terminal_page`] | move the cursor, colour, hide or reorder words |
 //! | JSON on a terminal | [`json`] | as on a terminal; files keep what they are given |
+//! | labels of metrics | [`prometheus`] | become other labels, or lines with figures of their own |
 //! | shell | [`shell`] | become other words, or other commands |
 //! | bpftrace | [`bpftrace`] | end the string that it is in, and become a program |
 
@@ -20,6 +21,7 @@ mod fio;
 mod hidden;
 mod html;
 mod json;
+mod prometheus;
 mod shell;
 mod terminal;
 mod xlsx;
@@ -30,6 +32,7 @@ pub use csv::csv;
 pub use fio::fio;
 pub use html::html;
 pub use json::json;
+pub use prometheus::prometheus;
 pub use shell::shell;
 pub use terminal::{terminal, terminal_page, terminal_path};
 pub use xlsx::xlsx;
