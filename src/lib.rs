@@ -7,6 +7,7 @@ pub mod cli;
 mod commands;
 mod log_lines;
 mod progress;
+mod prometheus;
 mod remedy;
 
 use std::ffi::OsString;

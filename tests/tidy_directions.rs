@@ -14,8 +14,9 @@ const PROGRAM: Table = &[
     ("cli", &[]),
     ("log_lines", &[]),
     ("progress", &[]),
+    ("prometheus", &[]),
     ("remedy", &[]),
-    ("commands", &["batch", "cli", "log_lines", "progress", "remedy"]),
+    ("commands", &["batch", "cli", "log_lines", "progress", "prometheus", "remedy"]),
 ];
 
 const RUNNING: Table = &[

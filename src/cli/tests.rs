@@ -159,7 +159,7 @@ fn help_of_a_group_has_the_flags_of_that_group_alone() {
         other => panic!("{line}: {other:?}"),
     };
     let named = "workload, traces, autoscaler, tiers, gpu, preconditioning, objects, engine, \
-                 results, ranks";
+                 results, monitoring, ranks";
     for line in ["ringfall run --help", "ringfall run -h", "ringfall run --help=gpu"] {
         let words = said(line).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.ends_with(&format!("one group of flags alone: {named}")), "{words}");

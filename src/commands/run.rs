@@ -21,6 +21,7 @@ use ringfall_workloads::Source;
 
 use super::answer::{Answer, Work};
 use super::{interrupt, tell_error};
+use crate::prometheus::Watch;
 use crate::remedy::told_chain;
 
 pub(super) mod gpu;
@@ -252,6 +253,7 @@ impl Begin<'_> {
         sources: Sources,
         answer: &Answer,
     ) -> Result<(RunResult, Option<Cleanup>)> {
+        let watch = Watch::start(plan)?;
         let mut given = plan.clone();
         let gpu = gpu::open(&mut given)?;
         let plan = &given;
@@ -268,9 +270,10 @@ impl Begin<'_> {
         let Sources { workload: source, rows, read } = sources;
         let mut teller = Teller::new(plan, &workload, self, gpu.outcome, read);
         teller.answer = Some(answer);
+        teller.be_watched(watch);
         let assignment = Assignment { config: workload, source, rows };
         let outcome = run::run(&settings, assignment, self.interrupt, &mut teller)?;
-        teller.finish(memory.map(|memory| memory.driver_use()));
+        teller.finish(&outcome.figures, memory.map(|memory| memory.driver_use()));
         Ok(result_of(&teller, outcome))
     }
 }

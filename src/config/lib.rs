@@ -16,6 +16,7 @@ mod file;
 mod first_page;
 mod input_error;
 mod kinds;
+mod listen;
 mod names;
 pub mod nearest;
 pub mod object_store;

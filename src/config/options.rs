@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::depth::Depth;
 use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, Time};
+use super::listen::Listen;
 use super::places::Places;
 use super::table::{Setting, settings};
 use super::values::{Auto, Gib, Mib, Seed};
@@ -423,6 +424,22 @@ settings! {
         log_level: LogLevel = "warn", "LEVEL", keeps demo, measures nothing;
     }
 
+    section "Monitoring" {
+        /// Address at which Prometheus reads the run's metrics, such as 127.0.0.1:9464
+        ///
+        /// They are at http://ADDRESS/metrics, as text or as OpenMetrics. A port alone is one of
+        /// 127.0.0.1, which only this machine reaches; 0.0.0.0:9464 is open to every machine. Port
+        /// 0 takes a free one, which is printed. Several ranks on a machine use successive ports,
+        /// from this one on.
+        metrics_listen: Listen = "none", "ADDRESS", keeps demo, measures nothing;
+        /// File for the run's metrics, replaced every second, for node_exporter's textfile
+        /// collector
+        ///
+        /// The collector reads files of its directory whose names end in .prom. The file stays
+        /// when the run ends, with the last figures.
+        metrics_file: Optional = "none", "FILE", keeps demo, measures nothing;
+    }
+
     section "Ranks" {
         /// Behavior when a launcher (mpirun, srun) has started several processes
         ///
@@ -456,6 +473,7 @@ impl Settings {
             ("html_output", &self.html_output),
             ("fio_output", &self.fio_output),
             ("io_trace_log", &self.io_trace_log),
+            ("metrics_file", &self.metrics_file),
         ];
         let more = more.into_iter().filter_map(|(key, path)| Some((key, path.as_deref()?)));
         [("output", self.output.as_path())].into_iter().chain(more).collect()
@@ -463,9 +481,17 @@ impl Settings {
 
     /// Hands out each of these files, to be changed.
     pub(super) fn change_written(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
-        let Settings { output, xlsx_output, html_output, fio_output, io_trace_log, .. } = self;
+        let Settings {
+            output,
+            xlsx_output,
+            html_output,
+            fio_output,
+            io_trace_log,
+            metrics_file,
+            ..
+        } = self;
         change(output);
-        let more = [xlsx_output, html_output, fio_output, io_trace_log];
+        let more = [xlsx_output, html_output, fio_output, io_trace_log, metrics_file];
         more.into_iter().flatten().for_each(change);
     }
 }

@@ -176,9 +176,9 @@ impl Rank {
         }
     }
 
-    /// Gives the rank a directory `rank_N` of its own below --cache-dir and for each output, and a
-    /// seed of its own, unless a wrapper has done so already: its paths have that part. The origin
-    /// is that of the seed.
+    /// Gives the rank a directory `rank_N` of its own below --cache-dir and for each output, a seed
+    /// of its own, and a port for its metrics, unless a wrapper has done so already: its paths have
+    /// that part. The origin is that of the seed.
     pub(super) fn place(&mut self, settings: &mut Settings, origin: Option<Origin>) {
         let own = self.own_name();
         let is_placed = base_of(&settings.output, &own).is_some()
@@ -191,6 +191,13 @@ impl Rank {
         };
         if !has_own_seed {
             settings.seed = settings.seed.wrapping_add(u64::from(self.launcher.rank));
+        }
+        if !is_placed && let Some(address) = settings.metrics_listen.as_mut() {
+            let here = self.launcher.local_rank.unwrap_or(self.launcher.rank);
+            let here = u16::try_from(here).unwrap_or(u16::MAX);
+            // Port 0 is a free one for each of them.
+            let ports = if address.port() == 0 { 0 } else { here };
+            address.set_port(address.port().saturating_add(ports));
         }
         self.is_by_mpi = is_by_mpi(settings.ranks);
         // A wrapper that gives each rank its own paths has a use of its own for what is there.

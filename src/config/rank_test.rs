@@ -132,12 +132,15 @@ fn a_rank_s_settings_follow_from_its_share() {
         let rank = rank_of(launcher, (0..allowed).collect(), allowed);
         let cores = allowed as u32;
         let facts = Facts { rank: Some(rank), cores, ..facts() };
-        plan_on("--model tiny-1b --users 2 --html-output a/b.html", &facts)
+        let metrics = "--metrics-file m.prom --metrics-listen 9464";
+        plan_on(&format!("--model tiny-1b --users 2 --html-output a/b.html {metrics}"), &facts)
     };
     let plan = with(4, 8);
     assert_eq!((plan.shards, plan.pin), (2, true));
     assert_eq!(plan.cpu_memory_bytes, GIB);
     assert_eq!(plan.html_output.as_deref(), Some(Path::new("a/rank_1/b.html")));
+    assert_eq!(plan.metrics_file.as_deref(), Some(Path::new("rank_1/m.prom")));
+    assert_eq!(plan.metrics_listen.map(|address| address.port()), Some(9465));
     let crowded = with(4, 2);
     assert_eq!((crowded.shards, crowded.pin), (1, false));
     assert_eq!(crowded.rank.as_ref().unwrap().cores, Cores::Crowded);

@@ -91,6 +91,7 @@ const REAL_ONLY: &[(&[&str], &str)] = &[
     (&["enable_latency_tracing"], "there is no block layer to trace"),
     (&["fio_output"], "there is nothing that fio could repeat"),
     (&["start_at"], "a simulated run has no wall clock"),
+    (&["metrics_listen", "metrics_file"], "a simulated run is over before anybody could look"),
 ];
 
 /// Settings that mean nothing without a storage tier, besides a depth that is searched for.

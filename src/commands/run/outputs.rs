@@ -20,7 +20,8 @@ pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (Str
 
 /// Where results go.
 pub(super) fn outputs(plan: &Plan) -> impl Iterator<Item = &Path> {
-    let results = plan.written().into_iter().filter(|(key, _)| *key != "io_trace_log");
+    let is_result = |key: &str| !["io_trace_log", "metrics_file"].contains(&key);
+    let results = plan.written().into_iter().filter(move |(key, _)| is_result(key));
     results.map(|(_, path)| path)
 }
 

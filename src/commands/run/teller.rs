@@ -7,13 +7,15 @@ use ringfall_config::Plan;
 use ringfall_core::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_core::facts::{DriverUse, ShardFacts};
 use ringfall_engine::load::LoadError;
+use ringfall_engine::shard::Second;
 use ringfall_host::outlet::Notices;
 use ringfall_host::{
     BlockCounters, BlockDelta, CostSnapshot, DeviceFacts, Machine, Overdue, ProgressLine, Topology,
     chain, device_numbers,
 };
 use ringfall_model::facts::{
-    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, SourceFacts, TierShortage,
+    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, RunFigures, SourceFacts,
+    TierShortage,
 };
 use ringfall_model::write_json;
 use ringfall_report::show::{Banner, print_banner};
@@ -30,6 +32,7 @@ use super::shortages;
 use super::{Answer, Begin};
 use crate::commands::text_stream;
 use crate::progress::progress_text;
+use crate::prometheus::Watch;
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.
 const FINE_SAMPLING_MAX_S: u64 = 600;
@@ -65,6 +68,8 @@ pub(super) struct Teller<'a> {
     pub(super) read: WasRead,
     token_bytes: u64,
     progress: ProgressLine,
+    /// Publishes the run's figures while it goes on, where that is asked for.
+    watch: Option<Watch>,
     /// Beginning of the preallocation.
     giving_space: Option<Nanos>,
     pub(super) prepared: Prepared,
@@ -103,6 +108,7 @@ impl<'a> Teller<'a> {
             read,
             token_bytes: workload.model.bytes_per_token().unwrap_or(0) / workload.tensor_parallel,
             progress: progress_line(plan),
+            watch: None,
             giving_space: None,
             prepared: Prepared::default(),
             trace: None,
@@ -120,13 +126,36 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The run is over: takes the progress line away, and reads what was traced beside it.
-    pub(super) fn finish(&mut self, gpu_driver_use: Option<Vec<Option<DriverUse>>>) {
+    /// Has the run's figures published, if they are to be; says where they are served.
+    pub(super) fn be_watched(&mut self, watch: Option<Watch>) {
+        if let Some(address) = watch.as_ref().and_then(Watch::address) {
+            self.progress.tell(&format!("metrics at http://{address}/metrics"));
+        }
+        self.watch = watch;
+    }
+
+    /// The run is over: publishes its last figures, takes the progress line away, and reads what
+    /// was traced beside it.
+    pub(super) fn finish(
+        &mut self,
+        figures: &RunFigures,
+        gpu_driver_use: Option<Vec<Option<DriverUse>>>,
+    ) {
+        if let Some(watch) = &mut self.watch {
+            watch.end(figures);
+        }
         if let (Some(driver_use), Some(gpu)) = (gpu_driver_use, &mut self.gpu) {
             gpu.driver_use = driver_use;
         }
         self.block_trace = self.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
         self.progress.clear();
+    }
+
+    /// Publishes that the run is in a phase in which no shards run yet.
+    fn enter(&mut self, phase: Phase) {
+        if let Some(watch) = &mut self.watch {
+            watch.enter(phase);
+        }
     }
 
     /// Reads the kernel's counters, often enough to lay them over our seconds.
@@ -238,6 +267,7 @@ impl Observer for Teller<'_> {
 
     fn prepare(&mut self, store: &Store) -> Result<(), LoadError> {
         self.progress.clear();
+        self.enter(Phase::Precondition);
         let (plan, told) = (self.plan, &mut self.progress);
         let (group, interrupt) = (self.begin.group.as_deref(), self.begin.interrupt);
         let preparation = Preparation { plan, store, interrupt, told, group };
@@ -245,6 +275,7 @@ impl Observer for Teller<'_> {
         if self.plan.latency_tracing && !interrupt.is_set() {
             self.trace = Some(prepare::trace(store, &mut self.progress));
         }
+        self.enter(Phase::Assemble);
         Ok(())
     }
 
@@ -335,7 +366,16 @@ impl Observer for Teller<'_> {
         }
     }
 
+    fn seconds(&mut self, seconds: &[Second]) {
+        if let Some(watch) = &mut self.watch {
+            watch.add(seconds);
+        }
+    }
+
     fn progress(&mut self, progress: &Progress<'_>) {
+        if let Some(watch) = &mut self.watch {
+            watch.see(progress);
+        }
         if progress.phase == Phase::Measure {
             self.sample(monotonic_now());
         }

@@ -44,7 +44,7 @@ const ALLOCS: &[&str] = &["0", "2", "4", "8", "16", "32", "64"];
 const MODES: &[&str] = &["none", "realistic"];
 
 /// Settings that are the same for all runs of a sweep.
-const SAME: [&str; 3] = ["trials", "details", "quiet"];
+const SAME: [&str; 5] = ["trials", "details", "quiet", "metrics_listen", "metrics_file"];
 /// Settings that make no sense in a sweep, and why.
 const REFUSED: [(&str, &str); 8] = [
     ("output", "every run of a sweep has a result of its own: give --results DIR"),

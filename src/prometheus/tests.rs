@@ -1,0 +1,190 @@
+//! Text of the metrics against the table and the page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::Histogram;
+use ringfall_engine::shard::{Direction, Second};
+use ringfall_model::facts::RunFigures;
+use ringfall_running::driver::RequestCounts;
+
+use super::look::{BOUNDS_NS, RunLook};
+use super::table::{FAMILIES, Family, FamilyKind, RunIdentity, Seen};
+use super::text::{TextFormat, text};
+
+const FORMATS: [TextFormat; 2] = [TextFormat::Plain, TextFormat::OpenMetrics];
+
+fn told(look: &RunLook, model: &str, format: TextFormat) -> String {
+    let identity = RunIdentity { seed: 7, model: model.to_owned(), rank: Some(3) };
+    text(&Seen { identity: &identity, look }, format)
+}
+
+fn latencies(ns: &[u64]) -> Option<Box<Histogram>> {
+    let mut histogram = Histogram::new();
+    ns.iter().for_each(|&ns| histogram.record(ns));
+    Some(Box::new(histogram))
+}
+
+/// A second in which that many bytes were read from storage, in as many reads as there are
+/// latencies.
+fn second(bytes: u64, ns: &[u64]) -> Second {
+    let mut second = Second { errors: 1, storage_waits_ns: SECOND.as_ns(), ..Second::default() };
+    let read = &mut second.tiers[Tier::Storage.index()][Direction::Read as usize];
+    read.bytes = bytes;
+    read.operations = ns.len() as u64;
+    read.latency = latencies(ns);
+    second.storage_device[Direction::Read as usize] = latencies(ns);
+    ns.iter().for_each(|&ns| second.io[0].record(Nanos::from_ns(ns)));
+    second
+}
+
+/// The samples of a text by their names and labels.
+fn samples(text: &str) -> BTreeMap<&str, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let samples = lines.map(|line| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name, value.parse().unwrap())
+    });
+    samples.collect()
+}
+
+/// Names that the samples of a metric may have.
+fn sample_names(family: &Family) -> BTreeSet<String> {
+    let own = family.sample_name();
+    match family.kind {
+        FamilyKind::Histogram => {
+            ["_bucket", "_sum", "_count"].map(|ending| format!("{own}{ending}")).into()
+        }
+        _ => [own].into(),
+    }
+}
+
+#[test]
+fn every_metric_is_named_by_the_conventions_and_explained() {
+    let names: BTreeSet<&str> = FAMILIES.iter().map(|family| family.name).collect();
+    assert_eq!(names.len(), FAMILIES.len(), "each name is given once");
+    for Family { name, unit, help, .. } in FAMILIES {
+        let is_plain = name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
+        assert!(name.starts_with("ringfall_") && is_plain, "{name}");
+        for ending in ["_total", "_info", "_count", "_sum", "_bucket"] {
+            assert!(!name.ends_with(ending), "{name}: the kind adds the ending");
+        }
+        assert!(unit.is_none_or(|unit| name.ends_with(&format!("_{unit}"))), "{name}");
+        // Both formats have escapes for these in explanations: none is needed.
+        assert!(help.ends_with('.') && !help.contains(['\\', '"', '\n', '|']), "{name}: {help}");
+    }
+}
+
+#[test]
+fn each_metric_is_explained_once_and_its_samples_stand_below() {
+    for format in FORMATS {
+        let text = told(&RunLook::unbegun(), "m", format);
+        let mut families = FAMILIES.iter();
+        let mut family: Option<&Family> = None;
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                let next = families.next().unwrap();
+                let name = match format {
+                    TextFormat::Plain => next.sample_name(),
+                    TextFormat::OpenMetrics => next.name.to_owned(),
+                };
+                assert_eq!(rest, format!("{name} {}", next.help));
+                family = Some(next);
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                assert!(sample_names(family.unwrap()).contains(name), "{line}");
+            }
+        }
+        assert!(families.next().is_none());
+        assert_eq!(text.matches("# TYPE ").count(), FAMILIES.len());
+        let with_units = FAMILIES.iter().filter(|family| family.unit.is_some()).count();
+        let is_open = format == TextFormat::OpenMetrics;
+        assert_eq!(text.matches("# UNIT ").count(), if is_open { with_units } else { 0 });
+        assert_eq!(text.ends_with("\n# EOF\n"), is_open);
+        let kinds = ["# TYPE ringfall_build info\n", "# TYPE ringfall_phase stateset\n"];
+        assert!(kinds.iter().all(|kind| text.contains(kind) == is_open), "{text}");
+    }
+}
+
+#[test]
+fn a_name_from_a_configuration_adds_no_line_and_no_label() {
+    let hostile = "a\",b=\"\\\nringfall_users 7";
+    let lines = |model: &str| told(&RunLook::unbegun(), model, TextFormat::Plain).lines().count();
+    assert_eq!(lines(hostile), lines("m"));
+    let text = told(&RunLook::unbegun(), hostile, TextFormat::Plain);
+    let model = r#"model="a\",b=\"\\\nringfall_users 7",rank="3"} 1"#;
+    assert!(text.lines().any(|line| line.ends_with(model)), "{text}");
+}
+
+#[test]
+fn latencies_are_counted_up_to_each_bound() {
+    let mut look = RunLook::unbegun();
+    look.add(&[second(4096, &[5_000, 60_000, 60_000, 3_000_000, 400_000_000_000])]);
+    let text = told(&look, "m", TextFormat::Plain);
+    let samples = samples(&text);
+    for name in ["ringfall_tier_read_seconds", "ringfall_storage_device_read_seconds"] {
+        let tier = if name.contains("tier") { "tier=\"storage\"," } else { "" };
+        for (bound, count) in [("0.00001", 1.0), ("0.00005", 1.0), ("0.0001", 3.0), ("0.005", 4.0)]
+        {
+            let key = format!("{name}_bucket{{{tier}le=\"{bound}\"}}");
+            assert_eq!(samples.get(key.as_str()), Some(&count), "{key}: {text}");
+        }
+        assert_eq!(samples[format!("{name}_bucket{{{tier}le=\"100.0\"}}").as_str()], 4.0);
+        assert_eq!(samples[format!("{name}_bucket{{{tier}le=\"+Inf\"}}").as_str()], 5.0);
+    }
+    assert_eq!(samples["ringfall_tier_read_seconds_count{tier=\"storage\"}"], 5.0);
+    assert_eq!(samples["ringfall_tier_read_seconds_sum{tier=\"storage\"}"], 400.003125);
+    assert_eq!(samples["ringfall_tier_reads_total{tier=\"storage\"}"], 5.0);
+    assert_eq!(samples["ringfall_storage_read_ios_total"], 5.0);
+    assert_eq!(samples["ringfall_storage_wait_seconds_total"], 1.0);
+    assert!(BOUNDS_NS.is_sorted());
+}
+
+#[test]
+fn what_is_summed_never_falls_while_a_run_goes_on() {
+    let summed: BTreeSet<String> = FAMILIES
+        .iter()
+        .filter(|family| matches!(family.kind, FamilyKind::Counter | FamilyKind::Histogram))
+        .flat_map(sample_names)
+        .collect();
+    let mut look = RunLook::unbegun();
+    let mut before: BTreeMap<String, f64> = BTreeMap::new();
+    let mut figures = RunFigures::default();
+    for step in 0..6_u64 {
+        match step {
+            // Its threads are gone, and the last report of a shard came late.
+            5 => look.end(&figures),
+            step => {
+                look.add(&[second(step << 20, &[step * 1_000_000])]);
+                figures.cache.hits += step;
+                figures.requests.failed += 1;
+                look.requests = RequestCounts::of(&figures.requests, &figures.cache);
+            }
+        }
+        let text = told(&look, "m", TextFormat::Plain);
+        for (name, value) in samples(&text) {
+            let is_summed = name.split('{').next().is_some_and(|name| summed.contains(name));
+            let last = before.insert(name.to_owned(), value).unwrap_or(0.0);
+            assert!(!is_summed || value >= last, "{name}: {value} after {last}");
+        }
+    }
+    assert_eq!(before["ringfall_tier_read_bytes_total{tier=\"storage\"}"], f64::from(10 << 20));
+    assert_eq!(before["ringfall_requests_finished_total{outcome=\"failed\"}"], 5.0);
+    assert_eq!(before["ringfall_cache_reads_total{result=\"hit\"}"], 10.0);
+    assert_eq!(before["ringfall_phase{ringfall_phase=\"report\"}"], 1.0);
+}
+
+#[test]
+fn the_page_lists_every_metric_and_no_other() {
+    let row = |family: &Family| format!("| `{}` | {} |", family.sample_name(), family.help);
+    let rows: Vec<String> = FAMILIES.iter().map(row).collect();
+    let page = include_str!("README.md").lines();
+    let listed: Vec<&str> = page.filter(|line| line.starts_with("| `ringfall_")).collect();
+    assert_eq!(
+        listed,
+        rows,
+        "the table of src/prometheus/README.md is to be:\n{}",
+        rows.join("\n")
+    );
+}
