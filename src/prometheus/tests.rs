@@ -1,4 +1,4 @@
-//! Text of the metrics against the table and the page.
+//! Text of the metrics against the table, the page and the dashboard.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +8,7 @@ use ringfall_core::metrics::Histogram;
 use ringfall_engine::shard::{Direction, Second};
 use ringfall_model::facts::RunFigures;
 use ringfall_running::driver::RequestCounts;
+use serde_json::Value;
 
 use super::look::{BOUNDS_NS, RunLook};
 use super::table::{FAMILIES, Family, FamilyKind, RunIdentity, Seen};
@@ -187,4 +188,42 @@ fn the_page_lists_every_metric_and_no_other() {
         "the table of src/prometheus/README.md is to be:\n{}",
         rows.join("\n")
     );
+}
+
+/// All texts of a document, at any depth, that have this key.
+fn texts<'a>(document: &'a Value, key: &str) -> Vec<&'a str> {
+    match document {
+        Value::Object(map) => {
+            let own = map.get(key).and_then(Value::as_str);
+            own.into_iter().chain(map.values().flat_map(|value| texts(value, key))).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(|item| texts(item, key)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn the_dashboard_names_metrics_and_labels_that_there_are() {
+    let dashboard: Value = serde_json::from_str(include_str!("../../config/grafana.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert_eq!(panels.len(), 8);
+    assert!(panels.iter().all(|panel| !texts(panel, "expr").is_empty()));
+    let text = told(&RunLook::unbegun(), "m", TextFormat::Plain);
+    let names: BTreeSet<String> = FAMILIES.iter().flat_map(sample_names).collect();
+    let mut expressions = texts(&dashboard, "expr");
+    expressions.extend(texts(&dashboard["templating"], "query"));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut named = BTreeSet::new();
+    for expression in expressions {
+        for word in expression.split(|c| !is_part(c)).filter(|word| word.starts_with("ringfall_")) {
+            assert!(names.contains(word), "{word} is no metric: {expression}");
+            named.insert(word);
+        }
+        // `tier="storage"`, as it stands in the text.
+        let labels = expression.split(['{', '}', ',', '(', ')']).map(str::trim);
+        for label in labels.filter(|label| label.contains("=\"") && !label.contains('$')) {
+            assert!(text.contains(label), "no sample has {label}: {expression}");
+        }
+    }
+    assert!(named.len() >= 12, "{named:?}");
 }
