@@ -147,7 +147,7 @@ pub enum Notice {
     /// The population is written; entries that failed.
     Populated(ShardId, u64),
     /// Progress, once a second; news of the requests when there is an autoscaler.
-    Tick(ShardId, ShardStatus, Vec<Second>, Box<RequestNews>),
+    Tick(ShardId, Box<ShardStatus>, Vec<Second>, Box<RequestNews>),
     /// The I/Os of the interval that was asked for.
     Interval(ShardId, Box<IoInterval>),
     /// Partial results from when they were requested with this number; its seconds are not sent

@@ -129,7 +129,8 @@ impl Driver {
             let now = self.clock.now();
             let shard = self.shard();
             let seconds = shard.measure().take_seconds(now, self.gauges());
-            let tick = Notice::Tick(id, self.status(), seconds, Box::new(self.take_news()));
+            let (status, news) = (Box::new(self.status()), Box::new(self.take_news()));
+            let tick = Notice::Tick(id, status, seconds, news);
             if notices.send(tick).is_err() {
                 return;
             }

@@ -139,12 +139,12 @@ impl<'a> Threads<'a> {
             Notice::Populated(id, failed) => self.shards[id.index()].populated = Some(failed),
             Notice::Tick(id, status, seconds, news) => {
                 milestones::tick(id, &status);
-                self.shards[id.index()].status = status;
                 let over = seconds.last().map_or(0, |second| second.index + 1);
                 self.add_seconds(seconds);
                 if let Some(scaling) = &mut self.scaling {
                     scaling.seconds.add(id.index(), over, *news, &status);
                 }
+                self.shards[id.index()].status = *status;
             }
             Notice::Interval(_, interval) => {
                 if let Some(tuner) = &mut self.tuner {

@@ -154,7 +154,7 @@ fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
         Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8), 1);
     let tick = |errors| {
         let status = ShardStatus { errors, ..ShardStatus::default() };
-        Notice::Tick(ShardId(0), status, Vec::new(), Box::default())
+        Notice::Tick(ShardId(0), Box::new(status), Vec::new(), Box::default())
     };
     assert!(shared.budgets.lose_drive(DriveId::at(1)));
     threads.take(tick(1_300));
