@@ -415,7 +415,7 @@ impl Trials<'_> {
 
 /// Bandwidth of a probe that the longer measurement of a limit does not bear out.
 struct Varied {
-    /// What was moved: `reads` or `writes`.
+    /// Direction of the bytes: `reads` or `writes`.
     what: &'static str,
     probe_gib_per_s: f64,
     limit_gib_per_s: f64,

@@ -547,8 +547,7 @@ mod tests {
         }
     }
 
-    /// Space and permits were named of runs whose drive was full, and which only a faster drive made
-    /// faster.
+    /// Space and permits were named of runs that only a faster drive would have made faster.
     #[test]
     fn a_drive_that_is_full_limits_whatever_else_is_waited_for() {
         let drive = (Binding::Drive, "the drive was busy 100 % of the time".to_owned());
