@@ -306,7 +306,8 @@ impl<H: Latencies> Autoscaler<H> {
                 // Answers of requests asked before the change do not count.
                 let settles = match self.settings.mode {
                     // A repeated step begins without the queue that the first one inherited.
-                    Mode::Qos | Mode::Slo if next != users || !patient => next,
+                    Mode::Slo if next != users || !patient => next,
+                    Mode::Qos if next != users => next,
                     Mode::Capacity if patient => next,
                     _ if next < users => next,
                     _ => 0,
