@@ -67,7 +67,7 @@ pub use resolve::resolve;
 pub use run_args::RunArgs;
 pub use served::ServedRule;
 pub use shared::{Shared, Taken};
-pub use table::Setting;
+pub use table::{Compared, Setting};
 pub use traffic::BURST_TRACE;
 pub use words::{
     Arrival, AutoscalerMode, DecodeReads, GenerationMode, HistoryReads, Named, PhaseMode,

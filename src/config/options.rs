@@ -13,7 +13,7 @@ use super::depth::Depth;
 use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, Time};
 use super::listen::Listen;
 use super::places::Places;
-use super::table::{Setting, settings};
+use super::table::{Compared, Setting, settings};
 use super::values::{Auto, Gib, Mib, Seed};
 use super::words::{
     Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, HistoryReads,
@@ -41,11 +41,11 @@ settings! {
         ///
         /// A built-in model, or one of those defined under "models" in the configuration file. The
         /// beginning of a name is enough if no other model's name begins with it.
-        model: String = "llama3.1-8b", "NAME";
+        model: String = "llama3.1-8b", "NAME", compared apart;
         /// Number of simulated users
-        num_users: u32 = "100", "N", in 1..=USERS_MAX, alias "users";
+        num_users: u32 = "100", "N", in 1..=USERS_MAX, alias "users", compared apart;
         /// Length of the measurement in seconds
-        duration as duration_s: Time<u64> = "60", "SECONDS", in 1..=SECONDS_MAX;
+        duration as duration_s: Time<u64> = "60", "SECONDS", in 1..=SECONDS_MAX, compared apart;
         /// Seconds of load before the measurement begins; they are not measured
         warmup as warmup_s: Time<u64> = "0", "SECONDS", in 0..=SECONDS_MAX;
         /// When a user sends the next request
@@ -115,7 +115,7 @@ settings! {
         /// When documents are ingested, with --enable-rag
         rag_ingestion: RagIngestion = "before", "WHEN";
         /// Random seed; `random` draws one and prints it
-        seed: Seed = "42", "U64", auto auto::seed, keeps demo, measures nothing;
+        seed: Seed = "42", "U64", auto auto::seed, keeps demo, compared nothing;
     }
 
     section "Traces" {
@@ -162,7 +162,7 @@ settings! {
         /// Compare the hit rate with a recorded one; the file is CSV, JSONL or a JSON array with a
         /// cache_hit column
         validation_trace: Optional = "none", "FILE",
-            measures nothing;
+            compared nothing;
     }
 
     section "Autoscaler" {
@@ -193,7 +193,7 @@ settings! {
         /// tenth of its limit. Where that is less than asked for, the tier is smaller and the
         /// results say so; --strict takes it all.
         cpu_mem_gb as cpu_memory_bytes: Auto<Gib> = "auto", "GIB", in 0..=131_072,
-            alias "cpu_memory_gb", auto auto::cpu_mem_gb;
+            alias "cpu_memory_gb", auto auto::cpu_mem_gb, compared apart;
         /// Directory for the data files, or a block device; several, separated by commas, are used
         /// together
         ///
@@ -203,19 +203,20 @@ settings! {
         ///
         /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX keeps the data in an
         /// object store, with nothing below the prefix; it needs --storage-capacity-gb.
-        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, measures nothing;
+        cache_dir as cache_dirs: Places = "auto", "DIR,...", keeps demo, compared nothing;
         /// Layout of an entry on several drives
-        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo;
+        placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo, compared system;
         /// Action when one of several drives fails during the run
-        on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo;
+        on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo, compared system;
         /// Allow a block device given as --cache-dir to be overwritten
-        destroy_device_contents: bool = "false", "BOOL", keeps demo, measures nothing;
+        destroy_device_contents: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Capacity of the storage tier (drives or an object store) in GiB; 0 allows 95 % of the
         /// free space
         ///
         /// Several drives share it in proportion to their free space. Space is taken as the run
         /// needs it; --preallocate reserve takes all of it before.
-        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX;
+        storage_capacity_gb as storage_capacity_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
+            compared apart;
         /// Leave the storage tier out: no drive is touched, and entries that fit in no other tier
         /// are dropped, and counted
         ///
@@ -226,7 +227,7 @@ settings! {
         ///
         /// The CPU tier then takes what was asked for even where that leaves others little memory.
         /// The check is made once, when the run begins.
-        strict: bool = "false", "BOOL", keeps demo, measures nothing;
+        strict: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Effect of a hit below the fastest tier on the entry
         promotion: Promotion = "none", "MODE";
     }
@@ -235,20 +236,21 @@ settings! {
         /// Capacity of the GPU tier (HBM) in GiB per GPU; 0 means no GPU tier
         ///
         /// Where no GPU can be used, the run goes on without the tier, and its results say why.
-        gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb";
+        gpu_mem_gb as gpu_memory_bytes_each: Gib = "0", "GIB", in 0..=65_536, alias "gpu_memory_gb",
+            compared apart;
         /// Number of GPUs whose memory makes up the GPU tier
-        num_gpus as gpus: u32 = "1", "N", in 1..=1_024;
+        num_gpus as gpus: u32 = "1", "N", in 1..=1_024, compared apart;
         /// Number of GPUs that share an entry, at most --num-gpus; the size of entries is divided
         /// by this number
-        tensor_parallel: u32 = "1", "N", in 1..=1_024;
+        tensor_parallel: u32 = "1", "N", in 1..=1_024, compared apart;
         /// Backend of the GPU tier
-        gpu_backend: GpuBackend = "auto", "BACKEND";
+        gpu_backend: GpuBackend = "auto", "BACKEND", compared system;
         /// Numbers of the GPUs to use, such as 0,1; as many as --num-gpus says
         ///
         /// auto: the first ones, in the order of the driver.
-        gpu_devices: String = "auto", "LIST";
+        gpu_devices: String = "auto", "LIST", compared system;
         /// Path of bytes between GPU memory and storage
-        gpu_transfer: GpuTransfer = "auto", "WAY";
+        gpu_transfer: GpuTransfer = "auto", "WAY", compared system;
     }
 
     section "Preconditioning" {
@@ -256,9 +258,9 @@ settings! {
         precondition as is_preconditioned: bool = "false", "BOOL", keeps demo;
         /// Amount of data that --precondition writes, in GiB; 0 writes twice the capacity
         precondition_size_gb as precondition_bytes: Gib = "0", "GIB", in 0..=STORAGE_GIB_MAX,
-            keeps demo;
+            keeps demo, compared system;
         /// Number of threads that --precondition writes with; 0 uses one per shard
-        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo;
+        precondition_threads: u32 = "0", "N", in 0..=SHARDS_MAX, keeps demo, compared system;
         /// When --precondition ends; without --precondition it has no effect
         ///
         /// Bandwidth is steady when, after one whole capacity has been written, five rounds in a
@@ -271,53 +273,55 @@ settings! {
         /// commas, share the requests
         ///
         /// auto: the address that the environment or the profile gives, or else the provider's own.
-        object_endpoint: String = "auto", "URL,...", keeps demo;
+        object_endpoint: String = "auto", "URL,...", keeps demo, compared system;
         /// Which of several endpoints the next request goes to
-        object_balance: Balance = "least-in-flight", "HOW", keeps demo;
+        object_balance: Balance = "least-in-flight", "HOW", keeps demo, compared system;
         /// Region of the bucket
         ///
         /// auto: the region that the environment or the profile gives, or else us-east-1.
-        object_region: String = "auto", "NAME", keeps demo;
+        object_region: String = "auto", "NAME", keeps demo, compared system;
         /// Profile in the credentials file that AWS's tools share
         ///
         /// auto: credentials come from the environment, or else from the profile that AWS_PROFILE
         /// names.
-        object_profile: String = "auto", "NAME", keeps demo;
+        object_profile: String = "auto", "NAME", keeps demo, compared system;
         /// Send requests without credentials, to a bucket that is open to all
-        object_anonymous: bool = "false", "BOOL", keeps demo;
+        object_anonymous: bool = "false", "BOOL", keeps demo, compared system;
         /// File of certificates (PEM) to trust besides the system's
-        object_ca_file: Optional = "none", "FILE", keeps demo;
+        object_ca_file: Optional = "none", "FILE", keeps demo, compared system;
         /// Whether the bucket's name goes into the path or into the host name
-        object_path_style: PathStyle = "auto", "WHEN", keeps demo;
+        object_path_style: PathStyle = "auto", "WHEN", keeps demo, compared system;
         /// Checksum that protects data in transit
-        object_checksum: Checksum = "sha256", "KIND", keeps demo;
+        object_checksum: Checksum = "sha256", "KIND", keeps demo, compared system;
         /// Largest number of requests in flight, all threads together
-        object_concurrency: u32 = "64", "N", in 1..=i64::from(CONCURRENCY_MAX), keeps demo;
+        object_concurrency: u32 = "64", "N", in 1..=i64::from(CONCURRENCY_MAX), keeps demo,
+            compared system;
         /// Number of times to retry a request before it counts as failed
-        object_retries: u32 = "10", "N", in 0..=i64::from(RETRIES_MAX), keeps demo;
+        object_retries: u32 = "10", "N", in 0..=i64::from(RETRIES_MAX), keeps demo, compared system;
         /// Time limit for one attempt at a request, in seconds
         object_timeout as object_timeout_s: Time<u32> = "60", "SECONDS",
-            in 1..=i64::from(TIMEOUT_S_MAX), keeps demo;
+            in 1..=i64::from(TIMEOUT_S_MAX), keeps demo, compared system;
         /// Time limit for making a connection, in seconds
         object_connect_timeout as object_connect_timeout_s: Time<u32> = "5", "SECONDS",
-            in 1..=i64::from(TIMEOUT_S_MAX), keeps demo;
+            in 1..=i64::from(TIMEOUT_S_MAX), keeps demo, compared system;
     }
 
     section "Engine" {
         /// Number of shards, each of which is one worker thread
         ///
         /// auto: one per core.
-        shards: Auto<u16> = "auto", "N", in 1..=SHARDS_MAX, auto auto::shards, keeps demo;
+        shards: Auto<u16> = "auto", "N", in 1..=SHARDS_MAX, auto auto::shards, keeps demo,
+            compared system;
         /// Pin each shard to its own core
-        pin: bool = "true", "BOOL", keeps demo;
+        pin: bool = "true", "BOOL", keeps demo, compared system;
         /// Pin shards near the drives on a machine with several NUMA nodes
         ///
         /// The node of each drive gets cores in proportion to the drives there, and the results say
         /// how many bytes crossed between nodes. With --numa=false cores are taken by number, so
         /// that the two can be compared.
-        numa: bool = "true", "BOOL", keeps demo;
+        numa: bool = "true", "BOOL", keeps demo, compared system;
         /// Size of the largest single I/O (block size)
-        io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo;
+        io_size as io_size_bytes: IoSize = "1MiB", "SIZE", keeps demo, compared system;
         /// Number of I/Os in flight (iodepth) per shard on each drive, or `auto` to find it
         ///
         /// standard: 64, or fewer so that all shards together have at most 1024. auto: the smallest
@@ -325,12 +329,12 @@ settings! {
         /// the warm-up, which is then at least 20 seconds long, and lies between 1 and 64, or up to
         /// 512 with I/Os below 1 MiB.
         queue_depth as depth: Depth = "standard", "N", in 1..=QUEUE_DEPTH_MAX,
-            auto auto::queue_depth, keeps demo;
+            auto auto::queue_depth, keeps demo, compared system;
         /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls
         ///
         /// The thread spins for as long as its shard is busy: it pays off only if there is an idle
         /// core for every shard, and slows the run down otherwise.
-        sqpoll: bool = "false", "BOOL", keeps demo;
+        sqpoll: bool = "false", "BOOL", keeps demo, compared system;
         /// Poll the drives for completions (IOPOLL) instead of waiting for interrupts
         ///
         /// Each shard keeps its core busy for as long as an I/O is in flight. Every drive needs a
@@ -339,7 +343,7 @@ settings! {
         /// refused. Flushes still complete by interrupt.
         ///
         /// Cannot be combined with --sqpoll.
-        iopoll: bool = "false", "BOOL", keeps demo;
+        iopoll: bool = "false", "BOOL", keeps demo, compared system;
         /// Send NVMe commands to the drives (io_uring passthrough) instead of reads and writes
         ///
         /// Skips the kernel's block layer. Every drive in --cache-dir must be a whole NVMe
@@ -349,12 +353,12 @@ settings! {
         /// refused.
         ///
         /// Cannot be combined with --iopoll.
-        nvme_passthrough: bool = "false", "BOOL", keeps demo;
+        nvme_passthrough: bool = "false", "BOOL", keeps demo, compared system;
         /// Memory for the I/O buffers of all shards in MiB; at least one I/O per shard and drive
         ///
         /// auto: enough for --io-size × --queue-depth on every shard and drive, at most 1024.
         io_buffer_mb as io_buffer_bytes: Auto<Mib> = "auto", "MIB", in 1..=1 << 20,
-            auto auto::io_buffer_mb, keeps demo;
+            auto auto::io_buffer_mb, keeps demo, compared system;
         /// When a write to the storage tier counts as complete
         durability: Durability = "flush", "MODE", keeps demo;
         /// Share of the data read that is compared with what was written
@@ -373,39 +377,40 @@ settings! {
         /// A storage tier without a given capacity is limited to 95 % of the space that was free
         /// when the run began. With grow, space that others take in the meantime lowers that limit;
         /// with reserve and write, the space is the run's own until it ends.
-        preallocate: Preallocate = "grow", "MODE", keeps demo;
+        preallocate: Preallocate = "grow", "MODE", keeps demo, compared system;
     }
 
     section "Results" {
         /// Criteria by which storage_health judges the run
-        performance_profile: PerformanceProfile = "latency", "PROFILE", keeps demo;
+        performance_profile: PerformanceProfile = "latency", "PROFILE", keeps demo, compared apart;
         /// Number of times to repeat the run; --output then holds all results merged into one
         ///
         /// The result of each trial is kept beside it (NAME_trial1.json and so on), and the spread
         /// over the trials is printed.
-        trials: u32 = "1", "N", in 1..=1_000, keeps demo, measures nothing;
+        trials: u32 = "1", "N", in 1..=1_000, keeps demo, compared nothing;
         /// Limits of the drive to compare the run with: a file written by `ringfall saturate`, or
         /// `fresh` to measure them before the run
-        roofline: RooflineFrom = "none", "FILE", keeps demo, measures nothing;
+        roofline: RooflineFrom = "none", "FILE", keeps demo, compared nothing;
         /// File for the results in JSON
         ///
         /// auto: results/ringfall-TIME.json.
-        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, measures nothing;
+        output: PathBuf = "auto", "FILE", auto auto::output, keeps demo, compared nothing;
         /// File for the results as a workbook (.xlsx) or as one row of CSV (.csv)
         ///
         /// With any other ending it is CSV, and .csv is added to the name.
-        xlsx_output: Optional = "none", "FILE", keeps demo, measures nothing;
+        xlsx_output: Optional = "none", "FILE", keeps demo, compared nothing;
         /// File for the results as an HTML page that opens offline
-        html_output: Optional = "none", "FILE", keeps demo, measures nothing;
+        html_output: Optional = "none", "FILE", keeps demo, compared nothing;
         /// Count latencies, sizes, queue depth and seek distances in the kernel's block layer
         ///
         /// It needs bpftrace and root; where they are missing, the run goes on without tracing.
-        enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo;
+        enable_latency_tracing as latency_tracing: bool = "false", "BOOL", keeps demo,
+            compared system;
         /// File for a fio job with the run's I/O sizes, mix and queue depth
         ///
         /// With --enable-latency-tracing the job is always written, beside the JSON results if no
         /// file is named.
-        fio_output: Optional = "none", "FILE", keeps demo, measures nothing;
+        fio_output: Optional = "none", "FILE", keeps demo, compared nothing;
         /// Do no I/O; write every operation to this CSV file, on a simulated clock
         ///
         /// A name that ends in .zst compresses the file.
@@ -413,15 +418,15 @@ settings! {
         /// Date at which the times in the --io-trace-log file begin
         trace_epoch: TraceEpoch = "fixed", "EPOCH";
         /// Exit with status 1 unless storage_health is PASS
-        fail_on_health: bool = "false", "BOOL", keeps demo, measures nothing;
+        fail_on_health: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Print the JSON results on standard output, and everything else on standard error
-        json: bool = "false", "BOOL", keeps demo, measures nothing;
+        json: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Print the whole summary of the run, instead of its verdict and the figures that show it
-        details: bool = "false", "BOOL", keeps demo, measures nothing;
+        details: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Print no banner, no progress and no summary
-        quiet: bool = "false", "BOOL", keeps demo, measures nothing;
+        quiet: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Least important kind of log message to print on standard error
-        log_level: LogLevel = "warn", "LEVEL", keeps demo, measures nothing;
+        log_level: LogLevel = "warn", "LEVEL", keeps demo, compared nothing;
     }
 
     section "Monitoring" {
@@ -431,13 +436,13 @@ settings! {
         /// 127.0.0.1, which only this machine reaches; 0.0.0.0:9464 is open to every machine. Port
         /// 0 takes a free one, which is printed. Several ranks on a machine use successive ports,
         /// from this one on.
-        metrics_listen: Listen = "none", "ADDRESS", keeps demo, measures nothing;
+        metrics_listen: Listen = "none", "ADDRESS", keeps demo, compared nothing;
         /// File for the run's metrics, replaced every second, for node_exporter's textfile
         /// collector
         ///
         /// The collector reads files of its directory whose names end in .prom. The file stays
         /// when the run ends, with the last figures.
-        metrics_file: Optional = "none", "FILE", keeps demo, measures nothing;
+        metrics_file: Optional = "none", "FILE", keeps demo, compared nothing;
     }
 
     section "Ranks" {
@@ -448,19 +453,19 @@ settings! {
         /// others, so that all of them measure at the same time. They meet in the directory that
         /// holds the results of all, which each of them must see, or by MPI in a program that was
         /// built with it (cargo's feature mpi); `directory` and `mpi` choose one of the two.
-        ranks: Ranks = "auto", "MODE", keeps demo, measures nothing;
+        ranks: Ranks = "auto", "MODE", keeps demo, compared nothing;
         /// Merge the results of all ranks into one when they have ended
         ///
         /// Rank 0 writes the merged result to --output, beside the rank_N directories, and to
         /// --xlsx-output and --html-output if they are given. auto: unless a wrapper has given each
         /// rank paths of its own, with rank_N in them. With --start-at, ranks do not communicate,
         /// and `ringfall merge` merges their results later.
-        merge_ranks: MergeRanks = "auto", "MODE", keeps demo, measures nothing;
+        merge_ranks: MergeRanks = "auto", "MODE", keeps demo, compared nothing;
         /// Time at which the load begins, in seconds since 1970; 0 begins as soon as all is ready
         ///
         /// With it, ranks do not wait for each other. It may lie at most a day ahead.
         start_at as start_at_unix_s: Limit<u64> = "0", "UNIX_SECONDS", in 0..=i64::MAX, keeps demo,
-            measures nothing;
+            compared nothing;
     }
 }
 

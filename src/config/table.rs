@@ -7,6 +7,19 @@ use serde_json::{Value, json};
 use super::first_page::FIRST_PAGE;
 use super::options::SETTINGS;
 
+/// Weight of a difference in a setting between two results that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// It makes another load: no system is called better.
+    Load,
+    /// It is part of the system under comparison, or of the way in which its drive is accessed.
+    System,
+    /// It has a caution of its own, or is a criterion by which a run is judged.
+    Apart,
+    /// Nothing: where results go, how much is shown, how a draw is repeated.
+    Nothing,
+}
+
 /// A setting as declared.
 pub struct Setting {
     /// Its name in a file; the flag's with `-` for `_`.
@@ -26,9 +39,8 @@ pub struct Setting {
     /// Whether a run of which nothing else is asked is still the demonstration: it says nothing
     /// about the workload or its size.
     pub keeps_demo: bool,
-    /// Whether it changes what is measured. Where results go, how much is shown and how a draw is
-    /// repeated do not.
-    pub measures: bool,
+    /// Weight of a difference in it between two results.
+    pub compared: Compared,
     pub(super) schema: fn() -> Value,
     pub(super) range: fn() -> Option<String>,
     pub(super) choices: fn() -> Vec<(String, String)>,
@@ -163,7 +175,7 @@ fn flag(key: &str) -> String {
 /// ///
 /// /// What else is to be known: for the page of all defaults.
 /// key as field: Kind = "default", "VALUE_NAME", in BOUNDS, alias "other_key", auto worked_out,
-///     keeps demo, measures nothing;
+///     keeps demo, compared nothing;
 /// ```
 ///
 /// of which all after the value's name may be left out, and `as field` where the checked value has
@@ -178,7 +190,7 @@ macro_rules! settings {
             $(#[doc = $doc:literal])+
             $key:ident $(as $field:ident)?: $kind:ty = $default:literal, $value_name:literal
             $(, in $bounds:expr)? $(, alias $alias:literal)? $(, auto $auto:path)?
-            $(, keeps $demo:ident)? $(, measures $nothing:ident)?;
+            $(, keeps $demo:ident)? $(, compared $compared:ident)?;
         )+}
     )+) => {
         /// Every setting that is also a flag, in the order of the help.
@@ -192,7 +204,7 @@ macro_rules! settings {
                 default: $default,
                 alias: settings!(@or None $(Some($alias))?),
                 keeps_demo: settings!(@or false $(settings!(@keeps $demo))?),
-                measures: settings!(@or true $(settings!(@measures $nothing))?),
+                compared: settings!(@or (Compared::Load) $(settings!(@compared $compared))?),
                 schema: || <$kind as Kind>::schema(&settings!(@or () $($bounds)?)),
                 range: || <$kind as Kind>::range(&settings!(@or () $($bounds)?)),
                 choices: <$kind as Kind>::choices,
@@ -305,7 +317,9 @@ macro_rules! settings {
     (@or $otherwise:tt) => { $otherwise };
     (@or $otherwise:tt $given:expr) => { $given };
     (@keeps demo) => { true };
-    (@measures nothing) => { false };
+    (@compared system) => { Compared::System };
+    (@compared apart) => { Compared::Apart };
+    (@compared nothing) => { Compared::Nothing };
     // A field is named like its key where the declaration has no other name for it.
     (@settings
         [$($done:tt)*] [$key:ident] $docs:tt $kind:ty = $bounds:tt; $($rest:tt)*

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use ringfall_config::SETTINGS;
+use ringfall_config::{Compared, SETTINGS};
 use ringfall_host::Machine;
 use ringfall_model::configuration::Configuration;
 pub use ringfall_model::document::Difference;
@@ -64,15 +64,16 @@ fn settings(result: &ResultFile) -> Option<BTreeMap<String, Value>> {
     for (key, value) in &config.settings {
         flatten(key, value, &mut leaves);
     }
-    leaves.retain(|key, _| is_measured(key));
+    leaves.retain(|key, _| compared(key) != Compared::Nothing);
     leaves.remove(CAPACITY_SETTING);
     leaves.insert(CAPACITY.to_owned(), json!(config.storage_capacity_bytes));
     Some(leaves)
 }
 
-/// Whether a setting changes what is measured.
-pub(super) fn is_measured(key: &str) -> bool {
-    !SETTINGS.iter().any(|setting| setting.key == key && !setting.measures)
+/// Weight of a difference in that setting.
+pub(super) fn compared(key: &str) -> Compared {
+    let declared = SETTINGS.iter().find(|setting| setting.key == key);
+    declared.map_or(Compared::Load, |setting| setting.compared)
 }
 
 /// Parts in which two values of one setting differ.

@@ -2,61 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use ringfall_config::Compared;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document::ConfigReport;
 use serde_json::Value;
 
-use crate::analysis::differences::is_measured;
+use crate::analysis::differences::compared;
 
-/// Settings whose difference makes no other load. All others are load, so that a new setting is
-/// compared as load until it is named here.
-pub(super) const NOT_LOAD: &[&str] = &[
-    // Differences that have a caution of their own.
-    "model",
-    "num_users",
-    "duration",
-    "cpu_mem_gb",
-    "storage_capacity_gb",
-    "gpu_mem_gb",
-    "num_gpus",
-    "tensor_parallel",
-    // The system under comparison, and the way in which its drive is accessed.
-    "gpu_backend",
-    "gpu_devices",
-    "gpu_transfer",
-    "placement",
-    "on_device_failure",
-    "precondition_size_gb",
-    "precondition_threads",
-    "object_endpoint",
-    "object_balance",
-    "object_region",
-    "object_profile",
-    "object_anonymous",
-    "object_ca_file",
-    "object_path_style",
-    "object_checksum",
-    "object_concurrency",
-    "object_retries",
-    "object_timeout",
-    "object_connect_timeout",
-    "shards",
-    "pin",
-    "numa",
-    "io_size",
-    "queue_depth",
-    "sqpoll",
-    "iopoll",
-    "nvme_passthrough",
-    "io_buffer_mb",
-    "preallocate",
-    "enable_latency_tracing",
-    // Criteria by which a run is judged, and bounds of what may be asked for.
-    "performance_profile",
-    "workload.health",
-    "workload.limits",
-    "workload.qos_targets_ms",
-];
+/// Criteria among the keys of the section `workload`, by which a run is judged. All other keys are
+/// load, and so is each setting whose declaration says nothing else.
+const CRITERIA: [&str; 3] = ["workload.health", "workload.limits", "workload.qos_targets_ms"];
 
 /// Settings of the load in a result's configuration, each whole. Those of the section `workload`
 /// have keys of their own, and of the `models` only the one that was run counts.
@@ -93,5 +48,5 @@ pub(super) fn of_configuration(configuration: &Configuration) -> BTreeMap<String
 
 /// Whether a difference of that setting makes another load.
 pub(super) fn is_load(key: &str) -> bool {
-    is_measured(key) && !NOT_LOAD.contains(&key)
+    compared(key) == Compared::Load && !CRITERIA.contains(&key)
 }
