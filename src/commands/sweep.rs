@@ -2,7 +2,7 @@
 //! described ones.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use ringfall_config::InputError;
@@ -89,7 +89,7 @@ fn listed(batch: &Batch) -> String {
 }
 
 /// Returns the closing summary: how many jobs ended how, and the command that reads the results.
-fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> String {
+fn told(batch: &Batch, report: &Report, collections: &[PathBuf]) -> String {
     let mut page = String::new();
     let (all, done) = (batch.jobs.len(), report.done());
     let directory = terminal_path(&batch.directory);
@@ -109,18 +109,22 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
     if done < all {
         let _infallible = writeln!(page, "  continue   the same command runs what is not done");
     }
-    let word = |path: &Path| shell(&terminal_path(path));
-    match collections {
-        [first, second, ..] if done > 0 => {
-            let (first, second) = (word(first), word(second));
-            let _infallible = writeln!(page, "  compare    ringfall compare {first} {second}");
-        }
-        _ => {}
+    let has_result = |directory: &PathBuf| {
+        let mut jobs = batch.jobs.iter().zip(&report.outcomes);
+        jobs.any(|(job, outcome)| {
+            *outcome == Some(Outcome::Done) && job.output(&batch.directory).starts_with(directory)
+        })
+    };
+    let word = |path: &PathBuf| shell(&terminal_path(path));
+    let with_results: Vec<_> =
+        collections.iter().filter(|path| has_result(path)).map(word).collect();
+    if let [first, second, ..] = &with_results[..] {
+        let _infallible = writeln!(page, "  compare    ringfall compare {first} {second}");
     }
     if done > 0 {
-        let of = match collections {
+        let of = match &with_results[..] {
             [] => word(&batch.directory),
-            all => all.iter().map(|path| word(path)).collect::<Vec<_>>().join(" "),
+            all => all.join(" "),
         };
         let _infallible = writeln!(page, "  all rows   ringfall report {of} --output all.csv");
     }
@@ -131,22 +135,35 @@ fn told(batch: &Batch, report: &Report, collections: &[std::path::PathBuf]) -> S
 mod tests {
     use super::*;
 
+    fn end(outcomes: [Option<Outcome>; 2]) -> String {
+        let jobs = vec![Job::new("x/a", ["run"], 1.0), Job::new("y/a", ["run"], 1.0)];
+        let report = Report { outcomes: outcomes.into(), is_interrupted: false };
+        told(&Batch::new("sweep", "r", jobs), &report, &["r/x".into(), "r/y".into()])
+    }
+
     #[test]
     fn the_end_names_failures_and_what_reads_the_results() {
-        let jobs = vec![Job::new("x/a", ["run"], 1.0), Job::new("y/a", ["run"], 1.0)];
-        let batch = Batch::new("sweep", "r", jobs);
-        let failed = Outcome::Failed("exit status 1".to_owned());
-        let outcomes = vec![Some(Outcome::Done), Some(failed)];
-        let report = Report { outcomes, is_interrupted: false };
-        let page = told(&batch, &report, &["r/x".into(), "r/y".into()]);
+        let page = end([Some(Outcome::Done), Some(Outcome::Failed("exit status 1".to_owned()))]);
         for part in [
             "1 of 2 runs done; results in r",
             "failed     y/a: exit status 1 (r/y/a.log)",
             "the same command runs what is not done",
-            "ringfall compare r/x r/y",
-            "ringfall report r/x r/y --output all.csv",
+            "ringfall report r/x --output all.csv",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
+        let page = end([Some(Outcome::Done), Some(Outcome::Done)]);
+        for part in ["ringfall compare r/x r/y", "ringfall report r/x r/y --output all.csv"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
+
+    /// It named a directory that a sweep interrupted in its first run had never made.
+    #[test]
+    fn only_directories_with_results_are_named() {
+        let page = end([Some(Outcome::Done), None]);
+        assert!(!page.contains("compare") && !page.contains("r/y"), "{page}");
+        let page = end([None, None]);
+        assert!(!page.contains("ringfall report"), "{page}");
     }
 }
