@@ -29,6 +29,7 @@ pub mod sweep;
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -150,7 +151,18 @@ fn write_form(
     write: impl FnOnce(&Path) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
-    write(path).with_context(|| format!("{what} can't be written to {}", path.display()))
+    let written = write(path).map_err(anyhow::Error::from);
+    let remedy = match written.as_ref().is_err_and(is_out_of_space) {
+        true => "; make room there, or name a file on another disk",
+        false => "",
+    };
+    written.with_context(|| format!("{what} can't be written to {}{remedy}", path.display()))
+}
+
+/// Whether an error came from a file system that is full.
+fn is_out_of_space(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|cause| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
 /// Writes the result of a command as JSON, where a file was asked for.

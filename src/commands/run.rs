@@ -1,7 +1,6 @@
 //! `ringfall run`: from a plan to a result.
 
 use std::ffi::OsStr;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use ringfall_running::{run, source};
 use ringfall_workloads::Source;
 
 use super::answer::{Answer, Work};
-use super::{interrupt, tell_error};
+use super::{interrupt, is_out_of_space, tell_error};
 use crate::prometheus::Watch;
 use crate::remedy::told_chain;
 
@@ -182,11 +181,6 @@ fn keep_and_clean(
         written = write();
     }
     (written, cleaned)
-}
-
-fn is_out_of_space(error: &anyhow::Error) -> bool {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    causes.any(|cause| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
 /// Arguments of a measurement besides its plan.
