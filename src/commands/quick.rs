@@ -78,6 +78,9 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     super::tell(system_disk::missing(&quick.place).as_slice());
     let interrupt = super::interrupt()?;
     let Some(report) = quick.report(space, &interrupt).map_err(with_own_argument)? else {
+        ringfall_host::stderr::tell(format_args!(
+            "interrupted: there is no answer yet, and nothing was written"
+        ));
         return Ok(Exit::Interrupted);
     };
     let written = write_form(Some(&output), "the answer", |path| write_json(&report, path));
