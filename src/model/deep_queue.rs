@@ -28,10 +28,10 @@ pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
 /// was cut short needs more time rather than a second search.
 pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
     match result.queue_depth.as_ref().map(|found| found.reason) {
-        _ if result.plan.enable_autoscaling => "--queue-depth",
+        _ if result.plan.enable_autoscaling => "lower --queue-depth",
         None => "--queue-depth auto",
-        Some(DepthReason::NoAnswer) => "--queue-depth",
-        Some(_) => "--warmup",
+        Some(DepthReason::NoAnswer) => "lower --queue-depth",
+        Some(_) => "longer --warmup",
     }
 }
 
@@ -160,11 +160,11 @@ mod tests {
             seconds: 20.0,
         };
         result.queue_depth = Some(found(DepthReason::OutOfTime));
-        assert_eq!(flag_to_try(&result), "--warmup");
+        assert_eq!(flag_to_try(&result), "longer --warmup");
         result.queue_depth = Some(found(DepthReason::TooFewIos));
-        assert_eq!(flag_to_try(&result), "--warmup");
+        assert_eq!(flag_to_try(&result), "longer --warmup");
         result.queue_depth = None;
         result.plan.enable_autoscaling = true;
-        assert_eq!(flag_to_try(&result), "--queue-depth");
+        assert_eq!(flag_to_try(&result), "lower --queue-depth");
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn flag_to_try(result: &RunResult) -> Option<&'static str> {
         let slowed = Slowed::in_run(result, &fifths);
         result.plan.warmup_s == 0 && slowed.is_some_and(|one| one.slow == 0 || one.fast == 0)
     };
-    (goes_one_way(&fifths) || is_at_the_start()).then_some("--warmup")
+    (goes_one_way(&fifths) || is_at_the_start()).then_some("longer --warmup")
 }
 
 /// Bytes that storage moved in a second of the window.
@@ -291,7 +291,7 @@ mod tests {
         // 3.85, 3.45, 3.05, 2.65 and 2.25 GiB/s: from first to last 1.6 of 3.05.
         assert!(!falls.steady && (falls.trend_share + 1.6 / 3.05).abs() < 1e-6, "{falls:?}");
         let text = told(&fallen).unwrap();
-        assert_eq!(flag_to_try(&fallen), Some("--warmup"));
+        assert_eq!(flag_to_try(&fallen), Some("longer --warmup"));
         for part in [
             "fell all through the window, from 3.850 to 2.250",
             "3.850, 3.450, 3.050, 2.650, 2.250",
@@ -367,7 +367,7 @@ mod tests {
         let [slow, usual] = [(0.3, 0.2), (0.6, 0.4)];
         let flag = |fifths| flag_to_try(&mixed(fifths));
         assert_eq!(flag([usual, usual, slow, usual, usual]), None);
-        assert_eq!(flag([slow, usual, usual, usual, usual]), Some("--warmup"));
+        assert_eq!(flag([slow, usual, usual, usual, usual]), Some("longer --warmup"));
     }
 
     /// Each of five figures for two seconds.

@@ -29,7 +29,8 @@ pub struct Warning {
     pub code: Code,
     /// Observation, with its value.
     pub text: String,
-    /// Flag that may help; null when none does.
+    /// Flag that may help, with its value or after the direction of the change (`more
+    /// --num-users`); null when none does.
     pub flag_to_try: Option<String>,
 }
 
@@ -78,7 +79,7 @@ pub fn warnings_of(result: &RunResult) -> Vec<Warning> {
         let stood_still = warnings.iter().any(|one| one.code == Code::StoodStill);
         let why = if stood_still { "" } else { ": entries may be too large for the time given" };
         let text = format!("no request finished{why}");
-        warnings.push(warning(Code::NothingCompleted, text, Some("--duration")));
+        warnings.push(warning(Code::NothingCompleted, text, Some("longer --duration")));
     }
     warnings
 }
@@ -155,7 +156,7 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
     let Some(cold) = ColdReads::of_run(result) else { return };
     match cold.verdict {
         ColdVerdict::Cached => {
-            warnings.push(warning(Code::ReadsCached, cold.told, Some("--cache-dir")));
+            warnings.push(warning(Code::ReadsCached, cold.told, Some("another --cache-dir")));
         }
         // That the data is in memory has a warning of its own; and a command goes to the drive.
         ColdVerdict::Unseen if result.machine.memory().is_none() && !result.is_of_commands() => {
@@ -205,10 +206,10 @@ fn is_shared(result: &RunResult) -> bool {
 /// The flag that lets fewer requests arrive.
 fn flag_for_less(result: &RunResult) -> &'static str {
     match result.plan.traffic {
-        _ if result.plan.request_rate_per_s > 0.0 => "--request-rate",
-        Traffic::Trace { .. } => "--trace-speedup",
+        _ if result.plan.request_rate_per_s > 0.0 => "lower --request-rate",
+        Traffic::Trace { .. } => "lower --trace-speedup",
         // One user each: it is the slots that they wait for.
-        _ if result.plan.arrival == Arrival::Closed => "--max-inflight-requests",
+        _ if result.plan.arrival == Arrival::Closed => "more --max-inflight-requests",
         _ => "--arrival closed",
     }
 }
@@ -227,7 +228,7 @@ fn of_the_unfinished(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     let text = format!("requests had not finished: {}", classes.join(", "));
     let flag = match result.plan.arrival {
-        Arrival::Closed => "--duration",
+        Arrival::Closed => "longer --duration",
         _ => flag_for_less(result),
     };
     warnings.push(warning(Code::Unfinished, text, Some(flag)));
@@ -297,7 +298,7 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         let has_moved = |entry: &Entry| entry.result.bytes_per_s > 0.0;
         let is_above =
             !conclusion.entries.iter().any(has_moved) && result.plan.cpu_memory_bytes > 0;
-        let flag = if is_above { "--cpu-mem-gb 0" } else { "--duration" };
+        let flag = if is_above { "--cpu-mem-gb 0" } else { "longer --duration" };
         warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), Some(flag)));
     }
     if let Some(why) = saturation::why_none(result) {
@@ -323,7 +324,7 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
             warnings.push(warning(Code::GpuLeftOut, text, Some("--gpu-mem-gb 0")));
         } else {
             let text = format!("the GPU tier had {given:.2} GiB instead of {asked:.2}: {why}");
-            warnings.push(warning(Code::GpuSmaller, text, Some("--gpu-mem-gb")));
+            warnings.push(warning(Code::GpuSmaller, text, Some("smaller --gpu-mem-gb")));
         }
     }
     let transfer = gpu.transfer.as_ref().filter(|transfer| transfer.warns);
@@ -345,7 +346,7 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
              other shards",
             counted(result.engine.counts.passed_over_entries, "entry")
         );
-        warnings.push(warning(Code::GpuPassedOver, text, Some("--gpu-mem-gb")));
+        warnings.push(warning(Code::GpuPassedOver, text, Some("more --gpu-mem-gb")));
     }
 }
 
@@ -353,9 +354,9 @@ fn of_the_gpu(result: &RunResult, warnings: &mut Vec<Warning>) {
 fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     for shortage in &result.shortages {
         let flag = match shortage.tier {
-            Tier::Gpu => "--gpu-mem-gb",
-            Tier::Cpu => "--cpu-mem-gb",
-            Tier::Storage => "--storage-capacity-gb",
+            Tier::Gpu => "smaller --gpu-mem-gb",
+            Tier::Cpu => "smaller --cpu-mem-gb",
+            Tier::Storage => "smaller --storage-capacity-gb",
         };
         warnings.push(warning(Code::TierLowered, shortage.to_string(), Some(flag)));
     }
@@ -370,14 +371,14 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             requests.refused_share() * 100.0,
             gib(last_tier_bytes(result)),
         );
-        warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::Refused, text, Some("more --storage-capacity-gb")));
     } else if engine.refused_entries > 0 && !result.plan.is_without_storage {
         let text = format!(
             "{} could not be stored, being larger than the last tier ({:.2} GiB)",
             counted(engine.refused_entries, "entry"),
             gib(last_tier_bytes(result)),
         );
-        warnings.push(warning(Code::Refused, text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::Refused, text, Some("more --storage-capacity-gb")));
     }
     if result.population_failed > 0 {
         let text = format!(
@@ -385,7 +386,7 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
              I/O failed",
             counted(result.population_failed, "entry")
         );
-        warnings.push(warning(Code::Population, text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::Population, text, Some("more --storage-capacity-gb")));
     }
     let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
     if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
@@ -395,13 +396,13 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             gib(bytes),
             gib(room)
         );
-        warnings.push(warning(Code::PopulationEvicted, text, Some("--storage-capacity-gb")));
+        warnings.push(warning(Code::PopulationEvicted, text, Some("more --storage-capacity-gb")));
     }
 }
 
 /// The flag that gives entries more room.
 fn flag_for_room(result: &RunResult) -> &'static str {
-    if result.plan.is_without_storage { "--cpu-mem-gb" } else { "--storage-capacity-gb" }
+    if result.plan.is_without_storage { "more --cpu-mem-gb" } else { "more --storage-capacity-gb" }
 }
 
 /// Requests that were served by missing what they looked for.
@@ -444,9 +445,11 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
         return;
     }
     let (tier, flag) = match Evicted::of(result).tier_waited_for() {
-        Some(Tier::Gpu) => (Some(("GPU tier", Tier::Gpu)), "--gpu-mem-gb"),
-        Some(Tier::Cpu) => (Some(("CPU tier", Tier::Cpu)), "--cpu-mem-gb"),
-        Some(Tier::Storage) => (Some(("storage tier", Tier::Storage)), "--storage-capacity-gb"),
+        Some(Tier::Gpu) => (Some(("GPU tier", Tier::Gpu)), "more --gpu-mem-gb"),
+        Some(Tier::Cpu) => (Some(("CPU tier", Tier::Cpu)), "more --cpu-mem-gb"),
+        Some(Tier::Storage) => {
+            (Some(("storage tier", Tier::Storage)), "more --storage-capacity-gb")
+        }
         None => (None, flag_for_room(result)),
     };
     let held: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
@@ -530,7 +533,7 @@ fn of_the_machine(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning(Code::DriveThrottled, text, None));
     }
     if let Some(text) = result.machine.in_memory() {
-        warnings.push(warning(Code::MemoryBacked, text, Some("--cache-dir")));
+        warnings.push(warning(Code::MemoryBacked, text, Some("another --cache-dir")));
     }
 }
 
@@ -547,7 +550,7 @@ fn of_the_watchdog(result: &RunResult, warnings: &mut Vec<Warning>) {
              storage",
             share * 100.0
         );
-        warnings.push(warning(Code::StoodStill, text, Some("--shards")));
+        warnings.push(warning(Code::StoodStill, text, Some("fewer --shards")));
     } else if result.watchdog.stalls > 0 {
         let times = match result.watchdog.stalls {
             1 => "once".to_owned(),
@@ -557,7 +560,7 @@ fn of_the_watchdog(result: &RunResult, warnings: &mut Vec<Warning>) {
             "a shard stalled for 1 s or more, {times} between its start and its end; the longest \
              stall while the load ran was {gap_s:.1} s"
         );
-        warnings.push(warning(Code::Stalls, text, Some("--shards")));
+        warnings.push(warning(Code::Stalls, text, Some("fewer --shards")));
     }
 }
 

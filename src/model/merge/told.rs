@@ -57,7 +57,7 @@ mod tests {
         let warning = |(code, text): &(Code, &str)| Warning {
             code: code.clone(),
             text: (*text).to_owned(),
-            flag_to_try: Some("--duration".to_owned()),
+            flag_to_try: Some("longer --duration".to_owned()),
         };
         document.ringfall.warnings = texts.iter().map(warning).collect();
         document
@@ -95,6 +95,8 @@ mod tests {
             ]
         );
         let flags = together(&all.each_ref(), false);
-        assert!(flags.iter().all(|warning| warning.flag_to_try.as_deref() == Some("--duration")));
+        assert!(
+            flags.iter().all(|warning| warning.flag_to_try.as_deref() == Some("longer --duration"))
+        );
     }
 }
