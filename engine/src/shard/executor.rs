@@ -182,6 +182,7 @@ impl<T: Send + 'static> Executor<T> {
         Fut: Future<Output = T> + 'static,
     {
         check_locked_memory_limit()?;
+        check_sysfs()?;
         check_allowed()?;
         let shown_vitals = Arc::clone(&vitals);
         let alive = Arc::new(());
@@ -253,6 +254,19 @@ fn check_locked_memory_limit() -> Result<(), SetupError> {
             "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
         )),
         _ => Ok(()),
+    }
+}
+
+/// File in which glommio looks up the cores, without which it panics.
+const CORES_ONLINE: &str = "/sys/devices/system/cpu/online";
+
+fn check_sysfs() -> Result<(), SetupError> {
+    match std::fs::metadata(CORES_ONLINE) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(SetupError::new(
+            format!("{CORES_ONLINE}: {error}"),
+            "mount sysfs: `mount -t sysfs none /sys` (a container: run it with its own /sys)",
+        )),
     }
 }
 
