@@ -219,6 +219,10 @@ impl DeviceModel {
         }
         if kind == IoKind::Write {
             state.written_at = state.written_at.max(done);
+            // The flash is occupied until the cache is empty.
+            let drained = state.cached_bytes / self.write.bytes_per_s * SECOND.as_ns_f64();
+            let drained_at = state.cache_at.saturating_add(Nanos::from_ns_f64(drained));
+            state.occupied[part].add(now, start, drained_at);
         }
         done
     }
@@ -293,7 +297,8 @@ impl DeviceState {
         }
     }
 
-    /// Time that the shared part was occupied until `now`; where there are two, the busier one's.
+    /// Time that the shared part was occupied until `now`, by I/Os or by what the write cache still
+    /// holds; where there are two, the busier one's.
     #[must_use]
     pub fn busy(&self, now: Nanos) -> Nanos {
         self.occupied[0].until(now).max(self.occupied[1].until(now))
@@ -436,6 +441,9 @@ mod tests {
             .max()
             .unwrap();
         assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst:?}");
+        // The flash is at work while the cache drains.
+        let drains = 30 * MILLISECOND;
+        assert_eq!(state.busy(drains), drains);
         let sustained = closed_loop(&model, &[IoKind::Write], MIB, 16);
         assert!((sustained / 1e9 - 1.0).abs() < 0.05, "{sustained}");
         // Volatile, it is empty after a flush; what it took at 10 GB/s drained at 1 the while.
