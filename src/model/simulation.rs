@@ -35,6 +35,8 @@ pub enum Binding {
     GpuLink = "GPU link",
     /// As many I/Os are in flight as the queue depth allows.
     QueueDepth = "queue depth",
+    /// As many I/Os are in flight as `--io-buffer-mb` has buffers for.
+    IoBuffers = "I/O buffers",
     /// Requests wait for one of the `--max-inflight-requests` serving slots.
     ServingSlots = "serving slots",
     /// Users wait for I/Os, but too few are in flight to fill the drive: the time of each counts,
@@ -184,11 +186,14 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     }
     let (in_flight, places) = io_places(result);
     if in_flight >= BUSY_SHARE * places {
+        let (binds, of) = match has_buffers_for_all(result) {
+            true => (Binding::QueueDepth, "all shards"),
+            false => (Binding::IoBuffers, "the buffers of all shards"),
+        };
         let why = format!(
-            "{drive}; {in_flight:.1} of at most {places:.0} I/Os were in flight, of all shards \
-             together"
+            "{drive}; {in_flight:.1} of at most {places:.0} I/Os were in flight, of {of} together"
         );
-        return (Binding::QueueDepth, why);
+        return (binds, why);
     }
     let queued = of_request_time(result, result.requests.queued.sum_ns());
     if queued >= QUEUED_SHARE {
@@ -202,13 +207,27 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     users_binding(&drive, result)
 }
 
-/// Mean number of I/Os in flight (Little's law), and its limit.
+/// Whether the queues' depth, rather than the memory of the buffers, bounds the I/Os in flight.
+fn has_buffers_for_all(result: &RunResult) -> bool {
+    let queues = u64::from(result.plan.shards) * result.drives.len().max(1) as u64;
+    deep_queue::places(result, true) >= queues * u64::from(result.depth())
+}
+
+/// Mean number of I/Os in flight (Little's law), and its limit: of as many queues as requests can
+/// be in service, since the I/Os of an entry go to one.
 fn io_places(result: &RunResult) -> (f64, f64) {
     let engine = &result.engine;
     let waited_ns = engine.io_read.latency.sum_ns() + engine.io_write.latency.sum_ns();
     let window_ns = (result.window.seconds * 1e9).max(1.0);
     // It is not yet said in the result that it is one of a simulation.
-    (waited_ns as f64 / window_ns, deep_queue::places(result, true) as f64)
+    let plan = &result.plan;
+    let has_users = !matches!(plan.traffic, Traffic::Trace { .. })
+        && plan.arrival == Arrival::Closed
+        && !plan.enable_autoscaling;
+    let served = if has_users { plan.users.min(plan.max_inflight_requests) } else { u32::MAX };
+    let queues = u64::from(plan.shards) * result.drives.len().max(1) as u64;
+    let used_share = (f64::from(served) / queues as f64).min(1.0);
+    (waited_ns as f64 / window_ns, deep_queue::places(result, true) as f64 * used_share)
 }
 
 /// A share of all that requests took.
@@ -247,8 +266,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     };
     if waiting < WAITING_SHARE {
         let why = format!(
-            "{drive}; users waited {} of their time for I/O and copies, the rest was thinking and \
-             generating",
+            "{drive}; users waited {} of their time for I/O and copies, and thought, generated or \
+             waited for other things in the rest",
             percent(waiting)
         );
         return (Binding::Users, why);
@@ -272,7 +291,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::nothing;
+    use crate::testing::{busy, nothing};
 
     #[test]
     fn what_bound_a_search_is_told_of_all_its_steps() {
@@ -287,6 +306,25 @@ mod tests {
         let searched = because(&result);
         assert!(!alone.contains("search"), "{alone}");
         assert!(searched.ends_with(", over all steps of the search"), "{searched}");
+    }
+
+    /// More depth was proposed to a run whose buffers were fewer, and more users to one whose entry
+    /// had one queue of eight.
+    #[test]
+    fn io_buffers_bound_a_run_as_the_depth_of_the_queues_in_use_does() {
+        let mut result = busy();
+        result.window.seconds = 0.01;
+        result.plan.arrival = Arrival::Closed;
+        (result.plan.shards, result.plan.users) = (4, 8);
+        (result.plan.io_size_bytes, result.plan.io_buffer_bytes) = (1 << 20, 4 << 20);
+        result.plan.queue_depth = 64;
+        assert_eq!(io_places(&result).1, 4.0);
+        assert!(!has_buffers_for_all(&result));
+        result.plan.io_buffer_bytes = 256 << 20;
+        assert_eq!(io_places(&result).1, 256.0);
+        assert!(has_buffers_for_all(&result));
+        result.plan.users = 1;
+        assert_eq!(io_places(&result).1, 64.0);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 //!
 //! In this order: there is no finding on a run that ended early, that had no drive, whose load a
 //! search changed or in which too few requests finished. Users whose requests took next to none of
-//! their time asked for no more. A drive that is known to be full limits whatever else is waited
-//! for: space and permits come free as fast as it is. Waits for space decide next, because they
-//! spoil all other figures: from a quarter of the service time on, or from half of it where the
-//! drive was busy all the time and its limits are unknown. A simulated run knows its own limit, but
-//! for permits and recomputation. Otherwise the largest part of the time in which requests were
-//! served decides, waiting for a turn left aside: that follows from the others. Where it is reading
-//! and writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from
-//! I/Os that are too few.
+//! their time, in no queue and of a drive that was idle half of the time, asked for no more. A
+//! drive that is known to be full limits whatever else is waited for: space and permits come free
+//! as fast as it is. Waits for space decide next, because they spoil all other figures: from a
+//! quarter of the service time on, or from half of it where the drive was busy all the time and its
+//! limits are unknown. A simulated run knows its own limit, but for permits and recomputation.
+//! Otherwise the largest part of the time in which requests were served decides, waiting for a turn
+//! left aside: that follows from the others. Where it is reading and writing, the drive's limits
+//! (`--roofline`), its queue and its counters tell bandwidth from I/Os that are too few.
 
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
@@ -37,6 +37,8 @@ const IDLE_SHARE: f64 = 0.1;
 const SPACE_SHARE_DOMINANT: f64 = 0.5;
 /// Share of the users' time that their requests took below which nothing held them up.
 const SERVED_OF_USERS_MIN: f64 = 0.05;
+/// Share of the requests' time from which on waiting for a turn counts.
+const QUEUED_SHARE: f64 = 0.1;
 /// Share of what the drive can do up to which there is room for more users.
 const USED_HALF: f64 = 0.5;
 /// Share of all bytes below which storage did too little to be judged.
@@ -103,21 +105,29 @@ impl RunLimit {
     }
 }
 
+/// Largest I/O, as a configuration names it.
+const LARGEST_IO: &str = "64MiB";
 /// Remedies that change how many requests come at once, where nothing else decides that.
 const MORE_USERS: &str = "more --num-users";
 const FEWER_USERS: &str = "fewer --num-users";
+/// Remedy of a drive that takes few I/Os at a time, unless they are as large as can be.
+const LARGER_IOS: &str = "a larger --io-size";
 /// Remedy of a full storage tier, and of what is no longer in it.
 const LARGER_STORAGE: &str = "a larger --storage-capacity-gb";
 
 /// The remedy that takes the place of `flag` in that run; none where users and times follow from a
-/// trace.
+/// trace, or where the setting is at its bound.
 fn flag_in_place(flag: String, document: &Document) -> Option<String> {
+    let config = document.ringfall.config.as_ref();
     let at_a_rate = match &*flag {
         MORE_USERS => "a higher --request-rate",
         FEWER_USERS => "a lower --request-rate",
+        LARGER_IOS => {
+            let size = config.and_then(|config| config.settings.get("io_size")?.as_str());
+            return (size != Some(LARGEST_IO)).then_some(flag);
+        }
         _ => return Some(flag),
     };
-    let config = document.ringfall.config.as_ref();
     let source = config.and_then(|config| config.source.as_deref());
     let is_traced = source.is_some_and(|source| !["synthetic", "sharegpt"].contains(&source));
     let rate = config.and_then(|config| config.request_rate_per_s);
@@ -258,12 +268,12 @@ fn found(of: &Evidence) -> RunLimit {
         );
         limit(LimitKind::Space, told, Some(flag))
     };
-    if of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN) {
+    if asked_for_no_more(of) {
         let told = "requests took less than 5 % of the users' time, who asked for no more";
         return limit(LimitKind::Users, told.to_owned(), Some(MORE_USERS));
     }
     match (&of.simulated, of.roofline_share) {
-        (Some((Binding::Drive, because)), _) => return simulated(Binding::Drive, because),
+        (Some((Binding::Drive, because)), _) => return simulated(of, Binding::Drive, because),
         (None, Some(used)) if used >= ROOFLINE_FULL => {
             return storage(of, &percent(of.storage / served));
         }
@@ -289,7 +299,7 @@ fn found(of: &Evidence) -> RunLimit {
     // What a simulation knows of itself is its drive, its memory and its users.
     let is_beside = matches!(kind, LimitKind::Permits | LimitKind::Recomputation);
     if let (Some((binds, because)), false) = (&of.simulated, is_beside) {
-        return simulated(*binds, because);
+        return simulated(of, *binds, because);
     }
     let share = share(part);
     match kind {
@@ -314,6 +324,17 @@ fn found(of: &Evidence) -> RunLimit {
         }
         _ => storage(of, &percent(of.storage / served)),
     }
+}
+
+/// Whether nothing but the users kept the load as it was. Few requests in service may be all that
+/// there are slots for, or all that the drive can serve.
+fn asked_for_no_more(of: &Evidence) -> bool {
+    let has_drive_left = match (&of.simulated, of.roofline_share.or(of.utilisation)) {
+        (Some((Binding::Drive | Binding::DriveParallelism, _)), _) => false,
+        (_, used) => used.is_none_or(|used| used <= USED_HALF),
+    };
+    let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
+    is_served_little && of.queue < QUEUED_SHARE && has_drive_left
 }
 
 /// Whether the drive may have had no more to give. One that was busy all the time may be full where
@@ -396,17 +417,20 @@ fn storage(of: &Evidence, share: &str) -> RunLimit {
 }
 
 /// The finding of the simulation itself.
-fn simulated(binds: Binding, because: &str) -> RunLimit {
+fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
+    let is_busy = of.utilisation.is_some_and(|busy| busy > USED_HALF);
     let (kind, flag) = match binds {
         Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
-        Binding::DriveParallelism => (LimitKind::Parallelism, Some("a larger --io-size")),
+        Binding::DriveParallelism => (LimitKind::Parallelism, Some(LARGER_IOS)),
         Binding::DriveLatency => (LimitKind::Latency, Some(MORE_USERS)),
         Binding::QueueDepth => (LimitKind::QueueDepth, Some("a larger --queue-depth")),
+        Binding::IoBuffers => (LimitKind::QueueDepth, Some("a larger --io-buffer-mb")),
         Binding::ServingSlots => {
             (LimitKind::ServingSlots, Some("a higher --max-inflight-requests"))
         }
         Binding::Memory | Binding::GpuLink => (LimitKind::Memory, None),
-        Binding::Users => (LimitKind::Users, Some(MORE_USERS)),
+        // A drive that has little left serves more of them no better.
+        Binding::Users => (LimitKind::Users, (!is_busy).then_some(MORE_USERS)),
     };
     limit(kind, because.to_owned(), flag)
 }
@@ -606,6 +630,40 @@ mod tests {
         }
     }
 
+    /// Four slots of a hundred users kept a full drive busy, and more users were proposed.
+    #[test]
+    fn users_asked_for_more_where_the_drive_is_busy_or_requests_queue() {
+        let little = Evidence { served_of_users: Some(0.03), storage: 0.3, ..Evidence::default() };
+        assert_eq!(found(&little).kind, LimitKind::Users);
+        let drive = Some((Binding::Drive, "the drive was busy 98 % of the time".to_owned()));
+        for asked in [
+            Evidence { queue: 0.7, ..little.clone() },
+            Evidence { utilisation: Some(0.98), ..little.clone() },
+            Evidence { roofline_share: Some(0.85), ..little.clone() },
+            Evidence { simulated: drive, ..little.clone() },
+        ] {
+            let limit = found(&asked);
+            assert!(limit.kind != LimitKind::Users, "{asked:?}: {limit:?}");
+            assert!(limit.flag_to_try.as_deref() != Some(MORE_USERS), "{asked:?}: {limit:?}");
+        }
+        let users = Some((Binding::Users, "requests arrive at set times".to_owned()));
+        let paced = Evidence { simulated: users, utilisation: Some(0.85), ..little };
+        let limit = found(&paced);
+        assert_eq!((limit.kind, limit.flag_to_try), (LimitKind::Users, None));
+    }
+
+    #[test]
+    fn larger_ios_are_proposed_unless_they_are_the_largest() {
+        let result = enough();
+        let mut document = Document::of(&result);
+        let flag = |document: &Document| flag_in_place(LARGER_IOS.to_owned(), document);
+        assert_eq!(flag(&document).as_deref(), Some(LARGER_IOS));
+        let mut config = document.ringfall.config.as_ref().unwrap().clone();
+        config.settings.insert("io_size".to_owned(), LARGEST_IO.into());
+        document.ringfall.config = crate::document::Agreed::of(config);
+        assert_eq!(flag(&document), None);
+    }
+
     #[test]
     fn what_a_simulation_does_not_know_of_itself_decides_where_it_took_longest() {
         let simulated = Some((Binding::Users, "users thought".to_owned()));
@@ -625,6 +683,7 @@ mod tests {
             (Binding::DriveParallelism, LimitKind::Parallelism),
             (Binding::DriveLatency, LimitKind::Latency),
             (Binding::QueueDepth, LimitKind::QueueDepth),
+            (Binding::IoBuffers, LimitKind::QueueDepth),
             (Binding::ServingSlots, LimitKind::ServingSlots),
             (Binding::Memory, LimitKind::Memory),
             (Binding::GpuLink, LimitKind::Memory),
