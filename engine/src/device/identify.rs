@@ -1,92 +1,28 @@
 //! The two Identify commands, of an NVMe drive and of a namespace, and their answers as far as I/O
 //! depends on them.
 
-#![allow(unsafe_code, reason = "ioctls of the NVMe driver, which no crate has")]
-
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
 
-use crate::error::{NvmeStatus, PassthroughFault};
+use super::admin::Question;
+use crate::error::PassthroughFault;
 use crate::units::BLOCK_BYTES;
 
-/// `NVME_IOCTL_ID` of linux/nvme_ioctl.h: `_IO('N', 0x40)`.
-const NVME_IOCTL_ID: u32 = 0x4e40;
-/// `NVME_IOCTL_ADMIN_CMD`: `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, whose 72 bytes are in bits
-/// 16 to 29.
-const NVME_IOCTL_ADMIN_CMD: u32 = 0xc048_4e41;
-/// As the specification calls it.
-const NAME: &str = "Identify";
-/// Opcode of the Identify command (NVM Express Base Specification 2.0, 5.17).
-const IDENTIFY: u8 = 6;
-/// Bytes of its answer.
-const IDENTIFY_BYTES: usize = 4096;
+/// Bytes of the answer to Identify.
+pub(super) const IDENTIFY_BYTES: usize = 4096;
 /// Structure that it returns (CNS): the namespace's, or its controller's.
 const OF_NAMESPACE: u32 = 0;
 const OF_CONTROLLER: u32 = 1;
 
-/// `struct nvme_passthru_cmd`.
-#[repr(C)]
-#[derive(Default)]
-struct AdminCommand {
-    opcode: u8,
-    flags: u8,
-    reserved: u16,
-    namespace: u32,
-    words_2_and_3: [u32; 2],
-    metadata: u64,
-    address: u64,
-    metadata_bytes: u32,
-    data_bytes: u32,
-    words_10_to_15: [u32; 6],
-    timeout_ms: u32,
-    result: u32,
-}
-
-const _: () = assert!(size_of::<AdminCommand>() as u32 == NVME_IOCTL_ADMIN_CMD >> 16 & 0x3fff);
-
-/// The positive errno of an error that has one.
-pub(super) fn errno_of(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
-}
-
-/// The number that an open namespace has at its controller.
-pub(super) fn namespace_number(file: &File) -> Result<u32, PassthroughFault> {
-    // SAFETY: the request takes no argument.
-    let number = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID as _) };
-    // The kernel returns the number itself; errors are the negative results.
-    let failed = || errno_of(&io::Error::last_os_error());
-    u32::try_from(number)
-        .map_err(|_negative| PassthroughFault::of_errno("asking for its number", failed()))
-}
-
 /// Identifies an open namespace and its controller.
 pub(super) fn identify(file: &File, namespace: u32) -> Result<Identity, PassthroughFault> {
-    let of_namespace = ask(file, namespace, OF_NAMESPACE)?;
-    // No namespace is named where the controller is asked for.
-    let of_controller = ask(file, 0, OF_CONTROLLER)?;
-    Ok(Identity::parse(&of_namespace, &of_controller))
+    let of_namespace = Question::identify(OF_NAMESPACE, namespace).ask(file)?;
+    Ok(Identity::parse(&of_namespace, &identify_controller(file)?))
 }
 
-fn ask(file: &File, namespace: u32, what: u32) -> Result<[u8; IDENTIFY_BYTES], PassthroughFault> {
-    let mut answer = [0_u8; IDENTIFY_BYTES];
-    let mut command = AdminCommand {
-        opcode: IDENTIFY,
-        namespace,
-        address: answer.as_mut_ptr().expose_provenance() as u64,
-        data_bytes: IDENTIFY_BYTES as u32,
-        words_10_to_15: [what, 0, 0, 0, 0, 0],
-        ..AdminCommand::default()
-    };
-    // SAFETY: the kernel reads the command and writes its result, and writes so many bytes at its
-    // address; both are this function's own and outlive the call, which waits for the drive.
-    let status =
-        unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ADMIN_CMD as _, &raw mut command) };
-    match status {
-        0 => Ok(answer),
-        1.. => Err(PassthroughFault::of_errno(NAME, NvmeStatus::of_result(status).errno())),
-        _ => Err(PassthroughFault::of_errno(NAME, errno_of(&io::Error::last_os_error()))),
-    }
+/// Identifies the controller of an open namespace.
+pub(super) fn identify_controller(file: &File) -> Result<[u8; IDENTIFY_BYTES], PassthroughFault> {
+    // No namespace is named where the controller is asked for.
+    Question::identify(OF_CONTROLLER, 0).ask(file)
 }
 
 /// Properties of a namespace that I/O depends on.
@@ -175,7 +111,6 @@ mod tests {
     #[test]
     fn a_file_that_is_no_namespace_refuses_its_commands() {
         let file = File::open("/dev/null").unwrap();
-        assert!(namespace_number(&file).unwrap_err().to_string().contains("asking for its number"));
         let fault = identify(&file, 1).unwrap_err();
         assert!(matches!(fault, PassthroughFault::Command { name: "Identify", .. }), "{fault:?}");
     }

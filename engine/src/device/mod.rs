@@ -1,10 +1,12 @@
 //! The storage device: a trait, data files, namespaces, objects, and drives on a simulated clock.
 
+mod admin;
 mod directory;
 mod file;
 mod identify;
 mod namespace;
 mod objects;
+mod pages;
 mod polled;
 mod raw;
 mod several;
@@ -21,6 +23,7 @@ pub use namespace::Namespace;
 pub use objects::{
     ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectParker, ObjectSpace,
 };
+pub use pages::DrivePages;
 pub use polled::PolledDevice;
 pub use raw::{RawDevice, is_block_device};
 pub use several::SeveralDrives;

@@ -15,7 +15,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::DataFile;
-use super::identify::{errno_of, identify, namespace_number};
+use super::admin::{errno_of, namespace_number};
+use super::identify::identify;
 use crate::buffer::{Buffer, BufferPool};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::error::{PassthroughFault, SetupError};
@@ -113,7 +114,7 @@ impl Namespace {
     }
 }
 
-fn no_device(path: &Path) -> PassthroughFault {
+pub(super) fn no_device(path: &Path) -> PassthroughFault {
     PassthroughFault::NoCharacterDevice { path: path.display().to_string() }
 }
 
