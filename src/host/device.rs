@@ -187,6 +187,19 @@ fn walk(root: &Root, numbers: &str, above: Option<&str>, links: &mut Vec<ChainLi
     }
 }
 
+/// Those of the devices that stand on no other, each once: the drives, where there are any.
+#[must_use]
+pub fn lowest_devices(links: &[ChainLink]) -> Vec<&ChainLink> {
+    let mut lowest: Vec<&ChainLink> = Vec::new();
+    for link in links.iter().filter(|link| link.kind != "memory") {
+        let carries = |other: &ChainLink| other.above.as_ref() == Some(&link.name);
+        if !links.iter().any(carries) && lowest.iter().all(|one| one.numbers != link.numbers) {
+            lowest.push(link);
+        }
+    }
+    lowest
+}
+
 /// The file system in memory that a file is in; none for one on a device.
 fn memory_file_system(file: &Path) -> Option<&'static str> {
     /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of linux/magic.h.
@@ -295,6 +308,12 @@ mod tests {
         ];
         assert_eq!(told, expected);
         assert_eq!(links[3].above.as_deref(), Some("nvme0n1p1"));
+        let lowest = |links: &[ChainLink]| -> Vec<String> {
+            lowest_devices(links).iter().map(|link| link.name.clone()).collect()
+        };
+        assert_eq!(lowest(&links), ["nvme0n1", "nvme1n1"]);
+        assert_eq!(lowest(&[links.clone(), links.clone()].concat()), ["nvme0n1", "nvme1n1"]);
+        assert_eq!(lowest(&links[..2]), ["md0"], "what a volume stands on is not known");
         let facts = DeviceFacts::below(&sys.root(), "259:1").unwrap();
         assert_eq!((facts.name.as_str(), facts.namespace), ("nvme0n1", Some(1)));
         assert_eq!((facts.queues, facts.size_bytes), (Some(1), Some(1 << 20)));
