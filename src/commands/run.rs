@@ -23,6 +23,7 @@ use super::{interrupt, is_out_of_space, tell_error};
 use crate::prometheus::Watch;
 use crate::remedy::told_chain;
 
+mod drive_logs;
 pub(super) mod gpu;
 mod outputs;
 mod prepare;

@@ -66,6 +66,10 @@ codes! {
         DriveFailed = "drive_failed",
         /// A drive is much slower than the others.
         DriveSlow = "drive_slow",
+        /// A drive slowed down against heat.
+        DriveHot = "drive_hot",
+        /// A drive met errors of its media that it could not correct.
+        DriveMediaErrors = "drive_media_errors",
         /// A cgroup of the process limits the I/O of a drive.
         DriveThrottled = "drive_throttled",
         /// Percentiles of the requests that finished mislead: too many did not.

@@ -11,8 +11,8 @@ use ringfall_workloads::source::ValidationTrace;
 
 use crate::SimulationReport;
 use crate::facts::{
-    BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Looks, PreconditionReport, Roofline,
-    RunFigures, SourceFacts, TierShortage, TierState, Window,
+    BlockTraceFigures, DriveAccount, DriveOutcome, GpuOutcome, KernelSecond, Looks,
+    PreconditionReport, Roofline, RunFigures, SourceFacts, TierShortage, TierState, Window,
 };
 use crate::warnings::Warning;
 
@@ -55,6 +55,8 @@ pub struct RunResult {
     pub kernel_chain: Vec<BlockDelta>,
     /// The same as `kernel`, between readings.
     pub kernel_seconds: Vec<KernelSecond>,
+    /// Accounts of the drives below the store; none of one that is asked again when the run ends.
+    pub drive_accounts: Vec<DriveAccount>,
     /// CPU time, memory and context switches of this process in the window.
     pub cost: Cost,
     /// Report of preconditioning the device before the run.

@@ -8,7 +8,10 @@ use ringfall_config::{Cores, Facts, Options, Rank, resolve};
 use ringfall_core::clock::{MICROSECOND, MILLISECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
-use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
+use ringfall_host::{
+    BlockDelta, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook, HealthLog, Launcher, Machine,
+    MediaLog,
+};
 use ringfall_workloads::contract::{
     Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
 };
@@ -16,7 +19,8 @@ use serde_json::Value;
 
 use crate::document::ResultFile;
 use crate::facts::{
-    Best, Limit, Measured, ROOFLINE_VERSION, Roofline, RunFigures, TimelineSecond, Window,
+    Best, DriveAnswer, Limit, Measured, ROOFLINE_VERSION, Roofline, RunFigures, TimelineSecond,
+    Window,
 };
 use crate::{Code, Document, RunResult, Warning, health};
 
@@ -54,6 +58,7 @@ pub fn nothing() -> RunResult {
         facts: Vec::new(),
         drives: Vec::new(),
         kernel_chain: Vec::new(),
+        drive_accounts: Vec::new(),
         precondition: None,
         block_trace: None,
         simulation: None,
@@ -291,6 +296,38 @@ pub fn rank_of_204(number: u32) -> ResultFile {
         flag_to_try: None,
     }];
     file(&format!("rank_{number}/result.json"), to_json(&result))
+}
+
+/// Answers of a drive of 1 TiB that wrote 1.25 times what its host did, slowed down twice and met
+/// an error.
+pub fn drive_answer() -> DriveAnswer {
+    let look = |count: u32| {
+        let (wide, units) = (u128::from(count), 10_000 * u128::from(count));
+        let health = HealthLog {
+            temperature_c: Some(41 + 22 * count as i32),
+            spare_percent: 100,
+            spare_threshold_percent: 10,
+            used_percent: 3,
+            read_units: 1 + units / 2,
+            written_units: 1 + units,
+            media_errors: wide,
+            light_throttles: 2 * count,
+            ..HealthLog::default()
+        };
+        let written_bytes = units * u128::from(DATA_UNIT_BYTES) * 5 / 4;
+        let media = MediaLog { written_bytes, read_bytes: wide, ..MediaLog::default() };
+        let controller = ControllerFacts {
+            model: Some("DRIVE 9000".into()),
+            firmware: Some("1.2".into()),
+            capacity_bytes: Some(GIB << 10),
+            command_bytes_max: Some(1 << 20),
+            warning_temperature_c: Some(80),
+            critical_temperature_c: Some(85),
+        };
+        DriveLook { controller, health, media: Some(media) }
+    };
+    let (before, after) = (look(0), look(1));
+    DriveAnswer { before, after, seconds: 12.0, kernel: busy().kernel, size_bytes: Some(GIB << 10) }
 }
 
 /// Limits of a drive that reads and writes so many bytes a second.

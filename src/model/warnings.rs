@@ -119,6 +119,7 @@ fn of_the_device(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
     of_the_reads(result, warnings);
     of_the_drives(result, warnings);
+    of_the_drive_logs(result, warnings);
     if let Some(text) = deep_queue::told(result) {
         warnings.push(warning(Code::DeepQueue, text, Some(deep_queue::flag_to_try(result))));
     }
@@ -195,6 +196,36 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
             drive.path
         );
         warnings.push(warning(Code::DriveSlow, text, None));
+    }
+}
+
+/// Heat and errors that drives counted in their own logs.
+fn of_the_drive_logs(result: &RunResult, warnings: &mut Vec<Warning>) {
+    for account in &result.drive_accounts {
+        let Ok(answer) = &account.answer else { continue };
+        let device = &account.device;
+        let throttles = answer.throttles();
+        if throttles > 0 {
+            let times = match throttles {
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            let heat = answer.after.health.temperature_c;
+            let heat = heat.map_or(String::new(), |heat| format!(" ({heat} °C after the run)"));
+            let text = format!(
+                "drive {device} slowed down {times} against its heat{heat}, so the figures are not \
+                 those of a drive that is kept cool: see to its cooling and run again"
+            );
+            warnings.push(warning(Code::DriveHot, text, None));
+        }
+        if let Some(errors) = answer.grown(|log| log.media_errors).filter(|errors| *errors > 0) {
+            let text = format!(
+                "drive {device} counted {} that it could not correct: look at dmesg and replace \
+                 the drive",
+                counted(errors, "media error")
+            );
+            warnings.push(warning(Code::DriveMediaErrors, text, None));
+        }
     }
 }
 

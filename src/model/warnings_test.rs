@@ -10,11 +10,11 @@ use ringfall_workloads::source::ValidationTrace;
 
 use super::*;
 use crate::facts::{
-    BlockTraceFigures, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome, Looks,
-    SimulationFigures, TierShortage, TimelineSecond,
+    BlockTraceFigures, DriveAccount, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome,
+    Looks, SimulationFigures, TierShortage, TimelineSecond,
 };
 use crate::testing::roofline;
-use crate::testing::{busy, nothing};
+use crate::testing::{busy, drive_answer, nothing};
 use crate::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
 
 fn codes(result: &RunResult) -> Vec<Code> {
@@ -232,6 +232,31 @@ fn drives(result: &mut RunResult) {
     }
 }
 
+/// A drive that met heat and an error of its media.
+fn account(result: &mut RunResult) {
+    let device = "nvme0n1".to_owned();
+    result.drive_accounts = vec![DriveAccount { device, answer: Ok(drive_answer()) }];
+}
+
+#[test]
+fn what_a_drive_counted_before_the_run_is_no_warning_of_it() {
+    let told = |result: &RunResult| -> Vec<String> {
+        let of_drives = [Code::DriveHot, Code::DriveMediaErrors];
+        let all = warnings_of(result).into_iter().filter(|one| of_drives.contains(&one.code));
+        all.map(|one| one.text).collect()
+    };
+    let mut result = busy();
+    account(&mut result);
+    let texts = told(&result);
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].starts_with("drive nvme0n1 slowed down 2 times against its heat (63 °C"));
+    assert!(texts[1].starts_with("drive nvme0n1 counted 1 media error that it could not correct"));
+    if let Ok(answer) = &mut result.drive_accounts[0].answer {
+        answer.before = answer.after.clone();
+    }
+    assert_eq!(told(&result), [""; 0]);
+}
+
 /// A loop device whose file is in memory.
 fn memory_below_a_loop() -> Vec<ChainLink> {
     let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
@@ -284,6 +309,8 @@ const RAISED: &[(Code, Raise)] = &[
         run.drives = vec![DriveOutcome { failed_s: Some(1.0), ..DriveOutcome::default() }];
     }),
     (Code::DriveSlow, drives),
+    (Code::DriveHot, account),
+    (Code::DriveMediaErrors, account),
     (Code::DriveThrottled, |run| {
         let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
         run.machine.throttles = vec![Throttle { numbers, file, limit: "rbps=1048576".to_owned() }];

@@ -25,6 +25,7 @@ use ringfall_running::store::{Place, Store};
 use ringfall_workloads::WorkloadConfig;
 use ringfall_workloads::source::ValidationTrace;
 
+use super::drive_logs::DriveLogs;
 use super::prepare::{self, Preparation, Prepared};
 use super::result::{document_of, result_of};
 use super::screen::{progress_line, style};
@@ -79,6 +80,8 @@ pub(super) struct Teller<'a> {
     pub(super) machine: Machine,
     /// The store's drives, as far as they are known when it is open.
     drives: Vec<DriveOutcome>,
+    /// The drives' own logs, before the load and after the run.
+    pub(super) drive_logs: DriveLogs,
     pub(super) facts: Vec<ShardFacts>,
     pub(super) storage_bytes: u64,
     pub(super) shortages: Vec<TierShortage>,
@@ -115,6 +118,7 @@ impl<'a> Teller<'a> {
             block_trace: None,
             machine: Machine::default(),
             drives: Vec::new(),
+            drive_logs: DriveLogs::default(),
             facts: Vec::new(),
             storage_bytes: 0,
             shortages: Vec::new(),
@@ -147,6 +151,7 @@ impl<'a> Teller<'a> {
         if let (Some(driver_use), Some(gpu)) = (gpu_driver_use, &mut self.gpu) {
             gpu.driver_use = driver_use;
         }
+        self.drive_logs.end();
         self.block_trace = self.trace.take().map(|trace| trace.and_then(BlockTrace::finish));
         self.progress.clear();
     }
@@ -306,9 +311,13 @@ impl Observer for Teller<'_> {
             || self.disks().iter().all(|disk| BlockCounters::have_passthrough(&disk.numbers));
         self.facts = facts.to_vec();
         self.storage_bytes = store.capacity_bytes();
+        self.drive_logs = DriveLogs::begin(&self.machine.device_chain, self.is_counted);
         self.shortages = shortages::at_first(self.plan, store);
         if !self.begin.with_banner {
             return;
+        }
+        if let Some(notice) = self.drive_logs.notice() {
+            self.progress.tell(&notice);
         }
         let mount = self.machine.mount.as_ref();
         let raw = "raw device".to_owned();

@@ -9,10 +9,11 @@ use ringfall_core::placement::SpaceFigures;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_host::BlockDelta;
 
+use super::drive_logs::DriveLogReport;
 use super::drives::{DiskCounters, KernelCounters};
 use super::figure::{Derived, Fact, OfRun, Part, Same, Sum, shapes};
 use super::latency::LatencyMsMax;
-use super::list::{ByName, Timed, Timeline};
+use super::list::{ByName, Rows, Timed, Timeline};
 use super::merge::figures;
 use crate::RunResult;
 use crate::cold::{ColdReads, reached_bytes};
@@ -132,6 +133,11 @@ pub struct DeviceReport of result: RunResult {
     /// Kernel counters over the window for every device below the data files, the topmost first; in
     /// merged results the counts add up by device, and ranks have none when they used several.
     pub chain: ByName<DiskCounters> = result.kernel_chain.iter().map(DiskCounters::of),
+    /// Accounts of the drives below the data files, from their own logs, one row each; of merged
+    /// results, those of each. Absent where no drive was asked: in simulated runs, and in results
+    /// of versions that did not ask.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drive_logs: Rows<DriveLogReport> = DriveLogReport::all(result),
     /// Bytes that the engine read from the device in the window.
     pub engine_read_bytes: Sum<u64> = result.engine.io_read.bytes,
     /// Bytes that the engine wrote to the device in the window.

@@ -12,13 +12,13 @@ use ringfall_workloads::autoscale::{
 };
 
 use crate::facts::{
-    BlockDirection, BlockTraceFigures, Bucket, DepthFigures, DepthReason, DepthStep, DriveOutcome,
-    GpuBacking, GpuOutcome, GpuTransferOutcome, HeatCell, KernelSecond, Looks, PreconditionReport,
-    SizeCell,
+    BlockDirection, BlockTraceFigures, Bucket, DepthFigures, DepthReason, DepthStep, DriveAccount,
+    DriveOutcome, GpuBacking, GpuOutcome, GpuTransferOutcome, HeatCell, KernelSecond, Looks,
+    PreconditionReport, SizeCell,
 };
 
 use crate::RunResult;
-use crate::testing::{busy, roofline};
+use crate::testing::{busy, drive_answer, roofline};
 
 /// Everything was measured. The block layer, the GPU, the drives, the search for a queue depth and
 /// the autoscaler have a row in each of their lists.
@@ -182,6 +182,8 @@ fn with_devices(result: &mut RunResult) {
         ..DriveOutcome::default()
     };
     result.drives = vec![drive("/a"), drive("/b")];
+    let device = kernel.device.clone();
+    result.drive_accounts = vec![DriveAccount { device, answer: Ok(drive_answer()) }];
     result.engine.drives = vec![DriveMetrics::default(); 2];
     result.facts = vec![ShardFacts {
         ring: RingFeatures::default(),

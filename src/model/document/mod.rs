@@ -16,6 +16,7 @@ mod counted;
 mod damage;
 mod depth;
 mod derive;
+mod drive_logs;
 mod drives;
 pub mod engine;
 mod fold;
@@ -41,6 +42,7 @@ pub use cache_stats::{CacheStatsReport, TierLatencies};
 pub use config::ConfigReport;
 pub use contradictions::{Claim, Contradiction, contradictions, told as told_contradictions};
 pub use depth::{DepthStepReport, QueueDepthReport};
+pub use drive_logs::DriveLogReport;
 pub use drives::{DiskCounters, DriveDirection, DriveReport, KernelCounters};
 pub use engine::{
     DeviceReport, EngineReport, EvictionReport, IoDirection, IoReport, KernelSecondReport,

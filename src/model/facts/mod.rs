@@ -10,6 +10,7 @@ mod block_layer;
 mod cache;
 mod depth;
 mod drive;
+mod drive_log;
 mod gpu;
 mod limits;
 mod objects;
@@ -29,6 +30,7 @@ pub use cache::{CacheStats, Looks};
 pub use depth::{DepthFigures, DepthReason, DepthStep};
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};
+pub use drive_log::{DriveAccount, DriveAnswer};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub(crate) use limits::share_of_limits;
 pub use limits::{

@@ -1,0 +1,159 @@
+//! A drive's own account of a run: what it said of itself before the load and after the run.
+
+use ringfall_host::{BlockDelta, DATA_UNIT_BYTES, DriveLook, HealthLog, MediaLog};
+
+use super::quotient;
+
+/// Fewest bytes written by the host, by the drive's count, of which a write amplification is told:
+/// at 100 of its units, what it rounds up is 1 %.
+const HOST_WRITE_BYTES_MIN: u64 = 100 * DATA_UNIT_BYTES;
+
+/// One of the drives below the data files, and what it said of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveAccount {
+    /// Name of the drive under `/sys/block`.
+    pub device: String,
+    /// Its answers, or why there are none.
+    pub answer: Result<DriveAnswer, String>,
+}
+
+/// Answers of a drive before the load and after the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DriveAnswer {
+    /// Answer when the storage was open, before any load.
+    pub before: DriveLook,
+    /// Answer when the last I/O had ended.
+    pub after: DriveLook,
+    /// Time between the two answers, s.
+    pub seconds: f64,
+    /// The kernel's counters of the drive over the same time; none where it doesn't count.
+    pub kernel: Option<BlockDelta>,
+    /// Size of the drive's block device, bytes.
+    pub size_bytes: Option<u64>,
+}
+
+impl DriveAnswer {
+    /// Increase of a counter of the health log; none where it fell, as by a reset.
+    #[must_use]
+    pub fn grown(&self, count: fn(&HealthLog) -> u128) -> Option<u64> {
+        increase(count(&self.before.health), count(&self.after.health))
+    }
+
+    /// Increase of a counter of the media; none of a drive that does not count there.
+    #[must_use]
+    pub fn media_grown(&self, count: fn(&MediaLog) -> u128) -> Option<u64> {
+        let (before, after) = (self.before.media.as_ref()?, self.after.media.as_ref()?);
+        increase(count(before), count(after))
+    }
+
+    /// Bytes that the host read, by the drive's count.
+    #[must_use]
+    pub fn host_read_bytes(&self) -> Option<u64> {
+        self.host_bytes(|log| log.read_units)
+    }
+
+    /// Bytes that the host wrote, by the drive's count.
+    #[must_use]
+    pub fn host_write_bytes(&self) -> Option<u64> {
+        self.host_bytes(|log| log.written_units)
+    }
+
+    fn host_bytes(&self, units: fn(&HealthLog) -> u128) -> Option<u64> {
+        let counts = units(&self.after.health) > 0;
+        self.grown(units).filter(|_| counts)?.checked_mul(DATA_UNIT_BYTES)
+    }
+
+    /// Bytes written to the media for each byte that the host wrote; none where the drive does not
+    /// tell both, or the host wrote less than 100 of its units.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        let host_bytes = self.host_write_bytes().filter(|bytes| *bytes >= HOST_WRITE_BYTES_MIN)?;
+        quotient(self.media_grown(|log| log.written_bytes)?, host_bytes)
+    }
+
+    /// Times that the drive slowed down against heat: the larger of its two counts of that, of
+    /// which many a drive keeps only one.
+    #[must_use]
+    pub fn throttles(&self) -> u64 {
+        let transitions = [
+            self.grown(|log| log.light_throttles.into()),
+            self.grown(|log| log.heavy_throttles.into()),
+        ];
+        let transitions: u64 = transitions.into_iter().flatten().sum();
+        let events = self.media_grown(|log| log.throttle_events.into());
+        transitions.max(events.unwrap_or(0))
+    }
+
+    /// Capacity of the whole drive, which may have more namespaces than the one in use, bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> Option<u64> {
+        self.after.controller.capacity_bytes.or(self.size_bytes)
+    }
+}
+
+fn increase(before: u128, after: u128) -> Option<u64> {
+    u64::try_from(after.checked_sub(before)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(written_units: u128, media_bytes: Option<u128>) -> DriveLook {
+        let media =
+            media_bytes.map(|written_bytes| MediaLog { written_bytes, ..MediaLog::default() });
+        let health = HealthLog { written_units, ..HealthLog::default() };
+        DriveLook { health, media, ..DriveLook::default() }
+    }
+
+    fn answer(before: DriveLook, after: DriveLook) -> DriveAnswer {
+        DriveAnswer { before, after, ..DriveAnswer::default() }
+    }
+
+    #[test]
+    fn write_amplification_is_told_of_enough_bytes_that_the_drive_counted_twice() {
+        let far = 1 << 100;
+        let enough = answer(look(far, Some(far)), look(far + 100, Some(far + 76_800_000)));
+        assert_eq!(enough.host_write_bytes(), Some(51_200_000));
+        assert_eq!(enough.write_amplification(), Some(1.5));
+        let little = answer(look(far, Some(far)), look(far + 99, Some(far + 76_800_000)));
+        assert_eq!(little.host_write_bytes(), Some(50_688_000));
+        assert_eq!(little.write_amplification(), None);
+        for (before, after) in [(None, None), (Some(1), None), (None, Some(1))] {
+            let half = answer(look(far, before), look(far + 100, after));
+            assert_eq!(half.write_amplification(), None);
+        }
+    }
+
+    #[test]
+    fn a_counter_that_fell_or_is_not_kept_is_unknown() {
+        let fell = answer(look(9, Some(9)), look(3, Some(3)));
+        assert_eq!(fell.host_write_bytes(), None);
+        assert_eq!(fell.media_grown(|log| log.written_bytes), None);
+        assert_eq!(answer(look(0, None), look(0, None)).host_write_bytes(), None);
+        assert_eq!(answer(look(0, None), look(u128::MAX, None)).host_write_bytes(), None);
+        assert_eq!(answer(look(7, None), look(7, None)).host_write_bytes(), Some(0));
+    }
+
+    #[test]
+    fn a_slowdown_that_a_drive_counts_twice_is_one() {
+        let mut one = answer(look(0, Some(0)), look(0, Some(0)));
+        assert_eq!(one.throttles(), 0);
+        (one.after.health.light_throttles, one.after.health.heavy_throttles) = (2, 1);
+        assert_eq!(one.throttles(), 3);
+        if let Some(media) = &mut one.after.media {
+            media.throttle_events = 3;
+        }
+        assert_eq!(one.throttles(), 3);
+        (one.after.health.light_throttles, one.after.health.heavy_throttles) = (0, 0);
+        assert_eq!(one.throttles(), 3);
+    }
+
+    #[test]
+    fn the_capacity_is_that_of_the_drive_before_that_of_its_namespace() {
+        let mut one = DriveAnswer { size_bytes: Some(7), ..DriveAnswer::default() };
+        assert_eq!(one.capacity_bytes(), Some(7));
+        one.after.controller.capacity_bytes = Some(9);
+        assert_eq!(one.capacity_bytes(), Some(9));
+    }
+}
