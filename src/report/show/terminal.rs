@@ -638,6 +638,9 @@ impl Summary<'_> {
             };
             self.labelled("cold reads", &told);
         }
+        for log in ours.device.drive_logs.iter().filter(|_| is_whole) {
+            self.labelled("drive log", &log.told());
+        }
         if let Some(trace) = ours.block_trace.as_ref() {
             for (name, direction) in [("read", &trace.read), ("write", &trace.write)] {
                 let size = quotient(direction.bytes, direction.requests).unwrap_or(0.0);

@@ -4,8 +4,8 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
 use ringfall_host::DeviceFacts;
-use ringfall_model::facts::{DriveOutcome, TimelineSecond};
-use ringfall_model::testing::{busy, judged, nothing};
+use ringfall_model::facts::{DriveAccount, DriveOutcome, TimelineSecond};
+use ringfall_model::testing::{busy, drive_answer, judged, nothing};
 use ringfall_model::{Code, Document, RunResult, Warning, warnings_of};
 use ringfall_workloads::contract::Class;
 use ringfall_workloads::source::read_validation;
@@ -320,6 +320,32 @@ fn bytes_that_cross_between_numa_nodes_are_told_by_drive() {
     let unknown = on_two_nodes([None; 2]);
     assert!(!summary(style, &unknown).contains("NUMA"));
     assert_eq!(Document::of(&unknown).ringfall.drives[1].remote_bytes, None);
+}
+
+/// A run on a drive that tells of itself and one that does not.
+pub(super) fn with_drive_logs() -> RunResult {
+    let mut result = busy();
+    let account = |device: &str, answer| DriveAccount { device: device.to_owned(), answer };
+    let why = "it is not an NVMe drive".to_owned();
+    result.drive_accounts = vec![account("nvme0n1", Ok(drive_answer())), account("vda", Err(why))];
+    result
+}
+
+#[test]
+fn the_drives_own_logs_are_among_the_details() {
+    let result = with_drive_logs();
+    let plain = summary(Style { colour: false }, &result);
+    assert!(plain.lines().all(|line| line.chars().count() <= 80), "{plain}");
+    let words = flat(&plain);
+    for part in [
+        "drive log nvme0n1: counted 2.38 GiB read and 4.77 GiB written (kernel 1.00 and 2.00) in",
+        "a write amplification of 1.25",
+        "drive log vda: not told by this drive (it is not an NVMe drive)",
+    ] {
+        assert!(words.contains(part), "{part} in\n{plain}");
+    }
+    assert!(!short(&result).contains("drive log"));
+    assert!(!summary(Style { colour: false }, &busy()).contains("drive log"));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ringfall_host::{Machine, human_time};
 use ringfall_model::Document;
 use ringfall_model::document::{
-    DiskCounters, DriveReport, EvictionReport, KernelCounters, QuantileMs, RequestsOfClass,
-    RequestsReport, SecondReport,
+    DiskCounters, DriveLogReport, DriveReport, EvictionReport, KernelCounters, QuantileMs,
+    RequestsOfClass, RequestsReport, SecondReport,
 };
 use serde_json::Value;
 
@@ -263,6 +263,11 @@ fn device(html: &mut Html, results: &[Named]) {
         };
         let all: Vec<String> = below.filter_map(told).collect();
         (!all.is_empty()).then(|| all.join(", "))
+    });
+    table.row("by the drive's own log", |d| {
+        let logs = d.ringfall.device.drive_logs.iter().map(DriveLogReport::told);
+        let all: Vec<String> = logs.collect();
+        (!all.is_empty()).then(|| all.join(". "))
     });
     table.row("share of its limits", |d| d.ringfall.roofline.as_ref()?.share.known().map(percent));
     table.row("utilisation", |d| d.ringfall.device.utilisation.known().map(percent));

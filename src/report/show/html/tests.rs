@@ -8,7 +8,7 @@ use ringfall_workloads::contract::Class;
 
 use super::page::page;
 use super::*;
-use crate::show::tests::on_two_nodes;
+use crate::show::tests::{on_two_nodes, with_drive_logs};
 use crate::suite::{Asked, End, Flag, Invocation, Row, SavedSuite, SuiteTable, Workload};
 
 fn named(name: &str) -> Named {
@@ -219,6 +219,18 @@ fn bytes_that_cross_between_numa_nodes_are_on_the_page_where_they_are_known() {
         assert!(known.contains(&told), "{known}");
     }
     assert!(!shown([None; 2]).contains("other NUMA nodes"));
+}
+
+#[test]
+fn the_drives_own_logs_are_on_the_page() {
+    let document = Document::of(&with_drive_logs());
+    let page = page(&[Named { name: "a".into(), document }]);
+    for part in [
+        "a write amplification of 1.25",
+        "blocks left. vda: not told by this drive (it is not an NVMe drive)",
+    ] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
 }
 
 /// As many ranks as the largest published launch.
