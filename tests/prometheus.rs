@@ -44,7 +44,7 @@ fn scrape(address: &str, accept: &str) -> String {
 }
 
 /// The samples of a text, by name and labels.
-fn samples(text: &str) -> BTreeMap<String, f64> {
+pub fn samples(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let samples = lines.map(|line| {
         let (name, value) = line.rsplit_once(' ').unwrap();
@@ -121,7 +121,7 @@ fn a_run_that_is_scraped_and_molested_ends_as_one_that_is_not() {
 }
 
 /// Prometheus's own check, where it is installed.
-fn check_with_promtool(metrics: &str) {
+pub fn check_with_promtool(metrics: &str) {
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped());
     promtool.stdout(Stdio::piped()).stderr(Stdio::piped());

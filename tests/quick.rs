@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::prometheus::{check_with_promtool, samples};
 use crate::support::{Scratch, assert_fails, assert_valid_as, data_bytes, text};
 
 fn quick(scratch: &Scratch, place: &str, flags: &[&str]) -> Output {
@@ -19,7 +20,8 @@ const SHORT: [&str; 4] = ["--time=15s", "--space=1GiB", "--model=tiny-1b", "--ou
 fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_it() {
     let scratch = Scratch::new("quick");
     let store = scratch.store().display().to_string();
-    let told = quick(&scratch, &store, &[&SHORT[..], &["--html-output=q.html"]].concat());
+    let more = ["--html-output=q.html", "--metrics-file=q.prom"];
+    let told = quick(&scratch, &store, &[&SHORT[..], &more].concat());
     assert_eq!(told.status.code(), Some(0), "{}", text(&told));
     let page = text(&told);
     for part in ["verdict", "rule", "drive", "users", "loads", "load P95", "q.json", "q.html"] {
@@ -36,6 +38,11 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     assert!(document["entry_gib_max"].as_f64() > document["turn_gib"].as_f64());
     assert!(page.contains(document["verdict"].as_str().unwrap().split(':').next().unwrap()));
     assert_eq!(data_bytes(&scratch.store()), 0, "its data is left behind");
+    let metrics = std::fs::read_to_string(scratch.file("q.prom")).unwrap();
+    let served = ["speed", "space"].map(|by| document[format!("served_by_{by}")]["users"].as_u64());
+    let told = samples(&metrics)["ringfall_quick_users"] as u64;
+    assert_eq!(Some(told), served.into_iter().min().flatten());
+    check_with_promtool(&metrics);
     let html = std::fs::read_to_string(scratch.file("q.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("P95 load of a context"));
 
@@ -56,6 +63,7 @@ fn what_can_give_no_answer_is_refused_before_anything_is_measured() {
         (&["--model=nothing"], &["nothing", "not a known model"]),
         (&["--slo=ttft=1s"], &["load-p95=TIME"]),
         (&["--output=."], &["is a directory"]),
+        (&["--output=q.json", "--metrics-file=q.json"], &["--metrics-file", "same file"]),
         (&["--time=1"], &["--time"]),
         (&["--space=1GiB"], &["too little for entries of llama3.1-8b", "3.1 GiB"]),
         (&["--space=900TiB"], &["--space 900.0 TiB", "free"]),

@@ -42,6 +42,9 @@ pub struct QuickArgs {
     /// File for the answer as an HTML page that opens offline
     #[arg(long, value_name = "FILE")]
     pub html_output: Option<PathBuf>,
+    /// File for the answer's figures as metrics, for node_exporter's textfile collector
+    #[arg(long, value_name = "FILE")]
+    pub metrics_file: Option<PathBuf>,
     /// Print the JSON on standard output, and everything else on standard error
     #[arg(long)]
     pub json: bool,

@@ -11,7 +11,7 @@ use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
-use ringfall_host::{Room, free_bytes, human};
+use ringfall_host::{Room, free_bytes, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{
@@ -24,6 +24,7 @@ use ringfall_running::saturate::device_yaml;
 use super::run::{check_outputs, measured, simulated, system_disk};
 use super::{run_args, saturate, write_form};
 use crate::cli::{Command, QuickArgs, SaturateArgs};
+use crate::prometheus::answer_text;
 use crate::remedy::told_chain;
 
 /// Space of the measured run where none is given: what a minute bears.
@@ -63,7 +64,8 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("results/quick-{}.json", compact_utc(unix_s))));
     let page = args.html_output.as_deref().map(|path| ("--html-output", path));
-    let outputs: Vec<_> = [("--output", &*output)].into_iter().chain(page).collect();
+    let metrics = args.metrics_file.as_deref().map(|path| ("--metrics-file", path));
+    let outputs: Vec<_> = [("--output", &*output)].into_iter().chain(page).chain(metrics).collect();
     check_outputs(&outputs)?;
     for (flag, path) in outputs {
         super::refuse_input(flag, path, args.beside.iter().map(PathBuf::as_path))?;
@@ -87,6 +89,9 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let page = write_form(args.html_output.as_deref(), "the page", |path| {
         write_quick_html(&report, other.as_ref(), path)
     });
+    let metrics = write_form(args.metrics_file.as_deref(), "the metrics", |path| {
+        write_output(path, answer_text(&report).as_bytes())
+    });
     super::show(&report, args.json, args.quiet, || {
         let mut text = quick_page(&report, other.as_ref());
         if written.is_ok() {
@@ -97,7 +102,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         }
         text
     })?;
-    written.and(page)?;
+    written.and(page).and(metrics)?;
     Ok(Exit::Done)
 }
 

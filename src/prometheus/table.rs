@@ -1,10 +1,12 @@
 //! The metrics, each declared here and nowhere else: its name, kind, unit and meaning, and the
-//! figures of a look that it consists of.
+//! figures of a run's look, or of an answer of `ringfall quick`, that it consists of.
 
 use ringfall_config::Plan;
 use ringfall_core::clock::Nanos;
 use ringfall_core::key::Tier;
+use ringfall_core::units::GIB;
 use ringfall_engine::shard::Direction::{self, Read, Write};
+use ringfall_report::quick::QuickReport;
 use ringfall_running::run::Phase;
 
 use super::look::RunLook;
@@ -26,7 +28,7 @@ pub enum FamilyKind {
 }
 
 /// A metric, with its samples for all labels.
-pub struct Family {
+pub struct Family<S> {
     /// Its name, without the ending that a counter's and an info's samples have.
     pub name: &'static str,
     /// Kind of its samples.
@@ -35,11 +37,16 @@ pub struct Family {
     pub unit: Option<&'static str>,
     /// Meaning of the metric, in a sentence.
     pub help: &'static str,
-    /// Writes its samples, one for each combination of labels.
-    pub samples: fn(&Seen<'_>, &mut Samples<'_>),
+    /// Function that writes its samples, one for each combination of labels.
+    pub samples: S,
 }
 
-impl Family {
+/// A metric of a run that goes on.
+pub type RunFamily = Family<fn(&Seen<'_>, &mut Samples<'_>)>;
+/// A metric of an answer of `ringfall quick`.
+pub type AnswerFamily = Family<fn(&QuickReport, &mut Samples<'_>)>;
+
+impl<S> Family<S> {
     /// Name of its samples; a histogram's have endings of their own besides.
     pub fn sample_name(&self) -> String {
         let ending = match self.kind {
@@ -140,8 +147,8 @@ macro_rules! family {
     (@unit $unit:literal) => { Some($unit) };
 }
 
-/// Every metric, in the order of the text and of the page.
-pub const FAMILIES: &[Family] = &[
+/// Every metric of a run, in the order of the text and of the page.
+pub const FAMILIES: &[RunFamily] = &[
     family!(Info "ringfall_build": "Version of the program, and the run's seed, model and rank.",
     |seen, to| {
         let RunIdentity { seed, model, rank } = seen.identity;
@@ -262,4 +269,48 @@ pub const FAMILIES: &[Family] = &[
     family!(Gauge "ringfall_population_entries":
         "Entries to be written before the measurement; 0 until that begins.",
         |seen, to| to.number(&[], seen.look.status.population)),
+];
+
+/// Bytes in a number of GiB.
+fn bytes(gib: f64) -> f64 {
+    gib * GIB as f64
+}
+
+/// Every metric of an answer, in the order of the text and of the page.
+pub const ANSWER_FAMILIES: &[AnswerFamily] = &[
+    family!(Info "ringfall_quick": "Version of the program, directory, drive and model.",
+    |answer, to| {
+        let labels = [
+            label("version", &answer.version),
+            label("place", &answer.place),
+            label("drive", &answer.drive),
+            label("model", &answer.model),
+        ];
+        to.number(&labels, 1);
+    }),
+    family!(Gauge "ringfall_quick_users":
+        "Users whom the drive serves within the rule, by simulation; 0: not even one.",
+        |answer, to| to.number(&[], answer.served().users.into())),
+    family!(Gauge "ringfall_quick_is_confirmed":
+        "1 where the run on the drive bears that number out, otherwise 0.",
+        |answer, to| to.number(&[], answer.is_borne_out().into())),
+    family!(Gauge "ringfall_quick_read_limit_bytes_per_second" in "bytes_per_second":
+        "Highest bandwidth of reads alone.",
+        |answer, to| to.figure(&[], bytes(answer.limits.read_gib_per_s))),
+    family!(Gauge "ringfall_quick_write_limit_bytes_per_second" in "bytes_per_second":
+        "Highest bandwidth of writes alone.",
+        |answer, to| to.figure(&[], bytes(answer.limits.write_gib_per_s))),
+    family!(Gauge "ringfall_quick_measured_bytes_per_second" in "bytes_per_second":
+        "Bandwidth of the run on the drive, reads and writes together.",
+        |answer, to| to.figure(&[], bytes(answer.measured.gib_per_s))),
+    family!(Gauge "ringfall_quick_load_p95_seconds" in "seconds":
+    "P95 of the time in which a request of that run loads its context; absent without loads.",
+    |answer, to| if let Some(load_s) = answer.measured.load_p95_s {
+        to.figure(&[], load_s);
+    }),
+    family!(Gauge "ringfall_quick_reuse_ratio" in "ratio":
+    "Share of earlier turns that were found in that run; absent where none was looked for.",
+    |answer, to| if let Some(share) = answer.measured.reuse_share {
+        to.figure(&[], share);
+    }),
 ];

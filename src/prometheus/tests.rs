@@ -7,12 +7,13 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_engine::shard::{Direction, Second};
 use ringfall_model::facts::RunFigures;
+use ringfall_report::quick::QuickReport;
 use ringfall_running::driver::RequestCounts;
 use serde_json::Value;
 
 use super::look::{BOUNDS_NS, RunLook};
-use super::table::{FAMILIES, Family, FamilyKind, RunIdentity, Seen};
-use super::text::{TextFormat, text};
+use super::table::{ANSWER_FAMILIES, FAMILIES, Family, FamilyKind, RunFamily, RunIdentity, Seen};
+use super::text::{TextFormat, answer_text, text};
 
 const FORMATS: [TextFormat; 2] = [TextFormat::Plain, TextFormat::OpenMetrics];
 
@@ -51,7 +52,7 @@ fn samples(text: &str) -> BTreeMap<&str, f64> {
 }
 
 /// Names that the samples of a metric may have.
-fn sample_names(family: &Family) -> BTreeSet<String> {
+fn sample_names<S>(family: &Family<S>) -> BTreeSet<String> {
     let own = family.sample_name();
     match family.kind {
         FamilyKind::Histogram => {
@@ -63,9 +64,14 @@ fn sample_names(family: &Family) -> BTreeSet<String> {
 
 #[test]
 fn every_metric_is_named_by_the_conventions_and_explained() {
-    let names: BTreeSet<&str> = FAMILIES.iter().map(|family| family.name).collect();
-    assert_eq!(names.len(), FAMILIES.len(), "each name is given once");
-    for Family { name, unit, help, .. } in FAMILIES {
+    assert_named_by_the_conventions(FAMILIES);
+    assert_named_by_the_conventions(ANSWER_FAMILIES);
+}
+
+fn assert_named_by_the_conventions<S>(families: &[Family<S>]) {
+    let names: BTreeSet<&str> = families.iter().map(|family| family.name).collect();
+    assert_eq!(names.len(), families.len(), "each name is given once");
+    for Family { name, unit, help, .. } in families {
         let is_plain = name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
         assert!(name.starts_with("ringfall_") && is_plain, "{name}");
         for ending in ["_total", "_info", "_count", "_sum", "_bucket"] {
@@ -82,7 +88,7 @@ fn each_metric_is_explained_once_and_its_samples_stand_below() {
     for format in FORMATS {
         let text = told(&RunLook::unbegun(), "m", format);
         let mut families = FAMILIES.iter();
-        let mut family: Option<&Family> = None;
+        let mut family: Option<&RunFamily> = None;
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
                 let next = families.next().unwrap();
@@ -176,18 +182,65 @@ fn what_is_summed_never_falls_while_a_run_goes_on() {
     assert_eq!(before["ringfall_phase{ringfall_phase=\"report\"}"], 1.0);
 }
 
+fn row<S>(family: &Family<S>) -> String {
+    format!("| `{}` | {} |", family.sample_name(), family.help)
+}
+
 #[test]
 fn the_page_lists_every_metric_and_no_other() {
-    let row = |family: &Family| format!("| `{}` | {} |", family.sample_name(), family.help);
-    let rows: Vec<String> = FAMILIES.iter().map(row).collect();
+    let rows: Vec<String> =
+        FAMILIES.iter().map(row).chain(ANSWER_FAMILIES.iter().map(row)).collect();
     let page = include_str!("README.md").lines();
     let listed: Vec<&str> = page.filter(|line| line.starts_with("| `ringfall_")).collect();
     assert_eq!(
         listed,
         rows,
-        "the table of src/prometheus/README.md is to be:\n{}",
+        "the tables of src/prometheus/README.md are to be:\n{}",
         rows.join("\n")
     );
+}
+
+#[test]
+fn an_answer_has_its_figures_in_base_units_and_none_that_it_does_not_know() {
+    let small = include_str!("../../tests/fuzz/corpus/quick/small.json");
+    let mut answer: QuickReport = serde_json::from_str(small).unwrap();
+    answer.limits.read_gib_per_s = 1.5;
+    answer.served_by_speed.users = 9;
+    answer.served_by_space.users = 7;
+    answer.measured.reuse_share = Some(0.75);
+    answer.place = "a\"} 1\nringfall_quick_users 99".to_owned();
+    let text = answer_text(&answer);
+    let known = samples(&text);
+    assert_eq!(known["ringfall_quick_users"], 7.0);
+    assert_eq!(known["ringfall_quick_read_limit_bytes_per_second"], f64::from(3 << 29));
+    assert_eq!(known["ringfall_quick_load_p95_seconds"], 1.124456462);
+    assert_eq!(known["ringfall_quick_reuse_ratio"], 0.75);
+    assert_eq!(known.len(), ANSWER_FAMILIES.len(), "{text}");
+    answer.measured.load_p95_s = None;
+    answer.measured.reuse_share = None;
+    assert_eq!(samples(&answer_text(&answer)).len(), ANSWER_FAMILIES.len() - 2);
+}
+
+#[test]
+fn an_answer_is_confirmed_as_its_verdict_says() {
+    let small = include_str!("../../tests/fuzz/corpus/quick/small.json");
+    let mut answer: QuickReport = serde_json::from_str(small).unwrap();
+    let mut confirmed = |users: u32, loads: u64, kernel_share: f64| {
+        answer.served_by_speed.users = users;
+        answer.served_by_space.users = users;
+        answer.measured.loads = loads;
+        answer.measured.load_p95_s = Some(0.5);
+        answer.predicted.load_p95_s = Some(0.5);
+        answer.kernel_share = Some(kernel_share);
+        answer.verdict = answer.judge();
+        samples(&answer_text(&answer))["ringfall_quick_is_confirmed"]
+    };
+    assert_eq!(confirmed(1, 100, 1.0), 1.0);
+    // Too few loads to judge by, and a drive that others used.
+    assert_eq!(confirmed(1, 2, 1.0), 0.0);
+    assert_eq!(confirmed(1, 100, 1.3), 0.0);
+    // Nobody is served, which too few loads do not cast doubt on.
+    assert_eq!(confirmed(0, 2, 1.0), 1.0);
 }
 
 /// All texts of a document, at any depth, that have this key.

@@ -4,9 +4,10 @@
 
 use ringfall_core::clock::SECOND;
 use ringfall_host::escape;
+use ringfall_report::quick::QuickReport;
 
 use super::look::{BOUNDS_NS, LatencyBuckets};
-use super::table::{FAMILIES, Family, FamilyKind, Seen};
+use super::table::{ANSWER_FAMILIES, FAMILIES, Family, FamilyKind, Seen};
 
 /// Format of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,20 +39,36 @@ impl TextFormat {
     }
 }
 
-/// Text of all metrics.
+/// Text of all metrics of a run.
 pub fn text(seen: &Seen<'_>, format: TextFormat) -> String {
+    text_of(FAMILIES, format, |samples, to| samples(seen, to))
+}
+
+/// Text of all metrics of an answer of `ringfall quick`, for node_exporter.
+pub fn answer_text(answer: &QuickReport) -> String {
+    text_of(ANSWER_FAMILIES, TextFormat::Plain, |samples, to| samples(answer, to))
+}
+
+/// Text of these metrics, whose samples `write` writes.
+fn text_of<S>(
+    families: &[Family<S>],
+    format: TextFormat,
+    write: impl Fn(&S, &mut Samples<'_>),
+) -> String {
     let mut text = String::new();
-    for family in FAMILIES {
-        let name = match format {
-            TextFormat::Plain => family.sample_name(),
-            TextFormat::OpenMetrics => family.name.to_owned(),
+    for family in families {
+        let sample_name = family.sample_name();
+        let name: &str = match format {
+            TextFormat::Plain => &sample_name,
+            TextFormat::OpenMetrics => family.name,
         };
         let kind = format.kind(family.kind);
         text.push_str(&format!("# HELP {name} {}\n# TYPE {name} {kind}\n", family.help));
         if let (TextFormat::OpenMetrics, Some(unit)) = (format, family.unit) {
             text.push_str(&format!("# UNIT {name} {unit}\n"));
         }
-        (family.samples)(seen, &mut Samples { family, text: &mut text });
+        let mut samples = Samples { name: family.name, sample_name, text: &mut text };
+        write(&family.samples, &mut samples);
     }
     if format == TextFormat::OpenMetrics {
         text.push_str("# EOF\n");
@@ -73,46 +90,58 @@ pub const fn label<'a>(name: &'static str, value: &'a str) -> Label<'a> {
 
 /// Writer of the samples of one family.
 pub struct Samples<'a> {
-    family: &'static Family,
+    name: &'static str,
+    /// Name of samples that have no ending of their own.
+    sample_name: String,
     text: &'a mut String,
 }
 
 impl Samples<'_> {
     /// Writes a sample with that number.
     pub fn number(&mut self, labels: &[Label<'_>], value: u64) {
-        self.line(&self.family.sample_name(), labels, &value.to_string());
+        self.sample(labels, &value.to_string());
+    }
+
+    /// Writes a sample with that figure.
+    pub fn figure(&mut self, labels: &[Label<'_>], value: f64) {
+        self.sample(labels, &value.to_string());
     }
 
     /// Writes a sample with a time.
     pub fn time(&mut self, labels: &[Label<'_>], ns: u64) {
-        self.line(&self.family.sample_name(), labels, &seconds(ns.into()));
+        self.sample(labels, &seconds(ns.into()));
     }
 
     /// Writes the samples of a histogram.
     pub fn latencies(&mut self, labels: &[Label<'_>], latencies: &LatencyBuckets) {
-        let name = self.family.name;
+        let name = self.name;
         let bucket = format!("{name}_bucket");
         for (bound_ns, count) in BOUNDS_NS.into_iter().zip(latencies.at_most()) {
             let bound = seconds(bound_ns.into());
-            self.line(&bucket, &[labels, &[label("le", &bound)]].concat(), &count.to_string());
+            let labels = [labels, &[label("le", &bound)]].concat();
+            push_sample(self.text, &bucket, &labels, &count.to_string());
         }
         let total = latencies.total.to_string();
-        self.line(&bucket, &[labels, &[label("le", "+Inf")]].concat(), &total);
-        self.line(&format!("{name}_sum"), labels, &seconds(latencies.sum_ns));
-        self.line(&format!("{name}_count"), labels, &total);
+        push_sample(self.text, &bucket, &[labels, &[label("le", "+Inf")]].concat(), &total);
+        push_sample(self.text, &format!("{name}_sum"), labels, &seconds(latencies.sum_ns));
+        push_sample(self.text, &format!("{name}_count"), labels, &total);
     }
 
-    fn line(&mut self, name: &str, labels: &[Label<'_>], value: &str) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|label| format!("{}=\"{}\"", label.name, escape::prometheus(label.value)))
-            .collect();
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
-        };
-        self.text.push_str(&format!("{name}{labels} {value}\n"));
+    fn sample(&mut self, labels: &[Label<'_>], value: &str) {
+        push_sample(self.text, &self.sample_name, labels, value);
     }
+}
+
+fn push_sample(text: &mut String, name: &str, labels: &[Label<'_>], value: &str) {
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|label| format!("{}=\"{}\"", label.name, escape::prometheus(label.value)))
+        .collect();
+    let labels = match labels.is_empty() {
+        true => String::new(),
+        false => format!("{{{}}}", labels.join(",")),
+    };
+    text.push_str(&format!("{name}{labels} {value}\n"));
 }
 
 /// A time in seconds, to the nanosecond, with a decimal point: OpenMetrics wants one in bounds.

@@ -15,6 +15,11 @@ const LOADS_MARGIN: f64 = 1.25;
 /// Step of the `--time` that is advised, s.
 const TIME_STEP_S: f64 = 10.0;
 
+/// Beginning of the verdict where nothing can be concluded.
+const NO_VERDICT: &str = "no verdict";
+/// Beginning of the verdict where the run on the drive does not bear the curve out.
+const NOT_CONFIRMED: &str = "not confirmed";
+
 /// Run that the verdict is judged by.
 struct Judged<'a> {
     /// Its name at the end of a sentence.
@@ -27,7 +32,7 @@ impl QuickReport {
     #[must_use]
     pub fn judge(&self) -> String {
         if let Some(why) = self.disturbance() {
-            return format!("no verdict: {why}; repeat when it is idle");
+            return format!("{NO_VERDICT}: {why}; repeat when it is idle");
         }
         if self.served_by_speed.users == 0 {
             return self.judge_too_slow();
@@ -42,9 +47,15 @@ impl QuickReport {
             );
         }
         match self.objection() {
-            Some(why) => format!("not confirmed: {why}"),
+            Some(why) => format!("{NOT_CONFIRMED}: {why}"),
             None => self.judge_served(),
         }
+    }
+
+    /// Whether the verdict is one that the run on the drive bears out.
+    #[must_use]
+    pub fn is_borne_out(&self) -> bool {
+        !self.verdict.starts_with(NO_VERDICT) && !self.verdict.starts_with(NOT_CONFIRMED)
     }
 
     /// Sentences on why the answer is not to be relied on, but for what its verdict says.
@@ -204,7 +215,7 @@ impl QuickReport {
         let on_drive = self.measured.load_p95_s.filter(|_| self.measured.loads >= LOADS_MIN);
         if let Some(load) = on_drive.filter(|load| *load <= target) {
             return format!(
-                "not confirmed: one user has a load P95 of {} by simulation and {} on the drive, \
+                "{NOT_CONFIRMED}: one user has a load P95 of {} by simulation and {} on the drive, \
                  and the target is {}",
                 time(simulated),
                 time(load),
