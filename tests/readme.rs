@@ -65,7 +65,7 @@ fn the_two_commands_are_there_and_ci_runs_the_tests_command() {
 }
 
 /// Error of `clap` for a command of the README, as if it were typed; none if it is accepted.
-fn refusal(command: &str) -> Option<clap::Error> {
+pub fn refusal(command: &str) -> Option<clap::Error> {
     Cli::command().try_get_matches_from(command.split_whitespace()).err()
 }
 
@@ -177,8 +177,8 @@ fn flags_of(command: &clap::Command, flags: &mut BTreeSet<String>) {
 
 #[test]
 fn every_flag_of_a_page_is_a_flag_of_a_command() {
-    // Of cargo and its tests, containers, fio, mpirun, srun, MLPerf Storage's harness and the
-    // fault simulation.
+    // Of cargo and its tests, containers, fio, kubectl, mpirun, srun, systemctl, MLPerf Storage's
+    // harness and the fault simulation.
     let of_others = [
         "--bench",
         "--benches",
@@ -187,6 +187,8 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--example",
         "--exclusive",
         "--features",
+        "--follow",
+        "--for",
         "--hosts",
         "--iomem_align",
         "--kill-on-bad-exit",
@@ -196,6 +198,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--no-default-features",
         "--nocapture",
         "--nodes",
+        "--now",
         "--ntasks-per-node",
         "--num-processes",
         "--release",
@@ -204,6 +207,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--systemname",
         "--tests",
         "--time",
+        "--timeout",
         "--workspace",
     ];
     // Of the scripts in `tools`; the next test holds those of each command against its script.
@@ -223,6 +227,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--runs",
         "--seconds",
         "--shard",
+        "--target",
     ];
     let mut flags: BTreeSet<String> = ["--help".to_owned()].into();
     flags_of(&Cli::command(), &mut flags);
