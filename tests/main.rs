@@ -44,6 +44,7 @@ mod replay;
 mod results;
 mod run;
 mod safety;
+mod schedulers;
 mod schema;
 mod simulate;
 mod simulated_traces;
