@@ -1,11 +1,12 @@
 //! Signals: results are written, nothing is left behind, the status says so.
 
 use std::io::{PipeReader, PipeWriter, Write as _};
+use std::process::{Command, Stdio};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Scratch, data_bytes, finish, insist, spawn_to, text, wait_until};
+use crate::support::{Scratch, data_bytes, finish, insist, spawn, spawn_to, text, wait_until};
 
 #[test]
 fn ctrl_c_writes_the_results_cleans_up_and_says_130() {
@@ -58,6 +59,30 @@ fn a_second_signal_ends_the_run_at_once_with_what_was_written_so_far() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
     assert_eq!(scratch.json().pointer("/ringfall/window/interrupted"), Some(&true.into()));
     assert_eq!(scratch.leftovers(), [""; 0]);
+}
+
+/// An empty table was shown, took the place of an earlier one, and nothing said why.
+#[test]
+fn an_interrupted_table_of_simulations_is_told_and_replaces_no_other() {
+    let scratch = Scratch::new("interrupted-table");
+    std::fs::write(scratch.file("table.json"), "an earlier one").unwrap();
+    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
+    let words = "simulate --what-if-users 20,50 --duration 80000 --output table.json --device";
+    let words = words.split_whitespace().chain([device]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(words).current_dir(&scratch.path).stdin(Stdio::null());
+    let child = spawn(command);
+    let catches = |mask: &str| u64::from_str_radix(mask.trim(), 16).unwrap() & 0b10 != 0;
+    wait_until("a signal is caught", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        status.lines().filter_map(|line| line.strip_prefix("SigCgt:")).any(catches)
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = finish(child);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("interrupted: no simulation had ended"), "{told}");
+    assert_eq!(std::fs::read(scratch.file("table.json")).unwrap(), b"an earlier one");
 }
 
 /// It left the data file and the lock file behind, and said nothing.

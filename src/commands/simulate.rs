@@ -126,11 +126,9 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
     let interrupt = interrupt()?;
     let mut what_if = WhatIf::new(plan);
     what_if.doubts = doubts(devices);
-    let mut exit = Exit::Done;
     'all: for plan in plans {
         for device in devices {
             if interrupt.is_set() {
-                exit = Exit::Interrupted;
                 break 'all;
             }
             let result = simulated::run(plan, device, Vec::new(), &interrupt)?;
@@ -140,6 +138,18 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
             if !result.interrupted {
                 what_if.rows.push(WhatIfRow::of(&result));
             }
+        }
+    }
+    let exit = if interrupt.is_set() { Exit::Interrupted } else { Exit::Done };
+    if exit == Exit::Interrupted {
+        let (done, all) = (what_if.rows.len(), plans.len() * devices.len());
+        let told = match done {
+            0 => "no simulation had ended, and nothing was written".to_owned(),
+            _ => format!("the table has {done} of {all} simulations"),
+        };
+        ringfall_host::stderr::tell(format_args!("interrupted: {told}"));
+        if done == 0 {
+            return Ok(exit);
         }
     }
     what_if.weigh_gpu_memory();

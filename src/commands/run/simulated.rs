@@ -63,6 +63,13 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
             latency: MEMORY_LATENCY,
         },
     };
+    none_of(plan.asked_of_a_drive().into_iter().map(|(flag, _)| {
+        format!(
+            "{flag} has no effect with --io-trace-log, with which a run moves no byte: leave one of \
+             them out{}",
+            if flag == "--cache-dir" { " (a plain DIR is --cache-dir)" } else { "" }
+        )
+    }))?;
     // Entries in one piece, as far as may be: nobody looks at the I/Os.
     let mut plan = plan.clone();
     let shards = u64::from(plan.shards);
