@@ -5,10 +5,9 @@ use serde::Serialize;
 
 use self::Better::{Higher, Lower, Neither};
 use self::Evidence::{OfAllRequests, PerSecond, Quantile};
+use self::Times::{EndToEnd, StorageIo, StorageReadDevice, StorageWriteDevice};
 use crate::Document;
-use crate::document::{
-    CLASSES, CacheStatsReport, LatencyMs, QuantileMs, RequestsOfClass, SecondReport,
-};
+use crate::document::{CLASSES, CacheStatsReport, QuantileMs, RequestsOfClass, SecondReport};
 
 /// Which of two values is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,10 +40,10 @@ impl Times {
     #[must_use]
     pub const fn histograms(self) -> &'static [&'static str] {
         match self {
-            Times::EndToEnd => &CLASSES,
-            Times::StorageIo => &["storage_io"],
-            Times::StorageReadDevice => &["storage_read_device"],
-            Times::StorageWriteDevice => &["storage_write_device"],
+            EndToEnd => &CLASSES,
+            StorageIo => &["storage_io"],
+            StorageReadDevice => &["storage_read_device"],
+            StorageWriteDevice => &["storage_write_device"],
         }
     }
 }
@@ -169,15 +168,6 @@ fn stats(d: &Document) -> &CacheStatsReport {
     &d.summary.cache_stats
 }
 
-fn end_to_end(d: &Document) -> Option<&LatencyMs> {
-    d.latency_of(|summary| &summary.end_to_end_latency_ms)
-}
-
-/// Latency that a quantile of all requests is; `None` where it may be that of an unfinished one.
-fn of_all(d: &Document, pick: fn(&RequestsOfClass) -> Option<&QuantileMs>) -> Option<f64> {
-    pick(&d.ringfall.requests.as_ref()?.all)?.number_ms()
-}
-
 /// Rates from the kernel's counters of the device over the window: read, and both directions, MB/s
 /// (10⁶ bytes, as in data sheets and the published analysis).
 fn device_mb_per_s(d: &Document) -> Option<[f64; 2]> {
@@ -238,6 +228,62 @@ impl Metric {
     }
 }
 
+/// A percentile of the latencies of all requests; none where it may be that of an unfinished one.
+macro_rules! of_all_requests {
+    ($key:expr, $part:ident, $name:literal, $quantile:literal) => {
+        metric(
+            Lower,
+            $key,
+            concat!("all requests, ", $name, ", ms"),
+            concat!($name, " latency of all requests"),
+            |d| d.ringfall.requests.as_ref()?.all.$part.as_ref()?.number_ms(),
+        )
+        .varies(OfAllRequests($quantile, |all| all.$part.as_ref()))
+    };
+}
+
+/// The mean or a percentile of times of the requests that finished.
+macro_rules! of_finished {
+    (end_to_end, $part:ident, $name:literal, $evidence:expr, $column:literal) => {
+        metric(
+            Lower,
+            concat!("end_to_end_", stringify!($part), "_ms"),
+            concat!("finished requests, ", $name, ", ms"),
+            concat!($name, " latency of finished requests"),
+            |d| d.latency_of(|summary| &summary.end_to_end_latency_ms)?.$part.known(),
+        )
+        .of_finished()
+        .varies($evidence)
+        .columns(&[$column])
+    };
+    (storage_io, $part:ident, $name:literal, $evidence:expr, $column:literal) => {
+        metric(
+            Lower,
+            concat!("storage_io_", stringify!($part), "_ms"),
+            concat!("storage I/O of finished, ", $name, ", ms"),
+            concat!($name, " storage I/O time of finished requests"),
+            |d| d.storage_io_latency()?.$part.known(),
+        )
+        .of_finished()
+        .varies($evidence)
+        .columns(&[$column])
+    };
+}
+
+/// A percentile of what the device took for an entry in one direction.
+macro_rules! of_the_device {
+    ($key:literal, $direction:literal, $times:expr, $name:literal, $quantile:literal) => {
+        metric(
+            Lower,
+            $key,
+            concat!("storage ", $direction, ", device ", $name, ", ms"),
+            concat!($name, " device latency of storage ", $direction, "s"),
+            |d| d.tier_latency_ms($key),
+        )
+        .varies(Quantile($times, $quantile))
+    };
+}
+
 /// Bytes that the device read, by the kernel's own counters or by iostat.
 pub const DEVICE_READ: &str = "device_read_mb_per_s";
 /// The same of both directions.
@@ -293,101 +339,18 @@ pub const METRICS: &[Metric] = &[
     metric(Higher, "requests", "requests", "number of finished requests", requests)
         .varies(REQUESTS)
         .columns(&["Total Requests"]),
-    metric(Lower, "request_p50_ms", "all requests, P50, ms", "P50 latency of all requests", |d| {
-        of_all(d, |all| all.p50.as_ref())
-    })
-    .headline()
-    .varies(OfAllRequests(0.5, |all| all.p50.as_ref())),
-    metric(Lower, REQUEST_P95, "all requests, P95, ms", "P95 latency of all requests", |d| {
-        of_all(d, |all| all.p95.as_ref())
-    })
-    .headline()
-    .varies(OfAllRequests(0.95, |all| all.p95.as_ref())),
-    metric(Lower, "request_p99_ms", "all requests, P99, ms", "P99 latency of all requests", |d| {
-        of_all(d, |all| all.p99.as_ref())
-    })
-    .varies(OfAllRequests(0.99, |all| all.p99.as_ref())),
-    metric(
-        Lower,
-        "end_to_end_mean_ms",
-        "finished requests, mean, ms",
-        "mean latency of finished requests",
-        |d| end_to_end(d)?.mean.known(),
-    )
-    .of_finished()
-    .varies(MEAN)
-    .columns(&["E2E Latency Mean (ms)"]),
-    metric(
-        Lower,
-        "end_to_end_p50_ms",
-        "finished requests, P50, ms",
-        "P50 latency of finished requests",
-        |d| end_to_end(d)?.p50.known(),
-    )
-    .of_finished()
-    .varies(Quantile(Times::EndToEnd, 0.5))
-    .columns(&["E2E Latency P50 (ms)"]),
-    metric(
-        Lower,
-        "end_to_end_p95_ms",
-        "finished requests, P95, ms",
-        "P95 latency of finished requests",
-        |d| end_to_end(d)?.p95.known(),
-    )
-    .of_finished()
-    .varies(Quantile(Times::EndToEnd, 0.95))
-    .columns(&["E2E Latency P95 (ms)"]),
-    metric(
-        Lower,
-        "end_to_end_p99_ms",
-        "finished requests, P99, ms",
-        "P99 latency of finished requests",
-        |d| end_to_end(d)?.p99.known(),
-    )
-    .of_finished()
-    .varies(Quantile(Times::EndToEnd, 0.99))
-    .columns(&["E2E Latency P99 (ms)"]),
-    metric(
-        Lower,
-        "storage_io_mean_ms",
-        "storage I/O of finished, mean, ms",
-        "mean storage I/O time of finished requests",
-        |d| d.storage_io_latency()?.mean.known(),
-    )
-    .of_finished()
-    .varies(MEAN)
-    .columns(&["Storage Latency Mean (ms)"]),
-    metric(
-        Lower,
-        "storage_io_p50_ms",
-        "storage I/O of finished, P50, ms",
-        "P50 storage I/O time of finished requests",
-        |d| d.storage_io_latency()?.p50.known(),
-    )
-    .of_finished()
-    .varies(Quantile(Times::StorageIo, 0.5))
-    .columns(&["Storage Latency P50 (ms)"]),
-    metric(
-        Lower,
-        "storage_io_p95_ms",
-        "storage I/O of finished, P95, ms",
-        "P95 storage I/O time of finished requests",
-        |d| d.storage_io_latency()?.p95.known(),
-    )
-    .headline()
-    .of_finished()
-    .varies(Quantile(Times::StorageIo, 0.95))
-    .columns(&["Storage Latency P95 (ms)"]),
-    metric(
-        Lower,
-        "storage_io_p99_ms",
-        "storage I/O of finished, P99, ms",
-        "P99 storage I/O time of finished requests",
-        |d| d.storage_io_latency()?.p99.known(),
-    )
-    .of_finished()
-    .varies(Quantile(Times::StorageIo, 0.99))
-    .columns(&["Storage Latency P99 (ms)"]),
+    of_all_requests!("request_p50_ms", p50, "P50", 0.5).headline(),
+    of_all_requests!(REQUEST_P95, p95, "P95", 0.95).headline(),
+    of_all_requests!("request_p99_ms", p99, "P99", 0.99),
+    of_finished!(end_to_end, mean, "mean", MEAN, "E2E Latency Mean (ms)"),
+    of_finished!(end_to_end, p50, "P50", Quantile(EndToEnd, 0.5), "E2E Latency P50 (ms)"),
+    of_finished!(end_to_end, p95, "P95", Quantile(EndToEnd, 0.95), "E2E Latency P95 (ms)"),
+    of_finished!(end_to_end, p99, "P99", Quantile(EndToEnd, 0.99), "E2E Latency P99 (ms)"),
+    of_finished!(storage_io, mean, "mean", MEAN, "Storage Latency Mean (ms)"),
+    of_finished!(storage_io, p50, "P50", Quantile(StorageIo, 0.5), "Storage Latency P50 (ms)"),
+    of_finished!(storage_io, p95, "P95", Quantile(StorageIo, 0.95), "Storage Latency P95 (ms)")
+        .headline(),
+    of_finished!(storage_io, p99, "P99", Quantile(StorageIo, 0.99), "Storage Latency P99 (ms)"),
     metric(Neither, "cache_hit_rate", "cache hit rate", "cache hit rate", Document::hit_rate)
         .columns(&["Cache Hit Rate"]),
     metric(
@@ -431,56 +394,13 @@ pub const METRICS: &[Metric] = &[
     })
     .headline()
     .varies(PerSecond(storage_written)),
-    metric(
-        Lower,
-        "storage_read_device_p50_ms",
-        "storage read, device P50, ms",
-        "P50 device latency of storage reads",
-        |d| d.tier_latency_ms("storage_read_device_p50_ms"),
-    )
-    .varies(Quantile(Times::StorageReadDevice, 0.5)),
-    metric(
-        Lower,
-        "storage_read_device_p95_ms",
-        "storage read, device P95, ms",
-        "P95 device latency of storage reads",
-        |d| d.tier_latency_ms("storage_read_device_p95_ms"),
-    )
-    .headline()
-    .varies(Quantile(Times::StorageReadDevice, 0.95)),
-    metric(
-        Lower,
-        "storage_read_device_p99_ms",
-        "storage read, device P99, ms",
-        "P99 device latency of storage reads",
-        |d| d.tier_latency_ms("storage_read_device_p99_ms"),
-    )
-    .varies(Quantile(Times::StorageReadDevice, 0.99)),
-    metric(
-        Lower,
-        "storage_write_device_p50_ms",
-        "storage write, device P50, ms",
-        "P50 device latency of storage writes",
-        |d| d.tier_latency_ms("storage_write_device_p50_ms"),
-    )
-    .varies(Quantile(Times::StorageWriteDevice, 0.5)),
-    metric(
-        Lower,
-        "storage_write_device_p95_ms",
-        "storage write, device P95, ms",
-        "P95 device latency of storage writes",
-        |d| d.tier_latency_ms("storage_write_device_p95_ms"),
-    )
-    .headline()
-    .varies(Quantile(Times::StorageWriteDevice, 0.95)),
-    metric(
-        Lower,
-        "storage_write_device_p99_ms",
-        "storage write, device P99, ms",
-        "P99 device latency of storage writes",
-        |d| d.tier_latency_ms("storage_write_device_p99_ms"),
-    )
-    .varies(Quantile(Times::StorageWriteDevice, 0.99)),
+    of_the_device!("storage_read_device_p50_ms", "read", StorageReadDevice, "P50", 0.5),
+    of_the_device!("storage_read_device_p95_ms", "read", StorageReadDevice, "P95", 0.95).headline(),
+    of_the_device!("storage_read_device_p99_ms", "read", StorageReadDevice, "P99", 0.99),
+    of_the_device!("storage_write_device_p50_ms", "write", StorageWriteDevice, "P50", 0.5),
+    of_the_device!("storage_write_device_p95_ms", "write", StorageWriteDevice, "P95", 0.95)
+        .headline(),
+    of_the_device!("storage_write_device_p99_ms", "write", StorageWriteDevice, "P99", 0.99),
     metric(
         Higher,
         DEVICE_READ,
