@@ -4,82 +4,43 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::{Machine, half_gib};
 
-/// A workload that a suite can run, which chooses its flags for the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-#[serde(into = "String", try_from = "String")]
-pub enum Workload {
-    /// The whole cache in GPU memory.
-    GpuOnly,
-    /// The whole cache in host memory.
-    CpuOnly,
-    /// The whole cache on storage.
-    StorageOnly,
-    /// GPU and host memory, without storage.
-    GpuCpu,
-    /// Host memory and storage.
-    CpuStorage,
-    /// All three tiers.
-    GpuCpuStorage,
-    /// As much load on storage as the machine can make.
-    StorageSaturation,
-    /// All tiers with a moderate load.
-    Production,
-    /// The most users at a saturation of the storage tier.
-    Autoscale,
-    /// The drive's peak under a large model.
-    CapacityAutoscale,
-    /// The invocations that were found to tell drives apart.
-    MlperfSubmission,
-    /// The fourth of these, which the reference's wrapper no longer runs.
-    MlperfThroughput70b,
+/// Declares the workloads: name, other names of the reference's wrapper, and what each is.
+macro_rules! workloads {
+    ($count:literal: $($workload:ident = $name:literal or $others:expr, $what:literal;)*) => {
+        /// A workload that a suite can run, which chooses its flags for the machine.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+        #[serde(into = "String", try_from = "String")]
+        pub enum Workload {
+            $(#[doc = $what] $workload,)*
+        }
+
+        /// All of them: name, other names of the reference's wrapper, and what each is.
+        pub const WORKLOADS: [(Workload, &str, &[&str], &str); $count] =
+            [$((Workload::$workload, $name, &$others, $what),)*];
+    };
 }
 
-/// All of them: name, other names of the reference's wrapper, and what each is.
-pub const WORKLOADS: [(Workload, &str, &[&str], &str); 12] = [
-    (Workload::GpuOnly, "gpu-only", &["gpu"], "the whole cache in GPU memory"),
-    (Workload::CpuOnly, "cpu-only", &["cpu"], "the whole cache in host memory"),
-    (Workload::StorageOnly, "storage-only", &["storage"], "the whole cache on storage"),
-    (Workload::GpuCpu, "gpu-cpu", &["gpu+cpu"], "GPU and host memory, without storage"),
-    (Workload::CpuStorage, "cpu-storage", &["cpu+storage"], "host memory and storage, many users"),
-    (
-        Workload::GpuCpuStorage,
-        "gpu-cpu-storage",
-        &["gpu+cpu+storage", "three-tier"],
-        "all three tiers, many users",
-    ),
-    (
-        Workload::StorageSaturation,
-        "storage-saturation",
-        &["saturation"],
-        "many users on storage, with hardly any host memory",
-    ),
-    (Workload::Production, "production", &["realistic"], "all tiers, moderate load"),
-    (
-        Workload::Autoscale,
-        "autoscale",
-        &["autoscaling", "qos-autoscale"],
-        "the most users at 80 % saturation of the storage tier",
-    ),
-    (
-        Workload::CapacityAutoscale,
-        "capacity-autoscale",
-        &["capacity"],
-        "the drive's peak throughput under a large model",
-    ),
-    (
-        Workload::MlperfSubmission,
-        "mlperf_submission",
-        &["mlperf", "mlperf-submission"],
-        "the three invocations that were found to tell drives apart",
-    ),
-    (
-        Workload::MlperfThroughput70b,
-        "mlperf_throughput_70b",
-        &["mlperf-70b-throughput"],
-        "a fourth: the large model with 4 GiB of host memory; not part of all",
-    ),
-];
+workloads! { 12:
+    GpuOnly = "gpu-only" or ["gpu"], "the whole cache in GPU memory";
+    CpuOnly = "cpu-only" or ["cpu"], "the whole cache in host memory";
+    StorageOnly = "storage-only" or ["storage"], "the whole cache on storage";
+    GpuCpu = "gpu-cpu" or ["gpu+cpu"], "GPU and host memory, without storage";
+    CpuStorage = "cpu-storage" or ["cpu+storage"], "host memory and storage, many users";
+    GpuCpuStorage = "gpu-cpu-storage" or ["gpu+cpu+storage", "three-tier"],
+        "all three tiers, many users";
+    StorageSaturation = "storage-saturation" or ["saturation"],
+        "many users on storage, with hardly any host memory";
+    Production = "production" or ["realistic"], "all tiers, moderate load";
+    Autoscale = "autoscale" or ["autoscaling", "qos-autoscale"],
+        "the most users at 80 % saturation of the storage tier";
+    CapacityAutoscale = "capacity-autoscale" or ["capacity"],
+        "the drive's peak throughput under a large model";
+    MlperfSubmission = "mlperf_submission" or ["mlperf", "mlperf-submission"],
+        "the three invocations that were found to tell drives apart";
+    MlperfThroughput70b = "mlperf_throughput_70b" or ["mlperf-70b-throughput"],
+        "a fourth: the large model with 4 GiB of host memory; not part of all";
+}
 
 impl From<Workload> for String {
     fn from(workload: Workload) -> String {
