@@ -56,47 +56,26 @@ pub enum Medium {
     Sheet,
 }
 
-impl From<f64> for Cell {
-    fn from(value: f64) -> Cell {
-        if value.is_finite() { Cell::Number(value) } else { Cell::Nothing }
-    }
+/// Types that are a cell, and the cell that each is.
+macro_rules! cells {
+    ($($type:ty: |$value:ident| $cell:expr;)*) => {
+        $(impl From<$type> for Cell {
+            fn from($value: $type) -> Cell {
+                $cell
+            }
+        })*
+    };
 }
 
-impl From<u64> for Cell {
-    fn from(value: u64) -> Cell {
-        // A spreadsheet's numbers are doubles anyway.
-        Cell::Number(value as f64)
-    }
-}
-
-impl From<u32> for Cell {
-    fn from(value: u32) -> Cell {
-        Cell::Number(f64::from(value))
-    }
-}
-
-impl From<usize> for Cell {
-    fn from(value: usize) -> Cell {
-        Cell::from(value as u64)
-    }
-}
-
-impl From<bool> for Cell {
-    fn from(value: bool) -> Cell {
-        Cell::Flag(value)
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(value: &str) -> Cell {
-        Cell::Text(value.to_owned())
-    }
-}
-
-impl From<String> for Cell {
-    fn from(value: String) -> Cell {
-        Cell::Text(value)
-    }
+cells! {
+    f64: |value| if value.is_finite() { Cell::Number(value) } else { Cell::Nothing };
+    u32: |value| Cell::Number(value.into());
+    // A spreadsheet's numbers are doubles anyway.
+    u64: |value| Cell::Number(value as f64);
+    usize: |value| Cell::from(value as u64);
+    bool: |value| Cell::Flag(value);
+    &str: |value| Cell::Text(value.to_owned());
+    String: |value| Cell::Text(value);
 }
 
 impl<T: Into<Cell>> From<Option<T>> for Cell {
