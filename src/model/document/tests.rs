@@ -5,10 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::figure::{Any, Max, Min, OverTime, Sum};
 use super::full_test::full;
-use super::list::Union;
-use super::merge::{Inputs, Merge};
+use super::merge::Merge;
 use super::*;
 use crate::testing::nothing;
 
@@ -124,44 +122,6 @@ fn whatever_is_derived_is_worked_out_for_a_run_and_for_merged_results() {
     // host's.
     assert_eq!(latencies(&run).len(), (3 * 2 + 2 * 2 * 2) * 5);
     assert_eq!(latencies(&run), latencies(&merged));
-}
-
-fn merged<T: Merge>(all: &[&T]) -> T {
-    T::merged(all, &Inputs { seconds: vec![1.0; all.len()], completed: vec![1; all.len()] })
-}
-
-#[test]
-fn counts_add_up_and_what_one_did_not_count_is_unknown() {
-    let of = Sum::<u64>::of;
-    assert_eq!(merged(&[&of(3), &of(4)]), of(7));
-    assert_eq!(merged(&[&of(3), &Sum::default()]), Sum::default());
-    assert_eq!(merged(&[&Sum::default(), &of(3)]), Sum::default());
-    assert_eq!(merged(&[&of(u64::MAX), &of(1)]), of(u64::MAX));
-    assert_eq!(merged(&[&Sum::<f64>::of(1.5), &Sum::of(2.0)]), Sum::of(3.5));
-}
-
-#[test]
-fn what_differs_is_unknown_and_equal_counts_are_not_the_same() {
-    let of = |word: &str| Same::<String>::of(word.to_owned());
-    assert_eq!(merged(&[&of("on"), &of("on")]), of("on"));
-    assert_eq!(merged(&[&of("on"), &of("off")]), Same::default());
-    assert_eq!(merged(&[&of("on"), &Same::default()]), Same::default());
-    assert_eq!(merged(&[&OfRun::<u64>::of(5), &OfRun::of(5)]), OfRun::default());
-    assert_eq!(merged(&[&Derived::<u64>::of(5), &Derived::of(5)]), Derived::default());
-}
-
-#[test]
-fn extremes_are_of_those_that_know_and_lists_hold_an_item_once() {
-    let unknown = Max::<Option<u64>>::default();
-    assert_eq!(merged(&[&Max::of(2), &unknown, &Max::of(9)]), Max::of(9));
-    assert_eq!(merged(&[&unknown, &unknown]), unknown);
-    assert_eq!(merged(&[&Min::<f64>::of(2.5), &Min::of(2.0)]), Min::of(2.0));
-    assert_eq!(merged(&[&Any::<bool>::of(false), &Any::of(true)]), Any::of(true));
-    let share = |share: f64| OverTime::<f64>::of(share);
-    assert_eq!(merged(&[&share(0.5), &share(1.0)]), share(0.75));
-    assert_eq!(merged(&[&share(0.5), &OverTime::default()]), OverTime::default());
-    let list = |items: &[u8]| Union(items.to_vec());
-    assert_eq!(merged(&[&list(&[1, 2]), &list(&[3, 1])]), list(&[1, 2, 3]));
 }
 
 #[test]

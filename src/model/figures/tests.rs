@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::figure::{Any, Max, Min, OverTime, Sum};
+use super::figure::{Any, Derived, Max, Min, OfRun, OverTime, Same, Sum};
 use super::list::{Buckets, ByName, Named, Samples, Timed, Timeline, Union};
 use super::merge::{Inputs, Merge};
 use crate::facts::SAMPLES_MAX;
@@ -27,7 +27,18 @@ fn extremes_are_of_what_is_known_and_a_sum_of_all() {
     let sums = [3u64, u64::MAX].map(Sum::<u64>::of);
     assert_eq!(merged(&sums, &none).known(), Some(u64::MAX));
     assert_eq!(merged(&[sums[0], Sum::maybe(None)], &none).known(), None);
-    assert_eq!(Sum::<f64>::of(2.5).number(), Some(2.5));
+    assert_eq!(merged(&[1.5, 2.0].map(Sum::<f64>::of), &none).number(), Some(3.5));
+}
+
+#[test]
+fn what_differs_is_unknown_and_equal_counts_are_not_the_same() {
+    let none = Inputs::default();
+    let of = |word: &str| Same::<String>::of(word.to_owned());
+    assert_eq!(merged(&[of("on"), of("on")], &none), of("on"));
+    assert_eq!(merged(&[of("on"), of("off")], &none), Same::default());
+    assert_eq!(merged(&[of("on"), Same::default()], &none), Same::default());
+    assert_eq!(merged(&[OfRun::<u64>::of(5); 2], &none).known(), None);
+    assert_eq!(merged(&[Derived::<u64>::of(5); 2], &none).known(), None);
 }
 
 #[test]
