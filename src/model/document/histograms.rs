@@ -128,7 +128,6 @@ impl EncodedHistograms {
 }
 
 impl Merge for EncodedHistograms {
-    #[cfg(test)]
     const RULE: &'static str = "derived";
 
     fn merged(_: &[&Self], _: &Inputs) -> Self {

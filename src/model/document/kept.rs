@@ -42,7 +42,6 @@ impl<T> Default for Agreed<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Merge for Agreed<T> {
-    #[cfg(test)]
     const RULE: &'static str = "same, part by part";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -77,7 +76,6 @@ fn agree<T: Clone + PartialEq>(all: &[&Machine], field: fn(&Machine) -> &T) -> O
 }
 
 impl Merge for Machine {
-    #[cfg(test)]
     const RULE: &'static str = "same, part by part; the least memory";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {

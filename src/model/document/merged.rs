@@ -171,7 +171,6 @@ fn why_early(document: &Document) -> Option<String> {
 
 /// Drops the record of an earlier merge: the new document lists its own inputs.
 impl Merge for MergedReport {
-    #[cfg(test)]
     const RULE: &'static str = "derived";
 
     fn merged(_: &[&Self], _: &Inputs) -> Self {

@@ -339,7 +339,6 @@ impl RooflineReport {
 }
 
 impl Merge for ByKind<ErrorRow> {
-    #[cfg(test)]
     const RULE: &'static str = "by kind";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {

@@ -218,7 +218,6 @@ figure!(
 );
 
 impl<T: Shape<Value: Number>> Merge for Sum<T> {
-    #[cfg(test)]
     const RULE: &'static str = "sum";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -229,7 +228,6 @@ impl<T: Shape<Value: Number>> Merge for Sum<T> {
 }
 
 impl<T: Shape<Value: Adds>> Merge for Added<T> {
-    #[cfg(test)]
     const RULE: &'static str = "added part by part";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -240,7 +238,6 @@ impl<T: Shape<Value: Adds>> Merge for Added<T> {
 }
 
 impl<T: Shape<Value: Number>> Merge for Max<T> {
-    #[cfg(test)]
     const RULE: &'static str = "max";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -250,7 +247,6 @@ impl<T: Shape<Value: Number>> Merge for Max<T> {
 }
 
 impl<T: Shape<Value: Number>> Merge for Min<T> {
-    #[cfg(test)]
     const RULE: &'static str = "min";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -260,7 +256,6 @@ impl<T: Shape<Value: Number>> Merge for Min<T> {
 }
 
 impl<T: Shape<Value = bool>> Merge for Any<T> {
-    #[cfg(test)]
     const RULE: &'static str = "any";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -269,7 +264,6 @@ impl<T: Shape<Value = bool>> Merge for Any<T> {
 }
 
 impl<T: Shape<Value = f64>> Merge for OverTime<T> {
-    #[cfg(test)]
     const RULE: &'static str = "mean over time";
 
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
@@ -286,7 +280,6 @@ impl<T: Shape<Value = f64>> Merge for OverTime<T> {
 }
 
 impl<T: Shape> Merge for First<T> {
-    #[cfg(test)]
     const RULE: &'static str = "first";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -295,7 +288,6 @@ impl<T: Shape> Merge for First<T> {
 }
 
 impl<T: Shape> Merge for Same<T> {
-    #[cfg(test)]
     const RULE: &'static str = "same";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -311,7 +303,6 @@ pub(crate) fn same<'a, T: Clone + PartialEq + 'a>(all: impl Iterator<Item = &'a 
 }
 
 impl<T: Shape> Merge for OfRun<T> {
-    #[cfg(test)]
     const RULE: &'static str = "of one run";
 
     fn merged(_: &[&Self], _: &Inputs) -> Self {
@@ -320,7 +311,6 @@ impl<T: Shape> Merge for OfRun<T> {
 }
 
 impl<T: Shape> Merge for Derived<T> {
-    #[cfg(test)]
     const RULE: &'static str = "derived";
 
     fn merged(_: &[&Self], _: &Inputs) -> Self {

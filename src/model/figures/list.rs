@@ -89,7 +89,6 @@ list!(
 );
 
 impl<T: Clone> Merge for Samples<T> {
-    #[cfg(test)]
     const RULE: &'static str = "samples";
 
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
@@ -112,7 +111,6 @@ impl<T: Clone> Merge for Samples<T> {
 }
 
 impl<T: Clone> Merge for Rows<T> {
-    #[cfg(test)]
     const RULE: &'static str = "rows";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -133,7 +131,6 @@ pub trait Named {
 }
 
 impl<T: Clone + Named + Merge> Merge for ByName<T> {
-    #[cfg(test)]
     const RULE: &'static str = "by name";
 
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
@@ -151,7 +148,6 @@ impl<T: Clone + Named + Merge> Merge for ByName<T> {
 }
 
 impl Merge for Buckets<(u32, u32)> {
-    #[cfg(test)]
     const RULE: &'static str = "by bucket";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
@@ -165,7 +161,6 @@ impl Merge for Buckets<(u32, u32)> {
 }
 
 impl<T: Clone + Timed> Merge for Timeline<T> {
-    #[cfg(test)]
     const RULE: &'static str = "timeline";
 
     fn merged(all: &[&Self], inputs: &Inputs) -> Self {
@@ -184,7 +179,6 @@ impl<T: Clone + Timed> Merge for Timeline<T> {
 }
 
 impl<T: Clone + PartialEq> Merge for Union<T> {
-    #[cfg(test)]
     const RULE: &'static str = "union";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {

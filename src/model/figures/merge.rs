@@ -14,8 +14,7 @@ pub struct Inputs {
 
 /// Values that can be merged.
 pub trait Merge: Sized {
-    /// Name of the rule, of a type that has one for all that it holds.
-    #[cfg(test)]
+    /// Name of the rule, of a type that has one for all that it holds; the tests ask for it.
     const RULE: &'static str = "";
 
     /// All as one, in the order of `inputs`.
