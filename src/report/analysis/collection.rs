@@ -78,23 +78,21 @@ impl Collection {
         }
         let extension =
             path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        let Rows { runs, left_out } = match extension.as_deref() {
-            Some("xlsx") => xlsx(path, read_bytes(path)?)?,
-            Some("csv") => csv(path, &read_bytes(path)?)?,
+        let what = match extension.as_deref() {
+            Some("xlsx") => return xlsx(path, read_bytes(path)?),
+            Some("csv") => return csv(path, &read_bytes(path)?),
             Some("json") => {
                 // What is wrong with the file comes first.
                 let _single = ResultFile::read(path)?;
-                let what = "this is a single result, and the other is a collection: give two \
-                            directories of results, or two single ones";
-                return Err(FileProblem::new(path, what));
+                "this is a single result, and the other is a collection: give two directories of \
+                 results, or two single ones"
             }
             _ => {
-                let what = "this is not a collection of runs; give a directory of JSON results, an \
-                            .xlsx or a .csv file";
-                return Err(FileProblem::new(path, what));
+                "this is not a collection of runs; give a directory of JSON results, an .xlsx or a \
+                 .csv file"
             }
         };
-        Ok(Collection { path: path.to_owned(), runs, left_out, ..Collection::default() })
+        Err(FileProblem::new(path, what))
     }
 }
 
@@ -213,25 +211,17 @@ const RUNS_MAX: usize = 200_000;
 /// Separators of a .csv file, which are as many as its cells.
 const SEPARATORS_MAX: usize = 4_000_000;
 
-/// The runs of a table.
-#[derive(Debug, Default)]
-struct Rows {
-    runs: Vec<Run>,
-    /// Rows of runs that were interrupted.
-    left_out: Vec<LeftOut>,
-}
-
 /// Cells of one row, by column.
 pub(super) type Row = BTreeMap<u32, String>;
 
 #[cfg(not(feature = "xlsx"))]
-fn xlsx(path: &Path, _bytes: Vec<u8>) -> Result<Rows, FileProblem> {
+fn xlsx(path: &Path, _bytes: Vec<u8>) -> Result<Collection, FileProblem> {
     Err(FileProblem::new(path, Part::Workbooks.refusal()))
 }
 
 /// The runs in a spreadsheet.
 #[cfg(feature = "xlsx")]
-fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Rows, FileProblem> {
+fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Collection, FileProblem> {
     let is_wanted = |header: &Row| header.values().any(|title| title.trim() == NAME_COLUMN);
     let Some(rows) = spreadsheet::rows(path, bytes, is_wanted)? else {
         let what = format!("no sheet has a column {NAME_COLUMN:?} in its first row");
@@ -242,7 +232,7 @@ fn xlsx(path: &Path, bytes: Vec<u8>) -> Result<Rows, FileProblem> {
     table(path, &header, rows.map(Ok))
 }
 
-fn csv(path: &Path, bytes: &[u8]) -> Result<Rows, FileProblem> {
+fn csv(path: &Path, bytes: &[u8]) -> Result<Collection, FileProblem> {
     let unreadable =
         |error: csv::Error| FileProblem::new(path, format!("it can't be read as CSV: {error}"));
     // Spreadsheet programs write a mark of the encoding first.
@@ -274,7 +264,7 @@ fn table(
     path: &Path,
     header: &Row,
     rows: impl Iterator<Item = Result<(u64, Row), FileProblem>>,
-) -> Result<Rows, FileProblem> {
+) -> Result<Collection, FileProblem> {
     let column = |title: &str| header.iter().find(|(_, t)| t.trim() == title).map(|(at, _)| *at);
     let columns: Vec<Option<u32>> = METRICS
         .iter()
@@ -284,7 +274,7 @@ fn table(
         let what = "it has no column of a metric, such as \"Decode Bytes Read (GB)\"";
         return Err(FileProblem::new(path, what));
     }
-    let mut kept = Rows::default();
+    let mut kept = Collection { path: path.to_owned(), ..Collection::default() };
     for row in rows {
         let (line, cells) = row?;
         let text = |at: u32| cells.get(&at).map_or("", |text| text.trim());

@@ -6,7 +6,7 @@ const FAST: &[u8] = include_bytes!("../../../tests/data/discovery_fast.xlsx");
 const SLOW: &[u8] = include_bytes!("../../../tests/data/discovery_slow.xlsx");
 const SLOW_CSV: &[u8] = include_bytes!("../../../tests/data/discovery_slow.csv");
 
-fn error_of(read: Result<Rows, FileProblem>) -> String {
+fn error_of(read: Result<Collection, FileProblem>) -> String {
     read.unwrap_err().to_string()
 }
 
