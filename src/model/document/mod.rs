@@ -58,7 +58,7 @@ pub use list::Union;
 pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
 pub use rank::RankReport;
-pub use read::{FileProblem, Kind, ResultFile, json_files, read_bytes};
+pub use read::{FileProblem, Kind, ResultFile, files, json_files, read_bytes};
 pub use requests::{QuantileMs, RequestsOfClass, RequestsReport};
 pub use served::{ServedReport, TimeReport};
 pub use side_by_side::common_window;

@@ -153,13 +153,23 @@ pub fn json_files(
     directory: &Path,
     is_other: fn(&str) -> bool,
 ) -> Result<Vec<PathBuf>, FileProblem> {
+    files(directory, |name| name.ends_with(".json") && !is_other(name))
+}
+
+/// The files of a directory whose names are wanted, in their order, without the hidden ones.
+///
+/// # Errors
+/// The directory can't be read.
+pub fn files(
+    directory: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, FileProblem> {
     let unreadable = |error: std::io::Error| FileProblem::new(directory, error.to_string());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let is_json = file.extension().is_some_and(|extension| extension == "json");
-        if is_json && !name.starts_with('.') && !is_other(&name) {
+        if !name.starts_with('.') && is_wanted(&name) {
             files.push(file);
         }
     }

@@ -9,7 +9,7 @@ use ringfall_config::Part;
 use ringfall_foreign::iostat;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document;
-use ringfall_model::document::{FileProblem, Kind, ResultFile, json_files};
+use ringfall_model::document::{FileProblem, Kind, ResultFile, files, json_files};
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS};
 use serde::Serialize;
 
@@ -102,7 +102,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, FileProblem> {
 
 fn directory(path: &Path) -> Result<Collection, FileProblem> {
     let mut whole = Collection { path: path.to_owned(), ..Collection::default() };
-    let logs = iostat_files(path)?;
+    let logs = files(path, iostat::is_named_so)?;
     for file in json_files(path, iostat::is_named_so)? {
         let result = ResultFile::read(&file)?;
         let values: Vec<Option<Value>> =
@@ -121,21 +121,6 @@ fn directory(path: &Path) -> Result<Collection, FileProblem> {
         return Err(FileProblem::new(path, what));
     }
     Ok(whole)
-}
-
-/// The files of the directory that hold iostat's output by their names.
-fn iostat_files(directory: &Path) -> Result<Vec<PathBuf>, FileProblem> {
-    let unreadable = |error: std::io::Error| FileProblem::new(directory, error.to_string());
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
-        let file = entry.map_err(unreadable)?.path();
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        if !name.starts_with('.') && iostat::is_named_so(&name) {
-            files.push(file);
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 impl Collection {
