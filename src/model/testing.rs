@@ -340,21 +340,11 @@ pub fn roofline(read: f64, write: f64) -> Roofline {
     Roofline {
         ringfall_roofline: ROOFLINE_VERSION,
         version: "0".into(),
-        unix_s: 0.0,
-        machine: Machine::default(),
         range_bytes: 1,
         threads: 1,
         polling: "none".into(),
-        nvme_passthrough: false,
-        huge_pages: None,
-        steady_rule: String::new(),
         seconds: 1.0,
-        time_limit_s: None,
-        range_left_bytes: 0,
-        warnings: Vec::new(),
-        ranks: Vec::new(),
         limits: vec![limit(100, read), limit(0, write)],
-        together: Vec::new(),
-        drives: Vec::new(),
+        ..Roofline::default()
     }
 }

@@ -19,7 +19,7 @@ const EXCEEDS_WITHIN: f64 = 1.25;
 pub const SUNK_SHARE: f64 = 0.5;
 
 /// The limits of a device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Roofline {
     /// 1; also tells such a file from others.
@@ -84,7 +84,7 @@ pub struct RankOfLimits {
 }
 
 /// The limits of one direction or mix.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Part of the I/Os that read, percent: 100 for reads, 0 for writes.
@@ -96,7 +96,7 @@ pub struct Limit {
 }
 
 /// The best that a search found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Best {
     /// The best point, measured until it was steady.

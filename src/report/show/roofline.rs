@@ -176,8 +176,6 @@ pub fn io_size(bytes: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_host::Machine;
-
     use super::*;
 
     #[test]
@@ -196,24 +194,11 @@ mod tests {
             Best { best: measured.clone(), knee: measured, probes: Vec::new(), settled: false };
         let limit = Limit { read_percent: 70, bandwidth: best.clone(), iops: Some(best) };
         let roofline = Roofline {
-            ringfall_roofline: 1,
-            version: String::new(),
-            unix_s: 0.0,
-            machine: Machine::default(),
-            range_bytes: 0,
             threads: 1,
-            polling: String::new(),
-            nvme_passthrough: false,
-            huge_pages: None,
-            steady_rule: String::new(),
             seconds: 1.0,
             time_limit_s: Some(1),
-            range_left_bytes: 0,
-            warnings: Vec::new(),
             limits: vec![limit],
-            together: Vec::new(),
-            drives: Vec::new(),
-            ranks: Vec::new(),
+            ..Roofline::default()
         };
         let page = roofline_text(&roofline);
         assert!(page.lines().all(|line| line.chars().count() <= WIDTH), "{page}");
