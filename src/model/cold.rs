@@ -274,14 +274,10 @@ fn below(machine: &Machine) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
+    use ringfall_host::{DeviceFacts, MountFacts};
 
     use super::*;
-
-    fn link(name: &str, kind: &str, above: Option<&str>) -> ChainLink {
-        let (name, kind, above) = (name.to_owned(), kind.to_owned(), above.map(str::to_owned));
-        ChainLink { name, numbers: String::new(), kind, above }
-    }
+    use crate::testing::link;
 
     fn machine(device: &str, file_system: &str) -> Machine {
         let kind = if device.starts_with("loop") { "loop" } else { "disk" };

@@ -9,8 +9,8 @@ use ringfall_core::clock::{MICROSECOND, MILLISECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
 use ringfall_host::{
-    BlockDelta, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook, HealthLog, Launcher, Machine,
-    MediaLog,
+    BlockDelta, ChainLink, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook, HealthLog, Launcher,
+    Machine, MediaLog,
 };
 use ringfall_workloads::contract::{
     Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
@@ -328,6 +328,12 @@ pub fn drive_answer() -> DriveAnswer {
     };
     let (before, after) = (look(0), look(1));
     DriveAnswer { before, after, seconds: 12.0, kernel: busy().kernel, size_bytes: Some(GIB << 10) }
+}
+
+/// A device of that kind in a machine's chain, below another.
+pub fn link(name: &str, kind: &str, above: Option<&str>) -> ChainLink {
+    let (name, kind, above) = (name.to_owned(), kind.to_owned(), above.map(str::to_owned));
+    ChainLink { name, numbers: String::new(), kind, above }
 }
 
 /// Limits of a drive that reads and writes so many bytes a second.

@@ -206,12 +206,7 @@ fn memory_is_no_drive_to_go_by_and_an_object_store_is_told_as_one() {
     // Beside a drive it is one of two storages.
     assert!(advise(&[store, run(0)])[0].why.contains("the drive's"));
     let mut result = crate::testing::busy();
-    result.machine.device_chain = vec![ringfall_host::ChainLink {
-        name: "zram0".to_owned(),
-        numbers: "253:0".to_owned(),
-        kind: "disk".to_owned(),
-        above: None,
-    }];
+    result.machine.device_chain = vec![crate::testing::link("zram0", "disk", None)];
     let situation = Situation::of_document(&Document::of(&result));
     assert_eq!((situation.memory.as_deref(), situation.is_object_store), (Some("zram0"), false));
 }

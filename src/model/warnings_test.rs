@@ -13,8 +13,7 @@ use crate::facts::{
     BlockTraceFigures, DriveAccount, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome,
     Looks, SimulationFigures, TierShortage, TimelineSecond,
 };
-use crate::testing::roofline;
-use crate::testing::{busy, drive_answer, nothing};
+use crate::testing::{busy, drive_answer, link, nothing, roofline};
 use crate::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
 
 fn codes(result: &RunResult) -> Vec<Code> {
@@ -136,12 +135,6 @@ fn reads_that_no_device_served_are_told() {
     assert_eq!(codes(&result), [Code::ReadsCached]);
     // The disk below a loop device read nothing: its file is in the page cache.
     read(&mut result, bytes);
-    let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
-        name: name.to_owned(),
-        numbers: String::new(),
-        kind: kind.to_owned(),
-        above: above.map(str::to_owned),
-    };
     result.machine.device_chain =
         vec![link("loop0", "loop", None), link("sda", "disk", Some("loop0"))];
     let kernel = result.kernel.clone().unwrap();
@@ -167,12 +160,18 @@ fn reads_that_no_device_served_are_told() {
 }
 
 fn shard_of_commands() -> ShardFacts {
+    let ring = RingFeatures { passthrough: true, ..RingFeatures::default() };
+    ShardFacts { ring, ..shard(&[]) }
+}
+
+/// A shard that lacks these.
+fn shard(shortfalls: &[&str]) -> ShardFacts {
     ShardFacts {
-        ring: RingFeatures { passthrough: true, ..RingFeatures::default() },
+        ring: RingFeatures::default(),
         huge_pages: false,
         buffer_bytes: 0,
         gpu_reaches_buffers: None,
-        shortfalls: Vec::new(),
+        shortfalls: shortfalls.iter().map(|&text| text.to_owned()).collect(),
     }
 }
 
@@ -259,12 +258,6 @@ fn what_a_drive_counted_before_the_run_is_no_warning_of_it() {
 
 /// A loop device whose file is in memory.
 fn memory_below_a_loop() -> Vec<ChainLink> {
-    let link = |name: &str, kind: &str, above: Option<&str>| ChainLink {
-        name: name.to_owned(),
-        numbers: String::new(),
-        kind: kind.to_owned(),
-        above: above.map(str::to_owned),
-    };
     vec![link("loop0", "loop", None), link("tmpfs", "memory", Some("loop0"))]
 }
 
@@ -393,15 +386,7 @@ const RAISED: &[(Code, Raise)] = &[
     }),
     (Code::StoodStill, |run| run.watchdog.overdue_max_ns = 9_000_000_000),
     (Code::Stalls, |run| run.watchdog.stalls = 1),
-    (Code::Engine, |run| {
-        run.facts = vec![ShardFacts {
-            ring: RingFeatures::default(),
-            huge_pages: false,
-            buffer_bytes: 0,
-            gpu_reaches_buffers: None,
-            shortfalls: vec!["no huge pages".to_owned()],
-        }];
-    }),
+    (Code::Engine, |run| run.facts = vec![shard(&["no huge pages"])]),
     (Code::MemoryBacked, |run| {
         let file_system = "tmpfs".to_owned();
         run.machine.mount = Some(MountFacts { file_system, ..MountFacts::default() });
@@ -486,14 +471,7 @@ fn what_the_limits_came_with_is_told_in_one_warning() {
 #[test]
 fn each_shortfall_of_the_shards_is_told_once() {
     let mut result = busy();
-    let facts = |shortfalls: &[&str]| ShardFacts {
-        ring: RingFeatures::default(),
-        huge_pages: false,
-        buffer_bytes: 0,
-        gpu_reaches_buffers: None,
-        shortfalls: shortfalls.iter().map(|&text| text.to_owned()).collect(),
-    };
-    result.facts = vec![facts(&["no huge pages"]), facts(&["no huge pages", "few locked pages"])];
+    result.facts = vec![shard(&["no huge pages"]), shard(&["no huge pages", "few locked pages"])];
     result.shortfalls = vec!["part of the tier".to_owned(), "no huge pages".to_owned()];
     let told = warnings_of(&result).into_iter().filter(|one| one.code == Code::Engine);
     let texts: Vec<String> = told.map(|one| one.text).collect();
