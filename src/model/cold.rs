@@ -277,7 +277,7 @@ mod tests {
     use ringfall_host::{DeviceFacts, MountFacts};
 
     use super::*;
-    use crate::testing::link;
+    use crate::testing::{link, read_from};
 
     fn machine(device: &str, file_system: &str) -> Machine {
         let kind = if device.starts_with("loop") { "loop" } else { "disk" };
@@ -321,11 +321,6 @@ mod tests {
 
     #[test]
     fn what_reached_the_devices_is_what_came_through_every_level() {
-        let none = ringfall_host::BlockCounters::default();
-        let delta = |device: &str, read_bytes| BlockDelta {
-            read_bytes,
-            ..BlockDelta::between(device, none, none)
-        };
         // A volume on two drives, of which one has a partition.
         let links = [
             link("md0", "md", None),
@@ -334,8 +329,9 @@ mod tests {
             link("b", "disk", Some("md0")),
         ];
         let of = |counts: &[(&str, u64)]| {
-            let deltas: Vec<_> = counts.iter().map(|(name, bytes)| delta(name, *bytes)).collect();
-            reached_bytes(&links, &deltas, &delta("md0", 100))
+            let deltas: Vec<_> =
+                counts.iter().map(|(name, bytes)| read_from(name, *bytes)).collect();
+            reached_bytes(&links, &deltas, &read_from("md0", 100))
         };
         // Others use the drives too, or not.
         assert_eq!(of(&[("md0", 100), ("p1", 50), ("a", 500), ("b", 50)]), 100);
@@ -343,20 +339,15 @@ mod tests {
         assert_eq!(of(&[("md0", 100), ("b", 30)]), 100, "not all of a level is known");
         assert_eq!(of(&[]), 100);
         let on_loop = [link("loop0", "loop", None), link("vda", "disk", Some("loop0"))];
-        let deltas = [delta("loop0", 100), delta("vda", 3)];
-        assert_eq!(reached_bytes(&on_loop, &deltas, &delta("loop0", 100)), 3);
+        let deltas = [read_from("loop0", 100), read_from("vda", 3)];
+        assert_eq!(reached_bytes(&on_loop, &deltas, &read_from("loop0", 100)), 3);
         // Others read from the disk: it proves nothing of the reads of the loop device.
-        let deltas = [delta("loop0", 100), delta("vda", 500)];
-        assert_eq!(reached_bytes(&on_loop, &deltas, &delta("loop0", 100)), 500);
+        let deltas = [read_from("loop0", 100), read_from("vda", 500)];
+        assert_eq!(reached_bytes(&on_loop, &deltas, &read_from("loop0", 100)), 500);
     }
 
     #[test]
     fn of_several_drives_the_sum_reached_them() {
-        let none = ringfall_host::BlockCounters::default();
-        let delta = |device: &str, read_bytes| BlockDelta {
-            read_bytes,
-            ..BlockDelta::between(device, none, none)
-        };
         let links = [
             link("loop0", "loop", None),
             link("a", "disk", Some("loop0")),
@@ -365,8 +356,13 @@ mod tests {
             link("b", "disk", None),
         ];
         let of = |a, b| {
-            let deltas = [delta("loop0", 100), delta("a", a), delta("loop1", 100), delta("b", b)];
-            reached_bytes(&links, &deltas, &delta("loop0+loop1+b", 200 + b))
+            let deltas = [
+                read_from("loop0", 100),
+                read_from("a", a),
+                read_from("loop1", 100),
+                read_from("b", b),
+            ];
+            reached_bytes(&links, &deltas, &read_from("loop0+loop1+b", 200 + b))
         };
         assert_eq!(of(200, 50), 250, "the disk below two of them counts once");
         assert_eq!(of(30, 50), 110, "what the page cache served did not reach it");

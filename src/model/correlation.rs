@@ -112,9 +112,8 @@ fn pearson(pairs: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_host::BlockDelta;
-
     use super::*;
+    use crate::testing::read_from;
 
     fn ours(bytes: &[u64]) -> Vec<TimelineSecond> {
         let second = |(index, &bytes): (usize, &u64)| {
@@ -137,18 +136,7 @@ mod tests {
         let mut begin = 0.0;
         while begin < until_s {
             let end = begin + 1.01;
-            let delta = BlockDelta {
-                device: "x".into(),
-                reads: 1,
-                read_bytes: moved(begin, end).round() as u64,
-                writes: 0,
-                write_bytes: 0,
-                busy_ms: 1,
-                read_ms: 1,
-                write_ms: 1,
-                queue_ms: 1,
-                flushes: None,
-            };
+            let delta = read_from("x", moved(begin, end).round() as u64);
             seconds.push(KernelSecond { end_s: end, seconds: 1.01, delta, in_flight: 1 });
             begin = end;
         }

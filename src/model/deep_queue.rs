@@ -93,8 +93,8 @@ mod tests {
 
     use super::*;
     use crate::SimulationReport;
-    use crate::facts::{DepthFigures, DriveOutcome, SimulationFigures};
-    use crate::testing::{busy, nothing};
+    use crate::facts::{DriveOutcome, SimulationFigures};
+    use crate::testing::{busy, depth, nothing};
 
     /// I/Os of which the first took `fastest_us` and the others `usual_us`, as many as fill that
     /// many places.
@@ -149,19 +149,9 @@ mod tests {
     fn what_is_advised_can_be_done() {
         let mut result = run(128, 200, 20_000);
         assert_eq!(flag_to_try(&result), "--queue-depth auto");
-        let found = |reason| DepthFigures {
-            chosen: 64,
-            deepest: 64,
-            lacks_buffers: false,
-            queues: 2,
-            ranks: None,
-            reason,
-            steps: Vec::new(),
-            seconds: 20.0,
-        };
-        result.queue_depth = Some(found(DepthReason::OutOfTime));
+        result.queue_depth = Some(depth(64, DepthReason::OutOfTime));
         assert_eq!(flag_to_try(&result), "longer --warmup");
-        result.queue_depth = Some(found(DepthReason::TooFewIos));
+        result.queue_depth = Some(depth(64, DepthReason::TooFewIos));
         assert_eq!(flag_to_try(&result), "longer --warmup");
         result.queue_depth = None;
         result.plan.enable_autoscaling = true;

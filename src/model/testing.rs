@@ -9,8 +9,8 @@ use ringfall_core::clock::{MICROSECOND, MILLISECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
 use ringfall_host::{
-    BlockDelta, ChainLink, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook, HealthLog, Launcher,
-    Machine, MediaLog,
+    BlockCounters, BlockDelta, ChainLink, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook,
+    HealthLog, Launcher, Machine, MediaLog,
 };
 use ringfall_workloads::contract::{
     Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use crate::document::ResultFile;
 use crate::facts::{
-    Best, DriveAnswer, Limit, Measured, ROOFLINE_VERSION, Roofline, RunFigures, TimelineSecond,
-    Window,
+    Best, DepthFigures, DepthReason, DriveAnswer, Limit, Measured, ROOFLINE_VERSION, Roofline,
+    RunFigures, TimelineSecond, Window,
 };
 use crate::{Code, Document, RunResult, Warning, health};
 
@@ -334,6 +334,26 @@ pub fn drive_answer() -> DriveAnswer {
 pub fn link(name: &str, kind: &str, above: Option<&str>) -> ChainLink {
     let (name, kind, above) = (name.to_owned(), kind.to_owned(), above.map(str::to_owned));
     ChainLink { name, numbers: String::new(), kind, above }
+}
+
+/// Counters of a device of which so many bytes were read, and of nothing else.
+pub fn read_from(device: &str, read_bytes: u64) -> BlockDelta {
+    let none = BlockCounters::default();
+    BlockDelta { read_bytes, ..BlockDelta::between(device, none, none) }
+}
+
+/// A search for the queue depth of four shards, which ended so.
+pub fn depth(chosen: u32, reason: DepthReason) -> DepthFigures {
+    DepthFigures {
+        chosen,
+        deepest: 64,
+        lacks_buffers: false,
+        queues: 4,
+        ranks: None,
+        reason,
+        steps: Vec::new(),
+        seconds: 20.0,
+    }
 }
 
 /// Limits of a drive that reads and writes so many bytes a second.

@@ -6,11 +6,7 @@ fn run(cpu_gib: u64) -> Situation {
     Situation {
         cpu_memory_mib: Some(cpu_gib * 1024),
         max_concurrent_allocs: Some(4),
-        allocation_wait_p99_ms: None,
         generation_waits: Some(false),
-        is_replay: false,
-        is_prefill_only: false,
-        has_no_reads: false,
         arrivals_open: Some(false),
         queued_at_end: Some(0),
         users: Some(50),
@@ -19,11 +15,7 @@ fn run(cpu_gib: u64) -> Situation {
         seconds: Some(60.0),
         ended_by_requests: Some(false),
         storage_read_share: Some(0.5),
-        memory: None,
-        cached_reads_share: None,
-        is_object_store: false,
-        simulated: None,
-        rest_share: None,
+        ..Situation::default()
     }
 }
 

@@ -5,7 +5,7 @@ use super::{lengths_differ, numbers, stragglers};
 use crate::document::RankRow;
 use crate::facts::{DepthFigures, DepthReason};
 use crate::merge::merge;
-use crate::testing::{file, rank, rank_of_204, roofline, run, to_json};
+use crate::testing::{depth, file, rank, rank_of_204, roofline, run, to_json};
 use crate::{Code, RunResult};
 
 /// As many ranks as the largest published launch: what they are together grows with the ranks only
@@ -201,16 +201,8 @@ fn runs_that_are_no_ranks_of_one_launch_follow_one_another() {
 /// A rank that searched for its queue depth, with so many others.
 fn with_depth(number: u32, chosen: u32, ranks: Option<u32>) -> RunResult {
     let mut result = rank(number, 0..500, 0.0);
-    result.queue_depth = Some(DepthFigures {
-        chosen,
-        deepest: 64,
-        lacks_buffers: false,
-        queues: 4,
-        ranks,
-        reason: DepthReason::OutOfTime,
-        steps: Vec::new(),
-        seconds: 20.0,
-    });
+    let found = depth(chosen, DepthReason::OutOfTime);
+    result.queue_depth = Some(DepthFigures { ranks, ..found });
     result
 }
 

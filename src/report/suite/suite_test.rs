@@ -53,11 +53,7 @@ fn survey() -> Survey {
 }
 
 fn flags(invocation: &Invocation) -> String {
-    let words = invocation.flags.iter().map(|flag| match &flag.value {
-        Some(value) => format!("{} {value}", flag.flag),
-        None => flag.flag.clone(),
-    });
-    words.collect::<Vec<_>>().join(" ")
+    invocation.arguments()[1..].join(" ")
 }
 
 fn one(workload: Workload, machine: &Machine) -> Invocation {
