@@ -195,47 +195,22 @@ const PARTS: &Names = &[
 /// Largest seed that a spreadsheet's number holds to the last digit.
 const SEED_MAX: u64 = 1 << 53;
 
-/// One result as a row.
-#[derive(Clone, Debug)]
-pub struct Columns {
-    /// Settings of the run, under the reference's names.
-    pub parameters: Vec<Row>,
-    /// Measurements, under the reference's names.
-    pub metrics: Vec<Row>,
-    /// Further settings of the run.
-    pub our_parameters: Vec<Row>,
-    /// Further measurements, which only ringfall has.
-    pub our_metrics: Vec<Row>,
-}
-
-impl Columns {
-    /// Builds the columns of a document; every document has the same ones.
-    #[must_use]
-    pub fn of(document: &Document) -> Columns {
-        let ours = &document.ringfall;
-        let json = json!({
-            "summary": document.summary,
-            "ringfall": {
-                "config": ours.config,
-                "window": ours.window,
-                "served": ours.served,
-                "cost": ours.cost,
-            },
-        });
-        let values = Values { document, json };
-        Columns {
-            parameters: values.rows(PARAMETERS),
-            metrics: values.metrics(),
-            our_parameters: values.rows(OUR_PARAMETERS),
-            our_metrics: values.our_metrics(),
-        }
-    }
-
-    /// All of them: the reference's, then ours.
-    pub fn all(&self) -> impl Iterator<Item = &Row> {
-        let parts = [&self.parameters, &self.metrics, &self.our_parameters, &self.our_metrics];
-        parts.into_iter().flatten()
-    }
+/// One result as a row, whose columns are the same for every document: the settings of the run and
+/// the measurements under the reference's names, then further settings and measurements, which only
+/// ringfall has.
+pub fn rows_of(document: &Document) -> [Vec<Row>; 4] {
+    let ours = &document.ringfall;
+    let json = json!({
+        "summary": document.summary,
+        "ringfall": {
+            "config": ours.config,
+            "window": ours.window,
+            "served": ours.served,
+            "cost": ours.cost,
+        },
+    });
+    let values = Values { document, json };
+    [values.rows(PARAMETERS), values.metrics(), values.rows(OUR_PARAMETERS), values.our_metrics()]
 }
 
 /// A document, and the parts of it that most columns are read from, as in the JSON result.

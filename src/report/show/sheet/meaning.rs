@@ -4,7 +4,7 @@
 use ringfall_model::{Document, SCHEMA_PAGE};
 use serde_json::Value;
 
-use super::columns::{Columns, Row, WORKED};
+use super::columns::{Row, WORKED, rows_of};
 use crate::show::table::Cell;
 
 /// All columns of the Summary and their meanings, in their order, the file's name first.
@@ -12,8 +12,7 @@ pub(super) fn meanings() -> Vec<(Row, String)> {
     let schema: Value = serde_json::from_str(SCHEMA_PAGE).unwrap_or_default();
     let first = Row { name: "Filename".to_owned(), key: String::new(), cell: Cell::Nothing };
     let first = (first, "Name of the file that holds the result.".to_owned());
-    let columns = Columns::of(&Document::default());
-    let others = columns.all().cloned().map(|row| {
+    let others = rows_of(&Document::default()).into_iter().flatten().map(|row| {
         let worked = WORKED.iter().find(|(name, ..)| *name == row.name);
         let meaning = worked.map(|(_, meaning, _)| (*meaning).to_owned());
         let meaning = meaning.or_else(|| described(&schema, &row.key)).unwrap_or_default();
@@ -70,7 +69,7 @@ mod tests {
         let document = Document::of(&judged());
         let json = serde_json::to_value(&document).unwrap();
         let mut compared = 0;
-        for row in Columns::of(&document).all() {
+        for row in rows_of(&document).concat() {
             let Cell::Number(is) = &row.cell else { continue };
             let key = &row.key;
             let pointer = format!("/{}", key.replace('.', "/"));

@@ -15,13 +15,13 @@ use super::suite::whole;
 use super::table::Table;
 use crate::suite::SuiteTable;
 pub use audit::write_audit_csv;
-use columns::{Columns, Row};
+use columns::{Row, rows_of};
 
 /// The Summary: a row for each result, its name first, as the reference's converter has it; the
 /// same columns for every result.
 fn summary(results: &[Named]) -> Table {
-    let columns = results.iter().map(|named| Columns::of(&named.document));
-    let rows: Vec<Vec<Row>> = columns.map(|columns| columns.all().cloned().collect()).collect();
+    let rows: Vec<Vec<Row>> =
+        results.iter().map(|named| rows_of(&named.document).concat()).collect();
     let rows: Vec<(&str, &[Row])> =
         results.iter().zip(&rows).map(|(named, row)| (&*named.name, &row[..])).collect();
     let mut table = Table::of(rows.iter().copied()).text("Filename", |(name, _)| name);

@@ -8,7 +8,7 @@ use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics, Se
 use ringfall_model::figures::figure::{Derived, OfRun, Sum};
 use rust_xlsxwriter::{Chart, ChartType, Workbook, XlsxError};
 
-use super::columns::{Columns, Row};
+use super::columns::{Row, rows_of};
 use super::meaning::meanings;
 use super::{Named, summary};
 use crate::show::compare::{comparison_table, of_two};
@@ -20,8 +20,7 @@ pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
         add_sheet(book, "Summary", &summary(results))?;
         if let [one] = results {
             let document = &one.document;
-            let Columns { parameters, metrics, our_parameters, our_metrics } =
-                Columns::of(document);
+            let [parameters, metrics, our_parameters, our_metrics] = rows_of(document);
             let parameters = [parameters, our_parameters].concat();
             let metrics = [metrics, our_metrics].concat();
             add_sheet(book, "Run Parameters", &pairs("Parameter", &parameters))?;
