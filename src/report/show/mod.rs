@@ -70,6 +70,11 @@ fn rate(amount: Sum<u64>, unit: f64, second: &SecondReport) -> Option<f64> {
     Some(amount.number()? / unit / second.seconds.known()?.max(1e-9))
 }
 
+/// Bytes of a second of the window, GiB per second.
+fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
+    rate(bytes, GIB, second)
+}
+
 /// When a result's measurement began, as the reference writes times, in UTC.
 fn began(document: &Document) -> Option<String> {
     let unix_s = document.ringfall.window.start_unix_s.known().filter(|s| *s >= 1.0)?;

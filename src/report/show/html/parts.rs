@@ -3,12 +3,12 @@
 use ringfall_core::metrics::Histogram;
 use ringfall_model::autoscaling::CurvePoint;
 use ringfall_model::document::{CLASSES, KernelSecondReport, SecondReport};
-use ringfall_model::figures::figure::{Fact, Sum};
+use ringfall_model::figures::figure::Fact;
 
 use super::axis::Axis;
 use super::chart::{Line, Range, chart, ranges};
 use super::{Named, heat};
-use crate::show::{GIB, rate};
+use crate::show::{GIB, gib_rate, rate};
 
 /// Points of a percentile curve: evenly spaced by how rare the rest is.
 const CURVE_POINTS: u32 = 120;
@@ -191,10 +191,6 @@ fn seconds(title: &str, about: &str, unit: &str, lines: &[Line]) -> String {
         return String::new();
     }
     chart(title, about, &Axis::linear_to("s", end.high), &Axis::linear(unit, up.high), lines)
-}
-
-fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
-    rate(bytes, GIB, second)
 }
 
 /// Everything over time.

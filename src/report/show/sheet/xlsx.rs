@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ringfall_model::Document;
 use ringfall_model::document::{LatencyMs, LatencyMsMax, QosClass, QosMetrics, SecondReport};
-use ringfall_model::figures::figure::{Derived, OfRun, Sum};
+use ringfall_model::figures::figure::{Derived, OfRun};
 use rust_xlsxwriter::{Chart, ChartType, Workbook, XlsxError};
 
 use super::columns::{Row, rows_of};
@@ -13,7 +13,7 @@ use super::meaning::meanings;
 use super::{Named, summary};
 use crate::show::compare::{comparison_table, of_two};
 use crate::show::table::{Table, add_sheet, write_workbook};
-use crate::show::{GIB, rate};
+use crate::show::{gib_rate, rate};
 
 pub(super) fn write(results: &[Named], path: &Path) -> std::io::Result<()> {
     write_workbook(path, |book| {
@@ -104,10 +104,6 @@ fn qos(document: &Document) -> Table {
         .text("SLA Met", |(.., sla)| sla.map(|sla| sla.met))
         .text("SLA Compliance", |(.., sla)| sla.map(|sla| sla.compliance))
         .done()
-}
-
-fn gib_rate(bytes: Sum<u64>, second: &SecondReport) -> Option<f64> {
-    rate(bytes, GIB, second)
 }
 
 fn add_timeline(book: &mut Workbook, rows: &[SecondReport]) -> Result<(), XlsxError> {
