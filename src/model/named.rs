@@ -1,6 +1,7 @@
 //! Enums whose variants have names.
 
 /// An enum each of whose variants has a name, as people or scripts read it.
+#[macro_export]
 macro_rules! named {
     (
         $(#[$meta:meta])*

@@ -64,5 +64,5 @@ fn interval(row: &Row) -> String {
         }
         (None, why) => format!("none: {}", why.unwrap_or_default()),
     };
-    format!("{interval}  {}", row.verdict.text()).trim_end().to_owned()
+    format!("{interval}  {}", row.verdict.name()).trim_end().to_owned()
 }

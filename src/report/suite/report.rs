@@ -5,6 +5,7 @@ use ringfall_config::Plan;
 use ringfall_core::facts::RingFeatures;
 use ringfall_host::survey::{Disk, Survey, Throttle};
 use ringfall_host::{counted, escape};
+use ringfall_model::named;
 use serde::Serialize;
 
 use super::machine::{Engine, Machine, Place};
@@ -69,26 +70,17 @@ impl KvSize {
     }
 }
 
+named! {
 /// Importance of the advice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(PartialOrd, Ord, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// Nothing runs, or what is measured is not the drive.
-    Needed,
+    Needed = "needed",
     /// Figures would be lower, or could not be compared with others'.
-    Matters,
+    Matters = "matters",
 }
-
-impl Weight {
-    /// As it is printed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Weight::Needed => "needed",
-            Weight::Matters => "matters",
-        }
-    }
 }
 
 /// Something that should be configured differently.

@@ -6,44 +6,31 @@ use ringfall_model::configuration::Configuration;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 use ringfall_model::published::{Published, published};
 use ringfall_model::trust::{Trust, headlines};
-use ringfall_model::{Code, Document};
+use ringfall_model::{Code, Document, named};
 use serde::Serialize;
 
 use super::workload::Invocation;
 
+named! {
 /// Outcome of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Default, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It met all criteria of its profile.
-    Pass,
+    Pass = "PASS",
     /// It did not.
-    Fail,
+    Fail = "FAIL",
     /// Nothing was measured that it could be judged by.
-    NoData,
+    NoData = "NO DATA",
     /// It did not end as it should.
-    Error,
+    Error = "ERROR",
     /// This machine can't run it.
-    Impossible,
+    Impossible = "not possible",
     /// It has not been run, or was interrupted.
     #[default]
-    NotRun,
+    NotRun = "not run",
 }
-
-impl Verdict {
-    /// As people read it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Pass => "PASS",
-            Verdict::Fail => "FAIL",
-            Verdict::NoData => "NO DATA",
-            Verdict::Error => "ERROR",
-            Verdict::Impossible => "not possible",
-            Verdict::NotRun => "not run",
-        }
-    }
 }
 
 /// Figures of the table: key of the metric, title, unit and digits behind the point.

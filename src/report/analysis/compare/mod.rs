@@ -24,7 +24,7 @@ use ringfall_model::metrics::{Better, Evidence, METRICS, Metric};
 use ringfall_model::published::{Published, published};
 use ringfall_model::stats::{self, Interval, Slice};
 use ringfall_model::trust::Advice;
-use ringfall_model::{Code, Document};
+use ringfall_model::{Code, Document, named};
 use serde::Serialize;
 
 use self::load::unfinished_share;
@@ -37,60 +37,38 @@ const SEEDS: [u64; 2] = [0xba5e, 0xca9d];
 /// Share of the draws of an interval that lie beyond each of its ends.
 const TAIL: f64 = (1.0 - stats::CONFIDENCE) / 2.0;
 
+named! {
 /// Source of an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Variation between trials.
-    Trials,
+    Trials = "trials",
     /// Number of events, taken as independent of each other.
-    Events,
+    Events = "events",
     /// Variation between the seconds of a run.
-    Seconds,
+    Seconds = "seconds",
+}
 }
 
-impl Basis {
-    /// As people read it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Basis::Trials => "trials",
-            Basis::Events => "events",
-            Basis::Seconds => "seconds",
-        }
-    }
-}
-
+named! {
 /// Verdict of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The candidate is better, and the interval leaves equality out.
-    Better,
+    Better = "better",
     /// It is worse.
-    Worse,
+    Worse = "worse",
     /// It differs in something that is neither.
-    Different,
+    Different = "different",
     /// The interval has room for equality.
-    NotShown,
+    NotShown = "no difference shown",
     /// There is no interval.
-    Unknown,
+    Unknown = "",
 }
-
-impl Verdict {
-    /// As people read it.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
-            Verdict::Different => "different",
-            Verdict::NotShown => "no difference shown",
-            Verdict::Unknown => "",
-        }
-    }
 }
 
 /// One metric of both sides.
