@@ -1,17 +1,15 @@
 //! Values of `--queue-depth`: a number, the usual depth, or the one that the warm-up finds.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use clap::Arg;
 use ringfall_core::units::MIB;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::kinds::{Kind, Wrong, or_word};
-use super::values::FromText;
+use super::values::read_as_typed;
 
 /// The queue depth as typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,21 +88,13 @@ impl Serialize for Depth {
     }
 }
 
-impl<'de> Deserialize<'de> for Depth {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(FromText(PhantomData))
-    }
-}
+read_as_typed!(Depth);
 
 impl Kind for Depth {
     type Typed = Depth;
     /// As typed, where that is a number: one within the bounds.
     type Checked = Depth;
     type Bounds = RangeInclusive<i64>;
-
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(|text: &str| text.parse::<Depth>()).allow_negative_numbers(true)
-    }
 
     fn check(typed: &Depth, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Depth {
         match typed {

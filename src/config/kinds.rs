@@ -1,6 +1,7 @@
 //! Kinds of values that a setting can have: how each is typed, what it may be, and what it comes to
 //! once it is checked.
 
+use std::error::Error;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,14 +27,16 @@ pub type Wrong<'a> = &'a mut dyn FnMut(String);
 /// A kind of value.
 pub trait Kind {
     /// As typed: on the command line, in a file, in the results' settings.
-    type Typed: Clone + Send + Sync + 'static;
+    type Typed: FromStr<Err: Into<Box<dyn Error + Send + Sync>>> + Clone + Send + Sync + 'static;
     /// As the run uses it.
     type Checked;
     /// Bounds that a declaration gives after `in`.
     type Bounds;
 
-    /// Has the command line read it.
-    fn arg(arg: Arg) -> Arg;
+    /// Has the command line read it. A negative number is read too: its answer is the bounds.
+    fn arg(arg: Arg) -> Arg {
+        arg.value_parser(|text: &str| text.parse::<Self::Typed>()).allow_negative_numbers(true)
+    }
     /// The value as the run uses it. A wrong one is told to `wrong`; what is returned then lets the
     /// other settings be checked.
     fn check(typed: &Self::Typed, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Self::Checked;
@@ -94,10 +97,6 @@ macro_rules! whole_kinds {
             type Checked = $type;
             type Bounds = RangeInclusive<i64>;
 
-            fn arg(arg: Arg) -> Arg {
-                arg.value_parser(value_parser!(i64)).allow_negative_numbers(true)
-            }
-
             fn check(typed: &i64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> $type {
                 let value = within(*typed, bounds, wrong);
                 // Only a declaration whose bounds are wider than its type comes to the second.
@@ -131,10 +130,6 @@ where
     type Checked = Option<T>;
     type Bounds = RangeInclusive<i64>;
 
-    fn arg(arg: Arg) -> Arg {
-        T::arg(arg)
-    }
-
     fn check(typed: &i64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Option<T> {
         let value = T::check(typed, bounds, wrong);
         (*typed > 0).then_some(value)
@@ -160,10 +155,6 @@ where
     type Checked = T::Checked;
     type Bounds = RangeInclusive<i64>;
 
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(|text: &str| text.parse::<Seconds>()).allow_negative_numbers(true)
-    }
-
     fn check(typed: &Seconds, bounds: &Self::Bounds, wrong: Wrong<'_>) -> T::Checked {
         T::check(&typed.0, bounds, wrong)
     }
@@ -181,10 +172,6 @@ impl Kind for Seed {
     type Typed = Seed;
     type Checked = u64;
     type Bounds = ();
-
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(|text: &str| text.parse::<Seed>()).allow_negative_numbers(true)
-    }
 
     fn check(typed: &Seed, (): &(), wrong: Wrong<'_>) -> u64 {
         match typed {
@@ -223,10 +210,6 @@ impl Kind for f64 {
     type Checked = f64;
     type Bounds = RangeInclusive<f64>;
 
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(value_parser!(f64)).allow_negative_numbers(true)
-    }
-
     fn check(typed: &f64, bounds: &Self::Bounds, wrong: Wrong<'_>) -> f64 {
         if bounds.contains(typed) {
             return *typed;
@@ -255,10 +238,6 @@ macro_rules! number_kinds {
             type Typed = f64;
             type Checked = f64;
             type Bounds = ();
-
-            fn arg(arg: Arg) -> Arg {
-                f64::arg(arg)
-            }
 
             fn check(typed: &f64, (): &(), wrong: Wrong<'_>) -> f64 {
                 let is_right: fn(f64) -> bool = $is_right;
@@ -294,10 +273,6 @@ impl Kind for Gib {
     type Checked = u64;
     type Bounds = RangeInclusive<u32>;
 
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(|text: &str| text.parse::<Gib>()).allow_negative_numbers(true)
-    }
-
     fn check(Gib(typed): &Gib, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
         let (low, high) = (bounds.start(), bounds.end());
         if !(f64::from(*low)..=f64::from(*high)).contains(typed) {
@@ -327,10 +302,6 @@ impl Kind for Mib {
     type Typed = Mib;
     type Checked = u64;
     type Bounds = RangeInclusive<i64>;
-
-    fn arg(arg: Arg) -> Arg {
-        arg.value_parser(|text: &str| text.parse::<Mib>()).allow_negative_numbers(true)
-    }
 
     fn check(typed: &Mib, bounds: &Self::Bounds, wrong: Wrong<'_>) -> u64 {
         within(typed.0, bounds, wrong).unsigned_abs() * MIB
@@ -464,15 +435,11 @@ path_kinds! {
 
 impl<K> Kind for Auto<K>
 where
-    K: Kind<Typed: Copy + Default + FromStr>,
+    K: Kind<Typed: Copy + Default>,
 {
     type Typed = Auto<K::Typed>;
     type Checked = K::Checked;
     type Bounds = K::Bounds;
-
-    fn arg(arg: Arg) -> Arg {
-        K::arg(arg).value_parser(|text: &str| text.parse::<Auto<K::Typed>>())
-    }
 
     fn check(typed: &Self::Typed, bounds: &Self::Bounds, wrong: Wrong<'_>) -> Self::Checked {
         let given = typed.given().unwrap_or_else(|| {

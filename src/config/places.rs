@@ -1,10 +1,12 @@
 //! The directories and devices of `--cache-dir`: one, or several separated by commas.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::Arg;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -49,6 +51,14 @@ impl Places {
         }
         paths.push(path);
         Places(paths.into_iter().map(|path| OsString::from_vec(path).into()).collect())
+    }
+}
+
+impl FromStr for Places {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Places::split(OsStr::new(text)))
     }
 }
 

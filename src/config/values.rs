@@ -244,13 +244,15 @@ impl Serialize for Seed {
 /// Has files read these as the command line does.
 macro_rules! read_as_typed {
     ($($name:ident),+) => {$(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                from.deserialize_any(FromText(PhantomData))
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                from.deserialize_any($crate::values::FromText(std::marker::PhantomData))
             }
         }
     )+};
 }
+
+pub(super) use read_as_typed;
 
 read_as_typed!(Size, Gib, Mib, Seconds, Seed);
 
