@@ -550,14 +550,15 @@ fn show<T: Serialize>(
 #[cfg(test)]
 mod tests {
     use ringfall_engine::device::DATA_NAME;
+    use ringfall_host::Scratch;
 
     use super::*;
 
     /// It ended with status 1 and advice about worker threads of the kernel.
     #[test]
     fn a_signal_while_space_is_taken_interrupts_the_search() {
-        let name = format!("ringfall-interrupted-{}", std::process::id());
-        let place = std::env::temp_dir().join(name);
+        let scratch = Scratch::new("interrupted");
+        let place = scratch.join("store");
         let request = StoreRequest {
             places: vec![place.clone()],
             capacity_bytes: MIB,
@@ -568,7 +569,6 @@ mod tests {
         };
         assert!(matches!(open(&request, &|| true), Ok(None)));
         assert!(!place.join(DATA_NAME).exists());
-        let _cleanup = std::fs::remove_dir_all(place);
     }
 
     #[test]

@@ -355,6 +355,8 @@ pub fn read_rates(path: &Path) -> Result<IostatRates, FileProblem> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     const MB: f64 = 1_048_576.0;
@@ -384,11 +386,9 @@ mod tests {
 
     #[test]
     fn a_pointer_of_git_lfs_is_named() {
-        let path = std::env::temp_dir().join(format!("ringfall-lfs-{}.log", std::process::id()));
         let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
-        std::fs::write(&path, pointer).unwrap();
-        let why = Reading::of_file(&path).unwrap_err();
-        std::fs::remove_file(&path).unwrap();
+        let scratch = Scratch::new("iostat");
+        let why = Reading::of_file(&scratch.file("iostat.log", pointer)).unwrap_err();
         assert!(why.contains("a Git LFS pointer"), "{why}");
     }
 

@@ -315,93 +315,76 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+    use crate::Scratch;
 
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let unique = format!("ringfall-files-{}-{name}", std::process::id());
-            let path = std::env::temp_dir().join(unique);
-            std::fs::create_dir_all(&path).unwrap();
-            Scratch(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap().flatten();
-            let mut names: Vec<String> =
-                entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _cleanup = std::fs::remove_dir_all(&self.0);
-        }
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
     }
 
     #[test]
     fn a_file_takes_the_place_of_another_or_does_not_appear() {
         let scratch = Scratch::new("whole");
-        let directory = HeldDirectory::open(&scratch.0).unwrap();
+        let directory = HeldDirectory::open(&scratch).unwrap();
         for make in [Draft::begin, Draft::with_name] {
             for text in ["one", "two"] {
                 let draft = make(&directory).unwrap();
                 draft.file().write_all(text.as_bytes()).unwrap();
                 draft.publish("file").unwrap();
-                assert_eq!(std::fs::read_to_string(scratch.0.join("file")).unwrap(), text);
+                assert_eq!(std::fs::read_to_string(scratch.join("file")).unwrap(), text);
             }
             let private = std::fs::Permissions::from_mode(0o600);
-            std::fs::set_permissions(scratch.0.join("file"), private.clone()).unwrap();
+            std::fs::set_permissions(scratch.join("file"), private.clone()).unwrap();
             make(&directory).unwrap().publish("file").unwrap();
-            let kept = std::fs::metadata(scratch.0.join("file")).unwrap().permissions();
+            let kept = std::fs::metadata(scratch.join("file")).unwrap().permissions();
             assert_eq!(kept.mode() & 0o777, private.mode());
             let taken = make(&directory).unwrap().publish_new("file").unwrap_err();
             assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
             make(&directory).unwrap().publish_new("fresh").unwrap();
-            std::fs::remove_file(scratch.0.join("fresh")).unwrap();
+            std::fs::remove_file(scratch.join("fresh")).unwrap();
             drop(make(&directory).unwrap());
-            std::fs::create_dir(scratch.0.join("occupied")).unwrap();
+            std::fs::create_dir(scratch.join("occupied")).unwrap();
             make(&directory).unwrap().publish("occupied").unwrap_err();
-            std::fs::remove_dir(scratch.0.join("occupied")).unwrap();
-            assert_eq!(scratch.names(), ["file"]);
+            std::fs::remove_dir(scratch.join("occupied")).unwrap();
+            assert_eq!(names(&scratch), ["file"]);
         }
-        let spot = Spot::of(&scratch.0.join("file")).unwrap();
+        let spot = Spot::of(&scratch.join("file")).unwrap();
         spot.replace_unsynced(b"three").unwrap();
-        assert_eq!(std::fs::read_to_string(scratch.0.join("file")).unwrap(), "three");
-        let kept = std::fs::metadata(scratch.0.join("file")).unwrap().permissions();
+        assert_eq!(std::fs::read_to_string(scratch.join("file")).unwrap(), "three");
+        let kept = std::fs::metadata(scratch.join("file")).unwrap().permissions();
         assert_eq!(kept.mode() & 0o777, 0o600);
         let failed = replace_in(&directory, "file", &|_| Err(Error::other("no")));
         assert_eq!(failed.unwrap_err().to_string(), "no");
-        assert_eq!(scratch.names(), ["file"]);
+        assert_eq!(names(&scratch), ["file"]);
     }
 
     #[test]
     fn the_users_own_link_is_followed_once_and_stays() {
         let scratch = Scratch::new("own-link");
-        std::fs::create_dir(scratch.0.join("there")).unwrap();
-        symlink("there/second", scratch.0.join("first")).unwrap();
-        symlink("file", scratch.0.join("there/second")).unwrap();
-        symlink("there/new", scratch.0.join("dangling")).unwrap();
+        scratch.directory("there");
+        symlink("there/second", scratch.join("first")).unwrap();
+        symlink("file", scratch.join("there/second")).unwrap();
+        symlink("there/new", scratch.join("dangling")).unwrap();
         for name in ["first", "dangling"] {
-            let spot = Spot::of(&scratch.0.join(name)).unwrap();
+            let spot = Spot::of(&scratch.join(name)).unwrap();
             spot.replace(&|out| out.write_all(name.as_bytes())).unwrap();
-            assert!(std::fs::symlink_metadata(scratch.0.join(name)).unwrap().is_symlink());
+            assert!(std::fs::symlink_metadata(scratch.join(name)).unwrap().is_symlink());
         }
         for (name, text) in [("file", "first"), ("new", "dangling")] {
-            assert_eq!(std::fs::read_to_string(scratch.0.join("there").join(name)).unwrap(), text);
+            assert_eq!(std::fs::read_to_string(scratch.join("there").join(name)).unwrap(), text);
         }
-        symlink("round", scratch.0.join("round")).unwrap();
-        let error = Spot::of(&scratch.0.join("round")).unwrap_err();
+        symlink("round", scratch.join("round")).unwrap();
+        let error = Spot::of(&scratch.join("round")).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::LOOP.raw_os_error()));
     }
 
     #[test]
     fn a_file_that_grows_is_a_new_one_and_its_other_names_keep_the_old() {
         let scratch = Scratch::new("grows");
-        let (file, other) = (scratch.0.join("file"), scratch.0.join("other"));
-        std::fs::write(&other, "theirs").unwrap();
+        let (file, other) = (scratch.join("file"), scratch.file("other", "theirs"));
         std::fs::hard_link(&other, &file).unwrap();
         begin(&file).unwrap().write_all(b"ours").unwrap();
         assert_eq!(std::fs::read_to_string(&other).unwrap(), "theirs");

@@ -50,33 +50,26 @@ fn is_of_queue(row: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
 
     #[test]
     fn the_cores_of_a_disk_are_those_of_its_queues_interrupts() {
-        let root = std::env::temp_dir().join(format!("ringfall-interrupts-{}", std::process::id()));
-        let file = |path: &str, content: &str| {
-            let path = root.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, content).unwrap();
-        };
-        let link = |to: &str, from: &str| {
-            let from = root.join(from);
-            std::fs::create_dir_all(from.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink(root.join(to), from).unwrap();
-        };
+        let root = Scratch::new("interrupts");
         for (disk, device, numbers) in [
             ("sys/devices/pci0/02.0/virtio1/block/vda", "pci0/02.0/virtio1", "254:0"),
             ("sys/devices/pci0/03.0/nvme/nvme0/nvme0n1", "pci0/03.0/nvme/nvme0", "259:0"),
             ("sys/devices/virtual/block/loop0", "", "7:0"),
         ] {
-            file(&format!("{disk}/dev"), numbers);
-            link(disk, &format!("sys/dev/block/{numbers}"));
+            root.file(&format!("{disk}/dev"), numbers);
+            root.link(&format!("sys/dev/block/{numbers}"), disk);
             if !device.is_empty() {
-                link(&format!("sys/devices/{device}"), &format!("{disk}/device"));
+                root.link(&format!("{disk}/device"), &format!("sys/devices/{device}"));
             }
         }
         for (device, irqs) in [("02.0", 35..=36), ("03.0", 40..=43)] {
-            irqs.for_each(|irq| file(&format!("sys/devices/pci0/{device}/msi_irqs/{irq}"), "msix"));
+            for irq in irqs {
+                root.file(&format!("sys/devices/pci0/{device}/msi_irqs/{irq}"), "msix");
+            }
         }
         let interrupts = "           CPU0       CPU1\n \
              35:          3          0 PCI-MSIX-0000:00:02.0   0-edge      virtio1-config\n \
@@ -85,16 +78,15 @@ mod tests {
              41:        100          0 PCI-MSIX-0000:00:03.0   1-edge      nvme0q1\n \
              42:          0        100 PCI-MSIX-0000:00:03.0   2-edge      nvme0q2\n \
              43:          0          0 PCI-MSIX-0000:00:03.0   3-edge      nvme0q3\n";
-        file("proc/interrupts", interrupts);
+        root.file("proc/interrupts", interrupts);
         for (irq, cores) in [(35, "0"), (36, "1"), (40, "0"), (41, "4"), (43, "6")] {
-            file(&format!("proc/irq/{irq}/effective_affinity_list"), cores);
+            root.file(&format!("proc/irq/{irq}/effective_affinity_list"), cores);
         }
-        file("proc/irq/42/smp_affinity_list", "2-3");
+        root.file("proc/irq/42/smp_affinity_list", "2-3");
         let of = |numbers| interrupted_below(&Root::at(&root), numbers);
         assert_eq!(of("254:0"), BTreeSet::from([1]));
         assert_eq!(of("259:0"), BTreeSet::from([2, 3, 4]), "43 has completed nothing");
         assert_eq!(of("7:0"), BTreeSet::new());
         assert_eq!(of("8:0"), BTreeSet::new());
-        std::fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -143,6 +143,7 @@ pub(crate) fn is_pci_address(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
 
     #[test]
     fn lists_of_cores_are_those_of_the_kernel() {
@@ -177,22 +178,21 @@ mod tests {
 
     #[test]
     fn cgroups_are_found_in_their_trees_up_to_the_root() {
-        let path = std::env::temp_dir().join(format!("ringfall-cgroups-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("proc/self")).unwrap();
-        let (root, file) = (Root::at(&path), path.join("proc/self/cgroup"));
+        let scratch = Scratch::new("cgroups");
+        let root = Root::at(&scratch);
         let mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
                       35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       36 31 0:33 / /sys/fs/cgroup/unified rw shared:1 - cgroup2 cgroup2 rw\n";
-        std::fs::write(path.join("proc/self/mountinfo"), mounts).unwrap();
-        std::fs::write(&file, "9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/c\n").unwrap();
+        scratch.file("proc/self/mountinfo", mounts);
+        let of_process = "proc/self/cgroup";
+        scratch.file(of_process, "9:name=systemd:/x\n5:cpuset,memory:/a/b\n0::/c\n");
         let (old, unified) = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified");
         let levels = [old.to_owned(), format!("{old}/a"), format!("{old}/a/b")];
         assert_eq!(cgroups(&root, Some("memory")), levels);
         assert_eq!(cgroups(&root, None), [unified.to_owned(), format!("{unified}/c")]);
         assert!(cgroups(&root, Some("blkio")).is_empty());
-        std::fs::write(&file, "5:memoryless:/a\n0::/../other\n").unwrap();
+        scratch.file(of_process, "5:memoryless:/a\n0::/../other\n");
         assert!(cgroups(&root, Some("memory")).is_empty() && cgroups(&root, None).is_empty());
-        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

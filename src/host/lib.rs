@@ -25,6 +25,8 @@ mod pipe;
 pub mod remedy;
 mod room;
 mod root;
+#[cfg(any(test, feature = "testing"))]
+mod scratch;
 mod screen;
 pub mod stderr;
 pub mod survey;
@@ -46,4 +48,6 @@ pub use pipe::{
 pub use room::{
     ARENAS_ADDRESSES, MemoryRoom, Room, counted, heed_address_space, human, human_apart, human_time,
 };
+#[cfg(any(test, feature = "testing"))]
+pub use scratch::Scratch;
 pub use screen::{ProgressLine, is_stream_watched, terminal_columns};

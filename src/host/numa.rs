@@ -116,52 +116,38 @@ impl Hand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeviceFacts;
+    use crate::{DeviceFacts, Scratch};
 
     /// A root whose `/sys` has nodes 0 and 1 of eight cores each, as two sockets with
     /// hyper-threading number them, a node of memory alone, and NVMe drives on given nodes.
-    struct Sys(std::path::PathBuf);
+    struct Sys(Scratch);
 
     impl Sys {
         fn new(name: &str, drives: &[u32]) -> Sys {
-            let id = std::process::id();
-            let path = std::env::temp_dir().join(format!("ringfall-numa-{name}-{id}"));
-            let _left_over = std::fs::remove_dir_all(&path);
-            let sys = Sys(path);
-            sys.file("sys/devices/system/node/online", "0-2");
-            for (node, cores) in [(0, "0-3,8-11"), (1, "4-7,12-15"), (2, "")] {
-                sys.file(&format!("sys/devices/system/node/node{node}/cpulist"), cores);
-            }
-            std::fs::create_dir_all(sys.0.join("sys/dev/block")).unwrap();
+            let sys = Scratch::new(name);
+            let nodes = [
+                ("online", "0-2"),
+                ("node0/cpulist", "0-3,8-11"),
+                ("node1/cpulist", "4-7,12-15"),
+                ("node2/cpulist", ""),
+            ];
+            sys.files("sys/devices/system/node", &nodes);
             for (index, node) in drives.iter().enumerate() {
-                let disk = format!("sys/devices/pci/nvme{index}n1");
-                sys.file(&format!("{disk}/dev"), &format!("259:{index}"));
-                sys.file(&format!("{disk}/device/numa_node"), &node.to_string());
-                let link = sys.0.join(format!("sys/dev/block/259:{index}"));
-                std::os::unix::fs::symlink(sys.0.join(disk), link).unwrap();
+                let (disk, numbers) =
+                    (format!("sys/devices/pci/nvme{index}n1"), format!("259:{index}"));
+                sys.files(&disk, &[("dev", &*numbers), ("device/numa_node", &*node.to_string())]);
+                sys.link(&format!("sys/dev/block/{numbers}"), &disk);
             }
-            sys
+            Sys(sys)
         }
 
         fn root(&self) -> Root {
             Root::at(&self.0)
         }
 
-        fn file(&self, path: &str, content: &str) {
-            let path = self.0.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, format!("{content}\n")).unwrap();
-        }
-
         fn drive_nodes(&self, drives: usize) -> Vec<Option<u32>> {
             let node = |index| DeviceFacts::below(&self.root(), &format!("259:{index}"))?.numa_node;
             (0..drives).map(node).collect()
-        }
-    }
-
-    impl Drop for Sys {
-        fn drop(&mut self) {
-            let _cleanup = std::fs::remove_dir_all(&self.0);
         }
     }
 

@@ -235,9 +235,10 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+    use crate::Scratch;
 
-    fn pipe(name: &str) -> std::path::PathBuf {
-        let path = std::env::temp_dir().join(format!("ringfall-{name}-{}", std::process::id()));
+    fn pipe(scratch: &Scratch) -> std::path::PathBuf {
+        let path = scratch.join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
@@ -246,20 +247,20 @@ mod tests {
 
     #[test]
     fn a_socket_is_told_from_a_pipe_without_a_reader() {
-        let (pipe, socket) = (pipe("unread"), pipe("was-a-pipe").with_extension("socket"));
+        let scratch = Scratch::new("socket");
+        let (pipe, socket) = (pipe(&scratch), scratch.join("socket"));
         let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for (path, told) in [(&pipe, "it is a pipe that nobody reads"), (&socket, "it is a socket")]
         {
             let error = write_output(path, b"text").unwrap_err().to_string();
             assert!(error.starts_with(told), "{error}");
-            std::fs::remove_file(path).unwrap();
         }
-        std::fs::remove_file(socket.with_extension("")).unwrap();
     }
 
     #[test]
     fn a_pipe_with_a_writer_is_read_to_its_end() {
-        let path = pipe("written");
+        let scratch = Scratch::new("written");
+        let path = pipe(&scratch);
         let writer = {
             let path = path.clone();
             // Waits for the reader, as a shell's writer does.
@@ -271,12 +272,12 @@ mod tests {
         open_to_read(&path).unwrap().read_to_string(&mut text).unwrap();
         writer.join().unwrap();
         assert_eq!(text, "text");
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn a_writer_that_stalls_is_waited_for_until_somebody_ends_it() {
-        let path = pipe("stalled");
+        let scratch = Scratch::new("stalled");
+        let path = pipe(&scratch);
         // Open for both, so that nobody waits and nobody has left.
         let mut writer = File::options().read(true).write(true).open(&path).unwrap();
         writer.write_all(b"header").unwrap();
@@ -297,22 +298,19 @@ mod tests {
         });
         assert_eq!(file.read(&mut buffer).unwrap(), 3);
         late.join().unwrap();
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn what_is_no_text_is_said_to_be_none_and_what_is_too_long_to_be_that() {
-        let path = std::env::temp_dir().join(format!("ringfall-text-{}", std::process::id()));
+        let scratch = Scratch::new("text");
         let told = |bytes: &[u8]| {
-            std::fs::write(&path, bytes).unwrap();
-            read_text(&path, 1 << 10).map_err(|error| error.to_string())
+            read_text(&scratch.file("text", bytes), 1 << 10).map_err(|error| error.to_string())
         };
         assert_eq!(told("é".as_bytes()).unwrap(), "é");
         assert!(told(b"a\xffb").unwrap_err().contains("not text"));
         // The bound and one byte end in the middle of a character.
         let long = told("é".repeat(513).as_bytes()).unwrap_err();
         assert!(long.contains("more than 1 KiB"), "{long}");
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -324,7 +322,8 @@ mod tests {
 
     #[test]
     fn a_pipe_without_a_reader_is_told_at_once() {
-        let path = pipe("unread");
+        let scratch = Scratch::new("unread");
+        let path = pipe(&scratch);
         assert!(is_strange_pipe(&path));
         assert_eq!(write_output(&path, b"text").unwrap_err().kind(), ErrorKind::BrokenPipe);
         let reader = open_at_once(&path).unwrap();

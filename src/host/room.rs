@@ -262,14 +262,12 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scratch;
 
     #[test]
     fn the_tightest_cgroup_up_the_tree_counts_without_its_page_cache() {
-        let path = std::env::temp_dir().join(format!("ringfall-room-{}", std::process::id()));
-        for directory in ["proc/self", "cgroup/pod/run", "memory/job"] {
-            std::fs::create_dir_all(path.join(directory)).unwrap();
-        }
-        let write = |file: &str, text: &str| std::fs::write(path.join(file), text).unwrap();
+        let scratch = Scratch::new("room");
+        let write = |file: &str, text: &str| scratch.file(file, text);
         let mounts = "35 31 0:32 / /memory rw - cgroup cgroup rw,memory\n\
                       36 31 0:33 / /cgroup rw - cgroup2 cgroup2 rw\n";
         write("proc/self/mountinfo", mounts);
@@ -280,7 +278,7 @@ mod tests {
         let stat = "anon 1\ninactive_file 300000000\nactive_file 100000000\n";
         write("cgroup/pod/memory.stat", stat);
         write("cgroup/pod/run/memory.max", "max\n");
-        let root = Root::at(&path);
+        let root = Root::at(&scratch);
         let room = cgroup_memory(&root).unwrap();
         assert_eq!(room.bytes, 1_073_741_824 - 300_000_000);
         assert_eq!(room.shared_bytes, room.bytes - 107_374_182, "a tenth of the limit is left");
@@ -300,7 +298,6 @@ mod tests {
         assert_eq!(room.bytes, 1_073_741_824 - 399_999_999);
         assert_eq!(room.shared_bytes, room.bytes - 107_374_182, "a tenth of the limit is left");
         assert_eq!(room.source, "the limit /memory/job/memory.limit_in_bytes");
-        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

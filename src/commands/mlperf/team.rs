@@ -167,11 +167,13 @@ fn forget_partly_done(run: &Path, jobs: &[Job], ranks: u32) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     #[test]
     fn a_trial_that_a_rank_lacks_is_done_again_by_all() {
-        let run = std::env::temp_dir().join(format!("ringfall-team-{}", std::process::id()));
+        let run = Scratch::new("team");
         let results = [(0, "a"), (1, "a"), (0, "b"), (1, "c")];
         let file = |(rank, name): (u32, &str)| state_directory(&run, rank).join(name);
         for (rank, name) in results {
@@ -182,6 +184,5 @@ mod tests {
         forget_partly_done(&run, &jobs, 2).unwrap();
         let left = results.map(|one| file(one).with_extension("json").exists());
         assert_eq!(left, [true, true, false, false]);
-        std::fs::remove_dir_all(&run).unwrap();
     }
 }

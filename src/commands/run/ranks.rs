@@ -85,6 +85,8 @@ fn taken_bytes(base: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     #[test]
@@ -100,17 +102,13 @@ mod tests {
 
     #[test]
     fn what_other_ranks_hold_is_counted_in_blocks() {
-        let base = std::env::temp_dir().join(format!("ringfall-ranks-{}", std::process::id()));
-        std::fs::create_dir_all(base.join("rank_1")).unwrap();
-        std::fs::create_dir_all(base.join("other")).unwrap();
+        let base = Scratch::new("ranks");
+        base.directory("rank_1");
         assert_eq!(taken_bytes(&base), 0);
-        for directory in ["rank_1", "other"] {
-            std::fs::write(base.join(directory).join("ringfall.kv"), [1; 8192]).unwrap();
-        }
-        let file = std::fs::File::open(base.join("rank_1/ringfall.kv")).unwrap();
+        base.file("other/ringfall.kv", [1; 8192]);
+        let file = std::fs::File::open(base.file("rank_1/ringfall.kv", [1; 8192])).unwrap();
         file.sync_all().unwrap();
         let blocks = file.metadata().unwrap().blocks();
         assert_eq!(taken_bytes(&base), blocks * 512);
-        std::fs::remove_dir_all(&base).unwrap();
     }
 }

@@ -1,32 +1,10 @@
 //! Mutated results: whatever is in the files, an audit ends, and its bounds are bounds.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use proptest::prelude::*;
+use ringfall_host::Scratch;
 use serde_json::{Value, json};
 
 use super::{Audit, AuditSettings, audit};
-
-/// A directory of its own, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Scratch {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ringfall-audit-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _cleanup = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn rank() -> Value {
     json!({
@@ -75,15 +53,13 @@ fn strange() -> impl Strategy<Value = Value> {
 }
 
 fn of(files: &[(&str, &[u8])]) -> Audit {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("audit");
     for (name, bytes) in files {
-        let file = scratch.0.join(name);
-        std::fs::create_dir_all(file.parent().unwrap_or(Path::new("/"))).unwrap();
-        std::fs::write(file, bytes).unwrap();
+        scratch.file(name, bytes);
     }
     let settings =
         AuditSettings { drive_read_mb_per_s: Some(100.0), drive_write_mb_per_s: Some(1.0) };
-    audit(std::slice::from_ref(&scratch.0), &settings)
+    audit(&[scratch.to_path_buf()], &settings)
 }
 
 fn check(found: &Audit) {

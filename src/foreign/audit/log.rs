@@ -117,6 +117,8 @@ fn seconds(time: DateTime) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     #[test]
@@ -148,10 +150,9 @@ mod tests {
 
     #[test]
     fn a_pointer_of_git_lfs_is_named() {
-        let path = std::env::temp_dir().join(format!("ringfall-audit-{}.log", std::process::id()));
-        std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid x\n").unwrap();
+        let scratch = Scratch::new("log");
+        let path = scratch.file("a.log", "version https://git-lfs.github.com/spec/v1\noid x\n");
         let why = Log::read(&path, path.clone()).err();
-        std::fs::remove_file(&path).unwrap();
         assert!(why.as_ref().is_some_and(|why| why.contains("a Git LFS pointer")), "{why:?}");
     }
 

@@ -190,6 +190,8 @@ fn is_kv_cache(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     #[test]
@@ -214,14 +216,11 @@ mod tests {
 
     #[test]
     fn what_tools_keep_for_themselves_is_not_read() {
-        let root = std::env::temp_dir().join(format!("ringfall-walk-{}", std::process::id()));
-        for directory in [".ringfall/rank_0", "option_1/trial_0/rank_0"] {
-            std::fs::create_dir_all(root.join(directory)).unwrap();
-            std::fs::write(root.join(directory).join("kvcache_results_x.json"), "{}").unwrap();
-        }
+        let root = Scratch::new("walk");
+        root.file(".ringfall/rank_0/kvcache_results_x.json", "{}");
+        let read = root.file("option_1/trial_0/rank_0/kvcache_results_x.json", "{}");
         let mut tree = Tree::default();
         walk(&root, &mut tree);
-        assert_eq!(tree.json, [root.join("option_1/trial_0/rank_0/kvcache_results_x.json")]);
-        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(tree.json, [read]);
     }
 }

@@ -1,5 +1,5 @@
 use ringfall_config::{Cores, Rank};
-use ringfall_host::Launcher;
+use ringfall_host::{Launcher, Scratch};
 use ringfall_model::RunResult;
 use ringfall_model::testing::to_json;
 use ringfall_model::testing::{file, run};
@@ -29,9 +29,8 @@ fn rank(rank: u32, events: std::ops::Range<u64>) -> RunResult {
 }
 
 /// The tree of a run with these results: option, trial, rank.
-fn tree(name: &str, results: &[(u32, u32, u32, RunResult)]) -> PathBuf {
-    let run = std::env::temp_dir().join(format!("ringfall-{name}-{}", std::process::id()));
-    let _from_before = std::fs::remove_dir_all(&run);
+fn tree(name: &str, results: &[(u32, u32, u32, RunResult)]) -> Scratch {
+    let run = Scratch::new(name);
     for (option, trial, rank, result) in results {
         let directory = trial_directory(&run, *option, *trial).join(rank_name(*rank));
         std::fs::create_dir_all(&directory).unwrap();
@@ -82,7 +81,6 @@ fn rates_are_the_harness_s_and_percentiles_those_of_all_together() {
     let exact = merged.storage_read_ms.as_ref().unwrap().percentiles.p95.known().unwrap();
     assert!(option.aggregated_storage_read_p95_ms >= exact);
     assert_eq!(added.merged.len(), 1);
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]
@@ -105,14 +103,11 @@ fn what_is_missing_is_named_and_the_rest_added_up() {
     let mean = option.aggregated_avg_throughput_tokens_per_sec;
     assert_eq!(mean, rows[0].tokens_per_s / 2.0);
     assert!(option.ringfall.merged.is_none(), "a trial is missing");
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]
 fn results_of_the_reference_are_added_up_without_exact_figures() {
-    let run = std::env::temp_dir().join(format!("ringfall-foreign-{}", std::process::id()));
-    let directory = run.join("option_1/trial_0/rank_0");
-    std::fs::create_dir_all(&directory).unwrap();
+    let run = Scratch::new("foreign");
     let result = serde_json::json!({
         "requests_completed": 4,
         "summary": {
@@ -125,7 +120,7 @@ fn results_of_the_reference_are_added_up_without_exact_figures() {
             }
         }
     });
-    std::fs::write(directory.join("kvcache_results_a.json"), result.to_string()).unwrap();
+    run.file("option_1/trial_0/rank_0/kvcache_results_a.json", result.to_string());
     let added = add_up(&run, &Shape::found(&run), &[]);
     let option = &added.summary.options["1"];
     assert_eq!(option.aggregated_read_bandwidth_gbps, 2.5);
@@ -135,5 +130,4 @@ fn results_of_the_reference_are_added_up_without_exact_figures() {
     assert_eq!(option.cpu_tier_ranks.len(), 1);
     assert!(option.ringfall.merged.is_none());
     assert!(option.ringfall.notes[0].contains("reference benchmark"), "{:?}", option.ringfall);
-    std::fs::remove_dir_all(&run).unwrap();
 }

@@ -68,6 +68,8 @@ pub fn results_in(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     #[test]
@@ -81,14 +83,10 @@ mod tests {
 
     #[test]
     fn only_what_the_harness_reads_is_a_result() {
-        let base = std::env::temp_dir().join(format!("ringfall-place-{}", std::process::id()));
+        let base = Scratch::new("place");
         assert_eq!(results_in(&base.join("none")).unwrap(), Vec::<PathBuf>::new());
-        std::fs::create_dir_all(&base).unwrap();
-        for name in ["kvcache_results_b.json", "kvcache_results_a.json", "a.json"] {
-            std::fs::write(base.join(name), "{}").unwrap();
-        }
-        let names = ["kvcache_results_a.json", "kvcache_results_b.json"];
-        assert_eq!(results_in(&base).unwrap(), names.map(|name| base.join(name)));
-        std::fs::remove_dir_all(&base).unwrap();
+        let names = ["kvcache_results_b.json", "kvcache_results_a.json", "a.json"];
+        let [second, first, _] = names.map(|name| base.file(name, "{}"));
+        assert_eq!(results_in(&base).unwrap(), [first, second]);
     }
 }

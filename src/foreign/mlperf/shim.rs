@@ -157,19 +157,14 @@ const CONFIG_TEXT: &str = "\
 #[cfg(test)]
 mod tests {
     use ringfall_config::ConfigFile;
+    use ringfall_host::Scratch;
 
     use super::*;
 
-    fn scratch(name: &str) -> PathBuf {
-        let path =
-            std::env::temp_dir().join(format!("ringfall-shim-{name}-{}", std::process::id()));
-        let _from_before = std::fs::remove_dir_all(&path);
-        path
-    }
-
     #[test]
     fn all_that_the_harness_looks_for_is_there() {
-        let directory = scratch("all");
+        let scratch = Scratch::new("shim");
+        let directory = scratch.join("harness");
         let written =
             write(&directory, Path::new("/opt/a \"b\"/ringfall"), &["--end-delay".into()]).unwrap();
         assert!(!written.config_kept);
@@ -192,15 +187,13 @@ mod tests {
         std::fs::write(directory.join(CONFIG), format!("{CONFIG_TEXT}{proposed}")).unwrap();
         let config = ConfigFile::read(&directory.join(CONFIG)).unwrap();
         assert!(config.options.preallocate.is_some() && config.options.arrival.is_some());
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
     fn what_is_somebody_elses_stays() {
-        let directory = scratch("foreign");
+        let directory = Scratch::new("shim");
         let ringfall = Path::new("/usr/bin/ringfall");
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join(CONFIG), "duration: 7\n").unwrap();
+        directory.file(CONFIG, "duration: 7\n");
         assert!(write(&directory, ringfall, &[]).unwrap().config_kept);
         // Its own it writes anew.
         assert!(write(&directory, Path::new("/other/ringfall"), &[]).unwrap().config_kept);
@@ -219,6 +212,5 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &wrapper, kind, mode, 0).unwrap();
         let refused = write(&directory, ringfall, &[]).unwrap_err().to_string();
         assert!(refused.ends_with("it is not a plain file: give one"), "{refused}");
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -145,6 +145,8 @@ pub(crate) fn numbered(path: &Path, prefix: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
+
     use super::*;
 
     fn owner(results: &Path) -> Owner {
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_newest_run_without_a_summary_is_the_one_to_continue() {
-        let base = std::env::temp_dir().join(format!("ringfall-tree-{}", std::process::id()));
+        let base = Scratch::new("tree");
         let runs = owner(&base).runs();
         assert_eq!(unfinished_run(&runs).unwrap(), None);
         let made: Vec<PathBuf> = (0..3).map(|_| new_run(&runs, 0).unwrap()).collect();
@@ -185,7 +187,6 @@ mod tests {
         }
         std::fs::write(made[2].join(SUMMARY), "{}").unwrap();
         assert_eq!(unfinished_run(&runs).unwrap().as_ref(), Some(&made[1]));
-        std::fs::remove_dir_all(&base).unwrap();
     }
 
     #[test]

@@ -1,59 +1,14 @@
 //! Machines made of files: a server with NVMe drives and a GPU, a bare container, one that lies.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::Scratch;
 
-/// A tree in a directory of its own, removed afterwards.
-struct Tree(PathBuf);
-
-impl Tree {
-    /// Tests that make the same machine at the same time have a directory each.
-    fn new(name: &str) -> Tree {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ringfall-survey-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let _left_by_a_killed_test = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Tree(path)
-    }
-
-    fn file(&self, path: &str, text: &str) {
-        let path = self.0.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
-    fn files(&self, directory: &str, files: &[(&str, &str)]) {
-        for (name, text) in files {
-            self.file(&format!("{directory}/{name}"), &format!("{text}\n"));
-        }
-    }
-
-    fn directory(&self, path: &str) {
-        std::fs::create_dir_all(self.0.join(path)).unwrap();
-    }
-
-    /// A link at `path` to `target`, both below the root.
-    fn link(&self, path: &str, target: &str) {
-        let path = self.0.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink(self.0.join(target), path).unwrap();
-    }
-
-    fn survey(&self) -> Survey {
-        Survey::look(&Root::at(&self.0), None)
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _cleanup = std::fs::remove_dir_all(&self.0);
-    }
+fn look(tree: &Scratch) -> Survey {
+    Survey::look(&Root::at(tree), None)
 }
 
 const BRIDGE: &str = "sys/devices/pci0000:00/0000:00:01.0";
@@ -71,8 +26,8 @@ fn link<'a>(speed: &'a str, lanes: &'a str, speed_max: &'a str) -> [(&'a str, &'
 
 /// A drive with two namespaces behind a switch, whose link is slower than it could be, and a GPU
 /// below the same switch.
-fn server() -> Tree {
-    let tree = Tree::new("server");
+fn server() -> Scratch {
+    let tree = Scratch::new("survey-server");
     tree.files(BRIDGE, &link("32.0 GT/s PCIe", "16", "32.0 GT/s PCIe"));
     tree.files(SWITCH, &link("32.0 GT/s PCIe", "16", "32.0 GT/s PCIe"));
     let drive = format!("{SWITCH}/0000:02:00.0");
@@ -130,7 +85,7 @@ fn server() -> Tree {
 }
 
 /// Below the same switch as the drive.
-fn gpu(tree: &Tree) {
+fn gpu(tree: &Scratch) {
     let gpu = format!("{SWITCH}/0000:03:00.0");
     tree.files(&gpu, &link("16.0 GT/s PCIe", "16", "16.0 GT/s PCIe"));
     tree.files(&gpu, &[("class", "0x030200"), ("vendor", "0x10de"), ("numa_node", "1")]);
@@ -143,7 +98,7 @@ fn gpu(tree: &Tree) {
     tree.file("proc/driver/nvidia/gpus/0000:03:00.0/information", told);
 }
 
-fn processors(tree: &Tree) {
+fn processors(tree: &Scratch) {
     let cpuinfo = "processor : 0\nmodel name : Chip 9\nflags : fpu avx2 avx512f sse\n";
     tree.file("proc/cpuinfo", cpuinfo);
     tree.file("proc/self/status", "Cpus_allowed_list:\t0-2,64-127\nCapEff:\t0000000000004000\n");
@@ -157,7 +112,7 @@ fn processors(tree: &Tree) {
         let cpu = format!("sys/devices/system/cpu/cpu{cpu}");
         let files = [("physical_package_id", package), ("core_id", core)];
         for (name, value) in files {
-            tree.file(&format!("{cpu}/topology/{name}"), &format!("{value}\n"));
+            tree.file(&format!("{cpu}/topology/{name}"), format!("{value}\n"));
         }
         tree.file(&format!("{cpu}/cpufreq/scaling_governor"), "powersave\n");
     }
@@ -166,8 +121,8 @@ fn processors(tree: &Tree) {
     tree.files("sys/devices/system/cpu/cpu0/cache/index2", &cache);
     for (number, list) in [(0, "0-1"), (1, "2-3")] {
         let node = format!("sys/devices/system/node/node{number}");
-        tree.file(&format!("{node}/cpulist"), &format!("{list}\n"));
-        tree.file(&format!("{node}/meminfo"), &format!("Node {number} MemTotal: 1024 kB\n"));
+        tree.file(&format!("{node}/cpulist"), format!("{list}\n"));
+        tree.file(&format!("{node}/meminfo"), format!("Node {number} MemTotal: 1024 kB\n"));
         tree.file(&format!("{node}/distance"), "10 21\n");
     }
     tree.file("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
@@ -178,7 +133,7 @@ fn processors(tree: &Tree) {
 #[test]
 fn a_server_is_read_from_its_files() {
     let tree = server();
-    let survey = tree.survey();
+    let survey = look(&tree);
     let processor = &survey.processor;
     assert_eq!(processor.model.as_deref(), Some("Chip 9"));
     assert_eq!((processor.sockets, processor.cores, processor.threads), (2, 3, 4));
@@ -204,7 +159,7 @@ fn a_server_is_read_from_its_files() {
 #[test]
 fn a_drive_is_found_with_its_way_and_its_other_namespace() {
     let tree = server();
-    let survey = tree.survey();
+    let survey = look(&tree);
     let disk = survey.disk("nvme0n1").unwrap();
     assert_eq!((disk.kind.as_str(), disk.facts.model.as_deref()), ("nvme", Some("Model X")));
     assert_eq!(
@@ -242,7 +197,7 @@ fn a_drive_is_found_with_its_way_and_its_other_namespace() {
 
 #[test]
 fn a_drive_with_several_controllers_is_found_through_its_subsystem() {
-    let tree = Tree::new("multipath");
+    let tree = Scratch::new("survey-multipath");
     let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
     for (controller, address) in [("nvme0", "0000:11:00.0"), ("nvme1", "0000:12:00.0")] {
         let own = format!("sys/devices/pci0000:00/{address}/nvme/{controller}");
@@ -257,7 +212,7 @@ fn a_drive_with_several_controllers_is_found_through_its_subsystem() {
         tree.files(&disk, &[("dev", numbers), ("size", "8")]);
         tree.link(&format!("sys/block/{name}"), &disk);
     }
-    let survey = tree.survey();
+    let survey = look(&tree);
     let names: Vec<_> = survey.disks.iter().map(|disk| disk.facts.name.as_str()).collect();
     assert_eq!(names, ["nvme0n1", "nvme0n9", "nvme0n10"]);
     let disk = &survey.disks[0];
@@ -268,7 +223,7 @@ fn a_drive_with_several_controllers_is_found_through_its_subsystem() {
 
 #[test]
 fn volumes_are_followed_down_to_their_drives() {
-    let tree = Tree::new("volumes");
+    let tree = Scratch::new("survey-volumes");
     let disk = |name: &str, files: &[(&str, &str)]| {
         tree.files(&format!("sys/block/{name}"), files);
     };
@@ -282,7 +237,7 @@ fn volumes_are_followed_down_to_their_drives() {
     disk("loop0", &[("dev", "7:0"), ("size", "0")]);
     tree.directory("data");
     tree.file("proc/self/mountinfo", "1 0 253:0 / /data rw - ext4 /dev/mapper/x rw,data=journal\n");
-    let survey = tree.survey();
+    let survey = look(&tree);
     assert_eq!(survey.file_systems[0].drives, ["sda", "sdb"]);
     assert_eq!(survey.file_systems[0].disk.as_deref(), Some("dm-0"));
     assert!(survey.disk("dm-0").unwrap().is_encrypted && survey.disk("loop0").is_none());
@@ -291,8 +246,8 @@ fn volumes_are_followed_down_to_their_drives() {
 
 #[test]
 fn a_machine_that_tells_nothing_is_unknown_and_not_zero() {
-    let tree = Tree::new("bare");
-    let survey = tree.survey();
+    let tree = Scratch::new("survey-bare");
+    let survey = look(&tree);
     assert_eq!(survey.processor.model, None);
     assert_eq!(survey.memory.total_bytes, None);
     assert!(survey.disks.is_empty() && survey.gpus.is_empty() && survey.numa_nodes.is_empty());
@@ -321,7 +276,7 @@ proptest! {
         texts in proptest::collection::vec(TEXT, 24),
         name in "[a-z0-9 $';\u{1b}]{1,12}",
     ) {
-        let tree = Tree::new("hostile");
+        let tree = Scratch::new("survey-hostile");
         let places = [
             "proc/cpuinfo", "proc/meminfo", "proc/self/status", "proc/self/limits",
             "proc/self/cgroup", "sys/devices/system/cpu/online",
@@ -344,9 +299,9 @@ proptest! {
         }
         tree.file(&format!("sys/block/{name}/dev"), "1:1");
         let mounts = format!("1 0 1:1 / /{name} rw - x /dev/x rw\n{}", texts[23]);
-        tree.file("proc/self/mountinfo", &mounts);
+        tree.file("proc/self/mountinfo", mounts);
         tree.directory(&name);
-        let survey = tree.survey();
+        let survey = look(&tree);
         let json = serde_json::to_value(&survey).unwrap();
         prop_assert!(json["disks"].is_array());
         for disk in &survey.disks {

@@ -429,14 +429,15 @@ fn sync_directory(directory: &HeldDirectory) -> Result<(), TargetError> {
 #[cfg(test)]
 mod tests {
     use ringfall_engine::device::CacheDir;
+    use ringfall_host::Scratch;
 
     use super::*;
 
     /// Its checkpoint was written into the store of a run, and both ended with status 0.
     #[test]
     fn a_directory_that_a_run_uses_is_refused() {
-        let unique = format!("ringfall-checkpoint-beside-{}", std::process::id());
-        let path = std::env::temp_dir().join(unique);
+        let scratch = Scratch::new("checkpoint");
+        let path = scratch.join("beside");
         let run = CacheDir::open(&path).unwrap();
         for makes in [true, false] {
             let told = FileTarget::open(&path, Io::Buffered, makes).unwrap_err().to_string();
@@ -446,9 +447,7 @@ mod tests {
         std::fs::remove_dir(path.join("below")).unwrap();
         run.remove().unwrap();
         // What a run that was killed has left holds nobody up.
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join(LOCK_NAME), "ringfall store v1\n").unwrap();
+        scratch.file(&format!("beside/{LOCK_NAME}"), "ringfall store v1\n");
         FileTarget::open(&path, Io::Buffered, false).unwrap();
-        std::fs::remove_dir_all(path).unwrap();
     }
 }

@@ -107,14 +107,14 @@ fn in_chunks(
 mod tests {
     use ringfall_core::fill::{ContentName, Shape};
     use ringfall_core::key::EntryKey;
+    use ringfall_host::Scratch;
 
     use super::*;
 
     /// Both of two writers at once had written it.
     #[test]
     fn a_name_that_is_taken_meanwhile_stays_the_others() {
-        let directory = std::env::temp_dir().join(format!("ringfall-taken-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let directory = Scratch::new("taken");
         let path = directory.join("file");
         let name = ContentName { seed: 1, key: EntryKey(0), version: 0 };
         let shape = Shape { dedupe_ratio: 1.0, compress_ratio: 1.0 };
@@ -127,9 +127,8 @@ mod tests {
         assert!(matches!(error, DatagenError::Lacks(_)), "{error}");
         assert!(error.to_string().contains("already exists: give --overwrite"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "theirs");
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 1);
         write_file(&path, &content, 4096, true, &meanwhile).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 4096);
-        std::fs::remove_dir_all(directory).unwrap();
     }
 }

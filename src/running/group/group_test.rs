@@ -1,19 +1,14 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use ringfall_core::clock::SECOND;
+use ringfall_host::Scratch;
 
 use super::card::{Card, StartSignal, State};
 use super::directory::Directory;
 use super::keeper::{ranks, told_awaited};
 use super::members::Members;
 use super::*;
-
-fn scratch(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("ringfall-meet-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&path).unwrap();
-    path
-}
 
 fn join(directory: &Path, rank: u32, size: u32) -> Group {
     let board = Box::new(board(directory, rank, size));
@@ -46,7 +41,7 @@ fn failed(nonce: u64, why: &str) -> Card {
 
 #[test]
 fn all_begin_at_the_same_moment_and_leave_nothing() {
-    let directory = scratch("all");
+    let directory = Scratch::new("all");
     let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
     ranks[0].ready();
     eventually(|| ranks[0].awaits().contains("still preparing").then_some(()));
@@ -57,8 +52,7 @@ fn all_begin_at_the_same_moment_and_leave_nothing() {
     let apart = *begins.iter().max().unwrap() - *begins.iter().min().unwrap();
     assert!(apart < SECOND, "{begins:?}");
     ranks.iter().for_each(Group::leave);
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 0);
 }
 
 const NEWS: Topic = Topic("news");
@@ -70,7 +64,7 @@ fn never() -> bool {
 
 #[test]
 fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
-    let directory = scratch("words");
+    let directory = Scratch::new("words");
     // What a dead launch has said to the same topic.
     for rank in 0..3 {
         let mut old = board(&directory, rank, 3);
@@ -100,25 +94,22 @@ fn words_go_to_the_first_rank_and_from_it_to_all_and_old_ones_count_no_more() {
     ranks[1].leave();
     assert!(ranks[0].see_off(Duration::from_secs(60)));
     ranks[0].leave();
-    drop(ranks);
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 /// One that could not begin had come and gone before the others looked: they waited ten minutes.
 #[test]
 fn a_rank_that_fails_before_the_others_join_ends_them_and_the_last_out_takes_all_away() {
-    let directory = scratch("fails-first");
+    let directory = Scratch::new("fails-first");
     let first = join(&directory, 1, 2);
     first.fail("too few open files");
     drop(first);
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "the others have to hear of it");
+    assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 1, "the others have to hear of it");
     let other = join(&directory, 0, 2);
     other.ready();
     let why = eventually(|| other.failure());
     assert!(why.contains("rank 1 on node1 ended early: too few open files"), "{why}");
     drop(other);
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "nobody is to come any more");
-    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 0, "nobody is to come any more");
 }
 
 /// A rank that failed in the launch before, and has begun again with what was wrong mended.
@@ -160,31 +151,28 @@ fn a_rank_that_is_still_in_the_trial_before_is_not_ready_for_the_next() {
 /// Ranks of one launch that all fail at once, as by a flag that is misspelled for all of them.
 #[test]
 fn ranks_that_all_fail_at_once_leave_nothing() {
-    let directory = scratch("all-fail");
+    let directory = Scratch::new("all-fail");
     for rank in [0, 2, 1] {
         join(&directory, rank, 3).fail("--users is misspelled");
     }
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 0);
 }
 
 #[test]
 fn a_moment_is_the_same_for_who_hears_of_it_later() {
-    let directory = scratch("moment");
+    let directory = Scratch::new("moment");
     let ranks: Vec<Group> = (0..2).map(|rank| join(&directory, rank, 2)).collect();
     let moment = ranks[0].moment_ahead();
     std::thread::sleep(Duration::from_millis(20));
     let left = ranks[1].until(&moment);
     assert!(left < Duration::from_millis(490), "{left:?}");
     ranks.iter().for_each(Group::leave);
-    drop(ranks);
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]
 fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
     for has_begun in [false, true] {
-        let directory = scratch(&format!("fails-{has_begun}"));
+        let directory = Scratch::new("fails");
         let ranks: Vec<Group> = (0..3).map(|rank| join(&directory, rank, 3)).collect();
         if has_begun {
             ranks.iter().for_each(Group::ready);
@@ -199,14 +187,12 @@ fn a_rank_that_fails_ends_the_others_before_and_after_the_begin() {
         assert_eq!(why, "rank 2 on node2 ended early: the drive is gone");
         let why = eventually(|| ranks[1].failure());
         assert_eq!(why, "rank 2 on node2 ended early: the drive is gone");
-        drop(ranks);
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
 
 #[test]
 fn what_a_dead_launch_left_is_not_taken_for_alive() {
-    let directory = scratch("leftovers");
+    let directory = Scratch::new("leftovers");
     let start = StartSignal { nonces: vec![9], moment: Moment::after(Duration::ZERO) };
     let old = Card { start: Some(start), ..card(9, 7, State::Ready) };
     for rank in 0..2 {
@@ -222,14 +208,13 @@ fn what_a_dead_launch_left_is_not_taken_for_alive() {
     assert_eq!((first.failure(), second.failure()), (None, None));
     first.leave();
     second.leave();
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 0);
 }
 
 /// The newcomer ended a healthy launch.
 #[test]
 fn a_second_run_that_is_the_same_rank_is_refused_and_the_first_goes_on() {
-    let directory = scratch("twice");
+    let directory = Scratch::new("twice");
     let one = join(&directory, 1, 2);
     let party = Party { rank: 1, size: 2, host: "node1".to_owned() };
     let refused = Group::join(&party, Box::new(board(&directory, 1, 2)), 1);
@@ -240,8 +225,6 @@ fn a_second_run_that_is_the_same_rank_is_refused_and_the_first_goes_on() {
     let before = beat();
     eventually(|| (beat() > before + 2).then_some(()));
     assert_eq!(one.failure(), None);
-    drop(one);
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]
@@ -292,11 +275,11 @@ fn what_is_shared_out_stays_whole_and_even() {
 
 #[test]
 fn what_lies_under_a_rank_s_name_and_is_no_word_of_it_is_an_error_and_holds_nobody_up() {
-    let path = scratch("garbage");
+    let path = Scratch::new("garbage");
     let (mut one, mut other) = (board(&path, 0, 2), board(&path, 1, 2));
     one.put("word", b"short").unwrap();
     assert_eq!(other.get(0, "word").unwrap().as_deref(), Some(&b"short"[..]));
-    let directories = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let directories = std::fs::read_dir(&*path).unwrap().map(|entry| entry.unwrap().path());
     let file = directories.map(|launch| launch.join("rank_0.word")).find(|file| file.exists());
     let file = file.unwrap();
     // Sparse: it takes no room here, and would take all memory if it were read.
@@ -308,5 +291,4 @@ fn what_lies_under_a_rank_s_name_and_is_no_word_of_it_is_an_error_and_holds_nobo
         .unwrap();
     let error = other.get(0, "word").unwrap_err().to_string();
     assert!(error.contains("it is a named pipe"), "{error}");
-    std::fs::remove_dir_all(&path).unwrap();
 }

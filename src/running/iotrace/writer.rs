@@ -145,6 +145,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use ringfall_core::key::Tier;
+    use ringfall_host::Scratch;
 
     use super::*;
 
@@ -156,8 +157,7 @@ mod tests {
             row(1, false, Tier::Storage, TracePhase::Decode),
             row(2, false, Tier::Cpu, TracePhase::Evict),
         ];
-        let name = format!("ringfall-iotrace-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let directory = Scratch::new("iotrace");
         let mut texts = Vec::new();
         for (name, order) in [("a.csv", [0, 1, 2]), ("b.csv.zst", [2, 0, 1])] {
             let path = directory.join("new").join(name);
@@ -174,7 +174,6 @@ mod tests {
             };
             texts.push(String::from_utf8(bytes).unwrap());
         }
-        std::fs::remove_dir_all(&directory).unwrap();
         assert_eq!(texts[0], texts[1]);
         let lines: Vec<&str> = texts[0].lines().collect();
         assert_eq!(lines[0], HEADER);

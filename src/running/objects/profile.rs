@@ -113,29 +113,24 @@ fn section(text: &str, is_meant: impl Fn(&str) -> bool) -> Option<BTreeMap<Strin
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ringfall_host::Scratch;
 
-    fn files(credentials: &str, config: &str) -> (PathBuf, ProfileFiles) {
-        let name = format!("ringfall-profile-{}-{:p}", std::process::id(), credentials);
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).unwrap();
-        let files = ProfileFiles {
-            credentials: directory.join("credentials"),
-            config: directory.join("config"),
-        };
-        std::fs::write(&files.credentials, credentials).unwrap();
-        std::fs::write(&files.config, config).unwrap();
-        (directory, files)
-    }
+    use super::*;
 
     #[test]
     fn both_files_make_a_profile() {
-        let (directory, files) = files(
+        let scratch = Scratch::new("profile");
+        let credentials = scratch.file(
+            "credentials",
             "[default]\naws_access_key_id = A\naws_secret_access_key=B=\n; x\n[ lab ]\n\
              aws_access_key_id=C\nAWS_SECRET_ACCESS_KEY = D # mine\naws_session_token=E\n",
+        );
+        let config = scratch.file(
+            "config",
             "[default]\nregion = eu-1\n[profile lab]\ns3 =\n  endpoint_url = http://no\n\
              endpoint_url = http://yes:1\n[profile sso]\nsso_session = corp\n[lab]\nregion = no\n",
         );
+        let files = ProfileFiles { credentials, config };
         let default = files.read("default").unwrap().unwrap();
         assert_eq!(default.keys, Some(("A".into(), "B=".into(), None)));
         assert_eq!(default.region.as_deref(), Some("eu-1"));
@@ -145,7 +140,6 @@ mod tests {
         assert!(files.read("other").unwrap().is_none());
         let told = files.read("sso").map(|_| ()).unwrap_err();
         assert!(told.contains("sso_session") && told.contains("export-credentials"), "{told}");
-        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use ringfall_config::MeetsBy;
 use ringfall_core::clock::{MILLISECOND, SECOND};
+use ringfall_host::Scratch;
 use ringfall_workloads::autoscale::{Answer, Mode, StorageTargets};
 
 use super::*;
@@ -62,9 +63,7 @@ fn sample(bytes: u64, latency_ns: u64) -> Sample<LatencySet> {
 /// the same number of users in the end.
 #[test]
 fn ranks_find_together_what_no_one_of_them_sees() {
-    let name = format!("ringfall-over-ranks-{}", std::process::id());
-    let common = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&common).unwrap();
+    let common = Scratch::new("over-ranks");
     let groups = groups(&common);
     let of = |group: &Arc<Group>| OverRanks::new(Arc::clone(group), settings(), None);
     let mut ranks: Vec<OverRanks> = groups.iter().map(of).collect();
@@ -99,7 +98,6 @@ fn ranks_find_together_what_no_one_of_them_sees() {
     assert!(error.abs() < 0.01, "{answer:?}");
     assert!((80..=100).contains(&answer.peak_users), "{answer:?}");
     groups.iter().for_each(|group| group.leave());
-    std::fs::remove_dir_all(&common).unwrap();
 }
 
 #[test]

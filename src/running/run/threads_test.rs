@@ -10,6 +10,7 @@ use ringfall_core::key::ShardId;
 use ringfall_core::units::MIB;
 use ringfall_engine::engine::Engine;
 use ringfall_engine::load::LoadError;
+use ringfall_host::Scratch;
 use ringfall_workloads::config::{Arrival, GenerationMode, Persona, WorkloadConfig};
 use ringfall_workloads::source::Source;
 
@@ -116,8 +117,7 @@ fn launched(settings: &RunSettings, interrupt: &Interrupt) -> (Store, Fleet) {
 
 #[test]
 fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
-    let name = format!("ringfall-dying-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
+    let directory = Scratch::new("dying");
     let settings = settings(&directory);
     let interrupt = Interrupt::install().unwrap();
     let (store, fleet) = launched(&settings, &interrupt);
@@ -128,7 +128,6 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
     let Ok(_over) = conduct(settings.phase_plan(), &mut shards);
     let mut outcome = shards.outcome.expect("the last order is to report");
     outcome.cleanup.take().expect("there is a store").carry_out().unwrap();
-    let _already_gone = std::fs::remove_dir_all(&directory);
     let Ending::Failed(why) = &outcome.ending else { panic!("it went on") };
     for part in ["shard 1 ended early", "the figures of shard 1 are missing"] {
         assert!(why.contains(part), "{part}: {why}");
@@ -141,8 +140,7 @@ fn a_shard_that_dies_fails_the_run_and_what_the_others_measured_is_kept() {
 
 #[test]
 fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
-    let name = format!("ringfall-losing-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
+    let directory = Scratch::new("losing");
     let mut settings = settings(&directory);
     settings.store.places = vec![directory.join("a"), directory.join("b")];
     settings.outlives_drives = true;
@@ -167,5 +165,4 @@ fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
     // Interrupted before they began: nobody has reported, and no I/O holds up who deletes the data.
     let outcome = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
     outcome.cleanup.expect("there is a store").carry_out().unwrap();
-    let _already_gone = std::fs::remove_dir_all(&directory);
 }

@@ -34,25 +34,23 @@ pub fn read_roofline(path: &Path) -> Result<Roofline, InputError> {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::Scratch;
     use ringfall_model::testing::roofline;
 
     use super::*;
 
     #[test]
     fn what_is_no_roofline_is_named() {
-        let directory = std::env::temp_dir();
-        let path = directory.join(format!("ringfall-roofline-{}.json", std::process::id()));
+        let scratch = Scratch::new("roofline");
         for text in ["", "{}", "[1]", "{\"ringfall_roofline\":1}"] {
-            std::fs::write(&path, text).unwrap();
-            let error = read_roofline(&path).unwrap_err().to_string();
+            let error = read_roofline(&scratch.file("a", text)).unwrap_err().to_string();
             assert!(error.contains("saturate") && error.contains("ringfall-roofline"), "{error}");
         }
         let later = Roofline { ringfall_roofline: 9, ..roofline(1.0, 1.0) };
-        std::fs::write(&path, serde_json::to_vec(&later).unwrap()).unwrap();
+        let path = scratch.file("b", serde_json::to_vec(&later).unwrap());
         assert!(read_roofline(&path).unwrap_err().to_string().contains("layout is 9"));
-        std::fs::write(&path, serde_json::to_vec(&roofline(1.0, 1.0)).unwrap()).unwrap();
+        let path = scratch.file("c", serde_json::to_vec(&roofline(1.0, 1.0)).unwrap());
         assert_eq!(read_roofline(&path).unwrap(), roofline(1.0, 1.0));
-        std::fs::remove_file(&path).unwrap();
-        assert!(read_roofline(&directory).is_err());
+        assert!(read_roofline(&scratch).is_err());
     }
 }

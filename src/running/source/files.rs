@@ -94,17 +94,13 @@ mod tests {
     use std::fs::File;
     use std::io::Write;
 
-    use super::*;
+    use ringfall_host::Scratch;
 
-    fn directory(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("ringfall-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        path
-    }
+    use super::*;
 
     #[test]
     fn compressed_files_read_as_what_is_inside() {
-        let directory = directory("compressed");
+        let directory = Scratch::new("compressed");
         let open = |path: &Path| open(path, &Reading::new(|| false, false));
         let text = b"one\ntwo\n".repeat(1_000);
         let gz = directory.join("a.csv.gz");
@@ -114,9 +110,8 @@ mod tests {
         );
         encoder.write_all(&text).unwrap();
         encoder.finish().unwrap();
-        let zst = directory.join("b.csv.zst");
-        std::fs::write(&zst, zstd::encode_all(&text[..], 3).unwrap()).unwrap();
-        std::fs::write(directory.join("notes.txt"), b"no trace").unwrap();
+        let zst = directory.file("b.csv.zst", zstd::encode_all(&text[..], 3).unwrap());
+        directory.file("notes.txt", "no trace");
         for path in [&gz, &zst] {
             let mut read = Vec::new();
             open(path).unwrap().read_to_end(&mut read).unwrap();
@@ -131,6 +126,5 @@ mod tests {
         assert!(open(&directory).is_err());
         assert!(open(Path::new("/dev/zero")).err().unwrap().contains("device"));
         assert!(open(&directory.join("none.csv")).err().unwrap().contains("no such file"));
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -1,8 +1,9 @@
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringfall_config::MeetsBy;
 use ringfall_core::clock::SECOND;
+use ringfall_host::Scratch;
 
 use super::*;
 use crate::group::{Party, Session};
@@ -15,13 +16,6 @@ const PER_S_MAX: f64 = 24_000.0;
 const LATENCY_US: f64 = 1_000.0;
 const IO_BYTES: u64 = 1_000_000;
 const WARMUP: (Nanos, Nanos) = (SECOND, Nanos::from_secs(31));
-
-fn scratch(name: &str) -> PathBuf {
-    let name = format!("ringfall-depth-{}-{name}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&path).unwrap();
-    path
-}
 
 fn join(common: &Path, rank: u32) -> Arc<Group> {
     let party = Party { rank, size: RANKS, host: "node".into() };
@@ -59,7 +53,7 @@ fn eventually(mut look: impl FnMut() -> Option<TunerOrder>) -> TunerOrder {
 
 #[test]
 fn ranks_choose_one_depth_by_what_they_do_together() {
-    let common = scratch("one");
+    let common = Scratch::new("depth-one");
     let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
     let mut ranks: Vec<Tuning> = groups.iter().map(tuning).collect();
     let (mut now, mut began, mut depth) = (SECOND, SECOND, 0);
@@ -96,13 +90,11 @@ fn ranks_choose_one_depth_by_what_they_do_together() {
         assert_eq!(rank.figures(), Some(&found));
         assert_eq!(rank.next(now, 1), None);
     }
-    drop((ranks, groups));
-    std::fs::remove_dir_all(&common).unwrap();
 }
 
 #[test]
 fn a_rank_that_hears_nothing_says_so_and_keeps_its_depth() {
-    let common = scratch("nothing");
+    let common = Scratch::new("depth-nothing");
     let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
     let mut rank = tuning(&groups[1]);
     assert_eq!(rank.next(WARMUP.1 - SECOND, 1), None);
@@ -110,13 +102,11 @@ fn a_rank_that_hears_nothing_says_so_and_keeps_its_depth() {
     let found = rank.figures().unwrap();
     assert_eq!((found.chosen, found.reason), (64, DepthReason::NoAnswer));
     assert!(found.told().contains("a rank did not answer"), "{}", found.told());
-    drop((rank, groups));
-    std::fs::remove_dir_all(&common).unwrap();
 }
 
 #[test]
 fn an_interval_that_a_rank_heard_of_too_late_is_measured_again() {
-    let common = scratch("late");
+    let common = Scratch::new("depth-late");
     let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
     let (mut lead, mut late) = (tuning(&groups[0]), tuning(&groups[1]));
     let mut now = WARMUP.0;
@@ -135,6 +125,4 @@ fn an_interval_that_a_rank_heard_of_too_late_is_measured_again() {
     assert_eq!(lead.figures(), None);
     now = lead.due();
     assert_eq!(lead.next(now, 1), Some(TunerOrder::Begin));
-    drop((lead, late, groups));
-    std::fs::remove_dir_all(&common).unwrap();
 }
