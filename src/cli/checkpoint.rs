@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use ringfall_config::Word;
 use ringfall_config::values;
 use ringfall_core::fill::VerifyMode;
-use ringfall_running::checkpoint::{Io, Optimizer, SaveMode, Way};
+use ringfall_running::checkpoint::{Io, Optimizer, Precision, SaveMode, Way};
 
 use super::{ContentArgs, ObjectArgs, mib, number, time};
 
@@ -105,7 +105,7 @@ pub struct JobArgs {
     pub zero: u8,
     /// Format of the weights: 2 bytes per parameter, or 4
     #[arg(long, value_name = "FORMAT", default_value = "bf16")]
-    pub precision: PrecisionArg,
+    pub precision: Precision,
     /// State that is saved besides the weights: Adam's, 12 bytes per parameter (8 with fp32
     /// weights), or none
     #[arg(long, value_name = "NAME", default_value = "adam")]
@@ -125,17 +125,6 @@ pub struct JobArgs {
     /// Reducibility of the content.
     #[command(flatten)]
     pub content: ContentArgs,
-}
-
-/// Format of the weights.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum PrecisionArg {
-    /// 2 bytes per parameter, and a master copy of 4 in the optimizer's state
-    Bf16,
-    /// As bf16
-    Fp16,
-    /// 4 bytes per parameter
-    Fp32,
 }
 
 /// Arguments of `checkpoint write`.

@@ -30,7 +30,7 @@ pub use anyway::{gist, meant_anyway};
 pub use audit::AuditArgs;
 pub use checkpoint::{
     CheckpointArgs, CheckpointCommand, CheckpointCompareArgs, CheckpointReadArgs,
-    CheckpointRunArgs, CheckpointWriteArgs, JobArgs, PrecisionArg, StreamArgs,
+    CheckpointRunArgs, CheckpointWriteArgs, JobArgs, StreamArgs,
 };
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;

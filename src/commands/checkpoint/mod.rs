@@ -12,13 +12,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ringfall_config::InputError;
-use ringfall_core::clock::Nanos;
 use ringfall_core::units::GIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
 use ringfall_running::checkpoint::{
-    Begin, Commit, Committed, Layout, Manifest, Meter, SaveSettings, Stream, StreamError, Target,
+    Begin, Commit, Layout, Manifest, Meter, SaveSettings, Saved, Stream, StreamError, Target,
     TargetError, Trained, Training, Way, find, restore, train,
 };
 
@@ -206,9 +205,8 @@ fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
              whole, and `ringfall checkpoint write --resume` with the same flags goes on"
         )
     };
-    let Some(committed) = finished(written, interrupted)? else { return Ok(Exit::Interrupted) };
-    let place = result.target.clone();
-    result.saves.push(Save::of(place, manifest.step, Nanos::ZERO, settings.way, &committed));
+    let Some(saved) = finished(written, interrupted)? else { return Ok(Exit::Interrupted) };
+    result.saves.push(Save::of(result.target.clone(), settings.way, &saved));
     finish(&args.stream, &result)
 }
 
@@ -227,7 +225,7 @@ fn read(args: &CheckpointReadArgs) -> Result<Exit> {
     });
     let interrupted = || "the checkpoint was not read whole".to_owned();
     let Some(restored) = finished(restored, interrupted)? else { return Ok(Exit::Interrupted) };
-    result.restores.push(Restore::of(manifest.step, Nanos::ZERO, &restored));
+    result.restores.push(Restore::of(&restored));
     finish(&args.stream, &result)
 }
 
@@ -318,10 +316,10 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
                 (target.name(), save_and_remove(target, &session, &manifest, &settings, begin))
             });
             let interrupted = || "nothing was compared".to_owned();
-            let Some(committed) = finished(written, interrupted)? else {
+            let Some(saved) = finished(written, interrupted)? else {
                 return Ok(Exit::Interrupted);
             };
-            result.saves.push(Save::of(place, trial + 1, Nanos::ZERO, way, &committed));
+            result.saves.push(Save { step: trial + 1, ..Save::of(place, way, &saved) });
         }
     }
     for target in std::iter::once(&target).chain(&beside) {
@@ -340,7 +338,7 @@ fn save_and_remove<T: Target>(
     manifest: &Manifest,
     settings: &SaveSettings,
     begin: Begin,
-) -> Result<Committed, StreamError> {
+) -> Result<Saved, StreamError> {
     let commit = |on: &Stream<'_, T>| Commit { on, manifest, prefix: COMPARED }.write(begin);
     let written = session.watched(target, settings, commit);
     match &written {

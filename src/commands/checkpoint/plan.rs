@@ -9,10 +9,10 @@ use ringfall_config::nearest::nearest;
 use ringfall_core::units::{BLOCK_BYTES, GIB, KIB, MIB, gib};
 use ringfall_host::{Room, human};
 use ringfall_running::checkpoint::{
-    FORMAT, FORMAT_VERSION, Job, MODELS, Manifest, Precision, StreamSettings, even_shards,
+    FORMAT, FORMAT_VERSION, Job, MODELS, Manifest, StreamSettings, even_shards,
 };
 
-use crate::cli::{JobArgs, PrecisionArg, StreamArgs};
+use crate::cli::{JobArgs, StreamArgs};
 
 /// Length of a chunk when none is given, bytes.
 const CHUNK_BYTES: u64 = 32 * MIB;
@@ -100,11 +100,7 @@ fn shards_of(job: &JobArgs, parameters: u64) -> Result<Vec<u64>, InputError> {
             job.pipeline_parallel
         );
     };
-    let precision = match job.precision {
-        PrecisionArg::Bf16 | PrecisionArg::Fp16 => Precision::Half,
-        PrecisionArg::Fp32 => Precision::Single,
-    };
-    let (optimizer, ranks, zero) = (job.optimizer, job.ranks, job.zero);
+    let &JobArgs { precision, optimizer, ranks, zero, .. } = job;
     Ok(Job { parameters, precision, optimizer, ranks, model_parallel, zero }.shard_bytes())
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use ringfall_host::peak_rss_bytes;
 use ringfall_running::checkpoint::{
-    BadBlock, Committed, Manifest, Restored, SaveSettings, Target, TargetCounters, TargetError,
+    BadBlock, Manifest, Restored, SaveSettings, Saved, Target, TargetCounters, TargetError,
     Trained, Training, Way,
 };
 
@@ -224,14 +224,9 @@ impl CheckpointResult {
 
     /// Adds what a training job did.
     pub(super) fn trained(&mut self, trained: &Trained, training: &Training, way: Way) {
-        let saves = trained.saves.iter().map(|save| Save {
-            stall_s: save.stall.as_secs_f64(),
-            ..Save::of(self.target.clone(), save.step, save.began, way, &save.committed)
-        });
-        self.saves = saves.collect();
-        let restores = trained.restores.iter();
-        let restores = restores.map(|one| Restore::of(one.step, one.began, &one.restored));
-        self.restores = restores.collect();
+        let saves = trained.saves.iter();
+        self.saves = saves.map(|saved| Save::of(self.target.clone(), way, saved)).collect();
+        self.restores = trained.restores.iter().map(Restore::of).collect();
         self.training = Some(TrainingFigures {
             save_mode: training.mode.name(),
             interval_s: training.interval.as_secs_f64(),
@@ -253,21 +248,14 @@ impl CheckpointResult {
 
 impl Save {
     /// Creates the record of a save that has just ended.
-    pub(super) fn of(
-        target: String,
-        step: u32,
-        began: Nanos,
-        way: Way,
-        committed: &Committed,
-    ) -> Save {
-        let saved = &committed.saved;
+    pub(super) fn of(target: String, way: Way, saved: &Saved) -> Save {
         Save {
-            step,
+            step: saved.step,
             way: way.name(),
             target,
-            began_s: began.as_secs_f64(),
+            began_s: saved.began.as_secs_f64(),
             bytes: saved.transfer.bytes,
-            found_bytes: committed.found_bytes,
+            found_bytes: saved.found_bytes,
             stall_s: saved.stall.as_secs_f64(),
             durable_s: saved.stored.as_secs_f64(),
             bytes_per_s: rate(saved.transfer.bytes, saved.stored),
@@ -280,10 +268,10 @@ impl Save {
 
 impl Restore {
     /// Creates the record of a restore that has ended.
-    pub(super) fn of(step: u32, began: Nanos, restored: &Restored) -> Restore {
+    pub(super) fn of(restored: &Restored) -> Restore {
         Restore {
-            step,
-            began_s: began.as_secs_f64(),
+            step: restored.step,
+            began_s: restored.began.as_secs_f64(),
             bytes: restored.transfer.bytes,
             elapsed_s: restored.elapsed.as_secs_f64(),
             bytes_per_s: rate(restored.transfer.bytes, restored.elapsed),

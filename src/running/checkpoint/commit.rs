@@ -38,26 +38,17 @@ pub struct Commit<'a, T: Target> {
     pub prefix: &'a str,
 }
 
-/// A checkpoint that was written.
-#[derive(Clone, Debug, Default)]
-pub struct Committed {
-    /// Outcome of this save.
-    pub saved: Saved,
-    /// Bytes that an earlier save had stored.
-    pub found_bytes: u64,
-}
-
 impl<T: Target> Commit<'_, T> {
     /// Writes the checkpoint.
     ///
     /// # Errors
     /// Fails if an existing checkpoint forbids it, there is no room, or the target failed.
-    pub fn write(&self, begin: Begin) -> Result<Committed, StreamError> {
+    pub fn write(&self, begin: Begin) -> Result<Saved, StreamError> {
         let layout = Layout::new(self.manifest, self.prefix);
         layout.files.iter().try_for_each(|file| self.on.target.check(&file.plan))?;
         let Some(works) = self.prepare(&layout, begin)? else {
-            let found_bytes = self.manifest.total_bytes();
-            return Ok(Committed { found_bytes, ..Committed::default() });
+            let (step, found_bytes) = (self.manifest.step, self.manifest.total_bytes());
+            return Ok(Saved { step, found_bytes, ..Saved::default() });
         };
         let to_store = missing_bytes(&layout, &works);
         self.check_room(&layout, &works)?;
@@ -65,7 +56,7 @@ impl<T: Target> Commit<'_, T> {
         let saved = save(self.on, &layout, &works, self.manifest.step)?;
         put(self.on.target, self.prefix, self.manifest, FINISHED)?;
         self.on.target.remove_small(&self.name(UNFINISHED))?;
-        Ok(Committed { saved, found_bytes: self.manifest.total_bytes() - to_store })
+        Ok(Saved { found_bytes: self.manifest.total_bytes() - to_store, ..saved })
     }
 
     fn name(&self, name: &str) -> String {

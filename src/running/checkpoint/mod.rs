@@ -18,7 +18,7 @@ mod sizes;
 mod target;
 mod train;
 
-pub use commit::{Begin, Commit, Committed, find, remove};
+pub use commit::{Begin, Commit, find, remove};
 pub use file::{FileTarget, Io};
 pub use layout::{BadBlock, FORMAT, FORMAT_VERSION, Layout, Manifest, RANKS_MAX};
 pub use meter::{Doing, Meter, Progress, Transfer};
@@ -30,4 +30,4 @@ pub use sizes::{Job, MODELS, Model, Optimizer, Precision, even_shards};
 pub use target::{
     ChunkPlace, FilePlan, Moved, Mover, Presence, Target, TargetCounters, TargetError, Version,
 };
-pub use train::{SaveMode, Trained, Training, TrainingRestore, TrainingSave, train};
+pub use train::{SaveMode, Trained, Training, train};

@@ -20,6 +20,10 @@ const NAMED_MAX: usize = 16;
 /// Outcome of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
+    /// Step of the save that it restored.
+    pub step: u32,
+    /// When it began, since the training job began.
+    pub began: Nanos,
     /// Chunks read from the checkpoint.
     pub transfer: Transfer,
     /// Duration of the restore.
@@ -63,6 +67,7 @@ pub fn restore<T: Target>(
     read(on, layout, Version::Published, reads, &look)?;
     let mut restored = restored.into_inner().unwrap_or_else(PoisonError::into_inner);
     restored.bad.sort_by(|a, b| (&a.file, a.offset_bytes).cmp(&(&b.file, b.offset_bytes)));
+    restored.step = step;
     restored.elapsed = monotonic_now().saturating_sub(began);
     restored.transfer = on.meter.transfer();
     Ok(restored)

@@ -131,10 +131,16 @@ pub struct SaveSettings {
 /// Outcome of a save.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
+    /// Number of the training step after which it was made, from 1.
+    pub step: u32,
+    /// When it began, since the training job began.
+    pub began: Nanos,
     /// Chunks stored at the target.
     pub transfer: Transfer,
+    /// Bytes that an earlier save had stored.
+    pub found_bytes: u64,
     /// From the first moment until all content was taken over from the training job, which may go
-    /// on then.
+    /// on then; of a job's save, for how long training stood still because of it.
     pub stall: Nanos,
     /// From the first moment until every file had its final name, durable where that was asked for.
     pub stored: Nanos,
@@ -292,9 +298,11 @@ pub fn save<T: Target>(
     result?;
     abandoned?;
     Ok(Saved {
+        step,
         transfer: on.meter.transfer(),
         stall: on.meter.last_made().saturating_sub(began),
         stored: monotonic_now().saturating_sub(began),
+        ..Saved::default()
     })
 }
 

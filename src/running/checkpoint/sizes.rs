@@ -47,12 +47,14 @@ pub const MODELS: &[Model] = &[
 ];
 
 /// Format of the weights.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Precision {
-    /// 16 bits, bfloat16 or float16; the optimizer keeps a copy in 32 bits.
-    Half,
-    /// 32 bits, which the optimizer updates in place.
-    Single,
+    /// 2 bytes per parameter, and a master copy of 4 in the optimizer's state
+    Bf16,
+    /// As bf16
+    Fp16,
+    /// 4 bytes per parameter
+    Fp32,
 }
 
 /// Optimizer state that is saved besides the weights.
@@ -86,10 +88,11 @@ impl Job {
     #[must_use]
     pub const fn bytes_per_parameter(&self) -> (u64, u64) {
         match (self.precision, self.optimizer) {
-            (Precision::Half, Optimizer::None) => (2, 0),
-            (Precision::Half, Optimizer::Adam) => (2, 12),
-            (Precision::Single, Optimizer::None) => (4, 0),
-            (Precision::Single, Optimizer::Adam) => (4, 8),
+            (Precision::Bf16 | Precision::Fp16, Optimizer::None) => (2, 0),
+            (Precision::Bf16 | Precision::Fp16, Optimizer::Adam) => (2, 12),
+            // The optimizer updates them in place.
+            (Precision::Fp32, Optimizer::None) => (4, 0),
+            (Precision::Fp32, Optimizer::Adam) => (4, 8),
         }
     }
 
@@ -133,7 +136,7 @@ mod tests {
     fn job(parameters: u64) -> Job {
         Job {
             parameters,
-            precision: Precision::Half,
+            precision: Precision::Bf16,
             optimizer: Optimizer::Adam,
             ranks: 1,
             model_parallel: 1,

@@ -10,11 +10,11 @@ use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::fill::VerifyMode;
 
-use super::commit::{Begin, Commit, Committed, remove};
+use super::commit::{Begin, Commit, remove};
 use super::layout::{Layout, Manifest};
 use super::meter::Doing;
 use super::restore::{Restored, restore};
-use super::save::{Stream, StreamError};
+use super::save::{Saved, Stream, StreamError};
 use super::target::{Target, TargetError};
 use crate::threads::locked;
 
@@ -63,37 +63,13 @@ pub struct Training {
     pub leave_last: bool,
 }
 
-/// One save of the job.
-#[derive(Clone, Debug)]
-pub struct TrainingSave {
-    /// Number of the training step after which it was made, from 1.
-    pub step: u32,
-    /// When it began, since the job began.
-    pub began: Nanos,
-    /// For how long training stood still because of it.
-    pub stall: Nanos,
-    /// Bytes and time of the save.
-    pub committed: Committed,
-}
-
-/// One restore of the job.
-#[derive(Clone, Debug)]
-pub struct TrainingRestore {
-    /// Which save it restored.
-    pub step: u32,
-    /// When it began, since the job began.
-    pub began: Nanos,
-    /// Bytes, verification and time of the restore.
-    pub restored: Restored,
-}
-
 /// Outcome of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Trained {
     /// All saves of the job, in order.
-    pub saves: Vec<TrainingSave>,
+    pub saves: Vec<Saved>,
     /// All restores of the job, in order.
-    pub restores: Vec<TrainingRestore>,
+    pub restores: Vec<Restored>,
     /// Time in which it computed.
     pub computed: Nanos,
     /// From its beginning to its end, without removing what it wrote.
@@ -149,7 +125,7 @@ struct Beside<'scope> {
     began: Nanos,
     /// For how long training has stood still because of it so far.
     stall: Nanos,
-    thread: ScopedJoinHandle<'scope, Result<Committed, StreamError>>,
+    thread: ScopedJoinHandle<'scope, Result<Saved, StreamError>>,
 }
 
 /// The prefix of a slot.
@@ -236,8 +212,7 @@ impl<'a, T: Target> Job<'a, T> {
             self.slots[slot] = Some(manifest);
         }
         let stall = stall + (monotonic_now() - from);
-        let committed = written?;
-        locked(self.trained).saves.push(TrainingSave { step, began, stall, committed });
+        locked(self.trained).saves.push(Saved { began, stall, ..written? });
         // The oldest goes, and where it is time for it, the new one is restored.
         self.free((slot + 1) % self.slots.len())?;
         // Steps begin at 1: none is a multiple of 0.
@@ -280,7 +255,7 @@ impl<'a, T: Target> Job<'a, T> {
         let began = monotonic_now() - self.began;
         let layout = Layout::new(manifest, &prefix(slot));
         let restored = restore(self.on, &layout, self.training.verify, step)?;
-        locked(self.trained).restores.push(TrainingRestore { step, began, restored });
+        locked(self.trained).restores.push(Restored { began, ..restored });
         Ok(())
     }
 
