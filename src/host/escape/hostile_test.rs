@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::hidden::{is_hidden, visible};
 use super::*;
 
 /// Texts that have broken some program.
@@ -277,4 +276,15 @@ fn a_cell_too_long_for_a_workbook_is_cut() {
     let long = "🦀".repeat(20_000);
     let cell = xlsx(&long);
     assert!(long.starts_with(&cell) && cell.encode_utf16().count() == 32_766);
+}
+
+#[test]
+fn words_are_quoted_where_a_shell_would_see_more_than_a_word() {
+    assert_eq!(shell("/mnt/nvme0/kv-1"), "/mnt/nvme0/kv-1");
+    assert_eq!(shell("/mnt/a b"), "'/mnt/a b'");
+    assert_eq!(shell("/mnt/$(reboot)`x`;y"), "'/mnt/$(reboot)`x`;y'");
+    assert_eq!(shell("it's"), "'it'\\''s'");
+    assert_eq!(shell(""), "''");
+    assert_eq!(shell("a\nb"), "'a\nb'");
+    assert_eq!(shell("~root"), "'~root'");
 }
