@@ -5,6 +5,9 @@
 //! *notice* (a line told while work goes on) must not delay that work: a thread writes it, and one
 //! that finds no room in the thread's queue is left out and counted. Once a signal has come, a
 //! reader that takes nothing for 2 s is given up.
+//!
+//! A *live* notice begins with a carriage return and is written over by the next. Any other notice
+//! on the same terminal takes it away first, whoever writes it.
 
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
+use rustix::termios::isatty;
 
 use crate::interrupt;
 
@@ -31,8 +35,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// Longest wait of a page for the notices before it, where its own reader takes something.
 const NOTICES_FIRST: Duration = Duration::from_secs(1);
 
-/// Takes a live line away: back to the first column, and the line cleared.
-pub const CLEAR: &str = "\r\x1b[K";
+/// Takes live lines away: back to the first column, and all from there on erased.
+pub const CLEAR: &str = "\r\x1b[J";
 
 /// One of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -226,13 +230,40 @@ impl Counts {
     }
 }
 
+fn is_live(text: &[u8]) -> bool {
+    text.starts_with(b"\r") && text != CLEAR.as_bytes()
+}
+
+/// Stream on whose terminal a live notice stands, as the thread that writes them knows it.
+#[derive(Default)]
+struct Shown(Option<Stream>);
+
+impl Shown {
+    /// Stream whose live notice is to be taken away before `text` is written to `stream`. A file
+    /// beside the terminal disturbs none.
+    fn gives_way(&mut self, stream: Stream, text: &[u8]) -> Option<Stream> {
+        if is_live(text) {
+            self.0 = Some(stream);
+            return None;
+        }
+        let is_clear = text == CLEAR.as_bytes();
+        let shown = self.0.take_if(|live| *live == stream || (!is_clear && isatty(stream.file())));
+        shown.filter(|_| !is_clear)
+    }
+}
+
 impl Queue {
     fn start(room: usize, write: impl Fn(Stream, &[u8]) -> Result<()> + Send + 'static) -> Queue {
         let (sender, notices) = sync_channel::<(Stream, Vec<u8>)>(room);
         let counts = Arc::new(Counts::default());
         let of_thread = Arc::clone(&counts);
         let write_each = move || {
+            let mut shown = Shown::default();
             for (stream, text) in notices {
+                if let Some(live) = shown.gives_way(stream, &text) {
+                    // The notice itself, written next, finds the same reader or the same failure.
+                    let _told_by_the_notice = write(live, CLEAR.as_bytes());
+                }
                 of_thread.conclude(stream, &text, &write(stream, &text));
             }
         };
@@ -244,8 +275,7 @@ impl Queue {
 
     /// Adds a notice. A live line is left out while others wait, as the next says more.
     fn add(&self, stream: Stream, text: &[u8]) {
-        let is_live = text.starts_with(b"\r") && text != CLEAR.as_bytes();
-        if is_live && self.counts.waiting.load(Ordering::SeqCst) > 0 {
+        if is_live(text) && self.counts.waiting.load(Ordering::SeqCst) > 0 {
             return;
         }
         self.counts.waiting.fetch_add(1, Ordering::SeqCst);

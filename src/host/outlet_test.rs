@@ -50,6 +50,20 @@ fn a_live_line_is_left_out_while_others_wait_and_is_always_taken_away() {
     assert_eq!(queue.counts.left_out_lines.load(Ordering::SeqCst), 0);
 }
 
+/// A warning began in the middle of the live line, and the end of the line stayed behind it.
+#[test]
+fn any_other_notice_takes_the_live_one_away_first() {
+    let (queue, take, read) = queue(10);
+    drop(take);
+    for text in ["\r1\x1b[K", "warning\n", "error\n", "\r2\x1b[K", CLEAR, "page\n"] {
+        queue.add(Stream::Err, text.as_bytes());
+        assert!(queue.flush(Duration::from_secs(60)));
+    }
+    let told: Vec<String> = read.try_iter().collect();
+    let expected = ["\r1\x1b[K", CLEAR, "warning\n", "error\n", "\r2\x1b[K", CLEAR, "page\n"];
+    assert_eq!(told, expected);
+}
+
 #[test]
 fn a_full_disk_loses_lines_that_are_counted_and_a_reader_that_left_loses_none() {
     let queue = Queue::start(10, |stream, _| match stream {
