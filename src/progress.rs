@@ -1,11 +1,15 @@
 //! Text of a run's progress.
 
+mod live;
+
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
 
 use ringfall_host::counted;
-use ringfall_running::run::{Phase, Progress};
+use ringfall_running::run::{Phase, Progress, SecondFigures, Timeline};
+
+pub use live::live_text;
 
 /// `, about 12 s left` at the pace so far, once there is something to judge it by.
 #[must_use]
@@ -49,6 +53,11 @@ pub fn progress_text(progress: &Progress<'_>) -> String {
     format!("{}{far} | {waiting}", progress.phase)
 }
 
+/// Seconds that every shard has surely reported: all but the newest.
+fn reported(timeline: &Timeline) -> &[SecondFigures] {
+    timeline.seconds().split_last().map_or(&[], |(_, before)| before)
+}
+
 fn line_of_phase(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
         Phase::Populate => return populating(progress),
@@ -69,9 +78,7 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
     let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
     let mut line =
         format!("{phase} {left_s} s | {users}{} running, {} queued", status.serving, status.queued);
-    // The newest second that every shard has surely reported.
-    let seconds = progress.timeline.seconds();
-    if let Some(second) = seconds.len().checked_sub(2).and_then(|index| seconds.get(index)) {
+    if let Some(second) = reported(progress.timeline).last() {
         let storage = &second.row.tiers[Tier::Storage.index()];
         line.push_str(&format!(
             " | read {:.2} write {:.2} GiB/s",
@@ -95,19 +102,19 @@ mod tests {
 
     use ringfall_core::placement::{BudgetConfig, SharedBudgets, Watermarks};
     use ringfall_running::driver::ShardStatus;
-    use ringfall_running::run::{SlowIos, Timeline};
+    use ringfall_running::run::SlowIos;
 
     use super::progress_text as line;
     use super::*;
 
     /// Seconds and space of a run that has measured nothing.
-    struct Begun {
-        timeline: Timeline,
+    pub(super) struct Begun {
+        pub(super) timeline: Timeline,
         budgets: Arc<SharedBudgets>,
     }
 
     impl Begun {
-        fn new() -> Begun {
+        pub(super) fn new() -> Begun {
             let budgets = SharedBudgets::new(&BudgetConfig {
                 shards: 1,
                 gpu_bytes: 0,
@@ -120,7 +127,7 @@ mod tests {
         }
 
         /// The run in a phase that has just begun, and of which nobody knows when it ends.
-        fn at(&self, phase: Phase) -> Progress<'_> {
+        pub(super) fn at(&self, phase: Phase) -> Progress<'_> {
             Progress {
                 phase,
                 left: Nanos::MAX,

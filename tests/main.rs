@@ -29,6 +29,7 @@ mod objects;
 #[cfg(feature = "objects")]
 mod objects_checkpoint;
 mod package;
+mod progress;
 mod prometheus;
 mod published;
 mod published_runs;

@@ -1,45 +1,37 @@
 //! Runs that did not end, a test each, named after what held them up.
 
 use std::fs::File;
-use std::io::Read as _;
 #[cfg(feature = "objects")]
 use std::io::{BufRead as _, BufReader};
-use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Action, tcflow};
 
+use crate::support::terminal::Terminal;
 use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
 
-/// Both ends of a terminal whose output was stopped (Ctrl-S).
-fn stopped_terminal() -> (OwnedFd, OwnedFd) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let terminal = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    tcflow(&terminal, Action::OOff).unwrap();
-    (master, terminal)
+/// A terminal whose output was stopped (Ctrl-S).
+fn stopped_terminal() -> Terminal {
+    let terminal = Terminal::open();
+    tcflow(&terminal.end, Action::OOff).unwrap();
+    terminal
 }
 
 /// A run that writes to it.
-fn start_on(terminal: &OwnedFd, scratch: &Scratch, more: &[&str]) -> Child {
+fn start_on(terminal: &Terminal, scratch: &Scratch, more: &[&str]) -> Child {
     let mut command = scratch.run_command(more);
     command.args(["--ranks", "off"]);
-    command.stdout(Stdio::from(terminal.try_clone().unwrap()));
-    command.stderr(Stdio::from(terminal.try_clone().unwrap()));
-    command.spawn().unwrap()
+    terminal.start(command)
 }
 
 #[test]
 fn a_stopped_terminal_held_up_the_run() {
     for trials in ["1", "2"] {
         let scratch = Scratch::new("stopped-terminal");
-        let (master, terminal) = stopped_terminal();
+        let terminal = stopped_terminal();
         let more = ["--duration", "1", "--trials", trials];
         let mut child = start_on(&terminal, &scratch, &more);
         wait_until("the results are written", || scratch.file("result.json").exists());
@@ -48,16 +40,9 @@ fn a_stopped_terminal_held_up_the_run() {
         // The program then waits until somebody reads the page.
         std::thread::sleep(Duration::from_secs(3));
         assert!(child.try_wait().unwrap().is_none());
-        tcflow(&terminal, Action::OOn).unwrap();
-        drop(terminal);
-        let (mut shown, mut piece) = (Vec::new(), [0; 4096]);
-        let mut master = File::from(master);
-        // Fails when the last of the terminal's ends is closed.
-        while let Ok(length @ 1..) = master.read(&mut piece) {
-            shown.extend_from_slice(&piece[..length]);
-        }
+        tcflow(&terminal.end, Action::OOn).unwrap();
+        let shown = terminal.read_to_end();
         assert_eq!(finish(child).status.code(), Some(0));
-        let shown = String::from_utf8(shown).unwrap();
         let (banner, page) = (shown.find("workload  tiny-1b"), shown.find("results      "));
         assert!(banner.is_some() && page > banner, "{shown}");
     }
@@ -66,7 +51,7 @@ fn a_stopped_terminal_held_up_the_run() {
 #[test]
 fn a_stopped_terminal_held_up_the_first_signal() {
     let scratch = Scratch::new("stopped-signal");
-    let (_master, terminal) = stopped_terminal();
+    let terminal = stopped_terminal();
     let child = start_on(&terminal, &scratch, &["--duration", "1000"]);
     wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -80,10 +65,10 @@ fn a_stopped_terminal_held_up_the_first_signal() {
 #[test]
 fn results_to_a_stopped_terminal_held_up_the_end() {
     let scratch = Scratch::new("stopped-output");
-    let (_master, terminal) = stopped_terminal();
+    let terminal = stopped_terminal();
     let mut command = scratch.run_command(&["--duration", "1", "--quiet"]);
     command.args(["--output", "/dev/stdout"]);
-    command.stdout(Stdio::from(terminal)).stderr(Stdio::piped());
+    command.stdout(terminal.end.try_clone().unwrap()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     wait_until("the run has its data file", || data_bytes(&scratch.store()) > 0);
     // Long enough for it to wait for the terminal.

@@ -58,8 +58,8 @@ pub use part::Part;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
     GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
-    PRECONDITION_THREAD_BYTES, PerformanceProfile, Plan, Promotion, Ranks, RooflineFrom,
-    TraceEpoch, TraceKind, Traffic, Until,
+    PRECONDITION_THREAD_BYTES, PerformanceProfile, Plan, ProgressForm, Promotion, Ranks,
+    RooflineFrom, TraceEpoch, TraceKind, Traffic, Until,
 };
 pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank};

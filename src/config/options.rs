@@ -21,7 +21,7 @@ use super::words::{
 };
 use super::{
     Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
-    Promotion, Ranks, RooflineFrom, TraceEpoch, Until, WorkloadSection, auto,
+    ProgressForm, Promotion, Ranks, RooflineFrom, TraceEpoch, Until, WorkloadSection, auto,
 };
 use crate::object_store::{
     Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX,
@@ -423,6 +423,10 @@ settings! {
         json: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Print the whole summary of the run, instead of its verdict and the figures that show it
         details: bool = "false", "BOOL", keeps demo, compared nothing;
+        /// Form of the run's progress on a terminal
+        ///
+        /// In a file or a pipe, progress is one line every ten seconds.
+        progress: ProgressForm = "auto", "FORM", keeps demo, compared nothing;
         /// Print no banner, no progress and no summary
         quiet: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Least important kind of log message to print on standard error

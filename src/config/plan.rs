@@ -143,6 +143,17 @@ choice! {
     }
 }
 
+choice! {
+    /// Form of a run's progress on a terminal.
+    ProgressForm {
+        /// Five lines, rewritten in place, on a terminal that has at least 12 rows and 60 columns
+        /// and can move its cursor; otherwise as `line`.
+        Auto = "auto",
+        /// One line, rewritten in place.
+        Line = "line",
+    }
+}
+
 /// Where a value came from; later ones win.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Origin {

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "objects")]
 pub mod s3;
+pub mod terminal;
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use ringfall_config::Plan;
+use ringfall_config::{Plan, ProgressForm};
 use ringfall_core::clock::Nanos;
 use ringfall_host::escape::terminal_path;
 use ringfall_host::{ProgressLine, is_stream_watched};
@@ -72,6 +72,7 @@ pub(super) fn show_merged(plan: &Plan, merged: &Merged) -> Result<()> {
 /// Lines during the run.
 pub(super) fn progress_line(plan: &Plan) -> ProgressLine {
     ProgressLine::new(text_stream(plan.json), plan.quiet, Some(PLAIN_PERIOD))
+        .on_several_lines(plan.progress == ProgressForm::Auto)
 }
 
 pub(super) fn style(plan: &Plan) -> Style {

@@ -1,4 +1,4 @@
-//! Messages and samples during a run: the banner, the progress line, the machine's counters at the
+//! Messages and samples during a run: the banner, the progress, the machine's counters at the
 //! edges of the window.
 
 use std::io::Write as _;
@@ -32,7 +32,7 @@ use super::screen::{progress_line, style};
 use super::shortages;
 use super::{Answer, Begin};
 use crate::commands::text_stream;
-use crate::progress::progress_text;
+use crate::progress::{live_text, progress_text};
 use crate::prometheus::Watch;
 
 /// Longest run whose kernel counters are read four times a second: the results stay small.
@@ -388,6 +388,7 @@ impl Observer for Teller<'_> {
         if progress.phase == Phase::Measure {
             self.sample(monotonic_now());
         }
-        self.progress.show_if_due(|| progress_text(progress));
+        self.progress
+            .show_block_if_due(|columns| live_text(progress, columns), || progress_text(progress));
     }
 }
