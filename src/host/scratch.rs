@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ringfall_core::held::HeldDirectory;
+
 /// An empty directory of a test's own; all that is in it goes with it when it is dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
@@ -23,7 +25,7 @@ impl Scratch {
     /// Makes a directory below it, and those between.
     pub fn directory(&self, path: &str) -> PathBuf {
         let path = self.join(path);
-        std::fs::create_dir_all(&path).expect("the directory can be made");
+        HeldDirectory::make(&path).expect("the directory can be made");
         path
     }
 
@@ -50,7 +52,7 @@ impl Scratch {
     fn with_directories(&self, path: &str) -> PathBuf {
         let path = self.join(path);
         let above = path.parent().expect("it lies below the directory");
-        std::fs::create_dir_all(above).expect("the directories can be made");
+        HeldDirectory::make(above).expect("the directories can be made");
         path
     }
 }
