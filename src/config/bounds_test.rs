@@ -4,7 +4,7 @@ use ringfall_core::units::GIB;
 use ringfall_host::Room;
 
 use super::*;
-use crate::tests::run_args;
+use crate::tests::typed;
 use crate::{ConfigFile, InputError, resolve};
 
 fn facts() -> Facts {
@@ -13,10 +13,7 @@ fn facts() -> Facts {
         cores: 2,
         memory_available_bytes: Some(20 * GIB),
         room: Room { memory: Some(memory), cores: 2, open_files_max: Some(20_000) },
-        is_simulated: false,
-        rank: None,
-        unix_s: 0,
-        random_seed: 1,
+        ..crate::tests::facts()
     }
 }
 
@@ -25,10 +22,9 @@ fn room(bytes: u64, shared_bytes: u64) -> MemoryRoom {
 }
 
 fn resolved(line: &str, yaml: &str, facts: &Facts) -> Result<Plan, InputError> {
-    let args = ["ringfall", "run", "--model", "tiny-1b"].into_iter().chain(line.split_whitespace());
-    let args = run_args(args);
+    let typed = typed(&format!("--model tiny-1b {line}"));
     let file = ConfigFile::parse("my.yaml".to_owned(), yaml.to_owned()).unwrap();
-    resolve(&args.options, Some(&file), facts)
+    resolve(&typed, Some(&file), facts)
 }
 
 fn refused(line: &str, yaml: &str, facts: &Facts, words: &[&str]) {

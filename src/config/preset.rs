@@ -132,22 +132,13 @@ pub fn presets_page() -> String {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_host::Room;
-
     use super::*;
+    use crate::tests::facts;
     use crate::{Facts, resolve};
 
     #[test]
     fn every_preset_is_a_run_and_flags_take_precedence() {
-        let facts = Facts {
-            cores: 2,
-            memory_available_bytes: Some(64 << 30),
-            room: Room::unknown(2),
-            is_simulated: false,
-            rank: None,
-            unix_s: 0,
-            random_seed: 1,
-        };
+        let facts = Facts { memory_available_bytes: Some(64 << 30), ..facts() };
         for preset in &PRESETS {
             let typed = Options { num_users: Some(3), ..Options::default() };
             let plan = resolve(&typed.over(preset.options()), None, &facts).unwrap();

@@ -34,7 +34,7 @@ pub(super) fn facts() -> Facts {
     }
 }
 
-fn typed(line: &str) -> Options {
+pub(super) fn typed(line: &str) -> Options {
     let args = ["ringfall", "run"].into_iter().chain(line.split_whitespace());
     run_args(args).options
 }

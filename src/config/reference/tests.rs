@@ -2,7 +2,7 @@ use ringfall_workloads::config::{Persona, RagDistribution};
 use ringfall_workloads::model::built_in;
 
 use super::*;
-use crate::tests::run_args;
+use crate::tests::{facts, typed};
 use crate::{ConfigFile, Facts, Plan, advice, render, resolve};
 
 /// Every section, with figures that none has by default.
@@ -46,18 +46,8 @@ fn read(text: &str) -> Result<ConfigFile, String> {
 }
 
 fn planned(line: &str, text: &str) -> Result<Plan, String> {
-    let args = ["ringfall", "run"].into_iter().chain(line.split_whitespace());
-    let args = run_args(args);
-    let facts = Facts {
-        cores: 2,
-        memory_available_bytes: None,
-        room: ringfall_host::Room::unknown(2),
-        is_simulated: false,
-        rank: None,
-        unix_s: 0,
-        random_seed: 1,
-    };
-    resolve(&args.options, Some(&read(text)?), &facts).map_err(|error| error.to_string())
+    let facts = Facts { cores: 2, memory_available_bytes: None, ..facts() };
+    resolve(&typed(line), Some(&read(text)?), &facts).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use ringfall_config::MeetsBy;
 use ringfall_core::clock::SECOND;
 use ringfall_host::Scratch;
 
@@ -10,17 +11,20 @@ use super::keeper::{ranks, told_awaited};
 use super::members::Members;
 use super::*;
 
-fn join(directory: &Path, rank: u32, size: u32) -> Group {
-    let board = Box::new(board(directory, rank, size));
-    Group::join(&Party { rank, size, host: format!("node{rank}") }, board, 1).unwrap()
+const LAUNCH: &str = "job 1/2";
+
+pub(crate) fn join(directory: &Path, rank: u32, size: u32) -> Group {
+    let party = Party { rank, size, host: format!("node{rank}") };
+    let session = Session::open(MeetsBy::Directory(directory), Some(LAUNCH), party).unwrap();
+    session.join().unwrap()
 }
 
 fn board(directory: &Path, rank: u32, size: u32) -> Directory {
-    Directory::new(directory, Some("job 1/2"), rank, size)
+    Directory::new(directory, Some(LAUNCH), rank, size)
 }
 
 /// Waits for something that comes; a test that waits in vain fails.
-fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {

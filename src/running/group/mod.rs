@@ -405,4 +405,4 @@ impl Drop for Group {
 
 #[cfg(test)]
 #[path = "group_test.rs"]
-mod tests;
+pub(crate) mod tests;

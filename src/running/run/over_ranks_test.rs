@@ -1,13 +1,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringfall_config::MeetsBy;
 use ringfall_core::clock::{MILLISECOND, SECOND};
 use ringfall_host::Scratch;
 use ringfall_workloads::autoscale::{Answer, Mode, StorageTargets};
 
 use super::*;
-use crate::group::{Party, Session};
+use crate::group::tests::{eventually, join};
 
 const RANKS: u32 = 3;
 /// Bandwidth limit of the modelled system, and demand of one user, bytes/s.
@@ -34,17 +33,11 @@ fn settings() -> Settings {
 }
 
 fn groups(common: &Path) -> Vec<Arc<Group>> {
-    let join = |rank| {
-        let party = Party { rank, size: RANKS, host: "node".into() };
-        let session = Session::open(MeetsBy::Directory(common), None, party).unwrap();
-        Arc::new(session.join().unwrap())
-    };
+    let join = |rank| Arc::new(join(common, rank, RANKS));
     let groups: Vec<Arc<Group>> = (0..RANKS).map(join).collect();
     groups.iter().for_each(|group| group.ready());
-    let began = Instant::now();
-    while groups.iter().any(|group| group.begins().is_none()) {
-        assert!(began.elapsed() < Duration::from_secs(60), "the ranks do not meet");
-        std::thread::sleep(Duration::from_millis(5));
+    for group in &groups {
+        eventually(|| group.begins());
     }
     groups
 }

@@ -1,12 +1,10 @@
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use ringfall_config::MeetsBy;
 use ringfall_core::clock::SECOND;
 use ringfall_host::Scratch;
 
 use super::*;
-use crate::group::{Party, Session};
+use crate::group::tests::{eventually, join};
 
 const RANKS: u32 = 3;
 /// Queues of each rank.
@@ -17,10 +15,8 @@ const LATENCY_US: f64 = 1_000.0;
 const IO_BYTES: u64 = 1_000_000;
 const WARMUP: (Nanos, Nanos) = (SECOND, Nanos::from_secs(31));
 
-fn join(common: &Path, rank: u32) -> Arc<Group> {
-    let party = Party { rank, size: RANKS, host: "node".into() };
-    let session = Session::open(MeetsBy::Directory(common), None, party).unwrap();
-    Arc::new(session.join().unwrap())
+fn groups(common: &Path) -> Vec<Arc<Group>> {
+    (0..RANKS).map(|rank| Arc::new(join(common, rank, RANKS))).collect()
 }
 
 fn tuning(group: &Arc<Group>) -> Tuning {
@@ -39,22 +35,10 @@ fn interval(depth: u32, length: Nanos) -> IoInterval {
     interval
 }
 
-/// Waits for what travels between ranks; a test that waits in vain fails.
-fn eventually(mut look: impl FnMut() -> Option<TunerOrder>) -> TunerOrder {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "waited in vain");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn ranks_choose_one_depth_by_what_they_do_together() {
     let common = Scratch::new("depth-one");
-    let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
+    let groups = groups(&common);
     let mut ranks: Vec<Tuning> = groups.iter().map(tuning).collect();
     let (mut now, mut began, mut depth) = (SECOND, SECOND, 0);
     while ranks[0].figures().is_none() {
@@ -95,7 +79,7 @@ fn ranks_choose_one_depth_by_what_they_do_together() {
 #[test]
 fn a_rank_that_hears_nothing_says_so_and_keeps_its_depth() {
     let common = Scratch::new("depth-nothing");
-    let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
+    let groups = groups(&common);
     let mut rank = tuning(&groups[1]);
     assert_eq!(rank.next(WARMUP.1 - SECOND, 1), None);
     assert_eq!(rank.next(WARMUP.1, 1), Some(TunerOrder::Depth(64)));
@@ -107,7 +91,7 @@ fn a_rank_that_hears_nothing_says_so_and_keeps_its_depth() {
 #[test]
 fn an_interval_that_a_rank_heard_of_too_late_is_measured_again() {
     let common = Scratch::new("depth-late");
-    let groups: Vec<Arc<Group>> = (0..RANKS).map(|rank| join(&common, rank)).collect();
+    let groups = groups(&common);
     let (mut lead, mut late) = (tuning(&groups[0]), tuning(&groups[1]));
     let mut now = WARMUP.0;
     let first = lead.next(now, 1).unwrap();
