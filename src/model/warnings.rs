@@ -283,7 +283,7 @@ fn unfinished_of(requests: &RequestStats, class: Class) -> Option<(String, Strin
         return None;
     }
     let seconds = |ns: u64| format!("{:.2} s", Nanos::from_ns(ns).as_secs_f64());
-    let of_all = match p95.estimate_ns.filter(|_| p95.at_most_ns.is_some()) {
+    let of_all = match p95.number_ns() {
         Some(estimate) => seconds(estimate),
         None => format!("≥ {}", seconds(p95.at_least_ns)),
     };

@@ -17,6 +17,15 @@ pub struct Quantile {
     pub at_most_ns: Option<u64>,
 }
 
+impl Quantile {
+    /// The estimate, ns, where it may be told as a number; none where only the lower bound may.
+    /// [`QuantileMs::number_ms`](crate::document::QuantileMs::number_ms) says why.
+    #[must_use]
+    pub fn number_ns(&self) -> Option<u64> {
+        self.at_most_ns.and(self.estimate_ns)
+    }
+}
+
 /// Estimate and bounds of the share of all requests within a limit, each from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShareWithin {

@@ -27,8 +27,12 @@ pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
     let rows = rows.filter_map(|row| Some((Metric::by_key(row.metric)?, row)));
     Table::of(rows.filter(|(metric, _)| all_metrics || metric.headline))
         .text("", |(metric, _)| metric.title)
-        .number("baseline", figure, |(_, row)| at_least(row.baseline, row.baseline_is_bound))
-        .number("candidate", figure, |(_, row)| at_least(row.candidate, row.candidate_is_bound))
+        .number("baseline", figure, |(_, row)| {
+            Cell::number_or_bound(row.baseline, row.baseline_is_bound, figure)
+        })
+        .number("candidate", figure, |(_, row)| {
+            Cell::number_or_bound(row.candidate, row.candidate_is_bound, figure)
+        })
         .number("ratio", times, |(_, row)| ratio(row))
         .text("  95 % interval", |(_, row)| format!("  {}", interval(row)))
         .widths(&[34, 9, 9, 7])
@@ -38,13 +42,6 @@ pub fn comparison_table(comparison: &Comparison, all_metrics: bool) -> Table {
             Verdict::Different | Verdict::NotShown | Verdict::Unknown => Mark::Plain,
         })
         .done()
-}
-
-fn at_least(value: f64, is_bound: bool) -> Cell {
-    match is_bound {
-        true => Cell::Text(format!("≥ {}", figure(value))),
-        false => Cell::from(value),
-    }
 }
 
 fn ratio(row: &Row) -> Cell {

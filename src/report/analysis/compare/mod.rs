@@ -226,9 +226,7 @@ impl Side {
         if !is_bound && open as f64 > TAIL * drawn.len() as f64 {
             return Err("too many requests had not finished to bound it");
         }
-        let number = |known: &Quantile| {
-            known.at_most_ns.and(known.estimate_ns).unwrap_or(known.at_least_ns) as f64
-        };
+        let number = |known: &Quantile| known.number_ns().unwrap_or(known.at_least_ns) as f64;
         Ok(drawn.iter().map(number).collect())
     }
 }

@@ -122,6 +122,18 @@ pub fn times(ratio: f64) -> String {
 }
 
 impl Cell {
+    /// A number, or `≥ …` as `figure` writes it where it is a lower bound.
+    pub(super) fn number_or_bound(
+        value: f64,
+        is_bound: bool,
+        figure: impl Fn(f64) -> String,
+    ) -> Cell {
+        match is_bound {
+            true => Cell::Text(format!("≥ {}", figure(value))),
+            false => Cell::from(value),
+        }
+    }
+
     /// Text for people, a number as `figure` writes it.
     pub(super) fn told(&self, figure: &dyn Fn(f64) -> String) -> String {
         match self {
