@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use ringfall_config::{PerformanceProfile, PhaseMode};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
+use ringfall_host::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
@@ -30,6 +31,28 @@ pub struct Criterion {
     /// for a hit rate the reads; null for a rate over time.
     #[serde(default)]
     pub samples: Option<u64>,
+}
+
+impl Criterion {
+    /// Text of the measured value, with its unit and number of samples; a ratio as a percentage,
+    /// like its name.
+    #[must_use]
+    pub fn measured(&self) -> String {
+        let actual = match (&self.actual, &*self.unit) {
+            (Measure::Number(ratio), "ratio") => format!("{:.1} %", ratio * 100.0),
+            (actual, unit) => format!("{actual} {unit}"),
+        };
+        match self.samples {
+            Some(samples) => format!("{actual} of {}", counted(samples, "sample")),
+            None => actual,
+        }
+    }
+
+    /// The requirement, and what was measured.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!("{}: {}", self.name, self.measured())
+    }
 }
 
 /// A number, or the string that the reference has in its place.

@@ -150,15 +150,17 @@ pub fn suite_page(table: &SuiteTable) -> String {
         notes(&mut page, row);
     }
     let count = |verdict| table.rows.iter().filter(|row| row.verdict == verdict).count();
-    let _infallible = writeln!(
-        page,
-        "  {} passed, {} failed, {} ended with an error, {} not possible here, {} not run",
+    let counts = format!(
+        "{} passed, {} failed, {} without data to judge, {} ended with an error, {} not possible \
+         here, {} not run",
         count(Verdict::Pass),
         count(Verdict::Fail),
+        count(Verdict::NoData),
         count(Verdict::Error),
         count(Verdict::Impossible),
-        count(Verdict::NotRun) + count(Verdict::NoData)
+        count(Verdict::NotRun)
     );
+    wrapped(&mut page, "  ", &counts);
     page
 }
 
@@ -176,11 +178,12 @@ fn notes(page: &mut String, row: &Row) {
 /// Remarks on a run, each with its label.
 pub(super) fn remarks(row: &Row) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
-    let head = match row.verdict {
-        Verdict::Error | Verdict::Impossible => "because",
+    // Below the error of a run that has a result stand the criteria that it missed.
+    let head = |at: usize| match row.verdict {
+        Verdict::Error | Verdict::Impossible if at == 0 => "because",
         _ => "not met",
     };
-    lines.extend(row.why.iter().map(|why| (head, why.clone())));
+    lines.extend(row.why.iter().enumerate().map(|(at, why)| (head(at), why.clone())));
     lines.extend(row.left_out.iter().map(|what| ("left out", what.clone())));
     lines.extend(row.found.iter().map(|what| ("found", what.clone())));
     if let Some(dropped) = row.dropped_entries.filter(|dropped| *dropped > 0) {

@@ -100,6 +100,30 @@ fn a_suite_s_rows_mark_an_emulated_gpu_tier_and_explain_the_mark() {
     }
 }
 
+/// A run that ran was counted as not run, and criteria that an error has below it as its reasons.
+#[test]
+fn a_suite_counts_runs_without_data_and_tells_criteria_from_errors() {
+    let row = |verdict, why: &[&str]| crate::suite::Row {
+        name: "cpu-only".to_owned(),
+        verdict,
+        why: why.iter().map(|&why| why.to_owned()).collect(),
+        ..Default::default()
+    };
+    let error = ["exit status 1: it broke", "Requests Refused <= 1%: 89.3 %"];
+    let rows = vec![
+        row(crate::suite::Verdict::NoData, &[]),
+        row(crate::suite::Verdict::NotRun, &[]),
+        row(crate::suite::Verdict::Error, &error),
+    ];
+    let page = suite_page(&crate::suite::SuiteTable::new(None, None, rows));
+    let counts = "0 passed, 0 failed, 1 without data to judge, 1 ended with an error, 0 not \
+                  possible here, 1 not run";
+    let words: Vec<&str> = page.split_whitespace().collect();
+    assert!(words.join(" ").ends_with(counts), "{page}");
+    assert!(page.contains("      because    exit status 1: it broke\n"), "{page}");
+    assert!(page.contains("      not met    Requests Refused <= 1%: 89.3 %\n"), "{page}");
+}
+
 #[test]
 fn the_summary_fits_a_screen_of_80_columns() {
     let mut result = judged();

@@ -2,10 +2,8 @@
 //! requirements of the profile on storage.
 
 use ringfall_config::PUBLISHED_SYSTEMS;
-use ringfall_host::counted;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document::RunLimit;
-use ringfall_model::health::{Criterion, Measure};
 use ringfall_model::metrics::Metric;
 use ringfall_model::published::preset_of;
 use ringfall_model::trust::headlines;
@@ -97,8 +95,7 @@ impl Summary<'_> {
         let too_few = health.too_few.iter().map(|criterion| ("too few to judge:", criterion));
         for (word, criterion) in judged.chain(too_few) {
             let before = format!("{:LABEL$}{word:<8} ", "");
-            let sentence = format!("{}: {}", criterion.name, measured(criterion));
-            self.wrapped(&before, before.len(), &sentence);
+            self.wrapped(&before, before.len(), &criterion.told());
         }
     }
 }
@@ -106,17 +103,4 @@ impl Summary<'_> {
 /// Name of a metric in its title, and its unit.
 fn name_and_unit(title: &str) -> (&str, &str) {
     title.rsplit_once(", ").unwrap_or((title, ""))
-}
-
-/// Text of a criterion's measured value, with its unit and number of samples; a ratio as a
-/// percentage, like its name.
-pub(super) fn measured(criterion: &Criterion) -> String {
-    let actual = match (&criterion.actual, &*criterion.unit) {
-        (Measure::Number(ratio), "ratio") => format!("{:.1} %", ratio * 100.0),
-        (actual, unit) => format!("{actual} {unit}"),
-    };
-    match criterion.samples {
-        Some(samples) => format!("{actual} of {}", counted(samples, "sample")),
-        None => actual,
-    }
 }

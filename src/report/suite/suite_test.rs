@@ -345,6 +345,11 @@ fn a_row_holds_the_verdict_of_the_result_and_what_was_published() {
     assert_eq!((failed.verdict, failed.why[0].as_str()), (Verdict::Error, "it broke"));
     assert!(failed.figures.iter().any(Option::is_some), "what was measured is kept");
     assert!(!row.is_gpu_emulated);
+    // "Requests Refused <= 1%: 0.89" read as met, and as the reason of the error.
+    result.requests.refused = 25;
+    let refused = Document::of(&result);
+    let failed = Row::of(&runs[0], &End::Failed("it broke".into()), Some(&refused), None);
+    assert!(failed.why.contains(&"Requests Refused <= 1%: 89.3 %".to_owned()), "{:?}", failed.why);
     let none = Row::of(&runs[0], &End::NotRun, None, None);
     assert_eq!((none.verdict, none.criteria), (Verdict::NotRun, None));
     let gpu = invocations(Workload::GpuOnly, &Asked::default(), &machine);

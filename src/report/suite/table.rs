@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ringfall_model::configuration::Configuration;
+use ringfall_model::health::Criterion;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 use ringfall_model::published::{Published, published};
 use ringfall_model::trust::{Trust, headlines};
@@ -182,7 +183,7 @@ impl Row {
             };
             self.criteria = Some((health.passed_count, health.total_count));
             let missed = health.criteria.iter().filter(|criterion| !criterion.passed);
-            self.why = missed.map(|one| format!("{}: {}", one.name, one.actual)).collect();
+            self.why = missed.map(Criterion::told).collect();
         }
         self.dropped_entries = document.ringfall.errors.entries_refused.known();
         self.found = found(document);

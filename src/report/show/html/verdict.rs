@@ -11,7 +11,6 @@ use super::markup::Html;
 use super::page::Beside;
 use super::{Named, shown};
 use crate::show::table::{Table, UNKNOWN};
-use crate::show::verdict::measured;
 
 /// A section with a table of what `of` tells of each result, by name, the names in the order in
 /// which they come up; nothing if it tells nothing of any.
@@ -139,7 +138,7 @@ pub(super) fn health(html: &mut Html, results: &[Named]) {
             status => format!("{status}, passed {} of {}", health.passed_count, health.total_count),
         };
         let cell = |word: &str, criterion: &Criterion| {
-            (criterion.name.to_string(), format!("{word}: {}", measured(criterion)))
+            (criterion.name.to_string(), format!("{word}: {}", criterion.measured()))
         };
         let judged = |one: &Criterion| cell(if one.passed { "met" } else { "not met" }, one);
         let too_few = health.too_few.iter().map(|criterion| cell("too few to judge", criterion));
