@@ -208,3 +208,19 @@ fn a_run_that_fails_is_told_and_does_not_end_the_sweep() {
     let words = ["0 of 2 runs done", "failed", "_users1.log", "the same command runs what is not"];
     assert_fails(&failed, 1, &words);
 }
+
+/// It told the last line of the log in place of the reason: where the results are.
+#[test]
+fn a_run_that_ends_with_status_1_and_a_result_says_why() {
+    let scratch = Scratch::new("sweep-refused-requests");
+    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
+    let flags = ["sweep", "--results=r", "--device", device, "--vary=users=2", "--duration=20"];
+    let small = ["--model=llama3.1-8b", "--cpu-mem-gb=0", "--storage-capacity-gb=0.5"];
+    let more = ["--generation-mode=none"];
+    let failed = output(ringfall(&scratch, &[&flags[..], &small, &more].concat()));
+    let words = ["exit status 1: ", "% of the requests could not be served", "0 of 1 runs done"];
+    assert_fails(&failed, 1, &words);
+    let log = std::fs::read_to_string(scratch.file("r/llama3.1-8b_cpu0GB_qd0_gennone_users2.log"));
+    let log = log.unwrap();
+    assert!(log.lines().last().is_some_and(|line| line.starts_with("error: ")), "{log}");
+}

@@ -95,19 +95,15 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     }
     // What was measured is shown also when it could not be kept.
     let told = match &together {
-        Ok(Together { merged: Some(merged), .. }) => {
-            if let Some(why) = &result.failure {
-                tell_error(why);
-            }
-            screen::show_merged(plan, merged)
-        }
+        Ok(Together { merged: Some(merged), .. }) => screen::show_merged(plan, merged),
         Ok(Together { is_told_elsewhere: true, .. }) => Ok(()),
         _ => show(plan, &result, &document, written.is_ok()),
     };
+    let cleaned = heed_cleaning(&result, cleaned, &interrupt);
+    let exit = concluded(&result, &interrupt);
     told?;
     written?;
-    heed_cleaning(&result, cleaned, &interrupt)?;
-    let exit = exit_of(&result, &interrupt);
+    cleaned?;
     match together?.lack {
         Some(lack) if exit == Exit::Done => Err(anyhow!(lack)),
         _ => Ok(exit),
@@ -334,7 +330,17 @@ fn exit_of(result: &RunResult, interrupt: &Interrupt) -> Exit {
     }
 }
 
-/// Why the run ends with status 1, a sentence for each reason; none when it does not.
+/// Exit status of a run that was shown; prints at last why it is 1, also where it is quiet. A batch
+/// takes that from the end of its log.
+fn concluded(result: &RunResult, interrupt: &Interrupt) -> Exit {
+    let exit = exit_of(result, interrupt);
+    if exit == Exit::Failed {
+        tell_error(why_failed(result).join("; "));
+    }
+    exit
+}
+
+/// Why the run ends with status 1, a clause for each reason; none when it does not.
 fn why_failed(result: &RunResult) -> Vec<String> {
     let mut why: Vec<String> = result.failure.iter().cloned().collect();
     if !result.errors.is_empty() {

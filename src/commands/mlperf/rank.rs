@@ -11,21 +11,16 @@ use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Launcher, write_output};
-use ringfall_model::Code;
-use ringfall_model::document::ResultFile;
 
 use crate::cli::{RankArgs, RunArgs};
 use crate::commands::run::refuse_data_name;
-use crate::commands::{file_of, interrupt, plan_of, tell, tell_error};
+use crate::commands::{file_of, interrupt, plan_of, tell};
 use crate::log_lines::log_to_stderr;
 
 /// Interval at which a wait checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 /// Added to the name of a result that a later one replaces; the harness does not read it then.
 const SUPERSEDED: &str = ".superseded";
-
-/// Codes of the warnings of runs that have failed.
-const FAILING: [Code; 2] = [Code::Refused, Code::Population];
 
 /// Waits, runs and waits.
 ///
@@ -49,10 +44,8 @@ pub(super) fn run(args: &RankArgs, command_line: Vec<String>) -> Result<Exit> {
     }
     // The machine may have changed meanwhile.
     let exit = super::super::run::run(&plan_of(&own)?, command_line)?;
-    match (exit, &args.run.options.output) {
-        (Exit::Done, Some(second)) => put_second(&place.output, second)?,
-        (Exit::Failed, _) => tell_why(&place.output),
-        _ => {}
+    if let (Exit::Done, Some(second)) = (exit, &args.run.options.output) {
+        put_second(&place.output, second)?;
     }
     match exit == Exit::Interrupted || wait(rank, "after", args.delays.end_delay, &interrupt) {
         true => Ok(exit),
@@ -114,20 +107,6 @@ fn put_second(result: &Path, second: &Path) -> Result<()> {
     }
     let copied = std::fs::read(result).and_then(|bytes| write_output(second, &bytes));
     copied.with_context(|| format!("--output {} can't be written", second.display()))
-}
-
-/// Says at the end of the log why a run failed that has a result: which of its warnings it was.
-fn tell_why(result: &Path) {
-    let Ok(file) = ResultFile::read_ours(result) else { return };
-    let ours = &file.document.ringfall;
-    let failure = ours.window.failure.as_ref().map(ToString::to_string);
-    let failing = ours.warnings.iter().find(|warning| FAILING.contains(&warning.code));
-    let why =
-        failure.or_else(|| failing.map(|warning| warning.text.clone())).unwrap_or_else(|| {
-            "there were I/O errors, or blocks that were not as written: the summary above has them"
-                .to_owned()
-        });
-    tell_error(why);
 }
 
 /// Waits; false when an interrupt came.

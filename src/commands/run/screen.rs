@@ -12,7 +12,7 @@ use ringfall_report::show::{Style, print_summary};
 
 use super::outputs::outputs;
 use crate::commands::merge::{Merged, sorted};
-use crate::commands::{tell_error, text_stream, write_out};
+use crate::commands::{text_stream, write_out};
 
 /// Period between lines of progress where there is no terminal.
 const PLAIN_PERIOD: Nanos = Nanos::from_secs(10);
@@ -38,8 +38,6 @@ pub(super) fn show_page(
     is_written: bool,
 ) -> Result<()> {
     if plan.quiet {
-        // Who asked for silence still learns why the status is 1.
-        super::why_failed(result).into_iter().for_each(tell_error);
         return Ok(());
     }
     let mut page = Vec::new();

@@ -26,7 +26,7 @@ use ringfall_running::source::Reading;
 
 use super::result::begun_unix_s;
 use super::{
-    Begin, Sources, Teller, WasRead, all_outputs, check_outputs, exit_of, gpu, progress_line,
+    Begin, Sources, Teller, WasRead, all_outputs, check_outputs, concluded, gpu, progress_line,
     result_of, settings, show, write_results,
 };
 use crate::commands::{interrupt, none_of, tell_error};
@@ -110,9 +110,11 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     };
     let document = Document::of(&result);
     let written = write_results(plan, &document);
-    show(plan, &result, &document, written.is_ok())?;
+    let shown = show(plan, &result, &document, written.is_ok());
+    let exit = concluded(&result, &interrupt);
+    shown?;
     written?;
-    Ok(exit_of(&result, &interrupt))
+    Ok(exit)
 }
 
 /// Says what makes no sense without a drive.

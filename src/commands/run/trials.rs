@@ -24,7 +24,7 @@ use super::{
 };
 use crate::commands::merge::sorted;
 use crate::commands::{
-    interrupt, metric_figure, show, spread_page, text_stream, wrapped, write_form,
+    interrupt, metric_figure, show, spread_page, tell_error, text_stream, wrapped, write_form,
 };
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
@@ -156,12 +156,12 @@ impl Trials<'_> {
         if exit == Exit::Done {
             return lack.map_or(Ok(exit), |lack| Err(anyhow!(lack)));
         }
-        let what = match exit == Exit::Interrupted {
-            true => "it was interrupted".to_owned(),
-            false => super::why_failed(&result).join("; "),
-        };
-        let what = format!("  trial {trial} is not counted, and the last: {}\n", terminal(&what));
-        tell(plan, &what);
+        let what = format!("trial {trial} is not counted, and the last");
+        match exit == Exit::Interrupted {
+            true => tell(plan, &format!("  {what}: it was interrupted\n")),
+            // A batch takes it from its log.
+            false => tell_error(format!("{what}: {}", super::why_failed(&result).join("; "))),
+        }
         // Nor is what all ranks were together.
         complete.together.truncate(complete.own.len());
         Ok(exit)
