@@ -14,6 +14,10 @@ pub const DRAWS: usize = 2_000;
 /// Fewest rows whose variation says something of how rows vary.
 const ROWS_MIN: usize = 10;
 
+/// Fewest values of which P95 and P99 are printed: of fewer, both are the largest value or next to
+/// it, and are no percentiles.
+const TAIL_COUNT_MIN: u64 = 10;
+
 /// Where a figure lies, with [`CONFIDENCE`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -30,6 +34,12 @@ impl Interval {
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
+}
+
+/// P95 or P99 of so many values; `None` of too few.
+#[must_use]
+pub fn tail<T>(count: u64, percentile: Option<T>) -> Option<T> {
+    percentile.filter(|_| count >= TAIL_COUNT_MIN)
 }
 
 /// Arithmetic mean; `None` of nothing.

@@ -5,6 +5,7 @@ use ringfall_host::human_time as time;
 use ringfall_model::Document;
 use ringfall_model::document::ResultFile;
 use ringfall_model::metrics::Metric;
+use ringfall_model::stats::tail;
 use ringfall_report::show::table::{Table, TableOf, figure, percent};
 
 use super::jobs::{Described, SweepRun};
@@ -38,23 +39,24 @@ struct RowFigures {
     rates: [Option<f64>; 3],
     /// Share of earlier turns that were found.
     reuse_share: Option<f64>,
-    /// P50 and P95 of loading a context, ms.
+    /// P50 and P95 of loading a context, ms; no P95 of few loads.
     load_ms: [Option<f64>; 2],
-    /// P95 of all requests, unfinished ones among them.
+    /// P95 of all requests, unfinished ones among them; none of few.
     request_p95: Option<String>,
 }
 
 impl RowFigures {
     fn of(document: &Document) -> RowFigures {
-        let load = document.context_load();
-        let requests = document.ringfall.requests.as_ref();
-        let request_p95 = requests.and_then(|requests| requests.all.p95.as_ref());
+        let load = document.ringfall.served.context_load_ms.as_ref();
+        let requests = document.ringfall.requests.as_ref().map(|requests| &requests.all);
+        let request_p95 = requests
+            .and_then(|all| tail(all.finished.saturating_add(all.unfinished), all.p95.as_ref()));
         RowFigures {
             rates: RATES.map(|(key, _)| Metric::by_key(key)?.of(document)),
             reuse_share: document.multi_turn_hit_rate(),
             load_ms: [
-                load.and_then(|load| load.p50.known()),
-                load.and_then(|load| load.p95.known()),
+                load.and_then(|load| load.percentiles.p50.known()),
+                load.and_then(|load| tail(load.count.known()?, load.percentiles.p95.known())),
             ],
             request_p95: request_p95.map(|p95| p95.told(time)),
         }
@@ -166,6 +168,8 @@ fn with_figures<'a, R: Copy>(
 
 #[cfg(test)]
 mod tests {
+    use ringfall_workloads::contract::Class;
+
     use super::*;
 
     #[test]
@@ -181,6 +185,25 @@ mod tests {
         assert_eq!(head, "  model    drive");
         assert_eq!(row, format!("  {:<8} {shown}", terminal("x\ny")));
         assert!(!row.contains(char::is_control), "{row:?}");
+    }
+
+    /// Of one to eight loads the P95 was the largest, and of one it was the P50 too.
+    #[test]
+    fn a_row_of_a_batch_has_no_p95_of_few_loads() {
+        let mut result = ringfall_model::testing::judged();
+        result.requests = Default::default();
+        let of = |result: &ringfall_model::RunResult| RowFigures::of(&Document::of(result));
+        for _ in 0..9 {
+            result.requests.load.record(1_000_000);
+            result.requests.record_unfinished(Class::Batch, 1_000_000);
+        }
+        let few = of(&result);
+        assert!(few.load_ms[0].is_some() && few.load_ms[1].is_none(), "{:?}", few.load_ms);
+        assert_eq!(few.request_p95, None);
+        result.requests.load.record(1_000_000);
+        result.requests.record_unfinished(Class::Batch, 1_000_000);
+        let enough = of(&result);
+        assert!(enough.load_ms[1].is_some() && enough.request_p95.is_some());
     }
 
     /// Rows were only there in the random order of the runs.

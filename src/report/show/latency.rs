@@ -4,20 +4,12 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_host::human_time as time;
 use ringfall_model::document::{QuantileMs, RequestsOfClass, RequestsReport};
+use ringfall_model::stats::tail;
 use ringfall_model::{RunResult, is_without_drive};
 
 use super::gpu;
 use super::table::Table;
 use super::terminal::Summary;
-
-/// Fewest values of which P95 and P99 are printed: of fewer, both are the largest value or next to
-/// it, and are no percentiles.
-const TAIL_COUNT_MIN: u64 = 10;
-
-/// P95 or P99 of so many values; none of too few.
-fn tail<T>(count: u64, percentile: Option<T>) -> Option<T> {
-    percentile.filter(|_| count >= TAIL_COUNT_MIN)
-}
 
 /// Milliseconds, with as many decimals as say something.
 pub(super) fn short_ms(ms: f64) -> String {

@@ -74,18 +74,21 @@ fn a_suite_s_rows_mark_an_emulated_gpu_tier_and_explain_the_mark() {
         left_out: None,
         impossible: None,
     };
-    let row = |codes: &[Code]| {
+    let row = |codes: &[Code], loads: u64| {
         let mut result = judged();
         (result.cache.multi_turn_hits, result.cache.multi_turn_misses) = (3, 1);
         result.requests.load = Histogram::new();
-        result.requests.load.record(250_000_000);
+        (0..loads).for_each(|_| result.requests.load.record(250_000_000));
         let warning =
             |code: &Code| Warning { code: code.clone(), text: String::new(), flag_to_try: None };
         result.warnings = codes.iter().map(warning).collect();
         let document = Document::of(&result);
         crate::suite::Row::of(&invocation, &crate::suite::End::Done, Some(&document), None)
     };
-    let (plain, marked) = (row(&[Code::Engine]), row(&[Code::GpuEmulated]));
+    let (plain, marked) = (row(&[Code::Engine], 10), row(&[Code::GpuEmulated], 10));
+    // Nine loads have no P95.
+    let few = suite_row(&row(&[], 9));
+    assert!(few.ends_with("–  75.0 %"), "{few}");
     let told = "* with a GPU tier emulated in host memory";
     for (row, want, is_told) in [
         (plain, "  mlperf_throughput_8b  PASS", false),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use ringfall_config::Plan;
 use ringfall_model::facts::class_index;
 use ringfall_model::sla::{COMPLIANCE, Sla};
+use ringfall_model::stats::tail;
 use ringfall_model::{Binding, RunResult};
 
 use super::table::{Cell, Medium, Table, digits, figure, percent};
@@ -88,8 +89,8 @@ pub struct WhatIfRow {
     /// Number of requests that finished.
     pub requests: u64,
     /// P95 of the time from intended arrival to end by class, most urgent first, s: estimated of
-    /// all requests, unfinished ones included, or a lower bound where `p95_is_bound`; null without
-    /// requests.
+    /// all requests, unfinished ones included, or a lower bound where `p95_is_bound`; null of fewer
+    /// than ten requests.
     pub p95_s: [Option<f64>; 3],
     /// Whether each of `p95_s` is a lower bound, as too many requests had not finished when the
     /// window closed to tell more.
@@ -314,7 +315,10 @@ impl WhatIfRow {
         let write = rate(engine.io_write.bytes as f64 / GIB as f64);
         let seconds_of = |ns: u64| ns as f64 / 1e9;
         let storage = &engine.tiers[engine.tiers.len() - 1];
-        let p95 = Class::ALL.map(|class| result.requests.latency_of_all(class).quantile(0.95));
+        let p95 = Class::ALL.map(|class| {
+            let all = result.requests.latency_of_all(class);
+            tail(all.finished() + all.unfinished(), all.quantile(0.95))
+        });
         WhatIfRow {
             device: simulation.and_then(|s| s.device.as_ref().cloned()).unwrap_or_default(),
             model: result.plan.model.clone(),
@@ -386,7 +390,9 @@ mod tests {
         let second = 1_000_000_000;
         (0..70).for_each(|_| result.requests.record_unfinished(Class::Responsive, 200 * second));
         result.requests.end_to_end[class_index(Class::Responsive)].record(second);
-        result.requests.end_to_end[class_index(Class::Batch)].record(3 * second);
+        let batch = &mut result.requests.end_to_end[class_index(Class::Batch)];
+        (0..10).for_each(|_| batch.record(3 * second));
+        (0..9).for_each(|_| result.requests.record_unfinished(Class::Interactive, second));
         let mut what_if = WhatIf::new(&result.plan);
         what_if.rows = vec![WhatIfRow::of(&result)];
         let row = &what_if.rows[0];

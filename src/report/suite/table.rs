@@ -6,6 +6,7 @@ use ringfall_model::configuration::Configuration;
 use ringfall_model::health::Criterion;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 use ringfall_model::published::{Published, published};
+use ringfall_model::stats::tail;
 use ringfall_model::trust::{Trust, headlines};
 use ringfall_model::{Code, Document, named};
 use serde::Serialize;
@@ -90,7 +91,8 @@ pub struct Row {
     pub figures: Vec<Option<f64>>,
     /// Share of earlier turns that were found when they were looked for; null where none was.
     pub reuse_share: Option<f64>,
-    /// P95 of the time in which a request loads what was there before it, ms; null without loads.
+    /// P95 of the time in which a request loads what was there before it, ms; null of fewer than
+    /// ten loads.
     pub load_p95_ms: Option<f64>,
     /// Entries that found no place and were dropped.
     pub dropped_entries: Option<u64>,
@@ -172,7 +174,9 @@ impl Row {
         let value = |document: &Document, key: &str| Metric::by_key(key)?.of(document);
         self.figures = FIGURES.iter().map(|(key, ..)| value(document, key)).collect();
         self.reuse_share = document.multi_turn_hit_rate();
-        self.load_p95_ms = document.context_load().and_then(|load| load.p95.known());
+        let load = document.ringfall.served.context_load_ms.as_ref();
+        self.load_p95_ms =
+            load.and_then(|load| tail(load.count.known()?, load.percentiles.p95.known()));
         let stats = &document.summary.cache_stats;
         self.verdict = Verdict::NoData;
         if let Some(health) = stats.storage_health.as_ref() {
