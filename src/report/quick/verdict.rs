@@ -252,8 +252,12 @@ impl QuickReport {
                 users_of(speed)
             );
         }
+        let limit = match speed.is_largest_tried {
+            true => "no larger number was tried",
+            false => "the drive's speed is the limit",
+        };
         format!(
-            "good for {}: the drive's speed is the limit, and one turn of each takes {:.1} GiB",
+            "good for {}: {limit}, and one turn of each takes {:.1} GiB",
             users_of(speed),
             f64::from(speed.users) * self.turn_gib
         )
@@ -305,6 +309,18 @@ mod tests {
             }
             assert_eq!(report.served().users, speed.min(space));
         }
+    }
+
+    /// The drive's speed was the limit of the largest number that is ever tried.
+    #[test]
+    fn a_drive_that_serves_the_largest_number_tried_has_shown_no_limit() {
+        let verdict = verdict(|report| {
+            report.served_by_speed.is_largest_tried = true;
+            report.served_by_space.is_largest_tried = true;
+        });
+        let told = "good for 4 users or more: no larger number was tried, and one turn of each \
+                    takes 2.8 GiB";
+        assert_eq!(verdict, told);
     }
 
     #[test]
