@@ -318,6 +318,7 @@ fn load_in_row<'a>(configuration: &Configuration, cell: &dyn Fn(&str) -> Option<
         storage_gib: figure("Storage Capacity (GiB)").filter(|&gib| gib > 0.0),
         window_s: figure("Elapsed Time (s)"),
         seed: cell("Seed").and_then(|seed| seed.parse().ok()),
+        is_row: true,
         ..Load::of_configuration(configuration)
     }
 }

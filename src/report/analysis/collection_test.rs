@@ -52,7 +52,7 @@ fn a_figure_that_was_not_measured_is_absent() {
     let runs = csv(Path::new("a"), text.as_bytes()).unwrap().runs;
     assert_eq!(runs.len(), 1);
     assert_eq!(runs[0].values.iter().flatten().collect::<Vec<_>>(), [&Value::exact(0.5)]);
-    assert_eq!(runs[0].load.hit_rates.reads, Some(0.5));
+    assert_eq!((runs[0].load.hit_rates.reads, runs[0].load.is_row), (Some(0.5), true));
 }
 
 /// A sheet of a directory had the averages of its complete runs and of its interrupted ones.

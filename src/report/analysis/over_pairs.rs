@@ -39,15 +39,22 @@ impl Overall {
 }
 
 fn conclude(pairs: &[Pair], kept: &[&Pair]) -> Conclusion {
-    let mut all = pairs.iter().flat_map(|pair| &pair.cautions);
-    let other_load = all.find(|caution| caution.bearing == Bearing::OtherLoad);
-    if let Some(caution) = other_load.filter(|_| kept.is_empty()) {
+    let with = |bearing: Bearing| {
+        let mut all = pairs.iter().flat_map(|pair| &pair.cautions);
+        all.find(|caution| caution.bearing == bearing)
+    };
+    if let Some(caution) = with(Bearing::OtherLoad).filter(|_| kept.is_empty()) {
         return Conclusion::incomparable(&shared(caution, pairs));
     }
-    let found = findings(kept);
+    let counted = kept.iter().copied().filter(|pair| !pair.has(Bearing::Open));
+    let counted: Vec<&Pair> = counted.collect();
+    if let Some(caution) = with(Bearing::Open).filter(|_| counted.is_empty()) {
+        return Conclusion::none(&shared(caution, pairs));
+    }
+    let found = findings(&counted);
     let nothing = || {
         let of_pair = |pair: &&Pair| metrics_to_go_by(&pair.advice, &pair.cautions).err();
-        kept.iter().find_map(of_pair)
+        counted.iter().find_map(of_pair)
     };
     let why = if found.is_empty() { nothing() } else { None };
     match why.map_or_else(|| outcome(&found, NAMES, Favouring::default()), Err) {
@@ -68,6 +75,7 @@ fn cautions(pairs: &[Pair]) -> Vec<String> {
     let told = |caution: &&Caution| {
         let left_out = match caution.bearing {
             Bearing::OtherLoad => "; these pairs are left out",
+            Bearing::Open => "; the conclusion leaves these pairs out",
             _ => "",
         };
         format!("{}: {}{left_out}", shared(caution, pairs), caution.effect)

@@ -101,6 +101,34 @@ fn what_differs_in_some_pairs_is_told_with_their_number() {
     assert!(told[1].starts_with(windows), "{told:?}");
 }
 
+/// Of two results nothing is concluded where their seeds differ, and of eight pairs a win was.
+#[test]
+fn pairs_of_other_seeds_decide_nothing() {
+    let seeded = |others: usize| {
+        move |at: usize, load: &mut Load| load.seed = Some(if at < others { 2 } else { 1 })
+    };
+    let slow = system(&SLOW, seeded(0));
+    let some = overall(&system(&FAST, seeded(2)), &slow);
+    assert!(some.conclusion.contains("(median of 6 of 6 pairs, "), "{some:?}");
+    let told = "in 2 of 8 pairs the seeds differ (2 and 1): other requests were drawn, ";
+    assert!(some.cautions.len() == 1 && some.cautions[0].starts_with(told), "{some:?}");
+    assert!(some.cautions[0].ends_with("; the conclusion leaves these pairs out"), "{some:?}");
+    let none = overall(&system(&FAST, seeded(8)), &slow);
+    let why =
+        "No conclusion can be drawn, since in 8 of 8 pairs the seeds differ (2 and 1).".to_owned();
+    assert_eq!((none.conclusion, none.is_comparable), (why, true));
+}
+
+#[test]
+fn rows_of_a_table_are_told_to_hide_most_settings() {
+    let row = |_: usize, load: &mut Load| load.is_row = true;
+    let there = overall(&system(&FAST, row), &system(&SLOW, as_is));
+    assert!(there.conclusion.starts_with("The first system is better: "), "{there:?}");
+    let told = "in 8 of 8 pairs most settings of the load are not known (rows of a table have no \
+                columns for them): whether both";
+    assert!(there.cautions.len() == 1 && there.cautions[0].starts_with(told), "{there:?}");
+}
+
 #[test]
 fn a_pair_is_no_win_of_the_side_that_its_hit_rates_favour() {
     let hits = |reads: f64| {

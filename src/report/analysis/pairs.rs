@@ -127,7 +127,8 @@ impl Pair {
         !self.has(Bearing::OtherLoad)
     }
 
-    fn has(&self, bearing: Bearing) -> bool {
+    /// Whether a difference of the two sides has that bearing on a conclusion.
+    pub(super) fn has(&self, bearing: Bearing) -> bool {
         self.cautions.iter().any(|caution| caution.bearing == bearing)
     }
 

@@ -111,6 +111,7 @@ impl Loads<'_> {
             ),
             self.other_users(),
             self.other_settings(),
+            self.unknown_settings(),
             self.words(
                 "the GPUs differ",
                 "a GPU tier serves reads in the drive's place, and spread entries are smaller",
@@ -190,6 +191,17 @@ impl Loads<'_> {
             effect: "the two sides did not do the same work, so that no ratio is of the drives; \
                      run both with the same settings",
             bearing: Bearing::OtherLoad,
+        })
+    }
+
+    /// Rows of tables, whose settings can't be compared.
+    fn unknown_settings(&self) -> Option<Caution> {
+        self.all().any(|load| load.is_row).then(|| Caution {
+            clause: "most settings of the load are not known",
+            values: "rows of a table have no columns for them".to_owned(),
+            effect: "whether both sides did the same work can't be checked; compare directories of \
+                     JSON results instead",
+            bearing: Bearing::None,
         })
     }
 

@@ -22,6 +22,8 @@ use crate::analysis::differences::told_by;
 pub(in crate::analysis) struct Load {
     /// File that the result was read from; none of a row of a spreadsheet.
     pub path: Option<PathBuf>,
+    /// Whether it is a row of a table, which has no columns for most settings.
+    pub is_row: bool,
     /// Whether the reference benchmark wrote it.
     pub is_reference: Option<bool>,
     /// Model whose KV cache was simulated.
