@@ -266,7 +266,7 @@ fn the_screen_says_what_it_takes_and_the_table_grows() {
     assert_eq!(table.text(), "row\\u{1b}[2J 0 a\nrow\\u{1b}[2J 1 b\n");
     let told = progress.text();
     assert!(told.starts_with("2 runs: about 2 s; results in "), "{told}");
-    assert!(told.contains("\r0 of 2 done | 2 s left | a 0 s") && told.ends_with("\r\x1b[K"));
+    assert!(told.contains("\r0 of 2 done | 2 s left | a 0 s") && told.ends_with("\r\x1b[J"));
 }
 
 #[test]

@@ -140,9 +140,9 @@ fn latencies(timeline: &Timeline) -> String {
     let [reads, writes] = &sums;
     let mut told = direction("read", reads);
     if writes.count() > 0 {
-        told.push_str(&format!(" | {}", direction("write", writes)));
+        told.push_str(&format!(", {}", direction("write", writes)));
     }
-    told + " | entries, last 5 s"
+    told + " | last 5 s"
 }
 
 /// Users, their requests, and the hit rate so far.
@@ -152,7 +152,7 @@ fn requests(progress: &Progress<'_>) -> String {
     let rate = status.requests.reuse.hit_rate();
     let rate = rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 1e2));
     format!(
-        "{users}{} running, {} queued, {} completed | hit rate {rate}",
+        "{users}{} running, {} queued | hit rate {rate} | {} completed",
         status.serving, status.queued, status.requests.completed
     )
 }
@@ -254,8 +254,8 @@ mod tests {
         let expected: [&str; 5] = [
             "measuring",
             &format!("read      - GiB/s {:20} write      - GiB/s", ""),
-            "read P50 - P99 - | entries, last 5 s",
-            "0 running, 0 queued, 0 completed | hit rate -",
+            "read P50 - P99 - | last 5 s",
+            "0 running, 0 queued | hit rate - | 0 completed",
             "storage 0 % of 4 KiB",
         ];
         assert_eq!(text, expected);
@@ -320,7 +320,7 @@ mod tests {
         let text = live_text(&begun.at(Phase::Measure), 79);
         let expected: [&str; 2] = [
             &format!("read   2.00 GiB/s {:20} write   0.50 GiB/s ▁█", "▃█"),
-            "read P50 4.00 ms P99 64.0 ms | write P50 16.0 ms P99 16.0 ms | entries, last 5 s",
+            "read P50 4.00 ms P99 64.0 ms, write P50 16.0 ms P99 16.0 ms | last 5 s",
         ];
         assert_eq!(text[1..3], expected);
         assert!(live_text(&begun.at(Phase::Measure), 159)[1].contains("▂▃▃█▆"));
@@ -349,7 +349,7 @@ mod tests {
         status.held[Tier::Storage.index()] = TierCounts { bytes: 1_024, ..TierCounts::default() };
         let measuring = Progress { users: Some(9), status, ..begun.at(Phase::Measure) };
         let expected = [
-            "9 users, 5 running, 3 queued, 34 completed | hit rate 75.0 %",
+            "9 users, 5 running, 3 queued | hit rate 75.0 % | 34 completed",
             "storage 25 % of 4 KiB | waits: storage I/O 80 %, queue 19 %, permits 1 %",
         ];
         assert_eq!(live_text(&measuring, 79)[3..], expected);

@@ -72,7 +72,8 @@ fn assert_named_by_the_conventions<S>(families: &[Family<S>]) {
     let names: BTreeSet<&str> = families.iter().map(|family| family.name).collect();
     assert_eq!(names.len(), families.len(), "each name is given once");
     for Family { name, unit, help, .. } in families {
-        let is_plain = name.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
+        let is_plain =
+            name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_');
         assert!(name.starts_with("ringfall_") && is_plain, "{name}");
         for ending in ["_total", "_info", "_count", "_sum", "_bucket"] {
             assert!(!name.ends_with(ending), "{name}: the kind adds the ending");

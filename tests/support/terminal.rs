@@ -12,6 +12,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Both ends of a terminal, which has no size before it is given one.
 pub struct Terminal {
     master: File,
+    /// Bytes that have been read so far.
+    shown: Vec<u8>,
     /// The end that a program writes to.
     pub end: OwnedFd,
 }
@@ -23,7 +25,7 @@ impl Terminal {
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let end = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-        Terminal { master: File::from(master), end }
+        Terminal { master: File::from(master), shown: Vec::new(), end }
     }
 
     pub fn resize(&self, ws_row: u16, ws_col: u16) {
@@ -37,26 +39,22 @@ impl Terminal {
         command.stdout(end()).stderr(end()).spawn().unwrap()
     }
 
-    /// Reads what is shown, up to some text or a little further.
-    pub fn read_until(&mut self, text: &str) -> String {
-        let mut shown = Vec::new();
-        while !String::from_utf8_lossy(&shown).contains(text) {
-            assert!(self.read_some(&mut shown), "{}", String::from_utf8_lossy(&shown));
+    /// Waits until it shows that text, after all that was read before.
+    pub fn read_until(&mut self, text: &str) {
+        let begin = self.shown.len();
+        while !String::from_utf8_lossy(&self.shown[begin..]).contains(text) {
+            let is_read = read_some(&mut self.master, &mut self.shown);
+            assert!(is_read, "{}", String::from_utf8_lossy(&self.shown));
         }
-        plain(shown)
     }
 
-    /// Reads what is shown until nobody can write to it any more.
+    /// All that was shown, once nobody can write to it any more.
     pub fn read_to_end(self) -> String {
-        let Terminal { mut master, end } = self;
+        let Terminal { mut master, mut shown, end } = self;
         drop(end);
-        let mut shown = Vec::new();
         while read_some(&mut master, &mut shown) {}
-        plain(shown)
-    }
-
-    fn read_some(&mut self, shown: &mut Vec<u8>) -> bool {
-        read_some(&mut self.master, shown)
+        // The terminal itself begins each line in the first column.
+        String::from_utf8(shown).unwrap().replace("\r\n", "\n")
     }
 }
 
@@ -66,11 +64,6 @@ fn read_some(master: &mut File, shown: &mut Vec<u8>) -> bool {
     let length = master.read(&mut piece).unwrap_or(0);
     shown.extend_from_slice(&piece[..length]);
     length > 0
-}
-
-/// The terminal itself begins each line in the first column.
-fn plain(shown: Vec<u8>) -> String {
-    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
 }
 
 /// Lines that a terminal shows which has been written that text, those that it has scrolled away
