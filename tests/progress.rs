@@ -30,8 +30,8 @@ fn shown(rows: u16, columns: u16, command: Command) -> String {
     shown
 }
 
-/// What is left when a run is over: its lines, of which none is live, and each begins where a line
-/// begins.
+/// Checks what is left when a run is over: its lines, of which none is live, and each begins where
+/// a line begins.
 fn assert_clean(shown: &str) {
     let page = page(shown);
     let end = page.iter().position(|line| line.starts_with("Results over"));

@@ -421,7 +421,7 @@ fn what_no_simulation_can_do_is_refused_with_status_2() {
         ("simulate --device GOOD --what-if-users 0,3", &["--what-if-users 0", "out of bounds"]),
         ("simulate --device GOOD --what-if-models gpt-9", &["gpt-9"]),
         ("run --io-trace-log x.csv --roofline fresh", &["--roofline"]),
-        ("run DIR --io-trace-log x.csv", &["--io-trace-log, with which", "DIR is --cache-dir"]),
+        ("run ./DIR --io-trace-log x.csv", &["--io-trace-log, with which", "DIR is --cache-dir"]),
         ("run --io-trace-log x.csv --output x.csv", &["--output", "same file"]),
     ] {
         let line = line.replace("GOOD", &good);

@@ -151,18 +151,20 @@ fn write_form(
     write: impl FnOnce(&Path) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let written = write(path).map_err(anyhow::Error::from);
-    let remedy = match written.as_ref().is_err_and(is_out_of_space) {
-        true => "; make room there, or name a file on another disk",
-        false => "",
+    let with_remedy = |error: std::io::Error| match is_full(&error) {
+        true => {
+            let told = format!("{error}; make room there, or name a file on another disk");
+            std::io::Error::new(error.kind(), told)
+        }
+        false => error,
     };
-    written.with_context(|| format!("{what} can't be written to {}{remedy}", path.display()))
+    let written = write(path).map_err(with_remedy);
+    written.with_context(|| format!("{what} can't be written to {}", path.display()))
 }
 
 /// Whether an error came from a file system that is full.
-fn is_out_of_space(error: &anyhow::Error) -> bool {
-    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
-    causes.any(|cause| matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// Writes the result of a command as JSON, where a file was asked for.

@@ -19,7 +19,7 @@ use ringfall_running::{run, source};
 use ringfall_workloads::Source;
 
 use super::answer::{Answer, Work};
-use super::{interrupt, is_out_of_space, tell_error};
+use super::{interrupt, is_full, tell_error};
 use crate::prometheus::Watch;
 use crate::remedy::told_chain;
 
@@ -178,6 +178,10 @@ fn keep_and_clean(
         written = write();
     }
     (written, cleaned)
+}
+
+fn is_out_of_space(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(is_full)
 }
 
 /// Arguments of a measurement besides its plan.

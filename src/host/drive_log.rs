@@ -1,5 +1,5 @@
-//! What an NVMe drive says of itself in Identify Controller, in its SMART / Health log and in OCP's
-//! extension of that. Reading the pages is the engine's business; here they are understood.
+//! Parser of the pages in which an NVMe drive describes itself: Identify Controller, the SMART /
+//! Health log and OCP's extension of that. The engine reads them.
 
 /// Bytes in a unit in which a drive counts what its host reads and writes: 1,000 times 512 (NVM
 /// Express Base Specification 2.0, figure 207), rounded up.

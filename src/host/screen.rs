@@ -209,8 +209,8 @@ fn cut(mut text: String, columns: usize) -> String {
     text
 }
 
-/// Columns of a character: two where Unicode's table `EastAsianWidth` has it wide. A mark that takes
-/// none counts as one, so that a text with marks is cut early and never wraps.
+/// Columns of a character: two where Unicode's table `EastAsianWidth` has it wide. A mark that
+/// takes none counts as one, so that a text with marks is cut early and never wraps.
 fn columns_of(c: char) -> usize {
     match c {
         '\u{1100}'..='\u{115f}'

@@ -31,7 +31,7 @@ const HAS_SUPPORTED: u8 = 1 << 5;
 /// Pages that a drive has answered with, none of them understood yet.
 #[derive(Clone, Debug)]
 pub struct DrivePages {
-    /// Identify Controller.
+    /// Data structure of Identify Controller.
     pub controller: [u8; IDENTIFY_BYTES],
     /// Log page 02h, SMART / Health Information of the whole drive.
     pub health: [u8; LOG_BYTES],

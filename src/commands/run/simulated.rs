@@ -65,8 +65,8 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     };
     none_of(plan.asked_of_a_drive().into_iter().map(|(flag, _)| {
         format!(
-            "{flag} has no effect with --io-trace-log, with which a run moves no byte: leave one of \
-             them out{}",
+            "{flag} has no effect with --io-trace-log, with which a run moves no byte: leave one \
+             of them out{}",
             if flag == "--cache-dir" { " (a plain DIR is --cache-dir)" } else { "" }
         )
     }))?;

@@ -187,7 +187,7 @@ mod tests {
         assert!(!row.contains(char::is_control), "{row:?}");
     }
 
-    /// Of one to eight loads the P95 was the largest, and of one it was the P50 too.
+    /// The P95 of one to eight loads was the largest, and that of one was the P50 too.
     #[test]
     fn a_row_of_a_batch_has_no_p95_of_few_loads() {
         let mut result = ringfall_model::testing::judged();

@@ -101,7 +101,7 @@ fn what_differs_in_some_pairs_is_told_with_their_number() {
     assert!(told[1].starts_with(windows), "{told:?}");
 }
 
-/// Of two results nothing is concluded where their seeds differ, and of eight pairs a win was.
+/// Nothing is concluded from two results of other seeds; from eight such pairs a win was.
 #[test]
 fn pairs_of_other_seeds_decide_nothing() {
     let seeded = |others: usize| {
