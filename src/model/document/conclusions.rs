@@ -1,13 +1,10 @@
 //! Conclusions of a result, held against the rows of the same file that they were drawn from: what
 //! an autoscaler found, how far trials lie apart, whether bandwidth was steady, whether writes were
 //! flushed and whether reads reached the device.
-//!
-//! All but the trials' smallest and largest value only in results of this version, as another one
-//! may have concluded otherwise.
 
 use serde_json::Value;
 
-use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike, is_of_this_version};
+use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike};
 use super::{Document, SecondReport};
 use crate::cold::ColdVerdict;
 use crate::facts::steady::RoundsSpread;
@@ -20,9 +17,6 @@ const WRITES_MIN: u64 = 100;
 
 pub(super) fn all(document: &Document, pairs: &mut Pairs<'_>) {
     of_the_trials(document, pairs);
-    if !is_of_this_version(document) {
-        return;
-    }
     of_the_search(document, pairs);
     of_the_steadiness(document, pairs);
     of_the_flushes(document, pairs);
@@ -51,7 +45,6 @@ fn of_the_trials(document: &Document, pairs: &mut Pairs<'_>) {
         // Nearly equal values leave little but rounding.
         if let (Some(is), Some(should)) = (spread.cv, stats::coefficient_of_variation(&values))
             && (is - should).abs() > ROUNDING
-            && is_of_this_version(document)
         {
             let place = format!("the `cv` of `{}` in `ringfall.merged.spread`", spread.metric);
             pairs.push((&place, is), ("that of its `values`", should), false);

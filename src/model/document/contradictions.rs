@@ -1,10 +1,10 @@
 //! Whether a result says the same wherever it says something twice: its summary, histograms, rows
 //! of seconds, drives and ranks, and the kernel's counters. A file changed by hand seldom does.
 //!
-//! Two looks. Counts that stand in several places are held against each other (`counts`), in
-//! results of every version. What is worked out from other figures is worked out anew and compared
-//! (`worked_out`), in results of this version: another one may have defined it otherwise. A figure
-//! that is not there contradicts nothing, so the reference's own results have no contradictions.
+//! Two looks. Counts that stand in several places are held against each other (`counts`). What is
+//! worked out from other figures is worked out anew and compared (`worked_out`). Both hold for
+//! every version of the program, as results of another layout are not read. A figure that is not
+//! there contradicts nothing, so the reference's own results have hardly a contradiction.
 
 use std::fmt;
 use std::path::Path;
@@ -26,9 +26,10 @@ pub(super) const ROUNDING: f64 = 1e-6;
 /// Share by which a figure may part from what it is worked out from: a histogram's buckets are
 /// 0.1 % wide, and either end of one may stand for it.
 pub(super) const BUCKETS: f64 = 0.002;
-/// Factor by which bytes of decode reads may exceed those of all reads, of which they are a part:
-/// both are counted when a read ends, by the same clock, and only a read that ends at an edge of
-/// the window could be on one side of it for one count alone.
+/// Factor by which bytes of decode reads may exceed those of all reads, of which they are a part,
+/// or fall short of them: both are counted when a read ends, by the same clock, and only a read
+/// that ends at an edge of the window could be on one side of it for one count alone. The same
+/// holds for writes.
 const DECODED: f64 = 1.02;
 /// Factor by which bytes of operations that ended in the window may exceed those of its I/Os: the
 /// I/Os of an operation that began before the window may have completed before it too. In a short
@@ -164,12 +165,37 @@ fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<
     };
     of_the_requests(document, events(&CLASSES), &mut pairs);
     of_the_bytes(document, &mut pairs);
+    of_the_phases(document, &mut pairs);
     of_the_io(document, [events(&["io_read"]), events(&["io_write"])], &mut pairs);
     of_the_steadiness(document, &mut pairs);
     of_the_kernel(document, &mut pairs);
     of_the_verdict(document, &mut pairs);
     of_the_settings(document, &mut pairs);
     conclusions::all(document, &mut pairs);
+    if let Ok(summary) = serde_json::to_value(&document.summary) {
+        negative("summary", &summary, &mut pairs);
+    }
+}
+
+/// Amounts, times and shares below 0.
+fn negative(path: &str, value: &Value, pairs: &mut Pairs<'_>) {
+    match value {
+        Value::Object(parts) => {
+            for (name, part) in parts {
+                negative(&format!("{path}.{name}"), part, pairs);
+            }
+        }
+        Value::Number(number) => {
+            if let Some(number) = number.as_f64().filter(|number| *number < 0.0) {
+                pairs.push(
+                    (&format!("`{path}`"), number),
+                    ("the smallest possible value", 0.0),
+                    false,
+                );
+            }
+        }
+        _ => {}
+    }
 }
 
 fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
@@ -195,9 +221,13 @@ fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_
     pairs.same(requests, (place, sum(rows, |row| row.requests_completed)));
 }
 
+/// An amount in GiB as bytes.
+fn bytes(gib: Sum<f64>) -> Option<f64> {
+    gib.known().map(|gib| gib * GIB as f64)
+}
+
 fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
     let stats = &document.summary.cache_stats;
-    let bytes = |gib: Sum<f64>| gib.known().map(|gib| gib * GIB as f64);
     let read = figure!(document.summary.cache_stats.total_read_bytes);
     let written = figure!(document.summary.cache_stats.total_write_bytes);
     let in_gib = "`summary.cache_stats.total_read_gb` in bytes";
@@ -225,16 +255,57 @@ fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
     let both = cache.written_bytes.number().zip(cache.ingested_bytes.number());
     let place = "`ringfall.cache.written_bytes` and `ingested_bytes` together";
     pairs.at_most(written, (place, both.map(|(written, ingested)| written + ingested)), 1.0);
-    let decoded = "`summary.cache_stats.decode_bytes_read_gb` in bytes";
-    // Another version may count the reads of a step when its last has ended.
-    let factor = if is_of_this_version(document) { DECODED } else { IN_FLIGHT };
-    pairs.at_most((decoded, bytes(stats.decode_bytes_read_gb)), read, factor);
     let in_gib = "`summary.cache_stats.tier_storage_kv_bytes_read_gb` in bytes";
     let counted = figure!(document.ringfall.io.read.entry_bytes);
     pairs.same((in_gib, bytes(stats.tier_storage_kv_bytes_read_gb)), counted);
     let in_gib = "`summary.cache_stats.tier_storage_kv_bytes_written_gb` in bytes";
     let counted = figure!(document.ringfall.io.write.entry_bytes);
     pairs.same((in_gib, bytes(stats.tier_storage_kv_bytes_written_gb)), counted);
+}
+
+/// Bytes of decode reads and of prefill writes: no more than those of all, and no less than what
+/// nothing else can have moved.
+fn of_the_phases(document: &Document, pairs: &mut Pairs<'_>) {
+    let (stats, cache) = (&document.summary.cache_stats, &document.ringfall.cache);
+    // Of a read or write that failed only one of the two may know.
+    let is_count = |one: Sum<u64>, other: Sum<u64>| {
+        let both = one.number().zip(other.number());
+        both.is_some_and(|(one, other)| are_alike(one, other, DECODED - 1.0))
+    };
+    let read = figure!(document.summary.cache_stats.total_read_bytes);
+    let place = "`summary.cache_stats.decode_bytes_read_gb` in bytes";
+    let decoded = (place, bytes(stats.decode_bytes_read_gb));
+    pairs.at_most(decoded, read, DECODED);
+    pairs.at_most(figure!(document.ringfall.cache.own_turn_read_bytes), decoded, 1.0);
+    let others = stats.cache_hits.number().zip(stats.decode_reads.number());
+    let others = others.map(|(all, decodes)| all - decodes);
+    if is_count(stats.read_iops, stats.cache_hits) && cache.prompt_hits.number() == others {
+        let prompts = others.zip(prompt_bytes_max(document)).map(|(count, each)| count * each);
+        let least = read.1.zip(prompts).map(|(read, prompts)| read - prompts);
+        let place = "`summary.cache_stats.total_read_bytes` without shared prompts";
+        pairs.at_most((place, least), decoded, DECODED);
+    }
+    let written = figure!(document.summary.cache_stats.total_write_bytes);
+    let place = "`summary.cache_stats.prefill_bytes_written_gb` in bytes";
+    let prefilled = (place, bytes(stats.prefill_bytes_written_gb));
+    if is_count(stats.write_iops, stats.prefill_writes) {
+        pairs.at_most(prefilled, written, DECODED);
+        pairs.at_most(written, prefilled, DECODED);
+    }
+}
+
+/// Bytes of the longest shared prompt, by those of a token that storage moved; 0 without prompts.
+fn prompt_bytes_max(document: &Document) -> Option<f64> {
+    let (ours, stats) = (&document.ringfall, &document.summary.cache_stats);
+    if ours.cache.prompt_hits.known() == Some(0) {
+        return Some(0.0);
+    }
+    let settings = &ours.config.as_ref()?.settings;
+    let tokens_max = settings.get("workload")?.get("system_prompt_tokens")?.get(1)?.as_f64()?;
+    let moved = ours.io.read.entry_bytes.number()? + ours.io.write.entry_bytes.number()?;
+    let tokens = stats.storage_tokens_processed.known().filter(|&tokens| tokens > 0.0)?;
+    // Bytes of an operation in flight may be on one side of the window's edge alone.
+    Some(tokens_max * IN_FLIGHT * moved / tokens)
 }
 
 /// Figures of one direction, which the part of their keys names.
@@ -339,9 +410,6 @@ fn of_the_kernel(document: &Document, pairs: &mut Pairs<'_>) {
 fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
     let stats = &document.summary.cache_stats;
     let Some(health) = stats.storage_health.as_ref() else { return };
-    if !is_of_this_version(document) {
-        return;
-    }
     let passed = health.criteria.iter().filter(|criterion| criterion.passed).count();
     let total = health.criteria.len();
     let mut of_health = |key: &str, says: f64, what: &str, counted: f64| {
@@ -392,6 +460,11 @@ fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
 fn of_the_settings(document: &Document, pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
     let Some(config) = ours.config.as_ref() else { return };
+    if let (Some(is), Some(should)) = (document.seed.known(), config.seed)
+        && is != should
+    {
+        pairs.push(("`seed`", is as f64), ("`ringfall.config.seed`", should as f64), false);
+    }
     let setting = |key: &str| config.settings.get(key).and_then(Value::as_u64);
     let is_merged = ours.merged.is_some();
     // An autoscaler begins with users of its own, and a rank adds its number to the seed; merged
@@ -414,16 +487,8 @@ fn of_the_settings(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// Whether this version wrote a result, so that its figures are defined as here.
-pub(super) fn is_of_this_version(document: &Document) -> bool {
-    document.ringfall.version.as_ref().is_some_and(|by| by == env!("CARGO_PKG_VERSION"))
-}
-
 /// Figures that are worked out from others, worked out anew.
 fn worked_out(document: &Document, histograms: &Histograms, found: &mut Vec<Contradiction>) {
-    if !is_of_this_version(document) {
-        return;
-    }
     let mut anew = document.clone();
     anew.derive(histograms, &[]);
     // What grows with the run is not worked out, and is most of the document.

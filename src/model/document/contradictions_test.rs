@@ -23,6 +23,9 @@ fn without_a_cpu_tier() -> RunResult {
     let engine = &mut result.engine;
     engine.tiers[Tier::Cpu.index()] = TierMetrics::default();
     engine.evictions[Tier::Cpu.index()] = Default::default();
+    // All that was read but for the prompts.
+    let read = engine.tiers[Tier::Storage.index()].read.entry_bytes;
+    (result.cache.decode_read_bytes, result.cache.own_turn_read_bytes) = (read, read);
     result
 }
 
@@ -42,6 +45,30 @@ fn decode_reads_are_no_more_than_all_reads() {
     let found = with(&busy(), place, json!(2.1));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("`summary.cache_stats.decode_bytes_read_gb`"), "{found:?}");
+}
+
+/// Halved by hand they passed.
+#[test]
+fn decode_reads_are_no_less_than_what_only_they_can_have_read() {
+    let place = "/summary/cache_stats/decode_bytes_read_gb";
+    let (result, own) = (without_a_cpu_tier(), "/ringfall/cache/own_turn_read_bytes");
+    assert_eq!(with(&result, place, json!(1.0)), [""; 0]);
+    let halved = with(&result, place, json!(0.5));
+    assert!(halved[0].starts_with("`ringfall.cache.own_turn_read_bytes` says"), "{halved:?}");
+    assert!(halved[1].contains("total_read_bytes` without shared prompts says"), "{halved:?}");
+    assert_eq!(halved.len(), 2, "{halved:?}");
+    // Where prompts may be what the rest was, it is known from the reads of own turns alone.
+    assert_eq!(with(&judged(), place, json!(0.5)), [""; 0]);
+    assert_eq!(with(&judged(), own, json!(2_u64 << 30)).len(), 1);
+}
+
+#[test]
+fn an_amount_below_0_contradicts_itself() {
+    let place = "/summary/cache_stats/read_write_ratio";
+    let found = with(&busy(), place, json!(-1.5));
+    let told =
+        "`summary.cache_stats.read_write_ratio` says -1.5, and the smallest possible value 0";
+    assert!(found.iter().any(|text| text == told), "{found:?}");
 }
 
 #[test]
@@ -259,13 +286,12 @@ fn a_figure_that_is_not_there_contradicts_nothing() {
 }
 
 #[test]
-fn of_another_version_only_counts_are_held_against_each_other() {
+fn a_result_of_another_version_is_held_against_itself_like_ours() {
     let mut other = written();
     other["ringfall"]["version"] = json!("0.0.1");
-    tenfold(&mut other["summary"]["end_to_end_latency_ms"]["p95"]);
     assert_eq!(of(other.clone()), [""; 0]);
-    tenfold(&mut other["summary"]["total_tokens"]);
+    tenfold(&mut other["summary"]["end_to_end_latency_ms"]["p95"]);
     let found = of(other);
-    assert!(found.iter().all(|text| text.starts_with("`summary.total_tokens` says 90")));
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("`summary.end_to_end_latency_ms.p95` says"), "{found:?}");
 }

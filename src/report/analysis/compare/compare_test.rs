@@ -15,16 +15,21 @@ use super::*;
 
 /// A result of 60 s in which each second did about `per_second` of everything.
 fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {
-    let mut result = run(events.clone(), 60.0);
+    lasting(60, name, events, per_second)
+}
+
+/// The same of so many seconds.
+fn lasting(seconds: u64, name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {
+    let mut result = run(events.clone(), seconds as f64);
     let all = result.requests.completed();
-    result.timeline = (0..60)
+    result.timeline = (0..seconds)
         .map(|second| {
             let amount = per_second * 1_000 + (second * 7_919 + events.start) % 97 * per_second;
             let mut row = TimelineSecond {
                 end_s: second as f64 + 1.0,
                 seconds: 1.0,
                 generated_tokens: amount,
-                requests_completed: all * (second + 1) / 60 - all * second / 60,
+                requests_completed: all * (second + 1) / seconds - all * second / seconds,
                 ..Default::default()
             };
             let bytes = row.requests_completed * 4096;
@@ -34,10 +39,17 @@ fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFi
         })
         .collect();
     result.requests.generated_tokens = result.timeline.iter().map(|row| row.generated_tokens).sum();
-    let mut document = to_json(&result);
-    // What is worked out need not agree with what tests change.
-    document["ringfall"]["version"] = "0.0.0".into();
-    file(name, document)
+    file(name, to_json(&result))
+}
+
+/// The same result of a run with that seed.
+pub(super) fn seeded(mut file: ResultFile, seed: u64) -> ResultFile {
+    let mut config = file.document.ringfall.config.as_ref().unwrap().clone();
+    config.seed = Some(seed);
+    config.settings.insert("seed".to_owned(), seed.into());
+    file.document.ringfall.config = Agreed::of(config);
+    file.document.seed = Same::of(seed);
+    file
 }
 
 fn row<'a>(comparison: &'a Comparison, metric: &str) -> &'a Row {
@@ -77,11 +89,7 @@ fn the_same_file_on_both_sides_is_told() {
 
 #[test]
 fn other_seeds_are_told_where_each_side_has_one() {
-    let with = |name: &str, seed: u64| {
-        let mut file = result(name, 0..900, 10);
-        file.document.seed = Same::of(seed);
-        file
-    };
+    let with = |name: &str, seed: u64| seeded(result(name, 0..900, 10), seed);
     let (one, other) = (with("a", 1), with("b", 2));
     let cautions = |a: &[&ResultFile], b: &[&ResultFile]| {
         let all = |side: &[&ResultFile]| side.iter().map(|&file| file.clone()).collect();
@@ -118,10 +126,6 @@ fn searches_for_a_number_of_users_are_compared_by_their_answers() {
     };
     let peak = || found("a", peak.clone());
     // Other seeds have a caution of their own, after it.
-    let seeded = |mut file: ResultFile, seed: u64| {
-        file.document.seed = Same::of(seed);
-        file
-    };
     let told = |one, other| compare(vec![seeded(one, 1)], vec![seeded(other, 2)]).unwrap().cautions;
     let both = told(peak(), found("b", within));
     assert_eq!(both.len(), 2, "{both:?}");
@@ -276,8 +280,7 @@ fn simulated_runs_with_one_seed_are_no_trials() {
         let device = ("nvme".to_owned(), "measured".to_owned());
         let report = SimulationReport::of(device, SimulationFigures::default(), None, &nothing());
         file.document.ringfall.simulation = Some(report);
-        file.document.seed = Same::of(seed);
-        file
+        seeded(file, seed)
     };
     let cautions = |seeds: [u64; 2]| {
         let side = vec![simulated("a.json", seeds[0]), simulated("b.json", seeds[1])];
@@ -297,7 +300,10 @@ fn a_contradiction_is_told_without_a_command_that_refuses_merged_results() {
 
 /// A run of a published preset, of so many users.
 fn preset(name: &str, per_second: u64, users: u32) -> ResultFile {
-    let mut file = result(name, 0..3_000, per_second);
+    as_preset(result(name, 0..3_000, per_second), users)
+}
+
+fn as_preset(mut file: ResultFile, users: u32) -> ResultFile {
     let mut config = file.document.ringfall.config.as_ref().unwrap().clone();
     for (key, value) in [
         ("num_users", users.into()),
@@ -391,29 +397,27 @@ fn a_conclusion_is_a_sentence_whatever_metric_it_names() {
 /// One that failed was judged as if it had run to its end.
 #[test]
 fn nothing_is_concluded_that_an_unfinished_run_could_have_turned_round() {
-    let cut = |name: &str, seconds: f64, change: fn(&mut Ours)| {
-        let mut file = preset(name, 20, 200);
+    let cut = |name: &str, seconds: u64, change: fn(&mut Ours)| {
+        let mut file = as_preset(lasting(seconds, name, 0..3_000, 20), 200);
         let ours = &mut file.document.ringfall;
         let config = ours.config.as_ref().unwrap().clone();
         ours.config = Agreed::of(ConfigReport { duration_s: Some(60), ..config });
-        ours.window.seconds = Sum::of(seconds);
         change(ours);
-        file.document.summary.elapsed_time = Sum::of(seconds);
         compare(vec![preset("a", 10, 200)], vec![file]).unwrap()
     };
-    let failed = cut("b", 60.0, |ours| ours.window.failure = First::of("no space".to_owned()));
+    let failed = cut("b", 60, |ours| ours.window.failure = First::of("no space".to_owned()));
     let why = "No conclusion can be drawn, since a run failed (b: no space).";
     assert_eq!((failed.conclusion.as_str(), failed.is_comparable), (why, true));
     assert!(failed.cautions[0].ends_with("run it again"), "{:?}", failed.cautions);
-    let early = cut("b", 30.0, |ours| ours.window.interrupted = Any::of(true));
+    let early = cut("b", 30, |ours| ours.window.interrupted = Any::of(true));
     let why = "No conclusion can be drawn, since a run was interrupted (b after 30.0 of 60 s).";
     assert_eq!(early.conclusion, why);
-    let late = cut("b", 59.0, |ours| ours.window.interrupted = Any::of(true));
+    let late = cut("b", 59, |ours| ours.window.interrupted = Any::of(true));
     assert!(late.conclusion.starts_with("The candidate is better: its "), "{}", late.conclusion);
     let told = "a run was interrupted (b after 59.0 of 60 s): its figures leave out the end";
     assert!(late.cautions[0].starts_with(told), "{:?}", late.cautions);
     // One whose length is not known may have had nearly all of it before it.
-    let unknown = cut("b", 59.0, |ours| {
+    let unknown = cut("b", 59, |ours| {
         ours.window.interrupted = Any::of(true);
         let config = ours.config.as_ref().unwrap().clone();
         ours.config = Agreed::of(ConfigReport { duration_s: None, ..config });
@@ -448,34 +452,37 @@ fn the_reference_is_not_praised_for_what_it_counts_after_its_window() {
 
 #[test]
 fn what_makes_another_load_is_told_with_what_it_does() {
-    let with = |change: fn(&mut ConfigReport), seconds: f64| {
-        let mut file = preset("b", 10, 200);
-        let mut config = file.document.ringfall.config.as_ref().unwrap().clone();
-        change(&mut config);
-        file.document.ringfall.config = Agreed::of(config);
-        file.document.ringfall.window.seconds = Sum::of(seconds);
-        file.document.summary.elapsed_time = Sum::of(seconds);
-        let comparison = compare(vec![preset("a", 10, 200)], vec![file]).unwrap();
-        comparison.cautions.join("; ")
+    let with = |change: fn(&mut ConfigReport), seconds: u64| {
+        let of = |seconds: u64, name: &str, change: fn(&mut ConfigReport)| {
+            let mut file = as_preset(lasting(seconds, name, 0..3_000, 10), 200);
+            let ours = &mut file.document.ringfall;
+            let mut config = ours.config.as_ref().unwrap().clone();
+            change(&mut config);
+            ours.config = Agreed::of(config);
+            ours.evictions.storage_to_none.entries = Sum::of(1);
+            file
+        };
+        let (one, other) = (of(60, "a", |_| ()), of(seconds, "b", change));
+        compare(vec![one], vec![other]).unwrap().cautions.join("; ")
     };
-    assert_eq!(with(|_| (), 60.0), "");
-    assert!(with(|_| (), 30.0).contains("the windows differ (60.0 and 30.0 s): amounts"));
-    let more = with(|config| config.cpu_memory_bytes = Some(4 << 30), 60.0);
+    assert_eq!(with(|_| (), 60), "");
+    assert!(with(|_| (), 30).contains("the windows differ (60.0 and 30.0 s): amounts"));
+    let more = with(|config| config.cpu_memory_bytes = Some(4 << 30), 60);
     assert!(more.contains("the CPU tiers differ (0 and 4 GiB)"), "{more}");
-    let space = with(|config| config.storage_capacity_bytes = Some(6 << 30), 60.0);
+    let space = with(|config| config.storage_capacity_bytes = Some(6 << 30), 60);
     assert!(space.contains("and 6.0 GiB): in a smaller one fewer entries"), "{space}");
     let reads = with(
         |config| {
             config.settings.insert("decode_reads".to_owned(), "once".into());
         },
-        60.0,
+        60,
     );
     assert!(reads.contains("of the load differ (decode_reads: batch and once)"), "{reads}");
     let phases = with(
         |config| {
             config.settings.insert("prefill_only".to_owned(), true.into());
         },
-        60.0,
+        60,
     );
     assert!(phases.contains("of the load differ (prefill_only: false and true)"), "{phases}");
     let gpus = with(
@@ -484,7 +491,7 @@ fn what_makes_another_load_is_told_with_what_it_does() {
             config.settings.insert("num_gpus".to_owned(), 1.into());
             config.settings.insert("tensor_parallel".to_owned(), 1.into());
         },
-        60.0,
+        60,
     );
     assert!(gpus.contains("the GPUs differ (none and 1 of 640 GiB"), "{gpus}");
     let users = with(
@@ -492,7 +499,7 @@ fn what_makes_another_load_is_told_with_what_it_does() {
             config.num_users = Some(100);
             config.settings.insert("num_users".to_owned(), 100.into());
         },
-        60.0,
+        60,
     );
     assert!(users.contains("the numbers of users differ (200 and 100): throughput"), "{users}");
     let many = with(
@@ -501,7 +508,7 @@ fn what_makes_another_load_is_told_with_what_it_does() {
                 config.settings.insert(key.to_owned(), "other".into());
             }
         },
-        60.0,
+        60,
     );
     for part in ["arrival: closed and other; ", "history_reads: all and other; and 1 more)"] {
         assert!(many.contains(part), "{part}: {many}");
