@@ -32,6 +32,8 @@ const ALLOCATION_WAIT_MIN_MS: f64 = 0.1;
 /// Share of the bytes read that came from storage below which a metric of all reads says little of
 /// it.
 const STORAGE_SHARE_MIN: f64 = 0.05;
+/// Share of the requests' time in waits for generated tokens above which it is mostly those.
+const GENERATION_SHARE_MIN: f64 = 0.5;
 /// Two windows are equally long within this share.
 const SECONDS_TOLERANCE: f64 = 0.01;
 
@@ -84,7 +86,8 @@ pub struct Situation {
     pub max_concurrent_allocs: Option<u64>,
     /// P99 of the waits for a permit of `max_concurrent_allocs`, ms.
     pub allocation_wait_p99_ms: Option<f64>,
-    /// Whether generated tokens are waited for.
+    /// Whether generated tokens are what is mostly waited for: by the time that was measured, or
+    /// else by the mode.
     pub generation_waits: Option<bool>,
     /// Whether the operations of a logical trace were replayed, which generate no tokens.
     pub is_replay: bool,
@@ -188,8 +191,12 @@ impl Situation {
                 })
                 .unwrap_or_default()
         };
-        // Whatever the mode is that the run was given.
-        let generation_waits = situation.generation_waits.map(|waits| waits && !is_replay);
+        let share = ours.served.time.generation_share.known();
+        let generation_waits = share
+            .map(|share| share > GENERATION_SHARE_MIN)
+            .or(situation.generation_waits)
+            // Whatever the mode is that the run was given.
+            .map(|waits| waits && !is_replay);
         Situation { generation_waits, ..situation }
     }
 

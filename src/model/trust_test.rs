@@ -162,8 +162,10 @@ fn a_run_names_the_metrics_to_go_by_with_its_own_values() {
     let want = [(DECODE_READ, primary), (WALL_CLOCK, primary), (STORAGE_THROUGHPUT, no)];
     assert_eq!(keys(&document), want);
     assert_eq!(headlines(&document)[1].value, 0.9, "9 tokens in 10 s");
-    // Where tokens are waited for, the drive's own time leads.
+    // Where tokens are waited for, the drive's own time leads: not where the mode alone says so.
     result.plan.generation_mode = ringfall_config::GenerationMode::Realistic;
+    assert_eq!(keys(&Document::of(&result)), want);
+    result.requests.generation.record(150_000_000);
     let waits = keys(&Document::of(&result));
     assert_eq!((waits[0], waits.len()), (("storage_read_device_p95_ms", primary), 4));
     assert!(headlines(&Document::default()).is_empty());
