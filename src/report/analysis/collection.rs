@@ -11,6 +11,7 @@ use ringfall_model::configuration::Configuration;
 use ringfall_model::document;
 use ringfall_model::document::{FileProblem, Kind, ResultFile, files, json_files};
 use ringfall_model::metrics::{DEVICE_READ, DEVICE_TOTAL, METRICS};
+use ringfall_model::trust::Situation;
 use serde::Serialize;
 
 use super::compare::{HitRates, Load, Value, gpus_told};
@@ -307,6 +308,7 @@ fn load_in_row<'a>(configuration: &Configuration, cell: &dyn Fn(&str) -> Option<
         let count = |title: &str| figure(title).unwrap_or(0.0);
         gpus_told(gib_each, count("Num GPUs"), count("Tensor Parallel"))
     });
+    let window_s = figure("Elapsed Time (s)");
     Load {
         gpus,
         hit_rates: HitRates {
@@ -316,8 +318,12 @@ fn load_in_row<'a>(configuration: &Configuration, cell: &dyn Fn(&str) -> Option<
         },
         // 0 stands for what was free.
         storage_gib: figure("Storage Capacity (GiB)").filter(|&gib| gib > 0.0),
-        window_s: figure("Elapsed Time (s)"),
-        seed: cell("Seed").and_then(|seed| seed.parse().ok()),
+        windows_s: window_s.into_iter().collect(),
+        situation: Some(Situation {
+            seconds: window_s,
+            ..Situation::of_configuration(configuration)
+        }),
+        seeds: cell("Seed").and_then(|seed| Some(vec![seed.parse().ok()?])),
         is_row: true,
         ..Load::of_configuration(configuration)
     }

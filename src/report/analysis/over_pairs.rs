@@ -53,7 +53,7 @@ fn conclude(pairs: &[Pair], kept: &[&Pair]) -> Conclusion {
     }
     let found = findings(&counted);
     let nothing = || {
-        let of_pair = |pair: &&Pair| metrics_to_go_by(&pair.advice, &pair.cautions).err();
+        let of_pair = |pair: &&Pair| metrics_to_go_by(&pair.advice).err();
         counted.iter().find_map(of_pair)
     };
     let why = if found.is_empty() { nothing() } else { None };
@@ -111,7 +111,7 @@ fn findings(pairs: &[&Pair]) -> Vec<Finding> {
 
 /// Whether the metric is one to go by in a pair, and measured on both sides.
 fn goes_by(pair: &Pair, metric: &Metric) -> bool {
-    let keys = metrics_to_go_by(&pair.advice, &pair.cautions);
+    let keys = metrics_to_go_by(&pair.advice);
     keys.is_ok_and(|keys| keys.contains(&metric.key)) && pair.measures(metric)
 }
 

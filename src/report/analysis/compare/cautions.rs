@@ -19,12 +19,13 @@ use crate::analysis::differences::of_setting;
 const HIT_RATES_APART: f64 = 0.03;
 /// Two lengths or capacities are the same within this share.
 const TOLERANCE: f64 = 0.01;
+/// Share by which one window may be shorter than another and still see the caches in about the same
+/// state.
+const WINDOWS_APART: f64 = 0.1;
 /// Share of a run above which what it measured outweighs what it was cut off from.
 const GREATER_PART: f64 = 0.5;
-/// Number of differing settings that a caution names.
-const SETTINGS_TOLD: usize = 3;
-/// Clause of hit rates that lie apart.
-const HIT_RATES: &str = "the hit rates differ";
+/// Number of differing settings, or of seeds, that a caution names.
+const TOLD_MAX: usize = 3;
 
 /// Bearing of a difference on a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,8 @@ pub(in crate::analysis) enum Bearing {
     /// drives.
     OtherLoad,
     /// Nothing can be concluded from the figures: a run was cut off, its result contradicts itself,
-    /// its data was read back wrong, or chance may decide.
+    /// its data was read back wrong, its load is not known, its caches were in another state, or
+    /// chance may decide.
     Open,
 }
 
@@ -66,24 +68,12 @@ impl Caution {
     pub fn difference(&self) -> String {
         format!("{} ({})", self.clause, self.values)
     }
-
-    /// Whether hits differ, of which more are more bytes read while everything else gains by
-    /// misses.
-    pub fn is_of_hits(&self) -> bool {
-        self.clause == HIT_RATES
-    }
 }
 
 /// Two numbers that lie apart.
 struct Apart {
     first: f64,
     second: f64,
-}
-
-impl Apart {
-    fn or_alike(first: f64, second: f64, tolerance: f64) -> Option<Apart> {
-        ((first - second).abs() > tolerance).then_some(Apart { first, second })
-    }
 }
 
 /// Loads of the results of two sides.
@@ -102,6 +92,7 @@ impl Loads<'_> {
             self.wrong_data(),
             self.failed(),
             self.interrupted(Bearing::Open),
+            self.unknown_load(),
             self.searched_users(),
             self.same_files(),
             self.words(
@@ -118,12 +109,13 @@ impl Loads<'_> {
                 |load| load.gpus.as_deref(),
             ),
             self.one_reference(),
-            self.other_cpu_tier(),
-            self.other_hits(),
+            self.named_load(),
             self.interrupted(Bearing::None),
+            self.other_cpu_tier(),
             self.other_space(),
             self.other_windows(),
             self.other_seeds(),
+            self.other_hits(),
             copies(&self.first),
             copies(&self.second),
         ];
@@ -141,11 +133,17 @@ impl Loads<'_> {
         self.first.iter().chain(&self.second).copied()
     }
 
-    /// Means of a number over the results of each side, where they lie further apart than that
-    /// share of the larger.
-    fn apart(&self, tolerance: f64, pick: impl Fn(&Load) -> Option<f64>) -> Option<Apart> {
-        let (first, second) = (mean(&self.first, &pick)?, mean(&self.second, &pick)?);
-        Apart::or_alike(first, second, tolerance * first.max(second))
+    /// First of the numbers of all results, and the first that lies further from it than that share
+    /// of the larger; none where all are alike.
+    fn apart<N: IntoIterator<Item = f64>>(
+        &self,
+        tolerance: f64,
+        pick: impl Fn(&Load) -> N,
+    ) -> Option<Apart> {
+        let mut numbers = self.all().flat_map(pick);
+        let first = numbers.next()?;
+        let is_far = |&second: &f64| (first - second).abs() > tolerance * first.max(second);
+        Some(Apart { first, second: numbers.find(is_far)? })
     }
 
     /// Differing words, of one side too, which make it another load.
@@ -179,15 +177,9 @@ impl Loads<'_> {
                 add_new(&mut differences, of_setting(key, first, value));
             }
         }
-        let told = differences.iter().take(SETTINGS_TOLD).map(setting_told);
-        let mut values = told.collect::<Vec<_>>().join("; ");
-        let more = differences.len().saturating_sub(SETTINGS_TOLD);
-        if more > 0 {
-            values.push_str(&format!("; and {more} more"));
-        }
-        (!differences.is_empty()).then_some(Caution {
+        (!differences.is_empty()).then(|| Caution {
             clause: "the settings of the load differ",
-            values,
+            values: first_few(&differences, "; ", setting_told),
             effect: "the two sides did not do the same work, so that no ratio is of the drives; \
                      run both with the same settings",
             bearing: Bearing::OtherLoad,
@@ -244,6 +236,31 @@ impl Loads<'_> {
             values: failures.join("; "),
             effect: "what it measured until then is not what it would have measured; run it again",
             bearing: Bearing::Open,
+        })
+    }
+
+    /// Results of ringfall that do not say all that they ran.
+    fn unknown_load(&self) -> Option<Caution> {
+        let told = |load: &Load| Some(format!("{}: {}", load.name(), load.lacks.as_ref()?));
+        let results: Vec<String> = self.all().filter_map(told).collect();
+        (!results.is_empty()).then(|| Caution {
+            clause: "the load of a result is not known",
+            values: results.join("; "),
+            effect: "it may be another one than that of the other side; give results of one load, \
+                     as a run wrote them",
+            bearing: Bearing::Open,
+        })
+    }
+
+    /// Results of the reference benchmark, which say little of what they ran.
+    fn named_load(&self) -> Option<Caution> {
+        let count = self.all().filter(|load| load.is_reference == Some(true)).count();
+        (count > 0).then(|| Caution {
+            clause: "the load is known in part",
+            values: format!("{} of the reference benchmark", counted(count as u64, "result")),
+            effect: "model, users, CPU tier, allocations and generation mode are all that they \
+                     say, and are taken to be all that could differ",
+            bearing: Bearing::None,
         })
     }
 
@@ -322,21 +339,24 @@ impl Loads<'_> {
         })
     }
 
-    /// Results of the reference benchmark on one side alone.
+    /// Results of the reference benchmark beside ringfall's.
     fn one_reference(&self) -> Option<Caution> {
         let is_all = |side: &[&Load], wanted: bool| {
             side.iter().all(|load| load.is_reference == Some(wanted))
         };
-        let bearing = if is_all(&self.first, true) && is_all(&self.second, false) {
+        let has = |wanted: bool| self.all().any(|load| load.is_reference == Some(wanted));
+        let bearing = if !(has(true) && has(false)) {
+            return None;
+        } else if is_all(&self.first, true) && is_all(&self.second, false) {
             Bearing::FavoursFirst
         } else if is_all(&self.first, false) && is_all(&self.second, true) {
             Bearing::FavoursSecond
         } else {
-            return None;
+            Bearing::Open
         };
         Some(Caution {
             clause: "the programs differ",
-            values: "ringfall on one side, the reference benchmark on the other".to_owned(),
+            values: "ringfall and the reference benchmark".to_owned(),
             effect: "the reference counts what ends after its window as if it had ended within it, \
                      which has made published rates up to three times too high, so that its side \
                      looks faster than its drive is",
@@ -351,7 +371,7 @@ impl Loads<'_> {
             values: format!("{first} and {second} GiB"),
             effect: "a CPU tier serves reads in the drive's place, so that the side with the \
                      larger one looks faster than its drive is",
-            bearing: favouring(first > second),
+            bearing: Bearing::Open,
         })
     }
 
@@ -369,54 +389,87 @@ impl Loads<'_> {
             ("reads of entries", |load| load.hit_rates.reads),
         ];
         let (what, Apart { first, second }) = rates.into_iter().find_map(|(what, pick)| {
-            let (first, second) = (mean(&self.first, &pick)?, mean(&self.second, &pick)?);
-            Some((what, Apart::or_alike(first, second, HIT_RATES_APART)?))
+            let (first, second) = (mean(&self.first, pick)?, mean(&self.second, pick)?);
+            let is_far = (first - second).abs() > HIT_RATES_APART;
+            is_far.then_some((what, Apart { first, second }))
         })?;
         Some(Caution {
-            clause: HIT_RATES,
+            clause: "the hit rates differ",
             values: format!("{:.1} % and {:.1} % of the {what}", first * 100.0, second * 100.0),
-            effect: "tokens/s, requests/s and latencies are not of the same work, and favour the \
-                     side that finds less, as a miss costs no time without \
-                     --prefill-tokens-per-s",
-            bearing: favouring(first < second),
+            effect: "amounts, rates and latencies are not of the same work: the side that finds \
+                     less reads less, and a miss costs no time without --prefill-tokens-per-s",
+            bearing: Bearing::Open,
         })
     }
 
+    /// Storage spaces of which one at least was too small to keep everything.
     fn other_space(&self) -> Option<Caution> {
         let Apart { first, second } = self.apart(TOLERANCE, |load| load.storage_gib)?;
-        Some(Caution {
+        let is_felt = !self.all().all(|load| load.has_room);
+        is_felt.then(|| Caution {
             clause: "the storage spaces differ",
             values: format!("{first:.1} and {second:.1} GiB"),
             effect: "in a smaller one fewer entries are found again and more writes wait for room, \
-                     whatever the drive's speed",
-            bearing: Bearing::None,
+                     whatever the drive's speed; give both the same --storage-capacity-gb",
+            bearing: Bearing::Open,
         })
     }
 
     fn other_windows(&self) -> Option<Caution> {
-        let Apart { first, second } = self.apart(TOLERANCE, |load| load.window_s)?;
+        // The reference's have the time in which it ends besides.
+        let of_ours = |load: &Load| match load.is_reference {
+            Some(true) => Vec::new(),
+            _ => load.windows_s.clone(),
+        };
+        let (clause, Apart { first, second }, bearing) = match self.apart(WINDOWS_APART, of_ours) {
+            Some(apart) => ("the windows differ", apart, Bearing::Open),
+            None => {
+                let apart = self.apart(TOLERANCE, |load| load.windows_s.clone())?;
+                ("the windows differ slightly", apart, Bearing::None)
+            }
+        };
         Some(Caution {
-            clause: "the windows differ",
+            clause,
             values: format!("{first:.1} and {second:.1} s"),
-            effect: "amounts (GiB, tokens, requests) grow with them; go by rates and latencies",
-            bearing: Bearing::None,
+            effect: "amounts (GiB, tokens, requests) grow with them, and a longer one sees fuller \
+                     caches and older requests; give both the same --duration",
+            bearing,
         })
     }
 
-    /// Seeds that differ, where each side has one; none where a side's results have several.
+    /// Seeds of which each has not the same share of the runs on both sides.
     fn other_seeds(&self) -> Option<Caution> {
-        let seed = |side: &[&Load]| {
-            let first = side.first()?.seed?;
-            side.iter().all(|load| load.seed == Some(first)).then_some(first)
+        let (first, second) = (seeds(&self.first)?, seeds(&self.second)?);
+        // Each as many times as the other side has runs: a side's figures are those of a mean run.
+        let repeated = |seeds: &[u64], times: usize| -> Vec<u64> {
+            seeds.iter().flat_map(|&seed| std::iter::repeat_n(seed, times)).collect()
         };
-        let (first, second) = (seed(&self.first)?, seed(&self.second)?);
-        (first != second).then(|| Caution {
+        let is_same = repeated(&first, second.len()) == repeated(&second, first.len());
+        let told = |seeds: &[u64]| first_few(seeds, ", ", u64::to_string);
+        (!is_same).then(|| Caution {
             clause: "the seeds differ",
-            values: format!("{first} and {second}"),
-            effect: "other requests were drawn, which shifts every ratio by chance; give both runs \
-                     the same --seed, or each side several results of different seeds",
+            values: format!("{} and {}", told(&first), told(&second)),
+            effect: "other requests were drawn, which shifts every ratio by chance; give both \
+                     sides runs of the same --seed, or of the same several seeds",
             bearing: Bearing::Open,
         })
+    }
+}
+
+/// Seeds of all runs of a side in rising order; `None` where one is not known.
+fn seeds(side: &[&Load]) -> Option<Vec<u64>> {
+    let of_each: Option<Vec<Vec<u64>>> = side.iter().map(|load| load.seeds.clone()).collect();
+    let mut all = of_each?.concat();
+    all.sort_unstable();
+    Some(all)
+}
+
+/// The first few of these, and the number of the others.
+fn first_few<T>(all: &[T], between: &str, told: impl Fn(&T) -> String) -> String {
+    let first: Vec<String> = all.iter().take(TOLD_MAX).map(told).collect();
+    match all.len().saturating_sub(TOLD_MAX) {
+        0 => first.join(between),
+        more => format!("{}{between}and {more} more", first.join(between)),
     }
 }
 
@@ -431,13 +484,9 @@ fn setting_told(Difference { key, first, second }: &Difference) -> String {
 }
 
 /// Mean of a number over those that say it.
-fn mean(side: &[&Load], pick: &impl Fn(&Load) -> Option<f64>) -> Option<f64> {
+fn mean(side: &[&Load], pick: fn(&Load) -> Option<f64>) -> Option<f64> {
     let values: Vec<f64> = side.iter().filter_map(|load| pick(load)).collect();
     stats::mean(&values)
-}
-
-fn favouring(is_first: bool) -> Bearing {
-    if is_first { Bearing::FavoursFirst } else { Bearing::FavoursSecond }
 }
 
 impl Measured {
@@ -458,10 +507,9 @@ impl Measured {
 
 /// Simulated runs of one side with the same seed, of which each is a copy of the other.
 fn copies(side: &[&Load]) -> Option<Caution> {
-    let simulated = side.iter().filter(|load| load.is_simulated);
-    let mut seeds: Vec<u64> = simulated.filter_map(|load| load.seed).collect();
+    let simulated: Vec<&Load> = side.iter().copied().filter(|load| load.is_simulated).collect();
+    let mut seeds = seeds(&simulated)?;
     let all = seeds.len();
-    seeds.sort_unstable();
     seeds.dedup();
     (seeds.len() < all).then(|| Caution {
         clause: "simulated runs of one side repeat each other",

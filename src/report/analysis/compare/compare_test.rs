@@ -101,8 +101,27 @@ fn other_seeds_are_told_where_each_side_has_one() {
     let of_two = compare(vec![one.clone()], vec![other.clone()]).unwrap();
     let why = "No conclusion can be drawn, since the seeds differ (1 and 2).";
     assert_eq!((of_two.conclusion.as_str(), of_two.is_comparable), (why, true));
-    // Several of one side have several seeds themselves.
-    assert_eq!(cautions(&[&one, &other], &[&with("c", 1), &with("d", 2)]), [] as [String; 0]);
+    // Of several it is those of all, and as many runs of each.
+    let both = [&one, &other];
+    assert_eq!(cautions(&both, &[&with("c", 2), &with("d", 1)]), [] as [String; 0]);
+    assert_eq!(cautions(&[&one], &[&with("c", 1), &with("d", 1)]), [] as [String; 0]);
+    for (one, other, values) in [
+        (&both[..], &[&with("c", 1)][..], "(1, 2 and 1)"),
+        (&both, &[&with("c", 1), &with("d", 2), &with("e", 2)], "(1, 2 and 1, 2, 2)"),
+        (&both, &[&with("c", 3), &with("d", 4)], "(1, 2 and 3, 4)"),
+    ] {
+        let told = cautions(one, other);
+        assert!(told.len() == 1 && told[0].contains(values), "{values}: {told:?}");
+    }
+    // A merged result hides those of its runs.
+    let merged = |name: &str, seeds: [u64; 2]| {
+        let runs = seeds.map(|seed| with(&format!("{name}{seed}"), seed));
+        let document = merge(&runs, &[], &[]).unwrap();
+        ResultFile { path: name.into(), document }
+    };
+    let told = cautions(&[&merged("m", [1, 2])], &[&merged("n", [1, 3])]);
+    assert!(told.len() == 1 && told[0].contains("(1, 2 and 1, 3)"), "{told:?}");
+    assert_eq!(cautions(&[&merged("m", [1, 2])], &both), [] as [String; 0]);
 }
 
 /// Means over different numbers of users were judged as if they were of the same load.
@@ -447,7 +466,15 @@ fn the_reference_is_not_praised_for_what_it_counts_after_its_window() {
     let why = "which favours the side that looks better.";
     assert!(praised.conclusion.ends_with(why), "{}", praised.conclusion);
     let both = compare(vec![of(1.0)], vec![of(2.0)]).unwrap();
-    assert_eq!(both.cautions.len(), 1, "the same file alone: {:?}", both.cautions);
+    assert_eq!(both.cautions.len(), 2, "{:?}", both.cautions);
+    assert!(both.cautions[0].contains("the same file"), "{:?}", both.cautions);
+    let told = "the load is known in part (2 results of the reference benchmark): model, users,";
+    assert!(both.cautions[1].starts_with(told), "{:?}", both.cautions);
+    assert!(both.conclusion.starts_with("No difference is certain"), "{}", both.conclusion);
+    // A side of both has parts of which the one favours it.
+    let mixed = compare(vec![preset("a", 10, 200)], vec![preset("b", 20, 200), of(1e9)]).unwrap();
+    let why = "since the programs differ (ringfall and the reference benchmark).";
+    assert!(mixed.conclusion.ends_with(why), "{}", mixed.conclusion);
 }
 
 #[test]
@@ -467,6 +494,7 @@ fn what_makes_another_load_is_told_with_what_it_does() {
     };
     assert_eq!(with(|_| (), 60), "");
     assert!(with(|_| (), 30).contains("the windows differ (60.0 and 30.0 s): amounts"));
+    assert!(with(|_| (), 58).contains("the windows differ slightly (60.0 and 58.0 s): amounts"));
     let more = with(|config| config.cpu_memory_bytes = Some(4 << 30), 60);
     assert!(more.contains("the CPU tiers differ (0 and 4 GiB)"), "{more}");
     let space = with(|config| config.storage_capacity_bytes = Some(6 << 30), 60);
@@ -513,6 +541,79 @@ fn what_makes_another_load_is_told_with_what_it_does() {
     for part in ["arrival: closed and other; ", "history_reads: all and other; and 1 more)"] {
         assert!(many.contains(part), "{part}: {many}");
     }
+}
+
+/// Two spaces that kept everything are alike.
+#[test]
+fn a_space_that_was_never_full_is_as_good_as_a_larger_one() {
+    let of = |gib: u64, dropped: u64| {
+        let mut file = preset("b", 20, 200);
+        let ours = &mut file.document.ringfall;
+        let config = ours.config.as_ref().unwrap().clone();
+        let capacity = Some(gib << 30);
+        ours.config = Agreed::of(ConfigReport { storage_capacity_bytes: capacity, ..config });
+        ours.evictions.storage_to_none.entries = Sum::of(dropped);
+        let small = preset("a", 10, 200);
+        compare(vec![small], vec![file]).unwrap().conclusion
+    };
+    assert!(of(6, 0).starts_with("The candidate is better: "), "{}", of(6, 0));
+    let why = "No conclusion can be drawn, since the storage spaces differ (0.0 and 6.0 GiB).";
+    assert_eq!(of(6, 1), why);
+}
+
+/// A result that told nothing of its load was taken to have that of the other side.
+#[test]
+fn nothing_is_concluded_from_a_load_that_is_not_known() {
+    fn setting(document: &mut Document, change: fn(&mut ConfigReport)) {
+        let mut config = document.ringfall.config.as_ref().unwrap().clone();
+        change(&mut config);
+        document.ringfall.config = Agreed::of(config);
+    }
+
+    let of = |change: fn(&mut Document)| {
+        let mut file = preset("b", 20, 200);
+        change(&mut file.document);
+        compare(vec![preset("a", 10, 200)], vec![file]).unwrap().conclusion
+    };
+    let cases: [(fn(&mut Document), &str); 6] = [
+        (|document| document.ringfall.config = Agreed::default(), "no `ringfall.config`"),
+        (
+            |document| setting(document, |config| config.settings.clear()),
+            "no `ringfall.config.settings.workload`",
+        ),
+        (
+            |document| setting(document, |config| drop(config.settings.remove("workload"))),
+            "no `ringfall.config.settings.workload`",
+        ),
+        (
+            |document| setting(document, |config| config.num_users = None),
+            "no model or number of users in `ringfall.config`",
+        ),
+        (
+            |document| {
+                document.seed = Same::default();
+                setting(document, |config| drop(config.settings.remove("seed")));
+            },
+            "no seed",
+        ),
+        (
+            |document| {
+                document.summary.elapsed_time = Sum::default();
+                document.ringfall.window.seconds = Sum::default();
+            },
+            "no length of its window",
+        ),
+    ];
+    for (change, told) in cases {
+        let begin = "No conclusion can be drawn, since the load of a result is not known (b: ";
+        assert_eq!(of(change), format!("{begin}{told})."));
+    }
+    let runs = [preset("b", 20, 200), preset("c", 20, 100)];
+    let differences = differences::configuration(&runs[0], &runs[1]);
+    let document = merge(&runs, &differences, &[]).unwrap();
+    let merged = ResultFile { path: "m".into(), document };
+    let told = compare(vec![preset("a", 10, 200)], vec![merged]).unwrap();
+    assert!(told.cautions[0].contains("not known (m: no model or number of users"), "{told:?}");
 }
 
 /// A drive was better by figures of which its own result said another value, or by data that it

@@ -2,7 +2,7 @@
 //! where there is nothing to compare.
 
 use ringfall_model::document::RequestsOfClass;
-use ringfall_model::metrics::{DECODE_READ, Metric, REQUEST_P95, WALL_CLOCK};
+use ringfall_model::metrics::{Metric, REQUEST_P95, WALL_CLOCK};
 use ringfall_model::stats::Interval;
 use ringfall_model::trust::{Advice, Trust};
 
@@ -125,22 +125,15 @@ pub(in crate::analysis) fn outcome(
     }
 }
 
-/// Keys of the metrics that decide, the most trusted first; or why there is none.
-pub(in crate::analysis) fn metrics_to_go_by(
-    trust: &[Advice],
-    cautions: &[Caution],
-) -> Result<Vec<&'static str>, String> {
+/// Keys of the metrics to go by, the most trusted first; or why there is none.
+pub(in crate::analysis) fn metrics_to_go_by(trust: &[Advice]) -> Result<Vec<&'static str>, String> {
     let Some(first) = trust.first() else {
         // Nothing is known of the configuration, or there was no drive.
         return Ok(vec![WALL_CLOCK, REQUEST_P95]);
     };
     let trusted = trust.iter().filter(|advice| advice.trust != Trust::No);
     let keys: Vec<&'static str> = trusted.map(|advice| advice.metric).collect();
-    if keys.is_empty() {
-        return Err(first.why.clone());
-    }
-    let has_other_hits = cautions.iter().any(Caution::is_of_hits);
-    Ok(keys.into_iter().filter(|key| !(has_other_hits && *key == DECODE_READ)).collect())
+    if keys.is_empty() { Err(first.why.clone()) } else { Ok(keys) }
 }
 
 /// Which of two results is better, by how much, how sure that is and for how much of the load; or
@@ -166,7 +159,7 @@ pub(super) fn of_two(
         candidate: with(Bearing::FavoursSecond),
         baseline: with(Bearing::FavoursFirst),
     };
-    let told = metrics_to_go_by(trust, cautions).and_then(|keys| {
+    let told = metrics_to_go_by(trust).and_then(|keys| {
         let row = |key: &str| rows.iter().find(|row| row.metric == key);
         let found = keys.into_iter().filter_map(|key| finding(row(key)?));
         outcome(&found.collect::<Vec<_>>(), names, favouring)

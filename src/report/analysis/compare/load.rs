@@ -8,10 +8,10 @@ use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_model::autoscaling::AutoscalerReport;
 use ringfall_model::configuration::Configuration;
-use ringfall_model::document::{Kind, RequestsOfClass, ResultFile, contradictions};
+use ringfall_model::document::{InputFacts, Kind, RequestsOfClass, ResultFile, contradictions};
 use ringfall_model::facts::quotient;
 use ringfall_model::trust::Situation;
-use ringfall_model::{Code, Document};
+use ringfall_model::{Code, Document, stats};
 use serde_json::Value;
 
 use super::settings;
@@ -26,6 +26,8 @@ pub(in crate::analysis) struct Load {
     pub is_row: bool,
     /// Whether the reference benchmark wrote it.
     pub is_reference: Option<bool>,
+    /// Part of its load that a result of ringfall should say and does not.
+    pub lacks: Option<String>,
     /// Model whose KV cache was simulated.
     pub model: Option<String>,
     /// Number of simulated users.
@@ -41,10 +43,12 @@ pub(in crate::analysis) struct Load {
     pub hit_rates: HitRates,
     /// Capacity of the storage tier, GiB.
     pub storage_gib: Option<f64>,
-    /// Length of the window, s.
-    pub window_s: Option<f64>,
-    /// Random seed of the requests.
-    pub seed: Option<u64>,
+    /// Whether the storage tier is known to have had room for all that was written to it.
+    pub has_room: bool,
+    /// Length of the window of each of its runs, s.
+    pub windows_s: Vec<f64>,
+    /// Random seed of each of its runs.
+    pub seeds: Option<Vec<u64>>,
     /// Whether the run was simulated.
     pub is_simulated: bool,
     /// Answer of the search for a number of users, where there was one.
@@ -101,9 +105,17 @@ impl Load {
         let configuration = told_by(file);
         let known = configuration.as_ref().map(Load::of_configuration).unwrap_or_default();
         let said = config.filter(|config| !config.settings.is_empty());
+        let is_reference = file.kind() == Kind::Reference;
+        let runs = InputFacts::runs_in(&file.name(), document);
+        let seeds = seeds(document, &runs);
+        let windows_s: Vec<f64> = runs.iter().filter_map(|run| run.seconds).collect();
+        let seconds = stats::mean(&windows_s);
+        let situation = || Situation { seconds, ..Situation::of(file) };
+        let dropped = ours.evictions.storage_to_none.entries.known();
         Load {
             path: Some(file.path.clone()),
-            is_reference: Some(file.kind() == Kind::Reference),
+            is_reference: Some(is_reference),
+            lacks: lacking(document, &runs, seeds.as_deref()).filter(|_| !is_reference),
             model: config
                 .and_then(|config| config.model.clone())
                 .or(configuration.as_ref().map(|told| told.model.clone())),
@@ -115,15 +127,16 @@ impl Load {
                 reads: document.hit_rate(),
             },
             storage_gib: config.and_then(|config| config.storage_capacity_bytes).map(gib),
-            window_s: document.seconds(),
-            seed: document.seed.known(),
+            has_room: dropped == Some(0),
+            windows_s,
+            seeds,
             is_simulated: ours.simulation.is_some(),
             search: ours.autoscaler.as_ref().map(AutoscalerReport::answer),
             unfinished_share: unfinished_share(document),
             cut: cut(document),
             contradiction: contradiction(document),
             blocks_bad: ours.verify.blocks_bad.known().unwrap_or(0),
-            situation: (!document.is_without_drive()).then(|| Situation::of(file)),
+            situation: (!document.is_without_drive()).then(situation),
             ..known
         }
     }
@@ -143,6 +156,36 @@ impl Load {
     /// Name of the result's file, for people.
     pub fn name(&self) -> String {
         self.path.as_ref().map_or("a row of a table".to_owned(), |path| path.display().to_string())
+    }
+}
+
+/// Seeds of the runs in a result; `None` where one is not known. Ranks add their numbers to the
+/// setting, so that it is all that is known of a launch among merged ones.
+fn seeds(document: &Document, runs: &[InputFacts]) -> Option<Vec<u64>> {
+    let config = document.ringfall.config.as_ref();
+    let setting = config.and_then(|config| config.settings.get("seed")?.as_u64());
+    runs.iter().map(|run| run.seed.or(setting)).collect()
+}
+
+/// Part of its load that a result of ringfall does not say; none where it says all.
+fn lacking(document: &Document, runs: &[InputFacts], seeds: Option<&[u64]>) -> Option<String> {
+    let part = |name: &str| Some(format!("no {name}"));
+    let ours = &document.ringfall;
+    let Some(config) = ours.config.as_ref() else { return part("`ringfall.config`") };
+    if !config.settings.get("workload").is_some_and(Value::is_object) {
+        return part("`ringfall.config.settings.workload`");
+    }
+    if config.model.is_none() || config.num_users.is_none() {
+        return part("model or number of users in `ringfall.config`");
+    }
+    let differences = ours.merged.iter().flat_map(|merged| &merged.differences);
+    if let Some(one) = differences.into_iter().find(|one| settings::is_of_run(&one.key)) {
+        return Some(format!("it is merged from runs of other {}", one.key));
+    }
+    match (seeds, runs.iter().any(|run| run.seconds.is_none())) {
+        (None, _) => part("seed"),
+        (Some(_), true) => part("length of its window"),
+        (Some(_), false) => None,
     }
 }
 

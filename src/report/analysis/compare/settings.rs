@@ -50,3 +50,11 @@ pub(super) fn of_configuration(configuration: &Configuration) -> BTreeMap<String
 pub(super) fn is_load(key: &str) -> bool {
     compared(key) == Compared::Load && !CRITERIA.contains(&key)
 }
+
+/// Whether what a difference is told by, which may be a part of a setting, is no fact of the
+/// machine and no setting of the system under comparison.
+pub(super) fn is_of_run(key: &str) -> bool {
+    let setting = key.split('.').next().unwrap_or(key);
+    let is_run = matches!(compared(setting), Compared::Load | Compared::Apart);
+    is_run && setting != "machine" && !CRITERIA.iter().any(|of| key.starts_with(of))
+}

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use ringfall_config::SETTINGS;
 use ringfall_core::key::Tier;
 use ringfall_model::configuration::Configuration;
-use ringfall_model::document::Agreed;
+use ringfall_model::document::{Agreed, ConfigReport};
 use ringfall_model::facts::TimelineSecond;
+use ringfall_model::figures::figure::Sum;
 use ringfall_model::metrics::REQUEST_P95;
 use ringfall_model::testing::{file, nothing, request, to_json};
 use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
@@ -41,19 +42,28 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 /// A run in which requests of these arrivals and latencies, ms, finish or are cut off.
 fn run_of(name: &str, requests: impl Iterator<Item = (u64, u64)>) -> ResultFile {
+    run_within(WINDOW_MS, name, requests)
+}
+
+/// The same in a window of that length, ms, of requests that arrive in it.
+fn run_within(
+    window_ms: u64,
+    name: &str,
+    requests: impl Iterator<Item = (u64, u64)>,
+) -> ResultFile {
     let mut result = nothing();
-    result.window.seconds = WINDOW_MS as f64 / 1e3;
-    let mut timeline: Vec<TimelineSecond> = (1..=WINDOW_MS / 1_000)
+    result.window.seconds = window_ms as f64 / 1e3;
+    let mut timeline: Vec<TimelineSecond> = (1..=window_ms / 1_000)
         .map(|second| TimelineSecond { end_s: second as f64, seconds: 1.0, ..Default::default() })
         .collect();
-    for (arrived_ms, takes_ms) in requests {
+    for (arrived_ms, takes_ms) in requests.filter(|(arrived_ms, _)| *arrived_ms < window_ms) {
         let takes_ns = takes_ms * 1_000_000;
         let storage = &mut result.engine.tiers[Tier::Storage.index()];
         storage.read.device.record(takes_ns / 10);
         storage.read.total.record(takes_ns / 9);
         let ends_ms = arrived_ms + takes_ms;
-        if ends_ms >= WINDOW_MS {
-            let age_ns = (WINDOW_MS - arrived_ms) * 1_000_000;
+        if ends_ms >= window_ms {
+            let age_ns = (window_ms - arrived_ms) * 1_000_000;
             result.requests.record_unfinished(Class::Interactive, age_ns);
             continue;
         }
@@ -127,6 +137,45 @@ proptest! {
         prop_assert_eq!(&there.cautions, &[] as &[String]);
         prop_assert!(!there.conclusion.starts_with("The candidate is better"));
         prop_assert!(!back.conclusion.starts_with("The baseline is better"));
+    }
+
+    /// A run of 30 s of the slower drive was better than one of 120 s of the faster.
+    #[test]
+    fn no_drive_wins_by_another_window_or_space(
+        requests in proptest::collection::vec(asked(), 3..60),
+        window_s in prop_oneof![20u64..54, 67u64..200],
+        gib in 1u64..50,
+    ) {
+        let [fast, slow] = both(&requests);
+        let of = |takes: fn(&Asked) -> u64| {
+            let requests = requests.iter().map(|one| (one.arrived_ms, takes(one)));
+            run_within(window_s * 1_000, "other.json", requests)
+        };
+        let in_space = |file: &ResultFile| {
+            let mut file = file.clone();
+            let ours = &mut file.document.ringfall;
+            let config = ours.config.as_ref().unwrap().clone();
+            let storage_capacity_bytes = Some(gib << 30);
+            ours.config = Agreed::of(ConfigReport { storage_capacity_bytes, ..config });
+            ours.evictions.storage_to_none.entries = Sum::of(1);
+            file
+        };
+        let others = [
+            (&slow, of(|one| one.fast_ms)),
+            (&fast, of(|one| one.slow_ms)),
+            (&slow, in_space(&fast)),
+            (&fast, in_space(&slow)),
+        ];
+        for (one, other) in others {
+            for [one, two] in [[one, &other], [&other, one]] {
+                let alone = compare(vec![one.clone()], vec![two.clone()]).unwrap().conclusion;
+                let pairs = matched(&collection(one), &collection(two));
+                for told in [alone, Overall::of(&pairs).conclusion] {
+                    prop_assert!(!told.contains("is better"), "{told}");
+                    prop_assert!(!told.contains("No difference is"), "{told}");
+                }
+            }
+        }
     }
 
     #[test]
