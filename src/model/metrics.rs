@@ -108,6 +108,8 @@ pub struct Metric {
     /// Whether it is of finished requests alone. Under overload those are the lucky ones, so that
     /// it praises the side that left more requests unfinished.
     pub is_of_finished: bool,
+    /// Whether it is an amount, which adds up over runs that follow one another.
+    pub is_amount: bool,
     /// Source of the metric's variation within a result.
     pub evidence: Evidence,
     value: Value,
@@ -201,6 +203,7 @@ const fn metric(
         better,
         headline: false,
         is_of_finished: false,
+        is_amount: false,
         evidence: UNRECORDED,
         value,
     }
@@ -215,6 +218,11 @@ impl Metric {
     /// The same, of finished requests alone.
     const fn of_finished(self) -> Metric {
         Metric { is_of_finished: true, ..self }
+    }
+
+    /// The same, an amount.
+    const fn amount(self) -> Metric {
+        Metric { is_amount: true, ..self }
     }
 
     /// The same, with that evidence of how much it varied.
@@ -296,6 +304,7 @@ pub const METRICS: &[Metric] = &[
         stats(d).decode_bytes_read_gb.known()
     })
     .headline()
+    .amount()
     .varies(ALL_READ)
     .columns(&["Decode Bytes Read (GB)"]),
     metric(Higher, WALL_CLOCK, "wall-clock throughput, tokens/s", "wall-clock throughput", |d| {
@@ -331,12 +340,15 @@ pub const METRICS: &[Metric] = &[
     .varies(STORAGE_TIME)
     .columns(&["Storage Requests/sec"]),
     metric(Neither, "storage_io_time_s", "storage I/O time, s", "storage I/O time", io_seconds)
+        .amount()
         .varies(STORAGE_TIME)
         .columns(&["Total I/O Time (s)"]),
     metric(Higher, "tokens", "tokens", "number of generated tokens", tokens)
+        .amount()
         .varies(TOKENS)
         .columns(&["Total Tokens"]),
     metric(Higher, "requests", "requests", "number of finished requests", requests)
+        .amount()
         .varies(REQUESTS)
         .columns(&["Total Requests"]),
     of_all_requests!("request_p50_ms", p50, "P50", 0.5).headline(),
@@ -364,11 +376,13 @@ pub const METRICS: &[Metric] = &[
     metric(Higher, "total_read_gb", "bytes read, GiB", "amount of bytes read", |d| {
         stats(d).total_read_gb.known()
     })
+    .amount()
     .varies(ALL_READ)
     .columns(&["Total Read (GB)", "Total Read (GiB)"]),
     metric(Higher, "total_write_gb", "bytes written, GiB", "amount of bytes written", |d| {
         stats(d).total_write_gb.known()
     })
+    .amount()
     .varies(ALL_WRITTEN)
     .columns(&["Total Write (GB)", "Total Write (GiB)"]),
     metric(
@@ -378,6 +392,7 @@ pub const METRICS: &[Metric] = &[
         "amount of prefill bytes written",
         |d| stats(d).prefill_bytes_written_gb.known(),
     )
+    .amount()
     .varies(ALL_WRITTEN)
     .columns(&["Prefill Bytes Written (GB)"]),
     metric(

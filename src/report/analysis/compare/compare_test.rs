@@ -124,6 +124,29 @@ fn other_seeds_are_told_where_each_side_has_one() {
     assert_eq!(cautions(&[&merged("m", [1, 2])], &both), [] as [String; 0]);
 }
 
+/// Two runs of a drive of 2,700 MB/s had read 1.99 times as much as one of 3,000 MB/s.
+#[test]
+fn an_amount_of_several_runs_is_that_of_a_mean_run() {
+    let named = |name: &str| preset(name, 10, 200);
+    let two = || vec![named("b"), named("c")];
+    let document = merge(&two(), &[], &[]).unwrap();
+    let merged = || vec![ResultFile { path: "m".into(), document: document.clone() }];
+    for candidate in [two(), merged(), [merged(), vec![named("d")]].concat()] {
+        let there = compare(vec![named("a")], candidate).unwrap();
+        for row in &there.rows {
+            let is_equal = row.ratio.is_none_or(|ratio| (ratio - 1.0).abs() < 1e-9);
+            assert!(is_equal && row.verdict != Verdict::Better, "{row:?}");
+        }
+        assert!(there.conclusion.starts_with("No difference is shown"), "{}", there.conclusion);
+    }
+    let mut nested = merged();
+    nested.push(named("d"));
+    let document = merge(&nested, &[], &[]).unwrap();
+    let nested = vec![ResultFile { path: "n".into(), document }];
+    let told = compare(vec![named("a")], nested).unwrap().conclusion;
+    assert!(told.starts_with("No conclusion can be drawn, since the windows differ"), "{told}");
+}
+
 /// Means over different numbers of users were judged as if they were of the same load.
 #[test]
 fn searches_for_a_number_of_users_are_compared_by_their_answers() {

@@ -9,6 +9,8 @@ use super::Verdict;
 
 /// Deviation of a ratio that is within the resolution of two histograms, of 0.1 % each.
 pub(in crate::analysis) const RESOLUTION: f64 = 0.002;
+/// Deviation of a ratio that adding up the same figures in another order may make.
+const ROUNDING: f64 = 1e-9;
 /// Reason for a missing ratio where the unfinished requests decide it.
 const UNDECIDED: &str = "the requests that had not finished decide it";
 /// Reason for a missing ratio of finished requests, where it praises the side that has fewer.
@@ -32,7 +34,7 @@ impl Value {
         Value { number, at_least: number, is_bound: false }
     }
 
-    /// Value of a metric in a result; `None` when it was not measured.
+    /// Value of a metric in a result, of an amount the mean a run; `None` when it was not measured.
     pub fn of(metric: &Metric, document: &Document) -> Option<Value> {
         if let Evidence::OfAllRequests(_, pick) = metric.evidence {
             let known: &QuantileMs = pick(&document.ringfall.requests.as_ref()?.all)?;
@@ -40,7 +42,8 @@ impl Value {
             let is_bound = number.is_none();
             return Some(Value { number: number.unwrap_or(at_least), at_least, is_bound });
         }
-        metric.of(document).map(Value::exact)
+        let runs = if metric.is_amount { runs(document) } else { 1 };
+        metric.of(document).map(|all| Value::exact(all / runs as f64))
     }
 
     /// Average of several, by that function; a bound where one of them is.
@@ -60,6 +63,12 @@ impl Value {
     pub fn known(&self) -> Option<f64> {
         (!self.is_bound).then_some(self.number)
     }
+}
+
+/// Number of runs that followed one another in a result: ranks ran together.
+fn runs(document: &Document) -> usize {
+    let merged = document.ringfall.merged.as_ref();
+    merged.filter(|merged| merged.launch.is_none()).map_or(1, |merged| merged.inputs.len().max(1))
 }
 
 /// Value of a metric on one side, beside what says whom it praises.
@@ -112,7 +121,8 @@ pub(in crate::analysis) fn fair_ratio(
 
 /// Verdict on a ratio with that interval.
 pub(in crate::analysis) fn verdict(metric: &Metric, interval: Interval, ratio: f64) -> Verdict {
-    let is_shown = (interval.low > 1.0 && ratio > 1.0) || (interval.high < 1.0 && ratio < 1.0);
+    let is_above = interval.low > 1.0 + ROUNDING && ratio > 1.0;
+    let is_shown = is_above || (interval.high < 1.0 - ROUNDING && ratio < 1.0);
     match metric.wins(ratio, 1.0) {
         _ if !is_shown => Verdict::NotShown,
         Some(true) => Verdict::Better,

@@ -301,7 +301,9 @@ fn row(metric: &Metric, a: &Side, b: &Side, trials: bool) -> Option<Row> {
     // Trials spread by factors.
     let middle = |values: &[f64]| stats::geometric_mean(values).or_else(|| stats::mean(values));
     let value = |side: &Side| {
-        let whole = side.whole.as_ref().filter(|_| !trials);
+        // Amounts add up in the whole of several runs.
+        let is_of_each = trials || (metric.is_amount && side.files.len() > 1);
+        let whole = side.whole.as_ref().filter(|_| !is_of_each);
         whole
             .and_then(|whole| Value::of(metric, whole))
             .or_else(|| Value::average(&side.values(metric), middle))

@@ -12,6 +12,7 @@ use ringfall_model::testing::{file, nothing, request, to_json};
 use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
 
 use super::settings::is_load;
+use super::tests::seeded;
 use super::*;
 use crate::analysis::collection::{Collection, Run};
 use crate::analysis::over_pairs::Overall;
@@ -96,6 +97,19 @@ fn both(requests: &[Asked]) -> [ResultFile; 2] {
     [of("fast.json", |one| one.fast_ms), of("slow.json", |one| one.slow_ms)]
 }
 
+/// Two sides of runs of each drive, as trials or merged.
+fn sides(requests: &[Asked], seeds: [&[u64]; 2]) -> [Vec<Vec<ResultFile>>; 2] {
+    let both = both(requests);
+    let of = |side: usize| {
+        let runs: Vec<ResultFile> =
+            seeds[side].iter().map(|&seed| seeded(both[side].clone(), seed)).collect();
+        let document = merge(&runs, &[], &[]).unwrap();
+        let merged = ResultFile { path: format!("merged{side}.json").into(), document };
+        vec![runs, vec![merged]]
+    };
+    [of(0), of(1)]
+}
+
 /// Collection in which as many numbers of users as a conclusion needs had that result.
 fn collection(file: &ResultFile) -> Collection {
     let run = |users| Run {
@@ -137,6 +151,37 @@ proptest! {
         prop_assert_eq!(&there.cautions, &[] as &[String]);
         prop_assert!(!there.conclusion.starts_with("The candidate is better"));
         prop_assert!(!back.conclusion.starts_with("The baseline is better"));
+    }
+
+    /// A slower drive was better by 1.99 times where it had two runs, whose amounts were added up,
+    /// and their seeds were not looked at.
+    #[test]
+    fn a_drive_that_is_slower_in_every_run_is_never_the_better_one(
+        requests in proptest::collection::vec(asked(), 3..60),
+        counts in (1usize..4, 1usize..4),
+        seeds in proptest::collection::vec(1u64..3, 6),
+    ) {
+        let seeds = [&seeds[..counts.0], &seeds[3..3 + counts.1]];
+        let shares = |one: u64| seeds.map(|side| {
+            side.iter().filter(|seed| **seed == one).count() as f64 / side.len() as f64
+        });
+        let is_one_load = [1, 2].map(shares).iter().all(|[fast, slow]| fast == slow);
+        let [fast, slow] = sides(&requests, seeds);
+        for fast in &fast {
+            for slow in &slow {
+                let there = compare(fast.clone(), slow.clone()).unwrap();
+                for row in &there.rows {
+                    prop_assert!(!row.ratio.is_some_and(|ratio| is_better(row, ratio)), "{row:?}");
+                }
+                let there = there.conclusion;
+                prop_assert!(!there.starts_with("The candidate is better"), "{there}");
+                let back = compare(slow.clone(), fast.clone()).unwrap().conclusion;
+                prop_assert!(!back.starts_with("The baseline is better"), "{back}");
+                let why = "No conclusion can be drawn, since the seeds differ (";
+                prop_assert_eq!(there.starts_with(why), !is_one_load, "{}", there);
+                prop_assert_eq!(back.starts_with(why), !is_one_load, "{}", back);
+            }
+        }
     }
 
     /// A run of 30 s of the slower drive was better than one of 120 s of the faster.
