@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use self::Better::{Higher, Lower, Neither};
 use self::Evidence::{OfAllRequests, PerSecond, Quantile};
-use self::Times::{EndToEnd, StorageIo, StorageReadDevice, StorageWriteDevice};
+use self::Times::{ContextLoad, EndToEnd, StorageIo, StorageReadDevice, StorageWriteDevice};
 use crate::Document;
 use crate::document::{CLASSES, CacheStatsReport, QuantileMs, RequestsOfClass, SecondReport};
 
@@ -29,6 +29,8 @@ pub enum Times {
     EndToEnd,
     /// The storage I/O of a finished request.
     StorageIo,
+    /// Loads of a context by finished requests.
+    ContextLoad,
     /// Device time of reading an entry.
     StorageReadDevice,
     /// Device time of writing an entry.
@@ -42,6 +44,7 @@ impl Times {
         match self {
             EndToEnd => &CLASSES,
             StorageIo => &["storage_io"],
+            ContextLoad => &["context_load"],
             StorageReadDevice => &["storage_read_device"],
             StorageWriteDevice => &["storage_write_device"],
         }
@@ -151,6 +154,19 @@ pub const WRITE_BANDWIDTH: &str = "storage_write_bandwidth_gib_per_s";
 pub const STORAGE_THROUGHPUT: &str = "storage_throughput_tokens_per_s";
 /// P95 of the latencies of all requests, finished or not.
 pub const REQUEST_P95: &str = "request_p95_ms";
+/// P95 of the times in which finished requests loaded their contexts.
+pub const CONTEXT_LOAD_P95: &str = "context_load_p95_ms";
+/// Keys of the figures that a better system is not worse by: bandwidths, and the latencies of
+/// requests, of loads and of entries.
+pub const DECISIVE: [&str; 7] = [
+    "storage_read_bandwidth_gib_per_s",
+    WRITE_BANDWIDTH,
+    "request_p50_ms",
+    REQUEST_P95,
+    CONTEXT_LOAD_P95,
+    "storage_read_device_p95_ms",
+    "storage_write_device_p95_ms",
+];
 
 /// The first of two places that has it: the reference's results lack some.
 fn tokens(d: &Document) -> Option<f64> {
@@ -363,6 +379,12 @@ pub const METRICS: &[Metric] = &[
     of_finished!(storage_io, p95, "P95", Quantile(StorageIo, 0.95), "Storage Latency P95 (ms)")
         .headline(),
     of_finished!(storage_io, p99, "P99", Quantile(StorageIo, 0.99), "Storage Latency P99 (ms)"),
+    metric(Lower, CONTEXT_LOAD_P95, "load of a context, P95, ms", "P95 load of a context", |d| {
+        d.context_load()?.p95.known()
+    })
+    .headline()
+    .of_finished()
+    .varies(Quantile(ContextLoad, 0.95)),
     metric(Neither, "cache_hit_rate", "cache hit rate", "cache hit rate", Document::hit_rate)
         .columns(&["Cache Hit Rate"]),
     metric(
@@ -459,6 +481,9 @@ mod tests {
         for key in [DECODE_READ, WALL_CLOCK, STORAGE_THROUGHPUT] {
             assert!(Metric::by_key(key).is_some_and(|metric| metric.headline));
         }
+        for key in DECISIVE {
+            assert!(Metric::by_key(key).is_some_and(|metric| metric.headline), "{key}");
+        }
     }
 
     #[test]
@@ -508,6 +533,7 @@ mod tests {
         let storage = &mut figures.engine.tiers[Tier::Storage.index()];
         for (ms, histogram) in (1..).zip([
             &mut figures.requests.storage_io,
+            &mut figures.requests.load,
             &mut storage.read.device,
             &mut storage.write.device,
         ]) {
@@ -524,7 +550,7 @@ mod tests {
             assert_eq!(metric.of(&document), Some(value_ms), "{}", metric.key);
             seen += 1;
         }
-        assert_eq!(seen, 12);
+        assert_eq!(seen, 13);
     }
 
     /// A disk 13 times slower was judged by the seven of 57 requests that had finished.

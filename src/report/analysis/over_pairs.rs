@@ -1,7 +1,7 @@
 //! All pairs of two collections together: what to read before their ratios, and the sentence that
 //! the comparison ends with.
 
-use ringfall_model::metrics::{METRICS, Metric};
+use ringfall_model::metrics::{DECISIVE, METRICS, Metric};
 use ringfall_model::stats::{self, Interval};
 
 use super::compare::{
@@ -57,7 +57,8 @@ fn conclude(pairs: &[Pair], kept: &[&Pair]) -> Conclusion {
         counted.iter().find_map(of_pair)
     };
     let why = if found.is_empty() { nothing() } else { None };
-    match why.map_or_else(|| outcome(&found, NAMES, Favouring::default()), Err) {
+    let decisive = decisive(&counted);
+    match why.map_or_else(|| outcome(&found, &decisive, NAMES, Favouring::default()), Err) {
         Ok(told) => Conclusion::of(&told),
         Err(why) => Conclusion::none(&why),
     }
@@ -107,6 +108,16 @@ fn findings(pairs: &[&Pair]) -> Vec<Finding> {
     let mut judged: Vec<Judged<'_>> = judged.collect();
     judged.sort_by_key(|judged| std::cmp::Reverse(judged.pairs.len()));
     judged.iter().filter_map(|judged| finding(judged, pairs.len())).collect()
+}
+
+/// Evidence of each figure that a better system is not worse by, from all pairs that have it.
+fn decisive(pairs: &[&Pair]) -> Vec<Finding> {
+    let judged = DECISIVE.iter().filter_map(|key| {
+        let metric = Metric::by_key(key)?;
+        let pairs = pairs.iter().copied().filter(|pair| pair.measures(metric));
+        Some(Judged { metric, pairs: pairs.collect() })
+    });
+    judged.filter_map(|judged| finding(&judged, pairs.len())).collect()
 }
 
 /// Whether the metric is one to go by in a pair, and measured on both sides.

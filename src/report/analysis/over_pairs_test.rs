@@ -1,5 +1,5 @@
 use ringfall_model::configuration::Configuration;
-use ringfall_model::metrics::WALL_CLOCK;
+use ringfall_model::metrics::{WALL_CLOCK, WRITE_BANDWIDTH};
 
 use super::*;
 use crate::analysis::collection::{Collection, Run};
@@ -146,4 +146,20 @@ fn pairs_of_other_hit_rates_decide_nothing() {
         let why = "No conclusion can be drawn, since in 8 of 8 pairs the hit rates differ (";
         assert!(there.conclusion.starts_with(why), "{there:?}");
     }
+}
+
+/// The better throughput of the slower system came with worse writes.
+#[test]
+fn a_system_that_is_worse_by_what_decides_is_not_the_better_one() {
+    let with_writes = |rates: &[f64], writes: f64| {
+        let mut system = system(rates, as_is);
+        let place = METRICS.iter().position(|metric| metric.key == WRITE_BANDWIDTH).unwrap();
+        system.runs.iter_mut().for_each(|run| run.values[place] = Some(Value::exact(writes)));
+        system
+    };
+    let there = overall(&with_writes(&FAST, 1.0), &with_writes(&SLOW, 2.0)).conclusion;
+    let begin = "Neither is better throughout: the first system is better by its wall-clock";
+    assert!(there.starts_with(begin), "{there}");
+    let same = overall(&with_writes(&FAST, 2.0), &with_writes(&SLOW, 2.0)).conclusion;
+    assert!(same.starts_with("The first system is better: its wall-clock"), "{same}");
 }

@@ -6,7 +6,7 @@ use ringfall_model::document::{
 };
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
 use ringfall_model::figures::figure::{Any, Derived, First, Same, Sum};
-use ringfall_model::metrics::{DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
+use ringfall_model::metrics::{DECISIVE, DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
 use ringfall_model::testing::{file, nothing, run, to_json};
 use ringfall_model::trust::{Situation, Trust, advise};
 use serde_json::json;
@@ -637,6 +637,48 @@ fn nothing_is_concluded_from_a_load_that_is_not_known() {
     let merged = ResultFile { path: "m".into(), document };
     let told = compare(vec![preset("a", 10, 200)], vec![merged]).unwrap();
     assert!(told.cautions[0].contains("not known (m: no model or number of users"), "{told:?}");
+}
+
+/// "The candidate is better: read device P95 0.86×", above reads of 0.93× and writes of 0.71×.
+#[test]
+fn a_better_system_is_not_worse_by_what_decides() {
+    let (a, b) = (Side::of(vec![result("a", 0..9, 1)]), Side::of(vec![result("b", 0..9, 1)]));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    let of = |rows: &[(&'static str, Verdict)]| {
+        let row = |&(metric, verdict): &(&'static str, Verdict)| Row {
+            metric,
+            better: Better::Higher,
+            baseline: 1.0,
+            baseline_is_bound: false,
+            candidate: 2.0,
+            candidate_is_bound: false,
+            ratio: Some(2.0),
+            interval: Some(Interval { low: 1.9, high: 2.1 }),
+            basis: Some(Basis::Trials),
+            no_interval: None,
+            verdict,
+        };
+        let rows: Vec<Row> = rows.iter().map(row).collect();
+        let go_by = Advice {
+            metric: WALL_CLOCK,
+            trust: Trust::Primary,
+            why: String::new(),
+            published: None,
+        };
+        conclusion::of_two(&rows, &[go_by], &[], [&a, &b]).text
+    };
+    for key in DECISIVE {
+        for (one, other) in [(Verdict::Better, Verdict::Worse), (Verdict::Worse, Verdict::Better)] {
+            let told = of(&[(WALL_CLOCK, one), (key, other)]);
+            assert!(told.starts_with("Neither is better throughout: "), "{key}: {told}");
+            let told = of(&[(WALL_CLOCK, one), (key, one)]);
+            assert!(told.starts_with("The ") && told.contains("is better: "), "{key}: {told}");
+            let told = of(&[(WALL_CLOCK, Verdict::NotShown), (key, one)]);
+            assert!(told.starts_with("No difference is shown"), "{key}: {told}");
+        }
+    }
+    let told = of(&[(WALL_CLOCK, Verdict::Better), ("end_to_end_mean_ms", Verdict::Worse)]);
+    assert!(told.starts_with("The candidate is better: "), "{told}");
 }
 
 /// A drive was better by figures of which its own result said another value, or by data that it

@@ -2,7 +2,7 @@
 //! where there is nothing to compare.
 
 use ringfall_model::document::RequestsOfClass;
-use ringfall_model::metrics::{Metric, REQUEST_P95, WALL_CLOCK};
+use ringfall_model::metrics::{DECISIVE, Metric, REQUEST_P95, WALL_CLOCK};
 use ringfall_model::stats::Interval;
 use ringfall_model::trust::{Advice, Trust};
 
@@ -76,9 +76,11 @@ impl Finding {
     }
 }
 
-/// Outcome by these findings, the most trusted first, as a clause; or why they show nothing.
+/// Outcome by these findings, the most trusted first, as a clause; or why they show nothing. Of the
+/// decisive ones each can take a win back, and none makes one.
 pub(in crate::analysis) fn outcome(
     findings: &[Finding],
+    decisive: &[Finding],
     names: Names,
     favouring: Favouring<'_>,
 ) -> Result<String, String> {
@@ -89,7 +91,12 @@ pub(in crate::analysis) fn outcome(
         }
         None => Ok(()),
     };
-    let of = |verdict: Verdict| findings.iter().find(|finding| finding.verdict == verdict);
+    let is_one =
+        findings.iter().any(|one| [Verdict::Better, Verdict::Worse].contains(&one.verdict));
+    let decisive = if is_one { decisive } else { &[] };
+    let of = |verdict: Verdict| {
+        findings.iter().chain(decisive).find(|finding| finding.verdict == verdict)
+    };
     match (of(Verdict::Better), of(Verdict::Worse)) {
         (Some(better), Some(worse)) => {
             unless(favouring.candidate.or(favouring.baseline))?;
@@ -159,11 +166,12 @@ pub(super) fn of_two(
         candidate: with(Bearing::FavoursSecond),
         baseline: with(Bearing::FavoursFirst),
     };
-    let told = metrics_to_go_by(trust).and_then(|keys| {
-        let row = |key: &str| rows.iter().find(|row| row.metric == key);
-        let found = keys.into_iter().filter_map(|key| finding(row(key)?));
-        outcome(&found.collect::<Vec<_>>(), names, favouring)
-    });
+    let found = |keys: &[&str]| -> Vec<Finding> {
+        let row = |key: &&str| rows.iter().find(|row| row.metric == *key);
+        keys.iter().filter_map(|key| finding(row(key)?)).collect()
+    };
+    let told = metrics_to_go_by(trust)
+        .and_then(|keys| outcome(&found(&keys), &found(&DECISIVE), names, favouring));
     match (told, load(sides)) {
         (Err(why), _) => Conclusion::none(&why),
         (Ok(told), Some(load)) => Conclusion::of(&format!("{told}; {load}")),
