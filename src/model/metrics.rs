@@ -108,8 +108,8 @@ pub struct Metric {
     pub better: Better,
     /// Whether it is among those that are shown without asking.
     pub headline: bool,
-    /// Whether it is of finished requests alone. Under overload those are the lucky ones, so that
-    /// it praises the side that left more requests unfinished.
+    /// Whether it is of finished requests, or of their reads and writes, alone. Under overload
+    /// those are the lucky ones, so that it praises the side that left more requests unfinished.
     pub is_of_finished: bool,
     /// Whether it is an amount, which adds up over runs that follow one another.
     pub is_amount: bool,
@@ -231,7 +231,7 @@ impl Metric {
         Metric { headline: true, ..self }
     }
 
-    /// The same, of finished requests alone.
+    /// The same, of finished requests, or of their reads and writes, alone.
     const fn of_finished(self) -> Metric {
         Metric { is_of_finished: true, ..self }
     }
@@ -304,6 +304,7 @@ macro_rules! of_the_device {
             concat!($name, " device latency of storage ", $direction, "s"),
             |d| d.tier_latency_ms($key),
         )
+        .of_finished()
         .varies(Quantile($times, $quantile))
     };
 }

@@ -318,3 +318,16 @@ fn a_lower_bound_shows_what_it_is_above() {
     let row = back.rows.iter().find(|row| row.metric == REQUEST_P95).unwrap();
     assert_eq!(row.verdict, Verdict::Better);
 }
+
+/// Writes of a drive of 2,700 MB/s took a fifth of the time, as fewer of the long ones had ended.
+#[test]
+fn latencies_of_entries_do_not_praise_the_drive_that_left_more_requests_unfinished() {
+    let metric = Metric::by_key("storage_write_device_p95_ms").unwrap();
+    let of = |ms: f64, unfinished: f64| Measurement {
+        value: Value::exact(ms),
+        unfinished_share: Some(unfinished),
+    };
+    assert!(fair_ratio(metric, of(13.4, 0.50), of(67.0, 0.46)).is_err());
+    assert!(fair_ratio(metric, of(67.0, 0.46), of(13.4, 0.50)).is_err());
+    assert_eq!(fair_ratio(metric, of(13.4, 0.46), of(67.0, 0.50)).map(f64::round), Ok(5.0));
+}
