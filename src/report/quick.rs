@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn two_drives_stand_side_by_side_and_what_differs_between_the_runs_is_told() {
-        let (first, mut other) = (report(8, 8), report(2, 8));
+        let (first, mut other) = (report(4, 4), report(2, 4));
         other.place = "/mnt/slow".to_owned();
         other.run[1] = other.place.clone();
         other.curve.iter_mut().for_each(|point| {
@@ -361,7 +361,7 @@ mod tests {
         let page = show::beside_page(&first, &other);
         assert!(page.contains("/mnt/kv") && page.contains("/mnt/slow"), "{page}");
         let users = page.lines().find(|line| line.contains("users by speed")).unwrap();
-        assert!(users.contains("0.25"), "{users}");
+        assert!(users.contains("0.50"), "{users}");
         assert!(!page.contains("differ"), "{page}");
         assert!(page.contains("load P95 of 2 users"), "{page}");
         assert!(page.contains("/mnt/slow is about 2.0× slower than /mnt/kv"), "{page}");
@@ -376,6 +376,43 @@ mod tests {
             |name: &str| page.lines().find(|line| line.contains(name)).unwrap().contains('×');
         assert!(ratio_of("reads") && !ratio_of("users served"), "{page}");
         assert!(show::beside_page(&first, &first).contains("Both answers are for /mnt/kv"));
+    }
+
+    /// "/mnt/slow is about 3.0× slower", under two lines that said "no verdict".
+    #[test]
+    fn nothing_is_concluded_from_an_answer_that_says_nothing_of_its_drive() {
+        let with = |change: fn(&mut QuickReport)| {
+            let (first, mut other) = (report(4, 4), report(4, 4));
+            other.place = "/mnt/slow".to_owned();
+            other.curve.iter_mut().for_each(|point| point.load_p95_s = Some(0.9));
+            change(&mut other);
+            [show::beside_page(&first, &other), show::beside_page(&other, &first)]
+        };
+        for page in with(|_| ()) {
+            assert!(page.contains("slower than") && !page.contains("No conclusion"), "{page}");
+        }
+        let cases: [(fn(&mut QuickReport), &str); 4] = [
+            (|other| other.kernel_share = Some(2.0), "others used the drive"),
+            (|other| other.limits_deviation = Some(0.5), "the drive's speed varied by 50 %"),
+            (
+                |other| {
+                    other.served_by_speed = served(8);
+                    other.curve[3].load_p95_s = Some(2.0);
+                },
+                "contradicts itself: 8 users are said to be served, and its curve has a load P95",
+            ),
+            (|other| other.served_by_space = served(8), "60 % of earlier turns found for them"),
+        ];
+        for (change, why) in cases {
+            for page in with(change) {
+                let told = page.split_whitespace().collect::<Vec<_>>().join(" ");
+                let begin = "No conclusion can be drawn, since /mnt/slow: ";
+                assert!(told.starts_with(begin) && told.contains(why), "{why}: {page}");
+                assert!(!told.contains("slower than") && !told.contains("equally"), "{page}");
+                let users = page.lines().find(|line| line.contains("users served")).unwrap();
+                assert!(!users.contains('×'), "{page}");
+            }
+        }
     }
 
     #[test]

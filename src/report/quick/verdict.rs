@@ -77,6 +77,29 @@ impl QuickReport {
         doubts
     }
 
+    /// Reason why the answer can't be held against another; none where it says something of its
+    /// drive.
+    #[must_use]
+    pub fn why_inconclusive(&self) -> Option<String> {
+        self.contradiction().or_else(|| self.disturbance())
+    }
+
+    /// Users that the answer says are served, and of whom its own curve says otherwise.
+    fn contradiction(&self) -> Option<String> {
+        let missed = |served: Served, of: fn(&QuickPoint) -> QuickPoint| {
+            let point = self.curve.iter().find(|point| point.users == served.users)?;
+            let users = counted(served.users.into(), "user");
+            Some(format!(
+                "the answer contradicts itself: {users} are said to be served, and its curve has \
+                 {} for them; it was changed after the run, or is damaged",
+                self.missed(&of(point))?
+            ))
+        };
+        let of_speed = |point: &QuickPoint| QuickPoint { reuse_share: None, ..point.clone() };
+        let of_space = |point: &QuickPoint| QuickPoint { load_p95_s: None, ..point.clone() };
+        missed(self.served_by_speed, of_speed).or_else(|| missed(self.served_by_space, of_space))
+    }
+
     /// Reason why nothing can be concluded; none where the drive was ours and its speed steady.
     fn disturbance(&self) -> Option<String> {
         let is_far = |share: &f64| *share > CONFIRMED_TO;

@@ -243,14 +243,25 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
             differs.join(", ")
         ));
     }
+    let open = inconclusive(first, other);
+    if !open.is_empty() {
+        notes.push(format!("No conclusion can be drawn, since {}.", open.join("; ")));
+    }
     match first.place == other.place {
         true => notes.push(format!(
             "Both answers are for {}: they differ by chance or time, not by their drives.",
             first.place
         )),
-        false => notes.extend(slower(first, other).filter(|_| differs.is_empty())),
+        false if differs.is_empty() && open.is_empty() => notes.extend(slower(first, other)),
+        false => {}
     }
     notes
+}
+
+/// Reasons why one of the answers says nothing of its drive, each with its place.
+fn inconclusive(first: &QuickReport, other: &QuickReport) -> Vec<String> {
+    let told = |one: &QuickReport| Some(format!("{}: {}", one.place, one.why_inconclusive()?));
+    [first, other].into_iter().filter_map(told).collect()
 }
 
 /// Settings for which the users that two drives serve can't be compared; empty where they can.
@@ -309,7 +320,7 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         let (first, other) = (at.first.load_p95_s, at.other.load_p95_s);
         rows.push(Row { name, first, other, unit: s, is_of_drive: false });
     }
-    let is_alike = unlike(first, other).is_empty();
+    let is_alike = unlike(first, other).is_empty() && inconclusive(first, other).is_empty();
     Table::of(&rows)
         .text("", |row| row.name)
         .count(&terminal_path(std::path::Path::new(&first.place)), |row| row.first.map(row.unit))
