@@ -12,7 +12,7 @@ mod ranks;
 use ranks::Expanded;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
-use ringfall_model::document::{FileProblem, InputFacts, ResultFile};
+use ringfall_model::document::{FileProblem, InputFacts, ResultFile, why_early};
 use ringfall_model::merge::{is_one_launch, merge, merge_outlined};
 use ringfall_model::spread::spreads;
 use ringfall_model::{Code, Document, write_json, write_text};
@@ -73,7 +73,17 @@ fn merge_trials(
     page.push_str(EXACT);
     let documents: Vec<&Document> = merged.iter().map(|trial| &trial.document).collect();
     page.push_str(&spread_page(&spreads(&documents), &document));
+    page.push_str(&ended_early(&merged));
     Ok(Merged { document, page })
+}
+
+/// A line for each result of a run that failed or was interrupted.
+fn ended_early(inputs: &[ResultFile]) -> String {
+    let told = |input: &ResultFile| {
+        let why = why_early(&input.document)?;
+        Some(terminal(&format!("ended early: {}: {why}", input.name())) + "\n")
+    };
+    inputs.iter().filter_map(told).collect()
 }
 
 /// Sentence about percentiles that every merged result's page carries.
@@ -247,9 +257,12 @@ fn page(inputs: &[ResultFile], differences: &[Difference], merged: &Document) ->
     for difference in differences {
         page.push_str(&format!("differs: {}\n", terminal(&difference.to_string())));
     }
-    if let Some(report) = report.filter(|report| report.launch.is_some()) {
-        ranks::table(&mut page, report);
-        ranks::warned(&mut page, merged);
+    match report.filter(|report| report.launch.is_some()) {
+        Some(report) => {
+            ranks::table(&mut page, report);
+            ranks::warned(&mut page, merged);
+        }
+        None => page.push_str(&ended_early(inputs)),
     }
     page
 }

@@ -161,7 +161,9 @@ fn end_to_end_p95_ms(document: &Document) -> Option<f64> {
     document.latency_of(|summary| &summary.end_to_end_latency_ms)?.p95.known()
 }
 
-fn why_early(document: &Document) -> Option<String> {
+/// Reason for which a run ended early; none where it did not.
+#[must_use]
+pub fn why_early(document: &Document) -> Option<String> {
     let window = &document.ringfall.window;
     window.failure.as_ref().cloned().or_else(|| {
         let is_interrupted = window.interrupted.known() == Some(true);

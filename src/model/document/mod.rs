@@ -55,7 +55,9 @@ pub use kept::Agreed;
 pub use latency::{LatencyMs, LatencyMsMax};
 pub use limit::{LimitKind, RunLimit};
 pub use list::Union;
-pub use merged::{Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread};
+pub use merged::{
+    Difference, HostRow, InputFacts, Launch, MergedReport, RankRow, Spread, why_early,
+};
 pub use ours::{CostReport, ErrorRow, Ours, SCHEMA_VERSION, WindowReport};
 pub use rank::RankReport;
 pub use read::{FileProblem, Kind, ResultFile, files, json_files, read_bytes};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use ringfall_config::{Compared, SETTINGS};
-use ringfall_host::Machine;
+use ringfall_model::SimulationReport;
 use ringfall_model::configuration::Configuration;
 pub use ringfall_model::document::Difference;
-use ringfall_model::document::{Kind, ResultFile};
+use ringfall_model::document::{Kind, Ours, ResultFile};
 
 /// The setting that is compared by what came of it: 0 means "what is free".
 const CAPACITY_SETTING: &str = "storage_capacity_gb";
@@ -17,8 +17,10 @@ const CAPACITY: &str = "storage_capacity_bytes";
 /// Two capacities that were worked out from the free space are the same within this share.
 const CAPACITY_TOLERANCE: f64 = 0.01;
 /// Facts of the machine whose difference makes a different system.
-fn facts(machine: &Machine) -> [(&'static str, Value); 9] {
+fn facts(ours: &Ours) -> [(&'static str, Value); 10] {
+    let machine = &ours.machine;
     let device = machine.device.as_ref();
+    let simulated = ours.simulation.as_ref().map(SimulationReport::device_name);
     [
         ("machine.cpu_model", json!(machine.cpu_model)),
         ("machine.cores", json!(machine.cores)),
@@ -29,6 +31,7 @@ fn facts(machine: &Machine) -> [(&'static str, Value); 9] {
         ("machine.device.name", json!(device.map(|device| &device.name))),
         ("machine.device.model", json!(device.map(|device| &device.model))),
         ("machine.device.scheduler", json!(device.map(|device| &device.scheduler))),
+        ("machine.simulated_device", json!(simulated)),
     ]
 }
 
@@ -50,7 +53,7 @@ pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference>
 #[must_use]
 pub fn machine(first: &ResultFile, second: &ResultFile) -> Vec<Difference> {
     let of = |result: &ResultFile| -> BTreeMap<String, Value> {
-        let facts = facts(&result.document.ringfall.machine).into_iter();
+        let facts = facts(&result.document.ringfall).into_iter();
         facts.map(|(key, fact)| (key.to_owned(), fact)).collect()
     };
     between(&of(first), &of(second))
