@@ -239,6 +239,15 @@ impl AutoscalerReport {
         }
     }
 
+    /// The last step of each number of users, by which the search judged it; fewest users first.
+    #[must_use]
+    pub fn decisive_steps(&self) -> Vec<&CurvePoint> {
+        let mut steps: Vec<&CurvePoint> = self.curve.iter().rev().collect();
+        steps.sort_by_key(|step| step.users.known());
+        steps.dedup_by_key(|step| step.users.known());
+        steps
+    }
+
     /// Answer of the search, in a clause: its peak, or the number of users within the target.
     #[must_use]
     pub fn answer(&self) -> String {

@@ -31,7 +31,7 @@ fn curve(search: &AutoscalerReport) -> Table {
     let read = |step: &CurvePoint, at: usize| step.read_ms.map(|three| time(three[at]));
     let class = |step: &CurvePoint, at: usize| step.class_p95_ms.known()?[at].map(time);
     let is_answer = |step: &CurvePoint| answer.is_some() && step.users.known() == answer;
-    Table::of(steps(search))
+    Table::of(search.decisive_steps())
         .count("users", |step| step.users.known())
         .number("GiB/s", fixed(2), |step| step.gib_per_s.known())
         .count("read P50", |step| read(step, 0))
@@ -42,18 +42,6 @@ fn curve(search: &AutoscalerReport) -> Table {
         .number("saturation", fixed(2), |step| step.saturation)
         .text("", |step| if is_answer(step) { "<-" } else { "" })
         .done()
-}
-
-/// The steps in order of their users; of several with as many users the longest alone.
-fn steps(search: &AutoscalerReport) -> Vec<&CurvePoint> {
-    let seconds = |step: &CurvePoint| step.window_s.known().unwrap_or(0.0);
-    let mut steps: Vec<&CurvePoint> = search.curve.iter().collect();
-    steps.sort_by(|a, b| {
-        let longest_first = || seconds(b).total_cmp(&seconds(a));
-        a.users.known().cmp(&b.users.known()).then_with(longest_first)
-    });
-    steps.dedup_by_key(|step| step.users.known());
-    steps
 }
 
 #[cfg(test)]
@@ -68,9 +56,10 @@ mod tests {
     use super::super::Style;
     use super::super::terminal::summary;
 
-    /// The answer's curve stood in the JSON and on the page alone, and its lines left the screen.
+    /// The answer's curve stood in the JSON and on the page alone, and its lines left the screen. A
+    /// repeated step was left out if it was the shorter one, though it had decided.
     #[test]
-    fn numbers_of_users_stand_in_order_and_each_by_its_longest_step() {
+    fn numbers_of_users_stand_in_order_and_each_by_the_step_that_decided() {
         let step = |users: u32, window_s: f64, rate_gib: f64| Entry {
             result: StepResult {
                 users,
@@ -98,6 +87,7 @@ mod tests {
                 confirmed: true,
             })),
             entries: vec![
+                step(8, 35.0, 1.9),
                 step(8, 5.0, 2.1),
                 step(4, 5.0, 1.5),
                 step(2, 5.0, 1.0),

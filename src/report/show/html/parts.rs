@@ -321,8 +321,7 @@ fn latency_by_users(results: &[Named]) -> String {
     let line = |(class, (_, name)): (usize, &(&str, &str))| {
         let point =
             |step: &CurvePoint| Some((step.users.number()?, step.class_p95_ms.known()?[class]?));
-        let mut points: Vec<(f64, f64)> = scaler.curve.iter().filter_map(point).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let points = scaler.decisive_steps().into_iter().filter_map(point);
         Line::new((*name).to_owned(), class, points)
     };
     let mut lines: Vec<Line> = CLASS_KINDS.iter().enumerate().map(line).collect();
