@@ -183,8 +183,8 @@ pub struct AutoscalingSummary from conclusion: Conclusion {
 pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
     pub mode: Same<String> = mode_name(conclusion.mode).to_owned(),
-    /// Whether the search finished before the run ended and, in mode capacity, its curve confirms
-    /// the peak.
+    /// Whether the search finished before the run ended and confirms its answer, as
+    /// `peak_confirmed` or `qos_confirmed` says.
     pub conclusive: Same<bool> = conclusion.conclusive,
     /// Why the search ended.
     pub reason: Same<String> = conclusion.reason.clone(),
@@ -210,13 +210,13 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
         capacity(conclusion).and_then(|answer| answer.usl.as_ref().map(UslReport::of)),
     /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
     /// slo: largest number of users for which every QoS class was within its target. 0: not even
-    /// the smallest number allowed was.
+    /// the smallest number allowed was. Null where the run ended before the search found a number.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
-    /// Modes qos and slo: whether a longer window confirmed `qos_users`; `reason` says what is
-    /// missing. In mode slo it takes two minutes at least, and goes on, for ten at most, until the
-    /// 95 % confidence interval of the share of requests beyond their target lies, for each class,
-    /// within the 5 % that a P95 allows.
-    pub qos_confirmed: Same<bool> = qos(conclusion).map(|answer| answer.confirmed),
+    /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the smallest
+    /// number of users. `reason` says what is missing. In mode slo it takes two minutes at least,
+    /// and goes on, for ten at most, until the 95 % confidence interval of the share of requests
+    /// beyond their target lies, for each class, within the 5 % that a P95 allows.
+    pub qos_confirmed: Same<bool> = qos(conclusion).map(|_| conclusion.conclusive),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),
     /// Modes qos and slo: why not even the smallest number of users was within the target, and what
@@ -344,11 +344,11 @@ fn capacity(conclusion: &Conclusion) -> Option<&CapacityAnswer> {
     }
 }
 
-/// The number of users within the target. A search without a step has found nothing, and not that
-/// no number of users will do.
-fn qos(conclusion: &Conclusion) -> Option<&QosAnswer> {
+/// The number of users within the target. A search that had not come to its end, and had found no
+/// number, has not found either that no number of users will do.
+pub(crate) fn qos(conclusion: &Conclusion) -> Option<&QosAnswer> {
     match &conclusion.answer {
-        Answer::Qos(answer) => Some(answer).filter(|_| !conclusion.entries.is_empty()),
+        Answer::Qos(answer) => Some(answer).filter(|found| found.users > 0 || conclusion.is_over()),
         Answer::Capacity(_) => None,
     }
 }

@@ -7,6 +7,7 @@ use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResu
 use ringfall_workloads::contract::Class;
 
 use super::RunResult;
+use super::autoscaling::qos;
 
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;
@@ -206,11 +207,9 @@ fn needed(value: f64, saturation: f64, most: u64) -> Option<u64> {
     (needed > 0.0 && needed <= most as f64).then_some(needed as u64)
 }
 
-/// Explains an answer of 0; `None` for any other.
+/// Explains an answer of 0; `None` for any other, and for none.
 pub(crate) fn why_none(result: &RunResult) -> Option<String> {
-    let Some(Answer::Qos(answer)) = result.autoscale.as_ref().map(|found| &found.answer) else {
-        return None;
-    };
+    let answer = qos(result.autoscale.as_ref()?)?;
     let bound = Bound::of(result).filter(|_| answer.users == 0)?;
     Some(format!("{}; {}", bound.what(), bound.remedy()))
 }

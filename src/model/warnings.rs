@@ -8,7 +8,7 @@ use ringfall_core::facts::GpuKind;
 use ringfall_core::key::Tier;
 use ringfall_core::units::gib;
 use ringfall_host::{Machine, counted};
-use ringfall_workloads::autoscale::Entry;
+use ringfall_workloads::autoscale::{Answer, Entry};
 use ringfall_workloads::contract::Class;
 use serde::{Deserialize, Serialize};
 
@@ -329,8 +329,12 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         let has_moved = |entry: &Entry| entry.result.bytes_per_s > 0.0;
         let is_above =
             !conclusion.entries.iter().any(has_moved) && result.plan.cpu_memory_bytes > 0;
-        let flag = if is_above { "--cpu-mem-gb 0" } else { "longer --duration" };
-        warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), Some(flag)));
+        let needs_time = !conclusion.is_over() || matches!(conclusion.answer, Answer::Capacity(_));
+        let flag = match is_above {
+            true => Some("--cpu-mem-gb 0"),
+            false => needs_time.then_some("longer --duration"),
+        };
+        warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), flag));
     }
     if let Some(why) = saturation::why_none(result) {
         let text = format!("the autoscaler's answer is 0 users: {why}");

@@ -5,7 +5,9 @@ use ringfall_core::metrics::{DriveMetrics, Histogram};
 use ringfall_core::units::GIB;
 use ringfall_host::survey::Throttle;
 use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
-use ringfall_workloads::autoscale::{Answer, Conclusion, Mode, Part, QosAnswer, QosBreak};
+use ringfall_workloads::autoscale::{
+    Act, Answer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
+};
 use ringfall_workloads::source::ValidationTrace;
 
 use super::*;
@@ -216,8 +218,11 @@ fn searched(conclusive: bool, users: u32) -> Option<Conclusion> {
         initial_users: 1,
         conclusive,
         reason: "the run ended first".to_owned(),
-        answer: Answer::Qos(QosAnswer { users, confirmed: true, broke: Some(broke) }),
-        entries: Vec::new(),
+        answer: Answer::Qos(QosAnswer { users, confirmed: conclusive, broke: Some(broke) }),
+        entries: vec![Entry {
+            result: StepResult { users: 1, bytes_per_s: 1.0, ..StepResult::default() },
+            act: if conclusive { Act::Stop } else { Act::Hold },
+        }],
     })
 }
 
@@ -497,5 +502,21 @@ fn every_code_of_a_run_is_raised_by_what_it_stands_for_and_by_nothing_else() {
     }
     for code in Code::OF_RUN {
         assert!(raised.contains(&code), "{code} is declared, and nothing here raises it");
+    }
+}
+
+/// "0 users" was the answer of a search that had not come to its end, as if the fewest had been too
+/// many.
+#[test]
+fn a_search_that_ended_early_without_a_number_has_no_answer() {
+    for (conclusive, users) in [(true, Some(0)), (false, None)] {
+        let mut result = busy();
+        result.autoscale = searched(conclusive, 0);
+        let report = crate::autoscaling::report(&result).unwrap();
+        assert_eq!(report.qos_users.known(), users);
+        assert_eq!(report.qos_none_because.as_ref().is_some(), conclusive);
+        let warnings = warnings_of(&result);
+        let has = |code: Code| warnings.iter().any(|warning| warning.code == code);
+        assert_eq!((has(Code::AutoscalerNone), has(Code::Autoscaler)), (conclusive, !conclusive));
     }
 }

@@ -178,7 +178,7 @@ pub struct Conclusion {
     pub mode: Mode,
     /// Users at the start.
     pub initial_users: u32,
-    /// Whether the search came to its end and, in capacity mode, its curve confirms the peak.
+    /// Whether the search came to its end and confirms its answer.
     pub conclusive: bool,
     /// Why the search ended, as a sentence for the report.
     pub reason: String,
@@ -186,6 +186,14 @@ pub struct Conclusion {
     pub answer: Answer,
     /// Every step, in the order taken.
     pub entries: Vec<Entry>,
+}
+
+impl Conclusion {
+    /// Whether the search came to its end before the run did.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.entries.last().is_some_and(|entry| entry.act == Act::Stop)
+    }
 }
 
 /// The answer of a mode.
@@ -202,8 +210,8 @@ pub enum Answer {
 pub struct QosAnswer {
     /// Most users within the target; 0: not even the fewest.
     pub users: u32,
-    /// Whether a longer window at that count confirmed it; in slo mode by the interval of each
-    /// class's share of late requests.
+    /// Whether a longer window confirmed it: with that many users, or of 0 with the fewest. In slo
+    /// mode by the interval of each class's share of late requests.
     pub confirmed: bool,
     /// First target broken beyond it, if any.
     pub broke: Option<QosBreak>,
@@ -367,7 +375,7 @@ impl<H: Latencies> Autoscaler<H> {
         };
         let is_confirmed = match &answer {
             Answer::Capacity(answer) => answer.as_ref().is_some_and(|answer| answer.confirmed),
-            Answer::Qos(_) => true,
+            Answer::Qos(answer) => answer.confirmed,
         };
         Conclusion {
             mode: self.settings.mode,

@@ -105,8 +105,14 @@ impl Slo {
         let broke = self.bad().and_then(step_with).map(|result| QosBreak::at(result));
         let good = self.good(self.has_failed_patiently()).or(self.good(false));
         let Some(Point { users, .. }) = good else {
-            let reason = "not even the fewest users were served in time".to_owned();
-            return (QosAnswer { users: 0, confirmed: false, broke }, reason);
+            let is_decided = |step: &StepResult| step.patient && step.settled && step.steady;
+            let confirmed =
+                self.is_over && self.bad().and_then(step_with).is_some_and(|step| is_decided(step));
+            let mut reason = "not even the fewest users were served in time".to_owned();
+            if !confirmed {
+                reason.push_str(", which no longer window confirms");
+            }
+            return (QosAnswer { users: 0, confirmed, broke }, reason);
         };
         let doubt = self.doubt(results, users);
         let confirmed = self.is_over && doubt.is_none();

@@ -49,7 +49,7 @@ pub(super) struct Storage {
     climbing: bool,
     /// Whether the step under way is a patient one.
     patient: bool,
-    confirmed: bool,
+    is_over: bool,
 }
 
 /// The larger latency over its target; 0 where nothing was moved.
@@ -125,7 +125,7 @@ pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
 
 impl Storage {
     pub(super) fn new(settings: Settings) -> Storage {
-        Storage { settings, points: Vec::new(), climbing: true, patient: false, confirmed: false }
+        Storage { settings, points: Vec::new(), climbing: true, patient: false, is_over: false }
     }
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
@@ -136,8 +136,15 @@ impl Storage {
             patient: self.patient,
             settled: result.settled,
         });
-        if self.climbing && result.users < self.settings.users_max && !self.is_limited() {
-            return self.step(self.settings.more(result.users), false);
+        let wish = self.next(result.users);
+        self.is_over = wish == Wish::Stop;
+        wish
+    }
+
+    /// Next step after one with so many users, or the end.
+    fn next(&mut self, users: u32) -> Wish {
+        if self.climbing && users < self.settings.users_max && !self.is_limited() {
+            return self.step(self.settings.more(users), false);
         }
         self.climbing = false;
         match self.bracket() {
@@ -180,9 +187,6 @@ impl Storage {
             if let Some(bad) = bad.filter(|bad| !bad.patient && taken < PATIENT_MAX) {
                 return self.longer(bad.users);
             }
-            // Where nothing was asked of the storage, nothing shows what it could do.
-            let is_idle = self.points.iter().all(|point| point.load.bytes_per_s <= 0.0);
-            self.confirmed = good.settled && !is_idle;
             return Wish::Stop;
         }
         self.longer(good.users)
@@ -273,26 +277,37 @@ impl Storage {
             results.iter().rev().find(|result| result.users == bad.users).map(|r| QosBreak::at(r))
         });
         let users = good.map_or(0, |point| point.users);
-        let is_idle = self.points.iter().all(|point| point.load.bytes_per_s <= 0.0);
-        let reason = match (users, self.confirmed) {
-            (1.., false) if is_idle => {
-                "storage moved nothing, and so nothing shows how many users it can serve".into()
-            }
-            (0, _) => "even the fewest users saturated the storage tier beyond the target".into(),
-            (users, true) if users >= self.settings.users_max => format!(
+        let decisive = good.or(bad);
+        let doubt = decisive.and_then(|point| self.doubt(&point));
+        let confirmed = self.is_over && decisive.is_some() && doubt.is_none();
+        let told = match users {
+            0 => "even the fewest users saturated the storage tier beyond the target".to_owned(),
+            users => format!("{} kept the storage tier within the target", counted(users)),
+        };
+        let reason = match (users, doubt) {
+            (_, Some(doubt)) => format!("{told}, which is not confirmed: {doubt}"),
+            (0, None) => told,
+            (users, None) if users >= self.settings.users_max => format!(
                 "the search reached its limit of {}, and the storage tier was within the target",
                 counted(users)
             ),
-            (users, false) => format!(
-                "{0} kept the storage tier within the target, which is not confirmed: {LEFT} {0}",
-                counted(users)
-            ),
-            (users, true) => format!(
-                "{} kept the storage tier within the target over a longer window too",
-                counted(users)
-            ),
+            (_, None) => format!("{told} over a longer window too"),
         };
-        (QosAnswer { users, confirmed: self.confirmed, broke }, reason)
+        (QosAnswer { users, confirmed, broke }, reason)
+    }
+
+    /// Why the step that the answer rests on does not confirm it; none where it does.
+    fn doubt(&self, decisive: &Point) -> Option<String> {
+        let users = counted(decisive.users);
+        if self.points.iter().all(|point| point.load.bytes_per_s <= 0.0) {
+            return Some(
+                "storage moved nothing, and so nothing shows how many users it can serve".into(),
+            );
+        }
+        if !decisive.patient {
+            return Some(format!("there was no longer window with {users}"));
+        }
+        (!decisive.settled).then(|| format!("{LEFT} {users}"))
     }
 }
 

@@ -550,7 +550,7 @@ fn qos_answers_zero_when_even_one_user_saturates_and_names_the_part() {
     let settings = Settings { target_saturation: 0.8, ..settings(Mode::Qos, 8) };
     let (conclusion, _) = system.search(settings);
     let answer = qos(&conclusion);
-    assert_eq!((answer.users, answer.confirmed), (0, false));
+    assert_eq!((answer.users, answer.confirmed, conclusion.conclusive), (0, true, true));
     let broke = answer.broke.as_ref().unwrap();
     assert_eq!((broke.users, broke.part), (1, Some(Part::StorageRead)));
     assert!(broke.saturation.unwrap() > 0.95, "{broke:?}");
