@@ -10,7 +10,9 @@
 //!
 //! The `use` of a step is at least that of any step with fewer users: a drive that does less beyond
 //! its peak is not less saturated. Once there are longer steps, only they count for other numbers
-//! of users than their own: a short one may have moved more than its load does on average.
+//! of users than their own: a short one may have moved more than its load does on average. A longer
+//! step is not judged by itself alone, however: as long as there is no other, the short ones with
+//! more users count.
 
 use super::step::{StepResult, StorageLoad};
 use super::{
@@ -80,13 +82,16 @@ fn saturation(load: &StorageLoad, targets: &StorageTargets, share_used: f64) -> 
     larger((latency.min(1.0) * share_used, part), queue(load, targets))
 }
 
+/// Highest throughput of steps, bytes/s; 0 without any.
+fn most<'a>(steps: impl Iterator<Item = &'a (u32, f64, bool)>) -> f64 {
+    steps.map(|step| step.1).fold(0.0, f64::max)
+}
+
 /// Storage throughput by number of users, by which each step is judged.
 struct Rates {
     /// Users, bytes a second, and whether it was a longer step: the last of each number of users.
     all: Vec<(u32, f64, bool)>,
     has_longer: bool,
-    /// Highest of them, of the longer steps where there are any.
-    peak: f64,
 }
 
 impl Rates {
@@ -98,17 +103,18 @@ impl Rates {
             last.push(step);
         }
         let has_longer = last.iter().any(|step| step.2);
-        let counts = last.iter().filter(|step| step.2 || !has_longer);
-        let peak = counts.map(|step| step.1).fold(0.0, f64::max);
-        Rates { all: last, has_longer, peak }
+        Rates { all: last, has_longer }
     }
 
     /// Throughput with so many users or fewer, over the highest of all; 0 without any.
     fn share_used(&self, users: u32) -> f64 {
-        let counts = |one: &&(u32, f64, bool)| one.0 == users || one.2 || !self.has_longer;
-        let up_to = self.all.iter().filter(|one| one.0 <= users).filter(counts);
-        let most = up_to.map(|one| one.1).fold(0.0, f64::max);
-        if self.peak > 0.0 { (most / self.peak).min(1.0) } else { 0.0 }
+        let counts = |one: &(u32, f64, bool)| one.2 || !self.has_longer;
+        let is_alone = self.all.iter().filter(|one| one.2).all(|one| one.0 == users);
+        let of_peak = |one: &&(u32, f64, bool)| counts(one) || is_alone && one.0 > users;
+        let up_to = |one: &&(u32, f64, bool)| one.0 == users || one.0 < users && counts(one);
+        let peak = most(self.all.iter().filter(of_peak));
+        let used = most(self.all.iter().filter(up_to));
+        if peak > 0.0 { (used / peak).min(1.0) } else { 0.0 }
     }
 }
 

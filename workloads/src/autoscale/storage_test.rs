@@ -197,6 +197,18 @@ fn the_most_users_are_confirmed_and_named() {
     assert!(reason.contains("its limit of 10 users"), "{reason}");
 }
 
+/// A single longer step used all that longer steps had shown, which was what it had moved itself:
+/// "0 users" at 70 % of what short steps with more users had moved.
+#[test]
+fn a_longer_step_is_not_judged_by_itself_alone() {
+    let steps = [(2, 1.86, false), (1, 1.9, false), (1, 1.3, true), (2, 1.82, true)];
+    let used = |count: usize, users| Rates::of(steps[..count].iter().copied()).share_used(users);
+    assert_eq!([used(3, 1), used(4, 1)], [1.3 / 1.86, 1.3 / 1.82]);
+    // Fewer users are no measure of more, and of others it is one as before.
+    assert_eq!([used(3, 2), used(4, 2)], [1.0, 1.0]);
+    assert_eq!(Rates::of([(1, 1.9, false), (2, 1.8, true)]).share_used(2), 1.0);
+}
+
 /// "Not confirmed" stood beside "over a longer window too".
 #[test]
 fn an_answer_that_is_not_confirmed_is_given_with_the_reason() {
