@@ -178,6 +178,36 @@ fn an_answer_of_zero_names_the_part_its_value_and_what_would_do() {
     assert!(users(&simulate(&scratch, &device, &again).1) >= 1.0, "{again}");
 }
 
+/// "0 users", conclusive, was the answer for a drive that one user keeps 58 % busy: it was judged
+/// by the queue that eight users had left. With target 1 it was 3, though requests of 3 pile up.
+#[test]
+fn users_who_do_not_wait_are_those_whose_requests_do_not_pile_up() {
+    let scratch = Scratch::new("qos-open");
+    let device = scratch.file("two.yaml");
+    let direction = "{mb_per_s: 2000, iops: 1000000, latency_us: 100}";
+    let description = format!("name: two\nsource: chosen\nread: {direction}\nwrite: {direction}\n");
+    std::fs::write(&device, description).unwrap();
+    let device = device.display().to_string();
+    let line = "--model tiny-1b --cpu-mem-gb 0 --generation-mode none --arrival open \
+                --decode-reads once --history-reads last --enable-autoscaling \
+                --autoscaler-mode qos --seed 1";
+    // Runs of 2,000 s keep the drive busy for 58 % of the time with 1 user, for 98 % with 2, and
+    // have ever more open requests with 3.
+    for (target, answer, part) in [(0.8, 1, "storage read latency"), (1.0, 2, "request backlog")] {
+        let line = format!("{line} --target-saturation {target} --duration 1200");
+        let (ended, found) = simulate(&scratch, &device, &line);
+        assert_eq!(found["qos_users"], answer, "{}", text(&ended));
+        assert_eq!((&found["conclusive"], &found["qos_confirmed"]), (&true.into(), &true.into()));
+        let broke = &found["qos_broke"];
+        assert_eq!((&broke["users"], &broke["part"]), (&(answer + 1).into(), &part.into()));
+    }
+    // A search that ends before it has tried the fewest users does not know that they are too many.
+    let line = format!("{line} --num-users 8 --duration 12");
+    let (ended, found) = simulate(&scratch, &device, &line);
+    assert!(found["qos_users"].is_null() && found["conclusive"] == false, "{found}");
+    assert!(!text(&ended).contains("0 users"), "{}", text(&ended));
+}
+
 #[test]
 fn a_number_of_requests_ends_an_autoscaled_run() {
     let scratch = Scratch::new("qos-requests");

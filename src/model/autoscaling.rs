@@ -32,12 +32,14 @@ pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f
     /// Number of users in this step. Differs from the reference, which has the number of the next
     /// step here.
     pub users: Fact<u32> = entry.result.users,
-    /// Saturation of the storage tier: the larger of two figures. One is the P95 of the time that
-    /// the device took for an entry divided by its target (for reads or for writes, whichever is
-    /// larger, at most 1), times the storage throughput divided by the highest of all steps with as
-    /// many users or fewer. The other is the number of entries that waited for the device, or of
-    /// requests that waited to be served, divided by the target for both. Differs from the
-    /// reference, whose figure is the P95 since the start divided by 100 ms, halved unless
+    /// Saturation of the storage tier: the largest of three figures. One is the P95 of the time
+    /// that the device took for an entry divided by its target (for reads or for writes, whichever
+    /// is larger, at most 1), times the storage throughput divided by the highest of all steps with
+    /// as many users or fewer. Another is the number of entries that waited for the device, or of
+    /// requests that waited to be served, divided by the target for both. The third is the number
+    /// of requests that arrived divided by the number that ended; it counts in mode `qos` where
+    /// users do not wait for answers and the number of open requests is shown to grow. Differs from
+    /// the reference, whose figure is the P95 since the start divided by 100 ms, halved unless
     /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
     /// divided by its target, open requests counted as in `ringfall.autoscaler.curve`.
     pub saturation_level: Option<f64> = entry.result.saturation,
@@ -96,7 +98,8 @@ pub struct Broke of bound: Bound<'_> {
     /// request ended.
     pub class: Option<String> = class(bound),
     /// Component that set the saturation: `storage read latency`, `storage write latency`, `storage
-    /// queue`, `request queue`, or in mode slo the class; null when no request ended.
+    /// queue`, `request queue`, `request backlog`, or in mode slo the class; null when no request
+    /// ended.
     pub part: Option<String> = bound.broke.part.map(saturation::name),
     /// Saturation with that number of users, as defined for `saturation_level` in
     /// `summary.autoscaling_stats`.
@@ -213,9 +216,11 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// the smallest number allowed was. Null where the run ended before the search found a number.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
     /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the smallest
-    /// number of users. `reason` says what is missing. In mode slo it takes two minutes at least,
-    /// and goes on, for ten at most, until the 95 % confidence interval of the share of requests
-    /// beyond their target lies, for each class, within the 5 % that a P95 allows.
+    /// number of users. `reason` says what is missing. In mode qos, where users do not wait for
+    /// answers, it goes on, for 600 s at most, until the 95 % confidence interval of the number of
+    /// requests that arrived for each that ended lies above 1 or below 1.05. In mode slo it takes
+    /// two minutes at least, and goes on, for ten at most, until the 95 % confidence interval of the
+    /// share of requests beyond their target lies, for each class, within the 5 % that a P95 allows.
     pub qos_confirmed: Same<bool> = qos(conclusion).map(|_| conclusion.conclusive),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),

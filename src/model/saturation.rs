@@ -33,6 +33,7 @@ pub(crate) fn name(part: Part) -> String {
         Part::StorageWrite => "storage write latency".to_owned(),
         Part::StorageQueue => "storage queue".to_owned(),
         Part::RequestQueue => "request queue".to_owned(),
+        Part::RequestBacklog => "request backlog".to_owned(),
     }
 }
 
@@ -85,7 +86,7 @@ impl<'a> Bound<'a> {
             Part::Class(class) => {
                 (ms(step.class_p95_ns[class]?), self.class_targets_ms[class] as f64)
             }
-            Part::StorageQueue | Part::RequestQueue => return None,
+            Part::StorageQueue | Part::RequestQueue | Part::RequestBacklog => return None,
         })
     }
 
@@ -129,6 +130,10 @@ impl<'a> Bound<'a> {
             (Part::RequestQueue, _) => format!(
                 "{} requests waited to be served on average against a target of {queue}",
                 waiting(|step| step.storage.requests_waiting),
+            ),
+            (Part::RequestBacklog, _) => format!(
+                "{} requests arrived for each that ended, so that they would pile up without end",
+                number(self.broke.saturation.unwrap_or(0.0)),
             ),
             (part, None) => format!("the {} was beyond its target", name(part)),
         };
@@ -175,6 +180,12 @@ impl<'a> Bound<'a> {
                     ways.push(format!("workload.saturation_targets.queue_depth: {depth}"));
                 }
                 ways.push(LESS_FOR_STORAGE.to_owned());
+            }
+            (Part::RequestBacklog, _) => {
+                if self.broke.largest_part == "storage" {
+                    ways.push(LESS_FOR_STORAGE.to_owned());
+                }
+                ways.push("--arrival closed".to_owned());
             }
             (Part::RequestQueue, _) => {
                 ways.push("a larger --max-inflight-requests".to_owned());

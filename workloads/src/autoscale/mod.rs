@@ -5,6 +5,7 @@
 //! All modes climb by a factor until something gives, then search between the last two. Each user
 //! count is held for a *step*: a moment to settle, then a window until it is steady.
 
+mod backlog;
 mod capacity;
 mod late;
 mod slo;
@@ -14,6 +15,7 @@ mod usl;
 
 use serde::{Deserialize, Serialize};
 
+pub use backlog::Backlog;
 pub use capacity::CapacityAnswer;
 pub use late::LateShare;
 pub use step::{StepResult, StorageLoad, TimeShares};
@@ -86,6 +88,18 @@ pub struct Sample<H> {
     pub time: TimeShares,
 }
 
+impl<H: Latencies> Sample<H> {
+    /// Requests that ended in it.
+    fn requests_ended(&self) -> u64 {
+        self.classes.iter().map(H::count).sum()
+    }
+
+    /// Requests that had arrived and not ended at its end.
+    fn requests_open(&self) -> u64 {
+        self.requests_queued + self.requests_served
+    }
+}
+
 /// Bounds of the search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Settings {
@@ -135,6 +149,8 @@ pub enum Part {
     StorageQueue,
     /// Qos: the requests that waited to be served.
     RequestQueue,
+    /// Qos: the requests that arrived and were not answered, where users do not wait for answers.
+    RequestBacklog,
 }
 
 /// Instruction for the time until the next sample.
@@ -389,6 +405,11 @@ impl<H: Latencies> Autoscaler<H> {
 }
 
 impl Settings {
+    /// Whether it judges by how the requests pile up of users who do not wait for answers.
+    fn judges_backlog(&self) -> bool {
+        self.mode == Mode::Qos && !self.users_wait
+    }
+
     /// The next user count on the way up, above `users` where that may be.
     fn more(&self, users: u32) -> u32 {
         let scaled = (f64::from(users) * self.scale_up_factor) as u32;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::backlog::{Backlog, Drain};
 use super::late::{LateShare, Tally};
 use super::{Latencies, Mode, Part, Sample, Settings};
 
@@ -100,6 +101,8 @@ pub struct StorageLoad {
     pub entries_waiting: f64,
     /// Requests that waited to be served, on average.
     pub requests_waiting: f64,
+    /// Requests that arrived over those that ended; none where users wait for answers.
+    pub backlog: Option<Backlog>,
 }
 
 /// Measurements at one user count.
@@ -169,6 +172,9 @@ pub(super) struct UserStep<H> {
     is_left_over: bool,
     /// Longest wait for requests from before the step, s.
     older_s_max: f64,
+    /// Wait for the backlog of more users; none where there was none, or users wait for answers.
+    drain: Option<Drain>,
+    judges_backlog: bool,
     settled: bool,
     patient: bool,
     samples_min: usize,
@@ -176,6 +182,10 @@ pub(super) struct UserStep<H> {
     /// Samples after which a patient step is looked at again, if its figures decide when it ends.
     looks_after: usize,
     rates: Vec<f64>,
+    /// Increase of the open requests per second in each sample; empty unless it judges by them.
+    increases_per_s: Vec<f64>,
+    /// Open requests at the end of the last sample.
+    open: u64,
     /// Requests of each class that ended in each sample; empty but in a patient step in slo mode.
     tallies: [Vec<Tally>; 3],
     seconds: f64,
@@ -214,12 +224,16 @@ impl<H: Latencies> UserStep<H> {
             settle_requests: settle_requests.into(),
             is_left_over: true,
             older_s_max: SETTLE_S_MAX.max(targets(TARGETS[1]) as f64),
+            drain: None,
+            judges_backlog: settings.judges_backlog(),
             settled: true,
             patient,
             samples_min,
             samples_max,
             looks_after: samples_min,
             rates: Vec::new(),
+            increases_per_s: Vec::new(),
+            open: 0,
             tallies: <[Vec<Tally>; 3]>::default(),
             seconds: 0.0,
             sum: Sample::default(),
@@ -230,7 +244,8 @@ impl<H: Latencies> UserStep<H> {
     /// The same after a step with more users: requests that they left in the queue end first, for
     /// their latency is not that of fewer.
     pub(super) fn after_more_users(self) -> Self {
-        UserStep { older_s_max: LEAVE_S_MAX, ..self }
+        let drain = self.judges_backlog.then(Drain::new);
+        UserStep { older_s_max: LEAVE_S_MAX, drain, ..self }
     }
 
     pub(super) fn users(&self) -> u32 {
@@ -253,19 +268,24 @@ impl<H: Latencies> UserStep<H> {
             return None;
         }
         self.elapsed_s += seconds;
+        let open_before = std::mem::replace(&mut self.open, sample.requests_open());
+        let increase_per_s = (self.open as f64 - open_before as f64) / seconds;
         if self.settle_left > 0 || self.settle_requests > 0 || self.is_left_over {
-            self.settle(sample, settings);
+            self.settle(sample, increase_per_s, settings);
             return None;
         }
         self.seconds += seconds;
         self.rates.push(sample.judged_bytes as f64 / seconds);
+        if self.judges_backlog {
+            self.increases_per_s.push(increase_per_s);
+        }
         self.add(sample);
         if self.is_confirming() {
             for (class, tallies) in self.tallies.iter_mut().enumerate() {
                 tallies.push(tally(&sample.classes[class], settings.limit_ns(class)));
             }
         }
-        let ended: u64 = self.sum.classes.iter().map(Latencies::count).sum();
+        let ended = self.sum.requests_ended();
         let wanted = if self.patient { PATIENT_REQUESTS_EACH * u64::from(self.users) } else { 0 };
         let steady = self.rates.len() >= self.samples_min
             && match (self.mode, self.patient) {
@@ -278,7 +298,9 @@ impl<H: Latencies> UserStep<H> {
                 (Mode::Slo, false) => is_believed(&self.sum.classes) && self.is_answered(),
                 (Mode::Qos, _) => {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
-                    moved.iter().all(|moved| moved.count() == 0) || is_believed(moved)
+                    let is_enough =
+                        moved.iter().all(|moved| moved.count() == 0) || is_believed(moved);
+                    is_enough && (!self.patient || self.knows_backlog())
                 }
             };
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
@@ -360,16 +382,30 @@ impl<H: Latencies> UserStep<H> {
         self.looks_now() && mean_and_share(&blocks(&self.rates)).1 <= KNOWN_TO
     }
 
+    /// Whether a patient step knows if requests pile up, where it looks now.
+    fn knows_backlog(&mut self) -> bool {
+        !self.judges_backlog
+            || self.looks_now()
+                && self.backlog().is_some_and(|backlog| backlog.grows() || backlog.is_held())
+    }
+
+    /// Requests that arrived over those that ended, in the window so far.
+    fn backlog(&self) -> Option<Backlog> {
+        Backlog::of(&self.increases_per_s, self.sum.requests_ended(), self.seconds)
+    }
+
     /// Passes a sample over.
-    fn settle(&mut self, sample: &Sample<H>, settings: &Settings) {
+    fn settle(&mut self, sample: &Sample<H>, increase_per_s: f64, settings: &Settings) {
         self.settle_left = self.settle_left.saturating_sub(1);
-        let ended: u64 = sample.classes.iter().map(Latencies::count).sum();
-        self.settle_requests = self.settle_requests.saturating_sub(ended);
+        self.settle_requests = self.settle_requests.saturating_sub(sample.requests_ended());
         if self.elapsed_s >= SETTLE_S_MAX {
             self.settle_requests = 0;
         }
-        // Of a user who waits for answers one request is served at a time.
-        self.is_left_over = settings.users_wait && sample.requests_served > self.users.into();
+        self.is_left_over = match &mut self.drain {
+            Some(drain) => drain.goes_on(sample, increase_per_s, self.users),
+            // Of a user who waits for answers one request is served at a time.
+            None => settings.users_wait && sample.requests_served > self.users.into(),
+        };
         if self.elapsed_s >= LEAVE_S_MAX && std::mem::take(&mut self.is_left_over) {
             self.settled = false;
         }
@@ -415,7 +451,6 @@ impl<H: Latencies> UserStep<H> {
             .enumerate()
             .filter_map(|(class, p95_ns)| Some((class, settings.of_target(class, (*p95_ns)?))))
             .max_by(|a, b| a.1.total_cmp(&b.1));
-        let requests: u64 = self.sum.classes.iter().map(Latencies::count).sum();
         let (mean, uncertainty) = match (self.mode, self.patient) {
             (Mode::Capacity, true) => mean_and_share(&blocks(&self.rates)),
             _ => mean_and_share(&self.rates),
@@ -430,7 +465,7 @@ impl<H: Latencies> UserStep<H> {
             bytes_per_s: mean,
             uncertainty,
             tokens_per_s: self.sum.tokens as f64 / self.seconds,
-            requests_per_s: requests as f64 / self.seconds,
+            requests_per_s: self.sum.requests_ended() as f64 / self.seconds,
             read_ns: three(&self.sum.read),
             write_ns: three(&self.sum.write),
             class_p95_ns,
@@ -451,6 +486,7 @@ impl<H: Latencies> UserStep<H> {
             write_device_p95_ns: sum.write_device.quantile_ns(0.95),
             entries_waiting: sum.storage_waits_ns as f64 / (self.seconds * 1e9),
             requests_waiting: sum.requests_queued as f64 / self.rates.len().max(1) as f64,
+            backlog: self.backlog(),
         }
     }
 }
@@ -476,7 +512,7 @@ const STUDENT_T_95: [f64; 12] =
     [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18];
 
 /// Mean, and half the width of its 95 % confidence interval.
-fn mean_and_uncertainty(values: &[f64]) -> (f64, f64) {
+pub(super) fn mean_and_uncertainty(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n.max(1.0);
     if values.len() < 2 {
@@ -494,7 +530,7 @@ fn mean_and_share(values: &[f64]) -> (f64, f64) {
 }
 
 /// Means of equal parts of the rates, those at the beginning left out that are too few for a part.
-fn blocks(rates: &[f64]) -> Vec<f64> {
+pub(super) fn blocks(rates: &[f64]) -> Vec<f64> {
     let length = (rates.len() / BLOCKS).max(1);
     let first = rates.len() % length.saturating_mul(BLOCKS).max(1);
     let parts = rates[first..].chunks_exact(length);

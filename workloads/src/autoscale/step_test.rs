@@ -60,6 +60,7 @@ fn each_figure_of_a_step_is_that_of_its_window() {
         write_device_p95_ns: Some(380),
         entries_waiting: 2.0,
         requests_waiting: 6.0,
+        backlog: None,
     };
     assert_eq!(found.storage, load);
     // A target of 1 ns is one of 1 ns, too.
@@ -177,6 +178,54 @@ fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
     let (samples, found) = ended.unwrap();
     assert_eq!((samples, found.settled, found.is_known()), (1_206, false, false));
+}
+
+/// The queue that eight users had left was measured as the load of one.
+#[test]
+fn a_step_of_users_who_do_not_wait_begins_without_the_backlog_of_more() {
+    let begins = |users_wait: bool, open: &dyn Fn(usize) -> u64| {
+        let settings = Settings { users_wait, ..settings(Mode::Qos, 5) };
+        let mut step = UserStep::new(&settings, 5, false, 0, 0).after_more_users();
+        let classes = || [list(4), list(0), list(0)];
+        let sample = |n| Sample { requests_queued: open(n), classes: classes(), ..busy() };
+        let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
+        let (samples, found) = ended.unwrap();
+        (samples - WINDOW_SAMPLES_MIN, found.settled)
+    };
+    // Five are being served beside those in the queue.
+    let falls = |n: usize| 40u64.saturating_sub(n as u64);
+    assert_eq!([begins(false, &falls), begins(true, &falls)], [(40, true), (1, true)]);
+    let swings = |n: usize| 100 + 40 * (n as u64 % 5);
+    assert_eq!(begins(false, &swings), (1_200, false), "samples of half a second");
+}
+
+/// Samples of a longer step with five users, of whose requests so many end and are open in each.
+fn piling_up(open: impl Fn(u64) -> u64) -> (usize, bool, Backlog) {
+    let settings = Settings { users_wait: false, ..settings(Mode::Qos, 5) };
+    let mut step = UserStep::new(&settings, 5, true, 0, 0);
+    let sample = |n| Sample {
+        classes: [list(4), list(0), list(0)],
+        read_device: list(20),
+        write_device: list(0),
+        requests_served: open(n),
+        ..busy()
+    };
+    let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
+    let (samples, found) = ended.unwrap();
+    (samples as usize - 1, found.steady, found.storage.backlog.unwrap())
+}
+
+#[test]
+fn a_longer_step_goes_on_until_it_is_known_whether_requests_pile_up() {
+    let (samples, is_known, backlog) = piling_up(|n| n);
+    assert_eq!((samples, is_known, backlog.ratio), (30, true, 1.25));
+    assert!(backlog.grows());
+    let (samples, is_known, backlog) = piling_up(|_| 7);
+    assert!((samples, is_known) == (30, true) && backlog.is_held());
+    let (samples, is_known, backlog) = piling_up(|n| 3 * (n % 7));
+    assert!((60..600).contains(&samples) && is_known && backlog.is_held(), "{samples} {backlog:?}");
+    let (samples, is_known, backlog) = piling_up(|n| 50 * (n % 7));
+    assert_eq!((samples, is_known), (600, false), "{backlog:?}");
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

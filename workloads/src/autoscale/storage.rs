@@ -1,12 +1,14 @@
 //! The search for the most users at a target saturation of the storage tier.
 //!
-//! The saturation of a step is the larger of two figures:
+//! The saturation of a step is the largest of three figures:
 //! - `min(1, latency) × use`: `latency` is the P95 of entries read from the device over its target,
 //!   or of entries written, whichever is larger; `use` is the storage throughput over the highest
 //!   of all steps. A large entry may take longer than the target on an idle drive, so a latency
 //!   alone shows no saturation; neither does a drive at its limit that keeps its targets.
 //! - `queue`: entries that waited for the device on average, or requests that waited to be served,
 //!   whichever are more, over the target for both.
+//! - `backlog`, where users do not wait for answers: requests that arrived over those that ended,
+//!   once it is shown that there are ever more open ones. No target allows that.
 //!
 //! The `use` of a step is at least that of any step with fewer users: a drive that does less beyond
 //! its peak is not less saturated. Once there are longer steps, only they count for other numbers
@@ -43,6 +45,13 @@ struct Point {
     settled: bool,
 }
 
+impl Point {
+    /// Whether it is shown that its requests piled up.
+    fn grows(&self) -> bool {
+        self.load.backlog.is_some_and(|backlog| backlog.grows())
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Storage {
     settings: Settings,
@@ -64,11 +73,15 @@ fn latency(load: &StorageLoad, targets: &StorageTargets) -> (f64, Part) {
     larger(read, write)
 }
 
-/// The longer queue over the target.
+/// The longer queue over the target, or how a queue grows.
 fn queue(load: &StorageLoad, targets: &StorageTargets) -> (f64, Part) {
     let target = targets.queue_depth.max(1) as f64;
     let entries = (load.entries_waiting / target, Part::StorageQueue);
-    larger(entries, (load.requests_waiting / target, Part::RequestQueue))
+    let queue = larger(entries, (load.requests_waiting / target, Part::RequestQueue));
+    match load.backlog {
+        Some(backlog) if backlog.grows() => larger(queue, (backlog.ratio, Part::RequestBacklog)),
+        _ => queue,
+    }
 }
 
 /// The larger one; the first where they are equal.
@@ -202,15 +215,24 @@ impl Storage {
     /// which it is judged how much of the storage is used.
     fn longer(&mut self, users: u32) -> Wish {
         if !self.points.iter().any(|point| point.patient) {
-            let rate = |point: &&Point| point.load.bytes_per_s;
             let own = self.points.iter().rev().find(|point| point.users == users);
-            let more = self.points.iter().filter(|point| point.users > users);
-            let best = more.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-            if let Some(best) = best.filter(|best| rate(best) > own.as_ref().map_or(0.0, rate)) {
+            let own = own.map_or(0.0, |point| point.load.bytes_per_s);
+            if let Some(best) = self.busiest(users).filter(|best| best.load.bytes_per_s > own) {
                 return self.step(best.users, true);
             }
         }
         self.step(users, true)
+    }
+
+    /// Step with more users than `above` that shows what the storage can do: the one that moved the
+    /// most. Where requests piled up, the storage never rested, and more users would only leave a
+    /// longer backlog: it is the one with the fewest of those that moved as much.
+    fn busiest(&self, above: u32) -> Option<&Point> {
+        let by_rate = |a: &&Point, b: &&Point| a.load.bytes_per_s.total_cmp(&b.load.bytes_per_s);
+        let more = self.points.iter().filter(|point| point.users > above);
+        let growing = more.clone().filter(|point| point.grows());
+        let Some(best) = growing.clone().max_by(by_rate) else { return more.max_by(by_rate) };
+        growing.filter(|point| !pays(point, best)).min_by_key(|point| point.users)
     }
 
     /// Whether more users would show nothing new of what the storage can do.
@@ -313,7 +335,21 @@ impl Storage {
         if !decisive.patient {
             return Some(format!("there was no longer window with {users}"));
         }
-        (!decisive.settled).then(|| format!("{LEFT} {users}"))
+        if !decisive.settled {
+            return Some(format!("{LEFT} {users}"));
+        }
+        let backlog = decisive.load.backlog?;
+        let is_known = backlog.grows() || backlog.is_held();
+        (!is_known).then(|| {
+            format!(
+                "with {users} {:.2} to {:.2} requests arrived for each that ended (95 % \
+                 confidence), so that they may pile up; --num-users {} without the autoscaler and \
+                 a long --duration shows whether they do",
+                backlog.ratio - backlog.uncertainty,
+                backlog.ratio + backlog.uncertainty,
+                decisive.users
+            )
+        })
     }
 }
 

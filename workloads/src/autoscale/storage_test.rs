@@ -1,6 +1,7 @@
 //! Each decision of the search by itself, of steps made by hand.
 
 use super::super::Mode;
+use super::super::backlog::Backlog;
 use super::super::tests::{settings, step_at};
 use super::*;
 
@@ -60,6 +61,7 @@ fn each_part_is_held_against_its_own_target() {
         write_device_p95_ns: Some(300 * MS),
         entries_waiting: 20.0,
         requests_waiting: 30.0,
+        backlog: None,
     };
     assert_eq!(found(all, 1.0), (0.6, Part::StorageWrite));
     assert_eq!(found(all, 0.25), (0.3, Part::RequestQueue));
@@ -207,6 +209,52 @@ fn a_longer_step_is_not_judged_by_itself_alone() {
     // Fewer users are no measure of more, and of others it is one as before.
     assert_eq!([used(3, 2), used(4, 2)], [1.0, 1.0]);
     assert_eq!(Rates::of([(1, 1.9, false), (2, 1.8, true)]).share_used(2), 1.0);
+}
+
+#[test]
+fn requests_that_pile_up_are_beyond_any_target() {
+    let growing = |ratio| StorageLoad {
+        backlog: Some(Backlog { ratio, uncertainty: 0.1 }),
+        ..load(0.1, 100.0)
+    };
+    let settings = Settings { users_wait: false, target_saturation: 1.0, ..target() };
+    let found = |ratio| saturation(&growing(ratio), &settings.storage, 1.0);
+    assert_eq!(found(1.2), (1.2, Part::RequestBacklog));
+    assert_eq!(found(1.1), (0.1, Part::StorageRead), "that may be by chance");
+    let mut search = Storage::new(settings);
+    assert_eq!(search.after(&result(4, growing(1.0))), step(8));
+    assert_eq!(search.after(&result(8, growing(1.2))), step(6));
+    assert_eq!(search.after(&result(6, growing(1.2))), step(5));
+    assert_eq!(search.after(&result(5, growing(1.2))), patient(4));
+    // Nor is it confirmed where that is not known.
+    for (ratio, is_confirmed) in [(0.9, true), (1.0, false)] {
+        let mut search = Storage::new(Settings { users_max: 4, ..settings });
+        search.after(&result(4, growing(1.0)));
+        assert_eq!(search.after(&result(4, growing(ratio))), Wish::Stop);
+        let (answer, reason) = search.conclude(&[]);
+        assert_eq!((answer.users, answer.confirmed), (4, is_confirmed), "{reason}");
+        assert_eq!(reason.contains("0.90 to 1.10 requests arrived"), !is_confirmed, "{reason}");
+    }
+}
+
+/// A step that was lucky to move a lot is no measure where others had a backlog to work off.
+#[test]
+fn the_longer_step_that_shows_the_most_has_the_fewest_users_with_a_backlog() {
+    for (growing, users) in [(100, 16), (8, 8), (16, 16), (32, 32)] {
+        let mut search = Storage::new(Settings { users_wait: false, ..target() });
+        let mut wish = Wish::Stop;
+        for (users, rate) in [(4, 40.0), (8, 100.0), (16, 101.0), (32, 100.0)] {
+            let ratio = if users >= growing { 1.2 } else { 1.0 };
+            let backlog = Some(Backlog { ratio, uncertainty: 0.1 });
+            let load = StorageLoad { backlog, ..load(2.0, rate) };
+            wish = search.after(&result(users, load));
+        }
+        for users in [6, 7] {
+            assert_eq!(wish, step(users));
+            wish = search.after(&result(users, load(2.0, 10.0 * f64::from(users))));
+        }
+        assert_eq!(wish, patient(users), "{growing}");
+    }
 }
 
 /// "Not confirmed" stood beside "over a longer window too".

@@ -663,3 +663,79 @@ fn a_longer_window_at_the_same_users_begins_after_one_sample() {
     assert_eq!(decisions.len(), 2 + 3 + 1 + 30);
     assert_eq!(autoscaler.entries()[0].act, Act::Hold);
 }
+
+/// Users who do not wait for answers: each asks four times in three seconds at random moments,
+/// of a drive that serves so many requests a second, all that are open at once.
+struct Open {
+    per_s: f64,
+    seed: u64,
+}
+
+impl Open {
+    /// Searches, for so many seconds at most.
+    fn search(&self, settings: Settings, seconds: u64) -> Conclusion {
+        let mut autoscaler: Autoscaler<List> = Autoscaler::new(settings);
+        // Users and moments of arrival, s.
+        let mut open: Vec<(u32, f64)> = Vec::new();
+        let mut left = 0.0;
+        for second in 0..seconds {
+            let users = autoscaler.users();
+            // Whoever is sent home is no longer served.
+            open.retain(|(user, _)| *user < users);
+            let seeds =
+                (0..4 * users).map(|n| (n / 4, self.seed << 40 | second << 16 | u64::from(n)));
+            let asks = seeds.filter(|(_, seed)| noise(*seed) < -1.0 / 3.0);
+            let mut arrivals: Vec<(u32, f64)> = asks
+                .map(|(user, seed)| (user, second as f64 + (1.0 + noise(!seed)) / 2.0))
+                .collect();
+            arrivals.sort_by(|a, b| a.1.total_cmp(&b.1));
+            open.extend(arrivals);
+            left += self.per_s;
+            let ends = open.len().min(left as usize);
+            left = if ends == open.len() { 0.0 } else { left - ends as f64 };
+            let end_s = second as f64 + 1.0;
+            let age_ns = |(_, arrived_s): (u32, f64)| ((end_s - arrived_s) * 1e9) as u64;
+            let served: Vec<u64> = open.drain(..ends).map(age_ns).collect();
+            let sample = Sample {
+                length_ns: 1_000_000_000,
+                storage_bytes: ends as u64 * 100_000_000,
+                judged_bytes: ends as u64 * 100_000_000,
+                read_device: List(served.clone()),
+                classes: [List(served), List::default(), List::default()],
+                requests_served: open.len() as u64,
+                ..Sample::default()
+            };
+            if autoscaler.observe(&sample) == Decision::Stop {
+                break;
+            }
+        }
+        autoscaler.conclude()
+    }
+}
+
+/// With target 1, users with whom requests pile up were confirmed, as no queue was long enough yet.
+#[test]
+fn users_who_do_not_wait_are_as_many_as_leave_no_backlog() {
+    let storage = StorageTargets { read_p95_ns: 1_000_000, ..settings(Mode::Qos, 2).storage };
+    let search = |seed, target_saturation| {
+        let settings = settings(Mode::Qos, 2);
+        let settings = Settings { users_wait: false, target_saturation, storage, ..settings };
+        // Of what the drive serves, 3 users ask for 0.68, 4 for 0.90 and 5 for 1.13.
+        Open { per_s: 5.9, seed }.search(settings, 20_000)
+    };
+    let mut found = Vec::new();
+    for seed in 0..12 {
+        let conclusion = search(seed, 0.8);
+        let answer = qos(&conclusion);
+        // Three users may ask for 0.8 in half a minute, by chance.
+        assert!((2..=3).contains(&answer.users), "{seed}: {answer:?}");
+        assert!(answer.confirmed && conclusion.conclusive, "{seed}: {}", conclusion.reason);
+        found.push(answer.users);
+        let conclusion = search(seed, 1.0);
+        let answer = qos(&conclusion);
+        assert!((3..=4).contains(&answer.users), "{seed}: {answer:?}");
+        let broke = answer.broke.as_ref().unwrap();
+        assert_eq!(broke.part, Some(Part::RequestBacklog), "{seed}: {broke:?}");
+    }
+    assert!(found.iter().filter(|users| **users == 3).count() >= 9, "{found:?}");
+}

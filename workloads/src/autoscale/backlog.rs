@@ -1,0 +1,157 @@
+//! Requests that pile up where users do not wait for answers: whether they become ever more, and
+//! when those that a larger number of users left are worked off.
+
+use serde::Serialize;
+
+use super::step::{BLOCKS, KNOWN_TO, blocks, mean_and_uncertainty};
+use super::{Latencies, Sample};
+
+/// Requests that arrived in a window, over those that ended in it.
+///
+/// Its interval follows from how the number of open requests changed in parts of the window, by
+/// Student's t. Beyond the limit these changes are independent of each other. Below it they make up
+/// for each other, so that the interval is too wide and never too narrow. (A line fitted to the
+/// number itself was rejected: near the limit that number is a random walk, which looks like a
+/// trend far too often.)
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Backlog {
+    /// The ratio. Above 1 there are ever more open requests.
+    pub ratio: f64,
+    /// Half the width of its 95 % confidence interval.
+    pub uncertainty: f64,
+}
+
+impl Backlog {
+    /// Ratio from the increase of open requests per second, sample by sample, and the requests that
+    /// ended in as many seconds; where none did, as if one had. None without samples.
+    pub(super) fn of(increases_per_s: &[f64], ended: u64, seconds: f64) -> Option<Backlog> {
+        if increases_per_s.is_empty() {
+            return None;
+        }
+        let (mean, uncertainty) = match increases_per_s.len() < BLOCKS {
+            true => mean_and_uncertainty(increases_per_s),
+            false => mean_and_uncertainty(&blocks(increases_per_s)),
+        };
+        let ended_per_s = ended.max(1) as f64 / seconds;
+        Some(Backlog { ratio: 1.0 + mean / ended_per_s, uncertainty: uncertainty / ended_per_s })
+    }
+
+    /// Whether it is shown that there are ever more open requests.
+    pub(super) fn grows(&self) -> bool {
+        self.ratio - self.uncertainty > 1.0
+    }
+
+    /// Whether it is shown that requests are answered as fast as they arrive, to 5 %.
+    pub(super) fn is_held(&self) -> bool {
+        self.ratio + self.uncertainty <= 1.0 + KNOWN_TO
+    }
+
+    /// Whether it is shown that there are always as many open requests, to 5 % of those that end.
+    fn is_level(&self) -> bool {
+        (self.ratio - 1.0).abs() + self.uncertainty <= KNOWN_TO
+    }
+}
+
+/// Wait until what a larger number of users left is worked off: until there are no more open
+/// requests than users, or until it is shown that there are ever more or always as many, which more
+/// waiting would not change.
+#[derive(Debug)]
+pub(super) struct Drain {
+    /// Samples since the look before the last.
+    increases_per_s: Vec<f64>,
+    ended: u64,
+    seconds: f64,
+    /// Samples of the next look. It is twice as many each time, since who looks at each of them
+    /// ends with the first that is right by chance.
+    looks_after: usize,
+}
+
+impl Drain {
+    /// Wait that begins with its step.
+    pub(super) fn new() -> Drain {
+        Drain::looking_after(2 * BLOCKS)
+    }
+
+    fn looking_after(samples: usize) -> Drain {
+        Drain { increases_per_s: Vec::new(), ended: 0, seconds: 0.0, looks_after: samples }
+    }
+
+    /// Takes in a sample, in which open requests became so many more per second; whether there is
+    /// still something to wait for.
+    pub(super) fn goes_on<H: Latencies>(
+        &mut self,
+        sample: &Sample<H>,
+        increase_per_s: f64,
+        users: u32,
+    ) -> bool {
+        self.increases_per_s.push(increase_per_s);
+        self.ended += sample.requests_ended();
+        self.seconds += sample.length_ns as f64 / 1e9;
+        if sample.requests_open() <= users.into() {
+            return false;
+        }
+        if self.increases_per_s.len() < self.looks_after {
+            return true;
+        }
+        let backlog = Backlog::of(&self.increases_per_s, self.ended, self.seconds);
+        *self = Drain::looking_after(2 * self.looks_after);
+        backlog.is_some_and(|backlog| !backlog.grows() && !backlog.is_level())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::List;
+    use super::*;
+
+    /// Where four requests end in each second.
+    fn backlog(increases_per_s: &[f64]) -> Backlog {
+        let seconds = increases_per_s.len() as u64;
+        Backlog::of(increases_per_s, 4 * seconds, seconds as f64).unwrap()
+    }
+
+    #[test]
+    fn a_backlog_grows_where_more_requests_arrive_than_end() {
+        // Three more arrive in each.
+        let growing = backlog(&[3.0, 2.0, 4.0, 3.0, 2.0, 4.0]);
+        assert!((growing.ratio - 1.75).abs() < 1e-12 && growing.grows(), "{growing:?}");
+        assert!(!growing.is_held());
+        // One that only fills up at the beginning does not.
+        let filling: Vec<f64> = (0..36).map(|n| if n < 6 { 1.0 } else { 0.0 }).collect();
+        let filling = backlog(&filling);
+        assert!(filling.ratio > 1.0 && !filling.grows(), "{filling:?}");
+        // Changes that make up for each other, and those of which too little is known.
+        let even: Vec<f64> = (0..60).map(|n| if n % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        let even = backlog(&even);
+        assert!(even.is_held() && !even.grows(), "{even:?}");
+        let unknown = backlog(&[2.0, -2.0, 2.0, 1.0]);
+        assert!(!unknown.is_held() && !unknown.grows(), "{unknown:?}");
+        assert_eq!(Backlog::of(&[], 4, 1.0), None);
+    }
+
+    /// Samples for which a step of two users waits, where the open requests are so many.
+    fn waits(open: impl Fn(u64) -> u64) -> Option<u64> {
+        let mut drain = Drain::new();
+        (1..=600).find(|&second| {
+            let sample = Sample {
+                length_ns: 1_000_000_000,
+                classes: [List(vec![1; 4]), List::default(), List::default()],
+                requests_queued: open(second) / 2,
+                requests_served: open(second).div_ceil(2),
+                ..Sample::default()
+            };
+            let increase = open(second) as f64 - open(second - 1) as f64;
+            !drain.goes_on(&sample, increase, 2)
+        })
+    }
+
+    #[test]
+    fn the_backlog_of_more_users_is_worked_off_first() {
+        assert_eq!(waits(|second| 100u64.saturating_sub(second)), Some(98), "one of each user");
+        // More waiting is of no use where they become more, or are as many as they were.
+        assert_eq!(waits(|second| 100 + second), Some(12));
+        assert_eq!(waits(|second| 100 + second % 2), Some(12));
+        // Where chance hides what they do, it goes on.
+        assert_eq!(waits(|second| 100 + 40 * (second % 5)), None);
+    }
+}
