@@ -152,6 +152,11 @@ proptest! {
         prop_assert!(!there.conclusion.starts_with("The candidate is better"));
         prop_assert!(!back.conclusion.starts_with("The baseline is better"));
     }
+}
+
+// Several comparisons a case.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// A slower drive was better by 1.99 times where it had two runs, whose amounts were added up,
     /// and their seeds were not looked at.
