@@ -391,7 +391,8 @@ mod tests {
         for page in with(|_| ()) {
             assert!(page.contains("slower than") && !page.contains("No conclusion"), "{page}");
         }
-        let cases: [(fn(&mut QuickReport), &str); 4] = [
+        type Change = fn(&mut QuickReport);
+        let cases: [(Change, &str); 4] = [
             (|other| other.kernel_share = Some(2.0), "others used the drive"),
             (|other| other.limits_deviation = Some(0.5), "the drive's speed varied by 50 %"),
             (

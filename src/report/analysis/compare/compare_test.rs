@@ -598,7 +598,8 @@ fn nothing_is_concluded_from_a_load_that_is_not_known() {
         change(&mut file.document);
         compare(vec![preset("a", 10, 200)], vec![file]).unwrap().conclusion
     };
-    let cases: [(fn(&mut Document), &str); 6] = [
+    type Change = fn(&mut Document);
+    let cases: [(Change, &str); 6] = [
         (|document| document.ringfall.config = Agreed::default(), "no `ringfall.config`"),
         (
             |document| setting(document, |config| config.settings.clear()),
