@@ -48,7 +48,7 @@ pub struct ControllerFacts {
 /// SMART / Health log (the same, figure 207); counts go on from the drive's first day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthLog {
-    /// Composite temperature, °C.
+    /// Composite temperature, °C; none where the drive tells 0 K.
     pub temperature_c: Option<i32>,
     /// Spare blocks that are left, % of those that the drive had.
     pub spare_percent: u32,

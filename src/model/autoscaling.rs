@@ -215,12 +215,13 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// slo: largest number of users for which every QoS class was within its target. 0: not even
     /// the smallest number allowed was. Null where the run ended before the search found a number.
     pub qos_users: Same<u32> = qos(conclusion).map(|answer| answer.users),
-    /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the smallest
-    /// number of users. `reason` says what is missing. In mode qos, where users do not wait for
-    /// answers, it goes on, for 600 s at most, until the 95 % confidence interval of the number of
-    /// requests that arrived for each that ended lies above 1 or below 1.05. In mode slo it takes
-    /// two minutes at least, and goes on, for ten at most, until the 95 % confidence interval of the
-    /// share of requests beyond their target lies, for each class, within the 5 % that a P95 allows.
+    /// Modes qos and slo: whether a longer window confirmed `qos_users`; of 0, one with the
+    /// smallest number of users. `reason` says what is missing. In mode qos, where users do not
+    /// wait for answers, it goes on, for 600 s at most, until the 95 % confidence interval of the
+    /// number of requests that arrived for each that ended lies above 1 or below 1.05. In mode slo
+    /// it takes two minutes at least, and goes on, for ten at most, until the 95 % confidence
+    /// interval of the share of requests beyond their target lies, for each class, within the 5 %
+    /// that a P95 allows.
     pub qos_confirmed: Same<bool> = qos(conclusion).map(|_| conclusion.conclusive),
     /// Modes qos and slo: what first broke its target with more users than `qos_users`.
     pub qos_broke: Same<Broke> = Bound::of(result).map(|bound| Broke::of(&bound)),
