@@ -230,17 +230,7 @@ mod tests {
     #[test]
     fn every_phase_has_five_lines_without_figures_too() {
         let begun = Begun::new();
-        for phase in [
-            Phase::Open,
-            Phase::Precondition,
-            Phase::Assemble,
-            Phase::Populate,
-            Phase::Gather,
-            Phase::WarmUp,
-            Phase::Measure,
-            Phase::Drain,
-            Phase::Report,
-        ] {
+        for phase in Phase::ALL {
             for left in [Nanos::ZERO, SECOND, Nanos::MAX] {
                 for width in [0, 1, 59, 79, 159] {
                     let text = live_text(&Progress { left, ..begun.at(phase) }, width);

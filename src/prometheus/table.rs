@@ -88,19 +88,6 @@ pub struct Seen<'a> {
     pub look: &'a RunLook,
 }
 
-/// All phases, in their order.
-const PHASES: [Phase; 9] = [
-    Phase::Open,
-    Phase::Precondition,
-    Phase::Assemble,
-    Phase::Populate,
-    Phase::Gather,
-    Phase::WarmUp,
-    Phase::Measure,
-    Phase::Drain,
-    Phase::Report,
-];
-
 /// Name of the phase in a label.
 const fn phase_name(phase: Phase) -> &'static str {
     match phase {
@@ -163,7 +150,7 @@ pub const FAMILIES: &[RunFamily] = &[
     }),
     family!(StateSet "ringfall_phase": "Phase that the run is in: 1 for that phase, 0 for others.",
     |seen, to| {
-        for phase in PHASES {
+        for phase in Phase::ALL {
             let is_in = u64::from(seen.look.phase == phase);
             to.number(&[label("ringfall_phase", phase_name(phase))], is_in);
         }

@@ -58,6 +58,19 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All of them, in that order.
+    pub const ALL: [Phase; 9] = [
+        Phase::Open,
+        Phase::Precondition,
+        Phase::Assemble,
+        Phase::Populate,
+        Phase::Gather,
+        Phase::WarmUp,
+        Phase::Measure,
+        Phase::Drain,
+        Phase::Report,
+    ];
+
     /// Activity in the phase, as log lines, errors and progress put it: "while populating".
     #[must_use]
     pub fn doing(self) -> &'static str {
