@@ -24,6 +24,11 @@ pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
     u64::from(depth) * u64::from(plan.shards) * drives
 }
 
+/// Queues of all shards: one on each drive.
+pub(super) fn queues(result: &RunResult) -> u64 {
+    u64::from(result.plan.shards) * result.drives.len().max(1) as u64
+}
+
 /// Flag to try when the queue was deep: no search can run beside the autoscaler, and a search that
 /// was cut short needs more time rather than a second search.
 pub(super) fn flag_to_try(result: &RunResult) -> &'static str {
@@ -50,9 +55,8 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     {
         return None;
     }
-    let queues = u64::from(result.plan.shards) * result.drives.len().max(1) as u64;
     let places = places(result, result.simulation.is_some());
-    let is_single = places <= queues;
+    let is_single = places <= queues(result);
     let places = places as f64;
     let mut latency = result.engine.io_read.latency.clone();
     latency.merge(&result.engine.io_write.latency);

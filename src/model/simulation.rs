@@ -209,8 +209,7 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
 
 /// Whether the queues' depth, rather than the memory of the buffers, bounds the I/Os in flight.
 fn has_buffers_for_all(result: &RunResult) -> bool {
-    let queues = u64::from(result.plan.shards) * result.drives.len().max(1) as u64;
-    deep_queue::places(result, true) >= queues * u64::from(result.depth())
+    deep_queue::places(result, true) >= deep_queue::queues(result) * u64::from(result.depth())
 }
 
 /// Mean number of I/Os in flight (Little's law), and its limit: of as many queues as requests can
@@ -225,8 +224,7 @@ fn io_places(result: &RunResult) -> (f64, f64) {
         && plan.arrival == Arrival::Closed
         && !plan.enable_autoscaling;
     let served = if has_users { plan.users.min(plan.max_inflight_requests) } else { u32::MAX };
-    let queues = u64::from(plan.shards) * result.drives.len().max(1) as u64;
-    let used_share = (f64::from(served) / queues as f64).min(1.0);
+    let used_share = (f64::from(served) / deep_queue::queues(result) as f64).min(1.0);
     (waited_ns as f64 / window_ns, deep_queue::places(result, true) as f64 * used_share)
 }
 

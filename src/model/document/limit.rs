@@ -437,7 +437,7 @@ fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
 
 #[cfg(test)]
 mod tests {
-    use ringfall_config::{TraceKind, Traffic};
+    use ringfall_config::{SETTINGS, TraceKind, Traffic};
     use ringfall_workloads::contract::{Class, RequestRecord};
 
     use super::*;
@@ -658,6 +658,8 @@ mod tests {
         let mut document = Document::of(&result);
         let flag = |document: &Document| flag_in_place(LARGER_IOS.to_owned(), document);
         assert_eq!(flag(&document).as_deref(), Some(LARGER_IOS));
+        let declared = SETTINGS.iter().find(|setting| setting.key == "io_size").unwrap();
+        assert!(declared.range().unwrap().contains(&format!("to {LARGEST_IO},")));
         let mut config = document.ringfall.config.as_ref().unwrap().clone();
         config.settings.insert("io_size".to_owned(), LARGEST_IO.into());
         document.ringfall.config = crate::document::Agreed::of(config);

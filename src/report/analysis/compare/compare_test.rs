@@ -13,6 +13,23 @@ use serde_json::json;
 
 use super::*;
 
+/// Row of a metric that is twice the baseline's, as trials show.
+fn doubled(metric: &'static str, better: Better, verdict: Verdict) -> Row {
+    Row {
+        metric,
+        better,
+        baseline: 1.0,
+        baseline_is_bound: false,
+        candidate: 2.0,
+        candidate_is_bound: false,
+        ratio: Some(2.0),
+        interval: Some(Interval { low: 1.9, high: 2.1 }),
+        basis: Some(Basis::Trials),
+        no_interval: None,
+        verdict,
+    }
+}
+
 /// A result of 60 s in which each second did about `per_second` of everything.
 fn result(name: &str, events: std::ops::Range<u64>, per_second: u64) -> ResultFile {
     lasting(60, name, events, per_second)
@@ -404,19 +421,7 @@ fn a_conclusion_is_a_sentence_whatever_metric_it_names() {
         conclusion::of_two(rows, &go_by(&keys), &[], [&a, &b]).text
     };
     for metric in METRICS {
-        let row = |verdict| Row {
-            metric: metric.key,
-            better: metric.better,
-            baseline: 1.0,
-            baseline_is_bound: false,
-            candidate: 2.0,
-            candidate_is_bound: false,
-            ratio: Some(2.0),
-            interval: Some(Interval { low: 1.9, high: 2.1 }),
-            basis: Some(Basis::Trials),
-            no_interval: None,
-            verdict,
-        };
+        let row = |verdict| doubled(metric.key, metric.better, verdict);
         let (noun, is) = (metric.noun, "is 2.00× the baseline's (95 % interval 1.90 to 2.10");
         for (verdict, begin) in [
             (Verdict::Better, "The candidate is better: its"),
@@ -646,19 +651,8 @@ fn a_better_system_is_not_worse_by_what_decides() {
     let (a, b) = (Side::of(vec![result("a", 0..9, 1)]), Side::of(vec![result("b", 0..9, 1)]));
     let (a, b) = (a.unwrap(), b.unwrap());
     let of = |rows: &[(&'static str, Verdict)]| {
-        let row = |&(metric, verdict): &(&'static str, Verdict)| Row {
-            metric,
-            better: Better::Higher,
-            baseline: 1.0,
-            baseline_is_bound: false,
-            candidate: 2.0,
-            candidate_is_bound: false,
-            ratio: Some(2.0),
-            interval: Some(Interval { low: 1.9, high: 2.1 }),
-            basis: Some(Basis::Trials),
-            no_interval: None,
-            verdict,
-        };
+        let row =
+            |&(metric, verdict): &(&'static str, Verdict)| doubled(metric, Better::Higher, verdict);
         let rows: Vec<Row> = rows.iter().map(row).collect();
         let go_by = Advice {
             metric: WALL_CLOCK,
