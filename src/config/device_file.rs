@@ -80,6 +80,7 @@ struct Text {
     mixed_penalty: Given,
     #[serde(default)]
     duplex: bool,
+    both_mb_per_s: Given,
     burst_ms: Given,
     drives: Given,
     write_cache: Option<CacheText>,
@@ -146,6 +147,8 @@ impl DeviceFile {
             flush: time(of("flush_us", &parsed.flush_us, 0.0, US_MAX).unwrap_or(0.0)),
             mixed_penalty: of("mixed_penalty", &parsed.mixed_penalty, 0.0, 100.0).unwrap_or(0.0),
             is_duplex: parsed.duplex,
+            both_bytes_per_s: of("both_mb_per_s", &parsed.both_mb_per_s, 0.001, MB_PER_S_MAX)
+                .map(|rate| rate * MB),
             burst_period: time(of("burst_ms", &parsed.burst_ms, 0.0, 6e4).unwrap_or(0.0) * 1e3),
             parallel_ios: check.whole("parallel_ios", &parsed.parallel_ios, 0, 65_536).unwrap_or(0),
             write_cache: match &parsed.write_cache {
@@ -166,6 +169,13 @@ impl DeviceFile {
         let gpu = check.gpu(&parsed.gpu);
         if let Some(wrong) = check.wrong {
             return Err(InputError::new(wrong));
+        }
+        if let Some(both) = parsed.both_mb_per_s.filter(|_| !parsed.duplex) {
+            let line = both.referenced.line();
+            return Err(InputError::new(format!(
+                "{file}, line {line}: both_mb_per_s is for drives whose reads and writes have a \
+                 limit each: give duplex: true, or leave it out"
+            )));
         }
         model.check().map_err(|what| InputError::new(format!("{file}: {what}")))?;
         // A terminal would obey them.
@@ -303,6 +313,10 @@ gpu:
         assert_eq!((file.model.write_cache.bytes, file.model.mixed_penalty), (0, 0.0));
         assert_eq!(file.memory_bytes_per_s, 8e9);
         assert_eq!((file.gpu.capacity_bytes, file.gpu.link_bytes_per_s), (None, 5.5e10));
+        assert_eq!((file.model.is_duplex, file.model.both_bytes_per_s), (false, None));
+        let both = format!("{short}duplex: true\nboth_mb_per_s: 1500\n");
+        let file = DeviceFile::parse("d.yaml", &both).unwrap();
+        assert_eq!((file.model.is_duplex, file.model.both_bytes_per_s), (true, Some(1.5e9)));
     }
 
     #[test]
@@ -321,6 +335,7 @@ gpu:
                 "parallel_ios: 0.5 is not a whole number",
             ),
             ("flush_us: 500", "flush_us: 1e30", 7, "flush_us"),
+            ("flush_us: 500", "both_mb_per_s: 900", 7, "give duplex: true"),
             ("gib: 80", "gib: -1", 13, "gib: -1 is out of bounds"),
             ("copy_mb_per_s: 50000", "copy: 1", 14, "copy_mb_per_s"),
             ("latency_us: 8\n", "latency_us: 0\n", 15, "latency_us: 0 is out of bounds"),

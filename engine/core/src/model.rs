@@ -78,6 +78,9 @@ pub struct DeviceModel {
     pub mixed_penalty: f64,
     /// Whether reads and writes have a shared part each, and so a limit each.
     pub is_duplex: bool,
+    /// Most bytes a second of both together, where they have a limit each; none: those limits add
+    /// up.
+    pub both_bytes_per_s: Option<f64>,
     /// Time between the beginnings of bursts, in which the drive does at once all that it would do
     /// until the next one. So do the limiters of clouds and of the kernel. Zero: no bursts.
     pub burst_period: Nanos,
@@ -88,8 +91,8 @@ pub struct DeviceModel {
 /// State of a drive.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceState {
-    /// When the shared part is free again; of reads and of writes, if each has one.
-    free_at: [Nanos; 2],
+    /// When the shared part is free again; of reads and of writes, if each has one, and of both.
+    free_at: [Nanos; 3],
     last: Option<IoKind>,
     /// I/Os taken so far: the next one's draw.
     taken: u64,
@@ -103,8 +106,8 @@ pub struct DeviceState {
     reads_at: Nanos,
     /// For how long all reads taken so far occupy the shared part.
     reads: Nanos,
-    /// When the shared part is occupied; of reads and of writes, if each has one.
-    occupied: [Occupation; 2],
+    /// When the shared part is occupied; of reads and of writes, if each has one, and of both.
+    occupied: [Occupation; 3],
     /// When I/Os wait for one of the parallel places.
     crowded: Occupation,
 }
@@ -127,6 +130,7 @@ impl DeviceModel {
             parallel_ios: 0,
             mixed_penalty: 0.0,
             is_duplex: false,
+            both_bytes_per_s: None,
             burst_period: Nanos::ZERO,
             write_cache: WriteCacheModel {
                 bytes: 0,
@@ -170,6 +174,10 @@ impl DeviceModel {
         if !(0.0..=100.0).contains(&self.mixed_penalty) {
             return Err(format!("mixed penalty is {}: give 0 to 100", self.mixed_penalty));
         }
+        if let Some(rate) = self.both_bytes_per_s.filter(|rate| !(rate.is_finite() && *rate >= 1.0))
+        {
+            return Err(format!("both directions: bandwidth is {rate}: give at least 1"));
+        }
         let cache = &self.write_cache;
         if cache.bytes > 0 && !(cache.bytes_per_s.is_finite() && cache.bytes_per_s >= 1.0) {
             return Err(format!(
@@ -207,6 +215,7 @@ impl DeviceModel {
         let free_at = start.saturating_add(occupied);
         state.free_at[part] = free_at;
         state.occupied[part].add(now, start, free_at);
+        let free_at = free_at.max(self.both_free_at(state, now, start, bytes));
         if kind == IoKind::Read {
             state.reads = state.reads.saturating_add(occupied);
         }
@@ -225,6 +234,19 @@ impl DeviceModel {
             state.occupied[part].add(now, start, drained_at);
         }
         done
+    }
+
+    /// When the part that both directions share has moved an I/O that begins at `start`; zero where
+    /// they share none.
+    fn both_free_at(&self, state: &mut DeviceState, now: Nanos, start: Nanos, bytes: u64) -> Nanos {
+        let Some(bytes_per_s) = self.both_bytes_per_s.filter(|_| self.is_duplex) else {
+            return Nanos::ZERO;
+        };
+        let start = start.max(state.free_at[BOTH]);
+        let moved = Nanos::from_ns_f64(bytes as f64 / bytes_per_s * SECOND.as_ns_f64());
+        state.free_at[BOTH] = start.saturating_add(moved);
+        state.occupied[BOTH].add(now, start, state.free_at[BOTH]);
+        state.free_at[BOTH]
     }
 
     fn flushed_at(&self, state: &DeviceState, now: Nanos) -> Nanos {
@@ -284,6 +306,9 @@ impl DeviceModel {
     }
 }
 
+/// Place of the part that both directions share, where they have one each.
+const BOTH: usize = 2;
+
 /// Spreads a counter evenly over 64 bits (SplitMix64, Steele et al., OOPSLA 2014).
 fn mix(counter: u64) -> u64 {
     mix64(counter.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -298,10 +323,11 @@ impl DeviceState {
     }
 
     /// Time that the shared part was occupied until `now`, by I/Os or by what the write cache still
-    /// holds; where there are two, the busier one's.
+    /// holds; where there are several, the busiest one's.
     #[must_use]
     pub fn busy(&self, now: Nanos) -> Nanos {
-        self.occupied[0].until(now).max(self.occupied[1].until(now))
+        let busy = self.occupied.iter().map(|part| part.until(now));
+        busy.max().unwrap_or(Nanos::ZERO)
     }
 
     /// Time that I/Os waited for one of the parallel places until `now`.
@@ -359,6 +385,18 @@ mod tests {
         let model = DeviceModel { is_duplex: true, ..DeviceModel::with_bandwidth(1e9, 1e9) };
         let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 64);
         assert!((mixed / 2e9 - 1.0).abs() < 1e-2, "{mixed}");
+        let shared = DeviceModel { both_bytes_per_s: Some(1.5e9), ..model };
+        let mixed = closed_loop(&shared, &[IoKind::Read, IoKind::Write], MIB, 64);
+        assert!((mixed / 1.5e9 - 1.0).abs() < 1e-2, "{mixed}");
+        let reads = closed_loop(&shared, &[IoKind::Read], MIB, 64);
+        assert!((reads / 1e9 - 1.0).abs() < 1e-2, "{reads}");
+        let mut state = DeviceState::default();
+        for kind in [IoKind::Read, IoKind::Write] {
+            shared.serve(&mut state, Nanos::ZERO, kind, 15 * MIB);
+        }
+        // The part that both share is the busier one.
+        let busy_s = 2.0 * 15.0 * MIB as f64 / 1.5e9;
+        assert!((state.busy(SECOND).as_secs_f64() / busy_s - 1.0).abs() < 1e-3);
     }
 
     #[test]
@@ -478,6 +516,7 @@ mod tests {
         good.check().unwrap();
         for (bad, word) in [
             (DeviceModel { mixed_penalty: f64::NAN, ..good }, "mixed penalty"),
+            (DeviceModel { both_bytes_per_s: Some(0.0), ..good }, "both directions"),
             (DeviceModel::with_bandwidth(0.0, 1e9), "read: bandwidth"),
             (DeviceModel::with_bandwidth(1e9, f64::INFINITY), "write: bandwidth"),
         ] {
