@@ -8,9 +8,9 @@ use ringfall_config::compact_utc;
 use ringfall_host::escape::yaml;
 use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 
-/// From this much more than what taking turns would give on, reads and writes are taken not to
-/// share a limit.
-const DUPLEX_GAIN: f64 = 1.15;
+/// From this much more than what taking turns would give on, reads and writes are taken to have a
+/// limit each.
+const DUPLEX_GAIN: f64 = 1.05;
 
 /// The drive in the form of `config/devices/`.
 ///
@@ -62,12 +62,11 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     };
     direction("read", read);
     direction("write", write);
-    let (is_duplex, penalty) = mixed(roofline, read, write);
+    let mixed = Mixed::of(roofline, read, write);
     let burst_ms = burst_ms(read);
     let _infallible = write!(
         text,
-        "duplex: {is_duplex}             # whether reads and writes have limits of their own\n\
-         mixed_penalty: {penalty:.3}     # from a mix measured with --read-percent 100,0,50\n\
+        "{mixed}\
          burst_ms: {burst_ms:.0}              # how far apart the bursts begin that it works \
          in; 0: evenly\n\
          flush_us: 0              # not measured\n\
@@ -133,21 +132,56 @@ const BURST_MEDIAN: f64 = 0.6;
 /// ... and a 99th percentile above so many means are bursts.
 const BURST_PAUSE: f64 = 10.0;
 
-/// Whether the directions share a limit, and what turning round costs.
-fn mixed(roofline: &Roofline, read: &Limit, write: &Limit) -> (bool, f64) {
-    let mix = roofline.limits.iter().find(|limit| (1..100).contains(&limit.read_percent));
-    let Some(mix) = mix else { return (false, 0.0) };
-    let rate = |measured: &Measured| measured.bytes_per_s;
-    let reads = f64::from(mix.read_percent) / 100.0;
-    let turns =
-        1.0 / (reads / rate(&read.bandwidth.best) + (1.0 - reads) / rate(&write.bandwidth.best));
-    let measured = rate(&mix.bandwidth.best);
-    if measured > turns * DUPLEX_GAIN {
-        return (true, 0.0);
+/// Ways in which reads and writes at once get along.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mixed {
+    /// They were not measured together.
+    Unknown,
+    /// They share a limit, and turning round costs this share of an I/O's time.
+    Turns { penalty: f64 },
+    /// They have a limit each, and one together, bytes a second.
+    Both { bytes_per_s: f64 },
+}
+
+impl Mixed {
+    fn of(roofline: &Roofline, read: &Limit, write: &Limit) -> Mixed {
+        let mix = roofline.limits.iter().find(|limit| (1..100).contains(&limit.read_percent));
+        let Some(mix) = mix else { return Mixed::Unknown };
+        let rate = |limit: &Limit| limit.bandwidth.best.bytes_per_s;
+        let reads = f64::from(mix.read_percent) / 100.0;
+        let turns = 1.0 / (reads / rate(read) + (1.0 - reads) / rate(write));
+        let measured = rate(mix);
+        if measured > turns * DUPLEX_GAIN {
+            return Mixed::Both { bytes_per_s: measured };
+        }
+        // A random mix turns round so often.
+        let share = 2.0 * reads * (1.0 - reads);
+        Mixed::Turns { penalty: ((turns / measured - 1.0) / share).clamp(0.0, 100.0) }
     }
-    // A random mix turns round so often.
-    let share = 2.0 * reads * (1.0 - reads);
-    (false, ((turns / measured - 1.0) / share).clamp(0.0, 100.0))
+}
+
+impl std::fmt::Display for Mixed {
+    /// Lines of the description.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Mixed::Unknown => f.write_str(
+                "duplex: false            # assumed, as reads and writes were not measured \
+                 together: --read-percent 100,0,50\n",
+            ),
+            Mixed::Turns { penalty } => write!(
+                f,
+                "duplex: false            # reads and writes share a limit\n\
+                 mixed_penalty: {penalty:.3}     # share of its time that an I/O takes longer after \
+                 one the other way\n"
+            ),
+            Mixed::Both { bytes_per_s } => write!(
+                f,
+                "duplex: true             # reads and writes have a limit each\n\
+                 both_mb_per_s: {:.1}    # and this one together\n",
+                bytes_per_s / 1e6
+            ),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -197,7 +231,8 @@ mod tests {
         let mut mixed = roofline(4e9, 2e9);
         mixed.limits.push(Limit { read_percent: 50, ..mixed.limits[0].clone() });
         let both = device_yaml(&mixed).unwrap();
-        assert!(DeviceFile::parse("d.yaml", &both).unwrap().model.is_duplex);
+        let model = DeviceFile::parse("d.yaml", &both).unwrap().model;
+        assert_eq!((model.is_duplex, model.both_bytes_per_s), (true, Some(4e9)));
         mixed.limits[2].bandwidth.best.bytes_per_s = 2e9;
         let slower = DeviceFile::parse("d.yaml", &device_yaml(&mixed).unwrap()).unwrap().model;
         assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);
