@@ -15,8 +15,8 @@ use ringfall_host::{Room, free_bytes, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{
-    QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, USERS_FLAG, is_reuse_enough,
-    space_flag,
+    LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, USERS_FLAG,
+    is_reuse_enough, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -44,6 +44,10 @@ const REQUEST_S: u64 = 8;
 /// I/Os of a simulated run are so many times as large as a real one's, and as many times fewer are
 /// in flight: the drive's time for an entry is the same, and the simulation takes a fourth.
 const SIMULATED_IOS: u32 = 4;
+/// Percentage of reads in the mix that is measured beside reads and writes alone.
+const MIXED_READ_PERCENT: u32 = 50;
+/// Loads that the measured run is to have, some more than are needed to judge it.
+const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
 /// Largest number of users that is tried.
@@ -188,9 +192,21 @@ impl Quick<'_> {
         self.args.time / 3
     }
 
-    /// Times of the measured run.
+    /// Times of the measured run, unless it is to be longer.
     fn times(&self) -> Times {
         Times { warmup_s: self.args.time / 12, window_s: self.args.time / 3 }
+    }
+
+    /// Times of the measured run: longer where that brings enough loads to judge it, by simulation.
+    fn times_for_loads(&self, trials: &Trials<'_>, users: u32) -> Result<Times> {
+        let usual = self.times();
+        let plan = self.plan(users, trials.space_bytes, usual)?;
+        let loads = QuickPoint::of(&trials.simulated(&plan)?).loads;
+        let window_s = (usual.window_s * LOADS_WANTED).div_ceil(loads.max(1)).max(usual.window_s);
+        Ok(match window_s <= self.args.time / 2 {
+            true => Times { window_s, ..usual },
+            false => usual,
+        })
     }
 
     /// All of it; none when it was interrupted.
@@ -226,7 +242,7 @@ impl Quick<'_> {
             return Ok(None);
         };
         let users = by_speed.users.min(by_space.users).max(1);
-        let times = self.times();
+        let times = self.times_for_loads(&trials, users)?;
         let plan = self.plan(users, space_bytes, times)?;
         self.tell(&format!(
             "{} on the drive in {:.2} GiB, {} s…",
@@ -321,6 +337,9 @@ impl Quick<'_> {
             "saturate".to_owned(),
             format!("--time-limit={}", self.limits_s()),
             format!("--size-gb={size_gib}"),
+            // Entries are moved in large I/Os, and loads run beside stores.
+            "--no-iops".to_owned(),
+            format!("--read-percent=100,0,{MIXED_READ_PERCENT}"),
         ];
         let Some(Command::Saturate(args)) = super::command_of(words)? else {
             unreachable!("these are flags of saturate")
@@ -493,7 +512,11 @@ fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
         let rate = roofline.bandwidth(percent);
         rate.map(|rate| rate / GIB as f64).with_context(|| format!("no limit of {what} was found"))
     };
-    Ok(QuickLimits { read_gib_per_s: of(100, "reads")?, write_gib_per_s: of(0, "writes")? })
+    Ok(QuickLimits {
+        read_gib_per_s: of(100, "reads")?,
+        write_gib_per_s: of(0, "writes")?,
+        mixed_gib_per_s: Some(of(MIXED_READ_PERCENT, "reads and writes together")?),
+    })
 }
 
 #[cfg(test)]

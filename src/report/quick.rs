@@ -20,7 +20,7 @@ const CONFIRMED_TO: f64 = 0.15;
 /// Longest time that an answer may take, s.
 pub const QUICK_TIME_S_MAX: u64 = 600;
 /// Smallest number of loads by which a run is judged: the P95 of fewer is their largest.
-const LOADS_MIN: u64 = 20;
+pub const LOADS_MIN: u64 = 20;
 /// Ratio of the measured P95 to the predicted one from which on it is told.
 const LOAD_P95_APART: f64 = 1.5;
 
@@ -86,6 +86,9 @@ pub struct QuickLimits {
     pub read_gib_per_s: f64,
     /// Highest bandwidth of writes alone, GiB/s.
     pub write_gib_per_s: f64,
+    /// Highest bandwidth of as many reads as writes, both together, GiB/s; null in answers that do
+    /// not have it.
+    pub mixed_gib_per_s: Option<f64>,
 }
 
 /// Largest number of users that meets a target.
@@ -302,7 +305,11 @@ mod tests {
             turn_gib: 0.7,
             entry_gib_max: Some(2.4),
             time_s: Some(60),
-            limits: QuickLimits { read_gib_per_s: 3.0, write_gib_per_s: 2.0 },
+            limits: QuickLimits {
+                read_gib_per_s: 3.0,
+                write_gib_per_s: 2.0,
+                mixed_gib_per_s: Some(2.5),
+            },
             doubt: None,
             limits_deviation: None,
             measured: curve[2].clone(),

@@ -7,7 +7,7 @@ use ringfall_host::{counted, human_time as time};
 
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
-use crate::quick::{QuickPoint, QuickReport, is_reuse_enough};
+use crate::quick::{QuickLimits, QuickPoint, QuickReport, is_reuse_enough};
 
 /// Rows of the curve on a terminal.
 const ROWS: usize = 6;
@@ -107,11 +107,15 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     labelled("verdict", &report.verdict);
     labelled("rule", &report.rule());
     let limits = report.limits;
+    let mixed = limits.mixed_gib_per_s.map(|rate| format!(", both at once {rate:.2} GiB/s"));
     labelled(
         "drive",
         &format!(
-            "{}: read {:.2} GiB/s, write {:.2} GiB/s",
-            report.drive, limits.read_gib_per_s, limits.write_gib_per_s
+            "{}: read {:.2} GiB/s, write {:.2} GiB/s{}",
+            report.drive,
+            limits.read_gib_per_s,
+            limits.write_gib_per_s,
+            mixed.unwrap_or_default()
         ),
     );
     labelled(
@@ -303,18 +307,19 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         unit: count,
         is_of_drive: false,
     };
-    let limits = |name, first, other| Row {
+    let limits = |name, of: fn(QuickLimits) -> Option<f64>| Row {
         name,
-        first: Some(first),
-        other: Some(other),
+        first: of(first.limits),
+        other: of(other.limits),
         unit: gib,
         is_of_drive: true,
     };
     let mut rows = vec![
         users("users by speed", first.served_by_speed.users, other.served_by_speed.users),
         users("users served", first.served().users, other.served().users),
-        limits("reads", first.limits.read_gib_per_s, other.limits.read_gib_per_s),
-        limits("writes", first.limits.write_gib_per_s, other.limits.write_gib_per_s),
+        limits("reads", |limits| Some(limits.read_gib_per_s)),
+        limits("writes", |limits| Some(limits.write_gib_per_s)),
+        limits("both at once", |limits| limits.mixed_gib_per_s),
     ];
     if let Some((at, name)) = shared.as_ref().zip(named.as_deref()) {
         let (first, other) = (at.first.load_p95_s, at.other.load_p95_s);
