@@ -13,7 +13,9 @@ pub(crate) const ROOFLINE_FULL: f64 = 0.8;
 /// Whether the drive is known to have had no more to give, by a simulation or by its limits.
 pub(crate) fn is_drive_full(result: &RunResult) -> bool {
     match &result.simulation {
-        Some(simulation) => simulation.binds.known() == Some(Binding::Drive),
+        Some(simulation) => {
+            matches!(simulation.binds.known(), Some(Binding::Drive | Binding::DriveIops))
+        }
         None => result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL),
     }
 }

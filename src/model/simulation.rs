@@ -1,7 +1,7 @@
 //! `ringfall.simulation`: what a simulated run knows that a real one has to guess.
 
 use ringfall_config::{Arrival, Traffic};
-use ringfall_core::metrics::TierMetrics;
+use ringfall_core::metrics::{Histogram, TierMetrics};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::SimulationFigures;
@@ -27,6 +27,8 @@ named! {
 pub enum Binding {
     /// The drive is busy all the time.
     Drive = "drive",
+    /// The drive is busy all the time, mostly with I/Os too small for its bandwidth.
+    DriveIops = "drive IOPS",
     /// I/Os wait because the drive already serves as many as it can at once.
     DriveParallelism = "drive parallelism",
     /// The cores copy all the time, or users wait for copies more than for anything else.
@@ -167,7 +169,11 @@ pub(crate) fn percent(share: f64) -> String {
 fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) {
     let busy = percent(figures.drive_busy_share);
     if figures.drive_busy_share >= BUSY_SHARE {
-        return (Binding::Drive, format!("the drive was busy {busy} of the time"));
+        let why = format!("the drive was busy {busy} of the time");
+        return match figures.drive_iops_share >= figures.drive_busy_share / 2.0 {
+            true => (Binding::DriveIops, format!("{why}, mostly with I/Os too small to fill it")),
+            false => (Binding::Drive, why),
+        };
     }
     let drive = format!("the drive was busy {busy} of the time only");
     if figures.drive_crowded_share >= BUSY_SHARE {
@@ -260,7 +266,13 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         // users were there is not known here.
         Traffic::Trace { .. } => of_request_time(result, waited_ns),
         _ if plan.enable_autoscaling => of_request_time(result, waited_ns),
-        _ => waited_ns as f64 / (f64::from(plan.users) * result.window.seconds * 1e9).max(1.0),
+        _ => {
+            let users_ns = f64::from(plan.users) * result.window.seconds * 1e9;
+            // What unfinished requests waited for is not known.
+            let unfinished_ns: u128 = requests.unfinished.iter().map(Histogram::sum_ns).sum();
+            let waited_ns = waited_ns as f64;
+            waited_ns / (users_ns - unfinished_ns as f64).max(waited_ns).max(1.0)
+        }
     };
     if waiting < WAITING_SHARE {
         let why = format!(
@@ -288,6 +300,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_workloads::contract::Class;
+
     use super::*;
     use crate::testing::{busy, nothing};
 
@@ -323,6 +337,33 @@ mod tests {
         assert!(has_buffers_for_all(&result));
         result.plan.users = 1;
         assert_eq!(io_places(&result).1, 64.0);
+    }
+
+    /// Fewer users were proposed to a drive with a quarter of its bandwidth in use.
+    #[test]
+    fn a_drive_that_many_small_ios_fill_is_not_out_of_bandwidth() {
+        let of = |drive_iops_share| {
+            let figures = SimulationFigures {
+                drive_busy_share: 0.99,
+                drive_iops_share,
+                ..SimulationFigures::default()
+            };
+            binding(figures, &nothing()).0
+        };
+        assert_eq!((of(0.9), of(0.1)), (Binding::DriveIops, Binding::Drive));
+    }
+
+    /// Users whose requests were still waiting at the end were said to ask for no more.
+    #[test]
+    fn users_with_unfinished_requests_are_not_idle() {
+        let mut result = busy();
+        result.plan.arrival = Arrival::Closed;
+        (result.plan.users, result.window.seconds) = (200, 100.0);
+        assert_eq!(users_binding("", &result).0, Binding::Users);
+        for _ in 0..200 {
+            result.requests.record_unfinished(Class::Batch, 100_000_000_000);
+        }
+        assert_ne!(users_binding("", &result).0, Binding::Users);
     }
 
     #[test]

@@ -108,6 +108,8 @@ pub struct DeviceState {
     reads: Nanos,
     /// When the shared part is occupied; of reads and of writes, if each has one, and of both.
     occupied: [Occupation; 3],
+    /// For how long I/Os occupy it by their number rather than their bytes.
+    by_number: Nanos,
     /// When I/Os wait for one of the parallel places.
     crowded: Occupation,
 }
@@ -204,14 +206,16 @@ impl DeviceModel {
         let factor = if turned { 1.0 + self.mixed_penalty } else { 1.0 };
         let part = usize::from(self.is_duplex && kind == IoKind::Write);
         let start = state.free_at[part].max(now).max(self.place_free_at(state, now));
-        let occupied = if kind == IoKind::Write && self.write_cache.bytes > 0 {
-            // Whoever comes behind a write that waits for the cache waits too.
-            let waits = self.wait_for_cache_ns(state, start, bytes);
-            waits + factor * Self::occupies_ns(direction, self.write_cache.bytes_per_s, bytes)
-        } else {
-            factor * Self::occupies_ns(direction, direction.bytes_per_s, bytes)
-        };
-        let occupied = Nanos::from_ns_f64(occupied);
+        let is_cached = kind == IoKind::Write && self.write_cache.bytes > 0;
+        // Whoever comes behind a write that waits for the cache waits too.
+        let waits_ns = if is_cached { self.wait_for_cache_ns(state, start, bytes) } else { 0.0 };
+        let bytes_per_s =
+            if is_cached { self.write_cache.bytes_per_s } else { direction.bytes_per_s };
+        let moves_ns = factor * Self::occupies_ns(direction, bytes_per_s, bytes);
+        let occupied = Nanos::from_ns_f64(waits_ns + moves_ns);
+        if bytes as f64 / bytes_per_s < 1.0 / direction.ios_per_s {
+            state.by_number = state.by_number.saturating_add(Nanos::from_ns_f64(moves_ns));
+        }
         let free_at = start.saturating_add(occupied);
         state.free_at[part] = free_at;
         state.occupied[part].add(now, start, free_at);
@@ -330,6 +334,13 @@ impl DeviceState {
         busy.max().unwrap_or(Nanos::ZERO)
     }
 
+    /// Time that all I/Os taken so far occupy the shared part where the limit of I/Os a second,
+    /// rather than the bandwidth, decides it.
+    #[must_use]
+    pub fn by_number(&self) -> Nanos {
+        self.by_number
+    }
+
     /// Time that I/Os waited for one of the parallel places until `now`.
     #[must_use]
     pub fn crowded(&self, now: Nanos) -> Nanos {
@@ -421,6 +432,11 @@ mod tests {
         model.read.ios_per_s = 100_000.0;
         let rate = closed_loop(&model, &[IoKind::Read], 4096, 64);
         assert!((rate / 4096.0 / 100_000.0 - 1.0).abs() < 1e-3, "{rate}");
+        let mut state = DeviceState::default();
+        for bytes in [4096, MIB] {
+            model.serve(&mut state, Nanos::ZERO, IoKind::Read, bytes);
+        }
+        assert_eq!(state.by_number(), 10 * MICROSECOND, "the large one is bound by its bytes");
     }
 
     #[test]

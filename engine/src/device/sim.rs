@@ -197,6 +197,12 @@ impl SimDrive {
         self.state.borrow().busy(self.clock.now())
     }
 
+    /// Time that I/Os taken so far occupy it by their number rather than their bytes.
+    #[must_use]
+    pub fn by_number(&self) -> Nanos {
+        self.state.borrow().by_number()
+    }
+
     /// Time that I/Os waited for one of its parallel places so far.
     #[must_use]
     pub fn crowded(&self) -> Nanos {

@@ -56,6 +56,8 @@ pub enum LimitKind {
     Space = "space",
     /// The drive's bandwidth.
     Bandwidth = "storage bandwidth",
+    /// The number of I/Os that the drive serves in a second.
+    Iops = "storage IOPS",
     /// The time of each I/O, its transfer as well as the drive's latency: too few were in flight to
     /// fill the drive.
     Latency = "I/O time",
@@ -110,7 +112,7 @@ const LARGEST_IO: &str = "64MiB";
 /// Remedies that change how many requests come at once, where nothing else decides that.
 const MORE_USERS: &str = "more --num-users";
 const FEWER_USERS: &str = "fewer --num-users";
-/// Remedy of a drive that takes few I/Os at a time, unless they are as large as can be.
+/// Remedy of a drive that takes few I/Os at a time or a second, unless they are as large as can be.
 const LARGER_IOS: &str = "a larger --io-size";
 /// Remedy of a full storage tier, and of what is no longer in it.
 const LARGER_STORAGE: &str = "a larger --storage-capacity-gb";
@@ -190,8 +192,8 @@ struct Evidence {
     simulated: Option<(Binding, String)>,
     /// The tier in which room was waited for; none where none was emptied.
     fullest: Option<Tier>,
-    /// Share of the users' time that their requests took once they were served; none where it is
-    /// not known.
+    /// Share of the users' time that their requests took once they were served, but for that of
+    /// requests which did not finish; none where it is not known.
     served_of_users: Option<f64>,
 }
 
@@ -244,7 +246,9 @@ fn served_of_users(document: &Document) -> Option<f64> {
     let users = f64::from(ours.config.as_ref()?.num_users?);
     let (time, users_s) = (&ours.served.time, users * ours.window.seconds.known()?);
     let served_s = time.total_s.known()? * (1.0 - time.queue_share.known()?);
-    (users_s > 0.0).then(|| served_s / users_s)
+    let unfinished_s = ours.requests.as_ref().and_then(|requests| requests.all.unfinished_age_s);
+    let known_s = (users_s - unfinished_s.unwrap_or(0.0)).max(served_s);
+    (known_s > 0.0).then(|| served_s / known_s)
 }
 
 fn found(of: &Evidence) -> RunLimit {
@@ -273,7 +277,9 @@ fn found(of: &Evidence) -> RunLimit {
         return limit(LimitKind::Users, told.to_owned(), Some(MORE_USERS));
     }
     match (&of.simulated, of.roofline_share) {
-        (Some((Binding::Drive, because)), _) => return simulated(of, Binding::Drive, because),
+        (Some((binds @ (Binding::Drive | Binding::DriveIops), because)), _) => {
+            return simulated(of, *binds, because);
+        }
         (None, Some(used)) if used >= ROOFLINE_FULL => {
             return storage(of, &percent(of.storage / served));
         }
@@ -312,7 +318,10 @@ fn found(of: &Evidence) -> RunLimit {
             limit(kind, told, Some(LARGER_STORAGE))
         }
         LimitKind::Permits => {
-            let told = format!("requests waited {share} of their service time for permits");
+            let told = format!(
+                "requests waited {share} of their service time for permits{}",
+                used(of).map(|used| format!(", and {used}")).unwrap_or_default()
+            );
             limit(kind, told, Some("--max-concurrent-allocs 0"))
         }
         LimitKind::Processor => {
@@ -330,7 +339,7 @@ fn found(of: &Evidence) -> RunLimit {
 /// there are slots for, or all that the drive can serve.
 fn asked_for_no_more(of: &Evidence) -> bool {
     let has_drive_left = match (&of.simulated, of.roofline_share.or(of.utilisation)) {
-        (Some((Binding::Drive | Binding::DriveParallelism, _)), _) => false,
+        (Some((Binding::Drive | Binding::DriveIops | Binding::DriveParallelism, _)), _) => false,
         (_, used) => used.is_none_or(|used| used <= USED_HALF),
     };
     let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
@@ -421,6 +430,7 @@ fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
     let is_busy = of.utilisation.is_some_and(|busy| busy > USED_HALF);
     let (kind, flag) = match binds {
         Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
+        Binding::DriveIops => (LimitKind::Iops, Some(LARGER_IOS)),
         Binding::DriveParallelism => (LimitKind::Parallelism, Some(LARGER_IOS)),
         Binding::DriveLatency => (LimitKind::Latency, Some(MORE_USERS)),
         Binding::QueueDepth => (LimitKind::QueueDepth, Some("a larger --queue-depth")),
@@ -650,6 +660,20 @@ mod tests {
         let paced = Evidence { simulated: users, utilisation: Some(0.85), ..little };
         let limit = found(&paced);
         assert_eq!((limit.kind, limit.flag_to_try), (LimitKind::Users, None));
+    }
+
+    /// They were told to have asked for no more, while all of them had waited to the end.
+    #[test]
+    fn requests_that_did_not_finish_leave_no_time_in_which_users_asked_for_nothing() {
+        let mut result = enough();
+        result.plan.users = 200;
+        result.window.seconds = 100.0;
+        let share = |result: &RunResult| served_of_users(&Document::of(result)).unwrap();
+        assert!(share(&result) < SERVED_OF_USERS_MIN, "{}", share(&result));
+        for _ in 0..200 {
+            result.requests.record_unfinished(Class::Batch, 100_000_000_000);
+        }
+        assert!(share(&result) > 0.9, "{}", share(&result));
     }
 
     #[test]

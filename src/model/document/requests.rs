@@ -32,6 +32,8 @@ pub struct RequestsOfClass {
     pub finished: u64,
     /// Number of requests that had arrived but not finished when the window closed.
     pub unfinished: u64,
+    /// Sum of the ages that these had by then, s; null in results that do not keep it.
+    pub unfinished_age_s: Option<f64>,
     /// Median latency, from intended arrival to end; null without requests.
     pub p50: Option<QuantileMs>,
     /// 95th percentile of the latency, from intended arrival to end; null without requests.
@@ -112,6 +114,7 @@ impl RequestsOfClass {
         RequestsOfClass {
             finished: all.finished(),
             unfinished: all.unfinished(),
+            unfinished_age_s: Some(unfinished.sum_ns() as f64 / 1e9),
             p50: at(0.5),
             p95: at(0.95),
             p99: at(0.99),

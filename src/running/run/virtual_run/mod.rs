@@ -277,6 +277,7 @@ impl Simulation<'_> {
         let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)).as_ns_f64() / length;
         let figures = SimulationFigures {
             drive_busy_share: share(|busy| busy.drive),
+            drive_iops_share: share(|busy| busy.by_number),
             drive_crowded_share: share(|busy| busy.crowded),
             memory_busy_share: share(|busy| busy.memories) / self.memories.len().max(1) as f64,
             gpu_link_busy_share: share(|busy| busy.link),
@@ -292,6 +293,7 @@ impl Simulation<'_> {
         };
         Busy {
             drive: mean(&|drive| drive.busy()),
+            by_number: mean(&|drive| drive.by_number()),
             crowded: mean(&|drive| drive.crowded()),
             memories: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
             link: self.link_busy.borrow().until(now),
@@ -404,6 +406,7 @@ impl Simulation<'_> {
 #[derive(Clone, Copy, Default)]
 struct Busy {
     drive: Nanos,
+    by_number: Nanos,
     crowded: Nanos,
     /// All shards' together.
     memories: Nanos,
