@@ -18,6 +18,7 @@ fn the_packages_install_and_measure() {
         ("wheel", format!("ringfall-{version}-py3-none-manylinux_2_")),
         ("deb", format!("ringfall_{version}_")),
         ("rpm", format!("ringfall-{version}-1.")),
+        ("image", format!("ringfall-image-{version}-")),
     ] {
         let made = scratch.file(kind);
         let mut command = Command::new(root().join("tools/package"));

@@ -182,6 +182,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
     let of_others = [
         "--bench",
         "--benches",
+        "--cap-add",
         "--cpus-per-task",
         "--direct-io",
         "--example",
@@ -208,6 +209,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--tests",
         "--time",
         "--timeout",
+        "--user",
         "--workspace",
     ];
     // Of the scripts in `tools`; the next test holds those of each command against its script.
