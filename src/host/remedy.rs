@@ -154,16 +154,11 @@ fn directory_remedy(errno: Errno) -> &'static str {
 
 fn ring_remedy(errno: Errno) -> &'static str {
     match errno {
-        // A container's seccomp profile answers with either.
-        Errno::NOSYS => {
-            "use Linux 6.1 or newer (5.19 works, slower); in a container on such a kernel, allow \
-             io_uring_setup, io_uring_enter and io_uring_register in its seccomp profile (Docker, \
-             Podman: --security-opt seccomp=unconfined)"
-        }
+        Errno::NOSYS => "use Linux 6.1 or newer (5.19 works, slower), built with CONFIG_IO_URING",
         Errno::PERM | Errno::ACCESS => {
-            "set `sysctl kernel.io_uring_disabled=0`; in a container, allow io_uring_setup, \
-             io_uring_enter and io_uring_register in its seccomp profile (Docker, Podman: \
-             --security-opt seccomp=unconfined)"
+            "in a container, allow io_uring_setup, io_uring_enter and io_uring_register in its \
+             seccomp profile (Docker, Podman: --security-opt seccomp=unconfined); elsewhere set \
+             `sysctl kernel.io_uring_disabled=0`"
         }
         Errno::NOMEM => "raise it with `ulimit -l unlimited` (systemd: LimitMEMLOCK=infinity)",
         Errno::MFILE | Errno::NFILE => "raise the limit with `ulimit -n 65536`, or lower --shards",
@@ -354,7 +349,7 @@ mod tests {
             (ring(Errno::MFILE), "lower --shards"),
             (ring(Errno::INVAL), "lower --queue-depth"),
             (ring(Errno::NOSYS), "use Linux 6.1"),
-            (ring(Errno::NOSYS), "seccomp=unconfined"),
+            (ring(Errno::PERM), "seccomp=unconfined"),
             (ring(Errno::PERM), "io_uring_disabled"),
             (ring(Errno::NOMEM), "ulimit -l"),
             (ring(Errno::IO), "io_uring_setup(2)"),

@@ -51,9 +51,22 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The error for a failed `io_uring_setup`.
+/// First kernel that has io_uring.
+const IO_URING_SINCE: (u32, u32) = (5, 1);
+
+/// The error for a failed `io_uring_setup`. A container's seccomp filter may answer like a kernel
+/// that does not know the call; where the kernel does, that is a refusal.
 pub(super) fn setup_failure(errno: i32) -> SetupError {
-    SetupError::Ring { errno, release: kernel_release() }
+    let release = kernel_release();
+    let is_known = version(&release) >= Some(IO_URING_SINCE);
+    let is_refused = errno == libc::ENOSYS && is_known && is_filtered();
+    SetupError::Ring { errno: if is_refused { libc::EPERM } else { errno }, release }
+}
+
+/// Whether a seccomp filter may answer this process's system calls in place of the kernel.
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))
 }
 
 #[cfg(test)]
