@@ -1,5 +1,9 @@
 //! The kernel's own counters of a block device, `/sys/dev/block/M:m/stat`, beside which ours stand.
 
+use std::path::Path;
+
+use ringfall_core::nvme::block_directory;
+
 use super::device::ChainLink;
 
 /// One reading. Fields as in the kernel's `Documentation/block/stat.rst`.
@@ -59,7 +63,7 @@ impl BlockCounters {
     /// Reads the counters of the disk `numbers` (`major:minor`); `None` where there is none.
     #[must_use]
     pub fn read(numbers: &str) -> Option<BlockCounters> {
-        let path = format!("/sys/dev/block/{numbers}/stat");
+        let path = block_directory(Path::new("/"), numbers).join("stat");
         BlockCounters::parse(&std::fs::read_to_string(path).ok()?)
     }
 
@@ -73,7 +77,8 @@ impl BlockCounters {
     /// (Linux 6.13, `queue/iostats_passthrough`).
     #[must_use]
     pub fn have_passthrough(numbers: &str) -> bool {
-        let path = format!("/sys/dev/block/{numbers}/queue/iostats_passthrough");
+        let directory = block_directory(Path::new("/"), numbers);
+        let path = directory.join("queue/iostats_passthrough");
         std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
     }
 

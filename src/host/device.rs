@@ -4,7 +4,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ringfall_core::nvme::{numbers, nvme_block_device};
+use ringfall_core::nvme::{block_directory, numbers, nvme_block_device};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{in_brackets, is_pci_address};
@@ -234,7 +234,8 @@ fn shared_port_below(root: &Root, disks: &[&str]) -> Option<String> {
 
 /// Directory of the device with these numbers, all links followed.
 fn directory_of(root: &Root, numbers: &str) -> Option<PathBuf> {
-    root.resolved(format!("/sys/dev/block/{numbers}"))
+    let base = root.path("/");
+    root.resolved(block_directory(&base, numbers).strip_prefix(&base).ok()?)
 }
 
 /// Directory of the disk with these device numbers, or on which the partition is that has them.
@@ -280,6 +281,20 @@ mod tests {
         fn drop(&mut self) {
             let _cleanup = std::fs::remove_dir_all(&self.0);
         }
+    }
+
+    /// As in a container of Podman.
+    #[test]
+    fn a_partition_is_found_where_the_folder_of_numbers_is_hidden() {
+        let sys = Sys::new("hidden");
+        sys.device("sda", "8:0", &[("size", "2048")]);
+        sys.device("sda/sda1", "8:1", &[("partition", "1")]);
+        let class = sys.0.join("sys/class");
+        std::fs::create_dir(&class).unwrap();
+        std::fs::rename(sys.0.join("sys/dev/block"), class.join("block")).unwrap();
+        let disk = DeviceFacts::below(&sys.root(), "8:1").unwrap();
+        assert_eq!((disk.name.as_str(), disk.numbers.as_str()), ("sda", "8:0"));
+        assert_eq!(DeviceFacts::below(&sys.root(), "8:2"), None);
     }
 
     #[test]

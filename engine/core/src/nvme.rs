@@ -1,4 +1,5 @@
-//! NVMe namespaces by their names in `/sys`: which character device is which block device.
+//! Devices by their numbers and names in `/sys`, and which character device of an NVMe namespace is
+//! which block device.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -38,4 +39,21 @@ pub fn block_name_of(root: &Path, character: &str) -> Option<String> {
 #[must_use]
 pub fn numbers(device: u64) -> String {
     format!("{}:{}", major(device), minor(device))
+}
+
+/// Directory in `/sys` of the block device with these [`numbers`], below another root of the file
+/// system in tests; a path that leads nowhere if there is no such device.
+#[must_use]
+pub fn block_directory(root: &Path, numbers: &str) -> PathBuf {
+    let by_numbers = root.join("sys/dev/block").join(numbers);
+    if by_numbers.exists() {
+        return by_numbers;
+    }
+    // Podman hides that folder from containers, but not the other one.
+    let devices = fs::read_dir(root.join("sys/class/block")).into_iter().flatten().flatten();
+    let mut directories = devices.map(|device| device.path());
+    let has_them = |directory: &PathBuf| {
+        fs::read_to_string(directory.join("dev")).is_ok_and(|text| text.trim() == numbers)
+    };
+    directories.find(has_them).unwrap_or(by_numbers)
 }

@@ -20,7 +20,7 @@ use super::identify::identify;
 use crate::buffer::{Buffer, BufferPool};
 use crate::clock::{Clock, Nanos, monotonic_now};
 use crate::error::{PassthroughFault, SetupError};
-use crate::nvme::{numbers, nvme_block_device};
+use crate::nvme::{block_directory, numbers, nvme_block_device};
 use crate::ring::{
     CommandSetup, CommandTarget, Commands, IoKind, IoRequest, Ring, RingConfig, SILENCE_MAX,
     kernel_release,
@@ -139,7 +139,7 @@ struct Sibling {
 
 impl Sibling {
     fn of(root: &Path, block_device: u64) -> Result<Sibling, PassthroughFault> {
-        let directory = root.join("sys/dev/block").join(numbers(block_device));
+        let directory = block_directory(root, &numbers(block_device));
         let directory = directory.canonicalize().map_err(|_| PassthroughFault::NotNvme)?;
         if directory.join("partition").exists() {
             return Err(PassthroughFault::Partition);

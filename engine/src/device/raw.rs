@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::nvme_block_device;
 use crate::error::SetupError;
-use crate::nvme::numbers;
+use crate::nvme::{block_directory, numbers};
 use crate::units::BLOCK_BYTES;
 
 /// Longest wait until the claim of a process that has just ended is gone.
@@ -125,7 +125,7 @@ struct Sysfs<'a> {
 
 impl Sysfs<'_> {
     fn directory(&self, node: &str) -> PathBuf {
-        self.root.join("sys/dev/block").join(node)
+        block_directory(self.root, node)
     }
 
     fn text(&self, path: &str) -> String {

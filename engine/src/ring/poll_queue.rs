@@ -5,17 +5,13 @@ use std::os::fd::RawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{major, minor};
-
+use crate::nvme::{block_directory, numbers};
 use crate::units::{BLOCK_BYTES, KIB};
-
-/// Block devices by their numbers.
-const BLOCK_DEVICES: &str = "/sys/dev/block";
 
 /// Whether the drive of an open file can be polled; none where sysfs does not know, as of a file
 /// system that spans several drives.
 pub(super) fn has_poll_queue(file: RawFd) -> Option<bool> {
-    has_poll_queue_in(Path::new(BLOCK_DEVICES), device_of(file)?)
+    has_poll_queue_in(Path::new("/"), &device_of(file)?)
 }
 
 /// Largest I/O on an open file that its drive takes in one piece, wherever its memory lies, in
@@ -23,19 +19,18 @@ pub(super) fn has_poll_queue(file: RawFd) -> Option<bool> {
 /// and on Linux 6.1 an I/O that is split and polled for never ends.
 #[must_use]
 pub fn polled_io_bytes_max(file: RawFd) -> Option<u64> {
-    io_bytes_max_in(Path::new(BLOCK_DEVICES), device_of(file)?)
+    io_bytes_max_in(Path::new("/"), &device_of(file)?)
 }
 
 /// Major and minor number of the device that an open file is, or lies on.
-fn device_of(file: RawFd) -> Option<(u32, u32)> {
+fn device_of(file: RawFd) -> Option<String> {
     let metadata = std::fs::metadata(format!("/proc/self/fd/{file}")).ok()?;
     let is_device = metadata.file_type().is_block_device();
-    let device = if is_device { metadata.rdev() } else { metadata.dev() };
-    Some((major(device), minor(device)))
+    Some(numbers(if is_device { metadata.rdev() } else { metadata.dev() }))
 }
 
-fn has_poll_queue_in(devices: &Path, device: (u32, u32)) -> Option<bool> {
-    match read(devices, device, "io_poll")?.trim() {
+fn has_poll_queue_in(root: &Path, device: &str) -> Option<bool> {
+    match read(root, device, "io_poll")?.trim() {
         "0" => Some(false),
         "1" => Some(true),
         _ => None,
@@ -43,8 +38,8 @@ fn has_poll_queue_in(devices: &Path, device: (u32, u32)) -> Option<bool> {
 }
 
 /// Pages of memory that do not lie side by side are a segment each.
-fn io_bytes_max_in(devices: &Path, device: (u32, u32)) -> Option<u64> {
-    let number = |name| read(devices, device, name)?.trim().parse::<u64>().ok();
+fn io_bytes_max_in(root: &Path, device: &str) -> Option<u64> {
+    let number = |name| read(root, device, name)?.trim().parse::<u64>().ok();
     let bytes = number("max_sectors_kb")?.saturating_mul(KIB);
     let in_segments = number("max_segments")?.saturating_mul(BLOCK_BYTES);
     let most = bytes.min(in_segments).max(BLOCK_BYTES);
@@ -52,8 +47,8 @@ fn io_bytes_max_in(devices: &Path, device: (u32, u32)) -> Option<u64> {
 }
 
 /// A partition has no queue of its own: it is in a folder of its drive's.
-fn read(devices: &Path, (major, minor): (u32, u32), name: &str) -> Option<String> {
-    let device = devices.join(format!("{major}:{minor}"));
+fn read(root: &Path, device: &str, name: &str) -> Option<String> {
+    let device = block_directory(root, device);
     let read = |folder: &str| std::fs::read_to_string(device.join(folder).join(name)).ok();
     read("queue").or_else(|| read("../queue"))
 }
@@ -66,7 +61,7 @@ mod tests {
     #[test]
     fn a_drive_its_partition_and_what_sysfs_does_not_know() {
         let root = std::env::temp_dir().join(format!("ringfall-poll-{}", std::process::id()));
-        let devices = root.join("dev");
+        let devices = root.join("sys/dev/block");
         fs::create_dir_all(&devices).unwrap();
         for (name, numbers, io_poll) in [("nvme0n1", "259:0", "1\n"), ("vda", "254:0", "0\n")] {
             let drive = root.join(name);
@@ -79,17 +74,21 @@ mod tests {
             let part = devices.join(numbers.replace(":0", ":1"));
             std::os::unix::fs::symlink(drive.join("part1"), part).unwrap();
         }
-        for minor in [0, 1] {
-            assert_eq!(has_poll_queue_in(&devices, (259, minor)), Some(true));
-            assert_eq!(has_poll_queue_in(&devices, (254, minor)), Some(false));
+        for (device, expected) in [
+            ("259:0", Some(true)),
+            ("259:1", Some(true)),
+            ("254:0", Some(false)),
+            ("254:1", Some(false)),
+            ("0:35", None),
+        ] {
+            assert_eq!(has_poll_queue_in(&root, device), expected, "{device}");
         }
-        assert_eq!(has_poll_queue_in(&devices, (0, 35)), None);
-        assert_eq!(io_bytes_max_in(&devices, (259, 1)), Some(256 * KIB), "127 pages are less");
+        assert_eq!(io_bytes_max_in(&root, "259:1"), Some(256 * KIB), "127 pages are less");
         fs::write(root.join("vda/queue/max_segments"), "65535").unwrap();
-        assert_eq!(io_bytes_max_in(&devices, (254, 0)), Some(512 * KIB));
-        assert_eq!(io_bytes_max_in(&devices, (0, 35)), None);
+        assert_eq!(io_bytes_max_in(&root, "254:0"), Some(512 * KIB));
+        assert_eq!(io_bytes_max_in(&root, "0:35"), None);
         fs::write(root.join("vda/queue/io_poll"), "perhaps").unwrap();
-        assert_eq!(has_poll_queue_in(&devices, (254, 0)), None);
+        assert_eq!(has_poll_queue_in(&root, "254:0"), None);
         fs::remove_dir_all(&root).unwrap();
     }
 }
