@@ -9,6 +9,7 @@ mod autoscale;
 mod checkpoint;
 mod cli;
 mod compare;
+mod dashboard;
 mod datagen;
 mod discover;
 mod drives;

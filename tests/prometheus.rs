@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::{Scratch, assert_fails, finish, skipped, text, wait_until};
 
 /// Address of the metrics, as the run prints it. Nobody reads its standard output any more.
-fn address_of(child: &mut Child) -> String {
+pub fn address_of(child: &mut Child) -> String {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut addresses = lines.filter_map(|line| {
         let (_, rest) = line.split_once("metrics at http://")?;
@@ -21,7 +21,7 @@ fn address_of(child: &mut Child) -> String {
 
 /// The whole response to those bytes. On a machine whose cores are busy the test may be too slow
 /// for the server: then it asks again.
-fn ask(address: &str, bytes: &[u8]) -> String {
+pub fn ask(address: &str, bytes: &[u8]) -> String {
     let once = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
         stream.write_all(bytes)?;
@@ -53,7 +53,7 @@ pub fn samples(text: &str) -> BTreeMap<String, f64> {
     samples.collect()
 }
 
-fn number(document: &Value, path: &str) -> f64 {
+pub fn number(document: &Value, path: &str) -> f64 {
     document.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}"))
 }
 
