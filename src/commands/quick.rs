@@ -127,6 +127,16 @@ fn place(args: &QuickArgs) -> PathBuf {
     place.directory
 }
 
+/// The directory as `ringfall run` takes it, which refuses a bare name where there is none of that
+/// name: this command removes what it made.
+fn place_of_run(place: &Path) -> String {
+    let place = place.display();
+    match place.to_string().contains('/') {
+        true => place.to_string(),
+        false => format!("./{place}"),
+    }
+}
+
 /// Checks the place before anything is made there.
 fn check_place(place: &Path) -> Result<(), InputError> {
     if is_block_device(place) {
@@ -281,7 +291,7 @@ impl Quick<'_> {
             measured: QuickPoint::of(&result),
             predicted: QuickPoint::of(&predicted),
             kernel_share: kernel_share(&result),
-            run: ["run".to_owned(), self.place.display().to_string()]
+            run: ["run".to_owned(), place_of_run(&self.place)]
                 .into_iter()
                 .chain(self.load(users, space_bytes))
                 .collect(),
@@ -524,6 +534,13 @@ mod tests {
     use ringfall_core::error::SetupError;
 
     use super::*;
+
+    #[test]
+    fn the_run_that_checks_an_answer_takes_its_directory() {
+        for (place, expected) in [("kv", "./kv"), ("a/kv", "a/kv"), ("/mnt/kv", "/mnt/kv")] {
+            assert_eq!(place_of_run(Path::new(place)), expected);
+        }
+    }
 
     /// Its remedy was a flag that the command does not take.
     #[test]
