@@ -1,8 +1,8 @@
 //! The part of the engine that decides and counts: keys, units, the clock, content, placement and
 //! eviction, counters, and the plain values in which the engine is described.
 //!
-//! It performs no I/O but on names of files ([`held`]) and in `/sys` ([`nvme`]), and knows neither io_uring nor an executor,
-//! so that whatever reads results builds without either.
+//! It performs no I/O but on names of files ([`held`]) and in `/sys` ([`nvme`]), and knows neither
+//! io_uring nor an executor, so that whatever reads results builds without either.
 
 #![deny(unsafe_code)]
 
