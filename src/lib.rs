@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 
 use ringfall_config::values::{Auto, Gib, Seconds};
-use ringfall_config::{self as config, ConfigFile, Facts, InputError, Options, Plan};
+use ringfall_config::{self as config, ConfigFile, Defaults, Facts, InputError, Options, Plan};
 use ringfall_host::exit::Exit;
 use ringfall_host::outlet::{self, Stream};
 use ringfall_host::{escape, interrupt};
@@ -71,7 +71,8 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Run(args) => {
             let args = args.settings();
             let file = file_of(&args);
-            run_or_tell(plan_of(args.typed(), &file), &args, &file, typed)
+            let plan = plan_with(args.defaults(), args.typed(), &file);
+            run_or_tell(plan, &args, &file, typed)
         }
         cli::Command::Replay(args) => {
             let file = file_of(&args.run);
@@ -111,8 +112,16 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
 type GivenFile = Result<Option<ConfigFile>, InputError>;
 
 fn plan_of(typed: Result<Options, InputError>, file: &GivenFile) -> Result<Plan, InputError> {
+    plan_with(Defaults::Reference, typed, file)
+}
+
+fn plan_with(
+    defaults: Defaults,
+    typed: Result<Options, InputError>,
+    file: &GivenFile,
+) -> Result<Plan, InputError> {
     let file = file.as_ref().map_err(Clone::clone)?;
-    config::resolve(&typed?, file.as_ref(), &Facts::look())
+    config::resolve_with(defaults, &typed?, file.as_ref(), &Facts::look())
 }
 
 /// Runs, or says why the settings are wrong, to the other ranks of the launch too.

@@ -152,6 +152,10 @@ impl Cli {
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunHereArgs {
     /// Directory for the data files, or another place that --cache-dir takes
+    ///
+    /// With it, and without --preset and --config, users wait for their answers (--arrival closed),
+    /// there is no CPU tier (--cpu-mem-gb 0), and storage has 64 GiB at most, unless flags say
+    /// otherwise. With --cache-dir the defaults are those of the reference.
     #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
     #[arg(value_parser = Places::parser().try_map(directory))]
     pub directory: Option<Places>,
@@ -165,6 +169,7 @@ impl RunHereArgs {
     #[must_use]
     pub fn settings(self) -> RunArgs {
         let RunHereArgs { directory, mut run } = self;
+        run.has_plain_directory = directory.is_some();
         run.options.cache_dir = run.options.cache_dir.or(directory);
         run
     }

@@ -1,6 +1,6 @@
 use clap::CommandFactory;
 use ringfall_config::values::{Auto, Gib, Seconds, Seed};
-use ringfall_config::{Options, SETTINGS, Setting, Word};
+use ringfall_config::{Defaults, Options, SETTINGS, Setting, Word};
 
 use super::*;
 
@@ -19,6 +19,22 @@ fn wrong(line: &str) -> String {
     match parsed(line) {
         Err(Stop::Wrong(text)) => text,
         other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_plain_directory_brings_the_defaults_of_a_run_on_a_drive() {
+    let defaults = |line: &str| match parsed(line) {
+        Ok(Cli { command: Command::Run(args) }) => args.settings().defaults(),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(defaults("ringfall run /mnt/kv --users 5"), Defaults::Own);
+    for line in [
+        "ringfall run --cache-dir /mnt/kv",
+        "ringfall run /mnt/kv --preset llama3.1-8b-stress",
+        "ringfall run /mnt/kv --config c.yaml",
+    ] {
+        assert_eq!(defaults(line), Defaults::Reference, "{line}");
     }
 }
 

@@ -63,7 +63,7 @@ pub use plan::{
 };
 pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank};
-pub use resolve::resolve;
+pub use resolve::{Defaults, resolve, resolve_with};
 pub use run_args::RunArgs;
 pub use served::ServedRule;
 pub use shared::{Shared, Taken};

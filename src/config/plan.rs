@@ -163,6 +163,8 @@ pub enum Origin {
     Computed,
     /// The small run that a bare `ringfall run` makes.
     Demo,
+    /// The defaults of a run with a plain DIR.
+    Own,
     /// The file given with `--config`.
     File,
     /// The command line.
@@ -177,6 +179,7 @@ impl Origin {
             Origin::Default => "default",
             Origin::Computed => "computed",
             Origin::Demo => "demo",
+            Origin::Own => "own",
             Origin::File => "file",
             Origin::CommandLine => "command_line",
         }
@@ -189,6 +192,7 @@ impl Origin {
             Origin::Default => "default",
             Origin::Computed => "worked out for this machine",
             Origin::Demo => "the demo's",
+            Origin::Own => "default with DIR",
             Origin::File => "configuration file",
             Origin::CommandLine => "command line",
         }

@@ -32,11 +32,51 @@ fn demo() -> Options {
     }
 }
 
+/// Defaults of what is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defaults {
+    /// Those of the reference.
+    Reference,
+    /// Those of a run that asks about a drive: users wait for their answers, no CPU tier stands
+    /// before it, and the space is bounded.
+    Own,
+}
+
+/// Space of a run with [`Defaults::Own`], GiB: of llama3.1-8b about one turn of each of 100 users.
+const OWN_SPACE_GIB: f64 = 64.0;
+
+/// The defaults of [`Defaults::Own`] that the given settings leave a meaning.
+fn own(given: &Options) -> Options {
+    let is_paced = given.request_rate.is_some()
+        || given.use_burst_trace == Some(true)
+        || given.mooncake_trace.is_some()
+        || given.replay_trace.is_some();
+    Options {
+        arrival: (!is_paced).then_some(Word(Arrival::Closed)),
+        cpu_mem_gb: Some(Auto::Given(Gib(0.0))),
+        storage_capacity_gb: (given.disable_storage != Some(true)).then_some(Gib(OWN_SPACE_GIB)),
+        ..Options::default()
+    }
+}
+
+/// Works out the plan of a run with the reference's defaults.
+///
+/// # Errors
+/// As [`resolve_with`].
+pub fn resolve(
+    typed: &Options,
+    file: Option<&ConfigFile>,
+    facts: &Facts,
+) -> Result<Plan, InputError> {
+    resolve_with(Defaults::Reference, typed, file, facts)
+}
+
 /// Works out the plan of a run.
 ///
 /// # Errors
 /// Every value that is out of bounds or contradicts another, each with what to do.
-pub fn resolve(
+pub fn resolve_with(
+    defaults: Defaults,
     typed: &Options,
     file: Option<&ConfigFile>,
     facts: &Facts,
@@ -48,6 +88,7 @@ pub fn resolve(
         (Origin::CommandLine, typed.clone()),
         (Origin::File, from_file),
         (Origin::Demo, if is_demo { demo() } else { Options::default() }),
+        (Origin::Own, if defaults == Defaults::Own { own(typed) } else { Options::default() }),
         (Origin::Default, Options::defaults()),
     ];
     let mut origins = BTreeMap::new();

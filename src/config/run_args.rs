@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::{InputError, Options, Preset};
+use crate::{Defaults, InputError, Options, Preset};
 
 /// Arguments of the command `run`.
 #[derive(Clone, Debug, Default, Args)]
@@ -22,9 +22,22 @@ pub struct RunArgs {
     /// The settings that flags give; those not typed are absent.
     #[command(flatten)]
     pub options: Options,
+    /// Whether the place was given as a plain DIR.
+    #[arg(skip)]
+    pub has_plain_directory: bool,
 }
 
 impl RunArgs {
+    /// Defaults that hold for what is not given. A published invocation and a file, which may be
+    /// the reference's, come with the reference's.
+    #[must_use]
+    pub fn defaults(&self) -> Defaults {
+        match self.has_plain_directory && self.preset.is_none() && self.config.is_none() {
+            true => Defaults::Own,
+            false => Defaults::Reference,
+        }
+    }
+
     /// Settings from the command line: the flags, and below them the preset.
     ///
     /// # Errors

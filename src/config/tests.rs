@@ -262,6 +262,22 @@ fn a_bare_run_is_the_demo_and_any_size_makes_it_real() {
 }
 
 #[test]
+fn a_plain_directory_has_defaults_of_its_own_that_any_flag_overrides() {
+    let own = |line: &str| resolve_with(Defaults::Own, &typed(line), None, &facts()).unwrap();
+    let plan = own("--users 5");
+    assert_eq!((plan.arrival, plan.cpu_memory_bytes), (Arrival::Closed, 0));
+    assert_eq!((plan.storage_capacity_bytes, plan.demo), (64 * GIB, false));
+    assert_eq!(plan.origins["arrival"], Origin::Own);
+    let given = own("--users 5 --arrival open --cpu-mem-gb 1 --storage-capacity-gb 2");
+    assert_eq!((given.arrival, given.cpu_memory_bytes), (Arrival::Open, GIB));
+    assert_eq!(given.storage_capacity_bytes, 2 * GIB);
+    assert!(own("").demo);
+    // A trace has arrivals of its own, and no storage needs no space.
+    assert_eq!(own("--replay-trace a.csv").arrival, Arrival::Open);
+    assert_eq!(own("--disable-storage --gpu-mem-gb 1").storage_capacity_bytes, 0);
+}
+
+#[test]
 fn the_command_line_wins_over_the_file_over_the_defaults() {
     let file = file("num_users: 7\nduration: 9\nworkload:\n  system_prompts: 5\n").unwrap();
     let plan = resolve(&typed("--num-users 8"), Some(&file), &facts()).unwrap();

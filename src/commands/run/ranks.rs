@@ -57,8 +57,8 @@ fn part_bytes(free_bytes: u64, taken_bytes: u64, sharers: u64) -> u64 {
     part.min(percent(free_bytes)).max(1)
 }
 
-/// At most this part of the free space for a demonstration that was given it all, percent.
-pub(super) fn demo_percent(plan: &Plan, percent: u64) -> u64 {
+/// This rank's part of `percent` of the free space.
+pub(super) fn share_of_percent(plan: &Plan, percent: u64) -> u64 {
     let here = plan.rank.as_ref().map_or(1, Rank::ranks_here);
     (percent / u64::from(here)).max(1)
 }

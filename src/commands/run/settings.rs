@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfall_config::{Arrival, OnDeviceFailure, Plan, Promotion, Rank};
+use ringfall_config::{Arrival, OnDeviceFailure, Origin, Plan, Promotion, Rank};
 use ringfall_core::clock::SECOND;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
@@ -16,6 +16,8 @@ use super::ranks;
 
 /// Part of the free space that a demonstration run takes at most.
 const DEMO_FREE_PERCENT: u64 = 25;
+/// Part of the free space that a run with a plain DIR takes at most.
+const OWN_FREE_PERCENT: u64 = 90;
 
 /// A plan as the run wants it; without the memory of a GPU tier, which is opened first.
 pub fn of(plan: &Plan) -> RunSettings {
@@ -76,12 +78,22 @@ fn store(plan: &Plan) -> StoreRequest {
             bytes => bytes,
         },
         is_strict: plan.strict,
-        free_percent_max: plan.demo.then(|| ranks::demo_percent(plan, DEMO_FREE_PERCENT)),
+        free_percent_max: free_percent_max(plan),
         shards: plan.shards,
         preallocate: plan.preallocate,
         nvme_passthrough: plan.nvme_passthrough,
         ..StoreRequest::default()
     }
+}
+
+/// Part of the free space that a run takes at most of which no size was given, percent.
+fn free_percent_max(plan: &Plan) -> Option<u64> {
+    let percent = match plan.origins.get("storage_capacity_gb")? {
+        Origin::Demo => DEMO_FREE_PERCENT,
+        Origin::Own => OWN_FREE_PERCENT,
+        _ => return None,
+    };
+    Some(ranks::share_of_percent(plan, percent))
 }
 
 /// The autoscaler's side of a plan; none where users stay.
