@@ -13,7 +13,8 @@ use ringfall_core::units::MIB;
 use super::Document;
 use super::cold::ColdVerdict;
 use super::configuration::Configuration;
-use super::document::ResultFile;
+use super::document::{RequestsOfClass, ResultFile};
+use super::facts::quotient;
 use super::metrics::{
     DECODE_READ, Metric, PREFILL_WRITTEN, REQUEST_P95, STORAGE_THROUGHPUT, WALL_CLOCK,
     WRITE_BANDWIDTH,
@@ -34,6 +35,9 @@ const ALLOCATION_WAIT_MIN_MS: f64 = 0.1;
 const STORAGE_SHARE_MIN: f64 = 0.05;
 /// Share of the requests' time in waits for generated tokens above which it is mostly those.
 const GENERATION_SHARE_MIN: f64 = 0.5;
+/// Share of the requests that had not finished above which the storage did not keep up with them,
+/// even if none of them was queued.
+const BACKLOG_SHARE_MIN: f64 = 0.5;
 /// Two windows are equally long within this share.
 const SECONDS_TOLERANCE: f64 = 0.01;
 
@@ -93,12 +97,18 @@ pub struct Situation {
     pub is_replay: bool,
     /// Whether requests had a prefill phase alone, which writes entries and reads none of its own.
     pub is_prefill_only: bool,
+    /// Whether nothing was read in a decode phase, of which some traces say nothing.
+    pub has_no_decode_reads: bool,
     /// Whether nothing was read from any tier.
     pub has_no_reads: bool,
     /// Whether users ask again without waiting for the answer.
     pub arrivals_open: Option<bool>,
     /// Requests that were still queued at the end.
     pub queued_at_end: Option<u64>,
+    /// Whether a run that it is compared with had a backlog.
+    pub is_beside_backlog: bool,
+    /// Share of the requests that had not finished at the end.
+    pub unfinished_share: Option<f64>,
     /// Number of simulated users; null when the result does not say.
     pub users: Option<u64>,
     /// Requests that may be served at once.
@@ -170,10 +180,12 @@ impl Situation {
             is_replay,
             is_prefill_only: phases == Some(PhaseMode::PrefillOnly.name()),
             has_no_reads: all_read == Some(0.0),
+            has_no_decode_reads: summary.cache_stats.decode_bytes_read_gb.known() == Some(0.0),
             allocation_wait_p99_ms: permit.and_then(|waits| waits.percentiles.p99.known()),
             rest_share: ours.served.time.waits_share(),
             arrivals_open: config.and_then(|c| Some(c.arrival.as_ref()? != "closed")),
             queued_at_end: ours.source.queued_at_end.known(),
+            unfinished_share: unfinished_share(document),
             serving_slots: config.and_then(|c| c.max_inflight_requests).map(u64::from),
             served: summary.total_requests.known(),
             seconds: summary.elapsed_time.known(),
@@ -200,13 +212,18 @@ impl Situation {
         Situation { generation_waits, ..situation }
     }
 
-    /// Whether more requests came than were served: as the run's own warning has it.
+    /// Whether more requests came than were served: more wait than can be served at once, or most
+    /// of them had not finished, whether they were being served or not.
     fn backlog(&self) -> bool {
-        self.arrivals_open == Some(true) && self.queued_at_end > self.serving_slots.or(self.users)
+        let has_queue = self.queued_at_end > self.serving_slots.or(self.users);
+        let is_behind = self.unfinished_share.is_some_and(|share| share > BACKLOG_SHARE_MIN);
+        self.arrivals_open == Some(true) && (has_queue || is_behind)
     }
 
+    /// Whether what arrived is what was served. Beside a backlog it may be, and still the rates tell
+    /// the two apart: that of the other run is lower.
     fn keeps_up(&self) -> bool {
-        self.arrivals_open == Some(true) && !self.backlog()
+        self.arrivals_open == Some(true) && !self.backlog() && !self.is_beside_backlog
     }
 
     /// Whether there was a bound on allocations that no write had to wait for.
@@ -217,6 +234,13 @@ impl Situation {
     fn has_cpu_tier(&self) -> bool {
         self.cpu_memory_mib.is_some_and(|mib| mib > 0)
     }
+}
+
+/// Share of the requests that had not finished when the window closed.
+#[must_use]
+pub fn unfinished_share(document: &Document) -> Option<f64> {
+    let RequestsOfClass { finished, unfinished, .. } = document.ringfall.requests.as_ref()?.all;
+    quotient(unfinished, finished.saturating_add(unfinished))
 }
 
 /// Reason that rates of tokens say nothing of a replay.
@@ -253,6 +277,9 @@ pub fn advise(situations: &[Situation]) -> Vec<Advice> {
     if situations.is_empty() || !situations.iter().all(known) {
         return Vec::new();
     }
+    let is_beside_backlog = situations.iter().any(Situation::backlog);
+    let beside = |one: &Situation| Situation { is_beside_backlog, ..one.clone() };
+    let situations: &[Situation] = &situations.iter().map(beside).collect::<Vec<_>>();
     let only_write = situations.iter().all(|situation| situation.is_prefill_only);
     let of_writes = JUDGES_OF_WRITES.iter().filter(|_| only_write);
     let mut all: Vec<Advice> = of_writes
@@ -410,7 +437,9 @@ fn prefill_written(s: &Situation) -> Said {
 }
 
 fn decode_read(s: &Situation) -> Said {
-    if s.ended_by_requests == Some(true) {
+    if s.has_no_decode_reads {
+        no("nothing was read in a decode phase")
+    } else if s.ended_by_requests == Some(true) {
         no("the run ended with its requests: the amount is that of the requests")
     } else if s.generation_waits == Some(true) {
         no("requests wait for generated tokens, which bounds what is read")

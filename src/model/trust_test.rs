@@ -1,5 +1,8 @@
 //! Which metrics are to be gone by, in the situations that were published and in others.
 
+use ringfall_config::Arrival;
+use ringfall_workloads::contract::Class;
+
 use super::*;
 
 fn run(cpu_gib: u64) -> Situation {
@@ -129,11 +132,42 @@ fn open_arrivals_show_rate_or_latency_never_both() {
     let keeps_up = Situation { arrivals_open: Some(true), ..run(0) };
     assert_eq!(trust(std::slice::from_ref(&keeps_up), WALL_CLOCK), Trust::No);
     assert_eq!(trust(std::slice::from_ref(&keeps_up), REQUEST_P95), Trust::Secondary);
-    let behind = Situation { queued_at_end: Some(51), ..keeps_up };
+    let behind = Situation { queued_at_end: Some(51), ..keeps_up.clone() };
     assert_eq!(trust(std::slice::from_ref(&behind), WALL_CLOCK), Trust::Primary);
     assert_eq!(trust(std::slice::from_ref(&behind), REQUEST_P95), Trust::No);
+    // The rate of the other is what was asked for, and this one's is lower.
+    let mixed = [keeps_up.clone(), behind.clone()];
+    assert_eq!(trust(&mixed, WALL_CLOCK), Trust::Primary);
+    assert_eq!(trust(&mixed, REQUEST_P95), Trust::No);
     let cached = Situation { cpu_memory_mib: Some(4096), ..behind };
     assert_eq!(trust(&[cached], STORAGE_THROUGHPUT), Trust::Secondary);
+}
+
+/// A drive that was busy all the time "kept up" with 100 requests, of which 99 were being served.
+#[test]
+fn requests_that_do_not_finish_are_a_backlog_without_any_queue() {
+    let of = |unfinished: u64| {
+        let mut result = crate::testing::busy();
+        result.plan.arrival = Arrival::Open;
+        result.workload.queued_at_end = 0;
+        let age_ns = 1_000_000_000;
+        (0..unfinished).for_each(|_| {
+            result.requests.record_unfinished(Class::Interactive, age_ns);
+        });
+        Situation::of_document(&Document::of(&result))
+    };
+    assert!(of(0).keeps_up() && !of(0).backlog());
+    let behind = of(1_000_000);
+    assert!(behind.unfinished_share.is_some_and(|share| share > 0.9), "{behind:?}");
+    assert!(behind.backlog() && !behind.keeps_up(), "{behind:?}");
+}
+
+/// A Mooncake trace says nothing of a decode phase: "go by decode bytes read 0.000 GiB".
+#[test]
+fn decode_bytes_are_no_metric_where_nothing_is_read_in_a_decode_phase() {
+    let without = Situation { has_no_decode_reads: true, ..run(0) };
+    assert_eq!(trust(std::slice::from_ref(&without), DECODE_READ), Trust::No);
+    assert_eq!(trust(&[without], WALL_CLOCK), Trust::Primary);
 }
 
 #[test]

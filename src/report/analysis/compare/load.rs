@@ -8,9 +8,9 @@ use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_model::autoscaling::AutoscalerReport;
 use ringfall_model::configuration::Configuration;
-use ringfall_model::document::{InputFacts, Kind, RequestsOfClass, ResultFile, contradictions};
+use ringfall_model::document::{InputFacts, Kind, ResultFile, contradictions};
 use ringfall_model::facts::quotient;
-use ringfall_model::trust::Situation;
+use ringfall_model::trust::{Situation, unfinished_share};
 use ringfall_model::{Code, Document, stats};
 use serde_json::Value;
 
@@ -216,12 +216,6 @@ pub(in crate::analysis) fn gpus_told(gib_each: f64, gpus: f64, parallel: f64) ->
         (false, false) => "none".to_owned(),
         _ => format!("{gpus} of {gib_each} GiB, an entry on {parallel}"),
     }
-}
-
-/// Share of the requests that had not finished when the window closed.
-pub(super) fn unfinished_share(document: &Document) -> Option<f64> {
-    let RequestsOfClass { finished, unfinished, .. } = document.ringfall.requests.as_ref()?.all;
-    quotient(unfinished, finished.saturating_add(unfinished))
 }
 
 fn cut(document: &Document) -> Option<Cut> {

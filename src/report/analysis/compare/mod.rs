@@ -23,11 +23,10 @@ use ringfall_model::merge::merge;
 use ringfall_model::metrics::{Better, Evidence, METRICS, Metric};
 use ringfall_model::published::{Published, published};
 use ringfall_model::stats::{self, Interval, Slice};
-use ringfall_model::trust::Advice;
+use ringfall_model::trust::{Advice, unfinished_share};
 use ringfall_model::{Code, Document, named};
 use serde::Serialize;
 
-use self::load::unfinished_share;
 use super::differences::{self, Difference};
 
 /// Seeds of the draws: fixed, so that the same files always say the same; different, so that the
