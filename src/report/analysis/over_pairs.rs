@@ -6,7 +6,7 @@ use ringfall_model::stats::{self, Interval};
 
 use super::compare::{
     Bearing, Caution, Conclusion, Favouring, Finding, Names, RESOLUTION, Verdict, metrics_to_go_by,
-    outcome, verdict,
+    outcome, suffices, verdict,
 };
 use super::pairs::Pair;
 
@@ -147,8 +147,10 @@ fn finding(&Judged { metric, ref pairs }: &Judged<'_>, all: usize) -> Option<Fin
         0 => String::new(),
         count => format!("; {count} of them count as equal, as {OPEN} which side is better"),
     };
+    let sufficient = pairs.iter().filter(|pair| suffices(&pair.advice, metric.key)).count();
     Some(Finding {
         metric,
+        suffices: 2 * sufficient >= pairs.len(),
         verdict: interval.map_or(Verdict::Unknown, |interval| verdict(metric, interval, median)),
         ratio: match unfair == pairs.len() {
             true => Err("no pair has one that is fair"),

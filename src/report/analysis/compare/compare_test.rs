@@ -645,6 +645,45 @@ fn nothing_is_concluded_from_a_load_that_is_not_known() {
     assert!(told.cautions[0].contains("not known (m: no model or number of users"), "{told:?}");
 }
 
+/// A drive with flushes of 3 ms was better than one without by a shorter queue of reads alone.
+#[test]
+fn what_is_only_gone_by_besides_makes_no_win_alone() {
+    const LATENCY: &str = "storage_read_device_p95_ms";
+    let (a, b) = (Side::of(vec![result("a", 0..9, 1)]), Side::of(vec![result("b", 0..9, 1)]));
+    let (a, b) = (a.unwrap(), b.unwrap());
+    let of = |first: Trust, verdicts: [Verdict; 3]| {
+        let keys = [WALL_CLOCK, STORAGE_THROUGHPUT, LATENCY];
+        let trust = [first, Trust::Secondary, Trust::Secondary];
+        let advice: Vec<Advice> = keys
+            .into_iter()
+            .zip(trust)
+            .map(|(metric, trust)| Advice { metric, trust, why: String::new(), published: None })
+            .collect();
+        let better = [Better::Higher, Better::Higher, Better::Lower];
+        let rows: Vec<Row> = keys
+            .into_iter()
+            .zip(better)
+            .zip(verdicts)
+            .map(|((metric, better), verdict)| doubled(metric, better, verdict))
+            .collect();
+        conclusion::of_two(&rows, &advice, &[], [&a, &b]).text
+    };
+    use Verdict::{Better as Wins, NotShown, Unknown, Worse as Loses};
+    let (none, win, both) = ("No difference is ", "The candidate is better: ", "Neither is better");
+    for (first, verdicts, begin) in [
+        (Trust::Primary, [NotShown, Unknown, Wins], none),
+        (Trust::Primary, [NotShown, Wins, Wins], none),
+        (Trust::Primary, [Wins, Unknown, NotShown], win),
+        (Trust::Primary, [Wins, Unknown, Loses], both),
+        (Trust::Secondary, [NotShown, Unknown, Wins], none),
+        (Trust::Secondary, [Wins, Unknown, Wins], win),
+        (Trust::Secondary, [Wins, Wins, Loses], both),
+    ] {
+        let told = of(first, verdicts);
+        assert!(told.starts_with(begin), "{first:?} {verdicts:?}: {told}");
+    }
+}
+
 /// "The candidate is better: read device P95 0.86×", above reads of 0.93× and writes of 0.71×.
 #[test]
 fn a_better_system_is_not_worse_by_what_decides() {

@@ -60,6 +60,8 @@ pub(in crate::analysis) struct Favouring<'a> {
 pub(in crate::analysis) struct Finding {
     /// The metric to go by.
     pub metric: &'static Metric,
+    /// Whether it makes a side better by itself, rather than beside another.
+    pub suffices: bool,
     /// Verdict on the candidate.
     pub verdict: Verdict,
     /// Ratio as people read it, `at least 2.00×`; or why there is none.
@@ -76,8 +78,9 @@ impl Finding {
     }
 }
 
-/// Outcome by these findings, the most trusted first, as a clause; or why they show nothing. Of the
-/// decisive ones each can take a win back, and none makes one.
+/// Outcome by these findings, the most trusted first, as a clause; or why they show nothing. Where
+/// some suffice, one of them has to make a win, else two that agree. Each of the others and of the
+/// decisive ones can take it back.
 pub(in crate::analysis) fn outcome(
     findings: &[Finding],
     decisive: &[Finding],
@@ -91,11 +94,15 @@ pub(in crate::analysis) fn outcome(
         }
         None => Ok(()),
     };
-    let is_one =
-        findings.iter().any(|one| [Verdict::Better, Verdict::Worse].contains(&one.verdict));
-    let decisive = if is_one { decisive } else { &[] };
+    let has_one = findings.iter().any(|finding| finding.suffices);
+    let is_shown = |verdict: Verdict| {
+        let makes = |one: &&Finding| one.verdict == verdict && one.suffices == has_one;
+        findings.iter().filter(makes).count() >= if has_one { 1 } else { 2 }
+    };
+    let is_one = is_shown(Verdict::Better) || is_shown(Verdict::Worse);
     let of = |verdict: Verdict| {
-        findings.iter().chain(decisive).find(|finding| finding.verdict == verdict)
+        let mut all = findings.iter().chain(decisive).filter(|_| is_one);
+        all.find(|finding| finding.verdict == verdict)
     };
     match (of(Verdict::Better), of(Verdict::Worse)) {
         (Some(better), Some(worse)) => {
@@ -143,6 +150,13 @@ pub(in crate::analysis) fn metrics_to_go_by(trust: &[Advice]) -> Result<Vec<&'st
     if keys.is_empty() { Err(first.why.clone()) } else { Ok(keys) }
 }
 
+/// Whether a metric to go by makes a side better by itself: one that is only gone by besides may
+/// show what the load makes of a drive, such as a shorter queue.
+pub(in crate::analysis) fn suffices(trust: &[Advice], key: &str) -> bool {
+    let is_primary = |advice: &Advice| advice.metric == key && advice.trust == Trust::Primary;
+    trust.is_empty() || trust.iter().any(is_primary)
+}
+
 /// Which of two results is better, by how much, how sure that is and for how much of the load; or
 /// why that can't be told.
 pub(super) fn of_two(
@@ -168,7 +182,8 @@ pub(super) fn of_two(
     };
     let found = |keys: &[&str]| -> Vec<Finding> {
         let row = |key: &&str| rows.iter().find(|row| row.metric == *key);
-        keys.iter().filter_map(|key| finding(row(key)?)).collect()
+        let finding = |key| finding(row(key)?, suffices(trust, key));
+        keys.iter().filter_map(finding).collect()
     };
     let told = metrics_to_go_by(trust)
         .and_then(|keys| outcome(&found(&keys), &found(&DECISIVE), names, favouring));
@@ -180,7 +195,7 @@ pub(super) fn of_two(
 }
 
 /// Evidence that a row is.
-fn finding(row: &Row) -> Option<Finding> {
+fn finding(row: &Row, suffices: bool) -> Option<Finding> {
     let bound = match (row.baseline_is_bound, row.candidate_is_bound) {
         (true, _) => "at most ",
         (_, true) => "at least ",
@@ -200,6 +215,7 @@ fn finding(row: &Row) -> Option<Finding> {
     };
     Some(Finding {
         metric: Metric::by_key(row.metric)?,
+        suffices,
         verdict: row.verdict,
         ratio: row.ratio.map(|ratio| format!("{bound}{ratio:.2}×")).ok_or(why),
         certainty,

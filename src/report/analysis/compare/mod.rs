@@ -10,7 +10,9 @@ mod settings;
 mod slower_test;
 
 pub(super) use cautions::{Bearing, Caution, Loads};
-pub(super) use conclusion::{Conclusion, Favouring, Finding, Names, metrics_to_go_by, outcome};
+pub(super) use conclusion::{
+    Conclusion, Favouring, Finding, Names, metrics_to_go_by, outcome, suffices,
+};
 pub(super) use fair::{Measurement, RESOLUTION, Value, fair_ratio, verdict};
 pub(super) use load::{HitRates, Load, gpus_told};
 
