@@ -107,6 +107,11 @@ fn a_burst_trace_runs_from_a_compressed_directory_and_its_bad_rows_are_counted()
     assert_eq!(number(&json, "/requests_completed"), 600.0);
     assert_eq!(number(&json, "/ringfall/source/rows"), 600.0);
     assert_eq!(number(&json, "/ringfall/source/skipped"), 2.0);
+    let digests = json["ringfall"]["source"]["digests"].as_array().unwrap();
+    for rows in ["first 1: ", "first 512: ", "first 600: ", "all 600: "] {
+        let count = digests.iter().filter(|told| told.as_str().unwrap().starts_with(rows)).count();
+        assert_eq!(count, 1, "{rows}: {digests:?}");
+    }
     assert_eq!(json["ringfall"]["source"]["files"].as_array().unwrap().len(), 2);
     let first = json["ringfall"]["source"]["first_skipped"].as_str().unwrap();
     assert!(first.contains("line 302") && first.contains("-7"), "{first}");

@@ -128,11 +128,11 @@ settings! {
         ///
         /// Files may be compressed (.gz or .zst). When not given, --use-burst-trace reads
         /// BurstGPT/data/BurstGPT_1.csv in the working directory.
-        burst_trace_path: Optional = "none", "PATH";
+        burst_trace_path: Optional = "none", "PATH", compared apart;
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
-        mooncake_trace: Optional = "none", "FILE";
+        mooncake_trace: Optional = "none", "FILE", compared apart;
         /// Replay the operations of a logical trace, as `ringfall replay` does
-        replay_trace: Optional = "none", "FILE";
+        replay_trace: Optional = "none", "FILE", compared apart;
         /// Operations of the logical trace to replay
         replay_tiers: ReplayedRows = "storage", "TIERS";
         /// Simulate users who repeat the conversations of this ShareGPT dataset in JSON
@@ -140,7 +140,7 @@ settings! {
         /// They read the earlier turns of their conversations and, without --request-rate, keep
         /// the pace of simulated users. The reference benchmark reads no earlier turns of a
         /// dataset, and without a rate it queues all requests at once.
-        dataset_path: Optional = "none", "FILE";
+        dataset_path: Optional = "none", "FILE", compared apart;
         /// Divide the gaps between the requests of a trace by this factor; 0 removes them
         ///
         /// With 0 a request arrives as soon as fewer than 64 wait on its shard, so that latencies

@@ -1,7 +1,7 @@
 //! Where the requests came from, and how the hit rate compares with a recorded one.
 
 use ringfall_workloads::WorkloadStats;
-use ringfall_workloads::source::{Skipped, ValidationTrace};
+use ringfall_workloads::source::{Digest, Skipped, ValidationTrace};
 
 use crate::RunResult;
 use crate::figures::figure::{Derived, First, Max, Same, Sum};
@@ -19,6 +19,11 @@ pub struct SourceReport of result: RunResult {
     pub kind: Same<String> = result.plan.traffic.name().to_owned(),
     /// Names of the files that were read.
     pub files: Union<String> = result.source.files.iter().cloned(),
+    /// Digests of what was read, each of so many first rows of a trace (`first ROWS: DIGEST`),
+    /// or of all rows or turns (`all ROWS: DIGEST`). There are several, since runs read a trace to
+    /// different depths: where two results have other digests of as many rows, their traces
+    /// differ, whatever the files are called. Neither pace nor seed counts. Empty without files.
+    pub digests: Union<String> = digests(result),
     /// Number of conversations in the dataset; null without a dataset.
     pub conversations: Same<u64> = result.source.conversations,
     /// Number of turns in the conversations of the dataset; null without a dataset.
@@ -60,6 +65,20 @@ pub struct SourceReport of result: RunResult {
     /// Longest delay between the intended time of an arrival and the arrival itself, ms.
     pub timer_lag_max_ms: Max<f64> = result.workload.timer_lag_max_ns as f64 / 1e6,
 }
+}
+
+/// Digests of the dataset, or of the rows of the trace that were given.
+fn digests(result: &RunResult) -> Vec<String> {
+    let Some(feed) = &result.feed else {
+        let of_dataset = result.source.digest.zip(result.source.turns);
+        return of_dataset.map(|(digest, turns)| digest.of_all(turns)).into_iter().collect();
+    };
+    let mut all = feed.digests.clone();
+    if !Digest::is_kept_after(feed.rows) {
+        all.push(feed.digest.of_first(feed.rows));
+    }
+    all.extend(feed.is_over.then(|| feed.digest.of_all(feed.rows)));
+    all
 }
 
 /// Rows of the trace, or parts of the dataset, that were skipped.

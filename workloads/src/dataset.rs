@@ -1,5 +1,7 @@
 //! Recorded conversations, by their lengths in tokens: 8 bytes a turn, whatever the text was.
 
+use crate::source::Digest;
+
 /// Lengths of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TurnTokens {
@@ -47,6 +49,17 @@ impl Dataset {
         self.turns.len() as u64
     }
 
+    /// Digest of all conversations.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        digest.add(self.ends.iter().copied().map(u64::from));
+        for turn in &self.turns {
+            digest.add([turn.context_tokens, turn.generate_tokens].map(u64::from));
+        }
+        digest
+    }
+
     fn begin(&self, conversation: u32) -> u32 {
         conversation.checked_sub(1).map_or(0, |before| self.ends[before as usize])
     }
@@ -85,5 +98,10 @@ mod tests {
         assert_eq!((dataset.len(), dataset.turns_in_all()), (2, 3));
         assert_eq!((dataset.turns(0), dataset.turns(1)), (2, 1));
         assert_eq!((dataset.turn(0, 1), dataset.turn(1, 0)), (turn(2), turn(3)));
+        let mut other = Dataset::default();
+        for turns in [vec![turn(1)], vec![turn(2), turn(3)]] {
+            assert!(other.push(&turns));
+        }
+        assert!(other.digest() != dataset.digest() && dataset.digest() == dataset.digest());
     }
 }

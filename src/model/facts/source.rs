@@ -1,6 +1,6 @@
 //! Facts about the source of requests, and counters of reading it.
 
-use ringfall_workloads::source::Skipped;
+use ringfall_workloads::source::{Digest, Skipped};
 
 /// Facts about the source of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +11,8 @@ pub struct SourceFacts {
     pub conversations: Option<u64>,
     /// Number of turns in all conversations of a dataset; none for other sources.
     pub turns: Option<u64>,
+    /// Digest of all conversations of a dataset.
+    pub digest: Option<Digest>,
     /// Operations of a logical trace.
     pub operations: Option<u64>,
     /// Entries that it reads before it writes them, and their bytes: they were written before.
@@ -24,6 +26,12 @@ pub struct SourceFacts {
 pub struct FeedFigures {
     /// Requests given to the shards.
     pub rows: u64,
+    /// Digest of those rows.
+    pub digest: Digest,
+    /// Digests of the first rows at some depths, as a result has them.
+    pub digests: Vec<String>,
+    /// Whether there are no more rows.
+    pub is_over: bool,
     /// Rows that did not parse.
     pub skipped: Skipped,
     /// Rows of the first pass that are earlier than the row before them.

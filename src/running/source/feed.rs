@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flume::{Receiver, Sender};
 use ringfall_model::facts::FeedFigures;
-use ringfall_workloads::source::{SourceRequest, Stream};
+use ringfall_workloads::source::{Digest, SourceRequest, Stream};
 
 /// Rows on the way to one shard.
 pub const ROWS_AHEAD: usize = 1_024;
@@ -82,9 +82,15 @@ impl RowReader {
         match next {
             Ok(Some(row)) => {
                 figures.rows += 1;
+                figures.digest = self.stream.digest();
+                if Digest::is_kept_after(figures.rows) {
+                    let told = figures.digest.of_first(figures.rows);
+                    figures.digests.push(told);
+                }
                 Some(((row.user % shards as u64) as usize, row))
             }
             Ok(None) => {
+                figures.is_over = true;
                 let expected = self.operations.map(|count| count * u64::from(figures.cycles));
                 if expected
                     .is_some_and(|expected| self.stream.is_over() && expected != figures.rows)

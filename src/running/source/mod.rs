@@ -69,6 +69,7 @@ fn open_dataset(plan: &Plan, path: &Path, reading: &Reading) -> Result<OpenSourc
         files: vec![path.display().to_string()],
         conversations: Some(u64::from(dataset.len())),
         turns: Some(dataset.turns_in_all()),
+        digest: Some(dataset.digest()),
         skipped,
         ..SourceFacts::default()
     };

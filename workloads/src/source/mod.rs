@@ -5,6 +5,7 @@
 
 mod bounded;
 mod burstgpt;
+mod digest;
 mod iotrace;
 mod lines;
 mod mooncake;
@@ -16,6 +17,7 @@ mod validation;
 use std::sync::Arc;
 
 pub use burstgpt::BurstGpt;
+pub use digest::Digest;
 pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
 pub use mooncake::{BLOCK_TOKENS, Mooncake};
 pub use sharegpt::{ShareGptLimits, read_sharegpt};

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use super::{Rows, Skipped};
+use super::{Digest, Rows, Skipped};
 use crate::contract::Nanos;
 use crate::conversation::Turn;
 use crate::error::Error;
@@ -86,6 +86,7 @@ pub struct Stream {
     random: Random,
     skipped: Skipped,
     disordered: u64,
+    digest: Digest,
 }
 
 impl Stream {
@@ -106,6 +107,7 @@ impl Stream {
             random: stream(settings.seed, StreamPurpose::Pace, 0),
             skipped: Skipped::default(),
             disordered: 0,
+            digest: Digest::default(),
         }
     }
 
@@ -125,6 +127,7 @@ impl Stream {
             let Some(rows) = &mut self.current else { return Ok(None) };
             if let Some(row) = rows.next_row()? {
                 self.rows_of_cycle += 1;
+                self.digest.add_row(&row);
                 return Ok(Some(self.request(row)));
             }
             if self.cycle == 0 {
@@ -150,6 +153,12 @@ impl Stream {
     #[must_use]
     pub fn disordered_rows(&self) -> u64 {
         self.disordered
+    }
+
+    /// Digest of the rows given so far, as the files say them: without pace and seed.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// Whole cycles that are over.

@@ -102,6 +102,12 @@ impl Loads<'_> {
             ),
             self.other_users(),
             self.other_settings(),
+            self.words(
+                "the sources of requests differ",
+                "the two sides did not do the same work, so that no ratio is of the drives",
+                |load| load.source.as_deref(),
+            ),
+            self.other_contents(),
             self.unknown_settings(),
             self.words(
                 "the GPUs differ",
@@ -182,6 +188,32 @@ impl Loads<'_> {
             values: first_few(&differences, "; ", setting_told),
             effect: "the two sides did not do the same work, so that no ratio is of the drives; \
                      run both with the same settings",
+            bearing: Bearing::OtherLoad,
+        })
+    }
+
+    /// Traces or datasets of other contents, of one side too, whatever their files are called.
+    fn other_contents(&self) -> Option<Caution> {
+        let digests =
+            || self.all().flat_map(|load| &load.digests).filter_map(|told| told.split_once(": "));
+        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+        let other = digests().find(|(rows, digest)| known.entry(rows).or_insert(digest) != digest);
+        let count = |rows: &str| rows.split_once(' ')?.1.parse::<u64>().ok();
+        let is_end = |rows: &&str| rows.starts_with("all ");
+        let end = digests().map(|(rows, _)| rows).filter(is_end).filter_map(count).min();
+        let deepest = digests().filter_map(|(rows, _)| count(rows)).max();
+        let values = match (other, end) {
+            (Some((rows, _)), _) => format!("{rows} rows or turns are not the same"),
+            (None, Some(end)) if deepest > Some(end) => {
+                format!("one ends after {end} rows or turns, and another does not")
+            }
+            _ => return None,
+        };
+        Some(Caution {
+            clause: "the traces or datasets differ",
+            values,
+            effect: "the two sides did not do the same work, whatever the files are called, so \
+                     that no ratio is of the drives; give both the same file",
             bearing: Bearing::OtherLoad,
         })
     }

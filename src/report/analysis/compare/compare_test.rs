@@ -645,6 +645,60 @@ fn nothing_is_concluded_from_a_load_that_is_not_known() {
     assert!(told.cautions[0].contains("not known (m: no model or number of users"), "{told:?}");
 }
 
+/// A drive of half the speed was better (0.50×), as its trace of the same name asked for a quarter.
+#[test]
+fn a_trace_is_known_by_its_rows_and_not_by_its_name() {
+    let of = |name: &str, per_second: u64, digests: &[&str]| {
+        let mut file = preset(name, per_second, 200);
+        let source = &mut file.document.ringfall.source;
+        source.kind = Same::of("burstgpt".to_owned());
+        source.digests = digests.iter().map(|&digest| digest.to_owned()).collect();
+        file
+    };
+    let rows = ["first 1: 0a", "first 2: 0b", "first 3: 0c"];
+    let baseline = of("a", 10, &rows);
+    let told = |candidate: ResultFile| {
+        let back = compare(vec![candidate.clone()], vec![baseline.clone()]).unwrap();
+        let there = compare(vec![baseline.clone()], vec![candidate]).unwrap();
+        assert_eq!(there.is_comparable, back.is_comparable);
+        there.conclusion
+    };
+    let other = "The two can't be compared, since the traces or datasets differ ";
+    let cases: [(&[&str], String); 5] = [
+        (&rows[..2], "The candidate is better: ".to_owned()),
+        (
+            &["first 1: 0a", "first 2: 0d", "first 3: 0e"],
+            format!("{other}(first 2 rows or turns are not the same)."),
+        ),
+        (
+            &["first 1: 0a", "first 2: 0b", "all 2: 0b"],
+            format!("{other}(one ends after 2 rows or turns, and another does not)."),
+        ),
+        (&["all 3: 0c"], "The candidate is better: ".to_owned()),
+        (
+            &[],
+            "No conclusion can be drawn, since the load of a result is not known (b: no \
+             `ringfall.source.digests` of the trace or dataset)."
+                .to_owned(),
+        ),
+    ];
+    for (digests, conclusion) in cases {
+        let there = told(of("b", 20, digests));
+        assert!(there.starts_with(&conclusion), "{digests:?}: {there}");
+    }
+    let mut elsewhere = of("b", 20, &rows);
+    let mut config = elsewhere.document.ringfall.config.as_ref().unwrap().clone();
+    config.settings.insert("burst_trace_path".to_owned(), "elsewhere.csv".into());
+    elsewhere.document.ringfall.config = Agreed::of(config);
+    assert!(told(elsewhere).starts_with("The candidate is better: "));
+    let drawn = told(preset("b", 20, 200));
+    assert!(drawn.contains("the sources of requests differ (burstgpt and synthetic)"), "{drawn}");
+    let runs = [of("b", 20, &rows), of("c", 20, &["first 1: 0d"])];
+    let document = merge(&runs, &[], &[]).unwrap();
+    let merged = told(ResultFile { path: "m".into(), document });
+    assert_eq!(merged, format!("{other}(first 1 rows or turns are not the same)."));
+}
+
 /// A drive with flushes of 3 ms was better than one without by a shorter queue of reads alone.
 #[test]
 fn what_is_only_gone_by_besides_makes_no_win_alone() {

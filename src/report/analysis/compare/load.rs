@@ -37,6 +37,10 @@ pub(in crate::analysis) struct Load {
     /// Settings that make the load, by their keys; those that the result does not say are not
     /// there.
     pub settings: BTreeMap<String, Value>,
+    /// Kind of source that requests came from.
+    pub source: Option<String>,
+    /// Digests of the trace or dataset that was read, each with what it is of.
+    pub digests: Vec<String>,
     /// GPU tier, and the GPUs that an entry is spread over.
     pub gpus: Option<String>,
     /// Shares of the reads that found what they looked for.
@@ -120,6 +124,8 @@ impl Load {
                 .and_then(|config| config.model.clone())
                 .or(configuration.as_ref().map(|told| told.model.clone())),
             settings: said.map_or_else(|| known.settings.clone(), settings::of_load),
+            source: ours.source.kind.as_ref().cloned(),
+            digests: ours.source.digests.to_vec(),
             gpus: gpus(document),
             hit_rates: HitRates {
                 looks: ours.cache.look_hit_rate.known(),
@@ -177,6 +183,10 @@ fn lacking(document: &Document, runs: &[InputFacts], seeds: Option<&[u64]>) -> O
     }
     if config.model.is_none() || config.num_users.is_none() {
         return part("model or number of users in `ringfall.config`");
+    }
+    let is_of_file = ours.source.kind.as_ref().is_some_and(|kind| kind != "synthetic");
+    if is_of_file && ours.source.digests.is_empty() {
+        return part("`ringfall.source.digests` of the trace or dataset");
     }
     let differences = ours.merged.iter().flat_map(|merged| &merged.differences);
     if let Some(one) = differences.into_iter().find(|one| settings::is_of_run(&one.key)) {
