@@ -113,7 +113,8 @@ impl Survival {
         let all = self.finished + self.unfinished;
         let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
         let at = |fits: &dyn Fn(&Survivors) -> bool| {
-            self.steps.iter().find(|step| fits(step)).map(|step| step.at_ns)
+            let first = self.steps.partition_point(|step| !fits(step));
+            self.steps.get(first).map(|step| step.at_ns)
         };
         // Products of shares are not exact; a request is worth far more than this.
         let remaining = 1.0 - share + 1e-9;

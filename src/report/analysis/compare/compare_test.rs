@@ -246,6 +246,17 @@ fn a_percentile_of_few_events_has_no_interval() {
 }
 
 #[test]
+fn quantiles_of_many_shares_are_those_of_each() {
+    let mut events = Histogram::new();
+    assert_eq!(quantiles_ns(&events, &[0.5]), [0.0]);
+    (1..1_000u64).for_each(|n| events.record(n * n * 1_000));
+    let shares: Vec<f64> = (0..=500).map(|n| f64::from(n) / 500.0).collect();
+    let each: Vec<f64> =
+        shares.iter().map(|&share| events.quantile_ns(share).unwrap() as f64).collect();
+    assert_eq!(quantiles_ns(&events, &shares), each);
+}
+
+#[test]
 fn trials_speak_for_the_difference_between_runs() {
     let trials = |start: u64| -> Vec<ResultFile> {
         let of = |n: u64| result(&format!("t{n}"), n * 1_000..(n + 1) * 1_000, 10 + n);
