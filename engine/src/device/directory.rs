@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -316,6 +316,14 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
         kind(stat) == FileType::RegularFile && (is_recorded || (is_own && stat.st_size == 0))
     };
     let Some(found) = found.filter(is_ours) else { return Ok(0) };
+    // The kernel may hold the file of a run that was killed a moment ago open for a while: emptied,
+    // its space is free all the same. Of a file with another name, which may be wanted, only the
+    // name goes.
+    if let Ok(file) = directory.open_own(DATA_NAME, OFlags::empty())
+        && file.metadata().is_ok_and(|metadata| metadata.ino() == found.st_ino)
+    {
+        let _or_free_when_it_is_closed = file.set_len(0);
+    }
     directory.remove(DATA_NAME).map_err(|e| directory_error("delete", &path(), &e))?;
     Ok(u64::try_from(found.st_blocks).unwrap_or(0) * 512)
 }
@@ -463,6 +471,27 @@ mod tests {
         second.remove().unwrap();
         assert_eq!(fs::read(path.join("precious")).unwrap(), b"theirs");
         fs::remove_dir_all(path).unwrap();
+    }
+
+    /// A run right after `kill -9` had room for all but what the dead one's ring still held open.
+    #[test]
+    fn the_space_of_a_leftover_is_free_at_once_unless_it_has_another_name() {
+        for is_linked in [false, true] {
+            let path = scratch(&format!("held-{is_linked}"));
+            let mut dead = CacheDir::open(&path).unwrap();
+            let (held, data) = dead.create_data_file().unwrap();
+            held.set_len(1 << 20).unwrap();
+            dead.removed = true;
+            drop(dead);
+            if is_linked {
+                fs::hard_link(&data, path.join("theirs")).unwrap();
+            }
+            let second = CacheDir::open(&path).unwrap();
+            assert!(!data.exists());
+            assert_eq!(held.metadata().unwrap().len(), if is_linked { 1 << 20 } else { 0 });
+            second.remove().unwrap();
+            fs::remove_dir_all(path).unwrap();
+        }
     }
 
     #[test]
