@@ -24,7 +24,7 @@ use ringfall_model::facts::ObjectCounts;
 #[cfg(feature = "objects")]
 use crate::objects::{ObjectError, OpenError, TierObjects};
 use found::{
-    Capacity, Found, capacity, divide, find_device, find_directory, heed_file_limit,
+    Capacity, capacity, divide, find_device, find_directory, heed_file_limit, refuse_twice,
     share_file_systems,
 };
 
@@ -186,11 +186,15 @@ impl Store {
             }
             paths => paths.to_vec(),
         };
-        let find = |path: &PathBuf| match is_block_device(path) {
-            true => find_device(request, path),
-            false => find_directory(path),
-        };
-        let mut found = paths.iter().map(find).collect::<Result<Vec<Found>, StoreError>>()?;
+        let mut found = Vec::new();
+        for (place, path) in paths.iter().enumerate() {
+            // A link may lead to what has just been made.
+            refuse_twice(path, &paths[..place])?;
+            found.push(match is_block_device(path) {
+                true => find_device(request, path)?,
+                false => find_directory(path)?,
+            });
+        }
         share_file_systems(&mut found);
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
         heed_file_limit(&mut found, limit.current);

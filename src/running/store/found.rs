@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringfall_core::drive::Preallocate;
@@ -50,6 +50,23 @@ enum FoundPlace {
     Device(RawDevice, File),
     #[cfg(test)]
     Nowhere,
+}
+
+/// Refuses a place that is one of the earlier ones by another name.
+pub(super) fn refuse_twice(path: &Path, earlier: &[PathBuf]) -> Result<(), StoreError> {
+    let inode = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    let own = inode(path);
+    match earlier.iter().find(|other| own.is_some() && inode(other) == own) {
+        None => Ok(()),
+        Some(other) => Err(StoreError::Short(format!(
+            "--cache-dir: {} and {} are one place by two names: name each drive once",
+            other.display(),
+            path.display()
+        ))),
+    }
 }
 
 pub(super) fn find_directory(path: &Path) -> Result<Found, StoreError> {
@@ -255,6 +272,17 @@ mod tests {
         assert_eq!((parts.iter().sum::<u64>(), parts[1]), (10, 3));
         let error = capacity(&request(10 * GIB), &places).unwrap_err().to_string();
         assert!(error.contains("x and x and x has room for 9.0 GiB"), "{error}");
+    }
+
+    /// It was in use by another run, which was the same one.
+    #[test]
+    fn a_directory_and_a_link_to_it_are_one_place() {
+        let root = ringfall_host::Scratch::new("one-place");
+        let (there, link) = (root.join("a"), root.join("b"));
+        std::os::unix::fs::symlink("a", &link).unwrap();
+        let request = StoreRequest { places: vec![there, link], ..request(16 * MIB) };
+        let error = Store::open(&request, &mut |_, _| true).err().unwrap().to_string();
+        assert!(error.contains("a and ") && error.contains("one place by two names"), "{error}");
     }
 
     #[test]
