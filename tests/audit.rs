@@ -362,8 +362,19 @@ fn nothing_readable_is_an_input_error_and_findings_fail_only_when_asked_to() {
     let failed = tree.ringfall(&[".", "--fail-on-findings"]);
     assert_eq!((failed.status.code(), &failed.stdout), (Some(1), &done.stdout));
     let input = format!("{LEAF}/option_1/trial_0/rank_0/kvcache_results_20260712_182112.json");
-    let refused = tree.ringfall(&[&input, "--json", &input]);
-    assert_fails(&refused, 2, &["--json", "overwrite"]);
+    // A result is one that was named, or is found in a directory.
+    for place in [&*input, "."] {
+        for flag in ["--json", "--html-output", "--csv-output"] {
+            let refused = tree.ringfall(&[place, flag, &input]);
+            assert_fails(&refused, 2, &[flag, "overwrite"]);
+        }
+    }
+    // An audit itself is none.
+    for _ in 0..2 {
+        let done = tree.ringfall(&[".", "--json", "audit.json"]);
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done));
+    }
+    assert_fails(&tree.ringfall(&["audit.json", "--json", "audit.json"]), 2, &["no result"]);
 }
 
 #[test]

@@ -135,6 +135,8 @@ fn content_of_given_ratios_measures_as_such_and_is_verified() {
 fn what_cannot_be_analyzed_is_told() {
     let scratch = Scratch::new("unreadable");
     std::fs::write(scratch.file("x"), "x").unwrap();
+    std::fs::create_dir(scratch.file("d")).unwrap();
+    std::fs::write(scratch.file("d/y"), "y").unwrap();
     let (mode, kind) = (rustix::fs::Mode::RUSR, rustix::fs::FileType::Fifo);
     rustix::fs::mknodat(rustix::fs::CWD, scratch.file("pipe"), kind, mode, 0).unwrap();
     let cases: &[(&[&str], i32, &[&str])] = &[
@@ -144,6 +146,7 @@ fn what_cannot_be_analyzed_is_told() {
         (&["analyze", "x", "--block-sizes", "500"], 2, &["--block-sizes 500: give powers of two"]),
         (&["analyze", "x", "--memory-mib", "1048576"], 2, &["--memory-mib 1048576"]),
         (&["analyze", "x", "--output", "x"], 2, &["would overwrite the input x"]),
+        (&["analyze", "d", "--output", "d/y"], 2, &["would overwrite the input d/y"]),
         (&["write", "/no/such/x"], 1, &["can't write /no/such/x", "check the path"]),
         (&["write", "."], 2, &["already exists, and is not a file"]),
         // Nobody writes into it: an open that waits would never end.

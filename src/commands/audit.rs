@@ -22,11 +22,6 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
         ("--html-output", &args.html_output),
         ("--csv-output", &args.csv_output),
     ];
-    for (flag, output) in outputs {
-        if let Some(output) = output.as_deref().filter(|output| !is_stdout(output)) {
-            refuse_input(flag, output, args.paths.iter().map(PathBuf::as_path))?;
-        }
-    }
     let settings = AuditSettings {
         drive_read_mb_per_s: args.drive_read_mb_s,
         drive_write_mb_per_s: args.drive_write_mb_s,
@@ -34,6 +29,15 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
     let found = audit(&args.paths, &settings);
     if found.read.rank_files == 0 {
         return Err(nothing_read(&found).into());
+    }
+    for (flag, output) in outputs {
+        if let Some(output) = output.as_deref().filter(|output| !is_stdout(output)) {
+            refuse_input(
+                flag,
+                output,
+                args.paths.iter().chain(&found.files).map(PathBuf::as_path),
+            )?;
+        }
     }
     let (what, json) = ("the audit", args.json.as_deref());
     let html = write_form(args.html_output.as_deref(), what, |path| write_audit_html(&found, path));

@@ -63,7 +63,6 @@ struct AnalysisResult {
 fn look(args: &DatagenAnalyzeArgs, interrupt: &Interrupt) -> Result<Exit> {
     if let Some(output) = &args.output {
         check_output_writable("--output", output)?;
-        super::refuse_input("--output", output, args.paths.iter().map(|path| path.as_path()))?;
     }
     let block_bytes = block_sizes(args)?;
     let memory_bytes = args.memory_mib * MIB;
@@ -94,6 +93,9 @@ fn look(args: &DatagenAnalyzeArgs, interrupt: &Interrupt) -> Result<Exit> {
             (items_of(&args.paths)?, shown.collect())
         }
     };
+    if let Some(output) = &args.output {
+        super::refuse_input("--output", output, items.iter().filter_map(Item::path))?;
+    }
     let line = Line::new(args.json);
     let began = Instant::now();
     let analysis = analyze(&items, &settings, &|done, all| {

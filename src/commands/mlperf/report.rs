@@ -1,6 +1,6 @@
 //! `ringfall mlperf report`: a run that is there already, added up and shown.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use ringfall_foreign::mlperf::aggregate::{Added, Shape, add_up};
@@ -9,7 +9,7 @@ use ringfall_host::exit::Exit;
 use ringfall_report::show::{MlperfRun, mlperf_text, write_mlperf_html};
 
 use crate::cli::MlperfReportArgs;
-use crate::commands::{print, print_json, write_form};
+use crate::commands::{print, print_json, refuse_input, write_form};
 
 /// Adds up and shows.
 ///
@@ -20,6 +20,12 @@ pub(super) fn run(args: &MlperfReportArgs, command_line: &[String]) -> Result<Ex
     let baseline = args.baseline.as_deref().map(|path| read(path, command_line)).transpose()?;
     let shown = shown(&args.run, &added, args.baseline.as_deref().zip(baseline.as_ref()));
     let page = args.html_output.as_deref();
+    if let Some(page) = page {
+        for run in [Some(&args.run), args.baseline.as_ref()].into_iter().flatten() {
+            let files = Shape::found(run).files(run);
+            refuse_input("--html-output", page, files.iter().map(PathBuf::as_path))?;
+        }
+    }
     let written = write_form(page, "the page", |path| write_mlperf_html(&shown, path));
     let exit = match args.json {
         true => print_json(&added.summary)?,

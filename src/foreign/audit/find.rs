@@ -100,7 +100,9 @@ impl Finder {
         path: &Path,
         read: impl FnOnce(&Path, PathBuf) -> Result<T, String>,
     ) -> Option<T> {
-        read(path, self.shown(path)).map_err(|why| self.skip(path, why)).ok()
+        let made = read(path, self.shown(path)).map_err(|why| self.skip(path, why)).ok()?;
+        self.audit.files.push(path.to_owned());
+        Some(made)
     }
 
     /// A path as it was given.
@@ -236,7 +238,11 @@ impl Finder {
                     let trials = [(0, trial)].into();
                     leaf.groups.push(Group { label: name.into_owned(), option: None, trials });
                 }
-                Some(None) => self.audit.read.other_json += 1,
+                Some(None) => {
+                    // No figure of it is used: an earlier audit may be written anew.
+                    self.audit.files.pop();
+                    self.audit.read.other_json += 1;
+                }
                 None => {}
             }
         }

@@ -98,6 +98,20 @@ fn a_figure_next_to_nothing_makes_no_infinite_rate() {
     }
 }
 
+#[test]
+fn an_earlier_audit_is_no_file_that_figures_were_taken_from() {
+    let rank = rank().to_string();
+    let summary = json!({ "options": { "1": { "rank_count": 1 } } }).to_string();
+    let found = of(&[
+        (RANK, rank.as_bytes()),
+        ("summary.json", summary.as_bytes()),
+        ("earlier.json", br#"{ "audit_version": 1 }"#),
+    ]);
+    let is_used = |name: &str| found.files.iter().any(|file| file.ends_with(name));
+    assert!(is_used(RANK) && is_used("summary.json") && !is_used("earlier.json"), "{found:?}");
+    assert_eq!(found.read.other_json, 1);
+}
+
 const RANK: &str = "option_1/trial_0/rank_0/kvcache_results_20260712_182112.json";
 
 proptest! {

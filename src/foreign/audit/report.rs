@@ -33,6 +33,9 @@ pub struct Audit {
     /// Paths that were given to be audited.
     #[serde(serialize_with = "paths_as_text")]
     pub paths: Vec<PathBuf>,
+    /// Files that figures were taken from, by their real paths; no part of the JSON.
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
     /// Numbers of files read, by what they are.
     pub read: Read,
     /// Files and directories that were not read, with the reason; the first thousand.

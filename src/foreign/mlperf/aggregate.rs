@@ -15,7 +15,7 @@ use super::sequence::trial_directory;
 use super::summary::{
     About, Merged, OptionDetails, OptionSummary, SCHEMA_VERSION, Summary, TrialRow,
 };
-use super::tree::{merged_of, numbered, run_name};
+use super::tree::{SUMMARY, merged_of, metadata_of, numbered, run_name};
 
 /// Options, trials and ranks of a run that are added up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,21 @@ impl Shape {
             }
         }
         shape
+    }
+
+    /// Files of the run that must not be written over: its summary, its metadata and the ranks'
+    /// results.
+    #[must_use]
+    pub fn files(&self, run: &Path) -> Vec<PathBuf> {
+        let mut files = vec![run.join(SUMMARY), metadata_of(run)];
+        for &option in &self.options {
+            for trial in 0..self.trials {
+                let directory = trial_directory(run, option, trial);
+                let results = |rank| results_in(&directory.join(rank_name(rank)));
+                files.extend((0..self.ranks).filter_map(|rank| results(rank).ok()).flatten());
+            }
+        }
+        files
     }
 }
 

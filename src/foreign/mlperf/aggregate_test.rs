@@ -50,6 +50,8 @@ fn rates_are_the_harness_s_and_percentiles_those_of_all_together() {
     let directory = tree("aggregate", &results);
     let shape = Shape::found(&directory);
     assert_eq!(shape, Shape { options: vec![1], trials: 2, ranks: 2 });
+    let is_result = |file: &PathBuf| file.ends_with("rank_1/kvcache_results_a.json");
+    assert_eq!(shape.files(&directory).iter().filter(|file| is_result(file)).count(), 2);
     let added = add_up(&directory, &shape, &["ringfall".to_owned()]);
     let summary = &added.summary;
     assert_eq!((summary.total_ranks, summary.host_count, summary.npernode), (2, 2, 1));

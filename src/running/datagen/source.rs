@@ -32,6 +32,15 @@ pub enum Item {
 }
 
 impl Item {
+    /// Path of a file or block device; none for content that is generated.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Item::File { path, .. } => Some(path),
+            Item::Content { .. } => None,
+        }
+    }
+
     /// Length of the item, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
