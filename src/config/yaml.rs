@@ -23,11 +23,31 @@ pub(super) fn explain(name: &str, text: &str, error: &serde_saphyr::Error, all: 
         return format!("{place}: unknown key {field:?}; {hint}");
     }
     let key = location.and_then(|location| key_at(text, location.line(), location.column()));
-    let what = wording(&bare.to_string());
+    let mut what = wording(&bare.to_string());
+    if matches!(bare, Error::InvalidScalar { .. } | Error::Unexpected { .. })
+        && let Some(location) = location
+        && let Some(found) = value_at(text, location.line(), location.column())
+    {
+        what.push_str(&format!(" (found: {found})"));
+    }
     match key {
         Some(key) => format!("{place}: {key}: {what}"),
         None => format!("{place}: {what}"),
     }
+}
+
+/// Value that begins at that line and column, counted from 1, up to the end of the line; none where
+/// nothing or much stands there.
+fn value_at(text: &str, line: u64, column: u64) -> Option<&str> {
+    const CHARS_MAX: usize = 40;
+    let own = text.lines().nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
+    let (at, _) = own.char_indices().nth(usize::try_from(column).ok()?.checked_sub(1)?)?;
+    let rest = own[at..].split(" #").next()?.trim_end();
+    let value = match rest.starts_with(['[', '{']) {
+        true => rest,
+        false => rest.split([',', ']', '}']).next()?.trim_end(),
+    };
+    (!value.is_empty() && value.chars().count() <= CHARS_MAX).then_some(value)
 }
 
 /// The key whose value is at that line and column, counted from 1: on the same line, in braces or
@@ -53,9 +73,26 @@ fn wording(message: &str) -> String {
         _ if message.starts_with("non-finite float") => "not a number: give a finite one",
         _ => message,
     };
-    match invalid {
-        "expected string scalar" => "a single value is needed here".to_owned(),
-        "expected mapping start" => "a list of \"key: value\" is needed here".to_owned(),
-        other => other.to_owned(),
+    if let Some(field) = invalid.strip_prefix("missing field ") {
+        return format!("the key {field} is missing");
     }
+    if let Some((length, expected)) =
+        invalid.strip_prefix("invalid length ").and_then(|rest| rest.split_once(','))
+        && let Some(wanted) = expected.rsplit(' ').next()
+    {
+        return format!("a list of {wanted} values is needed here, and this one has {length}");
+    }
+    match invalid {
+        "expected string scalar" => "a single value is needed here",
+        "expected mapping start" => "a list of \"key: value\" is needed here",
+        "expected sequence start" => "a list of values is needed here, such as [1, 2]",
+        _ if invalid.starts_with("duplicate mapping key") => {
+            "duplicate of a key further up: remove one of them"
+        }
+        _ if invalid.starts_with("multiple YAML documents") => {
+            "a second document begins here, and only one is read: remove the line \"---\""
+        }
+        other => other,
+    }
+    .to_owned()
 }
