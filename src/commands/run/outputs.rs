@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use ringfall_config::{Plan, RooflineFrom};
 use ringfall_engine::device::{DATA_NAME, LOCK_NAME};
@@ -11,7 +11,7 @@ use ringfall_model::{Document, write_json};
 use ringfall_report::show::{Named, fio_job, write_html, write_sheet};
 
 use crate::cli::flag;
-use crate::commands::{is_same_file, refuse_input, write_form};
+use crate::commands::{is_full, is_same_file, refuse_input, write_form};
 
 /// Files that the run writes, by flag.
 pub(in crate::commands) fn all_outputs(plan: &Plan) -> impl Iterator<Item = (String, &Path)> {
@@ -93,8 +93,6 @@ const RESULT_BYTES: usize = 256 << 10;
 /// # Errors
 /// It can't: why, and what to do.
 pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Result<()> {
-    let remedy = format!("give {flag} a file in a directory that you may write to");
-    let told = || format!("the results can't be written to {}: {remedy}", path.display());
     if path == Path::new("-") {
         refuse!(
             "{flag} - would write a file named `-`: give /dev/stdout for standard output, or ./- \
@@ -102,7 +100,11 @@ pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Res
         );
     }
     refuse_data_name(flag, path)?;
-    anyhow::ensure!(!path.is_dir(), "{} is a directory: {remedy}", path.display());
+    anyhow::ensure!(
+        !path.is_dir(),
+        "{} is a directory: give {flag} a file in a directory that you may write to",
+        path.display()
+    );
     if is_strange_pipe(path) {
         refuse!(
             "{flag} {} is a named pipe, whose reader may be gone when the results are there: give \
@@ -110,5 +112,37 @@ pub(in crate::commands) fn check_output_writable(flag: &str, path: &Path) -> Res
             path.display()
         );
     }
-    try_output(path, RESULT_BYTES).with_context(told)
+    try_output(path, RESULT_BYTES).map_err(|error| {
+        let remedy = remedy_of(flag, &error);
+        let told = format!("the results can't be written to {}: {remedy}", path.display());
+        anyhow::Error::new(error).context(told)
+    })
+}
+
+/// Remedy where the file of that flag can't be written.
+fn remedy_of(flag: &str, error: &std::io::Error) -> String {
+    match is_full(error) {
+        true => format!("free space there, or give {flag} a file on another file system"),
+        false => format!("give {flag} a file in a directory that you may write to"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    /// It was the same for all: a directory that may be written to.
+    #[test]
+    fn a_full_file_system_needs_space_and_not_another_owner() {
+        for (kind, remedy) in [
+            (ErrorKind::StorageFull, "free space there, or give --output a file on another"),
+            (ErrorKind::QuotaExceeded, "free space there"),
+            (ErrorKind::PermissionDenied, "a directory that you may write to"),
+        ] {
+            let told = remedy_of("--output", &Error::from(kind));
+            assert!(told.contains(remedy), "{told}");
+        }
+    }
 }
