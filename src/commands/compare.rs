@@ -88,6 +88,7 @@ fn answers(first: &Path, second: &Path, is_json: bool) -> Result<Exit> {
     if is_json {
         refuse!("--json: answers of `ringfall quick` are JSON already, and have no intervals");
     }
+    let (first, second) = (first.told_from(&second, 1), second.told_from(&first, 2));
     let mut page = String::new();
     for answer in [&first, &second] {
         wrapped(&mut page, "", &format!("{}: {}", answer.place, answer.verdict));

@@ -11,7 +11,7 @@ use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
-use ringfall_host::{Room, free_bytes, human, write_output};
+use ringfall_host::{Room, free_bytes, host_name, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{
@@ -90,14 +90,17 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         return Ok(Exit::Interrupted);
     };
     let written = write_form(Some(&output), "the answer", |path| write_json(&report, path));
+    let numbered = |other| report.told_from(other, 2);
+    let shown = other.as_ref().map_or_else(|| report.clone(), numbered);
+    let other = other.map(|other| other.told_from(&report, 1));
     let page = write_form(args.html_output.as_deref(), "the page", |path| {
-        write_quick_html(&report, other.as_ref(), path)
+        write_quick_html(&shown, other.as_ref(), path)
     });
     let metrics = write_form(args.metrics_file.as_deref(), "the metrics", |path| {
         write_output(path, answer_text(&report).as_bytes())
     });
     super::show(&report, args.json, args.quiet, || {
-        let mut text = quick_page(&report, other.as_ref());
+        let mut text = quick_page(&shown, other.as_ref());
         if written.is_ok() {
             text.push_str(&format!("  answer     {}\n", terminal_path(&output)));
         }
@@ -273,6 +276,8 @@ impl Quick<'_> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             place: self.place.display().to_string(),
             drive: device.name.clone(),
+            host: Some(host_name()),
+            machine: Some(result.machine.clone()),
             start_unix_s: self.unix_s as f64,
             model: plan.model.clone(),
             seed: plan.seed,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ringfall_config::ServedRule;
 use ringfall_core::units::gib;
-use ringfall_host::{escape, human_time};
+use ringfall_host::{Machine, escape, human_time};
 use ringfall_model::RunResult;
 use ringfall_model::document::{FileProblem, read_bytes};
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,10 @@ pub struct QuickReport {
     pub place: String,
     /// Drive below it, as its description says.
     pub drive: String,
+    /// Name of the host; null in answers that do not have it.
+    pub host: Option<String>,
+    /// That machine, and the storage below the directory; null in answers that do not have it.
+    pub machine: Option<Machine>,
     /// Start of the measurement, s since 1970-01-01T00:00:00Z.
     pub start_unix_s: f64,
     /// Name of the model.
@@ -198,6 +202,38 @@ impl QuickReport {
         if space.users < speed.users { space } else { speed }
     }
 
+    /// Whether both answers are for one drive of one host; false where either does not say.
+    #[must_use]
+    pub fn is_of_one_drive(&self, other: &QuickReport) -> bool {
+        let (Some(one), Some(two)) = (&self.machine, &other.machine) else { return false };
+        let disk = |machine: &Machine| {
+            let device = machine.device.as_ref()?;
+            Some((device.model.clone(), device.size_bytes))
+        };
+        let is_one = match (&one.device_chain[..], &two.device_chain[..]) {
+            // No device is known: a network file system, or one of a container.
+            ([], []) => one.mount == two.mount && one.cache_dir == two.cache_dir,
+            (above, others) => above == others && disk(one) == disk(two),
+        };
+        is_one && self.host.is_some() && self.host == other.host
+    }
+
+    /// The report with a place that tells it from another: the one that was given, unless the other
+    /// has it too, or else the whole path, with the host where that is alike too, or a number.
+    #[must_use]
+    pub fn told_from(&self, other: &QuickReport, number: u32) -> QuickReport {
+        let given = |one: &QuickReport| Some(one.place.clone());
+        let path = |one: &QuickReport| one.machine.as_ref()?.cache_dir.clone();
+        let on_host = |one: &QuickReport| Some(format!("{}:{}", one.host.as_ref()?, path(one)?));
+        let names: [&dyn Fn(&QuickReport) -> Option<String>; 3] = [&given, &path, &on_host];
+        let apart = names.iter().find_map(|name| {
+            let own = name(self)?;
+            (own != name(other)?).then_some(own)
+        });
+        let place = apart.unwrap_or_else(|| format!("{} ({number})", self.place));
+        QuickReport { place, ..self.clone() }
+    }
+
     /// Deviation of the measured bandwidth from the predicted one, as a share of that; none where
     /// either moved nothing.
     #[must_use]
@@ -272,11 +308,28 @@ fn time(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_host::ChainLink;
+
     use super::*;
     use crate::show;
 
     fn served(users: u32) -> Served {
         Served { users, is_largest_tried: false }
+    }
+
+    /// A machine with a directory on such a device.
+    pub(super) fn machine(directory: &str, device: &str, kind: &str) -> Machine {
+        let link = ChainLink {
+            name: device.to_owned(),
+            numbers: String::new(),
+            kind: kind.to_owned(),
+            above: None,
+        };
+        Machine {
+            cache_dir: Some(directory.to_owned()),
+            device_chain: vec![link],
+            ..Machine::default()
+        }
     }
 
     pub(super) fn report(speed: u32, space: u32) -> QuickReport {
@@ -296,6 +349,8 @@ mod tests {
             version: "0".to_owned(),
             place: "/mnt/kv".to_owned(),
             drive: "nvme0n1".to_owned(),
+            host: Some("node1".to_owned()),
+            machine: Some(machine("/mnt/kv", "nvme0n1", "disk")),
             start_unix_s: 0.0,
             model: "llama3.1-8b".to_owned(),
             seed: 42,
@@ -344,7 +399,9 @@ mod tests {
     #[test]
     fn an_answer_without_the_newer_keys_is_read() {
         let mut old = serde_json::to_value(report(4, 4)).unwrap();
-        for key in ["entry_gib_max", "time_s", "limits_deviation", "kernel_share"] {
+        let newer =
+            ["entry_gib_max", "time_s", "limits_deviation", "kernel_share", "host", "machine"];
+        for key in newer {
             assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
         }
         let old: QuickReport = serde_json::from_value(old).unwrap();
@@ -361,6 +418,7 @@ mod tests {
     fn two_drives_stand_side_by_side_and_what_differs_between_the_runs_is_told() {
         let (first, mut other) = (report(4, 4), report(2, 4));
         other.place = "/mnt/slow".to_owned();
+        other.machine = Some(machine("/mnt/slow", "sda", "disk"));
         other.run[1] = other.place.clone();
         other.curve.iter_mut().for_each(|point| {
             point.load_p95_s = point.load_p95_s.map(|load| load * 2.0);
@@ -382,7 +440,37 @@ mod tests {
         let ratio_of =
             |name: &str| page.lines().find(|line| line.contains(name)).unwrap().contains('×');
         assert!(ratio_of("reads") && !ratio_of("users served"), "{page}");
-        assert!(show::beside_page(&first, &first).contains("Both answers are for /mnt/kv"));
+        let page = show::beside_page(&first, &first);
+        assert!(page.contains("Both answers are for one drive (nvme0n1 of node1)"), "{page}");
+    }
+
+    /// "Both answers are for .", measured on two drives from two directories.
+    #[test]
+    fn answers_for_one_path_are_for_one_drive_only_if_host_and_devices_are_alike() {
+        type Change = fn(&mut QuickReport);
+        let cases: [(Change, &str); 4] = [
+            (|other| other.machine = Some(machine("/b", "sda", "disk")), "/b and /mnt/kv load"),
+            (
+                |other| other.machine = Some(machine("/mnt/kv", "sda", "disk")),
+                "/mnt/kv (2) and /mnt/kv (1) load",
+            ),
+            (
+                |other| other.host = Some("node2".to_owned()),
+                "node2:/mnt/kv and node1:/mnt/kv load about",
+            ),
+            // An older answer does not say.
+            (|other| (other.host, other.machine) = (None, None), "/mnt/kv (2) and /mnt/kv (1)"),
+        ];
+        for (change, names) in cases {
+            let (first, mut other) = (report(4, 4), report(4, 4));
+            change(&mut other);
+            let page = show::beside_page(&other.told_from(&first, 2), &first.told_from(&other, 1));
+            let told = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(told.contains(names) && !told.contains("Both answers"), "{names}: {page}");
+        }
+        let (first, mut other) = (report(4, 4), report(4, 4));
+        other.place = "kv".to_owned();
+        assert!(show::beside_page(&first, &other).contains("Both answers are for one drive"));
     }
 
     /// "/mnt/slow is about 3.0× slower", under two lines that said "no verdict".
@@ -391,6 +479,7 @@ mod tests {
         let with = |change: fn(&mut QuickReport)| {
             let (first, mut other) = (report(4, 4), report(4, 4));
             other.place = "/mnt/slow".to_owned();
+            other.machine = Some(machine("/mnt/slow", "sda", "disk"));
             other.curve.iter_mut().for_each(|point| point.load_p95_s = Some(0.9));
             change(&mut other);
             [show::beside_page(&first, &other), show::beside_page(&other, &first)]

@@ -251,10 +251,12 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
     if !open.is_empty() {
         notes.push(format!("No conclusion can be drawn, since {}.", open.join("; ")));
     }
-    match first.place == other.place {
+    match first.is_of_one_drive(other) {
         true => notes.push(format!(
-            "Both answers are for {}: they differ by chance or time, not by their drives.",
-            first.place
+            "Both answers are for one drive ({} of {}): they differ by chance or time, not by \
+             their drives.",
+            first.drive,
+            first.host.as_deref().unwrap_or_default()
         )),
         false if differs.is_empty() && open.is_empty() => notes.extend(slower(first, other)),
         false => {}
