@@ -506,9 +506,10 @@ fn kernel_share(result: &RunResult) -> Option<f64> {
 /// Space that no simulated run fills.
 const PLENTY_BYTES: u64 = 1 << 46;
 
-/// Warnings of the measured run that concern the drive, rather than the load that was put on it.
+/// Warnings of the measured run that concern the drive, rather than the load that was put on it,
+/// but for that of memory, which the verdict has.
 fn notes(result: &RunResult) -> Vec<String> {
-    let of_the_load = |code: &Code| {
+    let is_told_elsewhere = |code: &Code| {
         matches!(
             code,
             Code::Unfinished
@@ -516,9 +517,10 @@ fn notes(result: &RunResult) -> Vec<String> {
                 | Code::MissesFree
                 | Code::DeepQueue
                 | Code::SpaceShort
+                | Code::MemoryBacked
         )
     };
-    let warnings = result.warnings.iter().filter(|warning| !of_the_load(&warning.code));
+    let warnings = result.warnings.iter().filter(|warning| !is_told_elsewhere(&warning.code));
     warnings.map(|warning| warning.text.clone()).collect()
 }
 

@@ -488,7 +488,11 @@ mod tests {
             assert!(page.contains("slower than") && !page.contains("No conclusion"), "{page}");
         }
         type Change = fn(&mut QuickReport);
-        let cases: [(Change, &str); 4] = [
+        let cases: [(Change, &str); 5] = [
+            (
+                |other| other.machine = Some(machine("/mnt/slow", "tmpfs", "memory")),
+                "the data was in memory (tmpfs): no drive was measured",
+            ),
             (|other| other.kernel_share = Some(2.0), "others used the drive"),
             (|other| other.limits_deviation = Some(0.5), "the drive's speed varied by 50 %"),
             (

@@ -32,7 +32,11 @@ impl QuickReport {
     #[must_use]
     pub fn judge(&self) -> String {
         if let Some(why) = self.disturbance() {
-            return format!("{NO_VERDICT}: {why}; repeat when it is idle");
+            let remedy = match self.in_memory() {
+                Some(_) => "give a DIR on a drive",
+                None => "repeat when it is idle",
+            };
+            return format!("{NO_VERDICT}: {why}; {remedy}");
         }
         if self.served_by_speed.users == 0 {
             return self.judge_too_slow();
@@ -100,8 +104,16 @@ impl QuickReport {
         missed(self.served_by_speed, of_speed).or_else(|| missed(self.served_by_space, of_space))
     }
 
+    /// Sentence on the memory that held the data; none where a drive did, or it is not known.
+    fn in_memory(&self) -> Option<String> {
+        self.machine.as_ref()?.in_memory()
+    }
+
     /// Reason why nothing can be concluded; none where the drive was ours and its speed steady.
     fn disturbance(&self) -> Option<String> {
+        if let Some(memory) = self.in_memory() {
+            return Some(memory);
+        }
         let is_far = |share: &f64| *share > CONFIRMED_TO;
         if let Some(others) = self.kernel_share.map(|share| share - 1.0).filter(is_far) {
             return Some(format!(
@@ -306,7 +318,7 @@ fn met_target(load_s: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::report;
+    use super::super::tests::{machine, report};
     use super::*;
 
     type Change = fn(&mut QuickReport);
@@ -348,7 +360,12 @@ mod tests {
 
     #[test]
     fn a_verdict_follows_from_the_curve_and_both_runs() {
-        let cases: [(Change, &str); 11] = [
+        let cases: [(Change, &str); 12] = [
+            (
+                |report| report.machine = Some(machine("/mnt/kv", "tmpfs", "memory")),
+                "no verdict: the data was in memory (tmpfs): no drive was measured; give a DIR on \
+                 a drive",
+            ),
             (|_| (), "good for 4 users: the drive's speed"),
             (
                 |report| {
