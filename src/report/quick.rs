@@ -222,16 +222,21 @@ impl QuickReport {
     /// has it too, or else the whole path, with the host where that is alike too, or a number.
     #[must_use]
     pub fn told_from(&self, other: &QuickReport, number: u32) -> QuickReport {
-        let given = |one: &QuickReport| Some(one.place.clone());
-        let path = |one: &QuickReport| one.machine.as_ref()?.cache_dir.clone();
-        let on_host = |one: &QuickReport| Some(format!("{}:{}", one.host.as_ref()?, path(one)?));
-        let names: [&dyn Fn(&QuickReport) -> Option<String>; 3] = [&given, &path, &on_host];
-        let apart = names.iter().find_map(|name| {
-            let own = name(self)?;
-            (own != name(other)?).then_some(own)
+        let mut names = self.names().into_iter().zip(other.names());
+        let apart = names.find_map(|(own, other)| {
+            let (own, other) = (own?, other?);
+            (own != other).then_some(own)
         });
         let place = apart.unwrap_or_else(|| format!("{} ({number})", self.place));
         QuickReport { place, ..self.clone() }
+    }
+
+    /// Names of the place, each of which tells more places apart than the one before.
+    fn names(&self) -> [Option<String>; 3] {
+        let path = self.machine.as_ref().and_then(|machine| machine.cache_dir.clone());
+        let on_host = self.host.as_ref().zip(path.as_ref());
+        let on_host = on_host.map(|(host, path)| format!("{host}:{path}"));
+        [Some(self.place.clone()), path, on_host]
     }
 
     /// Deviation of the measured bandwidth from the predicted one, as a share of that; none where
