@@ -1,7 +1,8 @@
 //! Where the requests came from, and how the hit rate compares with a recorded one.
 
 use ringfall_workloads::WorkloadStats;
-use ringfall_workloads::source::{Digest, Skipped, ValidationTrace};
+use ringfall_workloads::digest::Digest;
+use ringfall_workloads::source::{Skipped, ValidationTrace};
 
 use crate::RunResult;
 use crate::figures::figure::{Derived, First, Max, Same, Sum};

@@ -220,8 +220,8 @@ impl Situation {
         self.arrivals_open == Some(true) && (has_queue || is_behind)
     }
 
-    /// Whether what arrived is what was served. Beside a backlog it may be, and still the rates tell
-    /// the two apart: that of the other run is lower.
+    /// Whether what arrived is what was served. Beside a backlog it may be, and the rates still
+    /// tell the two apart: that of the other run is lower.
     fn keeps_up(&self) -> bool {
         self.arrivals_open == Some(true) && !self.backlog() && !self.is_beside_backlog
     }

@@ -1,6 +1,6 @@
 //! Recorded conversations, by their lengths in tokens: 8 bytes a turn, whatever the text was.
 
-use crate::source::Digest;
+use crate::digest::Digest;
 
 /// Lengths of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

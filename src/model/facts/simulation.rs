@@ -5,8 +5,8 @@
 pub struct SimulationFigures {
     /// Share of the window in which the drive was occupied.
     pub drive_busy_share: f64,
-    /// Share of the window in which it was occupied by I/Os that took as long as its limit of I/Os a
-    /// second says, rather than its bandwidth.
+    /// Share of the window in which I/Os occupied it for as long as its limit of I/Os a second
+    /// says, rather than its bandwidth.
     pub drive_iops_share: f64,
     /// Share of the window in which I/Os waited for one of the drive's parallel places.
     pub drive_crowded_share: f64,

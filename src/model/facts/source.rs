@@ -1,6 +1,7 @@
 //! Facts about the source of requests, and counters of reading it.
 
-use ringfall_workloads::source::{Digest, Skipped};
+use ringfall_workloads::digest::Digest;
+use ringfall_workloads::source::Skipped;
 
 /// Facts about the source of requests.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -180,8 +180,8 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
         writeln!(out, "  reclaimed {freed:.1} GiB that an earlier run had left there")?;
     }
     if plan.demo {
-        let text = "A small demonstration run. For a real one: ringfall run DIR, a directory on the \
-                    drive,\n  with --users N, --model NAME, --duration 5m, --generation-mode none";
+        let text = "A small demonstration run. For a real one: ringfall run DIR, a directory on \
+                    the drive,\n  with --users N, --model NAME, --duration 5m, --generation-mode none";
         writeln!(out, "  {}", style.bold(text))?;
     }
     out.flush()

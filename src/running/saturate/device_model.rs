@@ -171,8 +171,7 @@ impl std::fmt::Display for Mixed {
             Mixed::Turns { penalty } => write!(
                 f,
                 "duplex: false            # reads and writes share a limit\n\
-                 mixed_penalty: {penalty:.3}     # share of its time that an I/O takes longer after \
-                 one the other way\n"
+                 mixed_penalty: {penalty:.3}     # longer by this share after one the other way\n"
             ),
             Mixed::Both { bytes_per_s } => write!(
                 f,

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flume::{Receiver, Sender};
 use ringfall_model::facts::FeedFigures;
-use ringfall_workloads::source::{Digest, SourceRequest, Stream};
+use ringfall_workloads::digest::Digest;
+use ringfall_workloads::source::{SourceRequest, Stream};
 
 /// Rows on the way to one shard.
 pub const ROWS_AHEAD: usize = 1_024;

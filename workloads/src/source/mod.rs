@@ -5,7 +5,6 @@
 
 mod bounded;
 mod burstgpt;
-mod digest;
 mod iotrace;
 mod lines;
 mod mooncake;
@@ -17,7 +16,6 @@ mod validation;
 use std::sync::Arc;
 
 pub use burstgpt::BurstGpt;
-pub use digest::Digest;
 pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
 pub use mooncake::{BLOCK_TOKENS, Mooncake};
 pub use sharegpt::{ShareGptLimits, read_sharegpt};
@@ -26,6 +24,7 @@ pub use validation::{Recorded, ValidationTrace, read_validation};
 
 pub use crate::conversation::Turn;
 use crate::dataset::Dataset;
+use crate::digest::Digest;
 use crate::error::Error;
 
 /// Where a workload's requests come from.
@@ -65,6 +64,23 @@ pub struct Row {
     pub blocks: Option<Box<[u64]>>,
     /// It is no request, but this operation on an entry; `session` is then the entry's name.
     pub operation: Option<Operation>,
+}
+
+impl Row {
+    /// Adds what the row says to a digest.
+    fn add_to(&self, digest: &mut Digest) {
+        let Row { timestamp_ns, session, context_tokens, generate_tokens, blocks, operation } =
+            self;
+        let blocks = blocks.as_deref().unwrap_or_default();
+        digest.add([*timestamp_ns, session.is_some().into(), session.unwrap_or(0)]);
+        digest.add([*context_tokens, *generate_tokens].map(u64::from));
+        digest.add([blocks.len() as u64]);
+        digest.add(blocks.iter().copied());
+        // An operation has bytes.
+        let Operation { bytes, is_write, is_decode } =
+            operation.unwrap_or(Operation { bytes: 0, is_write: false, is_decode: false });
+        digest.add([bytes, is_write.into(), is_decode.into()]);
+    }
 }
 
 /// A file of rows.

@@ -2,9 +2,10 @@
 
 use rand::RngExt;
 
-use super::{Digest, Rows, Skipped};
+use super::{Rows, Skipped};
 use crate::contract::Nanos;
 use crate::conversation::Turn;
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::key::PART_MAX;
 use crate::rng::{Stream as Random, StreamPurpose, mix64, stream};
@@ -127,7 +128,7 @@ impl Stream {
             let Some(rows) = &mut self.current else { return Ok(None) };
             if let Some(row) = rows.next_row()? {
                 self.rows_of_cycle += 1;
-                self.digest.add_row(&row);
+                row.add_to(&mut self.digest);
                 return Ok(Some(self.request(row)));
             }
             if self.cycle == 0 {

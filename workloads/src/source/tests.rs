@@ -355,3 +355,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_field_and_the_order_of_rows_make_another_digest() {
+    let row = || Row {
+        timestamp_ns: 1,
+        session: None,
+        context_tokens: 3,
+        generate_tokens: 4,
+        blocks: None,
+        operation: None,
+    };
+    let operation = Operation { bytes: 6, is_write: true, is_decode: false };
+    let others = [
+        row(),
+        Row { timestamp_ns: 2, ..row() },
+        Row { session: Some(0), ..row() },
+        Row { context_tokens: 4, ..row() },
+        Row { generate_tokens: 3, ..row() },
+        Row { blocks: Some([5].into()), ..row() },
+        Row { operation: Some(operation), ..row() },
+        Row { operation: Some(Operation { is_write: false, ..operation }), ..row() },
+    ];
+    let digest = |rows: &[&Row]| {
+        let mut digest = Digest::default();
+        rows.iter().for_each(|row| row.add_to(&mut digest));
+        digest.of_first(rows.len() as u64)
+    };
+    let mut all: Vec<String> = others.iter().map(|other| digest(&[other])).collect();
+    all.extend(others[1..].iter().map(|other| digest(&[&others[0], other])));
+    all.extend(others[1..].iter().map(|other| digest(&[other, &others[0]])));
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "{all:?}");
+    assert_eq!(digest(&[&others[1]]), digest(&[&others[1]]));
+}
