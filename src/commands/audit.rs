@@ -9,6 +9,7 @@ use ringfall_host::exit::Exit;
 use ringfall_model::write_json;
 use ringfall_report::show::{audit_page, write_audit_csv, write_audit_html};
 
+use super::run::check_outputs;
 use super::{print, print_json, refuse_input, write_form};
 use crate::cli::AuditArgs;
 
@@ -22,6 +23,9 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
         ("--html-output", &args.html_output),
         ("--csv-output", &args.csv_output),
     ];
+    let files = outputs.iter().filter_map(|(flag, path)| Some((*flag, path.as_deref()?)));
+    let files: Vec<_> = files.filter(|(_, output)| !is_stdout(output)).collect();
+    check_outputs(&files)?;
     let settings = AuditSettings {
         drive_read_mb_per_s: args.drive_read_mb_s,
         drive_write_mb_per_s: args.drive_write_mb_s,
@@ -30,14 +34,9 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
     if found.read.rank_files == 0 {
         return Err(nothing_read(&found).into());
     }
-    for (flag, output) in outputs {
-        if let Some(output) = output.as_deref().filter(|output| !is_stdout(output)) {
-            refuse_input(
-                flag,
-                output,
-                args.paths.iter().chain(&found.files).map(PathBuf::as_path),
-            )?;
-        }
+    for (flag, output) in files {
+        let inputs = args.paths.iter().chain(&found.files);
+        refuse_input(flag, output, inputs.map(PathBuf::as_path))?;
     }
     let (what, json) = ("the audit", args.json.as_deref());
     let html = write_form(args.html_output.as_deref(), what, |path| write_audit_html(&found, path));

@@ -457,7 +457,7 @@ impl Trials<'_> {
 
 /// Bandwidth of a probe that the longer measurement of a limit does not bear out.
 struct Varied {
-    /// Direction of the bytes: `reads` or `writes`.
+    /// Kind of I/O, in the plural.
     what: &'static str,
     probe_gib_per_s: f64,
     limit_gib_per_s: f64,
@@ -470,7 +470,7 @@ impl Varied {
             let what = match limit.read_percent {
                 100 => "reads",
                 0 => "writes",
-                _ => return None,
+                _ => "reads and writes at once",
             };
             let probe = limit.bandwidth.outrun()?;
             Some(Varied {

@@ -175,7 +175,8 @@ impl QuickReport {
             FileProblem::new(path, format!("this is no answer of `ringfall quick`: {error}"))
         })?;
         match report.ringfall_quick {
-            QUICK_VERSION => Ok(report),
+            // By the rules of this version.
+            QUICK_VERSION => Ok(QuickReport { verdict: report.judge(), ..report }),
             other => {
                 let what = format!("this answer has version {other}, and {QUICK_VERSION} is known");
                 Err(FileProblem::new(path, what))
@@ -228,7 +229,15 @@ impl QuickReport {
             (own != other).then_some(own)
         });
         let place = apart.unwrap_or_else(|| format!("{} ({number})", self.place));
-        QuickReport { place, ..self.clone() }
+        let mut told = QuickReport { place, ..self.clone() };
+        // From another directory the one that was given may be another.
+        let path = self.machine.as_ref().and_then(|machine| machine.cache_dir.clone());
+        if self.place == other.place
+            && let (Some(given), Some(path)) = (told.run.get_mut(1), path)
+        {
+            *given = path;
+        }
+        told
     }
 
     /// Names of the place, each of which tells more places apart than the one before.

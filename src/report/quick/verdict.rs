@@ -65,18 +65,12 @@ impl QuickReport {
     /// Sentences on why the answer is not to be relied on, but for what its verdict says.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
-        let (is, was) = (&self.measured, &self.predicted);
         let is_disturbed = self.disturbance().is_some();
         let mut doubts = Vec::new();
         if !is_disturbed && self.served().users == 0 {
             doubts.extend(self.shortage());
         }
-        let ratio = is.load_p95_s.zip(was.load_p95_s).map(|(is, was)| is / was.max(1e-9));
-        let is_judged = is.loads >= LOADS_MIN && was.loads >= LOADS_MIN;
-        let ratio = ratio.filter(|ratio| is_judged && *ratio > LOAD_P95_APART);
-        doubts.extend(
-            ratio.map(|ratio| format!("loads took {ratio:.1} times as long as predicted (P95)")),
-        );
+        doubts.extend(self.slow_loads());
         doubts.extend(self.doubt.iter().chain(&self.notes).cloned());
         doubts
     }
@@ -85,18 +79,46 @@ impl QuickReport {
     /// drive.
     #[must_use]
     pub fn why_inconclusive(&self) -> Option<String> {
-        self.contradiction().or_else(|| self.disturbance())
+        self.contradiction().or_else(|| self.disturbance()).or_else(|| self.misprediction())
+    }
+
+    /// Reason why the curve says nothing of the drive; none where the run on it went about as
+    /// predicted, as far as it can be judged.
+    fn misprediction(&self) -> Option<String> {
+        if let Some(deviation) = self.deviation().filter(|_| !self.is_confirmed()) {
+            return Some(format!(
+                "the run on the drive moved {:+.0} % of the bandwidth predicted",
+                deviation * 100.0
+            ));
+        }
+        self.slow_loads()
+    }
+
+    /// Sentence on loads that took far longer on the drive than predicted; none where they did not,
+    /// or are too few.
+    fn slow_loads(&self) -> Option<String> {
+        let (is, was) = (&self.measured, &self.predicted);
+        let is_judged = is.loads >= LOADS_MIN && was.loads >= LOADS_MIN;
+        let ratio = is.load_p95_s.zip(was.load_p95_s).map(|(is, was)| is / was.max(1e-9));
+        let ratio = ratio.filter(|ratio| is_judged && *ratio > LOAD_P95_APART)?;
+        Some(format!("loads took {ratio:.1} times as long as predicted (P95)"))
     }
 
     /// Users that the answer says are served, and of whom its own curve says otherwise.
     fn contradiction(&self) -> Option<String> {
         let missed = |served: Served, of: fn(&QuickPoint) -> QuickPoint| {
-            let point = self.curve.iter().find(|point| point.users == served.users)?;
+            if served.users == 0 {
+                return None;
+            }
+            let point = self.curve.iter().find(|point| point.users == served.users);
+            let has = match point {
+                Some(point) => self.missed(&of(point))?,
+                None => "nothing".to_owned(),
+            };
             let users = counted(served.users.into(), "user");
             Some(format!(
                 "the answer contradicts itself: {users} are said to be served, and its curve has \
-                 {} for them; it was changed after the run, or is damaged",
-                self.missed(&of(point))?
+                 {has} for them; it was changed after the run, or is damaged"
             ))
         };
         let of_speed = |point: &QuickPoint| QuickPoint { reuse_share: None, ..point.clone() };

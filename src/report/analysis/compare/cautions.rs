@@ -430,7 +430,11 @@ impl Loads<'_> {
             values: format!("{:.1} % and {:.1} % of the {what}", first * 100.0, second * 100.0),
             effect: "amounts, rates and latencies are not of the same work: the side that finds \
                      less reads less, and a miss costs no time without --prefill-tokens-per-s",
-            bearing: Bearing::Open,
+            // Where nothing was lost, a side that got farther found more.
+            bearing: match self.all().all(|load| load.has_room) {
+                true => Bearing::None,
+                false => Bearing::Open,
+            },
         })
     }
 
@@ -448,6 +452,10 @@ impl Loads<'_> {
     }
 
     fn other_windows(&self) -> Option<Caution> {
+        // Then they are what it took to do the same.
+        if self.all().all(|load| load.did_all) {
+            return None;
+        }
         // The reference's have the time in which it ends besides.
         let of_ours = |load: &Load| match load.is_reference {
             Some(true) => Vec::new(),

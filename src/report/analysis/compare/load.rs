@@ -51,6 +51,8 @@ pub(in crate::analysis) struct Load {
     pub has_room: bool,
     /// Length of the window of each of its runs, s.
     pub windows_s: Vec<f64>,
+    /// Whether it ended before its time, as all that was to be done was done.
+    pub did_all: bool,
     /// Random seed of each of its runs.
     pub seeds: Option<Vec<u64>>,
     /// Whether the run was simulated.
@@ -135,6 +137,7 @@ impl Load {
             storage_gib: config.and_then(|config| config.storage_capacity_bytes).map(gib),
             has_room: dropped == Some(0),
             windows_s,
+            did_all: did_all(document),
             seeds,
             is_simulated: ours.simulation.is_some(),
             search: ours.autoscaler.as_ref().map(AutoscalerReport::answer),
@@ -226,6 +229,15 @@ pub(in crate::analysis) fn gpus_told(gib_each: f64, gpus: f64, parallel: f64) ->
         (false, false) => "none".to_owned(),
         _ => format!("{gpus} of {gib_each} GiB, an entry on {parallel}"),
     }
+}
+
+/// Whether the run ended because all of its requests, or all of its trace, had been served.
+fn did_all(document: &Document) -> bool {
+    let ours = &document.ringfall;
+    let unfinished = ours.requests.as_ref().map(|requests| requests.all.unfinished);
+    let asked_s = ours.config.as_ref().and_then(|config| config.duration_s);
+    let is_short = document.seconds().zip(asked_s).is_some_and(|(s, asked)| s < asked as f64);
+    is_short && unfinished == Some(0) && ours.merged.is_none() && cut(document).is_none()
 }
 
 fn cut(document: &Document) -> Option<Cut> {
