@@ -98,13 +98,16 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Completions(args) => ended(commands::completions::run(&args)),
         cli::Command::Man(args) => ended(commands::man::run(&args)),
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
-        cli::Command::Config(args) => match plan_of(args.run.typed(), &file_of(&args.run)) {
-            Ok(plan) => {
-                commands::tell(&plan.told);
-                page(&config::render(&plan))
+        cli::Command::Config(args) => {
+            let args = args.run.settings();
+            match plan_with(args.defaults(), args.typed(), &file_of(&args)) {
+                Ok(plan) => {
+                    commands::tell(&plan.told);
+                    page(&config::render(&plan))
+                }
+                Err(error) => wrong(&error),
             }
-            Err(error) => wrong(&error),
-        },
+        }
     }
 }
 

@@ -204,9 +204,9 @@ pub struct ConfigArgs {
     /// Print the built-in defaults instead of the values in effect
     #[arg(long)]
     pub defaults: bool,
-    /// The settings of the run, as flags give them.
+    /// The settings of the run, as flags and DIR give them.
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: RunHereArgs,
 }
 
 /// Arguments of the command `report`.

@@ -340,10 +340,12 @@ fn little_space(plan: &Plan) -> Option<String> {
     let held = tiers_bytes(plan).filter(|_| is_drawn && !plan.enable_autoscaling)?;
     let mean = plan.workload_config().turn_bytes_mean();
     let wanted = mean.saturating_mul(plan.users.into());
+    let is_own = plan.origins.get("storage_capacity_gb") == Some(&Origin::Own);
+    let at_most = if is_own { "at most " } else { "" };
     (wanted > held).then(|| {
         format!(
-            "{} with one entry of {} each take about {}, and the tiers hold {}: earlier turns may \
-             be gone before they are read again, and requests may wait for space; raise \
+            "{} with one entry of {} each take about {}, and the tiers hold {at_most}{}: earlier \
+             turns may be gone before they are read again, and requests may wait for space; raise \
              --storage-capacity-gb, or give fewer users",
             counted(plan.users.into(), "user"),
             human(mean),

@@ -47,7 +47,8 @@ const OWN_SPACE_GIB: f64 = 64.0;
 
 /// The defaults of [`Defaults::Own`] that the given settings leave a meaning.
 fn own(given: &Options) -> Options {
-    let is_paced = given.request_rate.is_some()
+    let has_rate = given.request_rate.is_some_and(|rate| rate > 0.0);
+    let is_paced = (has_rate && given.dataset_path.is_some())
         || given.use_burst_trace == Some(true)
         || given.mooncake_trace.is_some()
         || given.replay_trace.is_some();

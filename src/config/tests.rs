@@ -272,6 +272,8 @@ fn a_plain_directory_has_defaults_of_its_own_that_any_flag_overrides() {
     assert_eq!((given.arrival, given.cpu_memory_bytes), (Arrival::Open, GIB));
     assert_eq!(given.storage_capacity_bytes, 2 * GIB);
     assert!(own("").demo);
+    // A rate that has no effect changes nothing.
+    assert_eq!(own("--request-rate 5").arrival, Arrival::Closed);
     // A trace has arrivals of its own, and no storage needs no space.
     assert_eq!(own("--replay-trace a.csv").arrival, Arrival::Open);
     assert_eq!(own("--disable-storage --gpu-mem-gb 1").storage_capacity_bytes, 0);

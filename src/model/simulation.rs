@@ -14,6 +14,9 @@ shapes!(Binding, IoTraceReport);
 
 /// From this share of the time on, a resource counts as used up.
 const BUSY_SHARE: f64 = 0.9;
+/// From this share of the time on, a drive that I/Os or requests wait for is used up: more of what
+/// they wait for brings little.
+const NEARLY_BUSY_SHARE: f64 = 0.8;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
 /// From this share of the users' time on, what they wait for is what holds them up.
@@ -168,7 +171,13 @@ pub(crate) fn percent(share: f64) -> String {
 
 fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) {
     let busy = percent(figures.drive_busy_share);
-    if figures.drive_busy_share >= BUSY_SHARE {
+    let (in_flight, places) = io_places(result);
+    let queued = of_request_time(result, result.requests.queued.sum_ns());
+    let is_waited_for = figures.drive_crowded_share >= BUSY_SHARE
+        || in_flight >= BUSY_SHARE * places
+        || queued >= QUEUED_SHARE;
+    let busy_from = if is_waited_for { NEARLY_BUSY_SHARE } else { BUSY_SHARE };
+    if figures.drive_busy_share >= busy_from {
         let why = format!("the drive was busy {busy} of the time");
         return match figures.drive_iops_share >= figures.drive_busy_share / 2.0 {
             true => (Binding::DriveIops, format!("{why}, mostly with I/Os too small to fill it")),
@@ -190,7 +199,6 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         let why = format!("{drive}; the link to the GPUs was busy {busy} of the time");
         return (Binding::GpuLink, why);
     }
-    let (in_flight, places) = io_places(result);
     if in_flight >= BUSY_SHARE * places {
         let (binds, of) = match has_buffers_for_all(result) {
             true => (Binding::QueueDepth, "all shards"),
@@ -201,7 +209,6 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         );
         return (binds, why);
     }
-    let queued = of_request_time(result, result.requests.queued.sum_ns());
     if queued >= QUEUED_SHARE {
         let why = format!(
             "{drive}; requests waited {} of their time for one of {} serving slots",
@@ -351,6 +358,22 @@ mod tests {
             binding(figures, &nothing()).0
         };
         assert_eq!((of(0.9), of(0.1)), (Binding::DriveIops, Binding::Drive));
+    }
+
+    /// More places were proposed to drives of which three times the bandwidth brought three times
+    /// as much.
+    #[test]
+    fn a_drive_that_is_nearly_busy_and_waited_for_is_used_up() {
+        let of = |drive_busy_share, drive_crowded_share| {
+            let figures = SimulationFigures {
+                drive_busy_share,
+                drive_crowded_share,
+                ..SimulationFigures::default()
+            };
+            binding(figures, &nothing()).0
+        };
+        assert_eq!((of(0.85, 0.95), of(0.7, 0.95)), (Binding::Drive, Binding::DriveParallelism));
+        assert_ne!(of(0.85, 0.0), Binding::Drive);
     }
 
     /// Users whose requests were still waiting at the end were said to ask for no more.

@@ -327,11 +327,10 @@ impl DeviceState {
     }
 
     /// Time that the shared part was occupied until `now`, by I/Os or by what the write cache still
-    /// holds; where there are several, the busiest one's.
+    /// holds; where reads and writes have one each, that of reads, of writes and of both.
     #[must_use]
-    pub fn busy(&self, now: Nanos) -> Nanos {
-        let busy = self.occupied.iter().map(|part| part.until(now));
-        busy.max().unwrap_or(Nanos::ZERO)
+    pub fn busy(&self, now: Nanos) -> [Nanos; 3] {
+        [0, 1, BOTH].map(|part| self.occupied[part].until(now))
     }
 
     /// Time that all I/Os taken so far occupy the shared part where the limit of I/Os a second,
@@ -405,9 +404,9 @@ mod tests {
         for kind in [IoKind::Read, IoKind::Write] {
             shared.serve(&mut state, Nanos::ZERO, kind, 15 * MIB);
         }
-        // The part that both share is the busier one.
         let busy_s = 2.0 * 15.0 * MIB as f64 / 1.5e9;
-        assert!((state.busy(SECOND).as_secs_f64() / busy_s - 1.0).abs() < 1e-3);
+        let [reads, writes, both] = state.busy(SECOND).map(Nanos::as_secs_f64);
+        assert!((both / busy_s - 1.0).abs() < 1e-3 && reads < both && writes < both);
     }
 
     #[test]
@@ -451,7 +450,7 @@ mod tests {
         // The second eight wait for the first.
         let early = 50 * MICROSECOND;
         assert_eq!((state.crowded(early), first > LATENCY), (early, true));
-        assert!(state.crowded(SECOND) < first + MICROSECOND && state.busy(SECOND) < MICROSECOND);
+        assert!(state.crowded(SECOND) < first + MICROSECOND && state.busy(SECOND)[0] < MICROSECOND);
     }
 
     #[test]
@@ -497,7 +496,7 @@ mod tests {
         assert!(burst < SECOND / 100, "64 MiB at 10 GB/s: {burst:?}");
         // The flash is at work while the cache drains.
         let drains = 30 * MILLISECOND;
-        assert_eq!(state.busy(drains), drains);
+        assert_eq!(state.busy(drains)[0], drains);
         let sustained = closed_loop(&model, &[IoKind::Write], MIB, 16);
         assert!((sustained / 1e9 - 1.0).abs() < 0.05, "{sustained}");
         // Volatile, it is empty after a flush; what it took at 10 GB/s drained at 1 the while.
@@ -522,7 +521,7 @@ mod tests {
         assert_eq!(model.serve(&mut state, Nanos::from_ns(200), IoKind::Flush, 0), written + flush);
         assert_eq!(model.serve(&mut state, 10 * SECOND, IoKind::Flush, 0), 10 * SECOND + flush);
         // A MiB at 1 GB/s from 100 on; none of it before.
-        let busy_ns = |ns| state.busy(Nanos::from_ns(ns)).as_ns();
+        let busy_ns = |ns| state.busy(Nanos::from_ns(ns))[0].as_ns();
         assert_eq!([100, 1_100, 1_000_000_000].map(busy_ns), [0, 1_000, MIB]);
     }
 

@@ -191,9 +191,9 @@ impl SimDrive {
         slots.complete(token, result, at);
     }
 
-    /// Time that the drive was occupied so far.
+    /// Time that the drive was occupied so far; of reads, writes and both, if each has a part.
     #[must_use]
-    pub fn busy(&self) -> Nanos {
+    pub fn busy(&self) -> [Nanos; 3] {
         self.state.borrow().busy(self.clock.now())
     }
 

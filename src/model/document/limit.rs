@@ -222,7 +222,11 @@ impl Evidence {
                 .map(|(storage, all)| storage / all),
             roofline_share: ours.roofline.as_ref().and_then(|roofline| roofline.share.known()),
             is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
-            utilisation: ours.device.utilisation.known(),
+            utilisation: ours
+                .device
+                .utilisation
+                .known()
+                .or(ours.simulation.as_ref().and_then(|run| run.drive_busy_share.known())),
             throttled: ours.machine.throttled(),
             simulated: ours.simulation.as_ref().and_then(simulated),
             fullest: evicted(&ours.evictions).tier_waited_for(),

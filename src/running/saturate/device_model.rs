@@ -11,6 +11,8 @@ use ringfall_model::facts::{Best, Limit, Measured, Roofline};
 /// From this much more than what taking turns would give on, reads and writes are taken to have a
 /// limit each.
 const DUPLEX_GAIN: f64 = 1.05;
+/// From this share on of what the slower direction leaves a mix, nothing else is taken to limit it.
+const APART_SHARE: f64 = 0.9;
 
 /// The drive in the form of `config/devices/`.
 ///
@@ -139,6 +141,8 @@ enum Mixed {
     Unknown,
     /// They share a limit, and turning round costs this share of an I/O's time.
     Turns { penalty: f64 },
+    /// They have a limit each, which add up.
+    Apart,
     /// They have a limit each, and one together, bytes a second.
     Both { bytes_per_s: f64 },
 }
@@ -151,8 +155,14 @@ impl Mixed {
         let reads = f64::from(mix.read_percent) / 100.0;
         let turns = 1.0 / (reads / rate(read) + (1.0 - reads) / rate(write));
         let measured = rate(mix);
+        // The slower direction holds the mix to this, however much the drive could do.
+        let apart = (rate(read) / reads).min(rate(write) / (1.0 - reads));
         if measured > turns * DUPLEX_GAIN {
-            return Mixed::Both { bytes_per_s: measured };
+            let fastest = rate(read).max(rate(write));
+            return match measured < apart * APART_SHARE && measured > fastest {
+                true => Mixed::Both { bytes_per_s: measured },
+                false => Mixed::Apart,
+            };
         }
         // A random mix turns round so often.
         let share = 2.0 * reads * (1.0 - reads);
@@ -172,6 +182,9 @@ impl std::fmt::Display for Mixed {
                 f,
                 "duplex: false            # reads and writes share a limit\n\
                  mixed_penalty: {penalty:.3}     # longer by this share after one the other way\n"
+            ),
+            Mixed::Apart => f.write_str(
+                "duplex: true             # reads and writes have a limit each, and these add up\n",
             ),
             Mixed::Both { bytes_per_s } => write!(
                 f,
@@ -231,7 +244,13 @@ mod tests {
         mixed.limits.push(Limit { read_percent: 50, ..mixed.limits[0].clone() });
         let both = device_yaml(&mixed).unwrap();
         let model = DeviceFile::parse("d.yaml", &both).unwrap().model;
-        assert_eq!((model.is_duplex, model.both_bytes_per_s), (true, Some(4e9)));
+        // As many writes as there may be; that is no limit of reads.
+        assert_eq!((model.is_duplex, model.both_bytes_per_s), (true, None));
+        let mut shared = mixed.clone();
+        shared.limits[1].bandwidth.best.bytes_per_s = 4e9;
+        shared.limits[2].bandwidth.best.bytes_per_s = 5e9;
+        let model = DeviceFile::parse("d.yaml", &device_yaml(&shared).unwrap()).unwrap().model;
+        assert_eq!((model.is_duplex, model.both_bytes_per_s), (true, Some(5e9)));
         mixed.limits[2].bandwidth.best.bytes_per_s = 2e9;
         let slower = DeviceFile::parse("d.yaml", &device_yaml(&mixed).unwrap()).unwrap().model;
         assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);

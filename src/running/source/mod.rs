@@ -250,6 +250,7 @@ fn wrong(flag: &str, path: &Path, what: String) -> InputError {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "tokenizer")]
     use super::*;
 
     /// Counts by OpenAI's own tokenizer (tiktoken, cl100k_base).

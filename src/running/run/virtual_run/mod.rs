@@ -274,13 +274,14 @@ impl Simulation<'_> {
         outcome.conclude(self.scaling.as_ref(), std::mem::take(&mut self.timeline));
         let length = (window.1 - window.0).as_ns().max(1) as f64;
         let [before, after] = &self.busy;
-        let share = |of: fn(&Busy) -> Nanos| (of(after) - of(before)).as_ns_f64() / length;
+        let share = |of: &dyn Fn(&Busy) -> Nanos| (of(after) - of(before)).as_ns_f64() / length;
+        let parts = [0, 1, 2].map(|part| share(&|busy| busy.drive[part]));
         let figures = SimulationFigures {
-            drive_busy_share: share(|busy| busy.drive),
-            drive_iops_share: share(|busy| busy.by_number),
-            drive_crowded_share: share(|busy| busy.crowded),
-            memory_busy_share: share(|busy| busy.memories) / self.memories.len().max(1) as f64,
-            gpu_link_busy_share: share(|busy| busy.link),
+            drive_busy_share: parts.into_iter().fold(0.0, f64::max),
+            drive_iops_share: share(&|busy| busy.by_number),
+            drive_crowded_share: share(&|busy| busy.crowded),
+            memory_busy_share: share(&|busy| busy.memories) / self.memories.len().max(1) as f64,
+            gpu_link_busy_share: share(&|busy| busy.link),
         };
         (outcome, figures)
     }
@@ -292,7 +293,7 @@ impl Simulation<'_> {
             drives.iter().map(|drive| of(drive)).sum::<Nanos>() / drives.len() as u64
         };
         Busy {
-            drive: mean(&|drive| drive.busy()),
+            drive: [0, 1, 2].map(|part| mean(&|drive| drive.busy()[part])),
             by_number: mean(&|drive| drive.by_number()),
             crowded: mean(&|drive| drive.crowded()),
             memories: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
@@ -405,7 +406,8 @@ impl Simulation<'_> {
 /// For how long something was busy so far.
 #[derive(Clone, Copy, Default)]
 struct Busy {
-    drive: Nanos,
+    /// That of reads, of writes and of both, where each has a part of the drive.
+    drive: [Nanos; 3],
     by_number: Nanos,
     crowded: Nanos,
     /// All shards' together.
