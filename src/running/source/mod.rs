@@ -248,13 +248,11 @@ fn wrong(flag: &str, path: &Path, what: String) -> InputError {
     InputError::new(format!("{flag} {}: {what}", path.display()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "tokenizer"))]
 mod tests {
-    #[cfg(feature = "tokenizer")]
     use super::*;
 
     /// Counts by OpenAI's own tokenizer (tiktoken, cl100k_base).
-    #[cfg(feature = "tokenizer")]
     #[test]
     fn counts_are_those_of_the_published_vocabulary() {
         let count = counting(Tokenizer::Cl100k).unwrap();
