@@ -15,6 +15,10 @@
 //! of users than their own: a short one may have moved more than its load does on average. A longer
 //! step is not judged by itself alone, however: as long as there is no other, the short ones with
 //! more users count.
+//!
+//! Users who wait for answers ask the less the longer these take. Of those who do not, what the
+//! storage can do is seen only where their requests pile up: before a longer step shows that, no
+//! number of users is too many for its `use` alone.
 
 use super::step::{StepResult, StorageLoad};
 use super::{
@@ -162,10 +166,10 @@ impl Storage {
 
     /// Next step after one with so many users, or the end.
     fn next(&mut self, users: u32) -> Wish {
-        if self.climbing && users < self.settings.users_max && !self.is_limited() {
+        self.climbing &= users < self.settings.users_max && !self.is_limited();
+        if self.climbing {
             return self.step(self.settings.more(users), false);
         }
-        self.climbing = false;
         match self.bracket() {
             (Some(good), Some(bad)) => match between(good.users, bad.users, TOLERANCE) {
                 Some(users) => self.step(users, false),
@@ -178,8 +182,7 @@ impl Storage {
             (Some(good), None) => self.confirm(good, None),
             (None, Some(bad)) => match self.settings.fewer(bad.users) {
                 Some(users) => self.step(users, false),
-                None if !bad.patient => self.longer(bad.users),
-                None => Wish::Stop,
+                None => self.confirm_none(bad),
             },
             (None, None) => Wish::Stop,
         }
@@ -193,22 +196,65 @@ impl Storage {
     /// Whether a longer step was taken with users beyond whom there was a shorter one.
     fn has_taken_back(&self) -> bool {
         let most = self.points.iter().map(|point| point.users).max();
-        let taken = self.points.iter().filter(|point| point.patient).count();
         let is_longer = |point: &Point| Some(point.users) == most && point.patient;
-        taken < PATIENT_MAX && self.points.iter().any(is_longer)
+        self.patient_taken() < PATIENT_MAX && self.points.iter().any(is_longer)
+    }
+
+    /// Number of longer steps.
+    fn patient_taken(&self) -> usize {
+        self.points.iter().filter(|point| point.patient).count()
     }
 
     /// Longer steps with the most users that were not too many, and with the fewest that were: a
     /// short one may have met an unusual part of its load in either case.
     fn confirm(&mut self, good: Point, bad: Option<Point>) -> Wish {
+        if let Some(wish) = self.look_for_peak(good, bad) {
+            return wish;
+        }
         if good.patient {
-            let taken = self.points.iter().filter(|point| point.patient).count();
+            let taken = self.patient_taken();
             if let Some(bad) = bad.filter(|bad| !bad.patient && taken < PATIENT_MAX) {
                 return self.longer(bad.users);
             }
             return Wish::Stop;
         }
         self.longer(good.users)
+    }
+
+    /// A longer step with the fewest users, if they were too many in a short one.
+    fn confirm_none(&mut self, bad: Point) -> Wish {
+        match self.look_for_peak(bad, Some(bad)) {
+            Some(wish) => wish,
+            None if !bad.patient => self.longer(bad.users),
+            None => Wish::Stop,
+        }
+    }
+
+    /// Whether so many users were too many whatever the storage can do, or a longer step has shown
+    /// what that is.
+    fn knows_peak(&self, bad: &Point) -> bool {
+        let is_peak =
+            |point: &Point| point.patient && point.grows() && point.load.bytes_per_s > 0.0;
+        !self.settings.judges_backlog()
+            || queue(&bad.load, &self.settings.storage).0 > self.settings.target_saturation
+            || self.points.iter().any(is_peak)
+    }
+
+    /// Next step on the way to the storage's peak, if it is to be known; none where it is, or where
+    /// no step is left that may show it: a longer one with users beyond `above` whose requests
+    /// piled up in a short step, and then more users.
+    fn look_for_peak(&mut self, above: Point, bad: Option<Point>) -> Option<Wish> {
+        if bad.is_none_or(|bad| self.knows_peak(&bad)) || self.patient_taken() >= PATIENT_MAX {
+            return None;
+        }
+        let longer = self.points.iter().filter(|point| point.patient).map(|point| point.users);
+        let above = longer.fold(above.users, u32::max);
+        if let Some(best) = self.busiest(above).filter(|best| best.load.bytes_per_s > 0.0) {
+            return Some(self.step(best.users, true));
+        }
+        let most = self.points.iter().map(|point| point.users).fold(above, u32::max);
+        self.climbing = most < self.settings.users_max;
+        self.climbing.then(|| self.step(self.settings.more(most), false))
     }
 
     /// A longer step with so many users; before the first, one with those that moved the most, by
@@ -237,7 +283,8 @@ impl Storage {
 
     /// Whether more users would show nothing new of what the storage can do.
     fn is_limited(&self) -> bool {
-        let Some((last, before)) = self.points.split_last() else { return false };
+        let points = self.latest();
+        let Some((last, before)) = points.split_last() else { return false };
         let targets = &self.settings.storage;
         let target = self.settings.target_saturation;
         if queue(&last.load, targets).0 > target {
@@ -261,7 +308,7 @@ impl Storage {
         else {
             return false;
         };
-        let since = self.points.iter().skip_while(|point| point.users <= best.users);
+        let since = points.iter().skip_while(|point| point.users <= best.users);
         let not_paying = since.clone().count();
         rate(best) > 0.0
             && since.clone().all(|point| !pays(best, point))
@@ -269,14 +316,20 @@ impl Storage {
             && last.users >= best.users.saturating_mul(NOT_PAYING_FACTOR)
     }
 
-    /// The last step of each user count, fewest users first, each with its saturation.
-    fn judged(&self) -> Vec<(Point, f64)> {
+    /// The last step of each user count, fewest users first.
+    fn latest(&self) -> Vec<Point> {
         let mut last: Vec<Point> = Vec::new();
         for point in &self.points {
             last.retain(|other| other.users != point.users);
             last.push(*point);
         }
         last.sort_by_key(|point| point.users);
+        last
+    }
+
+    /// The same, each with its saturation.
+    fn judged(&self) -> Vec<(Point, f64)> {
+        let last = self.latest();
         let of = |point: &Point| (point.users, point.load.bytes_per_s, point.patient);
         let rates = Rates::of(last.iter().map(of));
         let judge = |point: Point| {
@@ -306,7 +359,7 @@ impl Storage {
         });
         let users = good.map_or(0, |point| point.users);
         let decisive = good.or(bad);
-        let doubt = decisive.and_then(|point| self.doubt(&point));
+        let doubt = decisive.and_then(|point| self.doubt(&point, bad.as_ref()));
         let confirmed = self.is_over && decisive.is_some() && doubt.is_none();
         let told = match users {
             0 => "even the fewest users saturated the storage tier beyond the target".to_owned(),
@@ -325,7 +378,7 @@ impl Storage {
     }
 
     /// Why the step that the answer rests on does not confirm it; none where it does.
-    fn doubt(&self, decisive: &Point) -> Option<String> {
+    fn doubt(&self, decisive: &Point, bad: Option<&Point>) -> Option<String> {
         let users = counted(decisive.users);
         if self.points.iter().all(|point| point.load.bytes_per_s <= 0.0) {
             return Some(
@@ -337,6 +390,13 @@ impl Storage {
         }
         if !decisive.settled {
             return Some(format!("{LEFT} {users}"));
+        }
+        if bad.is_some_and(|bad| !self.knows_peak(bad)) {
+            return Some(format!(
+                "requests did not pile up with up to {}, so that it is not known what the storage \
+                 tier can do, and more users may be within the target",
+                counted(self.points.iter().map(|point| point.users).fold(0, u32::max))
+            ));
         }
         let backlog = decisive.load.backlog?;
         let is_known = backlog.grows() || backlog.is_held();

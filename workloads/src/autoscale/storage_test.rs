@@ -237,6 +237,52 @@ fn requests_that_pile_up_are_beyond_any_target() {
     }
 }
 
+/// Searches for users who do not wait, on storage whose limit is 20 of them, as slow with one as it
+/// may be with 20. Requests pile up with more, and in short steps with `unlucky` users by chance,
+/// which move `by_chance` of what as many do.
+fn search_of_twenty(settings: Settings, unlucky: &[u32], by_chance: f64) -> (QosAnswer, String) {
+    let mut search = Storage::new(Settings { users_wait: false, ..settings });
+    let mut wish = step(4);
+    for _ in 0..60 {
+        let Wish::Step { users, patient } = wish else { return search.conclude(&[]) };
+        let is_unlucky = !patient && unlucky.contains(&users);
+        let share = if is_unlucky { by_chance } else { 1.0 };
+        let ratio = if is_unlucky || users > 20 { 1.2 } else { 0.9 };
+        let backlog = Some(Backlog { ratio, uncertainty: 0.1 });
+        let rate = share * 5.0 * f64::from(users.min(20));
+        let load = StorageLoad { backlog, ..load(1.0, rate) };
+        wish = search.after(&StepResult { patient, ..result(users, load) });
+    }
+    panic!("it never stopped: {wish:?}");
+}
+
+/// "1 user", conclusive, was the answer for storage that one user kept 3 % busy: the first step had
+/// a backlog by chance, so that no step showed what the storage can do.
+#[test]
+fn users_who_do_not_wait_are_too_many_only_for_storage_whose_limit_was_seen() {
+    for unlucky in [&[][..], &[4], &[8], &[4, 2, 3], &[8, 16], &[4, 8, 16, 32]] {
+        for by_chance in [0.0, 0.5, 1.0] {
+            let (answer, reason) = search_of_twenty(target(), unlucky, by_chance);
+            assert_eq!((answer.users, answer.confirmed), (16, true), "{unlucky:?}: {reason}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_below_a_limit_that_was_not_seen_is_not_confirmed() {
+    for (users_max, users, is_confirmed) in [(8, 6, false), (4, 3, false), (21, 16, true)] {
+        let settings = Settings { users_max, ..target() };
+        let (answer, reason) = search_of_twenty(settings, &[4], 0.5);
+        assert_eq!((answer.users, answer.confirmed), (users, is_confirmed), "{reason}");
+        let doubt = format!("did not pile up with up to {}, so that", counted(users_max));
+        assert_eq!(reason.contains(&doubt), !is_confirmed, "{reason}");
+    }
+    // What the storage can do does not matter where requests of so many pile up.
+    let settings = Settings { target_saturation: 1.0, ..target() };
+    let (answer, reason) = search_of_twenty(settings, &[4], 0.5);
+    assert_eq!((answer.users, answer.confirmed), (20, true), "{reason}");
+}
+
 /// A step that was lucky to move a lot is no measure where others had a backlog to work off.
 #[test]
 fn the_longer_step_that_shows_the_most_has_the_fewest_users_with_a_backlog() {
