@@ -300,7 +300,12 @@ impl<H: Latencies> UserStep<H> {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     let is_enough =
                         moved.iter().all(|moved| moved.count() == 0) || is_believed(moved);
-                    is_enough && (!self.patient || self.knows_backlog())
+                    is_enough
+                        && match self.patient {
+                            true => self.knows_backlog(),
+                            // In a few samples there is one by chance.
+                            false => !self.has_backlog(),
+                        }
                 }
             };
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
@@ -387,6 +392,11 @@ impl<H: Latencies> UserStep<H> {
         !self.judges_backlog
             || self.looks_now()
                 && self.backlog().is_some_and(|backlog| backlog.grows() || backlog.is_held())
+    }
+
+    /// Whether it is shown that requests pile up.
+    fn has_backlog(&self) -> bool {
+        self.backlog().is_some_and(|backlog| backlog.grows())
     }
 
     /// Requests that arrived over those that ended, in the window so far.
