@@ -341,10 +341,12 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         warnings.push(warning(Code::AutoscalerNone, text, None));
     }
     if result.plan.enable_autoscaling && result.plan.arrival == Arrival::Open {
-        let text =
+        let slots = result.plan.max_inflight_requests;
+        let text = format!(
             "users did not wait for answers (--arrival open): beyond the limit the queue keeps \
-                    growing"
-                .to_owned();
+             growing; the search served up to {slots} requests at a time, and a run to try its \
+             answer needs --max-inflight-requests {slots} too"
+        );
         warnings.push(warning(Code::OpenAutoscaling, text, Some("--arrival closed")));
     }
 }

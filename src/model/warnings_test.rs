@@ -425,6 +425,20 @@ fn one_request_or_entry_is_told_in_the_singular() {
     }
 }
 
+/// Requests of the users found queued without end in a run with as many, which serves one of each.
+#[test]
+fn a_search_of_users_who_do_not_wait_names_its_request_slots() {
+    let mut run = busy();
+    run.plan.arrival = Arrival::Open;
+    run.plan.enable_autoscaling = true;
+    run.plan.max_inflight_requests = 321;
+    let warnings = warnings_of(&run);
+    let told = warnings.iter().find(|one| one.code == Code::OpenAutoscaling).unwrap();
+    let words = "served up to 321 requests at a time, and a run to try its answer needs \
+                 --max-inflight-requests 321";
+    assert!(told.text.contains(words), "{}", told.text);
+}
+
 #[test]
 fn misses_that_cost_nothing_are_told_with_the_hit_rate() {
     let told = |run: &RunResult| {
