@@ -84,16 +84,20 @@ fn real_results_are_compared_and_what_is_none_is_named() {
 /// Answer of `ringfall quick` for a drive whose speed serves so many users.
 fn answer(place: &str, users: u32) -> Value {
     let served = json!({ "users": users, "is_largest_tried": false });
-    let point = json!({
-        "users": 4, "gib_per_s": 0.5, "load_p50_s": 0.1, "load_p95_s": 4.0 / f64::from(users),
-        "loads": 100, "kv_io_p95_s": 0.5, "drive_busy_share": null, "reuse_share": 0.9,
-    });
+    let point = |of: u32| {
+        json!({
+            "users": of, "gib_per_s": 0.5, "load_p50_s": 0.1,
+            "load_p95_s": f64::from(of) / f64::from(users), "loads": 100, "kv_io_p95_s": 0.5,
+            "drive_busy_share": null, "reuse_share": 0.9,
+        })
+    };
     json!({
         "ringfall_quick": 1, "version": "0", "place": place, "drive": "vda", "start_unix_s": 0.0,
         "model": "tiny-1b", "seed": 42, "load_p95_s": 1.0, "reuse_share": 0.7, "space_gib": 6.0,
         "turn_gib": 0.1, "limits": { "read_gib_per_s": 3.0, "write_gib_per_s": 2.0 },
-        "doubt": null, "curve": [point], "served_by_speed": served, "served_by_space": served,
-        "measured": point, "predicted": point, "notes": [], "run": [],
+        "doubt": null, "curve": [point(4), point(8)],
+        "served_by_speed": served, "served_by_space": served,
+        "measured": point(users), "predicted": point(users), "notes": [], "run": [],
         "verdict": format!("good for {users} users"),
     })
 }

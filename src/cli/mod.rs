@@ -141,7 +141,7 @@ impl Cli {
     pub fn asks_for_presets(&self) -> bool {
         let run = match &self.command {
             Command::Run(args) => &args.run,
-            Command::Config(config) => &config.run,
+            Command::Config(config) => &config.run.run,
             _ => return false,
         };
         run.preset.as_deref() == Some("list")

@@ -181,7 +181,8 @@ pub fn print_banner(out: &mut dyn Write, style: Style, banner: &Banner<'_>) -> s
     }
     if plan.demo {
         let text = "A small demonstration run. For a real one: ringfall run DIR, a directory on \
-                    the drive,\n  with --users N, --model NAME, --duration 5m, --generation-mode none";
+                    the drive,\n  with --users N, --model NAME, --duration 5m and \
+                    --generation-mode none";
         writeln!(out, "  {}", style.bold(text))?;
     }
     out.flush()
