@@ -208,8 +208,8 @@ fn users_who_do_not_wait_are_those_whose_requests_do_not_pile_up() {
     assert!(!text(&ended).contains("0 users"), "{}", text(&ended));
 }
 
-/// "1 user", conclusive, was the answer for a drive that one user kept 3 % busy: a backlog by
-/// chance in the first seconds ended the climb, so that no step showed the drive's peak.
+/// "1 user", conclusive, was the answer for a drive that 1 user kept 3 % busy: requests that
+/// began to generate tokens were a backlog, and ended the climb before a step showed the peak.
 #[test]
 fn a_search_of_users_who_do_not_wait_sees_the_peak_before_it_judges_by_it() {
     let scratch = Scratch::new("qos-open-peak");

@@ -19,12 +19,21 @@ pub struct Backlog {
     pub ratio: f64,
     /// Half the width of its 95 % confidence interval.
     pub uncertainty: f64,
+    /// What of the ratio may be requests whose tokens are being generated, at most. After a change
+    /// of users they become more until the first have ended, and wait for nothing.
+    pub generating: f64,
 }
 
 impl Backlog {
     /// Ratio from the increase of open requests per second, sample by sample, and the requests that
-    /// ended in as many seconds; where none did, as if one had. None without samples.
-    pub(super) fn of(increases_per_s: &[f64], ended: u64, seconds: f64) -> Option<Backlog> {
+    /// ended in as many seconds, the tokens of all of them being generated for `generation_s`;
+    /// where none did, as if one had. None without samples.
+    pub(super) fn of(
+        increases_per_s: &[f64],
+        ended: u64,
+        seconds: f64,
+        generation_s: f64,
+    ) -> Option<Backlog> {
         if increases_per_s.is_empty() {
             return None;
         }
@@ -33,12 +42,17 @@ impl Backlog {
             false => mean_and_uncertainty(&blocks(increases_per_s)),
         };
         let ended_per_s = ended.max(1) as f64 / seconds;
-        Some(Backlog { ratio: 1.0 + mean / ended_per_s, uncertainty: uncertainty / ended_per_s })
+        Some(Backlog {
+            ratio: 1.0 + mean / ended_per_s,
+            uncertainty: uncertainty / ended_per_s,
+            // Little's law: so many are in generation at a time, of those that end in the window.
+            generating: generation_s / ended.max(1) as f64 / seconds,
+        })
     }
 
     /// Whether it is shown that there are ever more open requests.
     pub(super) fn grows(&self) -> bool {
-        self.ratio - self.uncertainty > 1.0
+        self.ratio - self.uncertainty > 1.0 + self.generating
     }
 
     /// Whether it is shown that requests are answered as fast as they arrive, to 5 %.
@@ -93,7 +107,8 @@ impl Drain {
         if self.increases_per_s.len() < self.looks_after {
             return true;
         }
-        let backlog = Backlog::of(&self.increases_per_s, self.ended, self.seconds);
+        // With fewer users fewer requests generate tokens.
+        let backlog = Backlog::of(&self.increases_per_s, self.ended, self.seconds, 0.0);
         *self = Drain::looking_after(2 * self.looks_after);
         backlog.is_some_and(|backlog| !backlog.grows() && !backlog.is_level())
     }
@@ -107,7 +122,7 @@ mod tests {
     /// Where four requests end in each second.
     fn backlog(increases_per_s: &[f64]) -> Backlog {
         let seconds = increases_per_s.len() as u64;
-        Backlog::of(increases_per_s, 4 * seconds, seconds as f64).unwrap()
+        Backlog::of(increases_per_s, 4 * seconds, seconds as f64, 0.0).unwrap()
     }
 
     #[test]
@@ -126,7 +141,22 @@ mod tests {
         assert!(even.is_held() && !even.grows(), "{even:?}");
         let unknown = backlog(&[2.0, -2.0, 2.0, 1.0]);
         assert!(!unknown.is_held() && !unknown.grows(), "{unknown:?}");
-        assert_eq!(Backlog::of(&[], 4, 1.0), None);
+        assert_eq!(Backlog::of(&[], 4, 1.0, 0.0), None);
+    }
+
+    /// With 3 users, of whose requests tokens are generated for ten seconds and who kept the drive
+    /// 51 % busy, requests were said to pile up.
+    #[test]
+    fn requests_that_begin_to_generate_tokens_are_no_backlog() {
+        // Two begin in each second, and the first end after ten.
+        let begun: Vec<f64> = (0..12).map(|n| if n < 10 { 2.0 } else { 0.0 }).collect();
+        for (generation_s, grows) in [(0.0, true), (24.0 * 10.0, false)] {
+            let backlog = Backlog::of(&begun, 24, 12.0, generation_s).unwrap();
+            assert_eq!(backlog.grows(), grows, "{backlog:?}");
+        }
+        // Beyond as many there is one.
+        let begun = [2.0; 24];
+        assert!(Backlog::of(&begun, 48, 24.0, 48.0 * 10.0).unwrap().grows());
     }
 
     /// Samples for which a step of two users waits, where the open requests are so many.

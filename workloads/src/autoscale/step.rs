@@ -300,12 +300,7 @@ impl<H: Latencies> UserStep<H> {
                     let moved = [&self.sum.read_device, &self.sum.write_device];
                     let is_enough =
                         moved.iter().all(|moved| moved.count() == 0) || is_believed(moved);
-                    is_enough
-                        && match self.patient {
-                            true => self.knows_backlog(),
-                            // In a few samples there is one by chance.
-                            false => !self.has_backlog(),
-                        }
+                    is_enough && (!self.patient || self.knows_backlog())
                 }
             };
         (steady || self.rates.len() >= self.samples_max).then(|| self.result(steady, settings))
@@ -394,14 +389,11 @@ impl<H: Latencies> UserStep<H> {
                 && self.backlog().is_some_and(|backlog| backlog.grows() || backlog.is_held())
     }
 
-    /// Whether it is shown that requests pile up.
-    fn has_backlog(&self) -> bool {
-        self.backlog().is_some_and(|backlog| backlog.grows())
-    }
-
     /// Requests that arrived over those that ended, in the window so far.
     fn backlog(&self) -> Option<Backlog> {
-        Backlog::of(&self.increases_per_s, self.sum.requests_ended(), self.seconds)
+        let generation_s = self.sum.time.generation_ns as f64 / 1e9;
+        let ended = self.sum.requests_ended();
+        Backlog::of(&self.increases_per_s, ended, self.seconds, generation_s)
     }
 
     /// Passes a sample over.

@@ -190,7 +190,7 @@ fn a_step_of_users_who_do_not_wait_begins_without_the_backlog_of_more() {
         let sample = |n| Sample { requests_queued: open(n), classes: classes(), ..busy() };
         let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
         let (samples, found) = ended.unwrap();
-        (samples - (2.0 * found.window_s) as usize, found.settled)
+        (samples - WINDOW_SAMPLES_MIN, found.settled)
     };
     // Five are being served beside those in the queue.
     let falls = |n: usize| 40u64.saturating_sub(n as u64);
@@ -199,15 +199,16 @@ fn a_step_of_users_who_do_not_wait_begins_without_the_backlog_of_more() {
     assert_eq!(begins(false, &swings), (1_200, false), "samples of half a second");
 }
 
-/// Samples of a step with five users, of whose requests four end and so many are open in each.
-fn piling_up(patient: bool, open: impl Fn(u64) -> u64) -> (usize, bool, Backlog) {
+/// Samples of a longer step with five users, of whose requests so many end and are open in each.
+fn piling_up(open: impl Fn(u64) -> u64) -> (usize, bool, Backlog) {
     let settings = Settings { users_wait: false, ..settings(Mode::Qos, 5) };
-    let mut step = UserStep::new(&settings, 5, patient, 0, 0);
+    let mut step = UserStep::new(&settings, 5, true, 0, 0);
     let sample = |n| Sample {
         classes: [list(4), list(0), list(0)],
         read_device: list(20),
         write_device: list(0),
         requests_served: open(n),
+        time: TimeShares::default(),
         ..busy()
     };
     let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
@@ -217,25 +218,15 @@ fn piling_up(patient: bool, open: impl Fn(u64) -> u64) -> (usize, bool, Backlog)
 
 #[test]
 fn a_longer_step_goes_on_until_it_is_known_whether_requests_pile_up() {
-    let (samples, is_known, backlog) = piling_up(true, |n| n);
+    let (samples, is_known, backlog) = piling_up(|n| n);
     assert_eq!((samples, is_known, backlog.ratio), (30, true, 1.25));
     assert!(backlog.grows());
-    let (samples, is_known, backlog) = piling_up(true, |_| 7);
+    let (samples, is_known, backlog) = piling_up(|_| 7);
     assert!((samples, is_known) == (30, true) && backlog.is_held());
-    let (samples, is_known, backlog) = piling_up(true, |n| 3 * (n % 7));
+    let (samples, is_known, backlog) = piling_up(|n| 3 * (n % 7));
     assert!((60..600).contains(&samples) && is_known && backlog.is_held(), "{samples} {backlog:?}");
-    let (samples, is_known, backlog) = piling_up(true, |n| 50 * (n % 7));
+    let (samples, is_known, backlog) = piling_up(|n| 50 * (n % 7));
     assert_eq!((samples, is_known), (600, false), "{backlog:?}");
-}
-
-/// One more request was open after each of three samples, and ended the climb of a search.
-#[test]
-fn a_short_step_goes_on_while_its_requests_seem_to_pile_up() {
-    assert_eq!(piling_up(false, |_| 7).0, 3);
-    let (samples, _, backlog) = piling_up(false, |n| n.min(5));
-    assert!(samples == 7 && !backlog.grows(), "{samples} {backlog:?}");
-    let (samples, _, backlog) = piling_up(false, |n| n);
-    assert!(samples == 12 && backlog.grows(), "{samples} {backlog:?}");
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

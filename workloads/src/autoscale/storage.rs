@@ -17,8 +17,8 @@
 //! more users count.
 //!
 //! Users who wait for answers ask the less the longer these take. Of those who do not, what the
-//! storage can do is seen only where their requests pile up: before a longer step shows that, no
-//! number of users is too many for its `use` alone.
+//! storage can do is seen only where their requests pile up at it: before a longer step shows that,
+//! no number of users is too many for its `use` alone.
 
 use super::step::{StepResult, StorageLoad};
 use super::{
@@ -47,12 +47,20 @@ struct Point {
     uncertainty: f64,
     patient: bool,
     settled: bool,
+    /// Requests at the storage, on average.
+    at_storage: f64,
 }
 
 impl Point {
     /// Whether it is shown that its requests piled up.
     fn grows(&self) -> bool {
         self.load.backlog.is_some_and(|backlog| backlog.grows())
+    }
+
+    /// Whether it shows what the storage can do: requests pile up, and some of them are always at
+    /// the storage. (Where none is, they wait for something else.)
+    fn is_peak(&self) -> bool {
+        self.patient && self.grows() && self.load.bytes_per_s > 0.0 && self.at_storage >= 1.0
     }
 }
 
@@ -158,6 +166,7 @@ impl Storage {
             uncertainty: result.uncertainty,
             patient: self.patient,
             settled: result.settled,
+            at_storage: result.time.storage_ns as f64 / (result.window_s * 1e9),
         });
         let wish = self.next(result.users);
         self.is_over = wish == Wish::Stop;
@@ -230,21 +239,21 @@ impl Storage {
         }
     }
 
-    /// Whether so many users were too many whatever the storage can do, or a longer step has shown
-    /// what that is.
-    fn knows_peak(&self, bad: &Point) -> bool {
-        let is_peak =
-            |point: &Point| point.patient && point.grows() && point.load.bytes_per_s > 0.0;
-        !self.settings.judges_backlog()
-            || queue(&bad.load, &self.settings.storage).0 > self.settings.target_saturation
-            || self.points.iter().any(is_peak)
+    /// Whether so many users were too many for the use of the storage alone, and no step has shown
+    /// what it can do.
+    fn lacks_peak(&self, bad: &Point) -> bool {
+        self.settings.judges_backlog()
+            && queue(&bad.load, &self.settings.storage).0 <= self.settings.target_saturation
+            && !self.points.iter().any(Point::is_peak)
     }
 
-    /// Next step on the way to the storage's peak, if it is to be known; none where it is, or where
-    /// no step is left that may show it: a longer one with users beyond `above` whose requests
-    /// piled up in a short step, and then more users.
+    /// Next step on the way to the storage's peak, if it is lacking: a longer one with users beyond
+    /// `above` whose requests piled up in a short step, and then more users. None once requests
+    /// pile up in a longer step, for whatever reason: more users would change nothing.
     fn look_for_peak(&mut self, above: Point, bad: Option<Point>) -> Option<Wish> {
-        if bad.is_none_or(|bad| self.knows_peak(&bad)) || self.patient_taken() >= PATIENT_MAX {
+        let lacks_peak = bad.is_some_and(|bad| self.lacks_peak(&bad));
+        let is_full = self.points.iter().any(|point| point.patient && point.grows());
+        if !lacks_peak || is_full || self.patient_taken() >= PATIENT_MAX {
             return None;
         }
         let longer = self.points.iter().filter(|point| point.patient).map(|point| point.users);
@@ -391,10 +400,10 @@ impl Storage {
         if !decisive.settled {
             return Some(format!("{LEFT} {users}"));
         }
-        if bad.is_some_and(|bad| !self.knows_peak(bad)) {
+        if bad.is_some_and(|bad| self.lacks_peak(bad)) {
             return Some(format!(
-                "requests did not pile up with up to {}, so that it is not known what the storage \
-                 tier can do, and more users may be within the target",
+                "requests did not pile up at the storage tier with up to {}, so that it is not \
+                 known what it can do, and more users may be within the target",
                 counted(self.points.iter().map(|point| point.users).fold(0, u32::max))
             ));
         }

@@ -1,6 +1,7 @@
 //! Each decision of the search by itself, of steps made by hand.
 
 use super::super::Mode;
+use super::super::TimeShares;
 use super::super::backlog::Backlog;
 use super::super::tests::{settings, step_at};
 use super::*;
@@ -18,8 +19,15 @@ fn load(latency: f64, bytes_per_s: f64) -> StorageLoad {
     StorageLoad { bytes_per_s, read_device_p95_ns: Some(p95_ns), ..StorageLoad::default() }
 }
 
+/// A step of a second in which two requests were at the storage at any time.
 fn result(users: u32, storage: StorageLoad) -> StepResult {
-    StepResult { storage, ..step_at(users, storage.bytes_per_s) }
+    let time = TimeShares { storage_ns: 2_000 * MS, ..TimeShares::default() };
+    StepResult { storage, time, ..step_at(users, storage.bytes_per_s) }
+}
+
+/// So many requests that arrived for each that ended, to 0.1.
+fn arrived(ratio: f64) -> Option<Backlog> {
+    Some(Backlog { ratio, uncertainty: 0.1, generating: 0.0 })
 }
 
 /// Wishes of the search after each of these steps, given as users, P95 over its target, bytes/s.
@@ -39,6 +47,7 @@ fn is_limited(steps: &[(u32, f64, f64)]) -> bool {
         uncertainty: 0.0,
         patient: false,
         settled: true,
+        at_storage: 2.0,
     }));
     search.is_limited()
 }
@@ -213,10 +222,7 @@ fn a_longer_step_is_not_judged_by_itself_alone() {
 
 #[test]
 fn requests_that_pile_up_are_beyond_any_target() {
-    let growing = |ratio| StorageLoad {
-        backlog: Some(Backlog { ratio, uncertainty: 0.1 }),
-        ..load(0.1, 100.0)
-    };
+    let growing = |ratio| StorageLoad { backlog: arrived(ratio), ..load(0.1, 100.0) };
     let settings = Settings { users_wait: false, target_saturation: 1.0, ..target() };
     let found = |ratio| saturation(&growing(ratio), &settings.storage, 1.0);
     assert_eq!(found(1.2), (1.2, Part::RequestBacklog));
@@ -248,7 +254,7 @@ fn search_of_twenty(settings: Settings, unlucky: &[u32], by_chance: f64) -> (Qos
         let is_unlucky = !patient && unlucky.contains(&users);
         let share = if is_unlucky { by_chance } else { 1.0 };
         let ratio = if is_unlucky || users > 20 { 1.2 } else { 0.9 };
-        let backlog = Some(Backlog { ratio, uncertainty: 0.1 });
+        let backlog = arrived(ratio);
         let rate = share * 5.0 * f64::from(users.min(20));
         let load = StorageLoad { backlog, ..load(1.0, rate) };
         wish = search.after(&StepResult { patient, ..result(users, load) });
@@ -274,9 +280,21 @@ fn an_answer_below_a_limit_that_was_not_seen_is_not_confirmed() {
         let settings = Settings { users_max, ..target() };
         let (answer, reason) = search_of_twenty(settings, &[4], 0.5);
         assert_eq!((answer.users, answer.confirmed), (users, is_confirmed), "{reason}");
-        let doubt = format!("did not pile up with up to {}, so that", counted(users_max));
+        let doubt = format!("at the storage tier with up to {}, so that", counted(users_max));
         assert_eq!(reason.contains(&doubt), !is_confirmed, "{reason}");
     }
+    // Nor is it where requests pile up elsewhere, as before too few slots.
+    let mut search = Storage::new(Settings { users_wait: false, ..target() });
+    let mut wish = step(1);
+    while let Wish::Step { users, patient } = wish {
+        let backlog = arrived(if users > 1 { 1.2 } else { 0.9 });
+        let load = StorageLoad { backlog, ..load(1.0, 10.0) };
+        let time = TimeShares { storage_ns: 300 * MS, ..TimeShares::default() };
+        wish = search.after(&StepResult { patient, time, ..result(users, load) });
+    }
+    let (answer, reason) = search.conclude(&[]);
+    assert_eq!((answer.users, answer.confirmed), (0, false), "{reason}");
+    assert!(reason.contains("at the storage tier with up to 2 users"), "{reason}");
     // What the storage can do does not matter where requests of so many pile up.
     let settings = Settings { target_saturation: 1.0, ..target() };
     let (answer, reason) = search_of_twenty(settings, &[4], 0.5);
@@ -291,8 +309,7 @@ fn the_longer_step_that_shows_the_most_has_the_fewest_users_with_a_backlog() {
         let mut wish = Wish::Stop;
         for (users, rate) in [(4, 40.0), (8, 100.0), (16, 101.0), (32, 100.0)] {
             let ratio = if users >= growing { 1.2 } else { 1.0 };
-            let backlog = Some(Backlog { ratio, uncertainty: 0.1 });
-            let load = StorageLoad { backlog, ..load(2.0, rate) };
+            let load = StorageLoad { backlog: arrived(ratio), ..load(2.0, rate) };
             wish = search.after(&result(users, load));
         }
         for users in [6, 7] {

@@ -701,6 +701,7 @@ impl Open {
                 storage_bytes: ends as u64 * 100_000_000,
                 judged_bytes: ends as u64 * 100_000_000,
                 read_device: List(served.clone()),
+                time: TimeShares { storage_ns: served.iter().sum(), ..TimeShares::default() },
                 classes: [List(served), List::default(), List::default()],
                 requests_served: open.len() as u64,
                 ..Sample::default()
