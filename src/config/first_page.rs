@@ -12,7 +12,7 @@ pub(super) const FIRST_PAGE: [(&str, &str); 24] = [
     ("enable_autoscaling", "Search for the number of users that can be served"),
     ("gpu_mem_gb", "Size of the GPU tier"),
     ("cpu_mem_gb", "Size of the CPU tier"),
-    ("cache_dir", "Directory on the drive, with the reference's defaults"),
+    ("cache_dir", "Directory, with the reference's defaults"),
     ("storage_capacity_gb", "Size of the storage tier, such as 40GiB"),
     ("shards", "Number of shards (worker threads)"),
     ("io_size", "Size of the largest single I/O (block size)"),
