@@ -14,8 +14,8 @@ shapes!(Binding, IoTraceReport);
 
 /// From this share of the time on, a resource counts as used up.
 const BUSY_SHARE: f64 = 0.9;
-/// From this share of the time on, a drive that I/Os or requests wait for is used up: more of what
-/// they wait for brings little.
+/// From this share of the time on, a drive whose places or slots are waited for is used up: more of
+/// these brings little.
 const NEARLY_BUSY_SHARE: f64 = 0.8;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
@@ -173,9 +173,9 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     let busy = percent(figures.drive_busy_share);
     let (in_flight, places) = io_places(result);
     let queued = of_request_time(result, result.requests.queued.sum_ns());
-    let is_waited_for = figures.drive_crowded_share >= BUSY_SHARE
-        || in_flight >= BUSY_SHARE * places
-        || queued >= QUEUED_SHARE;
+    let is_deep = in_flight >= BUSY_SHARE * places;
+    let is_waited_for =
+        figures.drive_crowded_share >= BUSY_SHARE || (!is_deep && queued >= QUEUED_SHARE);
     let busy_from = if is_waited_for { NEARLY_BUSY_SHARE } else { BUSY_SHARE };
     if figures.drive_busy_share >= busy_from {
         let why = format!("the drive was busy {busy} of the time");
@@ -199,7 +199,7 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         let why = format!("{drive}; the link to the GPUs was busy {busy} of the time");
         return (Binding::GpuLink, why);
     }
-    if in_flight >= BUSY_SHARE * places {
+    if is_deep {
         let (binds, of) = match has_buffers_for_all(result) {
             true => (Binding::QueueDepth, "all shards"),
             false => (Binding::IoBuffers, "the buffers of all shards"),

@@ -19,8 +19,8 @@ pub struct Backlog {
     pub ratio: f64,
     /// Half the width of its 95 % confidence interval.
     pub uncertainty: f64,
-    /// What of the ratio may be requests whose tokens are being generated, at most. After a change
-    /// of users they become more until the first have ended, and wait for nothing.
+    /// Part of the ratio that may be requests whose tokens are being generated, at most. After a
+    /// change of users they become more until the first have ended, and wait for nothing.
     pub generating: f64,
 }
 
