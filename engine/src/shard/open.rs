@@ -444,8 +444,8 @@ fn registered_pool(
             Err(error) => {
                 shortfalls.push(format!(
                     "buffers are not registered with the kernel ({error}), which costs CPU: raise \
-                     the locked-memory limit with `ulimit -l unlimited` (containers: --cap-add \
-                     IPC_LOCK)"
+                     the locked-memory limit with `ulimit -l unlimited` (containers: the \
+                     capability IPC_LOCK)"
                 ));
                 break (pool, is_huge);
             }
@@ -457,7 +457,7 @@ fn registered_pool(
     if count < wanted {
         shortfalls.push(format!(
             "the locked-memory limit allows {count} of {wanted} buffers of {io_bytes} bytes a \
-             shard: raise it with `ulimit -l unlimited` (containers: --cap-add IPC_LOCK)"
+             shard: raise it with `ulimit -l unlimited` (containers: the capability IPC_LOCK)"
         ));
     }
     Ok(pool)
