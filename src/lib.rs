@@ -71,12 +71,13 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Run(args) => {
             let args = args.settings();
             let file = file_of(&args);
-            let plan = plan_with(args.defaults(), args.typed(), &file);
+            let plan = plan_of(args.defaults(), args.typed(), &file);
             run_or_tell(plan, &args, &file, typed)
         }
         cli::Command::Replay(args) => {
             let file = file_of(&args.run);
-            run_or_tell(plan_of(replay_options(&args, &file), &file), &args.run, &file, typed)
+            let plan = plan_of(Defaults::Reference, replay_options(&args, &file), &file);
+            run_or_tell(plan, &args.run, &file, typed)
         }
         cli::Command::Quick(args) => ended(commands::quick::run(&args, typed)),
         cli::Command::Report(args) => ended(commands::report::report(&args)),
@@ -100,7 +101,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Config(args) if args.defaults => page(&config::defaults_page()),
         cli::Command::Config(args) => {
             let args = args.run.settings();
-            match plan_with(args.defaults(), args.typed(), &file_of(&args)) {
+            match plan_of(args.defaults(), args.typed(), &file_of(&args)) {
                 Ok(plan) => {
                     commands::tell(&plan.told);
                     page(&config::render(&plan))
@@ -114,11 +115,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
 /// Content of the file that `--config` names, or why it can't be read. A pipe can be read but once.
 type GivenFile = Result<Option<ConfigFile>, InputError>;
 
-fn plan_of(typed: Result<Options, InputError>, file: &GivenFile) -> Result<Plan, InputError> {
-    plan_with(Defaults::Reference, typed, file)
-}
-
-fn plan_with(
+fn plan_of(
     defaults: Defaults,
     typed: Result<Options, InputError>,
     file: &GivenFile,

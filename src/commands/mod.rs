@@ -107,7 +107,8 @@ pub(crate) fn file_of(args: &RunArgs) -> Result<Option<ConfigFile>, InputError> 
 
 /// Plan of a run with these arguments, which may name a file.
 fn plan_of(args: &RunArgs) -> Result<Plan, InputError> {
-    ringfall_config::resolve(&args.typed()?, file_of(args)?.as_ref(), &Facts::look())
+    let (typed, file) = (args.typed()?, file_of(args)?);
+    ringfall_config::resolve_with(args.defaults(), &typed, file.as_ref(), &Facts::look())
 }
 
 /// Warns on standard error, a line each: the sentences may name files.

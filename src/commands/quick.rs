@@ -210,16 +210,13 @@ impl Quick<'_> {
         Times { warmup_s: self.args.time / 12, window_s: self.args.time / 3 }
     }
 
-    /// Times of the measured run: longer where that brings enough loads to judge it, by simulation.
-    fn times_for_loads(&self, trials: &Trials<'_>, users: u32) -> Result<Times> {
-        let usual = self.times();
-        let plan = self.plan(users, trials.space_bytes, usual)?;
-        let loads = QuickPoint::of(&trials.simulated(&plan)?).loads;
-        let window_s = (usual.window_s * LOADS_WANTED).div_ceil(loads.max(1)).max(usual.window_s);
-        Ok(match window_s <= self.args.time / 2 {
-            true => Times { window_s, ..usual },
-            false => usual,
-        })
+    /// Times of the measured run where its usual ones bring so few loads that it can't be judged,
+    /// and longer ones enough; none where they don't, or would take too long.
+    fn longer_times(&self, loads: u64) -> Option<Times> {
+        let Times { warmup_s, window_s } = self.times();
+        let longer_s = (window_s * LOADS_WANTED).div_ceil(loads.max(1));
+        let is_bearable = window_s < longer_s && longer_s <= self.args.time / 2;
+        is_bearable.then_some(Times { warmup_s, window_s: longer_s })
     }
 
     /// All of it; none when it was interrupted.
@@ -255,8 +252,14 @@ impl Quick<'_> {
             return Ok(None);
         };
         let users = by_speed.users.min(by_space.users).max(1);
-        let times = self.times_for_loads(&trials, users)?;
-        let plan = self.plan(users, space_bytes, times)?;
+        let mut times = self.times();
+        let mut plan = self.plan(users, space_bytes, times)?;
+        let mut predicted = trials.simulated(&plan)?;
+        if let Some(longer) = self.longer_times(QuickPoint::of(&predicted).loads) {
+            times = longer;
+            plan = self.plan(users, space_bytes, times)?;
+            predicted = trials.simulated(&plan)?;
+        }
         self.tell(&format!(
             "{} on the drive in {:.2} GiB, {} s…",
             ringfall_host::counted(users.into(), "user"),
@@ -270,7 +273,6 @@ impl Quick<'_> {
         if let Some(why) = &result.failure {
             return Err(anyhow!("{why}"));
         }
-        let predicted = trials.simulated(&plan)?;
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),

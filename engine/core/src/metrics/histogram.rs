@@ -122,6 +122,24 @@ impl Histogram {
         self.recorded().map(|inner| inner.quantile(quantile).min(self.longest_ns))
     }
 
+    /// The same of many quantiles, for which the counters are walked through once; 0 when empty.
+    #[must_use]
+    pub fn quantiles_ns(&self, quantiles: &[f64]) -> Vec<u64> {
+        let mut seen = 0;
+        let at_most = |(top_ns, count): (u64, u64)| {
+            seen += count;
+            (top_ns, seen)
+        };
+        let counted: Vec<(u64, u64)> = self.buckets().map(at_most).collect();
+        let of = |quantile: &f64| {
+            let wanted = ((quantile * self.count() as f64).ceil() as u64).max(1);
+            let place = counted.partition_point(|(_, seen)| *seen < wanted);
+            let top_ns = counted.get(place).map_or(self.longest_ns, |(top_ns, _)| *top_ns);
+            top_ns.min(self.longest_ns)
+        };
+        quantiles.iter().map(of).collect()
+    }
+
     /// Longest latency, exact up to an hour, and an hour beyond it; `None` when empty. Of one that
     /// was decoded it is the top of its bucket, unless [`Histogram::set_max_ns`] was told it.
     #[must_use]

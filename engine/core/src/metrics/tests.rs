@@ -61,6 +61,8 @@ proptest! {
     ) {
         let histogram = histogram_of(&all);
         all.sort_unstable();
+        let each = QUANTILES.map(|quantile| histogram.quantile_ns(quantile).unwrap());
+        prop_assert_eq!(histogram.quantiles_ns(&QUANTILES), each);
         // Quarters, whose products with a count are exact.
         for quarters in 1..=4 {
             let rank = (all.len() * quarters).div_ceil(4);

@@ -246,17 +246,6 @@ fn a_percentile_of_few_events_has_no_interval() {
 }
 
 #[test]
-fn quantiles_of_many_shares_are_those_of_each() {
-    let mut events = Histogram::new();
-    assert_eq!(quantiles_ns(&events, &[0.5]), [0.0]);
-    (1..1_000u64).for_each(|n| events.record(n * n * 1_000));
-    let shares: Vec<f64> = (0..=500).map(|n| f64::from(n) / 500.0).collect();
-    let each: Vec<f64> =
-        shares.iter().map(|&share| events.quantile_ns(share).unwrap() as f64).collect();
-    assert_eq!(quantiles_ns(&events, &shares), each);
-}
-
-#[test]
 fn trials_speak_for_the_difference_between_runs() {
     let trials = |start: u64| -> Vec<ResultFile> {
         let of = |n: u64| result(&format!("t{n}"), n * 1_000..(n + 1) * 1_000, 10 + n);
@@ -656,7 +645,7 @@ fn nothing_is_concluded_from_a_load_that_is_not_known() {
     assert!(told.cautions[0].contains("not known (m: no model or number of users"), "{told:?}");
 }
 
-/// A drive of half the speed was better (0.50×), as its trace of the same name asked for a quarter.
+/// A drive of half the speed was better (0.50×): its trace of that name asked for a quarter.
 #[test]
 fn a_trace_is_known_by_its_rows_and_not_by_its_name() {
     let of = |name: &str, per_second: u64, digests: &[&str]| {

@@ -16,7 +16,6 @@ pub(super) use conclusion::{
 pub(super) use fair::{Measurement, RESOLUTION, Value, fair_ratio, verdict};
 pub(super) use load::{HitRates, Load, gpus_told};
 
-use ringfall_core::metrics::Histogram;
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{
     CLASSES, FileProblem, Histograms, Kind, RequestsOfClass, ResultFile, SecondReport, UNFINISHED,
@@ -203,7 +202,7 @@ impl Side {
                 let events = self.histograms.sum(times.histograms()).ok_or("no histogram of it")?;
                 let shares = stats::quantile_draws(events.count(), *quantile, seed)
                     .ok_or("too few events to bound it")?;
-                Ok(quantiles_ns(&events, &shares))
+                Ok(events.quantiles_ns(&shares).into_iter().map(|ns| ns as f64).collect())
             }
             Evidence::OfAllRequests(quantile, _) => self.draws_of_all(*quantile, seed),
             Evidence::PerSecond(amount) => {
@@ -230,23 +229,6 @@ impl Side {
         let number = |known: &Quantile| known.number_ns().unwrap_or(known.at_least_ns) as f64;
         Ok(drawn.iter().map(number).collect())
     }
-}
-
-/// Quantiles of many shares, ns, for which the counters are walked through once.
-fn quantiles_ns(events: &Histogram, shares: &[f64]) -> Vec<f64> {
-    let mut seen = 0;
-    let at_most = |(top_ns, count): (u64, u64)| {
-        seen += count;
-        (top_ns, seen)
-    };
-    let counted: Vec<(u64, u64)> = events.buckets().map(at_most).collect();
-    let longest_ns = events.max_ns().unwrap_or(0);
-    let at = |share: &f64| {
-        let wanted = ((share * events.count() as f64).ceil() as u64).max(1);
-        let place = counted.partition_point(|(_, seen)| *seen < wanted);
-        counted.get(place).map_or(longest_ns, |(top_ns, _)| longest_ns.min(*top_ns)) as f64
-    };
-    shares.iter().map(at).collect()
 }
 
 /// Compares the candidate with the baseline, each one result or several trials.
