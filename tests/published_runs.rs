@@ -121,7 +121,9 @@ fn assert_plausible(published: &Published, json: &Value, printed: &str) {
         assert_eq!(requests, REQUESTS as f64, "{source}");
     }
     let (tokens, seconds) = (number("/summary/total_tokens"), number("/summary/elapsed_time"));
-    assert!((5.0..=20.0).contains(&(tokens / requests)), "{source}: {tokens} tokens");
+    // A turn's answer is from a quarter of its user's length, which is of 5 to 20 tokens, and where
+    // tokens take time the short ones are over first.
+    assert!((1.0..=20.0).contains(&(tokens / requests)), "{source}: {tokens} tokens");
     assert!(0.0 < seconds && seconds <= published.number(&["--duration"]), "{source}: {seconds}");
     let rate = number("/summary/avg_throughput_tokens_per_sec");
     assert!((rate * seconds / tokens - 1.0).abs() < 1e-6, "{source}: {rate}");
