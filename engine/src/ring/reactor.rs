@@ -33,6 +33,12 @@ pub trait Parker {
 /// I/O size from which on the drive has work for longer than the processor takes to queue a
 /// deep queue of such I/Os: these go out with the next sleep. Smaller ones go out in batches.
 const LARGE_IO_BYTES: u32 = 64 << 10;
+/// Passes over the tasks for which queued I/Os are kept for the next sleep, before they are handed
+/// over without one. A task that has started a slice of large ones runs once more, and only then
+/// does the thread sleep: with one pass, a read of 1 MiB at depth 1 cost 1.85 system calls.
+const PASSES_OF_LARGE: u8 = 2;
+/// The same where any of them is small.
+const PASSES_OF_SMALL: u8 = 1;
 
 /// A ring and its in-flight table. `B` is what an I/O owns until its completion, `D` how the kernel
 /// is asked for it. I/Os that the kernel refuses complete with its errno; a device that is silent
@@ -43,8 +49,8 @@ pub struct Ring<B: 'static, D: Dialect = Files> {
     slots: Rc<Slots<B>>,
     features: RingFeatures,
     clock: Clock,
-    /// Whether anything was queued when a pass was last over: it has waited for a whole pass.
-    lingers: Cell<bool>,
+    /// Passes for which what is queued is still kept.
+    passes_left: Cell<u8>,
     /// Set while completions are worked off: waking a task may come back here.
     turning: Cell<bool>,
 }
@@ -83,7 +89,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
             slots: Slots::new(),
             features,
             clock,
-            lingers: Cell::new(false),
+            passes_left: Cell::new(PASSES_OF_LARGE),
             turning: Cell::new(false),
         }
     }
@@ -132,9 +138,12 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
             // it came from outlives the ring (see `Drop`); the ring's files stay open.
             unsafe { raw.push(token.0, entry, &mut stamp) };
         });
-        if request.length_bytes < LARGE_IO_BYTES && is_batch(raw.fresh(), self.in_flight()) {
-            self.lingers.set(false);
-            raw.hand_over(stamp);
+        if request.length_bytes < LARGE_IO_BYTES {
+            self.passes_left.set(self.passes_left.get().min(PASSES_OF_SMALL));
+            if is_batch(raw.fresh(), self.in_flight()) {
+                self.passes_left.set(PASSES_OF_LARGE);
+                raw.hand_over(stamp);
+            }
         }
         future
     }
@@ -151,7 +160,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
             loop {
                 let mut raw = self.raw.borrow_mut();
                 if raw.has_untaken() || raw.has_flags() {
-                    self.lingers.set(false);
+                    self.passes_left.set(PASSES_OF_LARGE);
                     raw.hand_over(self.stamp());
                 }
                 drop(raw);
@@ -172,7 +181,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     fn sleep(&self, doorbell: Option<&Doorbell>, longest: Option<Duration>) {
         self.alone(|| {
             if self.take_completions() == 0 {
-                self.lingers.set(false);
+                self.passes_left.set(PASSES_OF_LARGE);
                 let mut raw = self.raw.borrow_mut();
                 doorbell.into_iter().for_each(|doorbell| raw.hear(doorbell));
                 let _silent = raw.wait(longest, self.stamp());
@@ -216,10 +225,11 @@ impl<B: IoMemory + 'static, D: Dialect> Parker for Ring<B, D> {
             let mut raw = self.raw.borrow_mut();
             (raw.has_untaken(), raw.has_flags())
         };
-        let lingered = self.lingers.replace(has_queued) && has_queued;
-        if lingered || has_flags {
+        let passes_left = self.passes_left.get();
+        if has_flags || (has_queued && passes_left == 0) {
             self.turn();
         } else {
+            self.passes_left.set(if has_queued { passes_left - 1 } else { PASSES_OF_LARGE });
             self.alone(|| {
                 self.take_completions();
             });
