@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use ringfall_core::drive::DRIVES_MAX;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB};
+use ringfall_workloads::model::built_in;
 
 use super::depth::Depth;
 use super::kinds::IO_SIZE_BYTES_MAX;
 use super::options::{QUEUE_DEPTH_MAX, SHARDS_MAX, USERS_MAX};
-use super::values::{Auto, Gib, Mib, Seed, Size};
+use super::values::{Auto, Gib, Mib, PrefillSpeed, Seed, Size};
 use super::{Facts, Options, compact_utc};
 
 /// `--cpu-mem-gb auto` is at most this.
@@ -35,6 +36,18 @@ pub(super) fn max_inflight_requests(settings: &Options, _: &Facts) -> Auto<i64> 
 
 pub(super) fn seed(_: &Options, facts: &Facts) -> Seed {
     Seed::Given(facts.random_seed)
+}
+
+/// What is typed stays where the model's parameters are unknown.
+pub(super) fn prefill_tokens_per_s(settings: &Options, _: &Facts) -> PrefillSpeed {
+    let typed = settings.prefill_tokens_per_s.unwrap_or(PrefillSpeed::Given(0.0));
+    let PrefillSpeed::On(gpu) = typed else { return typed };
+    let name = settings.model.as_deref().unwrap_or_default();
+    let own = settings.models.as_ref().and_then(|models| models.get(name)).cloned();
+    let gpus = settings.tensor_parallel.unwrap_or(1).max(1).unsigned_abs();
+    let speed =
+        own.or_else(|| built_in(name)).and_then(|model| gpu.prefill_tokens_per_s(&model, gpus));
+    speed.map_or(typed, |speed| PrefillSpeed::Given(speed.round()))
 }
 
 pub(super) fn cpu_mem_gb(_: &Options, facts: &Facts) -> Auto<Gib> {

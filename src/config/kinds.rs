@@ -9,11 +9,12 @@ use std::str::FromStr;
 use clap::builder::{BoolValueParser, PathBufValueParser};
 use clap::{Arg, value_parser};
 use ringfall_core::units::{GIB, KIB, MIB};
+use ringfall_workloads::prefill::GPUS;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RooflineFrom;
-use super::values::{Auto, Gib, Mib, Seconds, Seed, Size};
+use super::values::{Auto, Gib, Mib, PrefillSpeed, Seconds, Seed, Size};
 
 /// Smallest and largest single I/O, bytes; each is a whole number of blocks of the smallest.
 const IO_SIZE_BYTES_MIN: u64 = 4 * KIB;
@@ -194,6 +195,39 @@ impl Kind for Seed {
 
     fn schema((): &()) -> Value {
         or_word(number_schema("integer", 0, u64::MAX), &["random"])
+    }
+}
+
+impl Kind for PrefillSpeed {
+    type Typed = PrefillSpeed;
+    type Checked = f64;
+    type Bounds = RangeInclusive<f64>;
+
+    fn check(typed: &PrefillSpeed, bounds: &Self::Bounds, wrong: Wrong<'_>) -> f64 {
+        match typed {
+            PrefillSpeed::Given(speed) => f64::check(speed, bounds, wrong),
+            PrefillSpeed::On(gpu) => {
+                // Of any other model it has been worked out by now.
+                wrong(format!(
+                    "{} has no speed here, as the number of the model's parameters is unknown: \
+                     give active_parameters of the model, or tokens per second",
+                    gpu.name
+                ));
+                0.0
+            }
+        }
+    }
+
+    fn range(bounds: &Self::Bounds) -> Option<String> {
+        f64::range(bounds)
+    }
+
+    fn is_auto(typed: &PrefillSpeed) -> bool {
+        matches!(typed, PrefillSpeed::On(_))
+    }
+
+    fn schema(bounds: &Self::Bounds) -> Value {
+        or_word(f64::schema(bounds), &GPUS.map(|gpu| gpu.name))
     }
 }
 

@@ -14,7 +14,7 @@ use super::kinds::{Factor, IoSize, Kind, Limit, Optional, Share, Time};
 use super::listen::Listen;
 use super::places::Places;
 use super::table::{Compared, Setting, settings};
-use super::values::{Auto, Gib, Mib, Seed};
+use super::values::{Auto, Gib, Mib, PrefillSpeed, Seed};
 use super::words::{
     Arrival, AutoscalerMode, DecodeReads, Durability, EntryLayout, GenerationMode, HistoryReads,
     Preallocate, RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
@@ -87,8 +87,11 @@ settings! {
         ///
         /// Prompts, earlier turns, chunks and blocks that are no longer stored take this time
         /// before anything else is written or generated. 0 makes them free, as in the reference
-        /// benchmark, so that a cache in which nothing is found looks fast.
-        prefill_tokens_per_s: f64 = "0", "PER_SECOND", in 0.0..=1e9;
+        /// benchmark, so that a cache in which nothing is found looks fast. A GPU's name (a100,
+        /// b200, h100, h200, l40s, mi300x) stands for half of the dense bfloat16 peak of
+        /// --tensor-parallel such GPUs, at two operations a token and active parameter.
+        prefill_tokens_per_s: PrefillSpeed = "0", "PER_SECOND|GPU", in 0.0..=1e9,
+            auto auto::prefill_tokens_per_s;
         /// End every conversation after one turn
         disable_multi_turn: bool = "false", "BOOL";
         /// Do not let requests share system prompts

@@ -594,6 +594,23 @@ fn models_can_be_added_and_shortened() {
 }
 
 #[test]
+fn a_gpu_stands_for_the_prefill_speed_of_the_model() {
+    let speed = |line: &str| plan(line).prefill_tokens_per_s;
+    assert_eq!(speed("--prefill-tokens-per-s 1e4"), 10_000.0);
+    let one = speed("--model llama3.1-8b --prefill-tokens-per-s h100");
+    assert_eq!(one, 30_791.0, "half of 989 TFLOP/s at 2 operations for each of 8.03 G parameters");
+    let eight = "--model llama3.1-8b --tensor-parallel 8 --prefill-tokens-per-s H100";
+    assert!((speed(eight) / one - 8.0).abs() < 1e-3);
+    let text = "model: own\nprefill_tokens_per_s: h100\nmodels:\n  own: {num_layers: 2, \
+                hidden_dim: 64, num_heads: 4, kv_heads: 4, dtype: fp8}\n";
+    let error = resolve(&typed(""), Some(&file(text).unwrap()), &facts()).unwrap_err().to_string();
+    assert!(error.contains("prefill_tokens_per_s h100 has no speed here"), "{error}");
+    let text = text.replace("dtype", "active_parameters: 1000000000, dtype");
+    let own = resolve(&typed(""), Some(&file(&text).unwrap()), &facts()).unwrap();
+    assert_eq!(own.prefill_tokens_per_s, 247_250.0);
+}
+
+#[test]
 fn nonsense_in_the_workload_section_is_named() {
     let file = file("workload:\n  prefix_probability: 2\n").unwrap();
     let error = resolve(&typed(""), Some(&file), &facts()).unwrap_err().to_string();

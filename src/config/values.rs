@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 
 use ringfall_core::units::{GIB, MIB};
+use ringfall_workloads::prefill::{GPUS, Gpu};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
@@ -241,6 +242,39 @@ impl Serialize for Seed {
     }
 }
 
+/// A prefill speed: tokens per second, or the GPU that it follows from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum PrefillSpeed {
+    /// That of the model on this GPU.
+    On(Gpu),
+    /// Tokens per second.
+    Given(f64),
+}
+
+impl FromStr for PrefillSpeed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let typed = text.trim();
+        if let Some(gpu) = GPUS.iter().find(|gpu| typed.eq_ignore_ascii_case(gpu.name)) {
+            return Ok(PrefillSpeed::On(*gpu));
+        }
+        typed.parse().map(PrefillSpeed::Given).map_err(|_| {
+            let names = GPUS.map(|gpu| gpu.name).join(", ");
+            format!("neither a number nor a GPU that is known ({names}): {text:?}")
+        })
+    }
+}
+
+impl Serialize for PrefillSpeed {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            PrefillSpeed::On(gpu) => to.serialize_str(gpu.name),
+            PrefillSpeed::Given(speed) => to.serialize_f64(*speed),
+        }
+    }
+}
+
 /// Has files read these as the command line does.
 macro_rules! read_as_typed {
     ($($name:ident),+) => {$(
@@ -254,7 +288,7 @@ macro_rules! read_as_typed {
 
 pub(super) use read_as_typed;
 
-read_as_typed!(Size, Gib, Mib, Seconds, Seed);
+read_as_typed!(Size, Gib, Mib, Seconds, Seed, PrefillSpeed);
 
 /// Any YAML scalar, read by the type's `FromStr`.
 pub(super) struct FromText<T>(pub(super) PhantomData<T>);
@@ -366,6 +400,17 @@ mod tests {
         for text in ["x1", "-1", "1.5", ""] {
             assert!(text.parse::<Seed>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_prefill_speed_is_a_number_or_a_gpus_name() {
+        assert_eq!("2.5e3".parse(), Ok(PrefillSpeed::Given(2_500.0)));
+        for name in ["h100", " H100 "] {
+            let speed: PrefillSpeed = name.parse().unwrap();
+            assert!(matches!(speed, PrefillSpeed::On(gpu) if gpu.name == "h100"), "{name}");
+        }
+        let told = "auto".parse::<PrefillSpeed>().unwrap_err();
+        assert!(told.contains("a100, b200, h100"), "{told}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod estimate;
 mod ingest;
 mod key;
 pub mod model;
+pub mod prefill;
 mod queue;
 mod rag;
 mod request;

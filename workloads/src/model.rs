@@ -63,6 +63,10 @@ pub struct ModelSpec {
     /// MLA in place of MHA/GQA.
     #[serde(default)]
     pub mla: Option<Mla>,
+    /// Number of parameters that a token passes through: of a mixture of experts, the active ones.
+    /// None: unknown, and no prefill speed follows from the model.
+    #[serde(default)]
+    pub active_parameters: Option<u64>,
 }
 
 impl ModelSpec {
@@ -102,6 +106,7 @@ impl ModelSpec {
 
 const fn gqa(layers: u64, hidden: u64, heads: u64, kv_heads: u64, dim: Option<u64>) -> ModelSpec {
     ModelSpec {
+        active_parameters: None,
         num_layers: layers,
         hidden_dim: hidden,
         num_heads: heads,
@@ -112,16 +117,22 @@ const fn gqa(layers: u64, hidden: u64, heads: u64, kv_heads: u64, dim: Option<u6
     }
 }
 
-/// The built-in models, by key: sizes from their published `config.json`.
+const fn with_parameters(model: ModelSpec, active_millions: u64) -> ModelSpec {
+    ModelSpec { active_parameters: Some(active_millions * 1_000_000), ..model }
+}
+
+/// The built-in models, by key: sizes from their published `config.json`, parameters from their
+/// model cards and reports. `tiny-1b` is the reference benchmark's, and no published model.
 pub const MODELS: [(&str, ModelSpec); 9] = [
-    ("tiny-1b", gqa(12, 1024, 8, 4, None)),
-    ("mistral-7b", gqa(32, 4096, 32, 8, None)),
-    ("llama2-7b", gqa(32, 4096, 32, 32, None)),
-    ("llama3.1-8b", gqa(32, 4096, 32, 8, None)),
-    ("llama3.1-70b-instruct", gqa(80, 8192, 64, 8, None)),
+    ("tiny-1b", with_parameters(gqa(12, 1024, 8, 4, None), 1_000)),
+    ("mistral-7b", with_parameters(gqa(32, 4096, 32, 8, None), 7_240)),
+    ("llama2-7b", with_parameters(gqa(32, 4096, 32, 32, None), 6_740)),
+    ("llama3.1-8b", with_parameters(gqa(32, 4096, 32, 8, None), 8_030)),
+    ("llama3.1-70b-instruct", with_parameters(gqa(80, 8192, 64, 8, None), 70_600)),
     (
         "deepseek-v3",
         ModelSpec {
+            active_parameters: Some(37_000_000_000),
             num_layers: 61,
             hidden_dim: 7168,
             num_heads: 128,
@@ -131,9 +142,9 @@ pub const MODELS: [(&str, ModelSpec); 9] = [
             mla: Some(Mla { kv_lora_rank: 512, qk_rope_head_dim: 64 }),
         },
     ),
-    ("qwen3-32b", gqa(64, 5120, 64, 8, Some(128))),
-    ("gpt-oss-120b", gqa(36, 2880, 64, 8, Some(64))),
-    ("gpt-oss-20b", gqa(24, 2880, 64, 8, Some(64))),
+    ("qwen3-32b", with_parameters(gqa(64, 5120, 64, 8, Some(128)), 32_800)),
+    ("gpt-oss-120b", with_parameters(gqa(36, 2880, 64, 8, Some(64)), 5_100)),
+    ("gpt-oss-20b", with_parameters(gqa(24, 2880, 64, 8, Some(64)), 3_600)),
 ];
 
 /// A built-in model by its key.

@@ -53,5 +53,6 @@ fn model(name: &str, config: &ModelConfig) -> Result<ModelSpec, String> {
         kv_dim_per_head: own_dim.filter(|dim| *dim > 0),
         dtype: dtype.ok_or_else(|| format!("model_configs.{name} has no dtype: add it"))?,
         mla: is_mla.then(mla).transpose()?,
+        active_parameters: known.and_then(|model| model.active_parameters),
     })
 }

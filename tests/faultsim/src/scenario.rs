@@ -328,6 +328,7 @@ fn workload(rng: &mut Xoshiro256PlusPlus, users: u32) -> WorkloadConfig {
         kv_dim_per_head: Some(16),
         dtype: Dtype::Float16,
         mla: None,
+        active_parameters: None,
     };
     let personas = vec![
         Persona {
