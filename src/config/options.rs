@@ -89,7 +89,7 @@ settings! {
         /// before anything else is written or generated. 0 makes them free, as in the reference
         /// benchmark, so that a cache in which nothing is found looks fast. A GPU's name (a100,
         /// b200, h100, h200, l40s, mi300x) stands for half of the dense bfloat16 peak of
-        /// --tensor-parallel such GPUs, at two operations a token and active parameter.
+        /// --tensor-parallel GPUs, at two operations a token and active parameter.
         prefill_tokens_per_s: PrefillSpeed = "0", "PER_SECOND|GPU", in 0.0..=1e9,
             auto auto::prefill_tokens_per_s;
         /// End every conversation after one turn

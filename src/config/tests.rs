@@ -599,12 +599,12 @@ fn a_gpu_stands_for_the_prefill_speed_of_the_model() {
     assert_eq!(speed("--prefill-tokens-per-s 1e4"), 10_000.0);
     let one = speed("--model llama3.1-8b --prefill-tokens-per-s h100");
     assert_eq!(one, 30_791.0, "half of 989 TFLOP/s at 2 operations for each of 8.03 G parameters");
-    let eight = "--model llama3.1-8b --tensor-parallel 8 --prefill-tokens-per-s H100";
+    let eight = "--num-gpus 8 --tensor-parallel 8 --prefill-tokens-per-s H100";
     assert!((speed(eight) / one - 8.0).abs() < 1e-3);
     let text = "model: own\nprefill_tokens_per_s: h100\nmodels:\n  own: {num_layers: 2, \
                 hidden_dim: 64, num_heads: 4, kv_heads: 4, dtype: fp8}\n";
     let error = resolve(&typed(""), Some(&file(text).unwrap()), &facts()).unwrap_err().to_string();
-    assert!(error.contains("prefill_tokens_per_s h100 has no speed here"), "{error}");
+    assert!(error.contains("prefill-tokens-per-s h100 has no speed here"), "{error}");
     let text = text.replace("dtype", "active_parameters: 1000000000, dtype");
     let own = resolve(&typed(""), Some(&file(&text).unwrap()), &facts()).unwrap();
     assert_eq!(own.prefill_tokens_per_s, 247_250.0);
