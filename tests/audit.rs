@@ -477,6 +477,32 @@ fn single_results_are_read_by_themselves_also_ours() {
     let place = "`summary.avg_throughput_tokens_per_sec` says ";
     assert!(finding.sentence.contains(place), "{}", finding.sentence);
     assert!((finding.weight - 0.9).abs() < 1e-6, "{finding:#?}");
+    // What can't be checked is told: a file of another version, with a key that is none, with a
+    // damaged histogram.
+    let edits: [fn(&mut Value); 4] = [
+        |file| file["ringfall"]["schema_version"] = json!(4),
+        |file| file["ringfall"] = Value::Null,
+        |file| file["ringfall"]["histograms"]["io_write"]["count"] = json!(1),
+        |file| file["ringfall"]["histograms"] = Value::Null,
+    ];
+    for edit in edits {
+        let mut file = scratch.json();
+        edit(&mut file);
+        let changed = scratch.file("changed.json");
+        std::fs::write(&changed, file.to_string()).unwrap();
+        let found = audit(&[changed], &AuditSettings::default());
+        assert_eq!(one(&found, Kind::Unchecked).weight, 1.0, "{:?}", file["ringfall"]);
+    }
+    assert!(of(&found, Kind::Unchecked).is_empty(), "{:#?}", found.findings);
+    // Without our key, what the reference has twice.
+    let mut file = scratch.json();
+    file.as_object_mut().unwrap().remove("ringfall");
+    file["summary"]["total_requests"] = json!(80);
+    let changed = scratch.file("changed.json");
+    std::fs::write(&changed, file.to_string()).unwrap();
+    let finding = audit(&[changed], &AuditSettings::default());
+    let finding = one(&finding, Kind::ContradictsItself);
+    assert!(finding.sentence.contains("`summary.total_requests`"), "{}", finding.sentence);
     // Our bytes are those of the window, by its length.
     let ours = &groups[1].ranks[0];
     assert!(ours.is_ringfall && ours.span_at_least_s == ours.elapsed_s);

@@ -29,6 +29,9 @@ pub enum Kind {
     RateIsNotBytesByTime,
     /// Figures of one file of which only one can be true.
     ContradictsItself,
+    /// Figures that could not be held against each other, in a file of another version or one that
+    /// is damaged.
+    Unchecked,
     /// Ranks without a file, or with one that can't be read.
     LostRanks,
     /// Several result files of one rank.
@@ -76,6 +79,7 @@ impl Kind {
             Kind::LatencyBeyondTheRun => "requests longer than the run",
             Kind::RateIsNotBytesByTime => "a rate that is not bytes by time",
             Kind::ContradictsItself => "a result that contradicts itself",
+            Kind::Unchecked => "a result that could not be checked",
             Kind::LostRanks => "lost ranks",
             Kind::SeveralFilesOfARank => "several files of a rank",
             Kind::RanksWithoutStorage => "ranks that never touched storage",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfall_model::document::{Contradiction, ResultFile, contradictions};
+use ringfall_model::document::{Contradiction, Histograms, ResultFile, contradictions};
 
 use serde_json::Value;
 
@@ -97,8 +97,10 @@ pub(super) struct Rank {
     pub(super) requests_failed: Known,
     pub(super) blocks_bad: Known,
     pub(super) odd: Vec<Odd>,
-    /// Figures of a result of ours that contradict each other.
+    /// Figures of the file that contradict each other.
     pub(super) contradictions: Vec<Contradiction>,
+    /// Reason for which its figures could not all be held against each other.
+    pub(super) unchecked: Option<String>,
     /// Set when the trial's log is read.
     pub(super) from_log: Option<FromLog>,
 }
@@ -137,11 +139,14 @@ pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Option
         return damaged("it sums up several results; give those instead");
     }
     let mut rank = rank(&value, file, index);
-    // One that can't be read as a whole, as that of another layout's version, contradicts nothing.
-    if rank.is_ours
-        && let Ok(whole) = ResultFile::from_json(path, value)
-    {
-        rank.contradictions = contradictions(&whole.document);
+    match ResultFile::from_json(path, value) {
+        Ok(ResultFile { document, .. }) => {
+            rank.contradictions = contradictions(&document);
+            // The reference's results have none.
+            let histograms = Histograms::read(&document, path).err().filter(|_| rank.is_ours);
+            rank.unchecked = histograms.map(|problem| problem.what);
+        }
+        Err(problem) => rank.unchecked = Some(problem.what),
     }
     Ok(Some(rank))
 }

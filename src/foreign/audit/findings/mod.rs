@@ -19,6 +19,7 @@ pub(super) fn of_run(leaf: &Leaf, settings: &AuditSettings) -> Vec<Finding> {
         found.extend(time::longer_than_the_run(leaf, group));
         found.extend(time::rate_is_not_bytes_by_time(leaf, group));
         found.extend(ranks::contradicting(leaf, group));
+        found.extend(ranks::unchecked(leaf, group));
         found.extend(ranks::lost(leaf, group));
         found.extend(ranks::several_files(leaf, group));
         found.extend(ranks::without_storage(leaf, group));

@@ -245,6 +245,27 @@ pub(super) fn contradicting(leaf: &Leaf, group: &Group) -> Option<Finding> {
     Some(finding)
 }
 
+/// Results whose figures could not be held against each other.
+pub(super) fn unchecked(leaf: &Leaf, group: &Group) -> Option<Finding> {
+    let (ranks, share) = group.those(|rank| rank.unchecked.is_some())?;
+    let told = || ranks.iter().filter_map(|rank| Some((rank, rank.unchecked.as_ref()?)));
+    let (first_rank, first) = told().next()?;
+    let mut finding = about(leaf, Some(group), Kind::Unchecked, Level::Finding);
+    finding.sentence = format!(
+        "{}: the figures of {} of {} rank files could not all be held against each other, so they \
+         may contradict each other without a finding. The first, {}: {first}.",
+        group.begin(),
+        ranks.len(),
+        group.ranks().count(),
+        first_rank.file.display()
+    );
+    finding.formula = "rank files that could not be checked ÷ all".to_owned();
+    finding.inputs =
+        told().map(|(rank, why)| Input::text(&rank.file, "ringfall", why.clone())).collect();
+    finding.weigh(share, "share of the rank files that could not be checked");
+    Some(finding)
+}
+
 /// Classes of requests that missed their target: the result says so itself.
 pub(super) fn targets_missed(leaf: &Leaf, group: &Group) -> Option<Finding> {
     let rows = targets(group);
