@@ -19,6 +19,9 @@ const BUSY_SHARE: f64 = 0.9;
 const NEARLY_BUSY_SHARE: f64 = 0.8;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
+/// The same where requests arrive at set times and none are left over at the end: as many are served
+/// as arrive, and with more slots they wait for each other in the drive instead.
+const QUEUED_SHARE_PACED: f64 = 0.5;
 /// From this share of the users' time on, what they wait for is what holds them up.
 const WAITING_SHARE: f64 = 0.5;
 
@@ -71,7 +74,8 @@ pub struct SimulationReport {
     /// Share of the window in which I/Os waited because the drive already served as many as it can
     /// at once, from 0 to 1.
     pub drive_crowded_share: OverTime<f64>,
-    /// Share of the window in which a core was busy copying, from 0 to 1; the mean over the shards.
+    /// Share of the window in which a core was busy copying, from 0 to 1; that of the busiest shard,
+    /// since a user's requests are served by one.
     pub memory_busy_share: OverTime<f64>,
     /// Share of the window in which data was copied between host and GPU memory, from 0 to 1; null
     /// without a GPU tier.
@@ -192,7 +196,7 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     }
     if figures.memory_busy_share >= BUSY_SHARE {
         let busy = percent(figures.memory_busy_share);
-        return (Binding::Memory, format!("each core was busy copying {busy} of the time"));
+        return (Binding::Memory, format!("a core was busy copying {busy} of the time"));
     }
     if figures.gpu_link_busy_share >= BUSY_SHARE {
         let busy = percent(figures.gpu_link_busy_share);
@@ -209,7 +213,7 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         );
         return (binds, why);
     }
-    if queued >= QUEUED_SHARE {
+    if queued >= if is_paced(result) { QUEUED_SHARE_PACED } else { QUEUED_SHARE } {
         let why = format!(
             "{drive}; requests waited {} of their time for one of {} serving slots",
             percent(queued),
@@ -247,13 +251,19 @@ fn of_request_time(result: &RunResult, ns: u128) -> f64 {
     if total > 0 { ns as f64 / total as f64 } else { 0.0 }
 }
 
+/// Whether requests arrive at set times, whatever was served.
+fn is_paced(result: &RunResult) -> bool {
+    let plan = &result.plan;
+    match &plan.traffic {
+        Traffic::Trace { .. } => plan.trace_speedup > 0.0 || plan.request_rate_per_s > 0.0,
+        _ => plan.arrival != Arrival::Closed,
+    }
+}
+
 /// Nothing is used up: do users wait for the answers, or the answers for users?
 fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     let plan = &result.plan;
-    let is_paced = match &plan.traffic {
-        Traffic::Trace { .. } => plan.trace_speedup > 0.0 || plan.request_rate_per_s > 0.0,
-        _ => plan.arrival != Arrival::Closed,
-    };
+    let is_paced = is_paced(result);
     let (waiting, slots) = (result.workload.queued_at_end, plan.max_inflight_requests);
     if is_paced && waiting > u64::from(slots) {
         let why = format!(
@@ -387,6 +397,23 @@ mod tests {
             result.requests.record_unfinished(Class::Batch, 100_000_000_000);
         }
         assert_ne!(users_binding("", &result).0, Binding::Users);
+    }
+
+    /// More slots were proposed to requests that arrived at set times and were all served: each took
+    /// longer with them.
+    #[test]
+    fn slots_bind_paced_requests_only_where_most_of_their_time_goes_to_waiting_for_one() {
+        let mut result = busy();
+        let total: u128 = result.requests.end_to_end.iter().map(Histogram::sum_ns).sum();
+        let mut of = |arrival, share: f64| {
+            result.plan.arrival = arrival;
+            result.requests.queued = Histogram::new();
+            result.requests.queued.record((total as f64 * share) as u64);
+            binding(SimulationFigures::default(), &result).0
+        };
+        assert_eq!(of(Arrival::Closed, 0.2), Binding::ServingSlots);
+        assert_ne!(of(Arrival::Poisson, 0.2), Binding::ServingSlots);
+        assert_eq!(of(Arrival::Poisson, 0.6), Binding::ServingSlots);
     }
 
     #[test]

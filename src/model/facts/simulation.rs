@@ -10,7 +10,7 @@ pub struct SimulationFigures {
     pub drive_iops_share: f64,
     /// Share of the window in which I/Os waited for one of the drive's parallel places.
     pub drive_crowded_share: f64,
-    /// Share of the window in which a core was busy copying, the mean over the shards.
+    /// Share of the window in which a core was busy copying, that of the busiest shard.
     pub memory_busy_share: f64,
     /// Share of the window in which something was copied between host and GPU memory.
     pub gpu_link_busy_share: f64,

@@ -98,7 +98,7 @@ pub fn simulate(
         next_tick: Nanos::MAX,
         window_begin: Nanos::ZERO,
         population_failed: Rc::default(),
-        busy: [Busy::default(); 2],
+        busy: Default::default(),
         report: None,
     };
     // On a simulated clock nothing takes time to arrive, and a drive is as slow as it is described.
@@ -276,11 +276,12 @@ impl Simulation<'_> {
         let [before, after] = &self.busy;
         let share = |of: &dyn Fn(&Busy) -> Nanos| (of(after) - of(before)).as_ns_f64() / length;
         let parts = [0, 1, 2].map(|part| share(&|busy| busy.drive[part]));
+        let memories = (0..self.memories.len()).map(|core| share(&|busy| busy.memory(core)));
         let figures = SimulationFigures {
             drive_busy_share: parts.into_iter().fold(0.0, f64::max),
             drive_iops_share: share(&|busy| busy.by_number),
             drive_crowded_share: share(&|busy| busy.crowded),
-            memory_busy_share: share(&|busy| busy.memories) / self.memories.len().max(1) as f64,
+            memory_busy_share: memories.fold(0.0, f64::max),
             gpu_link_busy_share: share(&|busy| busy.link),
         };
         (outcome, figures)
@@ -296,7 +297,7 @@ impl Simulation<'_> {
             drive: [0, 1, 2].map(|part| mean(&|drive| drive.busy()[part])),
             by_number: mean(&|drive| drive.by_number()),
             crowded: mean(&|drive| drive.crowded()),
-            memories: self.memories.iter().map(|busy| busy.borrow().until(now)).sum(),
+            memories: self.memories.iter().map(|busy| busy.borrow().until(now)).collect(),
             link: self.link_busy.borrow().until(now),
         }
     }
@@ -404,15 +405,22 @@ impl Simulation<'_> {
 }
 
 /// For how long something was busy so far.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Busy {
     /// That of reads, of writes and of both, where each has a part of the drive.
     drive: [Nanos; 3],
     by_number: Nanos,
     crowded: Nanos,
-    /// All shards' together.
-    memories: Nanos,
+    /// That of each shard's core with copies.
+    memories: Vec<Nanos>,
     link: Nanos,
+}
+
+impl Busy {
+    /// Time that a core copied; none before the window.
+    fn memory(&self, core: usize) -> Nanos {
+        self.memories.get(core).copied().unwrap_or_default()
+    }
 }
 
 /// A trace's rows, read when a shard wants them.
