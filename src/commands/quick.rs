@@ -15,8 +15,8 @@ use ringfall_host::{Room, free_bytes, host_name, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, write_json};
 use ringfall_report::quick::{
-    LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served, USERS_FLAG,
-    is_reuse_enough, space_flag,
+    CHECK_S_MIN, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served,
+    USERS_FLAG, is_reuse_enough, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -46,10 +46,12 @@ const REQUEST_S: u64 = 8;
 const SIMULATED_IOS: u32 = 4;
 /// Percentage of reads in the mix that is measured beside reads and writes alone.
 const MIXED_READ_PERCENT: u32 = 50;
-/// Loads that the measured run is to have, some more than are needed to judge it.
+/// Loads that the measured run and its check are to have, some more than are needed to judge it.
 const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
+/// Longest run that is simulated for the length of the check, s.
+const CHECK_S_MAX: u64 = 7_200;
 /// Largest number of users that is tried.
 const USERS_MAX: u32 = 4_096;
 /// Precision of the answer, as a share of it.
@@ -235,22 +237,10 @@ impl Quick<'_> {
         let limits = limits_of(&roofline)?;
         let varied = Varied::of(&roofline);
         let space_bytes = self.filled(space, limits.write_gib_per_s);
-        let mut trials = Trials { quick: self, device: &device, interrupt, space_bytes };
+        let trials = Trials { quick: self, device: &device, interrupt, space_bytes };
         self.tell("simulating numbers of users on a drive of these limits…");
+        let Some(Found { curve, by_speed, by_space }) = trials.found()? else { return Ok(None) };
         let rule = self.args.slo;
-        let mut curve: Vec<QuickPoint> = Vec::new();
-        let Some(by_speed) = trials.search(&mut curve, |point| {
-            point.load_p95_s.is_none_or(|load| load <= rule.load_p95_s)
-        })?
-        else {
-            return Ok(None);
-        };
-        let Some(by_space) = trials.search(&mut curve, |point| {
-            point.reuse_share.is_none_or(|share| is_reuse_enough(share, rule.reuse_share))
-        })?
-        else {
-            return Ok(None);
-        };
         let users = by_speed.users.min(by_space.users).max(1);
         let mut times = self.times();
         let mut plan = self.plan(users, space_bytes, times)?;
@@ -289,6 +279,7 @@ impl Quick<'_> {
             turn_gib: gib(plan.workload_config().turn_bytes_mean()),
             entry_gib_max: Some(gib(plan.workload_config().turn_bytes()[1])),
             time_s: Some(self.args.time),
+            check_s: None,
             limits,
             doubt: varied.as_ref().map(Varied::told),
             limits_deviation: varied.as_ref().map(Varied::deviation),
@@ -305,8 +296,9 @@ impl Quick<'_> {
             notes: notes(&result),
             verdict: String::new(),
         };
+        report.check_s = Some(trials.check_s(report.checked_users())?);
         report.verdict = report.judge();
-        Ok(Some(report))
+        Ok((!interrupt.is_set()).then_some(report))
     }
 
     /// Space that may be used, where the largest entry has so many bytes.
@@ -403,11 +395,32 @@ struct Trials<'a> {
     space_bytes: u64,
 }
 
+/// Users that the simulated drive serves.
+struct Found {
+    curve: Vec<QuickPoint>,
+    by_speed: Served,
+    by_space: Served,
+}
+
 impl Trials<'_> {
+    /// Users that the drive's speed and the space serve; none when it was interrupted.
+    fn found(&self) -> Result<Option<Found>> {
+        let rule = self.quick.args.slo;
+        let mut curve: Vec<QuickPoint> = Vec::new();
+        let by_speed = self.search(&mut curve, |point| {
+            point.load_p95_s.is_none_or(|load| load <= rule.load_p95_s)
+        })?;
+        let by_space = self.search(&mut curve, |point| {
+            point.reuse_share.is_none_or(|share| is_reuse_enough(share, rule.reuse_share))
+        })?;
+        let both = by_speed.zip(by_space);
+        Ok(both.map(|(by_speed, by_space)| Found { curve, by_speed, by_space }))
+    }
+
     /// Largest number of users that `is_served`, by doubling and halving; none when it was
     /// interrupted. What is tried goes to `curve`, and what is there already is not tried again.
     fn search(
-        &mut self,
+        &self,
         curve: &mut Vec<QuickPoint>,
         is_served: impl Fn(&QuickPoint) -> bool,
     ) -> Result<Option<Served>> {
@@ -441,19 +454,47 @@ impl Trials<'_> {
         let requests_s = SIMULATED_REQUESTS * REQUEST_S / u64::from(users);
         let window_s = requests_s.clamp(SIMULATED_S[0], SIMULATED_S[1]);
         let times = Times { warmup_s: window_s / 5, window_s };
-        let run = |space_bytes| -> Result<QuickPoint> {
-            let mut plan = self.quick.plan(users, space_bytes, times)?;
-            plan.io_size_bytes *= SIMULATED_IOS;
-            plan.queue_depth = (plan.queue_depth / SIMULATED_IOS).max(1);
-            Ok(QuickPoint::of(&self.simulated(&plan)?))
-        };
-        let unbounded = run(PLENTY_BYTES)?;
-        let reuse_share = run(self.space_bytes)?.reuse_share;
+        let unbounded = QuickPoint::of(&self.coarse(users, PLENTY_BYTES, times)?);
+        let reuse_share = self.coarse(users, self.space_bytes, times)?.cache.reuse_share();
         Ok(QuickPoint { reuse_share, ..unbounded })
+    }
+
+    /// Time in which a run of so many users from its beginning can be judged, s.
+    fn check_s(&self, users: u32) -> Result<u64> {
+        needed_s(|window_s| {
+            let result = self.coarse(users, self.space_bytes, Times { warmup_s: 0, window_s })?;
+            let requests = &result.requests;
+            Ok(requests.load.count().min(requests.completed()))
+        })
+    }
+
+    /// A run of large I/Os, which takes less time to simulate.
+    fn coarse(&self, users: u32, space_bytes: u64, times: Times) -> Result<RunResult> {
+        let mut plan = self.quick.plan(users, space_bytes, times)?;
+        plan.io_size_bytes *= SIMULATED_IOS;
+        plan.queue_depth = (plan.queue_depth / SIMULATED_IOS).max(1);
+        self.simulated(&plan)
     }
 
     fn simulated(&self, plan: &Plan) -> Result<RunResult> {
         simulated::run(plan, self.device, Vec::new(), self.interrupt)
+    }
+}
+
+/// Time in which a run brings as many loads and finished requests as are wanted, s: `brought` has
+/// the smaller of both numbers for a run of so many seconds.
+///
+/// # Errors
+/// That of `brought`.
+fn needed_s(brought: impl Fn(u64) -> Result<u64>) -> Result<u64> {
+    let mut window_s = CHECK_S_MIN;
+    loop {
+        let had = brought(window_s)?;
+        let needed_s = (window_s * LOADS_WANTED).div_ceil(had.max(1));
+        if had >= LOADS_WANTED || window_s >= CHECK_S_MAX {
+            return Ok(needed_s.min(CHECK_S_MAX));
+        }
+        window_s = (needed_s.div_ceil(60) * 60).min(CHECK_S_MAX);
     }
 }
 
@@ -549,6 +590,18 @@ mod tests {
         for (place, expected) in [("kv", "./kv"), ("a/kv", "a/kv"), ("/mnt/kv", "/mnt/kv")] {
             assert_eq!(place_of_run(Path::new(place)), expected);
         }
+    }
+
+    /// Half of `--time 10m` brought 15 loads where 20 are needed.
+    #[test]
+    fn a_check_brings_what_it_is_judged_by_and_a_quarter_more() {
+        let needed = |brought: fn(u64) -> u64| needed_s(|s| Ok(brought(s))).unwrap();
+        // A load each 20 s, and none in the first half minute.
+        let slow = |s: u64| (s - 30) / 20;
+        assert_eq!(needed(slow), 536);
+        assert!(slow(needed(slow)) >= LOADS_WANTED);
+        assert_eq!(needed(|s| s), 25);
+        assert_eq!(needed(|_| 0), CHECK_S_MAX);
     }
 
     /// Its remedy was a flag that the command does not take.

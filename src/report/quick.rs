@@ -19,6 +19,8 @@ const CONFIRMED_TO: f64 = 0.15;
 
 /// Longest time that an answer may take, s.
 pub const QUICK_TIME_S_MAX: u64 = 600;
+/// Shortest run that checks an answer, s.
+pub const CHECK_S_MIN: u64 = 300;
 /// Smallest number of loads by which a run is judged: the P95 of fewer is their largest.
 pub const LOADS_MIN: u64 = 20;
 /// Ratio of the measured P95 to the predicted one from which on it is told.
@@ -135,6 +137,9 @@ pub struct QuickReport {
     pub entry_gib_max: Option<f64>,
     /// Time that the answer was to take, s; null in answers that do not have it.
     pub time_s: Option<u64>,
+    /// Time in which a run of the answer has enough loads and finished requests to be judged, by
+    /// simulation, s; null in answers that do not have it.
+    pub check_s: Option<u64>,
     /// The drive's highest bandwidths.
     pub limits: QuickLimits,
     /// Doubt about the limits, as the search for them has told; null without any.
@@ -262,20 +267,35 @@ impl QuickReport {
         self.deviation().is_some_and(|deviation| deviation.abs() <= CONFIRMED_TO)
     }
 
-    /// Command that measures the answer for longer.
+    /// Command that measures the answer for as long as it takes to be judged.
     #[must_use]
     pub fn run_line(&self) -> String {
-        run_line(self.run.iter().map(String::as_str))
+        let minutes = self.check_minutes(self.checked_users());
+        run_line(self.run.iter().map(String::as_str), minutes)
+    }
+
+    /// Users that the check puts on the drive.
+    #[must_use]
+    pub fn checked_users(&self) -> u32 {
+        self.served().users.max(1)
+    }
+
+    /// Length of a run that checks so many users, min: fewer of them load less often.
+    #[must_use]
+    pub fn check_minutes(&self, users: u32) -> u64 {
+        let own_s = self.check_s.unwrap_or(0) * u64::from(self.checked_users());
+        own_s.div_ceil(60 * u64::from(users.max(1))).max(CHECK_S_MIN / 60)
     }
 
     /// Command that puts so many users in so much space on this drive, and names its result.
     #[must_use]
     pub fn run_line_of(&self, users: u32, space_gib: f64, output: &str) -> String {
-        let (users, space) = (format!("{USERS_FLAG}{users}"), space_flag(space_gib));
+        let (flag, space) = (format!("{USERS_FLAG}{users}"), space_flag(space_gib));
         let given = |word: &str| word.starts_with(USERS_FLAG) || word.starts_with(SPACE_FLAG);
         let words = self.run.iter().map(String::as_str).filter(|word| !given(word));
         let output = format!("--output={output}");
-        run_line(words.chain([users.as_str(), space.as_str(), output.as_str()]))
+        let words = words.chain([flag.as_str(), space.as_str(), output.as_str()]);
+        run_line(words, self.check_minutes(users))
     }
 
     /// Rule that the report was made by.
@@ -309,10 +329,10 @@ pub fn space_flag(space_gib: f64) -> String {
     }
 }
 
-/// Command of these arguments of `ringfall`, for five minutes.
-fn run_line<'a>(words: impl Iterator<Item = &'a str>) -> String {
+/// Command of these arguments of `ringfall`, for so many minutes.
+fn run_line<'a>(words: impl Iterator<Item = &'a str>, minutes: u64) -> String {
     let words: Vec<_> = words.map(escape::shell).collect();
-    format!("ringfall {} --duration 5m", words.join(" "))
+    format!("ringfall {} --duration {minutes}m", words.join(" "))
 }
 
 /// A time with its unit.
@@ -374,6 +394,7 @@ mod tests {
             turn_gib: 0.7,
             entry_gib_max: Some(2.4),
             time_s: Some(60),
+            check_s: Some(120),
             limits: QuickLimits {
                 read_gib_per_s: 3.0,
                 write_gib_per_s: 2.0,
@@ -415,11 +436,22 @@ mod tests {
         let mut old = serde_json::to_value(report(4, 4)).unwrap();
         let newer =
             ["entry_gib_max", "time_s", "limits_deviation", "kernel_share", "host", "machine"];
-        for key in newer {
+        for key in newer.into_iter().chain(["check_s"]) {
             assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
         }
         let old: QuickReport = serde_json::from_value(old).unwrap();
         assert!(old.judge().starts_with("good for 4 users"), "{}", old.judge());
+    }
+
+    /// Five minutes on a slow drive brought 15 loads, and no verdict.
+    #[test]
+    fn a_check_takes_as_long_as_it_needs_to_be_judged() {
+        let mut report = report(4, 4);
+        assert!(report.run_line().ends_with("--duration 5m"), "{}", report.run_line());
+        report.check_s = Some(500);
+        assert!(report.run_line().ends_with("--duration 9m"), "{}", report.run_line());
+        let two = report.run_line_of(2, 6.0, "two.json");
+        assert!(two.ends_with("--duration 17m"), "{two}");
     }
 
     #[test]

@@ -251,8 +251,9 @@ impl QuickReport {
             }
             _ => format!(
                 "more than --time {}m brings at this rate; the command below (check) measures for \
-                 longer",
-                QUICK_TIME_S_MAX / 60
+                 {}m, which brings them",
+                QUICK_TIME_S_MAX / 60,
+                self.check_minutes(self.checked_users())
             ),
         };
         Some(format!(
@@ -468,8 +469,9 @@ mod tests {
         report.measured.load_p95_s = Some(0.9);
         let told = "not confirmed: one user has a load P95 of 1.04 s by simulation and 900 ms on";
         assert!(report.judge().starts_with(told), "{}", report.judge());
-        report.measured.loads = 3;
-        assert!(report.doubts()[0].contains("had 3 loads"), "{:?}", report.doubts());
+        (report.measured.loads, report.check_s) = (1, Some(610));
+        let doubt = &report.doubts()[0];
+        assert!(doubt.contains("had 1 load, ") && doubt.contains("measures for 11m"), "{doubt}");
     }
 
     #[test]
