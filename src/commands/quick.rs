@@ -295,10 +295,10 @@ impl Quick<'_> {
                 .collect(),
             notes: notes(&result),
             verdict: String::new(),
+            users: None,
         };
         report.check_s = Some(trials.check_s(report.checked_users())?);
-        report.verdict = report.judge();
-        Ok((!interrupt.is_set()).then_some(report))
+        Ok((!interrupt.is_set()).then(|| report.judged()))
     }
 
     /// Space that may be used, where the largest entry has so many bytes.

@@ -150,9 +150,9 @@ pub struct QuickReport {
     /// Numbers of users in rising order: simulated on a drive of these limits with as much space as
     /// they take, but for `reuse_share`, which is what is found in `space_gib`.
     pub curve: Vec<QuickPoint>,
-    /// Users that the drive's speed serves, given space for them.
+    /// Users that the drive's speed serves by simulation, given space for them.
     pub served_by_speed: Served,
-    /// Users whose turns `space_gib` keeps.
+    /// Users whose turns `space_gib` keeps, by simulation.
     pub served_by_space: Served,
     /// Run on the drive, in `space_gib`.
     pub measured: QuickPoint,
@@ -165,8 +165,12 @@ pub struct QuickReport {
     pub run: Vec<String>,
     /// Warnings of the measured run that concern the drive.
     pub notes: Vec<String>,
-    /// Answer in a sentence.
+    /// Answer in a sentence, which begins with `no verdict` or `not confirmed` where it can't be
+    /// relied on.
     pub verdict: String,
+    /// Users that the verdict names, 0 for not even one: fewer than by simulation where a run
+    /// missed the rule, null where there is no verdict, and in answers that do not have it.
+    pub users: Option<u32>,
 }
 
 impl QuickReport {
@@ -181,7 +185,7 @@ impl QuickReport {
         })?;
         match report.ringfall_quick {
             // By the rules of this version.
-            QUICK_VERSION => Ok(QuickReport { verdict: report.judge(), ..report }),
+            QUICK_VERSION => Ok(report.judged()),
             other => {
                 let what = format!("this answer has version {other}, and {QUICK_VERSION} is known");
                 Err(FileProblem::new(path, what))
@@ -201,7 +205,13 @@ impl QuickReport {
         mark.is_some_and(|mark| mark.ringfall_quick.is_some())
     }
 
-    /// Users that are served in that space, by speed and by space.
+    /// The report with its verdict, and the users that this names.
+    #[must_use]
+    pub fn judged(self) -> QuickReport {
+        QuickReport { verdict: self.judge(), users: self.answer(), ..self }
+    }
+
+    /// Users that are served in that space by simulation, by speed and by space.
     #[must_use]
     pub fn served(&self) -> Served {
         let (speed, space) = (self.served_by_speed, self.served_by_space);
@@ -270,14 +280,20 @@ impl QuickReport {
     /// Command that measures the answer for as long as it takes to be judged.
     #[must_use]
     pub fn run_line(&self) -> String {
-        let minutes = self.check_minutes(self.checked_users());
-        run_line(self.run.iter().map(String::as_str), minutes)
+        let users = self.checked_users();
+        let flag = format!("{USERS_FLAG}{users}");
+        let words = self.run.iter().map(|word| match word.starts_with(USERS_FLAG) {
+            true => flag.as_str(),
+            false => word.as_str(),
+        });
+        run_line(words, self.check_minutes(users))
     }
 
-    /// Users that the check puts on the drive.
+    /// Users that the check puts on the drive: those of the verdict, or of the simulation where
+    /// there is none, and one where nobody is served.
     #[must_use]
     pub fn checked_users(&self) -> u32 {
-        self.served().users.max(1)
+        self.answer().unwrap_or(self.served().users).max(1)
     }
 
     /// Length of a run that checks so many users, min: fewer of them load less often.
@@ -287,15 +303,16 @@ impl QuickReport {
         own_s.div_ceil(60 * u64::from(users.max(1))).max(CHECK_S_MIN / 60)
     }
 
-    /// Command that puts so many users in so much space on this drive, and names its result.
+    /// Command that puts so many users in so much space on this drive for so many minutes, and
+    /// names its result.
     #[must_use]
-    pub fn run_line_of(&self, users: u32, space_gib: f64, output: &str) -> String {
+    pub fn run_line_of(&self, users: u32, space_gib: f64, minutes: u64, output: &str) -> String {
         let (flag, space) = (format!("{USERS_FLAG}{users}"), space_flag(space_gib));
         let given = |word: &str| word.starts_with(USERS_FLAG) || word.starts_with(SPACE_FLAG);
         let words = self.run.iter().map(String::as_str).filter(|word| !given(word));
         let output = format!("--output={output}");
         let words = words.chain([flag.as_str(), space.as_str(), output.as_str()]);
-        run_line(words, self.check_minutes(users))
+        run_line(words, minutes)
     }
 
     /// Rule that the report was made by.
@@ -378,7 +395,7 @@ mod tests {
             reuse_share: Some(1.0 - f64::from(users) / 20.0),
         };
         let curve: Vec<QuickPoint> = [1, 2, 4, 8].map(point).into();
-        let mut report = QuickReport {
+        let report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: "0".to_owned(),
             place: "/mnt/kv".to_owned(),
@@ -411,9 +428,9 @@ mod tests {
             run: vec!["run".to_owned(), "/mnt/kv".to_owned()],
             notes: Vec::new(),
             verdict: String::new(),
+            users: None,
         };
-        report.verdict = report.judge();
-        report
+        report.judged()
     }
 
     #[test]
@@ -436,11 +453,41 @@ mod tests {
         let mut old = serde_json::to_value(report(4, 4)).unwrap();
         let newer =
             ["entry_gib_max", "time_s", "limits_deviation", "kernel_share", "host", "machine"];
-        for key in newer.into_iter().chain(["check_s"]) {
+        for key in newer.into_iter().chain(["check_s", "users"]) {
             assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
         }
         let old: QuickReport = serde_json::from_value(old).unwrap();
         assert!(old.judge().starts_with("good for 4 users"), "{}", old.judge());
+    }
+
+    /// The verdict said 4 users at most, and the table, the comparison, the JSON and the check 5.
+    #[test]
+    fn one_number_of_users_is_named_everywhere() {
+        let mut missed = report(4, 4);
+        missed.run.push(format!("{USERS_FLAG}4"));
+        missed.measured.load_p95_s = Some(1.89);
+        let missed = missed.judged();
+        assert!(missed.verdict.starts_with("not confirmed: 2 users, as 4"), "{}", missed.verdict);
+        assert_eq!((missed.users, missed.served().users), (Some(2), 4));
+        let page = show::quick_page(&missed, None);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "/mnt/kv --num-users=2",
+            "the most users that meet the rule by simulation, and missed it on the drive.",
+        ] {
+            assert!(words.contains(part), "{part}: {page}");
+        }
+        let row = |page: &str, name: &str| {
+            let row = page.lines().find(|line| line.trim_start().starts_with(name));
+            row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let page = show::beside_page(&missed, &report(4, 4));
+        assert!(row(&page, "users served").starts_with("users served 2 4"), "{page}");
+        let mut unknown = report(4, 4);
+        unknown.kernel_share = Some(2.0);
+        let page = show::beside_page(&unknown, &missed);
+        assert!(row(&page, "users served").starts_with("users served – 2"), "{page}");
+        assert_eq!(unknown.judged().users, None);
     }
 
     /// Five minutes on a slow drive brought 15 loads, and no verdict.
@@ -450,8 +497,12 @@ mod tests {
         assert!(report.run_line().ends_with("--duration 5m"), "{}", report.run_line());
         report.check_s = Some(500);
         assert!(report.run_line().ends_with("--duration 9m"), "{}", report.run_line());
-        let two = report.run_line_of(2, 6.0, "two.json");
-        assert!(two.ends_with("--duration 17m"), "{two}");
+        assert_eq!(report.check_minutes(2), 17);
+        let mut other = report.clone();
+        other.check_s = None;
+        let page = show::beside_page(&report, &other);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("--duration 9m").count(), 2, "{page}");
     }
 
     #[test]
@@ -585,8 +636,7 @@ mod tests {
             .collect();
         report.measured.load_p95_s = Some(1.89);
         report.predicted.load_p95_s = Some(1.35);
-        report.verdict = report.judge();
-        let page = show::quick_page(&report, None);
+        let page = show::quick_page(&report.judged(), None);
         assert!(page.lines().count() < 30, "{page}");
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         assert!(page.contains("<-") && page.contains("loads load P50"), "{page}");

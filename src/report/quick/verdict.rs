@@ -27,6 +27,14 @@ struct Judged<'a> {
     figures: &'a QuickPoint,
 }
 
+/// Run that misses the rule.
+pub(crate) struct Missed {
+    /// Its name at the end of a sentence.
+    pub(crate) place: &'static str,
+    /// What misses the rule, as part of a sentence.
+    figures: String,
+}
+
 impl QuickReport {
     /// Answer in a sentence, to be kept as `verdict`.
     #[must_use]
@@ -54,6 +62,17 @@ impl QuickReport {
             Some(why) => format!("{NOT_CONFIRMED}: {why}"),
             None => self.judge_served(),
         }
+    }
+
+    /// Users that the verdict names, 0 for not even one; none where there is no verdict.
+    #[must_use]
+    pub fn answer(&self) -> Option<u32> {
+        if self.disturbance().is_some() {
+            return None;
+        }
+        let served = self.served().users;
+        let is_missed = served > 0 && !self.missed_by().is_empty();
+        Some(if is_missed { self.carried() } else { served })
     }
 
     /// Whether the verdict is one that the run on the drive bears out.
@@ -153,15 +172,15 @@ impl QuickReport {
     /// Reason why the curve's answer does not hold; none where the run on the drive bears it out.
     fn objection(&self) -> Option<String> {
         let users = counted(self.measured.users.into(), "user");
-        let misses: Vec<String> = self
-            .runs()
-            .into_iter()
-            .filter_map(|run| Some(format!("{} {}", self.missed(run.figures)?, run.place)))
-            .collect();
+        let told = |miss: &Missed| format!("{} {}", miss.figures, miss.place);
+        let misses: Vec<String> = self.missed_by().iter().map(told).collect();
         if !misses.is_empty() {
+            let left = match self.carried() {
+                0 => "not even one user is sure to be served".to_owned(),
+                left => counted(left.into(), "user"),
+            };
             return Some(format!(
-                "{}; {users} missed the rule with {}",
-                self.range(),
+                "{left}, as {users} missed the rule with {}",
                 misses.join(" and ")
             ));
         }
@@ -187,6 +206,15 @@ impl QuickReport {
         runs.into_iter().filter(|run| run.figures.loads >= LOADS_MIN).collect()
     }
 
+    /// Judged runs that miss the rule.
+    pub(crate) fn missed_by(&self) -> Vec<Missed> {
+        let missed = |run: Judged<'_>| {
+            let figures = self.missed(run.figures)?;
+            Some(Missed { place: run.place, figures })
+        };
+        self.runs().into_iter().filter_map(missed).collect()
+    }
+
     /// Figures of a run that miss the rule, as part of a sentence; none where it meets the rule.
     fn missed(&self, run: &QuickPoint) -> Option<String> {
         let load = run.load_p95_s.filter(|load| *load > self.load_p95_s);
@@ -197,18 +225,6 @@ impl QuickReport {
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" and "))
-    }
-
-    /// Numbers of users that may be served where the run on the drive or the same one simulated
-    /// misses the rule.
-    fn range(&self) -> String {
-        let (low, high) = (self.carried(), self.measured.users.saturating_sub(1));
-        match (low, high) {
-            (_, 0) => "not even one user is sure to be served".to_owned(),
-            (0, high) => format!("at most {}", counted(high.into(), "user")),
-            (low, high) if low == high => counted(high.into(), "user"),
-            (low, high) => format!("between {low} and {high} users"),
-        }
     }
 
     /// Largest number of users that the curve serves after each of its figures is worsened as the
@@ -395,8 +411,8 @@ mod tests {
                     report.measured.load_p95_s = Some(1.89);
                     report.predicted.load_p95_s = Some(1.35);
                 },
-                "not confirmed: between 2 and 3 users; 4 users missed the rule with a load P95 of \
-                 1.89 s on the drive and a load P95 of 1.35 s in the same run simulated",
+                "not confirmed: 2 users, as 4 users missed the rule with a load P95 of 1.89 s on \
+                 the drive and a load P95 of 1.35 s in the same run simulated",
             ),
             (
                 |report| report.predicted.load_p95_s = Some(1.35),
@@ -404,7 +420,8 @@ mod tests {
             ),
             (
                 |report| report.measured.load_p95_s = Some(9.0),
-                "not confirmed: at most 3 users; 4 users missed the rule with a load P95 of 9.00 s",
+                "not confirmed: not even one user is sure to be served, as 4 users missed the rule \
+                 with a load P95 of 9.00 s on the drive",
             ),
             (
                 |report| report.measured.reuse_share = Some(0.5),

@@ -47,11 +47,16 @@ fn rows_near(report: &QuickReport) -> &[QuickPoint] {
 
 /// Sentences that explain the columns of the curve.
 pub(super) fn legend(report: &QuickReport) -> Vec<String> {
+    let places: Vec<&str> = report.missed_by().iter().map(|miss| miss.place).collect();
+    let missed = match places.is_empty() || report.served().users == 0 {
+        true => String::new(),
+        false => format!(", and missed it {}", places.join(" and ")),
+    };
     vec![
         format!(
             "Simulated with space for every turn, but for found: earlier turns found in {:.1} GiB. \
              busy: time in which the drive worked; slow, lost: too long a load, too few turns \
-             found; <-: the most users that meet the rule.",
+             found; <-: the most users that meet the rule by simulation{missed}.",
             report.space_gib
         ),
         "A user's contexts have sizes of their own, and a load reads a whole one, so a single user \
@@ -162,9 +167,9 @@ pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     page
 }
 
-/// Number of users that both drives are compared by: the smaller answer, but not none.
+/// Number of users that both drives are compared by: the smaller of their checks.
 fn users_of_both(first: &QuickReport, other: &QuickReport) -> u32 {
-    first.served().users.min(other.served().users).max(1)
+    first.checked_users().min(other.checked_users())
 }
 
 /// Commands that put one load on both drives.
@@ -182,9 +187,10 @@ pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
         "Both checks put {} in {space_gib:.1} GiB; then: ringfall compare one.json two.json",
         counted(users.into(), "user")
     );
+    let minutes = first.check_minutes(users).max(other.check_minutes(users));
     let lines = vec![
-        first.run_line_of(users, space_gib, "one.json"),
-        other.run_line_of(users, space_gib, "two.json"),
+        first.run_line_of(users, space_gib, minutes, "one.json"),
+        other.run_line_of(users, space_gib, minutes, "two.json"),
     ];
     Checks { told, lines }
 }
@@ -302,10 +308,10 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
     let shared = Shared::of(first, other);
     let named =
         shared.as_ref().map(|at| format!("load P95 of {}", counted(at.users.into(), "user")));
-    let users = |name, first: u32, other: u32| Row {
+    let users = |name, first: Option<u32>, other: Option<u32>| Row {
         name,
-        first: Some(first.into()),
-        other: Some(other.into()),
+        first: first.map(f64::from),
+        other: other.map(f64::from),
         unit: count,
         is_of_drive: false,
     };
@@ -317,8 +323,12 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         is_of_drive: true,
     };
     let mut rows = vec![
-        users("users by speed", first.served_by_speed.users, other.served_by_speed.users),
-        users("users served", first.served().users, other.served().users),
+        users(
+            "users by speed, simulated",
+            Some(first.served_by_speed.users),
+            Some(other.served_by_speed.users),
+        ),
+        users("users served", first.answer(), other.answer()),
         limits("reads", |limits| Some(limits.read_gib_per_s)),
         limits("writes", |limits| Some(limits.write_gib_per_s)),
         limits("both at once", |limits| limits.mixed_gib_per_s),
