@@ -473,7 +473,7 @@ mod tests {
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "/mnt/kv --num-users=2",
-            "the most users that meet the rule by simulation, and missed it on the drive.",
+            "the most users that meet the rule by simulation; a run missed it.",
         ] {
             assert!(words.contains(part), "{part}: {page}");
         }
@@ -636,9 +636,16 @@ mod tests {
             .collect();
         report.measured.load_p95_s = Some(1.89);
         report.predicted.load_p95_s = Some(1.35);
-        let page = show::quick_page(&report.judged(), None);
+        let mut report = report.judged();
+        let page = show::quick_page(&report, None);
         assert!(page.lines().count() < 30, "{page}");
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
-        assert!(page.contains("<-") && page.contains("loads load P50"), "{page}");
+        for part in ["<-", "loads load P50", "  limit      10 users miss the rule by", " found"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        let is_told = |page: &str| page.contains("A user's contexts");
+        assert!(!is_told(&page), "{page}");
+        report.curve[0].load_p95_s = Some(0.9);
+        assert!(is_told(&show::quick_page(&report, None)));
     }
 }

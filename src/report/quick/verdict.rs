@@ -15,6 +15,9 @@ const LOADS_MARGIN: f64 = 1.25;
 /// Step of the `--time` that is advised, s.
 const TIME_STEP_S: f64 = 10.0;
 
+/// Share of the time in which the drive works from which on more bandwidth is what it lacks.
+const BUSY_FROM: f64 = 0.9;
+
 /// Beginning of the verdict where nothing can be concluded.
 const NO_VERDICT: &str = "no verdict";
 /// Beginning of the verdict where the run on the drive does not bear the curve out.
@@ -25,14 +28,6 @@ struct Judged<'a> {
     /// Its name at the end of a sentence.
     place: &'static str,
     figures: &'a QuickPoint,
-}
-
-/// Run that misses the rule.
-pub(crate) struct Missed {
-    /// Its name at the end of a sentence.
-    pub(crate) place: &'static str,
-    /// What misses the rule, as part of a sentence.
-    figures: String,
 }
 
 impl QuickReport {
@@ -64,6 +59,48 @@ impl QuickReport {
         }
     }
 
+    /// Sentence on what the smallest number of users that is too large misses the rule by; none
+    /// where no number tried is too large.
+    #[must_use]
+    pub fn limit(&self) -> Option<String> {
+        let served = self.served().users;
+        let mut larger = self.curve.iter().filter(|point| point.users > served);
+        let point = larger.find(|point| self.missed(point).is_some())?;
+        let is_slow = point.load_p95_s.is_some_and(|load| load > self.load_p95_s);
+        let speed = is_slow.then(|| match point.drive_busy_share {
+            Some(busy) if busy >= BUSY_FROM => {
+                format!("bandwidth: the drive is {:.0} % busy", busy * 100.0)
+            }
+            busy => format!("load latency: {}", self.idle_load(busy)),
+        });
+        let is_lost = |share: &f64| !is_reuse_enough(*share, self.reuse_share);
+        let space = point.reuse_share.filter(is_lost).map(|share| {
+            format!(
+                "space: {:.0} % of earlier turns are found in {:.1} GiB",
+                share * 100.0,
+                self.space_gib
+            )
+        });
+        let parts: Vec<String> = speed.into_iter().chain(space).collect();
+        let users = counted(point.users.into(), "user");
+        let verb = if point.users == 1 { "misses" } else { "miss" };
+        Some(format!("{users} {verb} the rule by {}", parts.join(", and by ")))
+    }
+
+    /// Clauses on loads that are slow on a drive that is not busy all the time.
+    fn idle_load(&self, busy_share: Option<f64>) -> String {
+        let busy = busy_share.map(|busy| format!("the drive is {:.0} % busy", busy * 100.0));
+        let read_s = |gib: f64| time(gib / self.limits.read_gib_per_s.max(1e-9));
+        let entry = self
+            .entry_gib_max
+            .map(|gib| format!("the largest entry, {gib:.1} GiB, takes {} to read", read_s(gib)));
+        let clauses: Vec<String> = busy.into_iter().chain(entry).collect();
+        match clauses.is_empty() {
+            true => "the drive is not busy all the time".to_owned(),
+            false => clauses.join(", and "),
+        }
+    }
+
     /// Users that the verdict names, 0 for not even one; none where there is no verdict.
     #[must_use]
     pub fn answer(&self) -> Option<u32> {
@@ -71,7 +108,7 @@ impl QuickReport {
             return None;
         }
         let served = self.served().users;
-        let is_missed = served > 0 && !self.missed_by().is_empty();
+        let is_missed = served > 0 && self.is_missed();
         Some(if is_missed { self.carried() } else { served })
     }
 
@@ -172,8 +209,7 @@ impl QuickReport {
     /// Reason why the curve's answer does not hold; none where the run on the drive bears it out.
     fn objection(&self) -> Option<String> {
         let users = counted(self.measured.users.into(), "user");
-        let told = |miss: &Missed| format!("{} {}", miss.figures, miss.place);
-        let misses: Vec<String> = self.missed_by().iter().map(told).collect();
+        let misses = self.misses();
         if !misses.is_empty() {
             let left = match self.carried() {
                 0 => "not even one user is sure to be served".to_owned(),
@@ -206,13 +242,15 @@ impl QuickReport {
         runs.into_iter().filter(|run| run.figures.loads >= LOADS_MIN).collect()
     }
 
-    /// Judged runs that miss the rule.
-    pub(crate) fn missed_by(&self) -> Vec<Missed> {
-        let missed = |run: Judged<'_>| {
-            let figures = self.missed(run.figures)?;
-            Some(Missed { place: run.place, figures })
-        };
-        self.runs().into_iter().filter_map(missed).collect()
+    /// Figures that miss the rule and the place of each judged run that has such.
+    fn misses(&self) -> Vec<String> {
+        let told = |run: Judged<'_>| Some(format!("{} {}", self.missed(run.figures)?, run.place));
+        self.runs().into_iter().filter_map(told).collect()
+    }
+
+    /// Whether the run on the drive or the same one simulated misses the rule.
+    pub(crate) fn is_missed(&self) -> bool {
+        !self.misses().is_empty()
     }
 
     /// Figures of a run that miss the rule, as part of a sentence; none where it meets the rule.
@@ -459,6 +497,46 @@ mod tests {
             let verdict = verdict(change);
             assert!(verdict.contains(told), "{told}: {verdict}");
         }
+    }
+
+    #[test]
+    fn a_limit_names_what_the_first_number_too_large_misses_the_rule_by() {
+        let cases: [(Change, &str); 5] = [
+            (
+                |report| report.curve[3].drive_busy_share = Some(0.57),
+                "8 users miss the rule by load latency: the drive is 57 % busy, and the largest \
+                 entry, 2.4 GiB, takes 800 ms to read, and by space: 60 % of earlier turns are \
+                 found in 6.0 GiB",
+            ),
+            (
+                |report| {
+                    report.curve[3].drive_busy_share = Some(0.97);
+                    report.curve[3].reuse_share = Some(0.9);
+                },
+                "8 users miss the rule by bandwidth: the drive is 97 % busy",
+            ),
+            (
+                |report| report.curve[3].load_p95_s = Some(0.5),
+                "8 users miss the rule by space: 60 % of earlier turns are found in 6.0 GiB",
+            ),
+            (
+                |report| {
+                    (report.curve[3].drive_busy_share, report.entry_gib_max) = (None, None);
+                    report.curve[3].reuse_share = None;
+                },
+                "8 users miss the rule by load latency: the drive is not busy all the time",
+            ),
+            (|report| report.curve.truncate(3), ""),
+        ];
+        for (change, told) in cases {
+            let mut report = report(4, 4);
+            change(&mut report);
+            assert_eq!(report.limit().unwrap_or_default(), told);
+        }
+        let mut slow = report(0, 4);
+        (slow.curve[0].load_p95_s, slow.curve[0].reuse_share) = (Some(5.9), None);
+        let told = slow.limit().unwrap_or_default();
+        assert!(told.starts_with("1 user misses the rule by load latency: "), "{told}");
     }
 
     #[test]

@@ -20,7 +20,6 @@ pub(super) fn curve(report: &QuickReport, points: &[QuickPoint]) -> Table {
         true => Mark::Good,
         false => Mark::Bad,
     };
-    let space = format!("found in {:.1} GiB", report.space_gib);
     Table::of(points)
         .count("users", |point| point.users)
         .number("GiB/s", fixed(2), |point| point.gib_per_s)
@@ -31,7 +30,7 @@ pub(super) fn curve(report: &QuickReport, points: &[QuickPoint]) -> Table {
         .count("KV I/O P95", |point| s(point.kv_io_p95_s))
         .everywhere()
         .number("busy", percent, |point| point.drive_busy_share)
-        .number(&space, percent, |point| point.reuse_share)
+        .number("found", percent, |point| point.reuse_share)
         .text("", |point| Cell::Marked(told(report, point), mark(point)))
         .done()
 }
@@ -47,22 +46,26 @@ fn rows_near(report: &QuickReport) -> &[QuickPoint] {
 
 /// Sentences that explain the columns of the curve.
 pub(super) fn legend(report: &QuickReport) -> Vec<String> {
-    let places: Vec<&str> = report.missed_by().iter().map(|miss| miss.place).collect();
-    let missed = match places.is_empty() || report.served().users == 0 {
-        true => String::new(),
-        false => format!(", and missed it {}", places.join(" and ")),
+    let missed = match report.served().users > 0 && report.is_missed() {
+        true => "; a run missed it",
+        false => "",
     };
-    vec![
-        format!(
-            "Simulated with space for every turn, but for found: earlier turns found in {:.1} GiB. \
-             busy: time in which the drive worked; slow, lost: too long a load, too few turns \
-             found; <-: the most users that meet the rule by simulation{missed}.",
-            report.space_gib
-        ),
-        "A user's contexts have sizes of their own, and a load reads a whole one, so a single user \
-         may be slower than several."
-            .to_owned(),
-    ]
+    let mut sentences = vec![format!(
+        "Simulated with space for every turn; found: earlier turns found in {:.1} GiB; busy: time \
+         in which the drive worked; slow, lost: too long a load, too few found; <-: the most \
+         users that meet the rule by simulation{missed}.",
+        report.space_gib
+    )];
+    if let [one, two, ..] = &report.curve[..]
+        && one.load_p95_s > two.load_p95_s
+    {
+        sentences.push(
+            "A user's contexts have sizes of their own, and a load reads a whole one, so a single \
+             user may be slower than several."
+                .to_owned(),
+        );
+    }
+    sentences
 }
 
 /// Targets that a number of users misses, and the answer.
@@ -111,6 +114,9 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
     labelled("verdict", &report.verdict);
     labelled("rule", &report.rule());
+    if let Some(limit) = report.limit() {
+        labelled("limit", &limit);
+    }
     let limits = report.limits;
     let mixed = limits.mixed_gib_per_s.map(|rate| format!(", both at once {rate:.2} GiB/s"));
     labelled(

@@ -27,6 +27,9 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     ));
     html.paragraph_of("verdict", &report.verdict);
     html.paragraph(&report.rule());
+    if let Some(limit) = report.limit() {
+        html.paragraph(&limit);
+    }
     let reports: Vec<&QuickReport> = other.into_iter().chain([report]).collect();
     if let [first, second] = reports[..] {
         html.table(&beside(first, second));
