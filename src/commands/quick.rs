@@ -13,7 +13,7 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, free_bytes, host_name, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
-use ringfall_model::{Code, RunResult, write_json};
+use ringfall_model::{Code, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served,
     USERS_FLAG, is_reuse_enough, space_flag,
@@ -78,12 +78,14 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     }
     let other = args.beside.as_deref().map(QuickReport::read).transpose();
     let other = other.map_err(|problem| InputError::new(format!("--beside {problem}")))?;
-    let quick = Quick { args, command_line, place: place(args), seed, unix_s };
-    check_place(&quick.place)?;
+    let place = place(args);
+    check_place(&place)?;
+    let missing = system_disk::missing(&place);
+    let quick = Quick { args, command_line, place, missing, seed, unix_s };
     // What is wrong with the settings is told before anything is measured.
     let plan = quick.plan(1, SPACE_BYTES, quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
-    super::tell(system_disk::missing(&quick.place).as_slice());
+    super::tell(quick.missing.as_slice());
     let interrupt = super::interrupt()?;
     let Some(report) = quick.report(space, &interrupt).map_err(with_own_argument)? else {
         ringfall_host::stderr::tell(format_args!(
@@ -189,6 +191,8 @@ struct Quick<'a> {
     args: &'a QuickArgs,
     command_line: Vec<String>,
     place: PathBuf,
+    /// Warning that the place is made on the system's own disk.
+    missing: Option<String>,
     /// Seed of all of its runs.
     seed: u64,
     /// When it began.
@@ -293,7 +297,7 @@ impl Quick<'_> {
                 .into_iter()
                 .chain(self.load(users, space_bytes))
                 .collect(),
-            notes: notes(&result),
+            notes: notes(self.missing.as_ref(), &result.warnings),
             verdict: String::new(),
             users: None,
         };
@@ -549,9 +553,9 @@ fn kernel_share(result: &RunResult) -> Option<f64> {
 /// Space that no simulated run fills.
 const PLENTY_BYTES: u64 = 1 << 46;
 
-/// Warnings of the measured run that concern the drive, rather than the load that was put on it,
-/// but for that of memory, which the verdict has.
-fn notes(result: &RunResult) -> Vec<String> {
+/// The warning of a place that was missing, and those of the measured run that concern the drive,
+/// rather than the load that was put on it, but for that of memory, which the verdict has.
+fn notes(missing: Option<&String>, warnings: &[Warning]) -> Vec<String> {
     let is_told_elsewhere = |code: &Code| {
         matches!(
             code,
@@ -563,8 +567,8 @@ fn notes(result: &RunResult) -> Vec<String> {
                 | Code::MemoryBacked
         )
     };
-    let warnings = result.warnings.iter().filter(|warning| !is_told_elsewhere(&warning.code));
-    warnings.map(|warning| warning.text.clone()).collect()
+    let warnings = warnings.iter().filter(|warning| !is_told_elsewhere(&warning.code));
+    missing.into_iter().chain(warnings.map(|warning| &warning.text)).cloned().collect()
 }
 
 fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
@@ -584,6 +588,20 @@ mod tests {
     use ringfall_core::error::SetupError;
 
     use super::*;
+
+    /// The system's disk was measured for a minute, and its answer did not say so.
+    #[test]
+    fn an_answer_says_that_its_directory_was_made_on_the_system_s_disk() {
+        let warning = |code, text: &str| Warning { code, text: text.to_owned(), flag_to_try: None };
+        let warnings = [
+            warning(Code::Backlog, "requests pile up"),
+            warning(Code::KernelDisagrees, "the kernel counted more"),
+        ];
+        let missing = "/mnt/kv does not exist".to_owned();
+        let told = [missing.as_str(), "the kernel counted more"];
+        assert_eq!(notes(Some(&missing), &warnings), told);
+        assert_eq!(notes(None, &warnings), told[1..]);
+    }
 
     #[test]
     fn the_run_that_checks_an_answer_takes_its_directory() {

@@ -163,7 +163,8 @@ pub struct QuickReport {
     pub kernel_share: Option<f64>,
     /// Arguments of `ringfall` for the measured run, but for its warm-up, window and output.
     pub run: Vec<String>,
-    /// Warnings of the measured run that concern the drive.
+    /// Warnings that concern the drive: of a directory made on the system's own disk, and of the
+    /// measured run.
     pub notes: Vec<String>,
     /// Answer in a sentence, which begins with `no verdict` or `not confirmed` where it can't be
     /// relied on.
