@@ -15,8 +15,8 @@ use ringfall_host::{Room, free_bytes, host_name, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, Warning, write_json};
 use ringfall_report::quick::{
-    CHECK_S_MIN, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport, Served,
-    USERS_FLAG, is_reuse_enough, space_flag,
+    CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
+    Served, USERS_FLAG, is_reuse_enough, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -244,6 +244,7 @@ impl Quick<'_> {
         let trials = Trials { quick: self, device: &device, interrupt, space_bytes };
         self.tell("simulating numbers of users on a drive of these limits…");
         let Some(Found { curve, by_speed, by_space }) = trials.found()? else { return Ok(None) };
+        let users_by_probes = trials.users_by_probes(&roofline)?;
         let rule = self.args.slo;
         let users = by_speed.users.min(by_space.users).max(1);
         let mut times = self.times();
@@ -287,6 +288,7 @@ impl Quick<'_> {
             limits,
             doubt: varied.as_ref().map(Varied::told),
             limits_deviation: varied.as_ref().map(Varied::deviation),
+            users_by_probes,
             curve,
             served_by_speed: by_speed,
             served_by_space: by_space,
@@ -421,6 +423,18 @@ impl Trials<'_> {
         Ok(both.map(|(by_speed, by_space)| Found { curve, by_speed, by_space }))
     }
 
+    /// Users that a drive with the speeds of the probes that are far from the limits serves; none
+    /// where no probe is, or when it was interrupted.
+    fn users_by_probes(&self, roofline: &Roofline) -> Result<Option<u32>> {
+        if Varied::of(roofline).is_none_or(|varied| varied.deviation() <= CONFIRMED_TO) {
+            return Ok(None);
+        }
+        let yaml = device_yaml(&as_probed(roofline)).map_err(anyhow::Error::msg)?;
+        let device = DeviceFile::parse("the speeds of the probes", &yaml)?;
+        let found = Trials { device: &device, ..*self }.found()?;
+        Ok(found.map(|found| found.by_speed.users.min(found.by_space.users)))
+    }
+
     /// Largest number of users that `is_served`, by doubling and halving; none when it was
     /// interrupted. What is tried goes to `curve`, and what is there already is not tried again.
     fn search(
@@ -500,6 +514,17 @@ fn needed_s(brought: impl Fn(u64) -> Result<u64>) -> Result<u64> {
         }
         window_s = (needed_s.div_ceil(60) * 60).min(CHECK_S_MAX);
     }
+}
+
+/// The limits with the bandwidths of the probes that the longer measurements do not bear out.
+fn as_probed(roofline: &Roofline) -> Roofline {
+    let mut probed = roofline.clone();
+    for limit in &mut probed.limits {
+        if let Some(probe) = limit.bandwidth.outrun().cloned() {
+            limit.bandwidth.best = probe;
+        }
+    }
+    probed
 }
 
 /// Bandwidth of a probe that the longer measurement of a limit does not bear out.
@@ -586,6 +611,7 @@ fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
 #[cfg(test)]
 mod tests {
     use ringfall_core::error::SetupError;
+    use ringfall_model::facts::{Best, Limit, Measured};
 
     use super::*;
 
@@ -601,6 +627,19 @@ mod tests {
         let told = [missing.as_str(), "the kernel counted more"];
         assert_eq!(notes(Some(&missing), &warnings), told);
         assert_eq!(notes(None, &warnings), told[1..]);
+    }
+
+    #[test]
+    fn the_speeds_of_the_probes_take_the_place_of_limits_that_they_are_far_from() {
+        let at = |bytes_per_s| Measured { depth: 8, bytes_per_s, ..Measured::default() };
+        let limit = |read_percent, probe, best| Limit {
+            read_percent,
+            bandwidth: Best { best: at(best), probes: vec![at(probe)], ..Best::default() },
+            iops: None,
+        };
+        let limits = vec![limit(100, 3e9, 2e9), limit(0, 2e9, 2e9)];
+        let probed = as_probed(&Roofline { limits, ..Roofline::default() });
+        assert_eq!((probed.bandwidth(100), probed.bandwidth(0)), (Some(3e9), Some(2e9)));
     }
 
     #[test]

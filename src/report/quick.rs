@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// Layout of the file.
 pub const QUICK_VERSION: u32 = 1;
-/// Deviation of the measured bandwidth from the predicted one up to which the curve is confirmed.
-const CONFIRMED_TO: f64 = 0.15;
+/// Deviation of the measured bandwidth from the predicted one, and of a probe from the limit, up to
+/// which the curve is confirmed.
+pub const CONFIRMED_TO: f64 = 0.15;
 
 /// Longest time that an answer may take, s.
 pub const QUICK_TIME_S_MAX: u64 = 600;
@@ -147,6 +148,9 @@ pub struct QuickReport {
     /// Deviation of the search's fastest or slowest probe from the limit, as a share of that; null
     /// where the limits did not vary.
     pub limits_deviation: Option<f64>,
+    /// Users that are served by simulation where the speeds of deviating probes replace the limits;
+    /// null where no probe deviates by more than 15 %, and in answers that do not have it.
+    pub users_by_probes: Option<u32>,
     /// Numbers of users in rising order: simulated on a drive of these limits with as much space as
     /// they take, but for `reuse_share`, which is what is found in `space_gib`.
     pub curve: Vec<QuickPoint>,
@@ -420,6 +424,7 @@ mod tests {
             },
             doubt: None,
             limits_deviation: None,
+            users_by_probes: None,
             measured: curve[2].clone(),
             predicted: curve[2].clone(),
             kernel_share: Some(1.0),
@@ -454,7 +459,7 @@ mod tests {
         let mut old = serde_json::to_value(report(4, 4)).unwrap();
         let newer =
             ["entry_gib_max", "time_s", "limits_deviation", "kernel_share", "host", "machine"];
-        for key in newer.into_iter().chain(["check_s", "users"]) {
+        for key in newer.into_iter().chain(["check_s", "users", "users_by_probes"]) {
             assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
         }
         let old: QuickReport = serde_json::from_value(old).unwrap();

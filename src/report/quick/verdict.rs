@@ -38,11 +38,14 @@ impl QuickReport {
     #[must_use]
     pub fn judge(&self) -> String {
         if let Some(why) = self.disturbance() {
-            let remedy = match self.in_memory() {
-                Some(_) => "give a DIR on a drive",
-                None => "repeat when it is idle",
+            let remedy = match (self.in_memory(), self.others()) {
+                (Some(_), _) => "; give a DIR on a drive".to_owned(),
+                (None, Some(_)) => "; repeat when it is idle".to_owned(),
+                (None, None) => {
+                    format!("{}; run it again, or give a longer --time", self.range())
+                }
             };
-            return format!("{NO_VERDICT}: {why}; {remedy}");
+            return format!("{NO_VERDICT}: {why}{remedy}");
         }
         if self.served_by_speed.users == 0 {
             return self.judge_too_slow();
@@ -195,18 +198,36 @@ impl QuickReport {
         if let Some(memory) = self.in_memory() {
             return Some(memory);
         }
-        let is_far = |share: &f64| *share > CONFIRMED_TO;
-        if let Some(others) = self.kernel_share.map(|share| share - 1.0).filter(is_far) {
-            return Some(format!(
-                "others used the drive (the kernel counted {:.0} % of what ringfall moved)",
-                (others + 1.0) * 100.0
-            ));
+        if let Some(others) = self.others() {
+            return Some(others);
         }
-        let varied = self.limits_deviation.filter(is_far)?;
+        let varied = self.limits_deviation.filter(|share| *share > CONFIRMED_TO)?;
         Some(format!(
             "the drive's speed varied by {:.0} % while its limits were measured",
             varied * 100.0
         ))
+    }
+
+    /// Sentence on others that used the drive; none where they moved little.
+    fn others(&self) -> Option<String> {
+        let share = self.kernel_share.filter(|share| share - 1.0 > CONFIRMED_TO)?;
+        Some(format!(
+            "others used the drive (the kernel counted {:.0} % of what ringfall moved)",
+            share * 100.0
+        ))
+    }
+
+    /// Users that the slower and the faster measurement of the drive's speed serve, as the end of a
+    /// sentence; empty where they were not simulated.
+    fn range(&self) -> String {
+        let Some(probed) = self.users_by_probes else { return String::new() };
+        let served = self.served().users;
+        let (low, high) = (served.min(probed), served.max(probed));
+        let users = counted(high.into(), "user");
+        match low == high {
+            true => format!(": {users} by simulation at either speed"),
+            false => format!(": between {low} and {users} by simulation"),
+        }
     }
 
     /// Reason why the curve's answer does not hold; none where the run on the drive bears it out.
@@ -445,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_verdict_follows_from_the_curve_and_both_runs() {
-        let cases: [(Change, &str); 12] = [
+        let cases: [(Change, &str); 14] = [
             (
                 |report| report.machine = Some(machine("/mnt/kv", "tmpfs", "memory")),
                 "no verdict: the data was in memory (tmpfs): no drive was measured; give a DIR on \
@@ -497,8 +518,20 @@ mod tests {
             ),
             (
                 |report| report.limits_deviation = Some(0.3),
-                "no verdict: the drive's speed varied by 30 % while its limits were measured; \
-                 repeat when it is idle",
+                "no verdict: the drive's speed varied by 30 % while its limits were measured; run \
+                 it again, or give a longer --time",
+            ),
+            (
+                |report| {
+                    (report.limits_deviation, report.users_by_probes) = (Some(0.3), Some(0));
+                },
+                "measured: between 0 and 4 users by simulation; run it again",
+            ),
+            (
+                |report| {
+                    (report.limits_deviation, report.users_by_probes) = (Some(0.3), Some(4));
+                },
+                "measured: 4 users by simulation at either speed; run it again",
             ),
         ];
         for (change, told) in cases {
