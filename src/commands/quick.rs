@@ -153,6 +153,9 @@ fn check_place(place: &Path) -> Result<(), InputError> {
              on its file system, or find its limits with `ringfall saturate {place}`"
         );
     }
+    if place.is_file() {
+        refuse!("{} is a file: give a DIR, on the file system to measure", place.display());
+    }
     CacheDir::check(place).map_err(|error| {
         InputError::new(format!("{error}: give another DIR, on the file system to measure"))
     })
@@ -672,6 +675,8 @@ mod tests {
             assert!(told.starts_with(what) && !told.contains("--cache-dir"), "{told}");
         }
         assert!(check_place(&std::env::temp_dir()).is_ok());
+        let told = check_place(Path::new("/etc/passwd")).unwrap_err().to_string();
+        assert!(told.starts_with("/etc/passwd is a file: give a DIR"), "{told}");
         let in_use = SetupError::StoreInUse { path: "/mnt/kv".into() };
         let told = with_own_argument(in_use.into()).to_string();
         assert!(told.contains("give DIR another directory"), "{told}");
