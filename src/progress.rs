@@ -58,6 +58,11 @@ fn reported(timeline: &Timeline) -> &[SecondFigures] {
     timeline.seconds().split_last().map_or(&[], |(_, before)| before)
 }
 
+/// `1 user, ` or `9 users, `; empty where their number is not known.
+fn users(progress: &Progress<'_>) -> String {
+    progress.users.map_or(String::new(), |users| format!("{}, ", counted(users.into(), "user")))
+}
+
 fn line_of_phase(progress: &Progress<'_>) -> String {
     let phase = match progress.phase {
         Phase::Populate => return populating(progress),
@@ -75,7 +80,7 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
     };
     let left_s = progress.left.div_ceil(SECOND);
     let status = &progress.status;
-    let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
+    let users = users(progress);
     let mut line =
         format!("{phase} {left_s} s | {users}{} running, {} queued", status.serving, status.queued);
     if let Some(second) = reported(progress.timeline).last() {
@@ -87,7 +92,7 @@ fn line_of_phase(progress: &Progress<'_>) -> String {
         ));
         let [read, _] = second.latencies(Tier::Storage);
         if let Some(p95_ns) = read.and_then(|latency| latency.quantile_ns(0.95)) {
-            line.push_str(&format!(" | P95 {:.0} ms", p95_ns as f64 / 1e6));
+            line.push_str(&format!(" | read P95 {:.0} ms", p95_ns as f64 / 1e6));
         }
     }
     if status.errors > 0 {
@@ -184,6 +189,15 @@ mod tests {
             let told = "waiting for the drive: 65536 I/Os, the oldest for 1280 s";
             assert_eq!(text, format!("{start}{told}"));
         }
+    }
+
+    #[test]
+    fn one_user_is_told_in_the_singular() {
+        let begun = Begun::new();
+        let of = |users| line(&Progress { users, left: SECOND, ..begun.at(Phase::Measure) });
+        assert_eq!(of(Some(1)), "measuring 1 s | 1 user, 0 running, 0 queued");
+        assert_eq!(of(Some(2)), "measuring 1 s | 2 users, 0 running, 0 queued");
+        assert_eq!(of(None), "measuring 1 s | 0 running, 0 queued");
     }
 
     #[test]

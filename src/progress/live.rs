@@ -9,7 +9,7 @@ use ringfall_host::{counted, human, human_time};
 use ringfall_model::facts::TimelineTier;
 use ringfall_running::run::{Phase, Progress, SecondFigures, Timeline};
 
-use super::{line_of_phase, reported, time_left};
+use super::{line_of_phase, reported, time_left, users};
 
 /// Seconds that a sparkline shows.
 const SPARK_SECONDS: usize = 60;
@@ -148,7 +148,7 @@ fn latencies(timeline: &Timeline) -> String {
 /// Users, their requests, and the hit rate so far.
 fn requests(progress: &Progress<'_>) -> String {
     let status = &progress.status;
-    let users = progress.users.map_or(String::new(), |users| format!("{users} users, "));
+    let users = users(progress);
     let rate = status.requests.reuse.hit_rate();
     let rate = rate.map_or("-".to_owned(), |rate| format!("{:.1} %", rate * 1e2));
     format!(
