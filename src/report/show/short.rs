@@ -4,7 +4,6 @@
 use ringfall_config::{PhaseMode, Traffic};
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
-use ringfall_host::counted;
 
 use super::terminal::Summary;
 
@@ -72,12 +71,13 @@ impl Summary<'_> {
         let turn_bytes = plan.workload_config().turn_bytes_mean();
         let all_bytes = turn_bytes.saturating_mul(plan.users.into());
         let held_bytes: u64 = self.result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
+        let all = match plan.users {
+            1 => String::new(),
+            users => format!(", {:.1} GiB one turn of each of {users} users", gib(all_bytes)),
+        };
         let sentence = format!(
-            "{:.2} GiB a user's turn on average, {:.1} GiB one turn of each of {}; the tiers hold \
-             {:.1} GiB",
+            "{:.2} GiB a user's turn on average{all}; the tiers hold {:.1} GiB",
             gib(turn_bytes),
-            gib(all_bytes),
-            counted(plan.users.into(), "user"),
             gib(held_bytes),
         );
         self.labelled("space", &sentence);

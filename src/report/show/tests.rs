@@ -226,6 +226,16 @@ fn the_short_summary_says_first_what_limited_the_run_and_fits_25_lines() {
     );
 }
 
+/// "0.45 GiB one turn of each of 1 user" repeated the figure before it.
+#[test]
+fn the_space_of_a_single_user_is_told_once() {
+    let mut result = judged();
+    result.plan.users = 1;
+    let words = flat(&short(&result));
+    assert!(words.contains("a user's turn on average; the tiers hold 4.0 GiB"), "{words}");
+    assert!(!words.contains("one turn of each"), "{words}");
+}
+
 /// P95 and P99 of nine loads were printed with three digits each: both were the longest load.
 #[test]
 fn percentiles_of_fewer_than_ten_values_are_not_printed() {
