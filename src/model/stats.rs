@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Beta, Distribution};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
-use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
@@ -33,6 +33,47 @@ impl Interval {
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
+    }
+}
+
+/// Part of independent events that had an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proportion {
+    /// Number of events with the outcome, at most `of`.
+    pub part: u64,
+    /// Number of all events.
+    pub of: u64,
+}
+
+impl Proportion {
+    /// The part as a share, 0 to 1; `None` of no events.
+    #[must_use]
+    pub fn share(self) -> Option<f64> {
+        (self.of > 0).then(|| self.part as f64 / self.of as f64)
+    }
+
+    /// The score interval of the share that the events were drawn with (Wilson 1927); `None` of no
+    /// events.
+    #[must_use]
+    pub fn interval(self) -> Option<Interval> {
+        let (share, n) = (self.share()?, self.of as f64);
+        let z = Normal::new(0.0, 1.0).ok()?.inverse_cdf((1.0 + CONFIDENCE) / 2.0);
+        let squared = z * z / n;
+        let reach = z * ((share * (1.0 - share) + squared / 4.0) / n).sqrt();
+        let at = |end: f64| ((share + squared / 2.0 + end) / (1.0 + squared)).clamp(0.0, 1.0);
+        Some(Interval { low: at(-reach), high: at(reach) })
+    }
+
+    /// Whether the share is above another one by more than chance: whether the interval of their
+    /// difference (Newcombe 1998, method 10: from the score intervals of both) leaves out 0.
+    #[must_use]
+    pub fn is_above(self, other: Proportion) -> bool {
+        let is_beyond = || {
+            let below = self.share()? - self.interval()?.low;
+            let above = other.interval()?.high - other.share()?;
+            Some(self.share()? - other.share()? > below.hypot(above))
+        };
+        is_beyond().unwrap_or(false)
     }
 }
 

@@ -129,3 +129,18 @@ fn sixteen_s_squared_over_d_squared() {
     assert_eq!(trials_needed(0.0, 0.1), 2);
     assert_eq!(trials_needed(f64::MAX, 0.1), u64::MAX);
 }
+
+/// The examples of Wilson's interval and of method 10 in Newcombe's papers (Statistics in Medicine
+/// 17, 1998), which give 0.2553 to 0.3662, 0.0524, 0.1705 and 0.0582 as the lower ends.
+#[test]
+fn a_share_is_above_another_where_newcombe_s_interval_leaves_out_0() {
+    let of = |part: u64, of: u64| Proportion { part, of };
+    let wilson = of(81, 263).interval().unwrap();
+    assert!((wilson.low - 0.2553).abs() < 1e-4 && (wilson.high - 0.3662).abs() < 1e-4);
+    for (high, low) in [(of(56, 70), of(48, 80)), (of(9, 10), of(3, 10)), (of(6, 7), of(2, 7))] {
+        assert!(high.is_above(low) && !low.is_above(high), "{high:?} {low:?}");
+    }
+    assert!(of(15, 15).is_above(of(11, 15)) && !of(15, 15).is_above(of(12, 15)));
+    assert!(!of(5, 5).is_above(of(5, 5)) && !of(1, 1).is_above(of(0, 0)));
+    assert_eq!(of(0, 0).interval(), None);
+}

@@ -315,6 +315,7 @@ fn load_in_row<'a>(configuration: &Configuration, cell: &dyn Fn(&str) -> Option<
             looks: None,
             earlier_turns: figure("Multi-turn Hit Rate"),
             reads: figure("Cache Hit Rate"),
+            counts: None,
         },
         // 0 stands for what was free.
         storage_gib: figure("Storage Capacity (GiB)").filter(|&gib| gib > 0.0),

@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 
 use ringfall_host::counted;
 use ringfall_model::document::Difference;
-use ringfall_model::stats;
 use ringfall_model::trust::{Advice, Situation, advise};
 use serde_json::Value;
 
 use super::add_new;
+use super::hits::{HitsApart, hits_apart};
 use super::load::{Cut, Load, Measured};
 use crate::analysis::differences::of_setting;
 
-/// Difference of two hit rates beyond which runs did not do the same work: 3 points, above what
-/// runs of one configuration differ by.
-const HIT_RATES_APART: f64 = 0.03;
 /// Two lengths or capacities are the same within this share.
 const TOLERANCE: f64 = 0.01;
 /// Share by which one window may be shorter than another and still see the caches in about the same
@@ -407,24 +404,9 @@ impl Loads<'_> {
         })
     }
 
-    /// Hit rates that lie apart: of what can be missed, of earlier turns, or of all reads where a
-    /// result says no more. None where one side did not count them.
+    /// Hit rates that lie apart, where they don't by chance.
     fn other_hits(&self) -> Option<Caution> {
-        /// Way to read a rate from a load.
-        type Pick = fn(&Load) -> Option<f64>;
-
-        let rates: [(&str, Pick); 3] = [
-            ("looks for earlier turns, shared prefixes and populated entries", |load| {
-                load.hit_rates.looks
-            }),
-            ("reads of earlier turns", |load| load.hit_rates.earlier_turns),
-            ("reads of entries", |load| load.hit_rates.reads),
-        ];
-        let (what, Apart { first, second }) = rates.into_iter().find_map(|(what, pick)| {
-            let (first, second) = (mean(&self.first, pick)?, mean(&self.second, pick)?);
-            let is_far = (first - second).abs() > HIT_RATES_APART;
-            is_far.then_some((what, Apart { first, second }))
-        })?;
+        let HitsApart { what, first, second } = hits_apart(&self.first, &self.second)?;
         Some(Caution {
             clause: "the hit rates differ",
             values: format!("{:.1} % and {:.1} % of the {what}", first * 100.0, second * 100.0),
@@ -521,12 +503,6 @@ fn setting_told(Difference { key, first, second }: &Difference) -> String {
         other => other.to_string(),
     };
     format!("{key}: {} and {}", told(first), told(second))
-}
-
-/// Mean of a number over those that say it.
-fn mean(side: &[&Load], pick: fn(&Load) -> Option<f64>) -> Option<f64> {
-    let values: Vec<f64> = side.iter().filter_map(|load| pick(load)).collect();
-    stats::mean(&values)
 }
 
 impl Measured {

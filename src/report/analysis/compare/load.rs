@@ -14,6 +14,7 @@ use ringfall_model::trust::{Situation, unfinished_share};
 use ringfall_model::{Code, Document, stats};
 use serde_json::Value;
 
+use super::hits::HitRates;
 use super::settings;
 use crate::analysis::differences::told_by;
 
@@ -71,17 +72,6 @@ pub(in crate::analysis) struct Load {
     pub situation: Option<Situation>,
 }
 
-/// Shares of reads that found their entry, from 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::analysis) struct HitRates {
-    /// Looks for what can be missed: earlier turns, shared prefixes and populated entries.
-    pub looks: Option<f64>,
-    /// Reads of earlier turns.
-    pub earlier_turns: Option<f64>,
-    /// Number of reads of entries in the window.
-    pub reads: Option<f64>,
-}
-
 /// End of a run before its time.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::analysis) enum Cut {
@@ -129,11 +119,7 @@ impl Load {
             source: ours.source.kind.as_ref().cloned(),
             digests: ours.source.digests.to_vec(),
             gpus: gpus(document),
-            hit_rates: HitRates {
-                looks: ours.cache.look_hit_rate.known(),
-                earlier_turns: document.multi_turn_hit_rate(),
-                reads: document.hit_rate(),
-            },
+            hit_rates: HitRates::of(document, runs.len()),
             storage_gib: config.and_then(|config| config.storage_capacity_bytes).map(gib),
             has_room: dropped == Some(0),
             windows_s,

@@ -4,6 +4,7 @@
 mod cautions;
 mod conclusion;
 mod fair;
+mod hits;
 mod load;
 mod settings;
 #[cfg(test)]
@@ -14,7 +15,8 @@ pub(super) use conclusion::{
     Conclusion, Favouring, Finding, Names, metrics_to_go_by, outcome, suffices,
 };
 pub(super) use fair::{Measurement, RESOLUTION, Value, fair_ratio, verdict};
-pub(super) use load::{HitRates, Load, gpus_told};
+pub(super) use hits::HitRates;
+pub(super) use load::{Load, gpus_told};
 
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{

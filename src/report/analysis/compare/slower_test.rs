@@ -3,14 +3,16 @@
 use proptest::prelude::*;
 use ringfall_config::SETTINGS;
 use ringfall_core::key::Tier;
+use ringfall_model::RunResult;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::document::{Agreed, ConfigReport};
-use ringfall_model::facts::TimelineSecond;
+use ringfall_model::facts::{Looks, TimelineSecond};
 use ringfall_model::figures::figure::Sum;
 use ringfall_model::metrics::REQUEST_P95;
 use ringfall_model::testing::{file, nothing, request, to_json};
 use ringfall_workloads::contract::{Class, Nanos as SinceStart, Outcome, Purpose, RequestRecord};
 
+use super::hits::HitCounts;
 use super::settings::is_load;
 use super::tests::seeded;
 use super::*;
@@ -52,6 +54,11 @@ fn run_within(
     name: &str,
     requests: impl Iterator<Item = (u64, u64)>,
 ) -> ResultFile {
+    file(name, to_json(&result_within(window_ms, requests)))
+}
+
+/// The run itself.
+fn result_within(window_ms: u64, requests: impl Iterator<Item = (u64, u64)>) -> RunResult {
     let mut result = nothing();
     result.window.seconds = window_ms as f64 / 1e3;
     let mut timeline: Vec<TimelineSecond> = (1..=window_ms / 1_000)
@@ -87,7 +94,31 @@ fn run_within(
         second.tiers[Tier::Storage.index()].read.bytes += ENTRY_BYTES;
     }
     result.timeline = timeline;
-    file(name, to_json(&result))
+    result
+}
+
+/// A run whose requests look for so many earlier turns and shared prompts in a full tier.
+fn looking(
+    name: &str,
+    requests: &[Asked],
+    takes: fn(&Asked) -> u64,
+    looks: HitCounts,
+) -> ResultFile {
+    let requests = requests.iter().map(|one| (one.arrived_ms, takes(one)));
+    let mut result = result_within(WINDOW_MS, requests);
+    let HitCounts { earlier_turns, others, .. } = looks;
+    for (purpose, looks) in [(Purpose::History, earlier_turns), (Purpose::Prefix, others)] {
+        for (found, count) in [(true, looks.found), (false, looks.missed)] {
+            let outcome = if found { Outcome::Hit } else { Outcome::Miss { reads_done: 0 } };
+            for _ in 0..count {
+                result.cache.record_read(purpose, 1, outcome, 0, false);
+                result.cache.record_look(purpose, found);
+            }
+        }
+    }
+    let mut file = file(name, to_json(&result));
+    file.document.ringfall.evictions.storage_to_none.entries = Sum::of(1);
+    file
 }
 
 fn both(requests: &[Asked]) -> [ResultFile; 2] {
@@ -223,6 +254,61 @@ proptest! {
                 for told in [alone, Overall::of(&pairs).conclusion] {
                     prop_assert!(!told.contains("is better"), "{told}");
                     prop_assert!(!told.contains("No difference is"), "{told}");
+                }
+            }
+        }
+    }
+
+    /// "The hit rates differ (84.2 % and 93.8 %)", as the slower disk had looked for one shared
+    /// prompt and the faster for six.
+    #[test]
+    fn a_slower_drive_that_looks_less_often_and_loses_nothing_is_compared(
+        requests in proptest::collection::vec(asked(), 3..60),
+        turns in (1u64..200, 1u64..100),
+        prompts in (0u64..12, 0u64..4),
+    ) {
+        let looks = |turns: u64, prompts: u64| HitCounts {
+            earlier_turns: Looks { found: turns, missed: 0 },
+            others: Looks { found: 0, missed: prompts },
+            ..HitCounts::default()
+        };
+        let fast = looking("fast.json", &requests, |one| one.fast_ms, looks(turns.0, prompts.0));
+        let slow = looking("slow.json", &requests, |one| one.slow_ms, looks(turns.1, prompts.1));
+        let there = compare(vec![fast.clone()], vec![slow.clone()]).unwrap();
+        prop_assert!(!there.cautions.iter().any(|told| told.contains("hit rates")), "{there:?}");
+        prop_assert!(!there.conclusion.starts_with("The candidate is better"), "{there:?}");
+        let back = compare(vec![slow], vec![fast]).unwrap().conclusion;
+        prop_assert!(!back.starts_with("The baseline is better"), "{back}");
+    }
+
+    /// A miss costs no time, so that the side which lost entries looks faster than its drive is.
+    #[test]
+    fn no_drive_wins_by_entries_that_it_lost(
+        requests in proptest::collection::vec(asked(), 3..60),
+        turns in (30u64..200, 30u64..200),
+        lost_percent in 40u64..100,
+        prompts in (0u64..4, 0u64..4),
+    ) {
+        let lost = turns.1 * lost_percent / 100;
+        let all = Looks { found: turns.0, missed: 0 };
+        let some = Looks { found: turns.1 - lost, missed: lost };
+        let [first, second] = [prompts.0, prompts.1].map(|missed| Looks { found: 0, missed });
+        let of = |earlier_turns, others| {
+            HitCounts { earlier_turns, others, ..HitCounts::default() }
+        };
+        let takes: [fn(&Asked) -> u64; 2] = [|one| one.fast_ms, |one| one.slow_ms];
+        for [full, lossy] in [takes, [takes[1], takes[0]]] {
+            // What was lost are earlier turns, or else shared prompts.
+            for [whole, rest] in [
+                [of(all, first), of(some, second)],
+                [of(first, all), of(second, some)],
+            ] {
+                let full = looking("full.json", &requests, full, whole);
+                let lossy = looking("lossy.json", &requests, lossy, rest);
+                for [one, two] in [[&full, &lossy], [&lossy, &full]] {
+                    let told = compare(vec![one.clone()], vec![two.clone()]).unwrap().conclusion;
+                    let why = "No conclusion can be drawn, since the hit rates differ (";
+                    prop_assert!(told.starts_with(why), "{told}");
                 }
             }
         }
