@@ -3,6 +3,7 @@
 
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ringfall_config::ServedRule;
@@ -239,6 +240,21 @@ impl QuickReport {
         is_one && self.host.is_some() && self.host == other.host
     }
 
+    /// Limits of cgroups under which the answers were measured, where they differ, each with its
+    /// place; none where they are alike. A drive under a limit is another system.
+    #[must_use]
+    pub fn limited_unlike(&self, other: &QuickReport) -> Option<String> {
+        if limits_of_cgroups(self) == limits_of_cgroups(other) {
+            return None;
+        }
+        let told = |one: &QuickReport| {
+            let limits = one.machine.as_ref()?.throttled()?;
+            Some(format!("{}: {limits}", one.place))
+        };
+        let told: Vec<String> = [self, other].into_iter().filter_map(told).collect();
+        Some(told.join("; "))
+    }
+
     /// The report with a place that tells it from another: the one that was given, unless the other
     /// has it too, or else the whole path, with the host where that is alike too, or a number.
     #[must_use]
@@ -337,6 +353,12 @@ impl QuickReport {
     }
 }
 
+/// Limits of cgroups on the drive of an answer, whatever the cgroups are called.
+fn limits_of_cgroups(report: &QuickReport) -> BTreeSet<(&str, &str)> {
+    let limits = report.machine.iter().flat_map(|machine| &machine.throttles);
+    limits.map(|throttle| (&*throttle.numbers, &*throttle.limit)).collect()
+}
+
 /// Flag of the number of users in the command of the measured run, up to its value.
 pub const USERS_FLAG: &str = "--num-users=";
 /// Flag of the space in the command of the measured run, up to its value.
@@ -365,6 +387,7 @@ fn time(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use ringfall_host::ChainLink;
+    use ringfall_host::survey::Throttle;
 
     use super::*;
     use crate::show;
@@ -574,6 +597,43 @@ mod tests {
         let (first, mut other) = (report(4, 4), report(4, 4));
         other.place = "kv".to_owned();
         assert!(show::beside_page(&first, &other).contains("Both answers are for one drive"));
+    }
+
+    /// "They differ by chance or time", of a drive and the same one limited to a part.
+    #[test]
+    fn a_drive_under_a_limit_of_a_cgroup_is_compared_as_another_system() {
+        let limited = |bytes: u64, cgroup: &str| {
+            let mut limited = report(2, 4);
+            let throttle = Throttle {
+                numbers: "259:0".to_owned(),
+                file: format!("/sys/fs/cgroup/{cgroup}/io.max"),
+                limit: format!("rbps={bytes}"),
+            };
+            limited.machine.as_mut().unwrap().throttles.push(throttle);
+            limited.curve.iter_mut().for_each(|point| {
+                point.load_p95_s = point.load_p95_s.map(|load| load * 2.0);
+            });
+            limited
+        };
+        let beside = |first: &QuickReport, other: &QuickReport| {
+            let page = show::beside_page(&first.told_from(other, 1), &other.told_from(first, 2));
+            page.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let free = report(4, 4);
+        let page = beside(&free, &limited(300_000_000, "a"));
+        for part in [
+            "Both answers are for one drive (nvme0n1 of node1) under different limits (/mnt/kv \
+             (2): a cgroup limits reads of",
+            "to 286.1 MiB/s): the ratios are those of the limits.",
+            "/mnt/kv (2) is about 2.0× slower than /mnt/kv (1)",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("by chance or time"), "{page}");
+        let page = beside(&limited(100_000_000, "a"), &limited(300_000_000, "a"));
+        assert!(page.contains("to 95.4 MiB/s; /mnt/kv (2): a cgroup limits"), "{page}");
+        let page = beside(&limited(300_000_000, "a"), &limited(300_000_000, "b"));
+        assert!(page.contains("by chance or time"), "{page}");
     }
 
     /// "/mnt/slow is about 3.0× slower", under two lines that said "no verdict".

@@ -263,15 +263,23 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
     if !open.is_empty() {
         notes.push(format!("No conclusion can be drawn, since {}.", open.join("; ")));
     }
-    match first.is_of_one_drive(other) {
-        true => notes.push(format!(
-            "Both answers are for one drive ({} of {}): they differ by chance or time, not by \
-             their drives.",
-            first.drive,
-            first.host.as_deref().unwrap_or_default()
-        )),
-        false if differs.is_empty() && open.is_empty() => notes.extend(slower(first, other)),
-        false => {}
+    let is_one_drive = first.is_of_one_drive(other);
+    let limits = first.limited_unlike(other).filter(|_| is_one_drive);
+    let is_one_system = is_one_drive && limits.is_none();
+    let drive = format!("{} of {}", first.drive, first.host.as_deref().unwrap_or_default());
+    if let Some(limits) = limits {
+        notes.push(format!(
+            "Both answers are for one drive ({drive}) under different limits ({limits}): the \
+             ratios are those of the limits."
+        ));
+    } else if is_one_drive {
+        notes.push(format!(
+            "Both answers are for one drive ({drive}): they differ by chance or time, not by \
+             their drives."
+        ));
+    }
+    if !is_one_system && differs.is_empty() && open.is_empty() {
+        notes.extend(slower(first, other));
     }
     notes
 }
