@@ -41,10 +41,12 @@ fn real_results_are_compared_and_what_is_none_is_named() {
         "CAUTION    a result contradicts itself (slower.json: ",
         "differs    queue_depth (8 and 3)",
         "not by     decode bytes",
+        "words      go by: the conclusion rests on it; also: ",
         "one run says",
     ] {
         assert!(page.contains(words), "{words:?} is not in: {page}");
     }
+    assert!(!page.contains("(published: "), "{page}");
     assert!(page.split("\n\n").last().unwrap().starts_with("conclusion "), "{page}");
     let mut other = scratch.json();
     other["ringfall"]["config"]["model"] = "other".into();

@@ -20,6 +20,12 @@ use crate::cli::CompareArgs;
 /// Note in the place of figures that say nothing of each other.
 const ALL_METRICS: &str = "--all-metrics prints the figures of both all the same";
 
+/// Explanation of the words before the metrics to go by, and of those in the names of metrics.
+const LEGEND: &str = "go by: the conclusion rests on it; also: it shows less, and counts where two \
+                      agree; not by: it misleads in this configuration. Decode bytes are those \
+                      of contexts that were read to generate tokens. Metrics of finished requests \
+                      (their latencies and storage I/O) leave out those that had not finished.";
+
 /// Reads both sides and prints how they differ.
 ///
 /// # Errors
@@ -137,14 +143,19 @@ fn page(comparison: &Comparison, all_metrics: bool) -> String {
     page
 }
 
-/// Writes the metrics of both, which of them to go by, and what was published.
+/// Writes the metrics of both, which of them to go by, and what was published for the preset that
+/// was run; with all metrics also what was published for each of those to go by.
 fn figures(page: &mut String, comparison: &Comparison, all_metrics: bool) {
     let table = comparison_table(comparison, all_metrics);
     let _infallible = writeln!(page, "\n{}", table.page());
     for advice in &comparison.trust {
         let word = advice.trust.name();
         let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
-        wrapped(page, &format!("{word:<10} "), &format!("{title}: {}", advice.told()));
+        let why = if all_metrics { advice.told() } else { advice.why.clone() };
+        wrapped(page, &format!("{word:<10} "), &format!("{title}: {why}"));
+    }
+    if !comparison.trust.is_empty() {
+        wrapped(page, "words      ", LEGEND);
     }
     for row in &comparison.published {
         let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
