@@ -188,6 +188,9 @@ struct Evidence {
     utilisation: Option<f64>,
     /// Limits of cgroups on the drive's I/O, in words.
     throttled: Option<String>,
+    /// Whether a turn loads its context once and then generates, as in serving: the time of the
+    /// loads is asked for, which a run without generation would not show.
+    loads_once: bool,
     /// Resource that bound a simulated run, and why.
     simulated: Option<(Binding, String)>,
     /// The tier in which room was waited for; none where none was emptied.
@@ -228,6 +231,7 @@ impl Evidence {
                 .known()
                 .or(ours.simulation.as_ref().and_then(|run| run.drive_busy_share.known())),
             throttled: ours.machine.throttled(),
+            loads_once: loads_once(document),
             simulated: ours.simulation.as_ref().and_then(simulated),
             fullest: evicted(&ours.evictions).tier_waited_for(),
             served_of_users: served_of_users(document),
@@ -243,6 +247,11 @@ fn evicted(evictions: &EvictionsReport) -> Evicted {
         cpu: entries(cpu_to_storage),
         storage: entries(storage_to_none),
     }
+}
+
+fn loads_once(document: &Document) -> bool {
+    let setting = |key: &str| document.ringfall.config.as_ref()?.settings.get(key)?.as_str();
+    setting("decode_reads") == Some("once") && setting("generation_mode") == Some("realistic")
 }
 
 fn served_of_users(document: &Document) -> Option<f64> {
@@ -378,7 +387,13 @@ fn generation(of: &Evidence, share: &str) -> RunLimit {
         used(of).map(|used| format!(", and {used}")).unwrap_or_default()
     );
     if !has_bandwidth_left(of) {
-        return limit(LimitKind::Generation, told, Some("--generation-mode none"));
+        // Loads that wait for each other without generation between them are another question.
+        let is_idle = of.utilisation.is_some_and(|busy| busy <= USED_HALF);
+        let flag = match of.loads_once {
+            true => is_idle.then_some(MORE_USERS),
+            false => Some("--generation-mode none"),
+        };
+        return limit(LimitKind::Generation, told, flag);
     }
     let told = format!(
         "{told}: by its bandwidth it could serve more users, given the space, but whether their \
@@ -582,6 +597,30 @@ mod tests {
             let limit = found(&more);
             assert!(!limit.told.contains("more users"), "{limit:?}");
             assert_eq!(limit.flag_to_try.as_deref(), Some("--generation-mode none"));
+        }
+    }
+
+    /// `--generation-mode none` was to be tried by those who asked how long loads take beside it.
+    #[test]
+    fn a_run_that_loads_once_a_turn_is_not_asked_to_leave_its_workload() {
+        let mut document = Document::of(&enough());
+        assert!(!loads_once(&document));
+        let mut config = document.ringfall.config.as_ref().unwrap().clone();
+        config.settings.insert("decode_reads".to_owned(), "once".into());
+        config.settings.insert("generation_mode".to_owned(), "realistic".into());
+        document.ringfall.config = crate::document::Agreed::of(config);
+        assert!(loads_once(&document));
+        let throttled = Some("a cgroup limits reads of vda to 300.0 MiB/s".to_owned());
+        for (utilisation, throttled, flag) in [
+            (Some(0.3), throttled, Some(MORE_USERS)),
+            (Some(0.3), None, Some(MORE_USERS)),
+            (Some(0.8), None, None),
+            (None, None, None),
+        ] {
+            let evidence = Evidence { generation: 0.79, storage: 0.21, ..Evidence::default() };
+            let limit = found(&Evidence { utilisation, throttled, loads_once: true, ..evidence });
+            assert_eq!(limit.flag_to_try.as_deref(), flag, "{limit:?}");
+            assert!(limit.told.contains("79 % of their service time for generated"), "{limit:?}");
         }
     }
 
