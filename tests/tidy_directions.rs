@@ -81,6 +81,7 @@ const WORKLOADS: Table = &[
     ("rag", &["config", "rng"]),
     ("ingest", &["config", "contract", "key", "rag"]),
     ("source", &["contract", "conversation", "dataset", "digest", "error", "key", "rng"]),
+    ("reuse", &[]),
     ("row_buffer", &["contract", "source"]),
     ("user", &["config", "contract", "conversation", "dataset", "rng", "source"]),
     ("queue", &["contract", "user"]),

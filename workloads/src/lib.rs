@@ -18,6 +18,7 @@ pub mod prefill;
 mod queue;
 mod rag;
 mod request;
+pub mod reuse;
 mod rng;
 mod row_buffer;
 pub mod source;
