@@ -24,6 +24,11 @@ impl Digest {
         }
     }
 
+    /// The digest as a number, to be a key of what was added.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
     /// Whether the digest of so many rows is one to keep.
     #[must_use]
     pub fn is_kept_after(rows: u64) -> bool {

@@ -1,6 +1,6 @@
 //! Lines of a file of unknown kind, in bounded memory.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use super::{Row, Skipped, shown};
 use crate::error::Error;
@@ -19,6 +19,7 @@ const UNUSABLE_BYTES_MAX: u64 = 1 << 30;
 /// A reader, line by line.
 pub(crate) struct Lines<R> {
     reader: R,
+    line_bytes_max: usize,
     number: u64,
     buffer: Vec<u8>,
 }
@@ -28,13 +29,32 @@ pub(crate) struct Lines<R> {
 pub(crate) enum Line<'a> {
     /// Its bytes.
     Whole(&'a [u8]),
-    /// Longer than [`LINE_BYTES_MAX`]: passed over.
+    /// Longer than the longest that is kept, [`LINE_BYTES_MAX`] unless its reader says otherwise:
+    /// passed over.
     TooLong,
 }
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Lines { reader, number: 0, buffer: Vec::new() }
+        Lines::up_to(LINE_BYTES_MAX, reader)
+    }
+
+    /// Lines of which those up to this length are kept.
+    pub(crate) fn up_to(line_bytes_max: usize, reader: R) -> Self {
+        Lines { reader, line_bytes_max, number: 0, buffer: Vec::new() }
+    }
+
+    /// The line given last with all that follows it, as one.
+    pub(crate) fn with_rest(&mut self) -> Result<Line<'_>, Error> {
+        self.buffer.push(b'\n');
+        let room = (self.line_bytes_max + 1).saturating_sub(self.buffer.len()) as u64;
+        let rest = self.reader.by_ref().take(room).read_to_end(&mut self.buffer);
+        let number = self.number;
+        rest.map_err(|error| {
+            Error::new(format!("reading it failed behind line {number}: {error}"))
+        })?;
+        let is_whole = self.buffer.len() <= self.line_bytes_max;
+        Ok(if is_whole { Line::Whole(&self.buffer) } else { Line::TooLong })
     }
 
     /// The next line and its number, from 1.
@@ -60,7 +80,7 @@ impl<R: BufRead> Lines<R> {
                     PASSED_BYTES_MAX >> 20
                 )));
             }
-            too_long |= self.buffer.len() + part.len() > LINE_BYTES_MAX;
+            too_long |= self.buffer.len() + part.len() > self.line_bytes_max;
             if !too_long {
                 self.buffer.extend_from_slice(part);
             }
@@ -159,6 +179,16 @@ mod tests {
         assert!(lines.buffer.capacity() <= 2 * LINE_BYTES_MAX);
         assert_eq!(lines.next().unwrap(), Some((4, Line::Whole(b"last"))));
         assert_eq!(lines.next().unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_is_read_on_to_the_end_as_far_as_one_may_be_long() {
+        let text = b"{\n1\n}\n";
+        for (bytes_max, expected) in [(6, Line::Whole(&text[..])), (5, Line::TooLong)] {
+            let mut lines = Lines::up_to(bytes_max, &text[..]);
+            assert_eq!(lines.next().unwrap(), Some((1, Line::Whole(b"{"))));
+            assert_eq!(lines.with_rest().unwrap(), expected, "{bytes_max}");
+        }
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //!
 //! A row that does not parse is skipped and counted; a file without one that does is an error.
 
+mod block_format;
 mod bounded;
 mod burstgpt;
 mod iotrace;
 mod lines;
 mod mooncake;
+mod qwen;
+mod sessions;
 mod sharegpt;
 mod stream;
 pub mod tokenizer;
@@ -15,6 +18,7 @@ mod validation;
 
 use std::sync::Arc;
 
+pub use block_format::BlockFormat;
 pub use burstgpt::BurstGpt;
 pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
 pub use mooncake::{BLOCK_TOKENS, Mooncake};
@@ -141,6 +145,23 @@ fn tokens(name: &str, value: u64) -> Result<u32, String> {
     match u32::try_from(value) {
         Ok(tokens) if value <= ROW_TOKENS_MAX => Ok(tokens.max(1)),
         _ => Err(format!("{name} is {value}, more than {ROW_TOKENS_MAX}")),
+    }
+}
+
+/// Refuses a row that names more blocks than its prompt has; `name` is that of its tokens. With
+/// fewer, its last tokens are in no block, and never found.
+fn not_more_blocks(
+    name: &str,
+    tokens: u32,
+    block_tokens: u32,
+    blocks: usize,
+) -> Result<(), String> {
+    match blocks as u64 <= tokens.div_ceil(block_tokens).into() {
+        true => Ok(()),
+        false => Err(format!(
+            "{name} is {tokens}, but {blocks} hash_ids are given: each stands for {block_tokens} \
+             tokens"
+        )),
     }
 }
 

@@ -91,6 +91,124 @@ fn a_trace_of_another_kind_is_shown_and_named_where_it_is_known() {
     assert!(first.ends_with("the line is \"not json\"") && !first.contains("line 1"), "{first}");
 }
 
+const QWEN: &str = include_str!("../../../tests/data/qwen_made.jsonl");
+const SESSIONS: &str = include_str!("../../../tests/data/sessions_made.jsonl");
+
+fn named(format: BlockFormat, text: &str) -> (Vec<Row>, Skipped) {
+    let mut rows = format.rows(std::io::Cursor::new(text.to_owned()));
+    let mut seen = Vec::new();
+    while let Some(row) = rows.next_row().unwrap() {
+        seen.push(row);
+    }
+    (seen, rows.skipped().clone())
+}
+
+#[test]
+fn qwen_blocks_are_those_before_them_too_and_conversations_are_followed() {
+    let (rows, skipped) = named(BlockFormat::Qwen, QWEN);
+    assert_eq!((rows.len(), skipped.rows), (6, 0));
+    assert_eq!((rows[1].timestamp_ns, rows[1].context_tokens), (4_500_000_000, 72));
+    let blocks = |at: usize| rows[at].blocks.as_deref().unwrap();
+    assert_eq!(blocks(0)[..2], blocks(1)[..2]);
+    assert_eq!(blocks(0), blocks(5));
+    // 11 after nothing and after 10, and 10 after 11.
+    assert!(blocks(2).iter().all(|key| !blocks(1).contains(key)));
+    let sessions: Vec<u64> = rows.iter().map(|row| row.session.unwrap()).collect();
+    assert!(sessions[0] == sessions[1] && sessions[0] == sessions[3]);
+    assert!([2, 4, 5].iter().all(|&at| sessions[at] != sessions[0]));
+    // Zeros count, however many there are.
+    let zeros = |ids: &str| {
+        let row = format!(
+            "{{\"chat_id\":1,\"parent_chat_id\":-1,\"timestamp\":0,\"input_length\":48,\
+             \"output_length\":1,\"hash_ids\":{ids}}}"
+        );
+        named(BlockFormat::Qwen, &row).0[0].blocks.clone().unwrap()
+    };
+    let keys = zeros("[0,0,0]");
+    assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
+    assert_eq!(zeros("[0,0]")[..], keys[..2]);
+}
+
+#[test]
+fn a_session_and_its_subagents_share_ids_and_another_session_does_not() {
+    let (rows, skipped) = named(BlockFormat::Sessions, SESSIONS);
+    let tokens: Vec<u32> = rows.iter().map(|row| row.context_tokens).collect();
+    assert_eq!((&tokens[..], skipped.rows), (&[150, 130, 200, 200, 128, 190][..], 0));
+    let blocks = |at: usize| rows[at].blocks.as_deref().unwrap();
+    assert_eq!(blocks(0)[0], blocks(1)[0]);
+    assert_eq!(blocks(0), &blocks(3)[..2]);
+    assert_ne!(blocks(0), blocks(4));
+    assert_eq!(blocks(4), blocks(5));
+    assert_eq!(rows[0].session, rows[2].session);
+    assert_ne!(rows[0].session, rows[4].session);
+}
+
+#[test]
+fn sessions_and_requests_that_do_not_parse_are_counted() {
+    let request = "{\"t\":0,\"in\":128,\"out\":1,\"hash_ids\":[1,2]}";
+    let text = format!(
+        "{{\"id\":1,\"block_size\":32,\"requests\":[{request}]}}\n\
+         {{\"id\":2,\"hash_id_scope\":\"model\",\"requests\":[{request}]}}\n\
+         {{\"requests\":[{request}]}}\n\noops\n\
+         {{\"id\":3,\"requests\":[{request},{{\"t\":1,\"in\":64,\"hash_ids\":[1,2]}},\
+         {{\"t\":2,\"in\":64}},{{\"t\":3,\"type\":\"subagent\"}},{request}]}}\n\
+         {{\"id\":4,\"requests\":[{request}"
+    );
+    let (rows, skipped) = named(BlockFormat::Sessions, &text);
+    assert_eq!((rows.len(), skipped.rows), (2, 7));
+    let first = skipped.first.unwrap();
+    assert!(
+        first.starts_with("line 1: block_size is 32 and hash_id_scope \"local\", and"),
+        "{first}"
+    );
+    for (part, told) in [
+        (
+            text.lines().nth(1).unwrap(),
+            "line 1: block_size is 64 and hash_id_scope \"model\", and only 64",
+        ),
+        (text.lines().nth(2).unwrap(), "line 1: missing field `id` at column"),
+        (text.lines().nth(4).unwrap(), "line 1: expected value at column 1; the line is \"oops\""),
+        (text.lines().nth(5).unwrap(), "line 1: request 2: in is 64, but 2 hash_ids are given"),
+        (text.lines().nth(6).unwrap(), "line 1: EOF while parsing"),
+    ] {
+        let first = named(BlockFormat::Sessions, part).1.first.unwrap();
+        assert!(first.starts_with(told), "{told}: {first}");
+    }
+}
+
+#[test]
+fn a_file_is_one_session_on_many_lines_or_has_one_a_line() {
+    let (rows, _) = named(BlockFormat::Sessions, SESSIONS);
+    let first = SESSIONS.lines().next().unwrap();
+    let session: serde_json::Value = serde_json::from_str(first).unwrap();
+    let (many_lines, skipped) = named(BlockFormat::Sessions, &format!("{session:#}"));
+    assert_eq!((&many_lines[..], skipped.rows), (&rows[..4], 0));
+}
+
+#[test]
+fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
+    let mooncake = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n";
+    for (text, format) in [
+        (mooncake, BlockFormat::Mooncake),
+        (QWEN, BlockFormat::Qwen),
+        (SESSIONS, BlockFormat::Sessions),
+        ("\n {\n\"id\": 1,\n \"requests\": [{\"hash_ids\": [1", BlockFormat::Sessions),
+    ] {
+        assert_eq!(BlockFormat::recognise(text.as_bytes()), Ok(format), "{text}");
+    }
+    let copilot = "{\"session_id\":\"s\",\"date\":\"d\",\"turns\":[{\"hash_ids\":[1]}]}";
+    for (text, part) in [
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        (BURST, "the row is \"Timestamp,Model,"),
+        (copilot, "those of BurstGPT, Azure and Copilot do not"),
+        ("[{\"hash_ids\":[1]}]", "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester"),
+    ] {
+        let error = BlockFormat::recognise(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
 #[test]
 fn a_file_that_is_no_burstgpt_trace_says_so() {
     let binary: Vec<u8> = (0..=255).cycle().take(100_000).collect();
@@ -334,6 +452,8 @@ proptest! {
         let _ = mooncake(&bytes);
         let _ = read_sharegpt(&bytes[..], &limits(3));
         let _ = read_validation(&bytes[..]);
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = [BlockFormat::Qwen, BlockFormat::Sessions].map(|format| named(format, &text));
     }
 
     #[test]
@@ -343,7 +463,7 @@ proptest! {
             r#"([0-9a-z,."\n-]{0,40}\n){0,9}"#,
         ),
         json in concat!(
-            r#"\[?(\{"(timestamp|input_length|conversations|cache_hit|from)": ?"#,
+            r#"\[?(\{"(timestamp|input_length|requests|conversations|cache_hit|from)": ?"#,
             r#"[0-9a-z\[\]"{},:.-]{0,30}\}[\n,]?){0,6}\]?"#,
         ),
     ) {
@@ -352,6 +472,7 @@ proptest! {
             let _ = mooncake(text.as_bytes());
             let _ = read_sharegpt(text.as_bytes(), &limits(0));
             let _ = read_validation(text.as_bytes());
+            let _ = [BlockFormat::Qwen, BlockFormat::Sessions].map(|format| named(format, &text));
         }
     }
 }
