@@ -84,6 +84,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),
+        cli::Command::Trace(args) => ended(commands::trace::run(&args)),
         cli::Command::Schema(args) => page(commands::schema::page(args.name)),
         cli::Command::Analyze(args) => {
             ended(commands::analyze::run(&args.fast, &args.slow, &args.table))

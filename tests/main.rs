@@ -57,5 +57,6 @@ mod sweep;
 mod tidy;
 mod tidy_directions;
 mod tidy_nested;
+mod trace;
 mod tracing;
 mod trials;

@@ -82,6 +82,7 @@ const WORKLOADS: Table = &[
     ("ingest", &["config", "contract", "key", "rag"]),
     ("source", &["contract", "conversation", "dataset", "digest", "error", "key", "rng"]),
     ("reuse", &[]),
+    ("trace", &["error", "reuse", "source"]),
     ("row_buffer", &["contract", "source"]),
     ("user", &["config", "contract", "conversation", "dataset", "rng", "source"]),
     ("queue", &["contract", "user"]),

@@ -16,6 +16,7 @@ mod shared;
 mod simulate;
 mod suite;
 mod sweep;
+mod trace;
 mod unknown;
 
 use std::ffi::OsString;
@@ -44,6 +45,7 @@ use shared::{mib, number, time};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};
+pub use trace::{TraceArgs, TraceCommand, TraceInfoArgs};
 
 use ringfall_config::Places;
 pub use ringfall_config::RunArgs;
@@ -94,6 +96,9 @@ pub enum Command {
     /// interrupted sweep can be continued
     #[command(args_override_self = true)]
     Sweep(SweepArgs),
+    /// Describe a recorded trace before any drive is measured: its tokens and sessions, its working
+    /// set, and the hit rate of caches of all sizes
+    Trace(TraceArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]
     Replay(ReplayArgs),

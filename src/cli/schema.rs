@@ -33,6 +33,8 @@ pub enum SchemaName {
     Audit,
     /// A machine and the flags for it, from `discover --json`
     Discovery,
+    /// A recorded trace described, from `trace info --json`
+    Trace,
     /// Two systems over all configurations that both have run, from `compare --json` of collections
     Analysis,
 }

@@ -1,6 +1,6 @@
 //! `ringfall audit`: what published results come to over the time that really passed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use ringfall_config::InputError;
@@ -10,7 +10,7 @@ use ringfall_model::write_json;
 use ringfall_report::show::{audit_page, write_audit_csv, write_audit_html};
 
 use super::run::check_outputs;
-use super::{print, print_json, refuse_input, write_form};
+use super::{is_stdout, print, print_json, refuse_input, write_form};
 use crate::cli::AuditArgs;
 
 /// Audits the results and says what was found.
@@ -50,10 +50,6 @@ pub fn run(args: &AuditArgs) -> Result<Exit> {
     written?;
     let is_found = found.findings.iter().any(|finding| finding.level == Level::Finding);
     Ok(if args.fail_on_findings && is_found { Exit::Failed } else { Exit::Done })
-}
-
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
 }
 
 /// No result at all: the first thing that was skipped tells why, most often.

@@ -26,6 +26,7 @@ pub mod schema;
 pub mod simulate;
 pub mod suite;
 pub mod sweep;
+pub mod trace;
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -140,6 +141,11 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Exit> {
     write_text(value, &mut text)?;
     text.push(b'\n');
     write_out(Stream::Out, &escape::json(&String::from_utf8(text)?))
+}
+
+/// Whether a path is the word for standard output.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Writes one form of `what`, where it was asked for.

@@ -19,6 +19,7 @@ pub const fn page(name: SchemaName) -> &'static str {
         SchemaName::Comparison => include_str!("../../config/schemas/comparison.schema.json"),
         SchemaName::Audit => include_str!("../../config/schemas/audit.schema.json"),
         SchemaName::Discovery => include_str!("../../config/schemas/discovery.schema.json"),
+        SchemaName::Trace => include_str!("../../config/schemas/trace.schema.json"),
         SchemaName::Analysis => include_str!("../../config/schemas/analysis.schema.json"),
     }
 }
@@ -30,7 +31,7 @@ mod tests {
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
     use ringfall_report::quick::QuickReport;
-    use ringfall_report::show::WhatIf;
+    use ringfall_report::show::{TraceReport, WhatIf};
     use ringfall_report::suite::{Discovery, SuiteTable};
     use ringfall_running::saturate::ObjectLimits;
     use schemars::{Schema, schema_for};
@@ -52,6 +53,7 @@ mod tests {
             SchemaName::Comparison => Some(schema_for!(Comparison)),
             SchemaName::Audit => Some(schema_for!(Audit)),
             SchemaName::Discovery => Some(schema_for!(Discovery)),
+            SchemaName::Trace => Some(schema_for!(TraceReport)),
             SchemaName::Analysis => Some(schema_for!(AnalysisReport)),
         }
     }

@@ -39,7 +39,8 @@ macro_rules! readers {
 }
 
 readers! {
-    results configuration device quick roofline spreadsheet table burst_trace block_trace operations
+    results configuration device quick roofline spreadsheet table burst_trace block_trace
+    prompt_blocks operations
     dataset validation compressed bpftrace iostat audit metadata profile answer
     checkpoint suite
     journal ranks upload

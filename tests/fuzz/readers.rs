@@ -32,7 +32,8 @@ use ringfall_running::group::{Party, Session, Topic};
 use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
 use ringfall_running::source;
-use ringfall_running::source::Reading;
+use ringfall_running::source::{PromptTrace, Reading};
+use ringfall_workloads::trace::TraceFigures;
 
 /// Rows of a trace that are read: then it goes on alike.
 const ROWS_MAX: usize = 2_000;
@@ -56,7 +57,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 24] = [
+pub const READERS: [Reader; 25] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -66,6 +67,7 @@ pub const READERS: [Reader; 24] = [
     Reader { name: "table", file: "x.csv", read: collection },
     Reader { name: "burst_trace", file: "x.csv", read: |path| traffic("--burst-trace-path", path) },
     Reader { name: "block_trace", file: "x.jsonl", read: |path| traffic("--mooncake-trace", path) },
+    Reader { name: "prompt_blocks", file: "x.jsonl", read: prompt_blocks },
     Reader { name: "operations", file: "x.csv", read: |path| traffic("--replay-trace", path) },
     Reader { name: "dataset", file: "x.json", read: |path| traffic("--dataset-path", path) },
     Reader { name: "validation", file: "x.csv", read: validation },
@@ -281,6 +283,21 @@ fn traffic(flag: &str, path: &Path) -> Result<String, String> {
         );
     }
     Ok(outcome)
+}
+
+/// Traces whose format is recognised.
+fn prompt_blocks(path: &Path) -> Result<String, String> {
+    let mut trace = PromptTrace::open(path, None, &reading()).map_err(|error| said(&error))?;
+    let mut figures = TraceFigures::new(trace.format(), vec![1, 100], 1 << 24);
+    for _ in 0..ROWS_MAX {
+        let Some(row) = trace.next_row().map_err(|error| said(&error))? else { break };
+        figures.add(&row).map_err(|error| said(&error))?;
+    }
+    let (reuse, tokens) = (&figures.reuse, figures.input_tokens.sum);
+    assert!(reuse.found_with(1) <= reuse.found_with(100));
+    assert!(reuse.found_unbounded() <= tokens, "{} of {tokens}", reuse.found_unbounded());
+    let requests = figures.input_tokens.numbers.min(2);
+    Ok(format!("{} {requests} requests, {} skipped", trace.format().name(), trace.skipped().rows))
 }
 
 fn validation(path: &Path) -> Result<String, String> {

@@ -24,6 +24,7 @@ mod row_buffer;
 pub mod source;
 mod stats;
 mod time;
+pub mod trace;
 mod user;
 mod workload;
 

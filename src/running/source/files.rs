@@ -11,7 +11,9 @@ use super::reading::Reading;
 /// Read at once: a trace is read beside a benchmark, in few and large steps.
 const READ_BYTES: usize = 1 << 18;
 /// Endings of a trace's files in a directory.
-const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
+pub(super) const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
+/// The same where they name the blocks of prompts.
+pub(super) const BLOCK_ENDINGS: [&str; 2] = ["json", "jsonl"];
 
 /// Opens a file for reading, through its compression.
 ///
@@ -50,21 +52,24 @@ fn explain(error: &std::io::Error) -> String {
     }
 }
 
-/// The files that a path stands for: itself, those of a directory, or those of a pattern; sorted
-/// by name.
+/// The files that a path stands for: itself, those of a directory with one of these endings, or
+/// those of a pattern; sorted by name.
 ///
 /// # Errors
 /// There are none.
-pub(super) fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn expand(path: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     if path.is_dir() {
         let entries = std::fs::read_dir(path).map_err(|error| explain(&error))?;
         let paths: std::io::Result<Vec<PathBuf>> =
             entries.map(|entry| entry.map(|entry| entry.path())).collect();
         let mut files = paths.map_err(|error| explain(&error))?;
-        files.retain(|file| file.is_file() && is_trace(file));
+        files.retain(|file| file.is_file() && ends_with_one_of(endings, file));
         files.sort();
         return match files.is_empty() {
-            true => Err("the directory has no .csv or .jsonl file (also .gz, .zst)".to_owned()),
+            true => Err(format!(
+                "the directory has no .{} file (also .gz, .zst)",
+                endings.join(" or .")
+            )),
             false => Ok(files),
         };
     }
@@ -82,11 +87,11 @@ pub(super) fn expand(path: &Path) -> Result<Vec<PathBuf>, String> {
     }
 }
 
-fn is_trace(path: &Path) -> bool {
+fn ends_with_one_of(endings: &[&str], path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let bare = [".gz", ".zst", ".zstd"].iter().find_map(|end| name.strip_suffix(end));
     let bare = bare.unwrap_or(&name);
-    TRACE_ENDINGS.iter().any(|ending| bare.ends_with(&format!(".{ending}")))
+    endings.iter().any(|ending| bare.ends_with(&format!(".{ending}")))
 }
 
 #[cfg(test)]
@@ -117,6 +122,7 @@ mod tests {
             open(path).unwrap().read_to_end(&mut read).unwrap();
             assert_eq!(read, text);
         }
+        let expand = |path: &Path| expand(path, &TRACE_ENDINGS);
         assert_eq!(expand(&directory).unwrap(), [gz.clone(), zst.clone()]);
         assert_eq!(expand(&directory.join("*.gz")).unwrap(), std::slice::from_ref(&gz));
         assert!(expand(&directory.join("*.nothing")).unwrap_err().contains("no file matches"));

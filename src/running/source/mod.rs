@@ -4,6 +4,7 @@
 
 mod feed;
 mod files;
+mod prompts;
 mod reading;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use ringfall_workloads::source::{
 };
 
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
+pub use prompts::PromptTrace;
 pub use reading::Reading;
 
 #[cfg(not(feature = "tokenizer"))]
@@ -105,7 +107,8 @@ fn open_trace(
              is named: give --burst-trace-path"
         )));
     }
-    let paths = files::expand(path).map_err(|what| wrong(flag, path, what))?;
+    let paths =
+        files::expand(path, &files::TRACE_ENDINGS).map_err(|what| wrong(flag, path, what))?;
     let pace = match (plan.request_rate_per_s, plan.trace_speedup) {
         (rate, _) if rate > 0.0 => {
             Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
