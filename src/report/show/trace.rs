@@ -176,13 +176,14 @@ impl TraceReport {
         }
     }
 
-    /// The points of the curve that fit in so many rows: those asked for, and of the others, from
-    /// the largest down, every second one.
+    /// The points of the curve that fit in so many rows: those asked for, and all others, or every
+    /// second one from the largest down where not all of them fit.
     fn points(&self, rows: usize) -> Vec<&CachePoint> {
         let (mut points, others): (Vec<&CachePoint>, Vec<&CachePoint>) =
             self.curve.iter().partition(|point| point.is_asked);
         let room = rows.saturating_sub(points.len());
-        points.extend(others.into_iter().rev().step_by(2).take(room));
+        let step = if others.len() <= room { 1 } else { 2 };
+        points.extend(others.into_iter().rev().step_by(step).take(room));
         points.sort_by_key(|point| point.cache_bytes);
         points
     }
