@@ -290,17 +290,17 @@ impl QuickReport {
     }
 
     /// Largest number of users that the curve serves after each of its figures is worsened as the
-    /// judged runs are worse than it; 0: none.
+    /// run on the drive is worse than the same one simulated, which had the same contexts; 0: none.
     fn carried(&self) -> u32 {
         let users = self.measured.users;
-        let Some(at) = self.curve.iter().find(|point| point.users == users) else { return 0 };
-        let worst = |of: fn(&QuickPoint) -> Option<f64>, worse: fn(f64, f64) -> f64| {
-            let runs = self.runs().into_iter();
-            let ratios = runs.filter_map(|run| Some(of(run.figures)? / of(at)?));
-            ratios.fold(1.0, worse)
+        let is_judged = self.predicted.loads >= LOADS_MIN;
+        let of_curve = || self.curve.iter().find(|point| point.users == users);
+        let Some(beside) = is_judged.then_some(&self.predicted).or_else(of_curve) else { return 0 };
+        let ratio = |of: fn(&QuickPoint) -> Option<f64>| {
+            of(&self.measured).zip(of(beside)).map_or(1.0, |(is, was)| is / was)
         };
-        let slower = worst(|point| point.load_p95_s, f64::max);
-        let kept = worst(|point| point.reuse_share, f64::min);
+        let slower = ratio(|point| point.load_p95_s).max(1.0);
+        let kept = ratio(|point| point.reuse_share).min(1.0);
         let is_carried = |point: &&QuickPoint| {
             point.users < users
                 && point.load_p95_s.is_none_or(|load| load * slower <= self.load_p95_s)
