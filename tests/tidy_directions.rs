@@ -77,6 +77,7 @@ const WORKLOADS: Table = &[
     ("autoscale", &["contract"]),
     ("key", &["contract"]),
     ("model", &["error"]),
+    ("prefill", &["model"]),
     ("config", &["error", "model"]),
     ("rag", &["config", "rng"]),
     ("ingest", &["config", "contract", "key", "rag"]),

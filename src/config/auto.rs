@@ -38,7 +38,7 @@ pub(super) fn seed(_: &Options, facts: &Facts) -> Seed {
     Seed::Given(facts.random_seed)
 }
 
-/// What is typed stays where the model's parameters are unknown.
+/// Works out the speed on a GPU; leaves its name where the model's parameters are unknown.
 pub(super) fn prefill_tokens_per_s(settings: &Options, _: &Facts) -> PrefillSpeed {
     let typed = settings.prefill_tokens_per_s.unwrap_or(PrefillSpeed::Given(0.0));
     let PrefillSpeed::On(gpu) = typed else { return typed };

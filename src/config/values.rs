@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 
 use ringfall_core::units::{GIB, MIB};
-use ringfall_workloads::prefill::{GPUS, Gpu};
+use ringfall_workloads::prefill::{GPUS, PrefillGpu};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
@@ -246,7 +246,7 @@ impl Serialize for Seed {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum PrefillSpeed {
     /// That of the model on this GPU.
-    On(Gpu),
+    On(PrefillGpu),
     /// Tokens per second.
     Given(f64),
 }

@@ -19,8 +19,8 @@ const BUSY_SHARE: f64 = 0.9;
 const NEARLY_BUSY_SHARE: f64 = 0.8;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
-/// The same where requests arrive at set times and none are left over at the end: as many are served
-/// as arrive, and with more slots they wait for each other in the drive instead.
+/// The same where requests arrive at set times and none are left over at the end: as many are
+/// served as arrive, and with more slots they wait for each other in the drive instead.
 const QUEUED_SHARE_PACED: f64 = 0.5;
 /// From this share of the users' time on, what they wait for is what holds them up.
 const WAITING_SHARE: f64 = 0.5;
@@ -74,8 +74,8 @@ pub struct SimulationReport {
     /// Share of the window in which I/Os waited because the drive already served as many as it can
     /// at once, from 0 to 1.
     pub drive_crowded_share: OverTime<f64>,
-    /// Share of the window in which a core was busy copying, from 0 to 1; that of the busiest shard,
-    /// since a user's requests are served by one.
+    /// Share of the window in which a core was busy copying, from 0 to 1; that of the busiest
+    /// shard, since a user's requests are served by one.
     pub memory_busy_share: OverTime<f64>,
     /// Share of the window in which data was copied between host and GPU memory, from 0 to 1; null
     /// without a GPU tier.
@@ -399,8 +399,8 @@ mod tests {
         assert_ne!(users_binding("", &result).0, Binding::Users);
     }
 
-    /// More slots were proposed to requests that arrived at set times and were all served: each took
-    /// longer with them.
+    /// More slots were proposed to requests that arrived at set times and were all served: each
+    /// took longer with them.
     #[test]
     fn slots_bind_paced_requests_only_where_most_of_their_time_goes_to_waiting_for_one() {
         let mut result = busy();

@@ -4,7 +4,7 @@ use crate::model::ModelSpec;
 
 /// A GPU by its name, with its dense peak in bfloat16, FLOP/s.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Gpu {
+pub struct PrefillGpu {
     /// Name in lower case, as it is typed.
     pub name: &'static str,
     /// Peak of dense matrix products, FLOP/s.
@@ -13,20 +13,20 @@ pub struct Gpu {
 
 /// The GPUs that are known. Peaks are those of the makers' data sheets, without sparsity, of the
 /// SXM or OAM variant where there are several.
-pub const GPUS: [Gpu; 6] = [
-    Gpu { name: "a100", peak_flops: 312e12 },
-    Gpu { name: "b200", peak_flops: 2_250e12 },
-    Gpu { name: "h100", peak_flops: 989e12 },
-    Gpu { name: "h200", peak_flops: 989e12 },
-    Gpu { name: "l40s", peak_flops: 362e12 },
-    Gpu { name: "mi300x", peak_flops: 1_307e12 },
+pub const GPUS: [PrefillGpu; 6] = [
+    PrefillGpu { name: "a100", peak_flops: 312e12 },
+    PrefillGpu { name: "b200", peak_flops: 2_250e12 },
+    PrefillGpu { name: "h100", peak_flops: 989e12 },
+    PrefillGpu { name: "h200", peak_flops: 989e12 },
+    PrefillGpu { name: "l40s", peak_flops: 362e12 },
+    PrefillGpu { name: "mi300x", peak_flops: 1_307e12 },
 ];
 
 /// Share of the peak that prefill reaches, assumed: between the 0.43 of training Llama 3
 /// (arXiv:2407.21783, table 4) and the 0.76 of prefill with PaLM 540B (arXiv:2211.05102).
 pub const PEAK_SHARE: f64 = 0.5;
 
-impl Gpu {
+impl PrefillGpu {
     /// Prefill speed of a model on so many of these, tokens/s: `PEAK_SHARE` of their peaks, at two
     /// operations a token and active parameter (arXiv:2001.08361, section 2.1). Attention over the
     /// context is left out, so that long contexts take longer. None where the model's parameters

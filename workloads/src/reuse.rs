@@ -14,7 +14,7 @@
 //!   outlive tails, and of a prompt longer than the cache its head stays.
 //! - Nothing but blocks of prompts is stored: traces do not name those of answers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Places of touches before the first compaction.
 const PLACES_MIN: u32 = 1 << 16;
@@ -22,10 +22,10 @@ const PLACES_MIN: u32 = 1 << 16;
 /// Blocks that are told apart at most: places are 32 bits, and there are up to four times as many.
 pub const BLOCKS_MAX: u64 = 1 << 30;
 
-/// Memory of a block at worst, bytes. The table of blocks has slots of 17 bytes; when it grows, 7/8
-/// of the smaller table are taken, and the larger one, of twice as many slots, stands beside it:
-/// 58 bytes a block. Its share of the places is 4 × 4 bytes.
-pub const BLOCK_BYTES: u64 = 76;
+/// Memory of a block at worst, bytes. A leaf of the tree of blocks has 5 to 11 of them in 160
+/// bytes, and the nodes above it add 9 bytes a block: 41 bytes. Its share of the places is 4 × 4
+/// bytes, twice for a moment when they are doubled.
+pub const BLOCK_BYTES: u64 = 73;
 
 /// The list of blocks with the counts for each capacity. A block takes O(log n) steps, n being the
 /// number of distinct ones.
@@ -33,7 +33,7 @@ pub const BLOCK_BYTES: u64 = 76;
 pub struct PrefixReuse {
     block_tokens: u64,
     /// Place of the last touch of each block.
-    places: HashMap<u64, u32>,
+    places: BTreeMap<u64, u32>,
     touches: Touches,
     /// Capacities in blocks, ascending.
     capacities: Vec<u64>,
@@ -54,7 +54,7 @@ impl PrefixReuse {
         capacities.dedup();
         PrefixReuse {
             block_tokens: block_tokens.into(),
-            places: HashMap::new(),
+            places: BTreeMap::new(),
             touches: Touches::new(places),
             found_tokens: vec![0; capacities.len() + 1],
             capacities,

@@ -1,7 +1,7 @@
 //! Figures of a trace that names the blocks of its prompts, counted a request at a time, in the
 //! order in which it is read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::reuse::{BLOCK_BYTES, BLOCKS_MAX, PrefixReuse};
@@ -51,7 +51,7 @@ pub struct TraceFigures {
     /// Hits of caches that hold blocks of prompts.
     pub reuse: PrefixReuse,
     /// Number of requests of each session.
-    sessions: HashMap<u64, u64>,
+    sessions: BTreeMap<u64, u64>,
     first_ns: u64,
     last_ns: u64,
     blocks_max: u64,
@@ -67,7 +67,7 @@ impl TraceFigures {
             input_tokens: Tally::default(),
             output_tokens: Tally::default(),
             reuse: PrefixReuse::new(format.block_tokens(), capacities),
-            sessions: HashMap::new(),
+            sessions: BTreeMap::new(),
             first_ns: u64::MAX,
             last_ns: 0,
             blocks_max: (memory_bytes_max / BLOCK_BYTES).min(BLOCKS_MAX),

@@ -1,6 +1,6 @@
 //! Qwen-Bailian's JSONL: one request a line, with a hash of each 16-token block of its prompt.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use serde::Deserialize;
@@ -30,13 +30,13 @@ pub struct Qwen<R> {
     lines: Lines<R>,
     skipped: Skipped,
     /// The first request of each request's conversation.
-    firsts: HashMap<i64, i64>,
+    firsts: BTreeMap<i64, i64>,
 }
 
 impl<R: BufRead> Qwen<R> {
     /// Nothing is read yet.
     pub fn new(reader: R) -> Self {
-        Qwen { lines: Lines::new(reader), skipped: Skipped::default(), firsts: HashMap::new() }
+        Qwen { lines: Lines::new(reader), skipped: Skipped::default(), firsts: BTreeMap::new() }
     }
 }
 
@@ -51,7 +51,7 @@ impl<R: BufRead + Send> Rows for Qwen<R> {
     }
 }
 
-fn row(line: &[u8], firsts: &mut HashMap<i64, i64>) -> Result<Row, String> {
+fn row(line: &[u8], firsts: &mut BTreeMap<i64, i64>) -> Result<Row, String> {
     let record: Record = serde_json::from_slice(line).map_err(|error| json_problem(&error))?;
     let context_tokens = tokens("input_length", record.input_length)?;
     not_more_blocks("input_length", context_tokens, BLOCK_TOKENS, record.hash_ids.len())?;
