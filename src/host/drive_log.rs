@@ -45,41 +45,43 @@ pub struct ControllerFacts {
     pub critical_temperature_c: Option<i32>,
 }
 
-/// SMART / Health log (the same, figure 207); counts go on from the drive's first day.
+/// SMART / Health log (the same, figure 207), or what another drive tells in its place: each figure
+/// none where the drive does not tell it. Counts go on from the drive's first day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthLog {
-    /// Composite temperature, °C; none where the drive tells 0 K.
+    /// Temperature, °C: of NVMe drives the composite one, none where that is 0 K.
     pub temperature_c: Option<i32>,
     /// Spare blocks that are left, % of those that the drive had.
-    pub spare_percent: u32,
+    pub spare_percent: Option<u32>,
     /// Share below which the drive warns of too few of them, %.
-    pub spare_threshold_percent: u32,
+    pub spare_threshold_percent: Option<u32>,
     /// Maker's estimate of the endurance used, %; may exceed 100.
-    pub used_percent: u32,
-    /// Units of [`DATA_UNIT_BYTES`] that the host has read; 0 where the drive doesn't count.
-    pub read_units: u128,
-    /// Units that the host has written; 0 where the drive doesn't count.
-    pub written_units: u128,
+    pub used_percent: Option<u32>,
+    /// Bytes that the host has read, of NVMe drives in units of [`DATA_UNIT_BYTES`]; 0 where such a
+    /// drive doesn't count.
+    pub read_bytes: Option<u128>,
+    /// Bytes that the host has written; likewise.
+    pub written_bytes: Option<u128>,
     /// Read commands that the drive has completed.
-    pub read_commands: u128,
+    pub read_commands: Option<u128>,
     /// Write commands that the drive has completed.
-    pub write_commands: u128,
+    pub write_commands: Option<u128>,
     /// Time with an I/O command outstanding, min.
-    pub busy_minutes: u128,
+    pub busy_minutes: Option<u128>,
     /// Errors of data or media that the drive could not correct.
-    pub media_errors: u128,
+    pub media_errors: Option<u128>,
     /// Time at the warning temperature or above it, but below the critical one, min.
-    pub warm_minutes: u32,
+    pub warm_minutes: Option<u128>,
     /// Time at the critical temperature or above it, min.
-    pub critical_minutes: u32,
+    pub critical_minutes: Option<u128>,
     /// Times that the drive slowed down against heat at the lower of the host's two temperatures.
-    pub light_throttles: u32,
+    pub light_throttles: Option<u128>,
     /// Times that it slowed down at the higher one.
-    pub heavy_throttles: u32,
+    pub heavy_throttles: Option<u128>,
     /// Time that it was slowed down at the lower one, s.
-    pub light_throttle_s: u32,
+    pub light_throttle_s: Option<u128>,
     /// Time that it was slowed down at the higher one, s.
-    pub heavy_throttle_s: u32,
+    pub heavy_throttle_s: Option<u128>,
 }
 
 /// Part of OCP's extended log (OCP Datacenter NVMe SSD Specification 2.0, 4.8.6).
@@ -129,23 +131,27 @@ impl ControllerFacts {
 impl HealthLog {
     fn parse(page: &[u8]) -> Option<HealthLog> {
         let page = Page::whole(page, LOG_BYTES)?;
+        let percent = |at| Some(page.u8(at).into());
+        let bytes = |at| page.u128(at).checked_mul(DATA_UNIT_BYTES.into());
+        let wide = |at| Some(page.u128(at));
+        let count = |at| Some(page.u32(at).into());
         Some(HealthLog {
             temperature_c: celsius(page.u16(1)),
-            spare_percent: page.u8(3).into(),
-            spare_threshold_percent: page.u8(4).into(),
-            used_percent: page.u8(5).into(),
-            read_units: page.u128(32),
-            written_units: page.u128(48),
-            read_commands: page.u128(64),
-            write_commands: page.u128(80),
-            busy_minutes: page.u128(96),
-            media_errors: page.u128(160),
-            warm_minutes: page.u32(192),
-            critical_minutes: page.u32(196),
-            light_throttles: page.u32(216),
-            heavy_throttles: page.u32(220),
-            light_throttle_s: page.u32(224),
-            heavy_throttle_s: page.u32(228),
+            spare_percent: percent(3),
+            spare_threshold_percent: percent(4),
+            used_percent: percent(5),
+            read_bytes: bytes(32),
+            written_bytes: bytes(48),
+            read_commands: wide(64),
+            write_commands: wide(80),
+            busy_minutes: wide(96),
+            media_errors: wide(160),
+            warm_minutes: count(192),
+            critical_minutes: count(196),
+            light_throttles: count(216),
+            heavy_throttles: count(220),
+            light_throttle_s: count(224),
+            heavy_throttle_s: count(228),
         })
     }
 }
@@ -276,15 +282,18 @@ mod tests {
         }
         let log = HealthLog::parse(&page).unwrap();
         assert_eq!(log.temperature_c, Some(42));
-        assert_eq!((log.spare_percent, log.spare_threshold_percent), (99, 10));
-        assert_eq!(log.used_percent, 130);
-        let wide = |number: u128| number << 100 | number;
-        assert_eq!((log.read_units, log.written_units), (wide(1), wide(2)));
+        assert_eq!((log.spare_percent, log.spare_threshold_percent), (Some(99), Some(10)));
+        assert_eq!(log.used_percent, Some(130));
+        let wide = |number: u128| Some(number << 100 | number);
+        let bytes = |number: u128| Some((number << 100 | number) * 512_000);
+        assert_eq!((log.read_bytes, log.written_bytes), (bytes(1), bytes(2)));
         assert_eq!((log.read_commands, log.write_commands), (wide(3), wide(4)));
         assert_eq!((log.busy_minutes, log.media_errors), (wide(5), wide(6)));
-        assert_eq!((log.warm_minutes, log.critical_minutes), (11, 12));
-        assert_eq!((log.light_throttles, log.heavy_throttles), (13, 14));
-        assert_eq!((log.light_throttle_s, log.heavy_throttle_s), (15, 16));
+        assert_eq!((log.warm_minutes, log.critical_minutes), (Some(11), Some(12)));
+        assert_eq!((log.light_throttles, log.heavy_throttles), (Some(13), Some(14)));
+        assert_eq!((log.light_throttle_s, log.heavy_throttle_s), (Some(15), Some(16)));
+        put(&mut page, 48, &[0xff; 16]);
+        assert_eq!(HealthLog::parse(&page).unwrap().written_bytes, None);
     }
 
     #[test]

@@ -303,18 +303,19 @@ pub fn rank_of_204(number: u32) -> ResultFile {
 pub fn drive_answer() -> DriveAnswer {
     let look = |count: u32| {
         let (wide, units) = (u128::from(count), 10_000 * u128::from(count));
+        let unit_bytes = u128::from(DATA_UNIT_BYTES);
         let health = HealthLog {
             temperature_c: Some(41 + 22 * count as i32),
-            spare_percent: 100,
-            spare_threshold_percent: 10,
-            used_percent: 3,
-            read_units: 1 + units / 2,
-            written_units: 1 + units,
-            media_errors: wide,
-            light_throttles: 2 * count,
+            spare_percent: Some(100),
+            spare_threshold_percent: Some(10),
+            used_percent: Some(3),
+            read_bytes: Some(unit_bytes * (1 + units / 2)),
+            written_bytes: Some(unit_bytes * (1 + units)),
+            media_errors: Some(wide),
+            light_throttles: Some(2 * wide),
             ..HealthLog::default()
         };
-        let written_bytes = units * u128::from(DATA_UNIT_BYTES) * 5 / 4;
+        let written_bytes = units * unit_bytes * 5 / 4;
         let media = MediaLog { written_bytes, read_bytes: wide, ..MediaLog::default() };
         let controller = ControllerFacts {
             model: Some("DRIVE 9000".into()),

@@ -29,8 +29,8 @@ pub struct DriveLogReport of run: DriveInRun<'_> {
     /// Most that one command moves, bytes; null where the drive sets no limit.
     pub command_bytes_max: Option<u64> =
         run.told(|answer| answer.after.controller.command_bytes_max),
-    /// Bytes that the host read, by the drive's count, which is in units of 512,000 bytes; null
-    /// where the drive does not count them.
+    /// Bytes that the host read, by the drive's count, which with NVMe is in units of 512,000 bytes;
+    /// null where the drive does not count them.
     pub host_read_bytes: Option<u64> = run.told(DriveAnswer::host_read_bytes),
     /// Bytes that the host wrote, by the drive's count; null where the drive does not count them.
     pub host_write_bytes: Option<u64> = run.told(DriveAnswer::host_write_bytes),
@@ -73,23 +73,23 @@ pub struct DriveLogReport of run: DriveInRun<'_> {
     pub critical_temperature_c: Option<i32> =
         run.told(|answer| answer.after.controller.critical_temperature_c),
     /// Time at the warning temperature or above it, but below the critical one, in whole minutes.
-    pub warm_minutes: Option<u64> = run.told(|answer| answer.grown(|log| log.warm_minutes.into())),
+    pub warm_minutes: Option<u64> = run.told(|answer| answer.grown(|log| log.warm_minutes)),
     /// Time at the critical temperature or above it, in whole minutes.
     pub critical_minutes: Option<u64> =
-        run.told(|answer| answer.grown(|log| log.critical_minutes.into())),
+        run.told(|answer| answer.grown(|log| log.critical_minutes)),
     /// Number of times that the drive slowed down because it reached the lower of the temperatures
     /// at which the host has it do so; 0 also where the drive does not count them.
     pub light_throttles: Option<u64> =
-        run.told(|answer| answer.grown(|log| log.light_throttles.into())),
+        run.told(|answer| answer.grown(|log| log.light_throttles)),
     /// Number of times that the drive slowed down because it reached the higher one.
     pub heavy_throttles: Option<u64> =
-        run.told(|answer| answer.grown(|log| log.heavy_throttles.into())),
+        run.told(|answer| answer.grown(|log| log.heavy_throttles)),
     /// Time for which the drive was slowed down at the lower temperature, s.
     pub light_throttle_s: Option<u64> =
-        run.told(|answer| answer.grown(|log| log.light_throttle_s.into())),
+        run.told(|answer| answer.grown(|log| log.light_throttle_s)),
     /// Time for which the drive was slowed down at the higher temperature, s.
     pub heavy_throttle_s: Option<u64> =
-        run.told(|answer| answer.grown(|log| log.heavy_throttle_s.into())),
+        run.told(|answer| answer.grown(|log| log.heavy_throttle_s)),
     /// Number of times that the drive slowed down against heat, by OCP's extended log (C0h), whose
     /// count stays at 255; null for a drive without that log.
     pub throttle_events: Option<u64> =
@@ -101,12 +101,12 @@ pub struct DriveLogReport of run: DriveInRun<'_> {
     /// Number of errors of data or media that the drive could not correct.
     pub media_errors: Option<u64> = run.told(|answer| answer.grown(|log| log.media_errors)),
     /// Spare blocks that the drive has left, % of those that it had.
-    pub spare_percent: Option<u32> = run.told(|answer| Some(answer.after.health.spare_percent)),
+    pub spare_percent: Option<u32> = run.told(|answer| answer.after.health.spare_percent),
     /// Share of spare blocks below which the drive warns, %.
     pub spare_threshold_percent: Option<u32> =
-        run.told(|answer| Some(answer.after.health.spare_threshold_percent)),
+        run.told(|answer| answer.after.health.spare_threshold_percent),
     /// Estimate by the drive's maker of the endurance used since it was made, %; may exceed 100.
-    pub used_percent: Option<u32> = run.told(|answer| Some(answer.after.health.used_percent)),
+    pub used_percent: Option<u32> = run.told(|answer| answer.after.health.used_percent),
 }
 }
 
@@ -263,7 +263,8 @@ mod tests {
     fn too_few_writes_are_said_in_place_of_a_write_amplification() {
         let mut result = told();
         if let Ok(answer) = &mut result.drive_accounts[0].answer {
-            answer.after.health.written_units = answer.before.health.written_units + 99;
+            let before = answer.before.health.written_bytes;
+            answer.after.health.written_bytes = before.map(|bytes| bytes + 99 * 512_000);
         }
         let row = &rows(&result)[0];
         assert_eq!(row.write_amplification, None);

@@ -33,10 +33,11 @@ pub struct DriveAnswer {
 }
 
 impl DriveAnswer {
-    /// Increase of a counter of the health log; none where it fell, as by a reset.
+    /// Increase of a counter of the health log; none where the drive does not tell it, or where it
+    /// fell, as by a reset.
     #[must_use]
-    pub fn grown(&self, count: fn(&HealthLog) -> u128) -> Option<u64> {
-        increase(count(&self.before.health), count(&self.after.health))
+    pub fn grown(&self, count: fn(&HealthLog) -> Option<u128>) -> Option<u64> {
+        increase(count(&self.before.health)?, count(&self.after.health)?)
     }
 
     /// Increase of a counter of the media; none of a drive that does not count there.
@@ -49,18 +50,18 @@ impl DriveAnswer {
     /// Bytes that the host read, by the drive's count.
     #[must_use]
     pub fn host_read_bytes(&self) -> Option<u64> {
-        self.host_bytes(|log| log.read_units)
+        self.host_bytes(|log| log.read_bytes)
     }
 
     /// Bytes that the host wrote, by the drive's count.
     #[must_use]
     pub fn host_write_bytes(&self) -> Option<u64> {
-        self.host_bytes(|log| log.written_units)
+        self.host_bytes(|log| log.written_bytes)
     }
 
-    fn host_bytes(&self, units: fn(&HealthLog) -> u128) -> Option<u64> {
-        let counts = units(&self.after.health) > 0;
-        self.grown(units).filter(|_| counts)?.checked_mul(DATA_UNIT_BYTES)
+    fn host_bytes(&self, bytes: fn(&HealthLog) -> Option<u128>) -> Option<u64> {
+        let counts = bytes(&self.after.health) > Some(0);
+        self.grown(bytes).filter(|_| counts)
     }
 
     /// Bytes written to the media for each byte that the host wrote; none where the drive does not
@@ -75,10 +76,8 @@ impl DriveAnswer {
     /// which many a drive keeps only one.
     #[must_use]
     pub fn throttles(&self) -> u64 {
-        let transitions = [
-            self.grown(|log| log.light_throttles.into()),
-            self.grown(|log| log.heavy_throttles.into()),
-        ];
+        let transitions =
+            [self.grown(|log| log.light_throttles), self.grown(|log| log.heavy_throttles)];
         let transitions: u64 = transitions.into_iter().flatten().sum();
         let events = self.media_grown(|log| log.throttle_events.into());
         transitions.max(events.unwrap_or(0))
@@ -99,10 +98,13 @@ fn increase(before: u128, after: u128) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn look(written_units: u128, media_bytes: Option<u128>) -> DriveLook {
+    fn look(units: u128, media_bytes: Option<u128>) -> DriveLook {
         let media =
             media_bytes.map(|written_bytes| MediaLog { written_bytes, ..MediaLog::default() });
-        let health = HealthLog { written_units, ..HealthLog::default() };
+        let written_bytes = units.checked_mul(u128::from(DATA_UNIT_BYTES));
+        let (light_throttles, heavy_throttles) = (Some(0), Some(0));
+        let health =
+            HealthLog { written_bytes, light_throttles, heavy_throttles, ..HealthLog::default() };
         DriveLook { health, media, ..DriveLook::default() }
     }
 
@@ -139,13 +141,15 @@ mod tests {
     fn a_slowdown_that_a_drive_counts_twice_is_one() {
         let mut one = answer(look(0, Some(0)), look(0, Some(0)));
         assert_eq!(one.throttles(), 0);
-        (one.after.health.light_throttles, one.after.health.heavy_throttles) = (2, 1);
+        let health = &mut one.after.health;
+        (health.light_throttles, health.heavy_throttles) = (Some(2), Some(1));
         assert_eq!(one.throttles(), 3);
         if let Some(media) = &mut one.after.media {
             media.throttle_events = 3;
         }
         assert_eq!(one.throttles(), 3);
-        (one.after.health.light_throttles, one.after.health.heavy_throttles) = (0, 0);
+        let health = &mut one.after.health;
+        (health.light_throttles, health.heavy_throttles) = (Some(0), Some(0));
         assert_eq!(one.throttles(), 3);
     }
 
