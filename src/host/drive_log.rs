@@ -14,6 +14,16 @@ const PAGE_BYTES: u64 = 4096;
 /// Identifier at the end of OCP's log, AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5 (OCP Datacenter NVMe
 /// SSD Specification 2.0, 4.8.6, SMART-24), its lowest byte first.
 const EXTENDED_GUID: u128 = 0xafd5_14c9_7c6f_4f9c_a4f2_bfea_2810_afc5;
+/// Conditions that a critical warning (NVM Express Base Specification 2.0, figure 207) has a bit for
+/// each, from the lowest on: the rest of a sentence about the drive.
+const CRITICAL: [&str; 6] = [
+    "it has too few spare blocks left",
+    "its temperature is outside its limits",
+    "it has become less reliable, through errors of its media or of its own",
+    "its media can only be read",
+    "what keeps its volatile memory through a loss of power has failed",
+    "its persistent memory can only be read or is unreliable",
+];
 /// 0 °C in the whole kelvins in which drives count.
 const ZERO_CELSIUS_K: i32 = 273;
 
@@ -49,6 +59,8 @@ pub struct ControllerFacts {
 /// none where the drive does not tell it. Counts go on from the drive's first day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthLog {
+    /// Conditions that the drive warns of, one bit each.
+    pub critical_warning: Option<u8>,
     /// Temperature, °C: of NVMe drives the composite one, none where that is 0 K.
     pub temperature_c: Option<i32>,
     /// Spare blocks that are left, % of those that the drive had.
@@ -68,6 +80,8 @@ pub struct HealthLog {
     pub write_commands: Option<u128>,
     /// Time with an I/O command outstanding, min.
     pub busy_minutes: Option<u128>,
+    /// Time that the drive has been powered on, h.
+    pub power_on_hours: Option<u128>,
     /// Errors of data or media that the drive could not correct.
     pub media_errors: Option<u128>,
     /// Time at the warning temperature or above it, but below the critical one, min.
@@ -136,6 +150,7 @@ impl HealthLog {
         let wide = |at| Some(page.u128(at));
         let count = |at| Some(page.u32(at).into());
         Some(HealthLog {
+            critical_warning: Some(page.u8(0)),
             temperature_c: celsius(page.u16(1)),
             spare_percent: percent(3),
             spare_threshold_percent: percent(4),
@@ -145,6 +160,7 @@ impl HealthLog {
             read_commands: wide(64),
             write_commands: wide(80),
             busy_minutes: wide(96),
+            power_on_hours: wide(128),
             media_errors: wide(160),
             warm_minutes: count(192),
             critical_minutes: count(196),
@@ -153,6 +169,14 @@ impl HealthLog {
             light_throttle_s: count(224),
             heavy_throttle_s: count(228),
         })
+    }
+
+    /// Conditions that the drive warns of, each the rest of a sentence about it.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<&'static str> {
+        let bits = self.critical_warning.unwrap_or(0);
+        let all = CRITICAL.iter().enumerate();
+        all.filter(|(bit, _)| bits >> bit & 1 > 0).map(|(_, words)| *words).collect()
     }
 }
 
@@ -272,8 +296,8 @@ mod tests {
     fn counters_of_a_drive_have_128_bits_and_their_places_in_the_log() {
         let mut page = vec![0; LOG_BYTES];
         put(&mut page, 1, &315_u16.to_le_bytes());
-        (page[3], page[4], page[5]) = (99, 10, 130);
-        let counters = [32, 48, 64, 80, 96, 160];
+        (page[0], page[3], page[4], page[5]) = (0b1001, 99, 10, 130);
+        let counters = [32, 48, 64, 80, 96, 128, 160];
         for (place, number) in counters.into_iter().zip(1_u128..) {
             put(&mut page, place, &(number << 100 | number).to_le_bytes());
         }
@@ -288,7 +312,9 @@ mod tests {
         let bytes = |number: u128| Some((number << 100 | number) * 512_000);
         assert_eq!((log.read_bytes, log.written_bytes), (bytes(1), bytes(2)));
         assert_eq!((log.read_commands, log.write_commands), (wide(3), wide(4)));
-        assert_eq!((log.busy_minutes, log.media_errors), (wide(5), wide(6)));
+        assert_eq!((log.busy_minutes, log.power_on_hours), (wide(5), wide(6)));
+        assert_eq!(log.media_errors, wide(7));
+        assert_eq!(log.conditions(), [CRITICAL[0], CRITICAL[3]]);
         assert_eq!((log.warm_minutes, log.critical_minutes), (Some(11), Some(12)));
         assert_eq!((log.light_throttles, log.heavy_throttles), (Some(13), Some(14)));
         assert_eq!((log.light_throttle_s, log.heavy_throttle_s), (Some(15), Some(16)));

@@ -68,6 +68,8 @@ codes! {
         DriveSlow = "drive_slow",
         /// A drive slowed down against heat.
         DriveHot = "drive_hot",
+        /// A drive warns of its own condition.
+        DriveWarns = "drive_warns",
         /// A drive met errors of its media that it could not correct.
         DriveMediaErrors = "drive_media_errors",
         /// A cgroup of the process limits the I/O of a drive.

@@ -199,7 +199,7 @@ fn of_the_drives(result: &RunResult, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Heat and errors that drives counted in their own logs.
+/// Heat, errors and conditions that drives told in their own logs.
 fn of_the_drive_logs(result: &RunResult, warnings: &mut Vec<Warning>) {
     for account in &result.drive_accounts {
         let Ok(answer) = &account.answer else { continue };
@@ -217,6 +217,15 @@ fn of_the_drive_logs(result: &RunResult, warnings: &mut Vec<Warning>) {
                  those of a drive that is kept cool: see to its cooling and run again"
             );
             warnings.push(warning(Code::DriveHot, text, None));
+        }
+        let conditions = answer.after.health.conditions();
+        if !conditions.is_empty() {
+            let text = format!(
+                "drive {device} warns after the run that {}: its figures may not be those of a \
+                 healthy drive; look at its SMART log (nvme smart-log /dev/{device})",
+                conditions.join(", and that ")
+            );
+            warnings.push(warning(Code::DriveWarns, text, None));
         }
         if let Some(errors) = answer.grown(|log| log.media_errors).filter(|errors| *errors > 0) {
             let text = format!(

@@ -242,6 +242,25 @@ fn account(result: &mut RunResult) {
     result.drive_accounts = vec![DriveAccount { device, answer: Ok(drive_answer()) }];
 }
 
+/// A drive that is short of spare blocks and has stopped to write.
+fn warned(result: &mut RunResult) {
+    account(result);
+    if let Ok(answer) = &mut result.drive_accounts[0].answer {
+        answer.after.health.critical_warning = Some(0b1001);
+    }
+}
+
+#[test]
+fn a_drive_warns_of_its_condition_in_words() {
+    let mut result = busy();
+    warned(&mut result);
+    let all = warnings_of(&result);
+    let text = &all.iter().find(|one| one.code == Code::DriveWarns).unwrap().text;
+    let words = "warns after the run that it has too few spare blocks left, and that its media can \
+                 only be read: ";
+    assert!(text.contains(words), "{text}");
+}
+
 #[test]
 fn what_a_drive_counted_before_the_run_is_no_warning_of_it() {
     let told = |result: &RunResult| -> Vec<String> {
@@ -308,6 +327,7 @@ const RAISED: &[(Code, Raise)] = &[
     }),
     (Code::DriveSlow, drives),
     (Code::DriveHot, account),
+    (Code::DriveWarns, warned),
     (Code::DriveMediaErrors, account),
     (Code::DriveThrottled, |run| {
         let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());

@@ -60,6 +60,14 @@ pub struct DriveLogReport of run: DriveInRun<'_> {
     /// Drive writes a day at the rate of the measurement window: bytes written to the drive per
     /// second, times 86,400, divided by `capacity_bytes`. Null where either is not known.
     pub writes_per_day: Option<f64> = run.writes_per_day(),
+    /// Conditions that the drive warned of after the last I/O, as the bits of NVMe's critical
+    /// warning: 1 too few spare blocks, 2 temperature, 4 reliability, 8 media that can only be read,
+    /// 16 backup of volatile memory, 32 persistent memory; 0 for none.
+    pub critical_warning: Option<u32> =
+        run.told(|answer| answer.after.health.critical_warning.map(u32::from)),
+    /// Time that the drive has been powered on since it was made, h.
+    pub power_on_hours: Option<u64> =
+        run.told(|answer| u64::try_from(answer.after.health.power_on_hours?).ok()),
     /// Composite temperature of the drive before the load, °C.
     pub temperature_before_c: Option<i32> = run.told(|answer| answer.before.health.temperature_c),
     /// Composite temperature of the drive after the last I/O, °C. The drive is not asked while the
