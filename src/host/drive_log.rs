@@ -14,22 +14,34 @@ const PAGE_BYTES: u64 = 4096;
 /// Identifier at the end of OCP's log, AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5 (OCP Datacenter NVMe
 /// SSD Specification 2.0, 4.8.6, SMART-24), its lowest byte first.
 const EXTENDED_GUID: u128 = 0xafd5_14c9_7c6f_4f9c_a4f2_bfea_2810_afc5;
-/// Conditions that a critical warning (NVM Express Base Specification 2.0, figure 207) has a bit for
-/// each, from the lowest on: the rest of a sentence about the drive.
+/// Conditions that a critical warning (NVM Express Base Specification 2.0, figure 207) has a bit
+/// for each, from the lowest on: the rest of a sentence about the drive.
 const CRITICAL: [&str; 6] = [
     "it has too few spare blocks left",
     "its temperature is outside its limits",
     "it has become less reliable, through errors of its media or of its own",
     "its media can only be read",
-    "what keeps its volatile memory through a loss of power has failed",
+    "the backup of its volatile memory has failed",
     "its persistent memory can only be read or is unreliable",
 ];
 /// 0 °C in the whole kelvins in which drives count.
 const ZERO_CELSIUS_K: i32 = 273;
 
+/// Kind of the logs that a drive keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogKind {
+    /// Logs of an NVMe drive.
+    #[default]
+    Nvme,
+    /// Device Statistics log of a SATA drive.
+    Ata,
+}
+
 /// A drive's description of itself, and its counters since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriveLook {
+    /// Kind of the logs that this is from.
+    pub kind: LogKind,
     /// Properties that stay as they are.
     pub controller: ControllerFacts,
     /// SMART / Health log.
@@ -38,7 +50,8 @@ pub struct DriveLook {
     pub media: Option<MediaLog>,
 }
 
-/// Properties of a controller (NVM Express Base Specification 2.0, figure 275).
+/// Properties of a drive, with NVMe those of its controller (NVM Express Base Specification 2.0,
+/// figure 275).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerFacts {
     /// Model number, without the spaces around it.
@@ -49,6 +62,8 @@ pub struct ControllerFacts {
     pub capacity_bytes: Option<u64>,
     /// Most that one command moves, bytes; none where the drive sets no limit.
     pub command_bytes_max: Option<u64>,
+    /// Nominal rotation rate of its media, rpm; none where they do not rotate.
+    pub rotation_rpm: Option<u32>,
     /// Temperature from which the drive warns, °C.
     pub warning_temperature_c: Option<i32>,
     /// Temperature from which it may lose data or turn itself off, °C.
@@ -63,7 +78,8 @@ pub struct HealthLog {
     pub critical_warning: Option<u8>,
     /// Temperature, °C: of NVMe drives the composite one, none where that is 0 K.
     pub temperature_c: Option<i32>,
-    /// Spare blocks that are left, % of those that the drive had.
+    /// Spare blocks that are left, % of those that the drive had; none where that and the threshold
+    /// are 0, as of a drive that counts none.
     pub spare_percent: Option<u32>,
     /// Share below which the drive warns of too few of them, %.
     pub spare_threshold_percent: Option<u32>,
@@ -117,6 +133,7 @@ impl DriveLook {
     #[must_use]
     pub fn parse(controller: &[u8], health: &[u8], extended: Option<&[u8]>) -> Option<DriveLook> {
         Some(DriveLook {
+            kind: LogKind::Nvme,
             controller: ControllerFacts::parse(controller)?,
             health: HealthLog::parse(health)?,
             media: extended.and_then(MediaLog::parse),
@@ -136,6 +153,7 @@ impl ControllerFacts {
             firmware: page.text(64, 8),
             capacity_bytes: u64::try_from(page.u128(280)).ok().filter(|bytes| *bytes > 0),
             command_bytes_max: command_bytes_max.filter(|_| power > 0),
+            rotation_rpm: None,
             warning_temperature_c: kelvins(266),
             critical_temperature_c: kelvins(268),
         })
@@ -146,14 +164,15 @@ impl HealthLog {
     fn parse(page: &[u8]) -> Option<HealthLog> {
         let page = Page::whole(page, LOG_BYTES)?;
         let percent = |at| Some(page.u8(at).into());
+        let counts_spares = page.u8(3) > 0 || page.u8(4) > 0;
         let bytes = |at| page.u128(at).checked_mul(DATA_UNIT_BYTES.into());
         let wide = |at| Some(page.u128(at));
         let count = |at| Some(page.u32(at).into());
         Some(HealthLog {
             critical_warning: Some(page.u8(0)),
             temperature_c: celsius(page.u16(1)),
-            spare_percent: percent(3),
-            spare_threshold_percent: percent(4),
+            spare_percent: percent(3).filter(|_| counts_spares),
+            spare_threshold_percent: percent(4).filter(|_| counts_spares),
             used_percent: percent(5),
             read_bytes: bytes(32),
             written_bytes: bytes(48),
@@ -200,10 +219,10 @@ fn celsius(kelvins: u16) -> Option<i32> {
 
 /// A page that is known to have all of its bytes; numbers have their lowest byte first.
 #[derive(Clone, Copy)]
-struct Page<'a>(&'a [u8]);
+pub(super) struct Page<'a>(&'a [u8]);
 
 impl<'a> Page<'a> {
-    fn whole(bytes: &'a [u8], length: usize) -> Option<Page<'a>> {
+    pub(super) fn whole(bytes: &'a [u8], length: usize) -> Option<Page<'a>> {
         (bytes.len() >= length).then_some(Page(bytes))
     }
 
@@ -213,11 +232,11 @@ impl<'a> Page<'a> {
         bytes
     }
 
-    fn u8(self, at: usize) -> u8 {
+    pub(super) fn u8(self, at: usize) -> u8 {
         self.0[at]
     }
 
-    fn u16(self, at: usize) -> u16 {
+    pub(super) fn u16(self, at: usize) -> u16 {
         u16::from_le_bytes(self.bytes(at))
     }
 
@@ -225,12 +244,16 @@ impl<'a> Page<'a> {
         u32::from_le_bytes(self.bytes(at))
     }
 
+    pub(super) fn u64(self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes(at))
+    }
+
     fn u128(self, at: usize) -> u128 {
         u128::from_le_bytes(self.bytes(at))
     }
 
     /// Text that is filled up with spaces; none where there is nothing else.
-    fn text(self, at: usize, length: usize) -> Option<String> {
+    pub(super) fn text(self, at: usize, length: usize) -> Option<String> {
         let text = String::from_utf8_lossy(&self.0[at..at + length]);
         let text = text.trim_matches([' ', '\0']);
         (!text.is_empty()).then(|| text.to_owned())
@@ -280,6 +303,7 @@ mod tests {
             firmware: Some("FW 1.2".to_owned()),
             capacity_bytes: Some(3_840_755_982_336),
             command_bytes_max: Some(128 << 10),
+            rotation_rpm: None,
             warning_temperature_c: Some(80),
             critical_temperature_c: Some(85),
         };
@@ -319,7 +343,10 @@ mod tests {
         assert_eq!((log.light_throttles, log.heavy_throttles), (Some(13), Some(14)));
         assert_eq!((log.light_throttle_s, log.heavy_throttle_s), (Some(15), Some(16)));
         put(&mut page, 48, &[0xff; 16]);
-        assert_eq!(HealthLog::parse(&page).unwrap().written_bytes, None);
+        (page[3], page[4]) = (0, 0);
+        let odd = HealthLog::parse(&page).unwrap();
+        let spares = (odd.spare_percent, odd.spare_threshold_percent);
+        assert_eq!((odd.written_bytes, spares), (None, (None, None)));
     }
 
     #[test]

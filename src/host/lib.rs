@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ata_log;
 mod blockstat;
 mod cost;
 mod cpus;
@@ -36,7 +37,7 @@ pub use cost::{Cost, CostSnapshot, peak_rss_bytes, reset_peak_rss};
 pub use cpus::{allowed_cpus, unbound_cpu_count};
 pub use device::{ChainLink, DeviceFacts, chain, device_numbers, lowest_devices, shared_port};
 pub use direct::{free_bytes, takes_direct_io};
-pub use drive_log::{ControllerFacts, DATA_UNIT_BYTES, DriveLook, HealthLog, MediaLog};
+pub use drive_log::{ControllerFacts, DATA_UNIT_BYTES, DriveLook, HealthLog, LogKind, MediaLog};
 pub use interrupts::interrupted_cores;
 pub use launcher::{Launcher, host_name};
 pub use machine::{Machine, MountFacts};

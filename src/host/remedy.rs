@@ -123,9 +123,10 @@ fn passthrough_remedy(fault: &PassthroughFault) -> String {
                  deletes all data); or {without}"
             );
         }
-        PassthroughFault::Differs { .. } | PassthroughFault::Command { .. } => {
-            return without.to_owned();
-        }
+        PassthroughFault::Differs { .. }
+        | PassthroughFault::Command { .. }
+        | PassthroughFault::NoKnownDrive
+        | PassthroughFault::NoStatistics => return without.to_owned(),
     };
     format!("{remedy}; or {without}")
 }

@@ -10,7 +10,7 @@ use ringfall_core::key::Tier;
 use ringfall_core::units::GIB;
 use ringfall_host::{
     BlockCounters, BlockDelta, ChainLink, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook,
-    HealthLog, Launcher, Machine, MediaLog,
+    HealthLog, Launcher, LogKind, Machine, MediaLog,
 };
 use ringfall_workloads::contract::{
     Class, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestRecord,
@@ -322,10 +322,11 @@ pub fn drive_answer() -> DriveAnswer {
             firmware: Some("1.2".into()),
             capacity_bytes: Some(GIB << 10),
             command_bytes_max: Some(1 << 20),
+            rotation_rpm: None,
             warning_temperature_c: Some(80),
             critical_temperature_c: Some(85),
         };
-        DriveLook { controller, health, media: Some(media) }
+        DriveLook { kind: LogKind::Nvme, controller, health, media: Some(media) }
     };
     let (before, after) = (look(0), look(1));
     DriveAnswer { before, after, seconds: 12.0, kernel: busy().kernel, size_bytes: Some(GIB << 10) }

@@ -1,6 +1,7 @@
 //! The storage device: a trait, data files, namespaces, objects, and drives on a simulated clock.
 
 mod admin;
+mod ata;
 mod directory;
 mod file;
 mod identify;
@@ -17,6 +18,7 @@ pub use crate::drive::Preallocate;
 pub use crate::model::{DeviceModel, DeviceState, DirectionModel, WriteCacheModel};
 pub use crate::nvme::nvme_block_device;
 pub use crate::occupation::Occupation;
+pub use ata::AtaPages;
 pub use directory::{CacheDir, DATA_NAME, LOCK_NAME, MadeFiles};
 pub use file::{DataFile, FileDevice};
 pub use namespace::Namespace;

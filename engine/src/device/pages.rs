@@ -50,20 +50,9 @@ impl DrivePages {
     pub fn read(name: &str, device_numbers: &str) -> Result<DrivePages, PassthroughFault> {
         // No other device is opened: that alone may wake a drive, or wait for a medium.
         if !name.starts_with("nvme") {
-            return Err(PassthroughFault::NotNvme);
+            return Err(PassthroughFault::NoKnownDrive);
         }
-        let path = Path::new("/dev").join(name);
-        let file = File::open(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => no_device(&path),
-            _ => PassthroughFault::of_errno("opening it", errno_of(&error)),
-        })?;
-        let is_it = file.metadata().is_ok_and(|opened| {
-            opened.file_type().is_block_device() && numbers(opened.rdev()) == device_numbers
-        });
-        if !is_it {
-            return Err(no_device(&path));
-        }
-        DrivePages::of(&file)
+        DrivePages::of(&open_drive(name, device_numbers)?)
     }
 
     fn of(file: &File) -> Result<DrivePages, PassthroughFault> {
@@ -83,6 +72,22 @@ impl DrivePages {
     }
 }
 
+/// Opens the block device of this name below /dev and of these device numbers, to read.
+pub(super) fn open_drive(name: &str, device_numbers: &str) -> Result<File, PassthroughFault> {
+    let path = Path::new("/dev").join(name);
+    let file = File::open(&path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => no_device(&path),
+        _ => PassthroughFault::of_errno("opening it", errno_of(&error)),
+    })?;
+    let is_it = file.metadata().is_ok_and(|opened| {
+        opened.file_type().is_block_device() && numbers(opened.rdev()) == device_numbers
+    });
+    if !is_it {
+        return Err(no_device(&path));
+    }
+    Ok(file)
+}
+
 /// Whether a page is among those that the drive has.
 fn has_page(list: &[u8; SUPPORTED_BYTES], page: u8) -> bool {
     list[4 * usize::from(page)] & 1 > 0
@@ -95,7 +100,8 @@ mod tests {
     #[test]
     fn only_an_nvme_drive_is_asked() {
         for name in ["loop0", "vda", "dm-0", "zram0", ""] {
-            assert_eq!(DrivePages::read(name, "7:0").unwrap_err(), PassthroughFault::NotNvme);
+            let fault = DrivePages::read(name, "7:0").unwrap_err();
+            assert_eq!(fault, PassthroughFault::NoKnownDrive);
         }
         let path = "/dev/nvme-of-no-machine".to_owned();
         let fault = DrivePages::read("nvme-of-no-machine", "259:0").unwrap_err();

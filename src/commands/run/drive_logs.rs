@@ -3,7 +3,7 @@
 
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::error::PassthroughFault;
-use ringfall_engine::device::DrivePages;
+use ringfall_engine::device::{AtaPages, DrivePages};
 use ringfall_host::{
     BlockCounters, BlockDelta, ChainLink, DeviceFacts, DriveLook, Overdue, lowest_devices,
 };
@@ -59,7 +59,8 @@ impl DriveLogs {
         (!names.is_empty()).then(|| {
             format!(
                 "heat, wear and write amplification of {} stay unknown: to read the drive's log, \
-                 run as root or with CAP_SYS_ADMIN and read access to the device",
+                 run as root, or with CAP_SYS_ADMIN (CAP_SYS_RAWIO for SATA drives) and read \
+                 access to the device",
                 names.join(", ")
             )
         })
@@ -94,17 +95,31 @@ impl Drive {
 
 fn ask(link: &ChainLink, is_counted: bool) -> Result<Answer, PassthroughFault> {
     let _overdue = Overdue::new(format!("the log of {}", link.name));
-    let pages = DrivePages::read(&link.name, &link.numbers)?;
-    let extended = pages.extended.as_ref().map(<[u8; 512]>::as_slice);
-    let look = DriveLook::parse(&pages.controller, &pages.health, extended).ok_or_else(|| {
-        let reason = "the answer is too short".to_owned();
-        PassthroughFault::Command { name: "Get Log Page", reason }
-    })?;
+    let look = match AtaPages::are_there(&link.numbers) {
+        true => look_of_ata(link)?,
+        false => look_of_nvme(link)?,
+    };
     Ok(Answer {
         at: monotonic_now(),
-        look,
+        look: look.ok_or_else(|| {
+            let reason = "the answer is too short".to_owned();
+            PassthroughFault::Command { name: "reading the log", reason }
+        })?,
         kernel: BlockCounters::read(&link.numbers).filter(|_| is_counted),
     })
+}
+
+fn look_of_nvme(link: &ChainLink) -> Result<Option<DriveLook>, PassthroughFault> {
+    let pages = DrivePages::read(&link.name, &link.numbers)?;
+    let extended = pages.extended.as_ref().map(<[u8; 512]>::as_slice);
+    Ok(DriveLook::parse(&pages.controller, &pages.health, extended))
+}
+
+fn look_of_ata(link: &ChainLink) -> Result<Option<DriveLook>, PassthroughFault> {
+    let pages = AtaPages::read(&link.name, &link.numbers)?;
+    let facts = DeviceFacts::of(&link.numbers);
+    let sector_bytes = facts.and_then(|facts| facts.logical_block_bytes).unwrap_or(512);
+    Ok(DriveLook::parse_ata(&pages.identity, &pages.statistics, sector_bytes))
 }
 
 #[cfg(test)]
@@ -141,7 +156,7 @@ mod tests {
         let mut found = DriveLogs::begin(&[link], true);
         found.end();
         assert_eq!(found.notice(), None);
-        let answer = Err("it is not an NVMe drive".to_owned());
+        let answer = Err(PassthroughFault::NoKnownDrive.to_string());
         assert_eq!(found.accounts(), [DriveAccount { device: "loop0".to_owned(), answer }]);
     }
 
@@ -151,7 +166,7 @@ mod tests {
             || Err(PassthroughFault::Forbidden { reason: "Permission denied".to_owned() });
         let all = logs(vec![
             drive("nvme0n1", forbidden()),
-            drive("vda", Err(PassthroughFault::NotNvme)),
+            drive("vda", Err(PassthroughFault::NoKnownDrive)),
             drive("nvme1n1", forbidden()),
         ]);
         let notice = all.notice().unwrap();
@@ -168,7 +183,7 @@ mod tests {
         let found = one.account().unwrap().answer.unwrap();
         assert_eq!(found.seconds, 7.0);
         assert_eq!(found.kernel.map(|kernel| kernel.read_bytes), Some(8_192));
-        one.after = Some(Err(PassthroughFault::NotNvme));
+        one.after = Some(Err(PassthroughFault::NoKnownDrive));
         assert!(one.account().unwrap().answer.is_err());
     }
 }

@@ -24,13 +24,16 @@ pub struct DriveLogReport of run: DriveInRun<'_> {
     pub model: Option<String> = run.told(|answer| answer.after.controller.model.clone()),
     /// Revision of the drive's firmware.
     pub firmware: Option<String> = run.told(|answer| answer.after.controller.firmware.clone()),
+    /// Nominal rotation rate of the drive's media, rpm; null where they do not rotate, and for NVMe
+    /// drives.
+    pub rotation_rpm: Option<u32> = run.told(|answer| answer.after.controller.rotation_rpm),
     /// Capacity of the whole drive, all of its namespaces together, bytes.
     pub capacity_bytes: Option<u64> = run.told(DriveAnswer::capacity_bytes),
     /// Most that one command moves, bytes; null where the drive sets no limit.
     pub command_bytes_max: Option<u64> =
         run.told(|answer| answer.after.controller.command_bytes_max),
-    /// Bytes that the host read, by the drive's count, which with NVMe is in units of 512,000 bytes;
-    /// null where the drive does not count them.
+    /// Bytes that the host read, by the drive's count, which with NVMe is in units of 512,000
+    /// bytes; null where the drive does not count them.
     pub host_read_bytes: Option<u64> = run.told(DriveAnswer::host_read_bytes),
     /// Bytes that the host wrote, by the drive's count; null where the drive does not count them.
     pub host_write_bytes: Option<u64> = run.told(DriveAnswer::host_write_bytes),
@@ -47,22 +50,27 @@ pub struct DriveLogReport of run: DriveInRun<'_> {
     pub host_writes: Option<u64> = run.told(|answer| answer.grown(|log| log.write_commands)),
     /// Time with an I/O command outstanding, by the drive's count of whole minutes.
     pub busy_minutes: Option<u64> = run.told(|answer| answer.grown(|log| log.busy_minutes)),
-    /// Bytes that the drive read from its media; null for a drive without OCP's extended log (C0h).
+    /// Bytes that the drive read from its media; null for a drive without OCP's extended log (C0h),
+    /// such as every SATA drive.
     pub media_read_bytes: Option<u64> =
         run.told(|answer| answer.media_grown(|log| log.read_bytes)),
     /// Bytes that the drive wrote to its media, its own among them; null for a drive without OCP's
-    /// extended log (C0h).
+    /// extended log (C0h), such as every SATA drive.
     pub media_write_bytes: Option<u64> =
         run.told(|answer| answer.media_grown(|log| log.written_bytes)),
     /// Write amplification: `media_write_bytes` divided by `host_write_bytes`. Null where the drive
     /// does not count both, and where the host wrote less than 51.2 MB.
     pub write_amplification: Option<f64> = run.told(DriveAnswer::write_amplification),
+    /// Why `write_amplification` is null; null where it is a number, and where the drive told
+    /// nothing at all.
+    pub write_amplification_not_told: Option<String> =
+        run.told(|answer| answer.amplification_not_told().map(str::to_owned)),
     /// Drive writes a day at the rate of the measurement window: bytes written to the drive per
     /// second, times 86,400, divided by `capacity_bytes`. Null where either is not known.
     pub writes_per_day: Option<f64> = run.writes_per_day(),
     /// Conditions that the drive warned of after the last I/O, as the bits of NVMe's critical
-    /// warning: 1 too few spare blocks, 2 temperature, 4 reliability, 8 media that can only be read,
-    /// 16 backup of volatile memory, 32 persistent memory; 0 for none.
+    /// warning: 1 too few spare blocks, 2 temperature, 4 reliability, 8 media that can only be
+    /// read, 16 backup of volatile memory, 32 persistent memory; 0 for none.
     pub critical_warning: Option<u32> =
         run.told(|answer| answer.after.health.critical_warning.map(u32::from)),
     /// Time that the drive has been powered on since it was made, h.
@@ -178,12 +186,14 @@ impl DriveLogReport {
     }
 
     fn media_told(&self) -> Option<String> {
-        let written = gib(self.media_write_bytes?);
-        let amplification = match self.write_amplification {
-            Some(times) => format!("a write amplification of {times:.2}"),
-            None => "too little from the host for a write amplification".to_owned(),
-        };
-        Some(format!("{written:.2} GiB written to its media, {amplification}"))
+        let written = self.media_write_bytes.map(gib);
+        let written = written.map(|gib| format!("{gib:.2} GiB written to its media"));
+        let why_not = self.write_amplification_not_told.as_ref();
+        let why_not = why_not.map(|why| format!("no write amplification, as {why}"));
+        let times = self.write_amplification;
+        let times = times.map(|times| format!("a write amplification of {times:.2}"));
+        let parts: Vec<String> = [written, times, why_not].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     fn heat_told(&self) -> Option<String> {
@@ -194,8 +204,10 @@ impl DriveLogReport {
     }
 
     fn wear_told(&self) -> Option<String> {
-        let (spare, used) = (self.spare_percent?, self.used_percent?);
-        Some(format!("{used} % of its endurance used, {spare} % of its spare blocks left"))
+        let used = self.used_percent.map(|used| format!("{used} % of its endurance used"));
+        let spare = self.spare_percent.map(|spare| format!("{spare} % of its spare blocks left"));
+        let parts: Vec<String> = [used, spare].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
@@ -218,7 +230,7 @@ fn write_bytes_per_s(result: &RunResult, device: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use ringfall_core::units::GIB;
-    use ringfall_host::BlockDelta;
+    use ringfall_host::{BlockDelta, DriveLook, HealthLog, LogKind};
 
     use super::*;
     use crate::testing::{busy, drive_answer};
@@ -276,7 +288,40 @@ mod tests {
         }
         let row = &rows(&result)[0];
         assert_eq!(row.write_amplification, None);
-        assert!(row.told().contains("too little from the host for a write amplification"));
+        let told = "no write amplification, as the host wrote less than 51.2 MB";
+        assert!(row.told().contains(told), "{}", row.told());
+    }
+
+    #[test]
+    fn a_sata_drive_has_null_in_place_of_what_it_does_not_count() {
+        let mut result = told();
+        let look = |sectors: u128, temperature_c| DriveLook {
+            kind: LogKind::Ata,
+            health: HealthLog {
+                temperature_c: Some(temperature_c),
+                used_percent: Some(3),
+                read_bytes: Some(512),
+                written_bytes: Some(512 * sectors),
+                ..HealthLog::default()
+            },
+            ..DriveLook::default()
+        };
+        if let Ok(answer) = &mut result.drive_accounts[0].answer {
+            (answer.before, answer.after) = (look(1, 30), look(1 + (1 << 21), 34));
+        }
+        let row = &rows(&result)[0];
+        assert_eq!((row.host_read_bytes, row.host_write_bytes), (Some(0), Some(GIB)));
+        assert_eq!((row.spare_percent, row.light_throttles), (None, None));
+        assert_eq!((row.media_write_bytes, row.write_amplification), (None, None));
+        let told = row.told();
+        for part in [
+            "and 1.00 GiB written (kernel",
+            "; no write amplification, as a SATA drive's statistics do not count what is written",
+            "30 °C before the load and 34 °C after it; 3 % of its endurance used",
+        ] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        assert!(told.ends_with("endurance used"), "{told}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A drive's own account of a run: what it said of itself before the load and after the run.
 
-use ringfall_host::{BlockDelta, DATA_UNIT_BYTES, DriveLook, HealthLog, MediaLog};
+use ringfall_host::{BlockDelta, DATA_UNIT_BYTES, DriveLook, HealthLog, LogKind, MediaLog};
 
 use super::quotient;
 
@@ -72,6 +72,23 @@ impl DriveAnswer {
         quotient(self.media_grown(|log| log.written_bytes)?, host_bytes)
     }
 
+    /// Why there is no write amplification, without a full stop; none where there is one.
+    #[must_use]
+    pub fn amplification_not_told(&self) -> Option<&'static str> {
+        if self.write_amplification().is_some() {
+            return None;
+        }
+        let media_bytes = self.media_grown(|log| log.written_bytes);
+        Some(match (self.after.kind, media_bytes, self.host_write_bytes()) {
+            (LogKind::Ata, ..) => {
+                "a SATA drive's statistics do not count what is written to its media"
+            }
+            (_, None, _) => "the drive does not count what it writes to its media (OCP's log C0h)",
+            (.., None) => "the drive does not count what the host writes",
+            _ => "the host wrote less than 51.2 MB",
+        })
+    }
+
     /// Times that the drive slowed down against heat: the larger of its two counts of that, of
     /// which many a drive keeps only one.
     #[must_use]
@@ -124,7 +141,14 @@ mod tests {
         for (before, after) in [(None, None), (Some(1), None), (None, Some(1))] {
             let half = answer(look(far, before), look(far + 100, after));
             assert_eq!(half.write_amplification(), None);
+            assert!(half.amplification_not_told().is_some_and(|why| why.contains("C0h")));
         }
+        assert_eq!(enough.amplification_not_told(), None);
+        let mut other = answer(look(far, None), look(far + 100, None));
+        other.after.kind = LogKind::Ata;
+        assert!(other.amplification_not_told().is_some_and(|why| why.contains("SATA")));
+        let uncounted = answer(look(0, Some(1)), look(0, Some(7)));
+        assert!(uncounted.amplification_not_told().is_some_and(|why| why.contains("the host")));
     }
 
     #[test]

@@ -2,13 +2,19 @@
 
 use super::errno_text;
 
-/// Reason why a path can't be used with NVMe passthrough. As text: the rest of a sentence that
-/// names the path.
+/// Reason why a path can't be used with NVMe passthrough, or a drive does not tell of itself. As
+/// text: the rest of a sentence that names the path or the drive.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PassthroughFault {
     /// A directory, a file or a device of another kind.
     #[error("it is not an NVMe drive")]
     NotNvme,
+    /// A device that is not asked for a log.
+    #[error("it is neither an NVMe drive nor one that the kernel knows as SATA")]
+    NoKnownDrive,
+    /// A SATA drive without the Device Statistics log.
+    #[error("it keeps no Device Statistics log")]
+    NoStatistics,
     /// A part of an NVMe namespace: commands name blocks of the whole.
     #[error("it is a partition")]
     Partition,
@@ -24,7 +30,7 @@ pub enum PassthroughFault {
         path: String,
     },
     /// This process may not open the character device, or may not send commands.
-    #[error("this process may not send NVMe commands ({reason})")]
+    #[error("this process may not send commands to the drive ({reason})")]
     Forbidden {
         /// Message of the system.
         reason: String,
