@@ -306,8 +306,10 @@ impl Quick<'_> {
             verdict: String::new(),
             users: None,
         };
-        report.check_s = Some(trials.check_s(report.checked_users())?);
-        Ok((!interrupt.is_set()).then(|| report.judged()))
+        let check_s = trials.check_s(report.checked_users())?;
+        // All is measured by now: an interrupt only leaves the check with its least length.
+        report.check_s = (!interrupt.is_set()).then_some(check_s);
+        Ok(Some(report.judged()))
     }
 
     /// Space that may be used, where the largest entry has so many bytes.
