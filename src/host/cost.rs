@@ -1,5 +1,8 @@
 //! Cost of the run for this process: CPU time, memory, context switches.
 
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::kernel::{kib_of, value_of};
@@ -22,8 +25,11 @@ pub struct Cost {
 /// Resources that this process has used since it began.
 #[derive(Clone, Copy, Debug)]
 pub struct CostSnapshot {
-    user_s: f64,
-    system_s: f64,
+    /// CPU time to the nanosecond.
+    cpu: Duration,
+    /// CPU time as `/proc` has it, in ticks of 10 ms: good for its division alone.
+    user_ticks: u64,
+    system_ticks: u64,
     voluntary: u64,
     involuntary: u64,
 }
@@ -35,19 +41,23 @@ impl CostSnapshot {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         // The executable's name, in parentheses, may hold blanks.
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-        let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
-        let mut ticks = || Some(fields.next()?.parse::<u64>().ok()? as f64 / ticks_per_s);
-        let (user_s, system_s) = (ticks()?, ticks()?);
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        let (user_ticks, system_ticks) = (ticks()?, ticks()?);
+        let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).ok()?;
         let (voluntary, involuntary) = thread_switches()?;
-        Some(CostSnapshot { user_s, system_s, voluntary, involuntary })
+        Some(CostSnapshot { cpu, user_ticks, system_ticks, voluntary, involuntary })
     }
 
     /// Resources used from `self` to `later`.
     #[must_use]
     pub fn until(&self, later: &CostSnapshot) -> Cost {
+        let cpu_s = later.cpu.saturating_sub(self.cpu).as_secs_f64();
+        let user = later.user_ticks.saturating_sub(self.user_ticks) as f64;
+        let system = later.system_ticks.saturating_sub(self.system_ticks) as f64;
+        let user_s = if user + system > 0.0 { cpu_s * user / (user + system) } else { 0.0 };
         Cost {
-            cpu_user_s: Some(later.user_s - self.user_s),
-            cpu_system_s: Some(later.system_s - self.system_s),
+            cpu_user_s: Some(user_s),
+            cpu_system_s: Some(cpu_s - user_s),
             context_switches_voluntary: later.voluntary.checked_sub(self.voluntary),
             context_switches_involuntary: later.involuntary.checked_sub(self.involuntary),
             peak_rss_bytes: peak_rss_bytes(),
