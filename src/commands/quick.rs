@@ -288,6 +288,7 @@ impl Quick<'_> {
             entry_gib_max: Some(gib(plan.workload_config().turn_bytes()[1])),
             time_s: Some(self.args.time),
             check_s: None,
+            check_predicted: None,
             limits,
             doubt: varied.as_ref().map(Varied::told),
             limits_deviation: varied.as_ref().map(Varied::deviation),
@@ -306,9 +307,13 @@ impl Quick<'_> {
             verdict: String::new(),
             users: None,
         };
-        let check_s = trials.check_s(report.checked_users())?;
-        // All is measured by now: an interrupt only leaves the check with its least length.
+        let users = report.checked_users();
+        let check_s = trials.check_s(users)?;
+        // All is measured by now: an interrupt only leaves the check with its least length, and
+        // without a prediction.
         report.check_s = (!interrupt.is_set()).then_some(check_s);
+        let check = trials.check(users, 60 * report.check_minutes(users))?;
+        report.check_predicted = (!interrupt.is_set()).then(|| QuickPoint::of(&check));
         Ok(Some(report.judged()))
     }
 
@@ -485,10 +490,14 @@ impl Trials<'_> {
     /// Time in which a run of so many users from its beginning can be judged, s.
     fn check_s(&self, users: u32) -> Result<u64> {
         needed_s(|window_s| {
-            let result = self.coarse(users, self.space_bytes, Times { warmup_s: 0, window_s })?;
-            let requests = &result.requests;
+            let requests = self.check(users, window_s)?.requests;
             Ok(requests.load.count().min(requests.completed()))
         })
+    }
+
+    /// The run that checks the answer, from its beginning.
+    fn check(&self, users: u32, window_s: u64) -> Result<RunResult> {
+        self.coarse(users, self.space_bytes, Times { warmup_s: 0, window_s })
     }
 
     /// A run of large I/Os, which takes less time to simulate.

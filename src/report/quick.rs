@@ -142,6 +142,9 @@ pub struct QuickReport {
     /// Time in which a run of the answer has enough loads and finished requests to be judged, by
     /// simulation, s; null in answers that do not have it.
     pub check_s: Option<u64>,
+    /// Figures of the check, by simulation of the same run in the same space; null in answers that
+    /// do not have it.
+    pub check_predicted: Option<QuickPoint>,
     /// The drive's highest bandwidths.
     pub limits: QuickLimits,
     /// Doubt about the limits, as the search for them has told; null without any.
@@ -440,6 +443,7 @@ mod tests {
             entry_gib_max: Some(2.4),
             time_s: Some(60),
             check_s: Some(120),
+            check_predicted: Some(curve[2].clone()),
             limits: QuickLimits {
                 read_gib_per_s: 3.0,
                 write_gib_per_s: 2.0,
@@ -482,7 +486,7 @@ mod tests {
         let mut old = serde_json::to_value(report(4, 4)).unwrap();
         let newer =
             ["entry_gib_max", "time_s", "limits_deviation", "kernel_share", "host", "machine"];
-        for key in newer.into_iter().chain(["check_s", "users", "users_by_probes"]) {
+        for key in newer.into_iter().chain(["check_s", "check_predicted", "users", "users_by_probes"]) {
             assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
         }
         let old: QuickReport = serde_json::from_value(old).unwrap();
@@ -502,6 +506,7 @@ mod tests {
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "/mnt/kv --num-users=2",
+            "expect by simulation",
             "the most users that meet the rule by simulation; a run missed it.",
         ] {
             assert!(words.contains(part), "{part}: {page}");

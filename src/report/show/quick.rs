@@ -85,13 +85,22 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
     .to_owned()
 }
 
+/// P50 and P95 of loading a context.
+fn load(point: &QuickPoint) -> String {
+    let s = |value: Option<f64>| value.map_or("–".to_owned(), |value| time(value * 1e3));
+    format!("{} / {}", s(point.load_p50_s), s(point.load_p95_s))
+}
+
+/// Figures that a check of the answer is to bear out; none in answers that do not have them.
+pub(super) fn expected(report: &QuickReport) -> Option<String> {
+    let point = report.check_predicted.as_ref()?;
+    let (rate, load) = (point.gib_per_s, load(point));
+    Some(format!("by simulation {rate:.2} GiB/s, load P50 / P95 {load}"))
+}
+
 /// Sentences on the measured run beside its prediction, and on what the limits are worth.
 pub(super) fn trust(report: &QuickReport) -> Vec<String> {
     let (is, was) = (&report.measured, &report.predicted);
-    let load = |point: &QuickPoint| {
-        let s = |value: Option<f64>| value.map_or("–".to_owned(), |value| time(value * 1e3));
-        format!("{} / {}", s(point.load_p50_s), s(point.load_p95_s))
-    };
     let mut lines = vec![format!(
         "{} on the drive: {:.2} GiB/s, load P50 / P95 {} ({}); the same run simulated: {:.2} \
          GiB/s, {}; the table simulates longer, with space for every turn",
@@ -142,6 +151,9 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     }
     if other.is_none() {
         labelled("check", &report.run_line());
+        if let Some(expected) = expected(report) {
+            labelled("expect", &expected);
+        }
     }
     let rows = rows_near(report);
     let _infallible = writeln!(page, "\n{}", curve(report, rows).page().trim_end());

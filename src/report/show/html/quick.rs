@@ -5,7 +5,7 @@ use std::path::Path;
 use super::chart::{self, Line};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
-use crate::show::quick::{beside, beside_notes, checks, curve, legend, trust};
+use crate::show::quick::{beside, beside_notes, checks, curve, expected, legend, trust};
 
 /// Writes the page of a report, beside another one where there is one.
 ///
@@ -57,7 +57,10 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
             html.paragraph(&checks.told);
             html.notes(checks.lines);
         }
-        _ => html.paragraph(&format!("Check: {}", report.run_line())),
+        _ => {
+            html.paragraph(&format!("Check: {}", report.run_line()));
+            html.notes(expected(report).map(|told| format!("It is expected to have {told}.")));
+        }
     }
     html.end("Made by ringfall.")
 }
