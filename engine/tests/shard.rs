@@ -75,6 +75,32 @@ fn the_waterfall_demotes_by_copying_and_the_content_survives_it() {
     bed.assert_at_rest();
 }
 
+/// The CPU tier was said to be too small where its entries waited for the tier below.
+#[test]
+fn an_entry_that_moves_down_waits_for_room_before_it_is_written() {
+    let waited_ns = |storage_blocks| {
+        let bed =
+            Bed::new(BedConfig { cpu_bytes: 4 * MIB, storage_blocks, ..BedConfig::default() });
+        for key in 0..12 {
+            let shard = Rc::clone(&bed.shards[0]);
+            bed.runtime.spawn(Box::pin(async move {
+                let (home, key) = (shard.id(), EntryKey(key));
+                let outcome = shard.write(home, key, ENTRY, Urgency(1), WriteMode::Replace).await;
+                assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+            }));
+        }
+        bed.settle();
+        let metrics = bed.shards[0].measure().snapshot();
+        let row = &metrics.evictions[Tier::Cpu.index()];
+        assert!(row.entries > 0);
+        assert_eq!((row.room.count(), row.write.count()), (row.entries, row.entries));
+        row.room.sum_ns()
+    };
+    // Storage of 1 MiB holds one entry, which can't be deleted while it is written.
+    let (ample_ns, scarce_ns) = (waited_ns(4096), waited_ns(256));
+    assert!(scarce_ns > 10 * ample_ns.max(1), "{scarce_ns} {ample_ns}");
+}
+
 #[test]
 fn several_gib_scale_runs_in_small_keep_their_content_under_concurrency() {
     for shards in [1, 2, 4] {

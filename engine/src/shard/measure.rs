@@ -22,6 +22,17 @@ pub struct VictimCounts {
     pub bytes: u64,
 }
 
+/// Time that moving an entry to the tier below took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MoveTimes {
+    /// Wait for the lower tier to have room.
+    pub room: Nanos,
+    /// Read from the upper tier.
+    pub read: Nanos,
+    /// Write to the lower tier.
+    pub write: Nanos,
+}
+
 /// Direction of an operation on a whole entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -288,13 +299,12 @@ impl Measure {
         }
     }
 
-    /// Entries left a tier, for another or for good.
+    /// Entries left a tier, for another, which took `times`, or for good.
     pub fn eviction(
         &self,
         (from, to): (Tier, Option<Tier>),
         counts: VictimCounts,
-        read: Option<Nanos>,
-        write: Option<Nanos>,
+        times: Option<MoveTimes>,
         now: Nanos,
     ) {
         self.record(now, |metrics| {
@@ -304,11 +314,10 @@ impl Measure {
             };
             row.entries += counts.entries;
             row.bytes += counts.bytes;
-            if let Some(latency) = read {
-                row.read.record(latency.as_ns());
-            }
-            if let Some(latency) = write {
-                row.write.record(latency.as_ns());
+            if let Some(times) = times {
+                row.room.record(times.room.as_ns());
+                row.read.record(times.read.as_ns());
+                row.write.record(times.write.as_ns());
             }
         });
     }

@@ -40,7 +40,7 @@ pub use crate::metrics::{COARSE_BUCKETS, CoarseLatencies, Gauges};
 pub use data_path::Content;
 pub use hollow::{Hollow, HollowMemory};
 pub use interval::IoInterval;
-pub use measure::{Direction, Measure, Second, SecondDirection, VictimCounts};
+pub use measure::{Direction, Measure, MoveTimes, Second, SecondDirection, VictimCounts};
 pub use message::{
     Answer, AskId, AskOrigin, Asks, GateName, Links, Message, OperationTimes, ReadOutcome,
     WriteMode, WriteOutcome,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::data_path::{Content, TransferSpec};
 use super::executor::hear;
 use super::gpu_path::GpuTask;
-use super::measure::{Direction, VictimCounts};
+use super::measure::{Direction, MoveTimes, VictimCounts};
 use super::message::{Answer, AskOrigin, GateName, Message};
 use super::operation::shard_gone;
 use super::{EntryData, Shard, TurnPermit};
@@ -253,7 +253,7 @@ impl Shard {
                 let bytes = before.bytes - self.counts(Tier::Storage).bytes;
                 let counts = VictimCounts { entries: deleted_entries, bytes };
                 let now = self.clock.now();
-                self.measure.eviction((Tier::Storage, None), counts, None, None, now);
+                self.measure.eviction((Tier::Storage, None), counts, None, now);
             }
         }
     }
@@ -263,7 +263,7 @@ impl Shard {
         if victim.to.is_none() {
             let counts = VictimCounts { entries: 1, bytes: victim.bytes };
             let now = seen.unwrap_or_else(|| self.clock.now());
-            self.measure.eviction((victim.from, None), counts, None, None, now);
+            self.measure.eviction((victim.from, None), counts, None, now);
             return;
         }
         self.moves.set(self.moves.get() + 1);
@@ -280,7 +280,8 @@ impl Shard {
         let Some(mut state) = AdmitState::for_victim(&victim) else {
             unreachable!("a victim that moves has a tier below");
         };
-        let (held, data) = match self.admit_with_memory(&mut state, None).await {
+        let begun = self.clock.now();
+        let (held, data) = match self.admit_with_memory(&mut state, Some(begun)).await {
             Ok(Some(room)) => room,
             Ok(None) => {
                 self.measure.record(self.clock.now(), |metrics| metrics.refused_entries += 1);
@@ -292,6 +293,7 @@ impl Shard {
                 return;
             }
         };
+        let room = held.waited_until().unwrap_or(begun).saturating_sub(begun);
         let to = held.tier();
         let result = match to {
             Tier::Storage => self.move_to_storage(&victim, &held).await,
@@ -304,8 +306,8 @@ impl Shard {
                 let moved = self.place(|p| p.finish_move(victim.id, grant, data, now));
                 if moved {
                     let counts = VictimCounts { entries: 1, bytes: victim.bytes };
-                    let (read, write) = (Some(read), Some(write));
-                    self.measure.eviction((victim.from, Some(to)), counts, read, write, now);
+                    let times = Some(MoveTimes { room, read, write });
+                    self.measure.eviction((victim.from, Some(to)), counts, times, now);
                     self.tell_transition(victim.key, victim.bytes, victim.from, to);
                 }
             }

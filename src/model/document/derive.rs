@@ -260,6 +260,7 @@ fn of_waits(waits: &mut WaitsReport, histograms: &Histograms) {
 
 fn of_evictions(evictions: &mut EvictionsReport, histograms: &Histograms) {
     let set = |row: &mut Part<EvictionReport>, pair: &str| {
+        row.room_ms = long(histograms.get(&format!("evict_{pair}_room")));
         row.read_ms = long(histograms.get(&format!("evict_{pair}_read")));
         row.write_ms = long(histograms.get(&format!("evict_{pair}_write")));
     };

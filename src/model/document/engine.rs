@@ -120,6 +120,10 @@ pub struct EvictionReport of row: EvictionMetrics {
     pub entries: Sum<u64> = row.entries,
     /// Bytes of the entries that left the tier.
     pub bytes: Sum<u64> = row.bytes,
+    /// Wait of an evicted entry for the lower tier to have room, ms; null without such waits, and
+    /// in results of versions that did not count them.
+    #[serde(default)]
+    pub room_ms: Derived<Option<LatencyMsMax>>,
     /// Time to read an evicted entry from the upper tier, ms; null without such reads.
     pub read_ms: Derived<Option<LatencyMsMax>>,
     /// Time to write an evicted entry to the lower tier, ms; null without such writes.

@@ -78,11 +78,12 @@ fn record_latencies(result: &mut RunResult) {
             direction.device.record(MILLISECOND.as_ns());
             direction.host.record(MILLISECOND.as_ns());
         }
-        engine.evictions[tier.index()].read.record(MILLISECOND.as_ns());
-        engine.evictions[tier.index()].write.record(MILLISECOND.as_ns());
     }
-    engine.evictions_gpu_to_storage.read.record(MILLISECOND.as_ns());
-    engine.evictions_gpu_to_storage.write.record(MILLISECOND.as_ns());
+    for row in engine.evictions.iter_mut().chain([&mut engine.evictions_gpu_to_storage]) {
+        for histogram in [&mut row.room, &mut row.read, &mut row.write] {
+            histogram.record(MILLISECOND.as_ns());
+        }
+    }
     let waits = &mut engine.waits;
     for histogram in [
         &mut engine.io_write.latency,

@@ -180,6 +180,7 @@ impl Histograms {
         put("wait_request_queue".into(), &requests.queued);
         let rows = engine.evictions.iter().chain([&engine.evictions_gpu_to_storage]);
         for (name, row) in EVICTION_PAIRS.iter().zip(rows) {
+            put(format!("evict_{name}_room"), &row.room);
             put(format!("evict_{name}_read"), &row.read);
             put(format!("evict_{name}_write"), &row.write);
         }

@@ -67,6 +67,8 @@ pub struct EvictionMetrics {
     pub bytes: u64,
     /// Entries moved or deleted.
     pub entries: u64,
+    /// For the lower tier to have room, before the read.
+    pub room: Histogram,
     /// The read from the upper tier.
     pub read: Histogram,
     /// The write to the lower tier.
@@ -234,7 +236,7 @@ merge_structs! {
     IoMetrics: bytes, entry_bytes, latency, sizes;
     SizeCount: count, bytes;
     DriveMetrics: read, write, flush, errors;
-    EvictionMetrics: bytes, entries, read, write;
+    EvictionMetrics: bytes, entries, room, read, write;
     PromotionMetrics: entries, bytes;
     WaitMetrics: room, buffer, queue_place;
     VerifyMetrics: blocks_checked, blocks_bad;

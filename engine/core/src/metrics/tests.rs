@@ -440,11 +440,12 @@ fn happen(metrics: &mut Metrics, random: u64) {
     }
     gpu_moves.each_mut().into_iter().for_each(|count| *count += next());
     let evictions = evictions.iter_mut().chain([evictions_gpu_to_storage]);
-    for EvictionMetrics { bytes, entries, read, write } in evictions {
+    for EvictionMetrics { bytes, entries, room, read, write } in evictions {
         *bytes += next();
         *entries += next();
-        read.record(next());
-        write.record(next());
+        for histogram in [room, read, write] {
+            histogram.record(next());
+        }
     }
     for histogram in [room, buffer, queue_place] {
         histogram.record(next());
