@@ -10,39 +10,80 @@ use crate::simulation::Binding;
 /// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
 pub(crate) const ROOFLINE_FULL: f64 = 0.8;
 
-/// Whether the drive is known to have had no more to give, by a simulation or by its limits.
-pub(crate) fn is_drive_full(result: &RunResult) -> bool {
-    match &result.simulation {
-        Some(simulation) => {
-            matches!(simulation.binds.known(), Some(Binding::Drive | Binding::DriveIops))
-        }
-        None => result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL),
-    }
+/// Whether requests that waited for room waited for the drive: it had no more to give, or room came
+/// free as fast as it wrote.
+pub(crate) fn is_room_by_drive(result: &RunResult) -> bool {
+    let is_full = result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL);
+    let binds = result.simulation.as_ref().and_then(|simulation| simulation.binds.known());
+    (is_full && binds.is_none()) || Evicted::of(result).are_held_up_by_drive(binds)
 }
 
-/// Number of entries that each tier was emptied of to make room.
+/// Entries that each tier was emptied of to make room.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evicted {
-    /// From the GPU tier, to either tier below.
+    /// Number of entries that left the GPU tier, for either tier below.
     pub gpu: u64,
-    /// From the CPU tier to storage.
+    /// Number of entries that left the CPU tier for storage.
     pub cpu: u64,
-    /// From storage, which drops them.
+    /// Number of entries that storage dropped.
     pub storage: u64,
+    /// Time that those on their way to storage took; none where it is not known.
+    pub descent: Option<Descent>,
+}
+
+/// Time that entries took from a tier above storage to it, all together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Descent {
+    /// Waits for storage to have room, ms.
+    pub room_ms: f64,
+    /// Writes to storage, ms.
+    pub write_ms: f64,
 }
 
 impl Evicted {
     /// Counts those of a run.
     pub fn of(result: &RunResult) -> Evicted {
-        let [gpu, cpu, storage] = Tier::ALL.map(|tier| result.engine.evicted_entries(tier));
-        Evicted { gpu, cpu, storage }
+        let engine = &result.engine;
+        let [gpu, cpu, storage] = Tier::ALL.map(|tier| engine.evicted_entries(tier));
+        let to_storage = [&engine.evictions[Tier::Cpu.index()], &engine.evictions_gpu_to_storage];
+        let sum_ms = |ns: [u128; 2]| ns.iter().sum::<u128>() as f64 / 1e6;
+        let descent = Descent {
+            room_ms: sum_ms(to_storage.map(|row| row.room.sum_ns())),
+            write_ms: sum_ms(to_storage.map(|row| row.write.sum_ns())),
+        };
+        Evicted { gpu, cpu, storage, descent: Some(descent) }
     }
 
     /// The tier in which room was waited for; none where none was emptied. Where entries are
-    /// written to the tier below to make room, that takes time; dropping them takes none.
+    /// written to the tier below to make room, that takes time, unless it takes longer until there
+    /// is room for them; dropping them takes none.
     pub fn tier_waited_for(self) -> Option<Tier> {
+        if self.descent.is_some_and(|descent| descent.room_ms > descent.write_ms) {
+            return Some(Tier::Storage);
+        }
         let tiers = [(Tier::Cpu, self.cpu), (Tier::Gpu, self.gpu), (Tier::Storage, self.storage)];
         tiers.into_iter().find(|(_, entries)| *entries > 0).map(|(tier, _)| tier)
+    }
+
+    /// Whether they left as slowly as they did because of the drive, given what bound it in a
+    /// simulation. I/Os that take long are no reason where more room would have more of them in
+    /// flight.
+    pub fn are_held_up_by_drive(self, binds: Option<Binding>) -> bool {
+        let are_written =
+            |descent: Descent| descent.write_ms > 0.0 && descent.write_ms >= descent.room_ms;
+        match binds {
+            Some(
+                Binding::Drive
+                | Binding::DriveIops
+                | Binding::DriveParallelism
+                | Binding::QueueDepth
+                | Binding::IoBuffers,
+            ) => true,
+            Some(Binding::DriveLatency) | None => self.descent.is_some_and(are_written),
+            Some(Binding::Memory | Binding::GpuLink | Binding::ServingSlots | Binding::Users) => {
+                false
+            }
+        }
     }
 }
 
@@ -57,5 +98,29 @@ mod tests {
         let storage = Evicted { storage: 9, ..Evicted::default() };
         assert_eq!(storage.tier_waited_for(), Some(Tier::Storage));
         assert_eq!(Evicted { cpu: 9, ..storage }.tier_waited_for(), Some(Tier::Cpu));
+    }
+
+    /// The CPU tier was named of runs that only a larger storage tier would have made faster.
+    #[test]
+    fn room_is_waited_for_below_where_entries_wait_for_it_longer_than_they_are_written() {
+        let of = |room_ms, write_ms| Evicted {
+            cpu: 9,
+            storage: 9,
+            descent: Some(Descent { room_ms, write_ms }),
+            ..Evicted::default()
+        };
+        assert_eq!(of(80.0, 20.0).tier_waited_for(), Some(Tier::Storage));
+        assert_eq!(of(20.0, 80.0).tier_waited_for(), Some(Tier::Cpu));
+        for (binds, scarce, slow) in [
+            (None, false, true),
+            (Some(Binding::DriveLatency), false, true),
+            (Some(Binding::DriveParallelism), true, true),
+            (Some(Binding::QueueDepth), true, true),
+            (Some(Binding::Users), false, false),
+        ] {
+            let held = [of(80.0, 20.0), of(20.0, 80.0)].map(|one| one.are_held_up_by_drive(binds));
+            assert_eq!(held, [scarce, slow], "{binds:?}");
+        }
+        assert!(!Evicted { cpu: 9, ..Evicted::default() }.are_held_up_by_drive(None));
     }
 }

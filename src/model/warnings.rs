@@ -17,7 +17,7 @@ use crate::cold::{ColdReads, ColdVerdict};
 use crate::facts::{
     GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
 };
-use crate::full::{Evicted, is_drive_full};
+use crate::full::{Evicted, is_room_by_drive};
 use crate::health::SAMPLES_MIN;
 use crate::{RunResult, deep_queue, saturation, steadiness};
 
@@ -486,8 +486,7 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let requests = &result.requests;
     let total_ns = requests.end_to_end_all().sum_ns();
     let share = requests.room.sum_ns() as f64 / total_ns.max(1) as f64;
-    // Space comes free as fast as a drive that is full: then it is the drive that is waited for.
-    if share < SPACE_SHARE_TOLD || is_drive_full(result) {
+    if share < SPACE_SHARE_TOLD || is_room_by_drive(result) {
         return;
     }
     let (tier, flag) = match Evicted::of(result).tier_waited_for() {

@@ -7,26 +7,25 @@
 //! drive that is known to be full limits whatever else is waited for: space and permits come free
 //! as fast as it is. Waits for space decide next, because they spoil all other figures: from a
 //! quarter of the service time on, or from half of it where the drive was busy all the time and its
-//! limits are unknown. A simulated run knows its own limit, but for permits and recomputation.
-//! Otherwise the largest part of the time in which requests were served decides, waiting for a turn
-//! left aside: that follows from the others. Where it is reading and writing, the drive's limits
-//! (`--roofline`), its queue and its counters tell bandwidth from I/Os that are too few.
+//! limits are unknown. They count as storage I/O instead where room came free as fast as the drive
+//! wrote what was to leave, or where its parallel places or the depth of its queue bound it. A
+//! simulated run knows its own limit, but for permits and recomputation. Otherwise the largest part
+//! of the time in which requests were served decides, waiting for a turn left aside: that follows
+//! from the others. Where it is reading and writing, the drive's limits (`--roofline`), its queue
+//! and its counters tell bandwidth from I/Os that are too few.
 
 use ringfall_core::key::Tier;
-use ringfall_core::units::gib;
 use ringfall_host::counted;
 use serde::{Deserialize, Serialize};
 
 use super::Document;
-use super::engine::{EvictionReport, EvictionsReport};
-use super::figure::Derived;
+use super::evidence::Evidence;
 use crate::deep_queue::may_be_full;
-use crate::full::{Evicted, ROOFLINE_FULL};
+use crate::full::ROOFLINE_FULL;
 use crate::health::SAMPLES_MIN;
 use crate::named::named;
 use crate::simulation::{Binding, percent};
 use crate::warnings::SPACE_SHARE_TOLD;
-use crate::{Code, SimulationReport};
 
 /// Fewest finished requests of which the time is told.
 const REQUESTS_MIN: u64 = SAMPLES_MIN;
@@ -35,6 +34,8 @@ const IDLE_SHARE: f64 = 0.1;
 /// Share of the service time from which on waits for space limit a run whose drive may have been
 /// saturated.
 const SPACE_SHARE_DOMINANT: f64 = 0.5;
+/// Share of the service time from which on waits for room that the drive made are told.
+const ROOM_SHARE_TOLD: f64 = 0.05;
 /// Share of the users' time that their requests took below which nothing held them up.
 const SERVED_OF_USERS_MIN: f64 = 0.05;
 /// Share of the requests' time from which on waiting for a turn counts.
@@ -168,123 +169,9 @@ fn none(document: &Document) -> Option<RunLimit> {
     })
 }
 
-/// Figures that the finding follows from. Shares of the requests' time are of all of it.
-#[derive(Clone, Debug, Default)]
-struct Evidence {
-    queue: f64,
-    space: f64,
-    storage: f64,
-    generation: f64,
-    recomputation: f64,
-    permits: f64,
-    rest: f64,
-    /// Share of the bytes that all tiers moved that storage did.
-    storage_bytes_share: Option<f64>,
-    /// Share of the drive's limits that the run used.
-    roofline_share: Option<f64>,
-    /// Whether the device's queue was full all the time.
-    is_queue_full: bool,
-    /// Share of the window in which the device had something to do.
-    utilisation: Option<f64>,
-    /// Limits of cgroups on the drive's I/O, in words.
-    throttled: Option<String>,
-    /// Whether a turn loads its context once and then generates, as in serving: the time of the
-    /// loads is asked for, which a run without generation would not show.
-    loads_once: bool,
-    /// Resource that bound a simulated run, and why.
-    simulated: Option<(Binding, String)>,
-    /// The tier in which room was waited for; none where none was emptied.
-    fullest: Option<Tier>,
-    /// Share of the users' time that their requests took once they were served, but for that of
-    /// requests which did not finish; none where it is not known.
-    served_of_users: Option<f64>,
-}
-
-impl Evidence {
-    fn of(document: &Document) -> Evidence {
-        let (ours, stats) = (&document.ringfall, &document.summary.cache_stats);
-        let time = &ours.served.time;
-        let part = |share: &Derived<Option<f64>>| share.known().unwrap_or(0.0);
-        let [read, written] =
-            [stats.tier_storage_kv_bytes_read_gb, stats.tier_storage_kv_bytes_written_gb];
-        let of_storage = read.known().zip(written.known()).map(|(read, written)| read + written);
-        let all = ours.cache.moved_read_bytes.known().zip(ours.cache.moved_write_bytes.known());
-        let all = all.map(|(read, written)| gib(read.saturating_add(written)));
-        let simulated =
-            |run: &SimulationReport| Some((run.binds.known()?, run.because.as_ref()?.clone()));
-        Evidence {
-            queue: part(&time.queue_share),
-            space: part(&time.space_share),
-            storage: part(&time.storage_share),
-            generation: part(&time.generation_share),
-            recomputation: part(&time.recompute_share),
-            permits: part(&time.permit_share),
-            rest: part(&time.rest_share),
-            storage_bytes_share: of_storage
-                .zip(all.filter(|&all| all > 0.0))
-                .map(|(storage, all)| storage / all),
-            roofline_share: ours.roofline.as_ref().and_then(|roofline| roofline.share.known()),
-            is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
-            utilisation: ours
-                .device
-                .utilisation
-                .known()
-                .or(ours.simulation.as_ref().and_then(|run| run.drive_busy_share.known())),
-            throttled: ours.machine.throttled(),
-            loads_once: loads_once(document),
-            simulated: ours.simulation.as_ref().and_then(simulated),
-            fullest: evicted(&ours.evictions).tier_waited_for(),
-            served_of_users: served_of_users(document),
-        }
-    }
-}
-
-fn evicted(evictions: &EvictionsReport) -> Evicted {
-    let entries = |row: &EvictionReport| row.entries.known().unwrap_or(0);
-    let EvictionsReport { gpu_to_cpu, gpu_to_storage, cpu_to_storage, storage_to_none } = evictions;
-    Evicted {
-        gpu: entries(gpu_to_cpu).saturating_add(entries(gpu_to_storage)),
-        cpu: entries(cpu_to_storage),
-        storage: entries(storage_to_none),
-    }
-}
-
-fn loads_once(document: &Document) -> bool {
-    let setting = |key: &str| document.ringfall.config.as_ref()?.settings.get(key)?.as_str();
-    setting("decode_reads") == Some("once") && setting("generation_mode") == Some("realistic")
-}
-
-fn served_of_users(document: &Document) -> Option<f64> {
-    let ours = &document.ringfall;
-    let users = f64::from(ours.config.as_ref()?.num_users?);
-    let (time, users_s) = (&ours.served.time, users * ours.window.seconds.known()?);
-    let served_s = time.total_s.known()? * (1.0 - time.queue_share.known()?);
-    let unfinished_s = ours.requests.as_ref().and_then(|requests| requests.all.unfinished_age_s);
-    let known_s = (users_s - unfinished_s.unwrap_or(0.0)).max(served_s);
-    (known_s > 0.0).then(|| served_s / known_s)
-}
-
 fn found(of: &Evidence) -> RunLimit {
-    let served = (1.0 - of.queue).max(f64::EPSILON);
+    let served = of.served_share();
     let share = |part: f64| percent(part / served);
-    let space = || {
-        let (tier, flag) = match of.fullest {
-            Some(Tier::Gpu) => {
-                ("the full GPU tier, which is emptied to the tier below", "a larger --gpu-mem-gb")
-            }
-            Some(Tier::Cpu) => {
-                ("the full CPU tier, which is emptied to the drive", "a larger --cpu-mem-gb")
-            }
-            Some(Tier::Storage) | None => {
-                ("a full tier, which shows the capacity rather than the drive", LARGER_STORAGE)
-            }
-        };
-        let told = format!(
-            "requests waited {} of their service time for space in {tier}",
-            share(of.space)
-        );
-        limit(LimitKind::Space, told, Some(flag))
-    };
     if asked_for_no_more(of) {
         let told = "requests took less than 5 % of the users' time, who asked for no more";
         return limit(LimitKind::Users, told.to_owned(), Some(MORE_USERS));
@@ -294,17 +181,18 @@ fn found(of: &Evidence) -> RunLimit {
             return simulated(of, *binds, because);
         }
         (None, Some(used)) if used >= ROOFLINE_FULL => {
-            return storage(of, &percent(of.storage / served));
+            return storage(of);
         }
         _ => {}
     }
+    let is_by_drive = of.is_room_by_drive();
     let is_saturated = may_be_saturated(of);
     let space_from = if is_saturated { SPACE_SHARE_DOMINANT } else { SPACE_SHARE_TOLD };
-    if of.space / served >= space_from {
-        return space();
+    if of.space / served >= space_from && !is_by_drive {
+        return space(of, &share(of.space));
     }
-    // Who waits for a saturated drive to make room waits for the drive.
-    let space_by_drive = if is_saturated { of.space } else { 0.0 };
+    // Who waits for the drive to make room waits for the drive.
+    let space_by_drive = if is_saturated || is_by_drive { of.space } else { 0.0 };
     let parts = [
         (LimitKind::Space, of.space - space_by_drive),
         (LimitKind::Generation, of.generation),
@@ -322,7 +210,7 @@ fn found(of: &Evidence) -> RunLimit {
     }
     let share = share(part);
     match kind {
-        LimitKind::Space => space(),
+        LimitKind::Space => space(of, &share),
         LimitKind::Generation => generation(of, &share),
         LimitKind::Recomputation => {
             let told = format!(
@@ -344,7 +232,7 @@ fn found(of: &Evidence) -> RunLimit {
             );
             limit(kind, told, Some("more --shards"))
         }
-        _ => storage(of, &percent(of.storage / served)),
+        _ => storage(of),
     }
 }
 
@@ -367,6 +255,25 @@ fn may_be_saturated(of: &Evidence) -> bool {
     }
     let is_busy = may_be_full(of.utilisation);
     is_busy && (of.is_queue_full || (of.roofline_share.is_none() && of.utilisation.is_some()))
+}
+
+/// Tells in which tier there was too little space.
+fn space(of: &Evidence, share: &str) -> RunLimit {
+    let (tier, flag) = match of.evicted.tier_waited_for() {
+        Some(Tier::Gpu) => {
+            ("the full GPU tier, which is emptied to the tier below", "a larger --gpu-mem-gb")
+        }
+        Some(Tier::Cpu) => {
+            ("the full CPU tier, which is emptied to the drive", "a larger --cpu-mem-gb")
+        }
+        Some(Tier::Storage) => (
+            "the full storage tier, which shows the capacity rather than the drive",
+            LARGER_STORAGE,
+        ),
+        None => ("a full tier, which shows the capacity rather than the drive", LARGER_STORAGE),
+    };
+    let told = format!("requests waited {share} of their service time for space in {tier}");
+    limit(LimitKind::Space, told, Some(flag))
 }
 
 /// Use of the drive, and what limits it from outside, as the end of a sentence; none where nothing
@@ -415,16 +322,20 @@ fn has_bandwidth_left(of: &Evidence) -> bool {
 }
 
 /// Tells what of storage took so much of the service time.
-fn storage(of: &Evidence, share: &str) -> RunLimit {
-    let took = format!("storage I/O took {share} of the requests' service time");
+fn storage(of: &Evidence) -> RunLimit {
+    let served = of.served_share();
+    let io = percent(of.storage / served);
+    let took = format!("storage I/O took {io} of the requests' service time");
     if let Some(bytes) = of.storage_bytes_share.filter(|&bytes| bytes < STORAGE_BYTES_MIN) {
         let told = format!("{took}, but storage moved only {} of the bytes", percent(bytes));
         return limit(LimitKind::Memory, told, Some("--cpu-mem-gb 0"));
     }
-    let told = match used(of) {
-        Some(used) => format!("{took}, and {used}"),
-        None => took,
-    };
+    let has_waits = of.is_room_by_drive() && of.space / served >= ROOM_SHARE_TOLD;
+    let waits = has_waits.then(|| {
+        format!("waits for what it was to make room for another {}", percent(of.space / served))
+    });
+    let parts: Vec<String> = [took].into_iter().chain(waits).chain(used(of)).collect();
+    let told = parts.join(", and ");
     match (of.roofline_share, of.utilisation) {
         (Some(used), _) if used >= ROOFLINE_FULL => {
             limit(LimitKind::Bandwidth, told, Some(FEWER_USERS))
@@ -471,6 +382,8 @@ mod tests {
 
     use super::*;
     use crate::RunResult;
+    use crate::document::evidence::{loads_once, served_of_users};
+    use crate::full::{Descent, Evicted};
     use crate::testing::{busy, request, roofline};
 
     #[test]
@@ -660,6 +573,44 @@ mod tests {
         }
     }
 
+    /// More space was proposed to runs that only more of the drive, or of its queue, made faster.
+    #[test]
+    fn who_waits_for_room_that_the_drive_makes_waits_for_the_drive() {
+        let of = |room_ms, write_ms, binds: Option<Binding>| {
+            let descent = Some(Descent { room_ms, write_ms });
+            found(&Evidence {
+                space: 0.7,
+                storage: 0.2,
+                utilisation: Some(0.6),
+                evicted: Evicted { cpu: 9, storage: 9, descent, ..Evicted::default() },
+                simulated: binds.map(|binds| (binds, "because".to_owned())),
+                ..Evidence::default()
+            })
+        };
+        // Entries on their way down found the tier below full.
+        for binds in [None, Some(Binding::DriveLatency), Some(Binding::Users)] {
+            let limit = of(80.0, 20.0, binds);
+            assert_eq!(limit.kind, LimitKind::Space, "{limit:?}");
+            assert_eq!(limit.flag_to_try.as_deref(), Some(LARGER_STORAGE), "{limit:?}");
+        }
+        // They were written slowly.
+        let slow = of(20.0, 80.0, None);
+        assert_eq!(slow.kind, LimitKind::Latency, "{slow:?}");
+        let told = "storage I/O took 20 % of the requests' service time, and waits for what it was \
+                    to make room for another 70 %, and the drive was busy 60 % of the time";
+        assert_eq!(slow.told, told);
+        assert_eq!(of(20.0, 80.0, Some(Binding::DriveLatency)).kind, LimitKind::Latency);
+        for (binds, kind) in [
+            (Binding::DriveParallelism, LimitKind::Parallelism),
+            (Binding::QueueDepth, LimitKind::QueueDepth),
+            (Binding::IoBuffers, LimitKind::QueueDepth),
+        ] {
+            for (room_ms, write_ms) in [(80.0, 20.0), (20.0, 80.0), (0.0, 0.0)] {
+                assert_eq!(of(room_ms, write_ms, Some(binds)).kind, kind);
+            }
+        }
+    }
+
     /// Space was named of requests that took a thousandth of the users' time.
     #[test]
     fn what_next_to_no_time_is_spent_on_holds_nobody_up() {
@@ -672,13 +623,14 @@ mod tests {
 
     #[test]
     fn the_tier_that_was_full_is_named_with_its_flag() {
-        for (fullest, flag) in [
-            (None, LARGER_STORAGE),
-            (Some(Tier::Storage), LARGER_STORAGE),
-            (Some(Tier::Cpu), "a larger --cpu-mem-gb"),
-            (Some(Tier::Gpu), "a larger --gpu-mem-gb"),
+        let none = Evicted::default();
+        for (evicted, flag) in [
+            (none, LARGER_STORAGE),
+            (Evicted { storage: 9, ..none }, LARGER_STORAGE),
+            (Evicted { cpu: 9, storage: 9, ..none }, "a larger --cpu-mem-gb"),
+            (Evicted { gpu: 9, storage: 9, ..none }, "a larger --gpu-mem-gb"),
         ] {
-            let limit = found(&Evidence { space: 0.5, fullest, ..Evidence::default() });
+            let limit = found(&Evidence { space: 0.5, evicted, ..Evidence::default() });
             assert_eq!((limit.kind, limit.flag_to_try.as_deref()), (LimitKind::Space, Some(flag)));
         }
     }

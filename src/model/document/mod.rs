@@ -19,6 +19,7 @@ mod derive;
 mod drive_logs;
 mod drives;
 pub mod engine;
+mod evidence;
 mod fold;
 mod gpu;
 mod histograms;

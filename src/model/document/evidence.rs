@@ -1,0 +1,135 @@
+//! Figures of a document that the finding on its run's limit (`limit`) follows from.
+
+use ringfall_core::units::gib;
+
+use super::Document;
+use super::engine::{EvictionReport, EvictionsReport};
+use super::figure::Derived;
+use super::latency::LatencyMsMax;
+use crate::full::{Descent, Evicted};
+use crate::simulation::Binding;
+use crate::{Code, SimulationReport};
+
+/// Figures of a run that tell what limited it. Shares of the requests' time are of all of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    pub queue: f64,
+    pub space: f64,
+    pub storage: f64,
+    pub generation: f64,
+    pub recomputation: f64,
+    pub permits: f64,
+    pub rest: f64,
+    /// Share of the bytes that all tiers moved that storage did.
+    pub storage_bytes_share: Option<f64>,
+    /// Share of the drive's limits that the run used.
+    pub roofline_share: Option<f64>,
+    /// Whether the device's queue was full all the time.
+    pub is_queue_full: bool,
+    /// Share of the window in which the device had something to do.
+    pub utilisation: Option<f64>,
+    /// Limits of cgroups on the drive's I/O, in words.
+    pub throttled: Option<String>,
+    /// Whether a turn loads its context once and then generates, as in serving: the time of the
+    /// loads is asked for, which a run without generation would not show.
+    pub loads_once: bool,
+    /// Resource that bound a simulated run, and why.
+    pub simulated: Option<(Binding, String)>,
+    /// Entries that the tiers were emptied of.
+    pub evicted: Evicted,
+    /// Share of the users' time that their requests took once they were served, but for that of
+    /// requests which did not finish; none where it is not known.
+    pub served_of_users: Option<f64>,
+}
+
+impl Evidence {
+    /// Collects those of a document.
+    pub fn of(document: &Document) -> Evidence {
+        let (ours, stats) = (&document.ringfall, &document.summary.cache_stats);
+        let time = &ours.served.time;
+        let part = |share: &Derived<Option<f64>>| share.known().unwrap_or(0.0);
+        let [read, written] =
+            [stats.tier_storage_kv_bytes_read_gb, stats.tier_storage_kv_bytes_written_gb];
+        let of_storage = read.known().zip(written.known()).map(|(read, written)| read + written);
+        let all = ours.cache.moved_read_bytes.known().zip(ours.cache.moved_write_bytes.known());
+        let all = all.map(|(read, written)| gib(read.saturating_add(written)));
+        let simulated =
+            |run: &SimulationReport| Some((run.binds.known()?, run.because.as_ref()?.clone()));
+        Evidence {
+            queue: part(&time.queue_share),
+            space: part(&time.space_share),
+            storage: part(&time.storage_share),
+            generation: part(&time.generation_share),
+            recomputation: part(&time.recompute_share),
+            permits: part(&time.permit_share),
+            rest: part(&time.rest_share),
+            storage_bytes_share: of_storage
+                .zip(all.filter(|&all| all > 0.0))
+                .map(|(storage, all)| storage / all),
+            roofline_share: ours.roofline.as_ref().and_then(|roofline| roofline.share.known()),
+            is_queue_full: ours.warnings.iter().any(|warning| warning.code == Code::DeepQueue),
+            utilisation: ours
+                .device
+                .utilisation
+                .known()
+                .or(ours.simulation.as_ref().and_then(|run| run.drive_busy_share.known())),
+            throttled: ours.machine.throttled(),
+            loads_once: loads_once(document),
+            simulated: ours.simulation.as_ref().and_then(simulated),
+            evicted: evicted(&ours.evictions),
+            served_of_users: served_of_users(document),
+        }
+    }
+
+    /// Share of the requests' time in which they were served.
+    pub fn served_share(&self) -> f64 {
+        (1.0 - self.queue).max(f64::EPSILON)
+    }
+
+    /// Whether requests that waited for room waited for the drive, which made it.
+    pub fn is_room_by_drive(&self) -> bool {
+        self.evicted.are_held_up_by_drive(self.simulated.as_ref().map(|(binds, _)| *binds))
+    }
+}
+
+fn evicted(evictions: &EvictionsReport) -> Evicted {
+    let entries = |row: &EvictionReport| row.entries.known().unwrap_or(0);
+    let EvictionsReport { gpu_to_cpu, gpu_to_storage, cpu_to_storage, storage_to_none } = evictions;
+    Evicted {
+        gpu: entries(gpu_to_cpu).saturating_add(entries(gpu_to_storage)),
+        cpu: entries(cpu_to_storage),
+        storage: entries(storage_to_none),
+        descent: descent(&[cpu_to_storage, gpu_to_storage]),
+    }
+}
+
+fn descent(rows: &[&EvictionReport]) -> Option<Descent> {
+    let sum_ms = |latencies: &Derived<Option<LatencyMsMax>>| {
+        let latencies = latencies.as_ref()?;
+        Some(latencies.percentiles.mean.known()? * latencies.count.number()?)
+    };
+    let mut moved = rows.iter().filter(|row| row.entries.known() != Some(0));
+    moved.try_fold(Descent::default(), |all, row| {
+        Some(Descent {
+            room_ms: all.room_ms + sum_ms(&row.room_ms)?,
+            write_ms: all.write_ms + sum_ms(&row.write_ms)?,
+        })
+    })
+}
+
+/// Whether turns of that run load their context once and then generate.
+pub(super) fn loads_once(document: &Document) -> bool {
+    let setting = |key: &str| document.ringfall.config.as_ref()?.settings.get(key)?.as_str();
+    setting("decode_reads") == Some("once") && setting("generation_mode") == Some("realistic")
+}
+
+/// Share of the users' time that requests of that run took once they were served.
+pub(super) fn served_of_users(document: &Document) -> Option<f64> {
+    let ours = &document.ringfall;
+    let users = f64::from(ours.config.as_ref()?.num_users?);
+    let (time, users_s) = (&ours.served.time, users * ours.window.seconds.known()?);
+    let served_s = time.total_s.known()? * (1.0 - time.queue_share.known()?);
+    let unfinished_s = ours.requests.as_ref().and_then(|requests| requests.all.unfinished_age_s);
+    let known_s = (users_s - unfinished_s.unwrap_or(0.0)).max(served_s);
+    (known_s > 0.0).then(|| served_s / known_s)
+}
