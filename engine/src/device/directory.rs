@@ -1,16 +1,17 @@
 //! The directory of a store: locked, marked as ours, and cleaned of nothing but our own files.
 //!
-//! Layout: `ringfall.lock` (locked while a run lives; a line `file NAME INODE` when the data file
-//! is there) beside the data file `ringfall.kv`. That line is durable before the data file grows,
-//! so that a loss of power leaves no file that nobody knows to be ours.
+//! Layout: `ringfall.lock` (locked while a run lives; lines `file NAME INODE` and `born S.NS` when
+//! the data file is there) beside the data file `ringfall.kv`. Those lines are durable before the
+//! data file grows, so that a loss of power leaves no file that nobody knows to be ours.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags};
 
 use crate::error::SetupError;
 use crate::held::{HeldDirectory, Leftover, Stranger, kind};
@@ -43,7 +44,23 @@ pub struct MadeFiles {
     /// Directories that were not there before, the deepest first.
     directories: Vec<PathBuf>,
     /// The data file's, once it is made.
-    data_inode: OnceLock<u64>,
+    data: OnceLock<Identity>,
+}
+
+/// Identity of a data file. A file system gives the inode number of a deleted file to another one,
+/// which is born later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    inode: u64,
+    /// None where the file system keeps no such time (NFS), or an earlier version recorded none.
+    born: Option<Moment>,
+}
+
+/// Time since 1970, as file systems have it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Moment {
+    s: i64,
+    ns: i64,
 }
 
 impl CacheDir {
@@ -72,8 +89,7 @@ impl CacheDir {
         let directory =
             HeldDirectory::open_resolved(&path).map_err(|e| directory_error("open", &path, &e))?;
         let lock = take_lock(&directory)?;
-        let data_inode = OnceLock::new();
-        let made = MadeFiles { directory, lock, directories, data_inode };
+        let made = MadeFiles { directory, lock, directories, data: OnceLock::new() };
         let reclaimed_bytes = reclaim(&made.directory, &made.lock)?;
         if let Err(error) = made.write_lock_file() {
             // On a full file system, say. Nobody holds it yet who would delete it.
@@ -143,7 +159,7 @@ impl CacheDir {
     /// # Errors
     /// When a file of that name is there that ringfall did not make, or O_DIRECT is refused.
     pub fn create_data_file(&mut self) -> Result<(File, PathBuf), SetupError> {
-        let MadeFiles { directory, lock, data_inode, .. } = &*self.made;
+        let MadeFiles { directory, lock, data, .. } = &*self.made;
         let path = self.path().join(DATA_NAME);
         let opened = directory.create(DATA_NAME, OFlags::DIRECT);
         let file = opened.map_err(|error| match error.raw_os_error() {
@@ -155,9 +171,8 @@ impl CacheDir {
             }
             _ => directory_error("create a file in", self.path(), &error),
         })?;
-        let stat = rustix::fs::fstat(&file);
-        let stat = stat.map_err(|errno| directory_error("read", &path, &errno.into()))?;
-        let _first = data_inode.set(stat.st_ino);
+        let identity = Identity::of(&file, "");
+        let _first = data.set(identity.map_err(|error| directory_error("read", &path, &error))?);
         self.made.write_lock_file()?;
         lock.sync_all()
             .and_then(|()| directory.sync())
@@ -216,7 +231,9 @@ impl MadeFiles {
 
     /// Names of them: the directory may have been moved away, and another run's stand in its place.
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        let is_data = self.data_inode.get().is_some_and(|inode| is_inode(&self.directory, *inode));
+        let is_made =
+            |made: &Identity| Identity::of(&self.directory, DATA_NAME).is_ok_and(|it| it == *made);
+        let is_data = self.data.get().is_some_and(is_made);
         let is_lock = self.directory.names(LOCK_NAME, &self.lock);
         is_data.then_some(DATA_NAME).into_iter().chain(is_lock.then_some(LOCK_NAME))
     }
@@ -224,14 +241,57 @@ impl MadeFiles {
     /// Never empty at any moment: what was there is written over.
     fn write_lock_file(&self) -> Result<(), SetupError> {
         let mut text = format!("{MARKER}\npid {}\n", std::process::id());
-        if let Some(inode) = self.data_inode.get() {
+        if let Some(Identity { inode, born }) = self.data.get() {
             text.push_str(&format!("file {DATA_NAME} {inode}\n"));
+            if let Some(Moment { s, ns }) = born {
+                text.push_str(&format!("born {s}.{ns:09}\n"));
+            }
         }
         let written = self
             .lock
             .write_all_at(text.as_bytes(), 0)
             .and_then(|()| self.lock.set_len(text.len() as u64));
         written.map_err(|e| directory_error("write the lock file in", self.directory.path(), &e))
+    }
+}
+
+impl Identity {
+    /// Looks at the file of that name in a directory, or at an open file itself, whose name is
+    /// empty.
+    fn of(at: impl AsFd, name: &str) -> io::Result<Identity> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        let stat = rustix::fs::statx(at, name, flags, StatxFlags::INO | StatxFlags::BTIME)?;
+        let is_told = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
+        let born = Moment { s: stat.stx_btime.tv_sec, ns: stat.stx_btime.tv_nsec.into() };
+        Ok(Identity { inode: stat.stx_ino, born: is_told.then_some(born) })
+    }
+
+    /// Identity that the text of a lock file records.
+    fn recorded_in(text: &str) -> Option<Identity> {
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+        let inode = value("file ringfall.kv ")?.parse().ok()?;
+        // A time that can't be read is none that a file has.
+        let never = Moment { s: i64::MIN, ns: 0 };
+        let born = value("born ").map(|born| Moment::parse(born).unwrap_or(never));
+        Some(Identity { inode, born })
+    }
+
+    /// Whether this, recorded when the lock file was last written, is that of the file found.
+    fn is_of(self, found: Identity, written: Moment) -> bool {
+        let is_of_that_time = match (self.born, found.born) {
+            (Some(own), born) => born == Some(own),
+            // An earlier version recorded its file once that was made.
+            (None, Some(born)) => born <= written,
+            (None, None) => true,
+        };
+        self.inode == found.inode && is_of_that_time
+    }
+}
+
+impl Moment {
+    fn parse(text: &str) -> Option<Moment> {
+        let (s, ns) = text.split_once('.')?;
+        Some(Moment { s: s.parse().ok()?, ns: ns.parse().ok()? })
     }
 }
 
@@ -306,12 +366,15 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
     if !text.is_empty() && !text.starts_with(MARKER) {
         return Err(foreign_lock_file(directory));
     }
-    let recorded = text.lines().find_map(|line| line.strip_prefix("file ringfall.kv "));
-    let recorded: Option<u64> = recorded.and_then(|inode| inode.parse().ok());
+    let recorded = Identity::recorded_in(text);
     let path = || directory.path().join(DATA_NAME);
     let found = directory.stat_of(DATA_NAME).map_err(|e| directory_error("read", &path(), &e))?;
+    let written = lock.metadata();
+    let written = written.map_err(|e| directory_error("look at", directory.path(), &e))?;
+    let written = Moment { s: written.mtime(), ns: written.mtime_nsec() };
     let is_ours = |stat: &Stat| {
-        let is_recorded = recorded == Some(stat.st_ino);
+        let found = Identity::of(directory, DATA_NAME).ok();
+        let is_recorded = recorded.zip(found).is_some_and(|(own, it)| own.is_of(it, written));
         let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
         kind(stat) == FileType::RegularFile && (is_recorded || (is_own && stat.st_size == 0))
     };
@@ -331,14 +394,6 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
 fn foreign_lock_file(directory: &HeldDirectory) -> SetupError {
     let reason = "it was not written by ringfall".to_owned();
     SetupError::ForeignLockFile { path: directory.path().join(LOCK_NAME), reason }
-}
-
-/// Whether the data file there is the one with that inode.
-fn is_inode(directory: &HeldDirectory, inode: u64) -> bool {
-    let found = directory.stat_of(DATA_NAME);
-    found.is_ok_and(|found| {
-        found.is_some_and(|stat| kind(&stat) == FileType::RegularFile && stat.st_ino == inode)
-    })
 }
 
 /// The path that creating `path` would make: the deepest existing part resolved, the rest as is.
@@ -397,7 +452,7 @@ impl Leftover for MadeFiles {
     }
 
     fn paths(&self) -> Vec<PathBuf> {
-        let data = self.data_inode.get().map(|_| DATA_NAME);
+        let data = self.data.get().map(|_| DATA_NAME);
         data.into_iter().chain([LOCK_NAME]).map(|name| self.directory.path().join(name)).collect()
     }
 }
@@ -470,6 +525,41 @@ mod tests {
         assert!(!path.join("ringfall.kv").exists());
         second.remove().unwrap();
         assert_eq!(fs::read(path.join("precious")).unwrap(), b"theirs");
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    /// A foreign file that had got the inode number of a lost data file was deleted.
+    #[test]
+    fn a_file_with_the_inode_of_a_lost_one_is_ours_only_if_it_was_born_at_that_time() {
+        let path = scratch("recycled");
+        let mut dead = CacheDir::open(&path).unwrap();
+        let (_held, data) = dead.create_data_file().unwrap();
+        fs::write(&data, b"content").unwrap();
+        dead.removed = true;
+        let made = *dead.made.data.get().unwrap();
+        drop(dead);
+        let lock = path.join(LOCK_NAME);
+        let Some(born) = made.born else {
+            fs::remove_dir_all(&path).unwrap();
+            return eprintln!("skipped: {} keeps no times of birth", path.display());
+        };
+        let text = fs::read_to_string(&lock).unwrap();
+        let of_earlier_version = text.replace(&format!("born {}.{:09}\n", born.s, born.ns), "");
+        let own = format!("born {}.", born.s);
+        let records = [
+            (text.replace(&own, "born 1."), born.s, false),
+            (text.replace(&own, "born x."), born.s, false),
+            (of_earlier_version.clone(), born.s - 1, false),
+            (of_earlier_version, born.s + 1, true),
+        ];
+        for (text, written_s, is_ours) in records {
+            fs::write(&lock, &text).unwrap();
+            let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(written_s as u64);
+            File::options().write(true).open(&lock).unwrap().set_modified(written).unwrap();
+            let next = CacheDir::open(&path);
+            assert_eq!(data.exists(), !is_ours, "{text}");
+            drop(next);
+        }
         fs::remove_dir_all(path).unwrap();
     }
 
@@ -629,8 +719,9 @@ mod tests {
         directory.create_data_file().unwrap();
         let text = fs::read_to_string(path.join(LOCK_NAME)).unwrap();
         assert!(text.starts_with(&before), "{text}");
-        let recorded = format!("file {DATA_NAME} {}\n", directory.made.data_inode.get().unwrap());
-        assert!(text.ends_with(&recorded), "{text}");
+        let made = directory.made.data.get().unwrap();
+        assert!(text.contains(&format!("\nfile {DATA_NAME} {}\n", made.inode)), "{text}");
+        assert_eq!(Identity::recorded_in(&text), Some(*made));
     }
 
     #[test]
