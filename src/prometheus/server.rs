@@ -1,9 +1,8 @@
-//! Server of the metrics: a thread that serves one connection after the other, each for a second
-//! at most. Whoever sends garbage, nothing, or too much delays other scrapers and nobody else.
+//! Server of the metrics: a thread that serves some connections at once, each for a second at most.
+//! Whoever sends garbage, nothing, or too much delays nobody.
 
 use std::io::{Error, ErrorKind, PipeReader, PipeWriter, Read as _, Result, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,6 +15,8 @@ use super::request::{HEAD_BYTES_MAX, ScrapeRequest};
 use super::table::{RunIdentity, Seen};
 use super::text::text;
 
+/// Connections that are served at once: Prometheus has one, and so have its replicas and people.
+const CONNECTIONS_MAX: usize = 16;
 /// Longest that a connection is served; a scraper on another continent takes a third of it.
 const SERVED_MAX: Duration = Duration::from_secs(1);
 /// Pause after a connection that could not be accepted, as where no descriptors are left.
@@ -76,14 +77,75 @@ impl Drop for MetricsServer {
     }
 }
 
-/// Outcome of a wait for a socket.
-enum Wait {
-    /// It can be read, written or accepted from, or has failed.
-    Ready,
-    /// The time was over.
-    Late,
-    /// The server is to end.
-    Stopped,
+/// A connection, and how far it is.
+struct Connection {
+    stream: TcpStream,
+    from: SocketAddr,
+    /// When its time is over.
+    until: Instant,
+    step: Step,
+}
+
+/// Step of serving a connection, with what is there of it.
+enum Step {
+    /// The head of the request comes in.
+    Head(Vec<u8>),
+    /// The response goes out, of which so many bytes are written.
+    Response { bytes: Vec<u8>, written: usize },
+    /// What the client still sends is read, up to so many bytes, until it closes its side.
+    Rest { left_bytes: usize },
+}
+
+impl Connection {
+    /// Event in which its step goes on.
+    fn awaited(&self) -> PollFlags {
+        match self.step {
+            Step::Response { .. } => PollFlags::OUT,
+            Step::Head(_) | Step::Rest { .. } => PollFlags::IN,
+        }
+    }
+
+    /// Goes on as far as it can without waiting; returns whether there is more to do.
+    fn go_on(&mut self, respond: &dyn Fn(ScrapeRequest) -> Vec<u8>) -> Result<bool> {
+        loop {
+            match self.move_bytes(respond) {
+                Ok(true) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Reads or writes once; returns whether there is more to do.
+    fn move_bytes(&mut self, respond: &dyn Fn(ScrapeRequest) -> Vec<u8>) -> Result<bool> {
+        let (mut stream, mut chunk) = (&self.stream, [0; CHUNK_BYTES]);
+        match &mut self.step {
+            Step::Head(head) => {
+                let count = stream.read(&mut chunk)?;
+                head.extend_from_slice(&chunk[..count]);
+                let request = match head.windows(4).position(|four| four == b"\r\n\r\n") {
+                    Some(end) => ScrapeRequest::parse(&head[..end]),
+                    None if head.len() > HEAD_BYTES_MAX => ScrapeRequest::TooLong,
+                    None => return Ok(count > 0),
+                };
+                self.step = Step::Response { bytes: respond(request), written: 0 };
+            }
+            Step::Response { bytes, written } => {
+                *written += stream.write(&bytes[*written..])?;
+                if *written == bytes.len() {
+                    stream.shutdown(Shutdown::Write)?;
+                    self.step = Step::Rest { left_bytes: REST_BYTES_MAX };
+                }
+            }
+            Step::Rest { left_bytes } => {
+                let count = stream.read(&mut chunk)?;
+                *left_bytes = left_bytes.saturating_sub(count);
+                return Ok(count > 0 && *left_bytes > 0);
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// State of the server's thread.
@@ -98,120 +160,78 @@ struct Server {
 impl Server {
     /// Serves until it is stopped.
     fn run(&self) -> Result<()> {
+        let mut connections: Vec<Connection> = Vec::new();
+        // End of a pause in which no connection is accepted.
+        let mut paused_until: Option<Instant> = None;
         loop {
-            if let Wait::Stopped = self.wait(&self.listener, PollFlags::IN, None)? {
-                return Ok(());
+            let ends = connections.iter().map(|connection| connection.until).chain(paused_until);
+            let left = ends.min().map(|end| end.saturating_duration_since(Instant::now()));
+            // Nobody writes to the pipe: it is ready when the other side has closed it.
+            let mut sockets = vec![PollFd::new(&self.stopped, PollFlags::IN)];
+            let waiting = connections.iter().map(|one| PollFd::new(&one.stream, one.awaited()));
+            sockets.extend(waiting);
+            if paused_until.is_none() {
+                sockets.push(PollFd::new(&self.listener, PollFlags::IN));
             }
-            match self.listener.accept() {
-                Ok((stream, from)) => {
-                    if let Err(error) = self.serve(&stream) {
-                        tracing::debug!("a scrape by {from} failed: {error}");
-                    }
-                }
-                Err(error) if is_passing(&error) => {}
-                Err(error) => {
-                    tracing::warn!("a scraper's connection can't be accepted: {error}");
-                    // What waits to be accepted is not looked at meanwhile.
-                    let (nothing, until) = (PollFlags::empty(), Instant::now() + PAUSE);
-                    if let Wait::Stopped = self.wait(&self.listener, nothing, Some(until))? {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Serves one connection, until it is answered or its time is over.
-    fn serve(&self, stream: &TcpStream) -> Result<()> {
-        stream.set_nonblocking(true)?;
-        let until = Instant::now() + SERVED_MAX;
-        let Some(request) = self.read(stream, until)? else { return Ok(()) };
-        let response = request.response(|format| {
-            let look = self.last.get();
-            text(&Seen { identity: &self.identity, look: &look }, format)
-        });
-        self.write(stream, &response.bytes(), until)?;
-        stream.shutdown(Shutdown::Write)?;
-        self.read_rest(stream, until)
-    }
-
-    /// Reads the head of a request; none where the client has left before its end, or is too slow.
-    fn read(&self, mut stream: &TcpStream, until: Instant) -> Result<Option<ScrapeRequest>> {
-        let (mut head, mut chunk) = (Vec::new(), [0; CHUNK_BYTES]);
-        loop {
-            if !self.is_ready(stream, PollFlags::IN, until)? {
-                return Ok(None);
-            }
-            match stream.read(&mut chunk) {
-                Ok(0) => return Ok(None),
-                Ok(count) => head.extend_from_slice(&chunk[..count]),
-                Err(error) if is_passing(&error) => continue,
-                Err(error) => return Err(error),
-            }
-            if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
-                return Ok(Some(ScrapeRequest::parse(&head[..end])));
-            }
-            if head.len() > HEAD_BYTES_MAX {
-                return Ok(Some(ScrapeRequest::TooLong));
-            }
-        }
-    }
-
-    fn write(&self, mut stream: &TcpStream, mut bytes: &[u8], until: Instant) -> Result<()> {
-        while !bytes.is_empty() {
-            if !self.is_ready(stream, PollFlags::OUT, until)? {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            match stream.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what the client still sends, until it closes its side.
-    fn read_rest(&self, mut stream: &TcpStream, until: Instant) -> Result<()> {
-        let (mut left, mut chunk) = (REST_BYTES_MAX, [0; CHUNK_BYTES]);
-        while left > 0 && self.is_ready(stream, PollFlags::IN, until)? {
-            match stream.read(&mut chunk) {
-                Ok(0) => return Ok(()),
-                Ok(count) => left = left.saturating_sub(count),
-                Err(error) if is_passing(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the stream becomes ready in time, and the server goes on.
-    fn is_ready(&self, stream: &TcpStream, flags: PollFlags, until: Instant) -> Result<bool> {
-        Ok(matches!(self.wait(stream, flags, Some(until))?, Wait::Ready))
-    }
-
-    /// Waits for the socket, without `until` for any time.
-    fn wait(&self, socket: &impl AsFd, flags: PollFlags, until: Option<Instant>) -> Result<Wait> {
-        loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let timeout = left.map(timespec);
-            let mut sockets = [
-                PollFd::new(socket, flags),
-                // Nobody writes to it: it is ready when the other side has closed it.
-                PollFd::new(&self.stopped, PollFlags::IN),
-            ];
-            match poll(&mut sockets, timeout.as_ref()) {
+            match poll(&mut sockets, left.map(timespec).as_ref()) {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno.into()),
                 Ok(_) => {}
             }
-            let [socket, stopped] = sockets.map(|socket| !socket.revents().is_empty());
-            return Ok(match (stopped, socket) {
-                (true, _) => Wait::Stopped,
-                (false, true) => Wait::Ready,
-                (false, false) => Wait::Late,
+            let ready: Vec<bool> = sockets.iter().map(|one| !one.revents().is_empty()).collect();
+            let (of_connections, of_listener) = ready[1..].split_at(connections.len());
+            if ready[0] {
+                return Ok(());
+            }
+            let (now, mut are_ready) = (Instant::now(), of_connections.iter());
+            connections.retain_mut(|connection| {
+                let is_ready = are_ready.next() == Some(&true);
+                connection.until > now && (!is_ready || self.goes_on(connection))
             });
+            paused_until = match of_listener {
+                [true] => self.accept(&mut connections).err().map(|error| {
+                    tracing::warn!("a scraper's connection can't be accepted: {error}");
+                    now + PAUSE
+                }),
+                _ => paused_until.filter(|end| *end > now),
+            };
         }
+    }
+
+    /// Begins to serve the connection that waits to be accepted. Where it is one too many, the
+    /// oldest gives way that has asked for nothing yet.
+    fn accept(&self, connections: &mut Vec<Connection>) -> Result<()> {
+        let (stream, from) = match self.listener.accept() {
+            Err(error) if is_passing(&error) => return Ok(()),
+            accepted => accepted?,
+        };
+        stream.set_nonblocking(true)?;
+        if connections.len() >= CONNECTIONS_MAX {
+            let is_silent = |one: &Connection| matches!(one.step, Step::Head(_));
+            let gives_way = connections.iter().position(is_silent).unwrap_or(0);
+            connections.remove(gives_way);
+        }
+        let until = Instant::now() + SERVED_MAX;
+        let mut connection = Connection { stream, from, until, step: Step::Head(Vec::new()) };
+        if self.goes_on(&mut connection) {
+            connections.push(connection);
+        }
+        Ok(())
+    }
+
+    /// Whether the connection goes on after all that can be done at once.
+    fn goes_on(&self, connection: &mut Connection) -> bool {
+        let respond = |request: ScrapeRequest| {
+            let response = request.response(|format| {
+                let look = self.last.get();
+                text(&Seen { identity: &self.identity, look: &look }, format)
+            });
+            response.bytes()
+        };
+        connection.go_on(&respond).unwrap_or_else(|error| {
+            tracing::debug!("a scrape by {} failed: {error}", connection.from);
+            false
+        })
     }
 }
 
@@ -247,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_served_one_connection_after_the_other() {
+    fn each_request_is_answered_and_its_connection_ends() {
         let server = started();
         for _ in 0..3 {
             let metrics = answer(&server, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -260,15 +280,17 @@ mod tests {
         assert!(answer(&server, &long).starts_with("HTTP/1.1 431 "));
     }
 
+    /// Each of them had its second, one after the other, before the metrics were sent.
     #[test]
-    fn one_who_says_nothing_is_given_up_and_does_not_hold_up_the_end() {
+    fn those_who_say_nothing_give_way_and_do_not_hold_up_the_end() {
         let server = started();
-        let silent = TcpStream::connect(server.address()).unwrap();
-        // Served once the silent one has had its time.
+        let connect = || TcpStream::connect(server.address()).unwrap();
+        let mut silent: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
         let metrics = answer(&server, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
-        drop(silent);
-        let _silent = TcpStream::connect(server.address()).unwrap();
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "it is closed");
+        silent.truncate(1);
+        let _silent = connect();
         let address = server.address();
         drop(server);
         TcpStream::connect(address).unwrap_err();
