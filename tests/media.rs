@@ -481,7 +481,7 @@ fn space_that_others_take_lowers_the_limit_and_the_run_goes_on() {
 #[test]
 fn a_full_file_system_keeps_nothing_of_a_run_that_can_not_begin() {
     let scratch = Scratch::new("full-tmpfs");
-    let point = match full_tmpfs(&scratch) {
+    let point = match full_tmpfs(&scratch, "size=64k") {
         Ok(point) => point,
         Err(why) => return skipped("a full file system", &why),
     };
@@ -492,13 +492,28 @@ fn a_full_file_system_keeps_nothing_of_a_run_that_can_not_begin() {
     assert_eq!(left, [point.join("others")]);
 }
 
-fn full_tmpfs(scratch: &Scratch) -> Result<PathBuf, String> {
+/// It was told as a lack of space.
+#[test]
+fn inodes_that_are_used_up_are_told_as_that() {
+    let scratch = Scratch::new("inodes-tmpfs");
+    // The directory itself has the other one.
+    let point = match full_tmpfs(&scratch, "size=1m,nr_inodes=2") {
+        Ok(point) => point,
+        Err(why) => return skipped("a file system without inodes", &why),
+    };
+    let ended = on(&scratch, &point.join("kv"), &[]);
+    unmount(&point).unwrap();
+    assert_fails(&ended, 1, &["no inodes left (df -i)", "--cache-dir"]);
+}
+
+/// A tmpfs that has room for one file of 64 KiB, which is there.
+fn full_tmpfs(scratch: &Scratch, options: &str) -> Result<PathBuf, String> {
     if !is_root() {
         return Err("it needs root".to_owned());
     }
     let point = scratch.file("mounted");
     std::fs::create_dir(&point).unwrap();
-    tool("mount", &["-t", "tmpfs", "-o", "size=64k", "tmpfs", point.to_str().unwrap()])?;
+    tool("mount", &["-t", "tmpfs", "-o", options, "tmpfs", point.to_str().unwrap()])?;
     std::fs::write(point.join("others"), vec![1; 64 << 10]).unwrap();
     Ok(point)
 }

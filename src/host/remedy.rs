@@ -190,7 +190,10 @@ pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             "delete it if it is what a run left when the power failed, or give --cache-dir another \
              directory"
         }
-        SetupError::ForeignLockFile { .. } => "move it away, or give --cache-dir another directory",
+        SetupError::ForeignLockFile { .. } => {
+            "give --cache-dir another directory, or move it away, which in a directory such as \
+             /tmp only its owner and root can do"
+        }
         SetupError::NoDirectIo { .. } => {
             "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
         }
@@ -336,7 +339,7 @@ mod tests {
             (SetupError::ForeignDataFile { path: path() }, "power failed, or give --cache-dir"),
             (
                 SetupError::ForeignLockFile { path: path(), reason: "it is a pipe".into() },
-                "move it away, or give --cache-dir",
+                "give --cache-dir another directory, or move it away",
             ),
             (SetupError::NotABlockDevice { path: path() }, "give --cache-dir a directory or a"),
             (SetupError::DeviceInUse { path: path(), user: "it".into() }, "give --cache-dir a"),

@@ -22,6 +22,7 @@ pub(crate) fn remedy(error: &Error) -> &'static str {
         Some(Errno::MFILE | Errno::NFILE) => "raise the limit on open files (ulimit -n)",
         Some(Errno::TIMEDOUT) => "look at dmesg for resets of the device",
         None if error.kind() == ErrorKind::UnexpectedEof => "nothing else may change it meanwhile",
+        None if error.kind() == ErrorKind::StorageFull => "give a place on another file system",
         // What is there is no file of ours.
         None if error.get_ref().is_some() => "give another path",
         _ => "look up the error in errno(3), and look at dmesg",

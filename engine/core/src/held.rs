@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatVfs};
 use rustix::io::Errno;
 
 /// Mode of a new file, less what the umask takes.
@@ -74,6 +74,11 @@ pub struct OthersLink {
     /// Number of the user who made the link.
     pub uid: u32,
 }
+
+/// The file system has room for content, and none for another file or directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("its file system has no inodes left (df -i) until files there are deleted")]
+pub struct NoInodes;
 
 impl From<Stranger> for Error {
     fn from(stranger: Stranger) -> Error {
@@ -201,10 +206,11 @@ impl HeldDirectory {
     ///
     /// # Errors
     /// Errors of the system; [`ErrorKind::AlreadyExists`] where anything has that name, a link that
-    /// leads nowhere too.
+    /// leads nowhere too; [`NoInodes`].
     pub fn create(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | more;
-        Ok(rustix::fs::openat(&self.fd, name.as_ref(), flags, FILE_MODE)?.into())
+        let made = rustix::fs::openat(&self.fd, name.as_ref(), flags, FILE_MODE);
+        Ok(made.map_err(|errno| unmade(&self.fd, errno))?.into())
     }
 
     /// Makes a file without a name, which is gone when it is closed; nothing where the file system
@@ -217,7 +223,7 @@ impl HeldDirectory {
         match rustix::fs::openat(&self.fd, ".", flags, FILE_MODE) {
             Ok(fd) => Ok(Some(fd.into())),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
-            Err(errno) => Err(errno.into()),
+            Err(errno) => Err(unmade(&self.fd, errno)),
         }
     }
 
@@ -236,7 +242,16 @@ impl HeldDirectory {
     /// # Errors
     /// Errors of the system; a [`Stranger`] where anything else has that name.
     pub fn open_own(&self, name: impl AsRef<OsStr>, more: OFlags) -> io::Result<File> {
-        let file = self.open_plain(name.as_ref(), OFlags::RDWR | more)?;
+        let name = name.as_ref();
+        let file = match self.open_plain(name, OFlags::RDWR | more) {
+            // It may be another user's, who allows nobody to write to it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let uid = self.stat_of(name)?.map(|stat| stat.st_uid);
+                let other = uid.filter(|uid| *uid != rustix::process::geteuid().as_raw());
+                return Err(other.map_or(error, |uid| Stranger::OfOther { uid }.into()));
+            }
+            opened => opened?,
+        };
         let found = file.metadata()?;
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(Stranger::OfOther { uid: found.uid() }.into());
@@ -374,7 +389,7 @@ fn go(from: OwnedFd, path: &Path, makes: bool, links: &mut Links) -> io::Result<
             Ok(next) => next,
             Err(Errno::NOENT) if makes => match rustix::fs::mkdirat(&fd, name, DIRECTORY_MODE) {
                 Ok(()) | Err(Errno::EXIST) => open(OFlags::NOFOLLOW)?,
-                Err(errno) => return Err(errno.into()),
+                Err(errno) => return Err(unmade(&fd, errno)),
             },
             Err(errno) => match stat_at(&fd, name)? {
                 Some(stat) if kind(&stat) == FileType::Symlink => follow(&fd, name, &stat, links)?,
@@ -405,6 +420,22 @@ fn follow(at: &OwnedFd, name: &OsStr, link: &Stat, links: &mut Links) -> io::Res
     let to = rustix::fs::readlinkat(at, name, Vec::new())?;
     let here = rustix::fs::openat(at, ".", LEADS, Mode::empty())?;
     go(here, Path::new(OsStr::from_bytes(to.as_bytes())), false, links)
+}
+
+/// Error of a file or directory that could not be made: a lack of inodes and one of space have the
+/// same errno.
+fn unmade(at: impl AsFd, errno: Errno) -> Error {
+    match rustix::fs::fstatvfs(at) {
+        Ok(space) if errno == Errno::NOSPC && lacks_inodes(&space) => {
+            Error::new(ErrorKind::StorageFull, NoInodes)
+        }
+        _ => errno.into(),
+    }
+}
+
+/// Whether inodes are used up where there is space left. Some file systems (Btrfs) count none.
+fn lacks_inodes(space: &StatVfs) -> bool {
+    space.f_files > 0 && space.f_favail == 0 && space.f_bavail > 0
 }
 
 fn stat_at(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
@@ -512,7 +543,27 @@ mod tests {
             std::os::unix::fs::chown(&theirs, Some(65_534), None).unwrap();
             let expected = Stranger::OfOther { uid: 65_534 };
             assert_eq!(stranger(held.open_own("of-other", OFlags::empty())), expected);
+        } else {
+            // One that may not even be opened.
+            let system = HeldDirectory::open(Path::new("/etc")).unwrap();
+            let expected = Stranger::OfOther { uid: 0 };
+            assert_eq!(stranger(system.open_own("passwd", OFlags::empty())), expected);
         }
+    }
+
+    #[test]
+    fn inodes_that_are_used_up_are_told_apart_from_space() {
+        let scratch = Scratch::new("inodes");
+        let space = rustix::fs::statvfs(&scratch.0).unwrap();
+        let with = |f_files, f_favail, f_bavail| StatVfs { f_files, f_favail, f_bavail, ..space };
+        assert!(lacks_inodes(&with(10, 0, 1)));
+        for (f_files, f_favail, f_bavail) in [(10, 0, 0), (10, 1, 1), (0, 0, 1)] {
+            assert!(!lacks_inodes(&with(f_files, f_favail, f_bavail)), "{f_files} {f_favail}");
+        }
+        assert_eq!(
+            unmade(File::open(&scratch.0).unwrap(), Errno::IO).raw_os_error(),
+            Some(libc::EIO)
+        );
     }
 
     #[test]

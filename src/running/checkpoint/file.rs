@@ -157,7 +157,9 @@ fn unopened(path: &Path, error: &std::io::Error) -> TargetError {
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> TargetError {
     let remedy = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::INVAL) => "give --io buffered if its file system takes no direct I/O",
-        None if error.get_ref().is_some() => "move it away, as ringfall did not make it",
+        None if error.get_ref().is_some() && error.kind() != ErrorKind::StorageFull => {
+            "move it away, as ringfall did not make it"
+        }
         _ => remedy(error),
     };
     TargetError::new(format!("{doing} {}: {error}", path.display()), remedy)

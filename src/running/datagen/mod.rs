@@ -42,9 +42,19 @@ impl DatagenError {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_core::held::NoInodes;
     use rustix::io::Errno;
 
     use super::*;
+
+    /// It was told as a lack of space.
+    #[test]
+    fn inodes_that_are_used_up_are_told_with_their_remedy() {
+        let error = std::io::Error::new(std::io::ErrorKind::StorageFull, NoInodes);
+        let told = DatagenError::file("can't write /x", error).to_string();
+        assert!(told.starts_with("can't write /x: its file system has no inodes left"), "{told}");
+        assert!(told.ends_with("; give a place on another file system"), "{told}");
+    }
 
     /// The remedy was to look up the error.
     #[test]
