@@ -8,6 +8,8 @@ use ringfall_core::key::Tier;
 use ringfall_core::units::{BLOCK_BYTES, KIB};
 use rustix::io::Errno;
 
+use crate::human;
+
 /// A failed I/O and what to do about it.
 #[must_use]
 pub fn told_io(error: &IoError) -> String {
@@ -185,10 +187,14 @@ pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
         SetupError::SystemDirectory { .. } => {
             "give --cache-dir a directory of its own on the file system to measure"
         }
-        // Earlier versions did not make the record durable.
-        SetupError::ForeignDataFile { .. } => {
-            "delete it if it is what a run left when the power failed, or give --cache-dir another \
-             directory"
+        // The lock file may have been deleted or cut; earlier versions did not make it durable.
+        SetupError::ForeignDataFile { bytes, .. } => {
+            let size = human(*bytes);
+            return format!(
+                "delete it, which frees {size}, if a run left it that was killed or lost its \
+                 power, or give --cache-dir another directory"
+            )
+            .into();
         }
         SetupError::ForeignLockFile { .. } => {
             "give --cache-dir another directory, or move it away, which in a directory such as \
@@ -336,7 +342,10 @@ mod tests {
                 SetupError::SystemDirectory { path: path(), resolved: path() },
                 "--cache-dir a directory of its own",
             ),
-            (SetupError::ForeignDataFile { path: path() }, "power failed, or give --cache-dir"),
+            (
+                SetupError::ForeignDataFile { path: path(), bytes: 3 << 30 },
+                "delete it, which frees 3.0 GiB, if a run left it",
+            ),
             (
                 SetupError::ForeignLockFile { path: path(), reason: "it is a pipe".into() },
                 "give --cache-dir another directory, or move it away",

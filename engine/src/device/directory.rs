@@ -69,7 +69,7 @@ impl CacheDir {
     ///
     /// # Errors
     /// A system directory, no permission, not a directory, in use by a living run, or something
-    /// in it that has the lock file's name and is no lock file of ours.
+    /// in it that has the name of the lock file or data file and is none of ours.
     pub fn open(path: &Path) -> Result<CacheDir, SetupError> {
         let given = path.to_path_buf();
         let mut directories = Vec::new();
@@ -96,7 +96,13 @@ impl CacheDir {
             let _what_can_be = made.remove();
             return Err(error);
         }
-        Ok(CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false })
+        let opened = CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false };
+        // Before the space that it takes is missing.
+        match opened.made.directory.stat_of(DATA_NAME) {
+            Ok(None) => Ok(opened),
+            Ok(Some(_)) => Err(foreign_data_file(&opened.made.directory)),
+            Err(error) => Err(directory_error("look at", &opened.path().join(DATA_NAME), &error)),
+        }
     }
 
     /// Checks whether `path` is a directory outside the system's, or could become one. Nothing is
@@ -163,7 +169,7 @@ impl CacheDir {
         let path = self.path().join(DATA_NAME);
         let opened = directory.create(DATA_NAME, OFlags::DIRECT);
         let file = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::EEXIST) => SetupError::ForeignDataFile { path: path.clone() },
+            Some(libc::EEXIST) => foreign_data_file(directory),
             Some(libc::EINVAL) => {
                 // open(2): the file is left behind although O_DIRECT was refused.
                 let _made_by_this_call = directory.remove(DATA_NAME);
@@ -388,7 +394,17 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
         let _or_free_when_it_is_closed = file.set_len(0);
     }
     directory.remove(DATA_NAME).map_err(|e| directory_error("delete", &path(), &e))?;
-    Ok(u64::try_from(found.st_blocks).unwrap_or(0) * 512)
+    Ok(space_bytes(&found))
+}
+
+fn space_bytes(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0) * 512
+}
+
+fn foreign_data_file(directory: &HeldDirectory) -> SetupError {
+    let found = directory.stat_of(DATA_NAME).ok().flatten();
+    let bytes = found.map_or(0, |stat| space_bytes(&stat));
+    SetupError::ForeignDataFile { path: directory.path().join(DATA_NAME), bytes }
 }
 
 fn foreign_lock_file(directory: &HeldDirectory) -> SetupError {
@@ -668,7 +684,14 @@ mod tests {
         let foreign = path.join("ringfall.kv");
         fs::write(&foreign, b"theirs").unwrap();
         fs::write(path.join(LOCK_NAME), format!("{MARKER}\npid 1\nfile ringfall.kv 1\n")).unwrap();
+        let error = CacheDir::open(&path).unwrap_err();
+        let SetupError::ForeignDataFile { bytes, .. } = error else { panic!("{error}") };
+        assert_eq!(bytes, fs::metadata(&foreign).unwrap().blocks() * 512);
+        assert!(!path.join(LOCK_NAME).exists());
+        // One that comes later.
+        fs::remove_file(&foreign).unwrap();
         let mut directory = CacheDir::open(&path).unwrap();
+        fs::write(&foreign, b"theirs").unwrap();
         let error = directory.create_data_file().unwrap_err();
         assert!(matches!(error, SetupError::ForeignDataFile { .. }), "{error}");
         directory.remove().unwrap();
@@ -704,7 +727,7 @@ mod tests {
         // What has content, or another name, may be somebody's.
         fs::write(path.join(DATA_NAME), b"").unwrap();
         fs::hard_link(path.join(DATA_NAME), path.join("theirs")).unwrap();
-        let error = CacheDir::open(&path).unwrap().create_data_file().unwrap_err();
+        let error = CacheDir::open(&path).unwrap_err();
         assert!(matches!(error, SetupError::ForeignDataFile { .. }), "{error}");
         assert!(path.join(DATA_NAME).exists());
         fs::remove_dir_all(path).unwrap();

@@ -62,6 +62,8 @@ pub enum SetupError {
     ForeignDataFile {
         /// The file.
         path: PathBuf,
+        /// Space that it takes, bytes.
+        bytes: u64,
     },
     /// A file that has the lock file's name and was not made by an engine.
     #[error("{} can't be the lock file: {reason}", path.display())]
