@@ -66,7 +66,7 @@ fn what_can_give_no_answer_is_refused_before_anything_is_measured() {
         (&["--output=q.json", "--metrics-file=q.json"], &["--metrics-file", "same file"]),
         (&["--time=1"], &["--time"]),
         (&["--space=1GiB"], &["too little for entries of llama3.1-8b", "3.1 GiB"]),
-        (&["--space=900TiB"], &["--space 900.0 TiB", "free"]),
+        (&["--space=900TiB"], &["--space 900.0 TiB", "at most 90 % are used", "give --space "]),
     ] {
         let told = quick(&scratch, "kv", flags);
         assert_ne!(told.status.code(), Some(0), "{flags:?}");

@@ -1,12 +1,13 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
 use ringfall_core::units::{GIB, MIB, gib};
-use ringfall_engine::device::{CacheDir, is_block_device};
+use ringfall_engine::device::{CacheDir, DATA_NAME, is_block_device};
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -35,8 +36,9 @@ const SPACE_ENTRIES: [f64; 2] = [1.25, 2.0];
 const SPACE_STEP_BYTES: u64 = 256 * MIB;
 /// Largest space in which the limits are searched, GiB: more would only take longer to fill.
 const LIMITS_GIB_MAX: f64 = 4.0;
-/// Share of the free space that is used at most.
-const FREE_SHARE: f64 = 0.9;
+/// Percentage of the free space that is used at most: others write there too, and a file system
+/// that is nearly full is slow.
+const FREE_PERCENT: u64 = 90;
 /// Requests that a simulated run is to have, so that its P95 is of more than a few; and the time in
 /// which a user asks for one, s, about that of generating its answer.
 const SIMULATED_REQUESTS: u64 = 800;
@@ -319,8 +321,11 @@ impl Quick<'_> {
 
     /// Space that may be used, where the largest entry has so many bytes.
     fn space(&self, entry_bytes: u64) -> Result<Space, InputError> {
-        let free_bytes = free_bytes(&self.place);
-        let most_bytes = free_bytes.map_or(u64::MAX, |free| (free as f64 * FREE_SHARE) as u64);
+        // A run begins by deleting what one that was killed has left, or refuses it.
+        let left = std::fs::metadata(self.place.join(DATA_NAME));
+        let left_bytes = left.map_or(0, |file| file.blocks() * 512);
+        let free_bytes = free_bytes(&self.place).map(|free| free + left_bytes);
+        let most_bytes = free_bytes.map_or(u64::MAX, |free| free / 100 * FREE_PERCENT);
         let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
         let wanted_bytes = match self.args.space {
             // Whole MiB, as the command of the check has them.
@@ -328,18 +333,34 @@ impl Quick<'_> {
             None => SPACE_BYTES.max(usual).min(most_bytes),
         };
         let (place, model) = (self.place.display(), &self.args.model);
+        let too_little = format!(
+            "too little for entries of {model}, the largest of which take {}",
+            human(entry_bytes)
+        );
+        let free = human(free_bytes.unwrap_or(0));
+        let most = format!("{place} has {free} free, of which at most {FREE_PERCENT} % are used");
+        if most_bytes < least {
+            refuse!(
+                "{most}, {too_little}: free {} there, or give another DIR or a smaller --model",
+                human((least - most_bytes) / FREE_PERCENT * 100)
+            );
+        }
         if wanted_bytes < least {
             refuse!(
-                "{place}: {} are too little for entries of {model}, the largest of which take {}: \
-                 give {} at least, another DIR or a smaller --model",
+                "--space {}: {too_little}: give {} at least, or a smaller --model",
                 human(wanted_bytes),
-                human(entry_bytes),
                 human(least)
             );
         }
         if wanted_bytes > most_bytes {
-            let free = human(free_bytes.unwrap_or(0));
-            refuse!("--space {}: {place} has {free} free", human(wanted_bytes));
+            // Not rounded up, as what is told must be taken.
+            let most_gib = (gib(most_bytes) * 100.0).floor() / 100.0;
+            refuse!(
+                "--space {}: {most}, as others may write there, and a file system that is nearly \
+                 full is slow: give --space {most_gib:.2}GiB or less, free space there, or give \
+                 another DIR",
+                human(wanted_bytes)
+            );
         }
         Ok(Space { least_bytes: least, most_bytes: wanted_bytes })
     }
