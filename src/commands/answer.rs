@@ -68,8 +68,9 @@ impl Work {
             true => "what it made in the directory for temporary files".to_owned(),
             false => format!("its data in {}", places.join(", ")),
         };
-        let results = match output.as_ref().filter(|_| is_written) {
-            Some(output) => format!("what was measured is in {}", terminal_path(output)),
+        let results = match output.as_ref().map(|output| terminal_path(output)) {
+            Some(output) if is_written => format!("what was measured is in {output}"),
+            Some(output) => format!("no results were written to {output}"),
             None => "no results were written".to_owned(),
         };
         format!(
@@ -116,7 +117,8 @@ mod tests {
             left: "the next run there deletes it",
         };
         let told = work.last_words(false);
-        assert!(told.contains("no results were written; its data in /mnt/a, /mnt/b is"), "{told}");
+        assert!(told.contains("no results were written to o.json; its data in"), "{told}");
+        assert!(told.contains("its data in /mnt/a, /mnt/b is left behind"), "{told}");
         let told = work.last_words(true);
         assert!(told.contains("what was measured is in o.json;"), "{told}");
     }

@@ -45,6 +45,7 @@ pub use numa::{ShardBytes, Topology};
 pub use overdue::Overdue;
 pub use pipe::{
     InputFile, is_strange_pipe, open_plain, open_to_read, read_text, try_output, write_output,
+    write_output_unsynced,
 };
 pub use room::{
     ARENAS_ADDRESSES, MemoryRoom, Room, counted, heed_address_space, human, human_apart, human_time,

@@ -178,6 +178,19 @@ pub fn write_output(path: &Path, bytes: &[u8]) -> Result<()> {
     }
 }
 
+/// Writes as [`write_output`] does, but waits for no drive: what a file has by then is lost if the
+/// power fails soon after.
+///
+/// # Errors
+/// As [`write_output`].
+pub fn write_output_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let spot = Spot::make(path)?;
+    match spot.is_for_file()? {
+        true => spot.replace_unsynced(bytes),
+        false => write_output(path, bytes),
+    }
+}
+
 /// Whether a file can be written there later: one of that many bytes is written, and is gone again.
 /// An existing device or pipe is only opened.
 ///
@@ -243,6 +256,18 @@ mod tests {
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
         path
+    }
+
+    #[test]
+    fn what_waits_for_no_drive_is_written_all_the_same() {
+        let scratch = Scratch::new("unsynced");
+        let path = scratch.join("made/file");
+        for text in ["one", "another"] {
+            write_output_unsynced(&path, text.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+        let error = write_output_unsynced(&pipe(&scratch), b"text").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]

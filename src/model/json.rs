@@ -21,8 +21,21 @@ pub fn write_text(document: &impl Serialize, out: &mut dyn Write) -> std::io::Re
 /// # Errors
 /// Returns the error of the file system.
 pub fn write_json(document: &impl Serialize, path: &Path) -> std::io::Result<()> {
+    ringfall_host::write_output(path, &line_of(document)?)
+}
+
+/// Writes the document to `path` as [`ringfall_host::write_output_unsynced`] does.
+///
+/// # Errors
+/// Returns the error of the file system.
+pub fn write_json_unsynced(document: &impl Serialize, path: &Path) -> std::io::Result<()> {
+    ringfall_host::write_output_unsynced(path, &line_of(document)?)
+}
+
+/// Text of the document, with a newline at its end.
+fn line_of(document: &impl Serialize) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     write_text(document, &mut text)?;
     text.push(b'\n');
-    ringfall_host::write_output(path, &text)
+    Ok(text)
 }

@@ -35,7 +35,7 @@ mod warnings;
 pub use code::Code;
 pub use document::Document;
 pub use health::{REFUSED_SHARE_MAX, judge};
-pub use json::{write_json, write_text};
+pub use json::{write_json, write_json_unsynced, write_text};
 pub use run_result::RunResult;
 pub use simulation::is_without_drive;
 pub use simulation::{Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};

@@ -6,6 +6,7 @@ pub(super) mod result;
 mod screen;
 mod table;
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use ringfall_core::units::GIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Room, counted, human, reset_peak_rss};
+use ringfall_model::write_json_unsynced;
 use ringfall_running::checkpoint::{
     Begin, Commit, Layout, Manifest, Meter, SaveSettings, Saved, Stream, StreamError, Target,
     TargetError, Trained, Training, Way, find, restore, train,
@@ -32,7 +34,7 @@ use screen::show_progress;
 
 use super::answer::{Answer, Work};
 use super::run::check_output_writable;
-use super::{interrupt, tell_error, write_result};
+use super::{interrupt, tell_error, write_form, write_result};
 
 /// Runs the subcommand.
 ///
@@ -266,7 +268,9 @@ fn train_on<T: Target>(
             return Ok(false);
         }
         let result = result_of(&Trained { is_interrupted: true, ..trained });
-        write_result(&result, args.stream.output.as_deref()).map(|()| true)
+        // The drive may be what the work waits for.
+        let write = |path: &Path| write_json_unsynced(&result, path);
+        write_form(args.stream.output.as_deref(), "the result", write).map(|()| true)
     };
     let ended = session.keeping(keep, || {
         session.watched(target, settings, |on| train(on, manifest, &training, &so_far))

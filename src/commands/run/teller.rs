@@ -17,7 +17,7 @@ use ringfall_model::facts::{
     BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, RunFigures, SourceFacts,
     TierShortage,
 };
-use ringfall_model::write_json;
+use ringfall_model::write_json_unsynced;
 use ringfall_report::show::{Banner, print_banner};
 use ringfall_running::blocktrace::BlockTrace;
 use ringfall_running::run::{Observer, Phase, Progress, RunOutcome};
@@ -366,7 +366,8 @@ impl Observer for Teller<'_> {
         // Its shards still run: nothing is handed out to be deleted.
         let (result, _) = result_of(self, outcome);
         let _overdue = Overdue::new("the results so far to be written".to_owned());
-        match write_json(&document_of(&result), &self.plan.output) {
+        // The drive may be what the run waits for.
+        match write_json_unsynced(&document_of(&result), &self.plan.output) {
             Ok(()) => self.answer.iter().for_each(|answer| answer.note_written()),
             Err(error) => {
                 let output = self.plan.output.display();
