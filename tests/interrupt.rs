@@ -105,6 +105,23 @@ fn a_second_signal_deletes_the_data_and_says_that_it_ended_the_process() {
     assert_eq!(scratch.leftovers(), [""; 0], "{told}");
 }
 
+/// It said that it was interrupted, and ended with 0.
+#[test]
+fn a_checkpoint_whose_page_nobody_reads_ends_with_130_when_it_is_interrupted() {
+    let scratch = Scratch::new("interrupted-page");
+    let (reader, writer) = full_pipe();
+    let words = "checkpoint write store --size-gib 0.0078125 --ranks 2 --chunk-mib 1 --output \
+                 result.json";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(words.split_whitespace()).current_dir(&scratch.path);
+    let child = spawn_to(command, writer.into());
+    wait_until("the result is written", || scratch.file("result.json").exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = finish(child);
+    drop(reader);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+}
+
 /// A pipe that takes nothing more.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();

@@ -68,7 +68,7 @@ impl Work {
             true => "what it made in the directory for temporary files".to_owned(),
             false => format!("its data in {}", places.join(", ")),
         };
-        let results = match output.as_ref().map(|output| terminal_path(output)) {
+        let results = match output.as_deref().map(terminal_path) {
             Some(output) if is_written => format!("what was measured is in {output}"),
             Some(output) => format!("no results were written to {output}"),
             None => "no results were written".to_owned(),

@@ -98,11 +98,11 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
         launch.close(found.is_ok() && !interrupt.is_set());
     }
     let Some(roofline) = found? else {
-        return Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Done });
+        return Ok(interrupt.exit_or(Exit::Done));
     };
     let written = write_outputs(args, &roofline, &output);
     show(args, &roofline, roofline_text, &output, written)?;
-    Ok(Exit::Done)
+    Ok(interrupt.exit_or(Exit::Done))
 }
 
 /// Limits of one drive, which are not written; none where a signal ended the search.

@@ -71,6 +71,13 @@ impl Interrupt {
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
+
+    /// Exit status of work that is over: `exit`, unless a signal came before its end, also one that
+    /// came while its results were written or waited for a reader.
+    #[must_use]
+    pub fn exit_or(&self, exit: Exit) -> Exit {
+        if self.is_set() { Exit::Interrupted } else { exit }
+    }
 }
 
 /// Whether a signal came since the handlers were installed. Every wait for a reader ends then.
@@ -167,6 +174,15 @@ pub fn fail_at_the_limit_of_file_sizes() -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was 0 where nobody read the results.
+    #[test]
+    fn work_that_was_interrupted_ends_with_that_status_whatever_came_of_it() {
+        let interrupt = Interrupt(Arc::default());
+        assert_eq!(interrupt.exit_or(Exit::Failed), Exit::Failed);
+        interrupt.0.store(true, Ordering::SeqCst);
+        assert_eq!(interrupt.exit_or(Exit::Done), Exit::Interrupted);
+    }
 
     #[test]
     fn what_is_left_is_named_in_one_line_whatever_its_name() {

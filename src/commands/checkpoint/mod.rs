@@ -209,7 +209,7 @@ fn write(args: &CheckpointWriteArgs) -> Result<Exit> {
     };
     let Some(saved) = finished(written, interrupted)? else { return Ok(Exit::Interrupted) };
     result.saves.push(Save::of(result.target.clone(), settings.way, &saved));
-    finish(&args.stream, &result)
+    finish(&session, &result)
 }
 
 fn read(args: &CheckpointReadArgs) -> Result<Exit> {
@@ -228,7 +228,7 @@ fn read(args: &CheckpointReadArgs) -> Result<Exit> {
     let interrupted = || "the checkpoint was not read whole".to_owned();
     let Some(restored) = finished(restored, interrupted)? else { return Ok(Exit::Interrupted) };
     result.restores.push(Restore::of(&restored));
-    finish(&args.stream, &result)
+    finish(&session, &result)
 }
 
 fn train_for_a_while(args: &CheckpointRunArgs) -> Result<Exit> {
@@ -286,7 +286,7 @@ fn train_on<T: Target>(
             if !trained.saves.is_empty() {
                 let mut result = result_of(&trained);
                 result.end_early(&error);
-                if let Err(also) = finish(&args.stream, &result) {
+                if let Err(also) = finish(&session, &result) {
                     tell_error(format_args!("{also:#}"));
                 }
             }
@@ -294,7 +294,7 @@ fn train_on<T: Target>(
         }
     }
     let result = result_of(&trained);
-    let exit = finish(&args.stream, &result)?;
+    let exit = finish(&session, &result)?;
     Ok(if trained.is_interrupted { Exit::Interrupted } else { exit })
 }
 
@@ -330,7 +330,7 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
         with_target!(target, target => result.count(target));
     }
     result.beside = beside.map(|beside| with_target!(&beside, beside => beside.name()));
-    finish(&args.stream, &result)
+    finish(&session, &result)
 }
 
 /// Below this a comparison keeps its checkpoints while it measures.
@@ -353,11 +353,13 @@ fn save_and_remove<T: Target>(
     written
 }
 
-/// Shows and writes a result; the status says whether every block was what it is to be.
+/// Shows and writes a result; the status says whether a signal came, and whether every block was
+/// what it is to be.
 ///
 /// # Errors
 /// It can't be written, which is told after it was shown, or it can't be shown.
-fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
+fn finish(session: &Session<'_>, result: &CheckpointResult) -> Result<Exit> {
+    let stream = session.stream;
     let written = write_result(result, stream.output.as_deref());
     super::show(result, stream.json, stream.quiet, || table::page(result))?;
     let bad: u64 = result.restores.iter().map(|restore| restore.blocks_bad).sum();
@@ -365,7 +367,7 @@ fn finish(stream: &StreamArgs, result: &CheckpointResult) -> Result<Exit> {
         tell_bad(result, bad);
     }
     written?;
-    Ok(if bad > 0 { Exit::Failed } else { Exit::Done })
+    Ok(session.interrupt.exit_or(if bad > 0 { Exit::Failed } else { Exit::Done }))
 }
 
 /// Says how many blocks were not what they are to be, and where the first one is.

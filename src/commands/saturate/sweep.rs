@@ -77,7 +77,7 @@ pub(super) fn run(args: &SaturateArgs, url: &ObjectUrl) -> Result<Exit> {
     };
     let written = write_form(Some(&output), LIMITS, |path| write_json(&limits, path));
     show(args, &limits, table, &output, written)?;
-    Ok(Exit::Done)
+    Ok(interrupt.exit_or(Exit::Done))
 }
 
 /// Plan of the sweep.

@@ -73,13 +73,13 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     let exit = match &limits.failure {
         _ if limits.interrupted => Exit::Interrupted,
         Some(_) => Exit::Failed,
-        None => return Ok(removed.map(|()| Exit::Done)?),
+        None => return Ok(removed.map(|()| interrupt.exit_or(Exit::Done))?),
     };
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
     let failure = limits.failure.as_ref().filter(|_| !limits.interrupted);
     failure.into_iter().for_each(tell_error);
     removed.as_ref().err().iter().for_each(tell_error);
-    Ok(exit)
+    Ok(interrupt.exit_or(exit))
 }
 
 /// Settings to try, without the range and the length of a measurement, which are found later.
