@@ -5,6 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 use ringfall_core::drive::IoKind;
@@ -43,8 +44,36 @@ pub enum Io {
 pub struct FileTarget {
     directory: HeldDirectory,
     io: Io,
+    made: MadeDirectories,
     /// The directory, locked as long as this lives.
     _lock: File,
+}
+
+/// Directories that were made for a target. Where nothing came to be stored in it, as on a full
+/// disk, they are removed again when this is dropped.
+#[derive(Debug, Default)]
+struct MadeDirectories {
+    /// Those that were missing before, the deepest first.
+    paths: Vec<PathBuf>,
+    is_used: AtomicBool,
+}
+
+impl MadeDirectories {
+    /// Finds those that making `path` would make.
+    fn of(path: &Path) -> MadeDirectories {
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let paths = path.ancestors().take_while(is_missing).map(Path::to_path_buf).collect();
+        MadeDirectories { paths, is_used: AtomicBool::new(false) }
+    }
+}
+
+impl Drop for MadeDirectories {
+    fn drop(&mut self) {
+        if !self.is_used.load(Ordering::Relaxed) {
+            // The first that can't be removed holds something of somebody's, and so do the others.
+            let _all_gone = self.paths.iter().all(|path| std::fs::remove_dir(path).is_ok());
+        }
+    }
 }
 
 /// A file that is being written.
@@ -77,6 +106,7 @@ impl FileTarget {
     /// # Errors
     /// It can't be made or used, or another process uses it for checkpoints or for a run.
     pub fn open(path: &Path, io: Io, makes: bool) -> Result<FileTarget, TargetError> {
+        let made = makes.then(|| MadeDirectories::of(path)).unwrap_or_default();
         let (doing, directory) = match makes {
             true => ("can't make the directory", HeldDirectory::make(path)),
             false if path.is_dir() => ("can't open the directory", HeldDirectory::open(path)),
@@ -100,7 +130,7 @@ impl FileTarget {
             .to_read()
             .map_err(|error| failed("can't open the directory", path, &error))?;
         locked(lock.try_lock(), path, "another ringfall")?;
-        Ok(FileTarget { directory, io, _lock: lock })
+        Ok(FileTarget { directory, io, made, _lock: lock })
     }
 
     /// Opens the directory that a file of that name is in, and the file's own name. No link in it
@@ -339,8 +369,10 @@ impl Target for FileTarget {
 
     fn put(&self, name: &str, content: &[u8]) -> Result<(), TargetError> {
         let told = |error| failed("can't write", &self.path_of(name), &error);
-        let (directory, name) = self.place(name, true).map_err(told)?;
-        files::replace_in(&directory, name, &|out| out.write_all(content)).map_err(told)?;
+        let (directory, own) = self.place(name, true).map_err(told)?;
+        let stored = files::replace_in(&directory, own, &|out| out.write_all(content));
+        stored.map_err(told).inspect_err(|_| self.remove_empty_parent(name))?;
+        self.made.is_used.store(true, Ordering::Relaxed);
         sync_directory(&directory)
     }
 
@@ -435,6 +467,22 @@ mod tests {
 
     use super::*;
 
+    /// It stayed, empty, where a full disk took not even the manifest.
+    #[test]
+    fn a_directory_that_was_made_goes_unless_something_came_to_be_stored_in_it() {
+        let scratch = Scratch::new("checkpoint-made");
+        let path = scratch.join("a/b");
+        drop(FileTarget::open(&path, Io::Buffered, true).unwrap());
+        assert!(!scratch.join("a").exists());
+        let target = FileTarget::open(&path, Io::Buffered, true).unwrap();
+        target.put("small", b"content").unwrap();
+        target.remove_small("small").unwrap();
+        drop(target);
+        assert!(path.exists());
+        drop(FileTarget::open(&path, Io::Buffered, true).unwrap());
+        assert!(path.exists(), "it was there");
+    }
+
     /// Its checkpoint was written into the store of a run, and both ended with status 0.
     #[test]
     fn a_directory_that_a_run_uses_is_refused() {
@@ -446,7 +494,7 @@ mod tests {
             assert!(told.contains("is in use by another run of ringfall: wait for it"), "{told}");
         }
         FileTarget::open(&path.join("below"), Io::Buffered, true).unwrap();
-        std::fs::remove_dir(path.join("below")).unwrap();
+        assert!(!path.join("below").exists());
         run.remove().unwrap();
         // What a run that was killed has left holds nobody up.
         scratch.file(&format!("beside/{LOCK_NAME}"), "ringfall store v1\n");
