@@ -134,7 +134,7 @@ fn prepare(plan: &Plan) -> Result<Sources> {
     for trial in (1..=plan.trials).filter(|_| plan.trials > 1) {
         check_output_writable("--output", &trials::trial_path(&plan.output, trial))?;
     }
-    super::tell(&ringfall_config::advice(plan));
+    super::tell(&ringfall_config::advice(&settings::with_free_space(plan)));
     super::tell(system_disk::warning(plan).as_slice());
     // Before the handler is there, Ctrl-C ends the reading with the process.
     Sources::open(plan, &Reading::new(|| false, !plan.quiet))
@@ -359,9 +359,14 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         why.push(format!("{blocks} differed from what was written when they were read back"));
     }
     if result.requests.refused_share() > REFUSED_SHARE_MAX {
+        let remedy = match result.plan.is_without_storage {
+            true => "raise --cpu-mem-gb",
+            false if result.lacks_room() => "free space on its drive, or give another --cache-dir",
+            false => "raise --storage-capacity-gb",
+        };
         why.push(format!(
             "{:.1} % of the requests could not be served, as the last tier has no room for their \
-             KV entry: raise --storage-capacity-gb",
+             KV entry: {remedy}",
             result.requests.refused_share() * 100.0
         ));
     }

@@ -5,7 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use ringfall_config::{PhaseMode, Plan};
 use ringfall_core::facts::ShardFacts;
-use ringfall_core::key::TIER_COUNT;
+use ringfall_core::key::{TIER_COUNT, Tier};
+use ringfall_core::units::MIB;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 use ringfall_workloads::source::ValidationTrace;
 
@@ -105,6 +106,17 @@ impl RunResult {
         let seconds = Some(self.window.seconds).filter(|&seconds| seconds > 0.0)?;
         let rate = |bytes: u64| bytes as f64 / seconds;
         roofline.share(rate(self.engine.io_read.bytes), rate(self.engine.io_write.bytes))
+    }
+
+    /// Whether the storage tier has all that its drives have room for, so that asking for a larger
+    /// one would change nothing.
+    #[must_use]
+    pub fn lacks_room(&self) -> bool {
+        let asked_bytes = self.plan.storage_capacity_bytes;
+        let given_bytes = self.tiers[Tier::Storage.index()].capacity_bytes;
+        // What was asked for is rounded down to whole blocks on each drive.
+        let is_less = asked_bytes == 0 || given_bytes.saturating_add(MIB) < asked_bytes;
+        is_less && !self.plan.is_without_storage && self.simulation.is_none()
     }
 
     /// Whether reads and writes were NVMe commands, which bypass the kernel's caches and counters.

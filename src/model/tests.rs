@@ -24,6 +24,19 @@ fn missing(document: &Value, patterns: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// A full disk was answered with the advice to ask for a larger tier on it.
+#[test]
+fn a_tier_that_got_all_there_was_is_not_to_be_asked_larger() {
+    let of = |asked_bytes, given_bytes| {
+        let mut result = nothing();
+        result.plan.storage_capacity_bytes = asked_bytes;
+        result.tiers[Tier::Storage.index()].capacity_bytes = given_bytes;
+        result.lacks_room()
+    };
+    assert!(of(64 * GIB, 2 * GIB) && of(0, 2 * GIB));
+    assert!(!of(2 * GIB, 2 * GIB) && !of(2 * GIB, 2 * GIB - 4096));
+}
+
 /// Every key that readers of results rely on: it is there whatever was measured.
 const KEYS: &[&str] = &[
     "{requests_completed,total_tokens_generated,total_storage_io_latency}",

@@ -417,14 +417,14 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             requests.refused_share() * 100.0,
             gib(last_tier_bytes(result)),
         );
-        warnings.push(warning(Code::Refused, text, Some("more --storage-capacity-gb")));
+        warnings.push(warning(Code::Refused, text, Some(flag_for_room(result))));
     } else if engine.refused_entries > 0 && !result.plan.is_without_storage {
         let text = format!(
             "{} could not be stored, being larger than the last tier ({:.2} GiB)",
             counted(engine.refused_entries, "entry"),
             gib(last_tier_bytes(result)),
         );
-        warnings.push(warning(Code::Refused, text, Some("more --storage-capacity-gb")));
+        warnings.push(warning(Code::Refused, text, Some(flag_for_room(result))));
     }
     if result.population_failed > 0 {
         let text = format!(
@@ -432,7 +432,7 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
              I/O failed",
             counted(result.population_failed, "entry")
         );
-        warnings.push(warning(Code::Population, text, Some("more --storage-capacity-gb")));
+        warnings.push(warning(Code::Population, text, Some(flag_for_room(result))));
     }
     let room: u64 = result.tiers.iter().map(|tier| tier.capacity_bytes).sum();
     if let Some((_, bytes)) = result.source.populated.filter(|(_, bytes)| *bytes > room) {
@@ -442,13 +442,17 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             gib(bytes),
             gib(room)
         );
-        warnings.push(warning(Code::PopulationEvicted, text, Some("more --storage-capacity-gb")));
+        warnings.push(warning(Code::PopulationEvicted, text, Some(flag_for_room(result))));
     }
 }
 
 /// The flag that gives entries more room.
 fn flag_for_room(result: &RunResult) -> &'static str {
-    if result.plan.is_without_storage { "more --cpu-mem-gb" } else { "more --storage-capacity-gb" }
+    match result.plan.is_without_storage {
+        true => "more --cpu-mem-gb",
+        false if result.lacks_room() => "a --cache-dir with more room",
+        false => "more --storage-capacity-gb",
+    }
 }
 
 /// Requests that were served by missing what they looked for.

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use ringfall_config::{Arrival, OnDeviceFailure, Origin, Plan, Promotion, Rank};
 use ringfall_core::clock::SECOND;
+use ringfall_engine::device::is_block_device;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
-use ringfall_host::{DeviceFacts, Room, Topology, device_numbers, interrupted_cores};
+use ringfall_host::{DeviceFacts, Room, Topology, device_numbers, free_bytes, interrupted_cores};
 use ringfall_running::run::{RunSettings, Start};
 use ringfall_running::store::StoreRequest;
 use ringfall_workloads::autoscale;
@@ -94,6 +95,19 @@ fn free_percent_max(plan: &Plan) -> Option<u64> {
         _ => return None,
     };
     Some(ranks::share_of_percent(plan, percent))
+}
+
+/// The plan with no larger storage tier than it can get, where that is a part of what is free.
+pub(super) fn with_free_space(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    let free_bytes = match &plan.cache_dirs[..] {
+        [place] if !is_block_device(place) => free_bytes(place),
+        _ => None,
+    };
+    if let Some((percent, bytes)) = free_percent_max(&plan).zip(free_bytes) {
+        plan.storage_capacity_bytes = plan.storage_capacity_bytes.min(bytes / 100 * percent);
+    }
+    plan
 }
 
 /// The autoscaler's side of a plan; none where users stay.

@@ -20,8 +20,6 @@ const RATES: [(&str, &str); 3] = [
 ];
 /// Widths of the columns of figures.
 const FIGURE_WIDTHS: [usize; 7] = [8, 10, 11, 7, 8, 8, 11];
-/// The part of a failure's reason that a row has room for.
-const WHY_CHARS: usize = 60;
 
 /// Columns before the figures, and the widths of all.
 pub(super) struct GrowingTable {
@@ -87,9 +85,8 @@ impl GrowingTable {
     /// The head of the table, and the row of a run.
     pub(super) fn lines(&mut self, run: &SweepRun, ended: &Ended<'_>) -> [String; 2] {
         let done = match ended.outcome {
-            Outcome::Failed(why) => {
-                Err(format!("failed: {}", why.chars().take(WHY_CHARS).collect::<String>()))
-            }
+            // The last column: a terminal wraps it.
+            Outcome::Failed(why) => Err(format!("failed: {why}")),
             Outcome::Done => match ResultFile::read(&ended.output) {
                 Ok(ResultFile { document, .. }) => Ok(RowFigures::of(&document)),
                 Err(problem) => Err(format!("its result can't be read: {problem}")),
@@ -204,6 +201,20 @@ mod tests {
         result.requests.record_unfinished(Class::Batch, 1_000_000);
         let enough = of(&result);
         assert!(enough.load_ms[1].is_some() && enough.request_p95.is_some());
+    }
+
+    /// It ended after 60 characters, before the remedy.
+    #[test]
+    fn the_reason_of_a_failure_is_told_whole() {
+        let job = crate::batch::Job::new("one", ["run"], 1.0);
+        let run = SweepRun { point: Vec::new(), device: None, trial: 1, job: job.clone() };
+        let why = format!("exit status 1: {} has no room: free space there", "/mnt".repeat(30));
+        let outcome = Outcome::Failed(why.clone());
+        let (output, log) = (std::path::PathBuf::new(), std::path::PathBuf::new());
+        let ended = Ended { job: &job, place: 0, outcome: &outcome, output, log, took_s: None };
+        let mut table = GrowingTable::new(std::slice::from_ref(&run), &[]);
+        let [_, row] = table.lines(&run, &ended);
+        assert!(row.ends_with(&format!("failed: {why}")), "{row}");
     }
 
     /// Rows were only there in the random order of the runs.
