@@ -486,7 +486,9 @@ mod tests {
         let mut old = serde_json::to_value(report(4, 4)).unwrap();
         let newer =
             ["entry_gib_max", "time_s", "limits_deviation", "kernel_share", "host", "machine"];
-        for key in newer.into_iter().chain(["check_s", "check_predicted", "users", "users_by_probes"]) {
+        for key in
+            newer.into_iter().chain(["check_s", "check_predicted", "users", "users_by_probes"])
+        {
             assert!(old.as_object_mut().unwrap().remove(key).is_some(), "{key}");
         }
         let old: QuickReport = serde_json::from_value(old).unwrap();
