@@ -511,7 +511,8 @@ impl Trials<'_> {
     /// Time in which a run of so many users from its beginning can be judged, s.
     fn check_s(&self, users: u32) -> Result<u64> {
         needed_s(|window_s| {
-            let requests = self.check(users, window_s)?.requests;
+            let result = self.check(users, window_s)?;
+            let requests = &result.requests;
             Ok(requests.load.count().min(requests.completed()))
         })
     }
