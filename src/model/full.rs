@@ -10,12 +10,12 @@ use crate::simulation::Binding;
 /// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
 pub(crate) const ROOFLINE_FULL: f64 = 0.8;
 
-/// Whether requests that waited for room waited for the drive: it had no more to give, or room came
-/// free as fast as it wrote.
-pub(crate) fn is_room_by_drive(result: &RunResult) -> bool {
+/// Whether requests that waited for room waited for something else in truth, as for a drive that had
+/// no more to give, or that wrote what was to leave no faster.
+pub(crate) fn room_waits_follow(result: &RunResult) -> bool {
     let is_full = result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL);
     let binds = result.simulation.as_ref().and_then(|simulation| simulation.binds.known());
-    (is_full && binds.is_none()) || Evicted::of(result).are_held_up_by_drive(binds)
+    (is_full && binds.is_none()) || Evicted::of(result).room_waits_follow(binds)
 }
 
 /// Entries that each tier was emptied of to make room.
@@ -65,24 +65,28 @@ impl Evicted {
         tiers.into_iter().find(|(_, entries)| *entries > 0).map(|(tier, _)| tier)
     }
 
-    /// Whether they left as slowly as they did because of the drive, given what bound it in a
-    /// simulation. I/Os that take long are no reason where more room would have more of them in
-    /// flight.
-    pub fn are_held_up_by_drive(self, binds: Option<Binding>) -> bool {
-        let are_written =
-            |descent: Descent| descent.write_ms > 0.0 && descent.write_ms >= descent.room_ms;
+    /// Whether room in a tier above storage came free as its entries were written to storage, which
+    /// took longer than until there was room for them.
+    pub fn are_written(self) -> bool {
+        let are = |descent: Descent| descent.write_ms > 0.0 && descent.write_ms >= descent.room_ms;
+        self.descent.is_some_and(are)
+    }
+
+    /// Whether waits for room follow from something else, given what bound a simulated run. I/Os
+    /// that take long are no reason where with more room more of them would be in flight.
+    pub fn room_waits_follow(self, binds: Option<Binding>) -> bool {
         match binds {
             Some(
                 Binding::Drive
                 | Binding::DriveIops
                 | Binding::DriveParallelism
                 | Binding::QueueDepth
-                | Binding::IoBuffers,
+                | Binding::IoBuffers
+                | Binding::Memory
+                | Binding::GpuLink,
             ) => true,
-            Some(Binding::DriveLatency) | None => self.descent.is_some_and(are_written),
-            Some(Binding::Memory | Binding::GpuLink | Binding::ServingSlots | Binding::Users) => {
-                false
-            }
+            Some(Binding::DriveLatency | Binding::Users) | None => self.are_written(),
+            Some(Binding::ServingSlots) => false,
         }
     }
 }
@@ -116,11 +120,13 @@ mod tests {
             (Some(Binding::DriveLatency), false, true),
             (Some(Binding::DriveParallelism), true, true),
             (Some(Binding::QueueDepth), true, true),
-            (Some(Binding::Users), false, false),
+            (Some(Binding::Memory), true, true),
+            (Some(Binding::Users), false, true),
+            (Some(Binding::ServingSlots), false, false),
         ] {
-            let held = [of(80.0, 20.0), of(20.0, 80.0)].map(|one| one.are_held_up_by_drive(binds));
+            let held = [of(80.0, 20.0), of(20.0, 80.0)].map(|one| one.room_waits_follow(binds));
             assert_eq!(held, [scarce, slow], "{binds:?}");
         }
-        assert!(!Evicted { cpu: 9, ..Evicted::default() }.are_held_up_by_drive(None));
+        assert!(!Evicted { cpu: 9, ..Evicted::default() }.room_waits_follow(None));
     }
 }

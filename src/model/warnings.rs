@@ -17,7 +17,7 @@ use crate::cold::{ColdReads, ColdVerdict};
 use crate::facts::{
     GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
 };
-use crate::full::{Evicted, is_room_by_drive};
+use crate::full::{Evicted, room_waits_follow};
 use crate::health::SAMPLES_MIN;
 use crate::{RunResult, deep_queue, saturation, steadiness};
 
@@ -490,7 +490,7 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let requests = &result.requests;
     let total_ns = requests.end_to_end_all().sum_ns();
     let share = requests.room.sum_ns() as f64 / total_ns.max(1) as f64;
-    if share < SPACE_SHARE_TOLD || is_room_by_drive(result) {
+    if share < SPACE_SHARE_TOLD || room_waits_follow(result) {
         return;
     }
     let (tier, flag) = match Evicted::of(result).tier_waited_for() {

@@ -86,9 +86,9 @@ impl Evidence {
         (1.0 - self.queue).max(f64::EPSILON)
     }
 
-    /// Whether requests that waited for room waited for the drive, which made it.
-    pub fn is_room_by_drive(&self) -> bool {
-        self.evicted.are_held_up_by_drive(self.simulated.as_ref().map(|(binds, _)| *binds))
+    /// Whether requests that waited for room waited for something else in truth.
+    pub fn room_waits_follow(&self) -> bool {
+        self.evicted.room_waits_follow(self.simulated.as_ref().map(|(binds, _)| *binds))
     }
 }
 

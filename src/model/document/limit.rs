@@ -185,14 +185,14 @@ fn found(of: &Evidence) -> RunLimit {
         }
         _ => {}
     }
-    let is_by_drive = of.is_room_by_drive();
+    let follows = of.room_waits_follow();
     let is_saturated = may_be_saturated(of);
     let space_from = if is_saturated { SPACE_SHARE_DOMINANT } else { SPACE_SHARE_TOLD };
-    if of.space / served >= space_from && !is_by_drive {
+    if of.space / served >= space_from && !follows {
         return space(of, &share(of.space));
     }
     // Who waits for the drive to make room waits for the drive.
-    let space_by_drive = if is_saturated || is_by_drive { of.space } else { 0.0 };
+    let space_by_drive = if is_saturated || follows { of.space } else { 0.0 };
     let parts = [
         (LimitKind::Space, of.space - space_by_drive),
         (LimitKind::Generation, of.generation),
@@ -330,10 +330,9 @@ fn storage(of: &Evidence) -> RunLimit {
         let told = format!("{took}, but storage moved only {} of the bytes", percent(bytes));
         return limit(LimitKind::Memory, told, Some("--cpu-mem-gb 0"));
     }
-    let has_waits = of.is_room_by_drive() && of.space / served >= ROOM_SHARE_TOLD;
-    let waits = has_waits.then(|| {
-        format!("waits for what it was to make room for another {}", percent(of.space / served))
-    });
+    let has_waits = of.room_waits_follow() && of.space / served >= ROOM_SHARE_TOLD;
+    let waits =
+        has_waits.then(|| format!("waiting for it to make room {}", percent(of.space / served)));
     let parts: Vec<String> = [took].into_iter().chain(waits).chain(used(of)).collect();
     let told = parts.join(", and ");
     match (of.roofline_share, of.utilisation) {
@@ -596,14 +595,15 @@ mod tests {
         // They were written slowly.
         let slow = of(20.0, 80.0, None);
         assert_eq!(slow.kind, LimitKind::Latency, "{slow:?}");
-        let told = "storage I/O took 20 % of the requests' service time, and waits for what it was \
-                    to make room for another 70 %, and the drive was busy 60 % of the time";
+        let told = "storage I/O took 20 % of the requests' service time, and waiting for it to make \
+                    room 70 %, and the drive was busy 60 % of the time";
         assert_eq!(slow.told, told);
         assert_eq!(of(20.0, 80.0, Some(Binding::DriveLatency)).kind, LimitKind::Latency);
         for (binds, kind) in [
             (Binding::DriveParallelism, LimitKind::Parallelism),
             (Binding::QueueDepth, LimitKind::QueueDepth),
             (Binding::IoBuffers, LimitKind::QueueDepth),
+            (Binding::Memory, LimitKind::Memory),
         ] {
             for (room_ms, write_ms) in [(80.0, 20.0), (20.0, 80.0), (0.0, 0.0)] {
                 assert_eq!(of(room_ms, write_ms, Some(binds)).kind, kind);
