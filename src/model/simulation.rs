@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::facts::SimulationFigures;
 use crate::figures::figure::{OfRun, OverTime, Same, shapes};
 use crate::figures::merge::figures;
+use crate::full::Evicted;
 use crate::named::named;
+use crate::warnings::SPACE_SHARE_TOLD;
 use crate::{RunResult, deep_queue};
 
 shapes!(Binding, IoTraceReport);
@@ -17,6 +19,9 @@ const BUSY_SHARE: f64 = 0.9;
 /// From this share of the time on, a drive whose places or slots are waited for is used up: more of
 /// these brings little.
 const NEARLY_BUSY_SHARE: f64 = 0.8;
+/// From this share of the time on, a drive that writes what leaves a full tier is used up: with three
+/// times its bandwidth, requests that wait for the room are served 1.2 to 1.6 times as fast.
+const BUSY_SHARE_OF_ROOM: f64 = 0.75;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
 /// The same where requests arrive at set times and none are left over at the end: as many are
@@ -180,7 +185,11 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     let is_deep = in_flight >= BUSY_SHARE * places;
     let is_waited_for =
         figures.drive_crowded_share >= BUSY_SHARE || (!is_deep && queued >= QUEUED_SHARE);
-    let busy_from = if is_waited_for { NEARLY_BUSY_SHARE } else { BUSY_SHARE };
+    let busy_from = match is_waited_for {
+        _ if is_room_written(result) => BUSY_SHARE_OF_ROOM,
+        true => NEARLY_BUSY_SHARE,
+        false => BUSY_SHARE,
+    };
     if figures.drive_busy_share >= busy_from {
         let why = format!("the drive was busy {busy} of the time");
         return match figures.drive_iops_share >= figures.drive_busy_share / 2.0 {
@@ -251,6 +260,12 @@ fn of_request_time(result: &RunResult, ns: u128) -> f64 {
     if total > 0 { ns as f64 / total as f64 } else { 0.0 }
 }
 
+/// Whether requests wait for the drive to write what leaves a full tier above it.
+fn is_room_written(result: &RunResult) -> bool {
+    let waited = of_request_time(result, result.requests.room.sum_ns());
+    waited >= SPACE_SHARE_TOLD && Evicted::of(result).are_written()
+}
+
 /// Whether requests arrive at set times, whatever was served.
 fn is_paced(result: &RunResult) -> bool {
     let plan = &result.plan;
@@ -277,7 +292,12 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         return (Binding::Users, why);
     }
     let requests = &result.requests;
-    let waited_ns = requests.storage_io.sum_ns();
+    // Room that the drive makes by writing is waited for as its I/Os are.
+    let (io, room_ns) = match Evicted::of(result).are_written() {
+        true => ("I/O and the room that it makes", requests.room.sum_ns()),
+        false => ("I/O", 0),
+    };
+    let waited_ns = requests.storage_io.sum_ns() + room_ns;
     let waiting = match &plan.traffic {
         // Nobody thinks: the next request begins when one has ended. And how long the autoscaler's
         // users were there is not known here.
@@ -293,7 +313,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     };
     if waiting < WAITING_SHARE {
         let why = format!(
-            "{drive}; users waited {} of their time for I/O and copies, and thought, generated or \
+            "{drive}; users waited {} of their time for {io} and copies, and thought, generated or \
              waited for other things in the rest",
             percent(waiting)
         );
@@ -301,7 +321,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     }
     let [memory @ .., storage] = &result.engine.tiers;
     let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
-    if memory.iter().map(of).sum::<u128>() > of(storage) {
+    if memory.iter().map(of).sum::<u128>() > of(storage) + room_ns {
         let why = format!(
             "{drive}; users waited {} of their time, mostly for copies in memory",
             percent(waiting)
@@ -309,7 +329,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         return (Binding::Memory, why);
     }
     let why = format!(
-        "{drive}; users waited {} of their time for I/O, too few at a time to fill it",
+        "{drive}; users waited {} of their time for {io}, too few at a time to fill it",
         percent(waiting)
     );
     (Binding::DriveLatency, why)
@@ -317,6 +337,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_core::clock::Nanos;
+    use ringfall_core::key::Tier;
     use ringfall_workloads::contract::Class;
 
     use super::*;
@@ -384,6 +406,33 @@ mod tests {
         };
         assert_eq!((of(0.85, 0.95), of(0.7, 0.95)), (Binding::Drive, Binding::DriveParallelism));
         assert_ne!(of(0.85, 0.0), Binding::Drive);
+    }
+
+    /// A larger CPU tier was proposed to requests of which a faster drive served half as many more.
+    #[test]
+    fn a_drive_that_is_nearly_busy_with_what_leaves_a_full_tier_is_used_up() {
+        let of = |room_ms, write_ms| {
+            let mut result = busy();
+            result.plan.arrival = Arrival::Closed;
+            result.plan.users = 1;
+            result.window.seconds = 0.1;
+            let most_ns = result.requests.end_to_end_all().max_ns().unwrap();
+            (0..3).for_each(|_| result.requests.room.record(most_ns));
+            let row = &mut result.engine.evictions[Tier::Cpu.index()];
+            row.room.record(Nanos::from_ms(room_ms).as_ns());
+            row.write.record(Nanos::from_ms(write_ms).as_ns());
+            let at = |drive_busy_share| {
+                let figures =
+                    SimulationFigures { drive_busy_share, ..SimulationFigures::default() };
+                binding(figures, &result)
+            };
+            [at(0.77), at(0.5)]
+        };
+        let [nearly, idle] = of(20, 80);
+        assert_eq!((nearly.0, idle.0), (Binding::Drive, Binding::DriveLatency), "{idle:?}");
+        assert!(idle.1.contains("for I/O and the room that it makes, too few"), "{idle:?}");
+        let [nearly, idle] = of(80, 20);
+        assert_eq!((nearly.0, idle.0), (Binding::Users, Binding::Users), "{idle:?}");
     }
 
     /// Users whose requests were still waiting at the end were said to ask for no more.
