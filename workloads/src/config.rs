@@ -275,7 +275,7 @@ impl Default for WorkloadConfig {
 }
 
 /// Largest number of simulated users, over all shards.
-pub const USERS_MAX: u32 = 100_000;
+pub const USERS_MAX: u32 = 1_000_000;
 /// Most tokens of a context or an answer: far above any model, and keeps products in range.
 const TOKENS_MAX: u32 = 100_000_000;
 /// Most documents: their chunks' names and sizes are worked out, not kept.
@@ -291,6 +291,17 @@ const RATE_MAX_PER_S: f64 = 1e9;
 const THINK_MAX_S: f64 = 86_400.0;
 
 impl WorkloadConfig {
+    /// Shortest time between two requests of a user, ns, where users do not wait for their answers;
+    /// the mean of random ones. 0 for users that wait.
+    pub(crate) fn shortest_gap_ns(&self) -> f64 {
+        let thinks_s = self.personas.iter().map(|persona| persona.think_time_s[0]);
+        match self.arrival {
+            Arrival::Open => thinks_s.fold(f64::MAX, f64::min) * self.think_jitter[0] * 1e9,
+            Arrival::Poisson => f64::from(self.num_users) / self.request_rate_per_s * 1e9,
+            Arrival::Closed => 0.0,
+        }
+    }
+
     /// Checks every value.
     ///
     /// # Errors

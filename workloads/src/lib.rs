@@ -8,6 +8,7 @@ pub mod config;
 pub mod contract;
 mod conversation;
 pub mod dataset;
+mod depth;
 pub mod digest;
 mod error;
 mod estimate;

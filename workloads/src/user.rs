@@ -133,6 +133,7 @@ impl Cursor {
         self.next = from.saturating_add(Nanos::from_ns_f64(gap_ns));
     }
 
+    #[inline]
     fn ask(&mut self, habits: Habits<'_>, profile: &Profile) -> Demand {
         let config = habits.config;
         let (turn, context_tokens, generate_tokens) = match habits.dataset {
@@ -283,6 +284,35 @@ impl User {
         }
         let arrived = self.behind.next;
         Some((arrived, self.behind.ask(habits, &self.profile)))
+    }
+
+    /// Counts those of its requests that have arrived by `until` and were not counted yet, behind
+    /// the one in the queue; passes when they arrived to `each`, many at a time. Returns how many.
+    pub(crate) fn catch_up(
+        &mut self,
+        habits: Habits<'_>,
+        until: Nanos,
+        each: &mut dyn FnMut(&[Nanos]),
+    ) -> u64 {
+        // Alone in this loop, its state stays in registers.
+        let mut ahead = self.ahead.clone();
+        let (mut arrivals, mut counted) = ([Nanos::ZERO; 256], 0);
+        loop {
+            let mut filled = 0;
+            while filled < arrivals.len() && ahead.left > 0 && ahead.next <= until {
+                arrivals[filled] = ahead.next;
+                filled += 1;
+                let _drawn_again_when_served = ahead.ask(habits, &self.profile);
+            }
+            if filled == 0 {
+                break;
+            }
+            each(&arrivals[..filled]);
+            counted += filled as u64;
+        }
+        self.ahead = ahead;
+        self.pending += counted;
+        counted
     }
 
     /// Intended arrivals of those of its requests that wait behind the one in the queue.

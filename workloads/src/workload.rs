@@ -10,6 +10,7 @@ use rand::RngExt;
 use crate::config::{Arrival, PhaseMode, WorkloadConfig};
 use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scope, StepTimes};
 use crate::conversation::{Conversations, PastTurn, Turn};
+use crate::depth::Depths;
 use crate::error::Error;
 use crate::ingest::{Ingest, Library};
 use crate::key;
@@ -59,8 +60,10 @@ pub struct Workload {
     arrivals: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// At most one request of each user: those behind it are counted, not kept.
     queue: Queue,
-    /// Requests that have arrived and are not being served.
+    /// Requests that have arrived and are not being served, as far as they were counted.
     queued: u64,
+    /// Growth of the queue since the last count; none where each arrival is counted when it comes.
+    depths: Option<Depths>,
     rows: RowBuffer,
     requests: Vec<Option<Request>>,
     free_requests: Vec<u32>,
@@ -73,6 +76,10 @@ pub struct Workload {
     ingest: Option<Ingest>,
     stopped: bool,
 }
+
+/// Memory of a user who waits, however many of its requests do: a million of them fit in 300 MB.
+const _: () =
+    assert!(size_of::<User>() + size_of::<Queued>() + size_of::<Reverse<(Nanos, u32)>>() <= 300);
 
 impl Workload {
     /// The users of shard `shard` of `shards`, not begun.
@@ -112,6 +119,7 @@ impl Workload {
             arrivals: BinaryHeap::new(),
             queue: Queue::new(),
             queued: 0,
+            depths: None,
             rows: RowBuffer::default(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -131,6 +139,17 @@ impl Workload {
         Workload { library: Arc::clone(library), ..self }
     }
 
+    /// Counts what arrives behind a user's queued request when somebody wants to know
+    /// ([`Workload::count_arrivals`]) rather than when it arrives. All that happens and all figures
+    /// are the same; a user who waits costs no time. For a simulated clock: a real one shows by
+    /// each arrival how late it is looked at.
+    #[must_use]
+    pub fn counting_later(self) -> Workload {
+        // Whoever does not think at all would never be caught up with.
+        let is_countable = !self.source.is_rows() && self.config.shortest_gap_ns() >= 1.0;
+        Workload { depths: is_countable.then(|| Depths::beginning_with(0)), ..self }
+    }
+
     /// Lets the users in at `now`; each begins by thinking.
     pub fn start(&mut self, now: Nanos) {
         match self.source {
@@ -146,6 +165,7 @@ impl Workload {
     /// users who do not wait for answers become fewer, all of the queue is dropped: it is what the
     /// larger number asked for.
     pub fn set_users(&mut self, total_users: u32, now: Nanos) {
+        self.count_arrivals(now);
         let fewer = total_users < self.users_in_all && self.config.arrival != Arrival::Closed;
         self.users_in_all = total_users;
         let mine = (u64::from(total_users) + u64::from(self.shards - 1 - self.shard))
@@ -172,7 +192,13 @@ impl Workload {
                 let dropped = user.drop_pending();
                 self.stats.dropped += dropped;
                 self.queued -= dropped;
+                if dropped > 0 && active && self.depths.is_some() {
+                    self.schedule(number);
+                }
             }
+        }
+        if let Some(depths) = &mut self.depths {
+            *depths = Depths::beginning_with(self.queued);
         }
         let (users, shards) = (&self.users, u64::from(self.shards));
         self.queue.retain(|queued| users[(queued.user / shards) as usize].has_pending());
@@ -180,6 +206,7 @@ impl Workload {
 
     /// No new requests. What is queued is dropped, and counted.
     pub fn stop(&mut self, now: Nanos) {
+        self.count_arrivals(now);
         self.stopped = true;
         self.stats.queued_at_end = self.queued;
         self.stats.queue_age_at_end_ns = self.queue_age(now).as_ns();
@@ -234,7 +261,32 @@ impl Workload {
         self.queue.peek().map(|queued| (queued.urgency, queued.arrived))
     }
 
-    /// Requests waiting to be served.
+    /// Counts all requests that have arrived by `now`, where they are counted later. O(users), and
+    /// O(1) for each request.
+    pub fn count_arrivals(&mut self, now: Nanos) {
+        self.count_behind(now, &mut |_, _| {});
+    }
+
+    /// Counts them, and passes class and intended arrivals of what it counts to `visit`.
+    fn count_behind(&mut self, now: Nanos, visit: &mut dyn FnMut(Class, &[Nanos])) {
+        let Some(depths) = &mut self.depths else { return };
+        let habits = habits(&self.config, &self.source, self.users_in_all);
+        let (places, mut counted) = (depths.places(), 0);
+        for user in self.users.iter_mut().filter(|user| user.has_pending()) {
+            let class = user.profile().class;
+            counted += user.catch_up(habits, now, &mut |arrivals| {
+                depths.arrive_all(&places, arrivals);
+                visit(class, arrivals);
+            });
+        }
+        self.stats.arrived += counted;
+        self.queued += counted;
+        let longest = depths.longest(self.queued);
+        self.stats.queue_depth_max = self.stats.queue_depth_max.max(longest);
+    }
+
+    /// Requests waiting to be served; where arrivals are counted later, as of the last
+    /// [`Workload::count_arrivals`].
     #[must_use]
     pub fn queue_len(&self) -> u64 {
         self.queued
@@ -247,14 +299,14 @@ impl Workload {
         oldest.map_or(Nanos::ZERO, |arrived| now.saturating_sub(arrived))
     }
 
-    /// Calls `visit` with the class and intended arrival of every request that arrived before
-    /// `until` and has not ended: being served, queued, behind another of its user, or due in a
-    /// trace whose queue is full. Rows that have not been read from a trace's file are not among
-    /// them. O(users + requests).
-    pub fn unfinished(&self, until: Nanos, visit: &mut dyn FnMut(Class, Nanos)) {
+    /// Calls `visit` with the class and intended arrivals of all requests that arrived before
+    /// `until`, which is not after `now`, and have not ended: being served, queued, behind another
+    /// of its user, or due in a trace whose queue is full. Rows that have not been read from a
+    /// trace's file are not among them. O(users + requests).
+    pub fn unfinished(&mut self, now: Nanos, until: Nanos, visit: &mut dyn FnMut(Class, &[Nanos])) {
         let mut each = |class, arrived| {
             if arrived < until {
-                visit(class, arrived);
+                visit(class, &[arrived]);
             }
         };
         for request in self.requests.iter().flatten() {
@@ -272,6 +324,11 @@ impl Workload {
         for (user, arrived) in self.rows.due_before(until) {
             each(self.classes_of_row(user, false).0, arrived);
         }
+        // A user's arrivals are in order.
+        self.count_behind(now, &mut |class, arrivals| {
+            let before = arrivals.partition_point(|arrived| *arrived < until);
+            visit(class, &arrivals[..before]);
+        });
     }
 
     /// Counters since the run began.
@@ -341,6 +398,9 @@ impl Workload {
                 self.ingest_next(actions);
             }
             Event::SlotGranted => {
+                if self.depths.as_ref().is_some_and(Depths::is_full) {
+                    self.count_arrivals(now);
+                }
                 let Some(queued) = self.queue.pop() else { return };
                 let id = self.begin(queued, now);
                 self.go_on(id, None, now, actions);
@@ -374,9 +434,11 @@ impl Workload {
     }
 
     fn schedule(&mut self, user: u32) {
+        let is_counted_later = self.depths.is_some() && self.user(user).has_pending();
         if let Some(at) = self.user(user).next_arrival()
             && at != Nanos::MAX
             && !self.stopped
+            && !is_counted_later
         {
             self.arrivals.push(Reverse((at, user)));
         }
@@ -442,16 +504,22 @@ impl Workload {
         self.stats.arrived += 1;
         self.stats.timer_lag_max_ns = self.stats.timer_lag_max_ns.max(lag.as_ns());
         self.queued += 1;
-        self.stats.queue_depth_max = self.stats.queue_depth_max.max(self.queued);
+        match &mut self.depths {
+            Some(depths) => depths.arrive(),
+            None => self.stats.queue_depth_max = self.stats.queue_depth_max.max(self.queued),
+        }
     }
 
     fn begin(&mut self, queued: Queued, now: Nanos) -> RequestId {
         let Queued { class, urgency, arrived, user, demand } = queued;
         self.queued -= 1;
+        if let Some(depths) = &mut self.depths {
+            depths.take(now);
+        }
         let is_row = self.source.is_rows();
         let turns_queued = match is_row {
             true => 0,
-            false => self.queue_next_of(user as u32, class),
+            false => self.queue_next_of(user as u32, class, now),
         };
         let reads_only = self.config.phases == PhaseMode::DecodeOnly;
         let blocks = is_row.then(|| self.rows.take_blocks(demand.entry)).flatten();
@@ -491,17 +559,53 @@ impl Workload {
 
     /// Queues the user's next request in place of the one that is now served. Returns the number of
     /// queued turns of that one's conversation; 0 unless the history counts them.
-    fn queue_next_of(&mut self, number: u32, class: Class) -> u64 {
+    fn queue_next_of(&mut self, number: u32, class: Class, now: Nanos) -> u64 {
         let (config, source) = (Arc::clone(&self.config), self.source.clone());
         let habits = habits(&config, &source, self.users_in_all);
-        let Some((arrived, demand)) = self.user(number).served(habits) else { return 0 };
+        let next = self.user(number).served(habits);
+        let next = next.or_else(|| self.next_uncounted(number, habits, now));
+        let Some((arrived, demand)) = next else { return 0 };
         let turns_queued = match config.history_counts_queued_turns {
-            true => self.user(number).turns_queued(habits, &demand),
+            true => {
+                self.count_behind_one(number, habits, now);
+                self.user(number).turns_queued(habits, &demand)
+            }
             false => 0,
         };
         let user = u64::from(number);
         self.queue.push(Queued { class, urgency: class, arrived, user, demand });
         turns_queued
+    }
+
+    /// Next request of a user with none in the queue, if it has arrived by `now`; otherwise it
+    /// comes when it is due. None where arrivals are counted when they come.
+    fn next_uncounted(
+        &mut self,
+        number: u32,
+        habits: Habits<'_>,
+        now: Nanos,
+    ) -> Option<(Nanos, Demand)> {
+        let place = (number / self.shards) as usize;
+        let (depths, user) = (self.depths.as_mut()?, &mut self.users[place]);
+        let Some(arrived) = user.next_arrival().filter(|at| *at <= now) else {
+            self.schedule(number);
+            return None;
+        };
+        depths.arrive_at(arrived);
+        self.stats.arrived += 1;
+        self.queued += 1;
+        Some((arrived, user.arrive(habits)?))
+    }
+
+    /// Counts the arrivals behind a user's queued request, where they are counted later.
+    fn count_behind_one(&mut self, number: u32, habits: Habits<'_>, now: Nanos) {
+        let place = (number / self.shards) as usize;
+        let Some(depths) = &mut self.depths else { return };
+        let counted = self.users[place].catch_up(habits, now, &mut |arrivals| {
+            arrivals.iter().for_each(|at| depths.arrive_at(*at));
+        });
+        self.stats.arrived += counted;
+        self.queued += counted;
     }
 
     /// Whose populated entries a user reads: its own, or, when it came after the population was

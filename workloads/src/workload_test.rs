@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::contract::{Purpose, RequestEnd, StepTimes};
+use crate::config::GenerationMode;
+use crate::contract::{Purpose, RequestEnd, RequestRecord, StepTimes};
 use crate::dataset::{Dataset, TurnTokens};
 use crate::source::{BurstGpt, Mooncake, Open, Pace, Stream, StreamSettings};
 
@@ -473,6 +474,141 @@ fn a_hundred_thousand_users_are_cheap_to_hold() {
     workload.stop(soon);
     assert_eq!((workload.queue_len(), workload.next_wake()), (0, None));
     assert_eq!(workload.stats().dropped, workload.stats().arrived);
+}
+
+/// Everything that is seen of a workload.
+#[derive(PartialEq, Default)]
+struct Served {
+    ended: Vec<RequestRecord>,
+    /// Intended arrivals of what had not ended, at each change of the number of users.
+    open: Vec<Vec<(Class, Nanos)>>,
+    /// Requests that waited then.
+    queued: Vec<u64>,
+    stats: WorkloadStats,
+}
+
+/// Serves three requests at a time for 20 s, each step in 7 ms, while the number of users changes
+/// to these.
+fn serve_three(mut workload: Workload, users: [u32; 5]) -> Served {
+    let step = Nanos::from_ms(7);
+    let (mut served, mut now, mut serving) = (Served::default(), Nanos::ZERO, 0);
+    let mut due: BinaryHeap<Reverse<(Nanos, RequestId)>> = BinaryHeap::new();
+    let (mut outcomes, mut actions) = (BTreeMap::new(), Vec::new());
+    workload.start(now);
+    for (until_s, users) in [5, 9, 12, 16, 20].into_iter().zip(users) {
+        let until = Nanos::from_secs(until_s);
+        loop {
+            while serving < 3 && workload.queue_head().is_some() {
+                workload.on_event(now, Event::SlotGranted, &mut actions);
+                serving += 1;
+            }
+            for action in actions.drain(..) {
+                let (request, outcome, at) = match action {
+                    Action::Read { request, .. } => (request, Outcome::Hit, now + step),
+                    Action::Write { request, .. } => (request, Outcome::Written, now + step),
+                    Action::Wait { request, until } => (request, Outcome::Waited, until),
+                    Action::Done { record, .. } => {
+                        served.ended.push(record);
+                        serving -= 1;
+                        continue;
+                    }
+                    other => panic!("{other:?} is no step of a request"),
+                };
+                outcomes.insert(request, outcome);
+                due.push(Reverse((at, request)));
+            }
+            if serving < 3 && workload.queue_head().is_some() {
+                continue;
+            }
+            let wake = workload.next_wake();
+            let answer = due.peek().map(|Reverse((at, _))| *at);
+            let next = wake.into_iter().chain(answer).min();
+            let Some(next) = next.filter(|next| *next <= until) else { break };
+            now = now.max(next);
+            let event = match wake == Some(next) {
+                true => Event::Tick,
+                false => {
+                    let Some(Reverse((_, request))) = due.pop() else { unreachable!() };
+                    let (outcome, times) = (outcomes[&request], StepTimes::default());
+                    Event::StepDone { request, outcome, times }
+                }
+            };
+            workload.on_event(now, event, &mut actions);
+        }
+        now = until;
+        let mut arrivals = Vec::new();
+        let before = until.saturating_sub(Nanos::from_ms(100));
+        workload.unfinished(now, before, &mut |class, arrived| {
+            arrivals.extend(arrived.iter().map(|at| (class, *at)));
+        });
+        arrivals.sort_unstable();
+        served.open.push(arrivals);
+        workload.count_arrivals(now);
+        served.queued.push(workload.queue_len());
+        workload.set_users(users, now);
+    }
+    workload.stop(now);
+    assert_eq!((workload.queue_len(), workload.next_wake()), (0, None));
+    Served { stats: workload.stats(), ..served }
+}
+
+#[test]
+fn requests_counted_later_are_served_and_counted_as_if_counted_at_once() {
+    let open = WorkloadConfig {
+        num_users: 30,
+        generation_mode: GenerationMode::None,
+        ..WorkloadConfig::default()
+    };
+    let few = WorkloadConfig { num_users: 2, ..open.clone() };
+    let limited = WorkloadConfig { max_requests: 500, ..open.clone() };
+    let queued_turns = WorkloadConfig { history_counts_queued_turns: true, ..open.clone() };
+    let (arrival, request_rate_per_s) = (Arrival::Poisson, 90.0);
+    let poisson = WorkloadConfig { arrival, request_rate_per_s, ..open.clone() };
+    let dataset = sources().into_iter().find(|(name, ..)| *name == "dataset");
+    let (_, _, dataset, _) = dataset.unwrap();
+    let (drawn, changing, steady) = (Source::Synthetic, [40, 15, 60, 0, 20], [30; 5]);
+    for (name, config, source, users) in [
+        ("open", open.clone(), drawn.clone(), changing),
+        ("few", few, drawn.clone(), [2, 3, 1, 2, 2]),
+        ("limited", limited, drawn.clone(), changing),
+        ("queued turns", queued_turns, drawn.clone(), changing),
+        ("poisson", poisson.clone(), drawn, steady),
+        ("dataset", open, dataset.clone(), changing),
+        ("dataset, paced", poisson, dataset, steady),
+    ] {
+        let config = Arc::new(config);
+        let made = || Workload::new(Arc::clone(&config), source.clone(), 11, 0, 1).unwrap();
+        let later = made().counting_later();
+        assert!(later.depths.is_some(), "{name}");
+        let (at_once, later) = (serve_three(made(), users), serve_three(later, users));
+        assert_eq!(at_once.stats, later.stats, "{name}");
+        assert_eq!(at_once.queued, later.queued, "{name}");
+        assert!(at_once == later, "{name}");
+        assert!(at_once.ended.len() > 20, "{name}: {}", at_once.ended.len());
+    }
+}
+
+#[test]
+fn users_who_wait_are_not_looked_at_until_they_are_counted() {
+    let config = Arc::new(WorkloadConfig { num_users: 10_000, ..WorkloadConfig::default() });
+    let workload = Workload::new(config, Source::Synthetic, 1, 0, 1).unwrap();
+    let mut workload = workload.counting_later();
+    workload.start(Nanos::ZERO);
+    catch_up(&mut workload, Nanos::from_secs(2), &mut Vec::new());
+    assert_eq!((workload.next_wake(), workload.queue_len()), (None, 10_000));
+    workload.count_arrivals(Nanos::from_secs(60));
+    assert!(workload.queue_len() > 1_000_000, "{}", workload.queue_len());
+    assert_eq!((workload.next_wake(), workload.queue.len()), (None, 10_000));
+}
+
+#[test]
+fn users_who_do_not_think_are_counted_at_once() {
+    let config = WorkloadConfig { think_jitter: [0.0, 1.0], ..WorkloadConfig::default() };
+    let closed = WorkloadConfig { arrival: Arrival::Closed, ..WorkloadConfig::default() };
+    for config in [config, closed] {
+        let workload = Workload::new(Arc::new(config), Source::Synthetic, 1, 0, 1).unwrap();
+        assert!(workload.counting_later().depths.is_none());
+    }
 }
 
 #[test]

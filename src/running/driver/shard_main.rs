@@ -144,11 +144,18 @@ impl Driver {
         Gauges { in_flight: shard.in_flight(), held_bytes }
     }
 
+    /// Requests waiting to be served.
+    fn queued(&self) -> u64 {
+        let mut workload = self.workload.borrow_mut();
+        workload.count_arrivals(self.workload_now());
+        workload.queue_len()
+    }
+
     /// This shard at a glance.
     pub fn status(&self) -> ShardStatus {
         let (populated, population) = self.populated.get();
         ShardStatus {
-            queued: self.with_workload(|workload| workload.queue_len()),
+            queued: self.queued(),
             serving: self.serving(),
             in_flight: self.shard().in_flight(),
             oldest_io: self.shard().oldest_in_flight(),

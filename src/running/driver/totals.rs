@@ -182,10 +182,20 @@ impl Driver {
     /// The window is over: what arrived in it and has not ended counts with its age at its end.
     pub(super) fn note_unfinished(&self) {
         let Some(end) = self.window_end() else { return };
-        let mut totals = self.totals.borrow_mut();
-        self.workload.borrow().unfinished(end, &mut |class, arrived| {
-            totals.requests.record_unfinished(class, (end - arrived).as_ns());
+        let ages = self.ages_of_unfinished(end);
+        let unfinished = &mut self.totals.borrow_mut().requests.unfinished;
+        unfinished.iter_mut().zip(&ages).for_each(|(all, ages)| all.merge(ages));
+    }
+
+    /// Ages, at `end`, of the requests that arrived before it and have not ended, by class.
+    fn ages_of_unfinished(&self, end: SinceStart) -> [Histogram; 3] {
+        let mut ages: [Histogram; 3] = Default::default();
+        let mut workload = self.workload.borrow_mut();
+        workload.unfinished(self.workload_now(), end, &mut |class, arrivals| {
+            let ages = &mut ages[class as usize];
+            arrivals.iter().for_each(|arrived| ages.record((end - *arrived).as_ns()));
         });
+        ages
     }
 
     /// The window's end on the workload's clock; none when it is not known, or nothing began.
@@ -218,13 +228,10 @@ impl Driver {
     /// requests.
     pub fn take_news(&self) -> RequestNews {
         let intervals = self.intervals.as_ref().map(RefCell::take).unwrap_or_default();
-        let mut open: [Histogram; 3] = Default::default();
-        if self.tells_open {
-            let now = self.workload_now();
-            self.workload.borrow().unfinished(now, &mut |class, arrived| {
-                open[class as usize].record((now - arrived).as_ns());
-            });
-        }
+        let open = match self.tells_open {
+            true => self.ages_of_unfinished(self.workload_now()),
+            false => Default::default(),
+        };
         RequestNews { intervals, open }
     }
 

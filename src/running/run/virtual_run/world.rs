@@ -94,9 +94,14 @@ impl World {
         };
         let (mut drivers, library) = (Vec::new(), Arc::new(Library::default()));
         for shard in engine.shards() {
+            let workload = assignment.workload(settings, shard.id(), &library)?;
             drivers.push(Driver::new(
                 Rc::clone(shard),
-                assignment.workload(settings, shard.id(), &library)?,
+                // An autoscaler wants to know every second.
+                match settings.autoscale {
+                    None => workload.counting_later(),
+                    Some(_) => workload,
+                },
                 clock.clone(),
                 spawn(),
                 settings.max_concurrent_allocs > 0,
