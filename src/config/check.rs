@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 
 use ringfall_core::units::{GIB, MIB};
+use ringfall_workloads::config::USERS_MAX;
 
 use super::depth::{Depth, SEARCH_WARMUP_S};
+use super::figures::USERS_SERVED_MAX;
 use super::names::Names;
 use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::{Gib, Size};
@@ -47,6 +49,7 @@ impl Check<'_> {
         self.conflicts(&changed);
         self.rank(asked, plan);
         self.starts_in_time(settings, facts);
+        self.users_can_be_served(plan, facts);
         self.traffic(asked);
         self.arrival(asked, plan);
         self.judging(settings, &plan.workload);
@@ -76,6 +79,18 @@ impl Check<'_> {
                 let other = self.name_of(other);
                 self.wrong(key, format_args!("and {other} cannot be combined{why}"));
             }
+        }
+    }
+
+    /// More users than a run has that moves data.
+    fn users_can_be_served(&mut self, plan: &Plan, facts: &Facts) {
+        if plan.users > USERS_SERVED_MAX && !facts.is_simulated {
+            let what = format!(
+                "{} is out of bounds: 1 to {USERS_SERVED_MAX} in a run that moves data, up to \
+                 {USERS_MAX} in a simulated one",
+                plan.users
+            );
+            self.wrong("num_users", what);
         }
     }
 

@@ -12,8 +12,11 @@ use super::{Settings, WorkloadSection};
 
 /// Longest target: a day.
 pub const TARGET_MS_MAX: u64 = 86_400_000;
-/// Longest queue that is a target: as many requests as there may be users.
-pub const WAITING_MAX: u64 = USERS_MAX as u64;
+/// Most users of a run that moves data, and that an autoscaler tries: only on a simulated clock do
+/// those who wait cost nothing.
+pub(super) const USERS_SERVED_MAX: u32 = 100_000;
+/// Longest queue that is a target: as many requests as an autoscaler may have users.
+pub const WAITING_MAX: u64 = USERS_SERVED_MAX as u64;
 const DAY_MS: f64 = TARGET_MS_MAX as f64;
 
 /// Declares such a section: its figures, which a file may leave out, as fields.
@@ -117,7 +120,7 @@ figures! {
         /// Fewest users that it tries, 1 or more.
         pub users_min: u32 = 1,
         /// Most users that it tries.
-        pub users_max: u32 = USERS_MAX,
+        pub users_max: u32 = USERS_SERVED_MAX,
         /// While more users are served well, they are multiplied by this, above 1.
         pub scale_up_factor: f64 = 2.0,
         /// Until the first number of users that is served well, they are multiplied by this, below
@@ -129,10 +132,10 @@ figures! {
 impl AutoscalerSteps {
     fn wrong(&self) -> Option<String> {
         let (least, most) = (self.users_min, self.users_max);
-        (least < 1 || least > most || most > USERS_MAX).then(|| {
+        (least < 1 || least > most || most > USERS_SERVED_MAX).then(|| {
             format!(
                 "autoscaler.users_min is {least} and users_max {most}: give a range within 1 to \
-                 {USERS_MAX}"
+                 {USERS_SERVED_MAX}"
             )
         })
     }

@@ -29,7 +29,9 @@ use crate::object_store::{
 
 /// Longest duration and ramp-up: a day.
 const SECONDS_MAX: i64 = 86_400;
-pub(super) const USERS_MAX: i64 = 100_000;
+pub(super) const USERS_MAX: i64 = 1_000_000;
+/// Most requests served at the same time: each holds memory and a task.
+const SERVING_MAX: i64 = 100_000;
 pub(super) const SHARDS_MAX: i64 = 1_024;
 pub(super) const QUEUE_DEPTH_MAX: i64 = 4_096;
 /// Largest storage tier, GiB: 4 PiB.
@@ -43,6 +45,8 @@ settings! {
         /// beginning of a name is enough if no other model's name begins with it.
         model: String = "llama3.1-8b", "NAME", compared apart;
         /// Number of simulated users
+        ///
+        /// A run that moves data has at most 100,000.
         num_users: u32 = "100", "N", in 1..=USERS_MAX, alias "users", compared apart;
         /// Length of the measurement in seconds
         duration as duration_s: Time<u64> = "60", "SECONDS", in 1..=SECONDS_MAX, compared apart;
@@ -63,7 +67,7 @@ settings! {
         /// Number of requests served at the same time; further ones wait
         ///
         /// auto: as many as there are users, at most 500; with a trace or the autoscaler, 500.
-        max_inflight_requests: Auto<u32> = "auto", "N", in 1..=USERS_MAX,
+        max_inflight_requests: Auto<u32> = "auto", "N", in 1..=SERVING_MAX,
             auto auto::max_inflight_requests;
         /// Number of prefill writes in progress at the same time; 0 means no limit
         ///

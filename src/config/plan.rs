@@ -252,7 +252,7 @@ pub struct Plan {
     pub settings: Settings,
     /// The model that the settings name.
     pub model_spec: ModelSpec,
-    /// Simulated users when the run begins, 1..=100,000.
+    /// Simulated users when the run begins, 1..=1,000,000; in a run that moves data 1..=100,000.
     pub users: u32,
     /// I/Os in flight at most, each shard on each drive: what rings and buffers are made for.
     pub queue_depth: u32,
