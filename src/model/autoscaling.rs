@@ -37,18 +37,22 @@ pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f
     /// is larger, at most 1), times the storage throughput divided by the highest of all steps with
     /// as many users or fewer. Another is the number of entries that waited for the device, or of
     /// requests that waited to be served, divided by the target for both. The third is the number
-    /// of requests that arrived divided by the number that ended; it counts in mode `qos` where
-    /// users do not wait for answers and the number of open requests is shown to grow. Differs from
-    /// the reference, whose figure is the P95 since the start divided by 100 ms, halved unless
-    /// throughput stands still and latency rises. In mode `slo`, the largest P95 of a QoS class
-    /// divided by its target, open requests counted as in `ringfall.autoscaler.curve`.
+    /// of requests that arrived divided by the number that ended; it counts where users do not wait
+    /// for answers and the number of open requests is shown to grow. Differs from the reference,
+    /// whose figure is the P95 since the start divided by 100 ms, halved unless throughput stands
+    /// still and latency rises. In mode `slo`, the largest P95 of a QoS class divided by its
+    /// target, open requests counted as in `ringfall.autoscaler.curve`.
     pub saturation_level: Option<f64> = entry.result.saturation,
     /// 95th percentile of the latency of an entry read from storage in this step, ms; null without
-    /// reads. Differs from the reference, whose figure is of all reads since the start.
-    pub read_latency_p95_ms: Option<f64> = entry.result.read_ns.map(|three| ms(three[1])),
+    /// reads, and beside a backlog of earlier steps. Differs from the reference, whose figure is of
+    /// all reads since the start.
+    pub read_latency_p95_ms: Option<f64> =
+        own(&entry.result, entry.result.read_ns).map(|three| ms(three[1])),
     /// 95th percentile of the latency of an entry written to storage in this step, ms; null without
-    /// writes. Differs from the reference, whose figure is of all writes since the start.
-    pub write_latency_p95_ms: Option<f64> = entry.result.write_ns.map(|three| ms(three[1])),
+    /// writes, and beside a backlog of earlier steps. Differs from the reference, whose figure is
+    /// of all writes since the start.
+    pub write_latency_p95_ms: Option<f64> =
+        own(&entry.result, entry.result.write_ns).map(|three| ms(three[1])),
     /// Tokens generated per second in this step, tokens/s. Differs from the reference, whose figure
     /// is the average since the start.
     pub throughput_tokens_per_sec: Fact<f64> = entry.result.tokens_per_s,
@@ -127,19 +131,29 @@ pub struct CurvePoint from step: StepResult {
     pub tokens_per_s: Fact<f64>,
     /// Requests that finished per second, requests/s.
     pub requests_per_s: Fact<f64>,
-    /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads.
-    pub read_ms: Option<[f64; 3]> = step.read_ns.map(|three| three.map(ms)),
-    /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes.
-    pub write_ms: Option<[f64; 3]> = step.write_ns.map(|three| three.map(ms)),
+    /// Number of requests that earlier steps left and that were still open when the window began,
+    /// at least, in modes qos and capacity where users do not wait for answers; 0 where they are
+    /// too few to change a P95. With any, latencies are those of this backlog and not of so many
+    /// users: they are null.
+    pub backlog_before: Fact<u64>,
+    /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads, and
+    /// beside a backlog of earlier steps.
+    pub read_ms: Option<[f64; 3]> = own(step, step.read_ns).map(|three| three.map(ms)),
+    /// P50, P95 and P99 of the latency of entries written to storage, ms; null without writes, and
+    /// beside a backlog of earlier steps.
+    pub write_ms: Option<[f64; 3]> = own(step, step.write_ns).map(|three| three.map(ms)),
     /// P95 of the latency of the requests of each QoS class (interactive, responsive, batch), ms;
-    /// null for a class without requests. In mode slo, requests that were open at the end of the
-    /// window count with their age then, so that the figure is a lower bound where there were any;
-    /// null for a class of which none ended and none was late.
-    pub class_p95_ms: Fact<[Option<f64>; 3]> = step.class_p95_ns.map(|p95| p95.map(ms)),
-    /// P95 of the time that the device took to read an entry, ms; null without reads.
+    /// null for a class without requests, and for all of them beside a backlog of earlier steps. In
+    /// mode slo, requests that were open at the end of the window count with their age then, so
+    /// that the figure is a lower bound where there were any; null for a class of which none ended
+    /// and none was late.
+    pub class_p95_ms: Fact<[Option<f64>; 3]> =
+        step.class_p95_ns.map(|p95| own(step, p95).map(ms)),
+    /// P95 of the time that the device took to read an entry, ms, beside a backlog of earlier steps
+    /// too; null without reads.
     pub read_device_p95_ms: Option<f64> = step.storage.read_device_p95_ns.map(ms),
-    /// P95 of the time that the device took to write an entry, demotions included, ms; null without
-    /// writes.
+    /// P95 of the time that the device took to write an entry, demotions included, ms, beside a
+    /// backlog of earlier steps too; null without writes.
     pub write_device_p95_ms: Option<f64> = step.storage.write_device_p95_ns.map(ms),
     /// Mean number of entries that waited for the device: for their tier to have room, for a buffer
     /// or for a place in the queue.
@@ -283,6 +297,11 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
+/// Latencies of a step that are those of its own users; none beside a backlog of earlier steps.
+fn own<T>(step: &StepResult, latencies: Option<T>) -> Option<T> {
+    latencies.filter(|_| step.backlog_before == 0)
+}
+
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -424,12 +443,25 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             lines.push(("remedy", bound.remedy()));
         }
     }
+    let backlog = report.curve.iter().filter_map(|step| step.backlog_before.known()).max();
+    if let Some(most) = backlog.filter(|&most| most > 0) {
+        let requests = counted(most, "request");
+        lines.push((
+            "backlog",
+            format!(
+                "up to {requests} of earlier steps were still open when others began, whose \
+                 latencies are left out: they are not those of so many users"
+            ),
+        ));
+    }
     lines.push(("search", format!("{}; {}", counted(steps, "step"), report.reason)));
     lines
 }
 
 #[cfg(test)]
 mod tests {
+    use ringfall_workloads::autoscale::{QosBreak, StorageLoad};
+
     use super::*;
 
     #[test]
@@ -484,6 +516,67 @@ mod tests {
             let summary = AutoscalingSummary::of(result.autoscale.as_ref().unwrap());
             assert_eq!(summary.final_users.known(), Some(4));
         }
+    }
+
+    /// The P95 of one user was that of the requests which eight had left.
+    #[test]
+    fn latencies_beside_a_backlog_are_not_those_of_so_few_users() {
+        let step = |users: u32, backlog_before: u64| StepResult {
+            users,
+            backlog_before,
+            read_ns: Some([1_000_000; 3]),
+            write_ns: Some([2_000_000; 3]),
+            class_p95_ns: [Some(3_000_000), None, Some(4_000_000)],
+            storage: StorageLoad {
+                read_device_p95_ns: Some(900_000_000),
+                ..StorageLoad::default()
+            },
+            ..StepResult::default()
+        };
+        let broke = || QosBreak {
+            users: 1,
+            part: Some(Part::StorageRead),
+            saturation: Some(1.0),
+            largest_part: "storage",
+            largest_share: 1.0,
+        };
+        let mut result = crate::testing::nothing();
+        let conclusion = |backlog_before| Conclusion {
+            mode: Mode::Qos,
+            initial_users: 8,
+            conclusive: true,
+            reason: String::new(),
+            answer: Answer::Qos(QosAnswer { users: 0, confirmed: true, broke: Some(broke()) }),
+            entries: vec![
+                Entry { result: step(8, 0), act: Act::ScaleDown },
+                Entry { result: step(1, backlog_before), act: Act::Stop },
+            ],
+        };
+        result.autoscale = Some(conclusion(312));
+        let found = report(&result).unwrap();
+        let [of_eight, of_one] = [&found.curve[0], &found.curve[1]];
+        assert_eq!(of_one.backlog_before.known(), Some(312));
+        assert_eq!((of_one.read_ms, of_one.write_ms), (None, None));
+        assert_eq!(of_one.class_p95_ms.known(), Some([None; 3]));
+        assert_eq!((of_eight.read_ms, of_eight.write_ms), (Some([1.0; 3]), Some([2.0; 3])));
+        assert_eq!(of_eight.class_p95_ms.known(), Some([Some(3.0), None, Some(4.0)]));
+        let rows = rows(&result);
+        assert_eq!((rows[1].read_latency_p95_ms, rows[1].write_latency_p95_ms), (None, None));
+        assert_eq!(rows[0].read_latency_p95_ms, Some(1.0));
+        let told = |result: &RunResult, label: &str| {
+            lines(result).into_iter().find(|line| line.0 == label).map(|line| line.1)
+        };
+        let backlog = told(&result, "backlog").unwrap();
+        assert!(backlog.starts_with("up to 312 requests of earlier steps"), "{backlog}");
+        let broke = told(&result, "broke first").unwrap();
+        let begin = "with 1 user beside a backlog of 312 requests of earlier steps the device";
+        assert!(broke.starts_with(begin), "{broke}");
+        // No target for it follows from what is not its own latency.
+        let target = "workload.saturation_targets.read_p95_ms";
+        assert!(!told(&result, "remedy").unwrap().contains(target));
+        result.autoscale = Some(conclusion(0));
+        assert_eq!(told(&result, "backlog"), None);
+        assert!(told(&result, "remedy").unwrap().contains(target));
     }
 
     /// "Not confirmed" of a number of users was left out wherever the report was quoted.

@@ -96,9 +96,18 @@ impl<'a> Bound<'a> {
         if is_open { "at least " } else { "" }
     }
 
+    /// Requests of earlier steps that were still open in the step.
+    fn backlog_before(&self) -> u64 {
+        self.step.map_or(0, |step| step.backlog_before)
+    }
+
     /// Clause that says what broke, with its value and its target, without a full stop.
     pub(crate) fn what(&self) -> String {
-        let users = counted(self.broke.users.into(), "user");
+        let beside = match self.backlog_before() {
+            0 => String::new(),
+            left => format!(" beside a backlog of {} of earlier steps", counted(left, "request")),
+        };
+        let users = format!("{}{beside}", counted(self.broke.users.into(), "user"));
         let Some(part) = self.broke.part else {
             return format!("with {users} no request finished in the step");
         };
@@ -169,7 +178,10 @@ impl<'a> Bound<'a> {
             }
             (Part::StorageRead | Part::StorageWrite, Some((p95, of))) => {
                 let key = if part == Part::StorageRead { "read_p95_ms" } else { "write_p95_ms" };
-                if let Some(ms) = needed(p95 * self.share_used(p95, of), target, TARGET_MS_MAX) {
+                // Beside a backlog it is not the latency of so many users.
+                if self.backlog_before() == 0
+                    && let Some(ms) = needed(p95 * self.share_used(p95, of), target, TARGET_MS_MAX)
+                {
                     ways.push(format!("workload.saturation_targets.{key}: {ms}"));
                 }
                 ways.push(LESS_FOR_STORAGE.to_owned());

@@ -128,6 +128,7 @@ fn scaled() -> Conclusion {
         steady: true,
         patient: true,
         settled: true,
+        backlog_before: 0,
         bytes_per_s: GIB as f64,
         uncertainty: 0.01,
         tokens_per_s: 900.0,

@@ -149,7 +149,7 @@ pub enum Part {
     StorageQueue,
     /// Qos: the requests that waited to be served.
     RequestQueue,
-    /// Qos: the requests that arrived and were not answered, where users do not wait for answers.
+    /// Qos, capacity: the requests that arrived and were not answered, where users do not wait.
     RequestBacklog,
 }
 
@@ -336,7 +336,9 @@ impl<H: Latencies> Autoscaler<H> {
                     _ if next < users => next,
                     _ => 0,
                 };
-                let step = UserStep::new(&self.settings, next, patient, settles, self.longest);
+                let left = self.step.leaves();
+                let step = UserStep::new(&self.settings, next, patient, settles, self.longest)
+                    .inheriting(left);
                 self.step = if next < users { step.after_more_users() } else { step };
                 match next.cmp(&users) {
                     std::cmp::Ordering::Greater => (Act::ScaleUp, Decision::Users(next)),
@@ -405,9 +407,10 @@ impl<H: Latencies> Autoscaler<H> {
 }
 
 impl Settings {
-    /// Whether it judges by how the requests pile up of users who do not wait for answers.
-    fn judges_backlog(&self) -> bool {
-        self.mode == Mode::Qos && !self.users_wait
+    /// Whether it measures how the requests pile up of users who do not wait for answers. In slo
+    /// mode their ages say so.
+    fn measures_backlog(&self) -> bool {
+        self.mode != Mode::Slo && !self.users_wait
     }
 
     /// The next user count on the way up, above `users` where that may be.

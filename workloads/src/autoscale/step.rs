@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backlog::{Backlog, Drain};
+use super::backlog::{Backlog, Drain, Draining};
 use super::late::{LateShare, Tally};
 use super::{Latencies, Mode, Part, Sample, Settings};
 
@@ -52,6 +52,9 @@ const DRIFT_MAX: f64 = 0.02;
 /// Requests of a class, or entries of a direction, before their P95 is believed: below this one
 /// straggler decides.
 const VALUES_MIN: u64 = 20;
+
+/// Requests of a window for each of an earlier step beyond which a P95 is not changed by them.
+const LEFT_OUT_OF: u64 = 20;
 
 /// Where requests' time went: sums over the requests that ended, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -120,6 +123,10 @@ pub struct StepResult {
     pub patient: bool,
     /// Whether no request of users that went home was served in it.
     pub settled: bool,
+    /// Requests that earlier steps left and that were still open when the window began, at least,
+    /// where users do not wait for answers: its latencies are then not those of its users. 0 where
+    /// they are too few to change a P95, at most one for twenty that ended in the window.
+    pub backlog_before: u64,
     /// Bytes a second of the storage tier, both directions; of all tiers where the run has none.
     pub bytes_per_s: f64,
     /// Half the width of that mean's 95 % confidence interval (Student's t), as a share of it.
@@ -174,7 +181,9 @@ pub(super) struct UserStep<H> {
     older_s_max: f64,
     /// Wait for the backlog of more users; none where there was none, or users wait for answers.
     drain: Option<Drain>,
-    judges_backlog: bool,
+    /// Open requests that earlier steps left.
+    inherited: u64,
+    measures_backlog: bool,
     settled: bool,
     patient: bool,
     samples_min: usize,
@@ -225,7 +234,8 @@ impl<H: Latencies> UserStep<H> {
             is_left_over: true,
             older_s_max: SETTLE_S_MAX.max(targets(TARGETS[1]) as f64),
             drain: None,
-            judges_backlog: settings.judges_backlog(),
+            inherited: 0,
+            measures_backlog: settings.measures_backlog(),
             settled: true,
             patient,
             samples_min,
@@ -244,8 +254,25 @@ impl<H: Latencies> UserStep<H> {
     /// The same after a step with more users: requests that they left in the queue end first, for
     /// their latency is not that of fewer.
     pub(super) fn after_more_users(self) -> Self {
-        let drain = self.judges_backlog.then(Drain::new);
+        let drain = self.measures_backlog.then(Drain::new);
         UserStep { older_s_max: LEAVE_S_MAX, drain, ..self }
+    }
+
+    /// The same after a step that left so many requests.
+    pub(super) fn inheriting(self, requests: u64) -> Self {
+        UserStep { inherited: requests, ..self }
+    }
+
+    /// Requests that it leaves to the step after it: those open beyond one of each user, but for as
+    /// many as may be generating tokens.
+    pub(super) fn leaves(&self) -> u64 {
+        if !self.measures_backlog || self.seconds <= 0.0 {
+            return 0;
+        }
+        // Little's law.
+        let generating = self.sum.time.generation_ns as f64 / 1e9 / self.seconds;
+        let left = self.open as f64 - f64::from(self.users) - generating;
+        left.round().max(0.0) as u64
     }
 
     pub(super) fn users(&self) -> u32 {
@@ -276,7 +303,7 @@ impl<H: Latencies> UserStep<H> {
         }
         self.seconds += seconds;
         self.rates.push(sample.judged_bytes as f64 / seconds);
-        if self.judges_backlog {
+        if self.measures_backlog {
             self.increases_per_s.push(increase_per_s);
         }
         self.add(sample);
@@ -384,7 +411,7 @@ impl<H: Latencies> UserStep<H> {
 
     /// Whether a patient step knows if requests pile up, where it looks now.
     fn knows_backlog(&mut self) -> bool {
-        !self.judges_backlog
+        !self.measures_backlog
             || self.looks_now()
                 && self.backlog().is_some_and(|backlog| backlog.grows() || backlog.is_held())
     }
@@ -403,8 +430,14 @@ impl<H: Latencies> UserStep<H> {
         if self.elapsed_s >= SETTLE_S_MAX {
             self.settle_requests = 0;
         }
+        // First come, first served, but for more urgent classes.
+        self.inherited = self.inherited.saturating_sub(sample.requests_ended()).min(self.open);
         self.is_left_over = match &mut self.drain {
-            Some(drain) => drain.goes_on(sample, increase_per_s, self.users),
+            Some(drain) => {
+                let state = drain.observe(sample, increase_per_s, self.users);
+                self.inherited = if state == Draining::Done { 0 } else { self.inherited };
+                state == Draining::GoesOn
+            }
             // Of a user who waits for answers one request is served at a time.
             None => settings.users_wait && sample.requests_served > self.users.into(),
         };
@@ -464,6 +497,7 @@ impl<H: Latencies> UserStep<H> {
             steady,
             patient: self.patient,
             settled: self.settled,
+            backlog_before: self.backlog_before(),
             bytes_per_s: mean,
             uncertainty,
             tokens_per_s: self.sum.tokens as f64 / self.seconds,
@@ -478,6 +512,12 @@ impl<H: Latencies> UserStep<H> {
             worst: worst.map(|(class, _)| Part::Class(class)),
             time: self.sum.time,
         }
+    }
+
+    /// Requests of earlier steps, if they are enough to change a P95.
+    fn backlog_before(&self) -> u64 {
+        let is_felt = self.inherited > self.sum.requests_ended() / LEFT_OUT_OF;
+        if is_felt { self.inherited } else { 0 }
     }
 
     fn storage(&self) -> StorageLoad {

@@ -199,6 +199,32 @@ fn a_step_of_users_who_do_not_wait_begins_without_the_backlog_of_more() {
     assert_eq!(begins(false, &swings), (1_200, false), "samples of half a second");
 }
 
+/// The P95 of one user was that of the requests that more had left.
+#[test]
+fn requests_of_earlier_steps_are_counted_until_they_have_ended() {
+    let settings = Settings { users_wait: false, ..settings(Mode::Qos, 5) };
+    let found = |left: u64, open: &dyn Fn(usize) -> u64| {
+        let mut step = UserStep::new(&settings, 5, false, 0, 0).inheriting(left);
+        step = if left > 50 { step.after_more_users() } else { step };
+        // Four end in each.
+        let classes = || [list(4), list(0), list(0)];
+        let sample = |n| Sample { requests_queued: open(n), classes: classes(), ..busy() };
+        let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(n), &settings)?)));
+        (ended.unwrap().1.backlog_before, step.leaves())
+    };
+    // Without more users before it, it begins after one sample.
+    assert_eq!([found(0, &|_| 9), found(20, &|_| 9)], [(0, 9), (14, 9)], "five are served, too");
+    // One beside twelve is felt in a P95.
+    assert_eq!([found(5, &|_| 9), found(4, &|_| 9)], [(1, 9), (0, 9)]);
+    // Ever more, so that more waiting changes nothing.
+    let rises = |n: usize| 500 + 20 * n as u64;
+    let (before, leaves) = found(500, &rises);
+    assert!((300..460).contains(&before), "{before}");
+    assert!(leaves > 500, "{leaves}");
+    // Worked off.
+    assert_eq!(found(500, &|n| 40u64.saturating_sub(n as u64)), (0, 0));
+}
+
 /// Samples of a longer step with five users, of whose requests so many end and are open in each.
 fn piling_up(open: impl Fn(u64) -> u64) -> (usize, bool, Backlog) {
     let settings = Settings { users_wait: false, ..settings(Mode::Qos, 5) };

@@ -242,7 +242,7 @@ impl Storage {
     /// Whether so many users were too many for the use of the storage alone, and no step has shown
     /// what it can do.
     fn lacks_peak(&self, bad: &Point) -> bool {
-        self.settings.judges_backlog()
+        self.settings.measures_backlog()
             && queue(&bad.load, &self.settings.storage).0 <= self.settings.target_saturation
             && !self.points.iter().any(Point::is_peak)
     }

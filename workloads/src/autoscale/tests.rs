@@ -109,6 +109,7 @@ pub(super) fn step_at(users: u32, bytes_per_s: f64) -> StepResult {
         steady: true,
         patient: false,
         settled: true,
+        backlog_before: 0,
         bytes_per_s,
         uncertainty: 0.0,
         tokens_per_s: 0.0,
@@ -739,4 +740,25 @@ fn users_who_do_not_wait_are_as_many_as_leave_no_backlog() {
         assert_eq!(broke.part, Some(Part::RequestBacklog), "{seed}: {broke:?}");
     }
     assert!(found.iter().filter(|users| **users == 3).count() >= 9, "{found:?}");
+}
+
+/// What one user was said to wait for was the backlog that eight had left.
+#[test]
+fn a_step_beside_a_backlog_of_earlier_ones_says_so() {
+    for mode in [Mode::Qos, Mode::Capacity] {
+        let settings = Settings { users_wait: false, ..settings(mode, 8) };
+        let steps = |per_s| {
+            let conclusion = Open { per_s, seed: 3 }.search(settings, 20_000);
+            conclusion.entries.into_iter().map(|entry| entry.result).collect::<Vec<_>>()
+        };
+        let slow = steps(0.5);
+        let of_one: Vec<&StepResult> = slow.iter().filter(|step| step.users == 1).collect();
+        assert!(!of_one.is_empty() && of_one.iter().all(|step| step.backlog_before > 0));
+        assert_eq!(slow[0].backlog_before, 0, "nothing was before it");
+        // What a drive has worked off is none.
+        let fast = steps(5.9);
+        let few: Vec<&StepResult> = fast.iter().filter(|step| step.users <= 4).collect();
+        assert!(!few.is_empty(), "{fast:?}");
+        assert!(few.iter().all(|step| step.backlog_before == 0), "{few:?}");
+    }
 }
