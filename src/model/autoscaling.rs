@@ -214,15 +214,19 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
         capacity(conclusion).map(|answer| answer.peak_bytes_per_s / GIB as f64),
     /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput, or comes
     /// so close to it that noise explains the rest: its throughput in `curve` is at least 97 % of
-    /// the peak where `peak_confirmed` is true, and 94 % elsewhere.
+    /// the peak where `peak_confirmed` is true, and 94 % elsewhere. Where throughput did not rise
+    /// with users, as many or fewer reach it, and `peak_confirmed` is false.
     pub peak_users: Same<u32> = capacity(conclusion).map(|answer| answer.peak_users),
     /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
-    /// several steps, when a longer step with `peak_users`, in which each user had eight requests
-    /// answered on average, is known to 5 % and finished requests, and when no step moved more than
-    /// the peak by over 3 % and its own uncertainty, short ones left out where there is a longer
-    /// one with as many users. `reason` says what is missing.
+    /// several steps, when one with fewer users than `peak_users` moved clearly less than 95 % of
+    /// the peak (or a single user who waits for answers reaches it), when a longer step with
+    /// `peak_users`, in which each user had eight requests answered on average, is known to 5 % and
+    /// finished requests, and when no step moved more than the peak by over 3 % and its own
+    /// uncertainty, short ones left out where there is a longer one with as many users. `reason`
+    /// says what is missing.
     pub peak_confirmed: Same<bool> = capacity(conclusion).map(|_| conclusion.conclusive),
-    /// Mode capacity: fit of the Universal Scalability Law to the curve.
+    /// Mode capacity: fit of the Universal Scalability Law to the curve; null where it explains too
+    /// little of it (R² below 0.8), and where throughput did not rise with users.
     pub usl: Same<UslReport> =
         capacity(conclusion).and_then(|answer| answer.usl.as_ref().map(UslReport::of)),
     /// Mode qos: largest number of users within the target saturation of the storage tier. Mode
@@ -412,10 +416,13 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         (Some(peak), Some(users), _) => {
             let users = counted(users.into(), "user");
             let doubt = doubt(report.peak_confirmed.known());
-            let knee = capacity(conclusion).map_or(0.0, |answer| answer.knee_bytes_per_s);
+            let answer = capacity(conclusion);
+            let knee = answer.map_or(0.0, |answer| answer.knee_bytes_per_s);
+            let is_flat = answer.is_some_and(|answer| answer.flat_from.is_some());
+            let fewer = if is_flat { " or fewer" } else { "" };
             // Rounded down, so that not all of a peak is named where a part of it is missing.
             let share = (knee / GIB as f64 / peak * 100.0).floor().min(100.0);
-            let text = format!("{peak:.2} GiB/s, {share:.0} % of it with {users}{doubt}");
+            let text = format!("{peak:.2} GiB/s, {share:.0} % of it with {users}{fewer}{doubt}");
             lines.push(("peak", text));
             if let Some(usl) = report.usl.as_ref()
                 && let (Some(sigma), Some(kappa), Some(r2)) =
@@ -501,6 +508,7 @@ mod tests {
                     peak_users: 4,
                     knee_bytes_per_s: 0.975 * GIB as f64,
                     peak_tokens_per_s: 1.0,
+                    flat_from: None,
                     usl: None,
                     confirmed: true,
                 })),

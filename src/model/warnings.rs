@@ -338,10 +338,19 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         let has_moved = |entry: &Entry| entry.result.bytes_per_s > 0.0;
         let is_above =
             !conclusion.entries.iter().any(has_moved) && result.plan.cpu_memory_bytes > 0;
-        let needs_time = !conclusion.is_over() || matches!(conclusion.answer, Answer::Capacity(_));
-        let flag = match is_above {
-            true => Some("--cpu-mem-gb 0"),
-            false => needs_time.then_some("longer --duration"),
+        let is_of_peak = matches!(conclusion.answer, Answer::Capacity(_));
+        // More time does not make a flat curve rise.
+        let is_flat = matches!(
+            &conclusion.answer,
+            Answer::Capacity(Some(found)) if found.flat_from.is_some() && conclusion.is_over()
+        );
+        let needs_time = !conclusion.is_over() || is_of_peak && !is_flat;
+        let flag = if is_above {
+            Some("--cpu-mem-gb 0")
+        } else if is_flat && result.plan.arrival == Arrival::Open {
+            Some("--arrival closed")
+        } else {
+            needs_time.then_some("longer --duration")
         };
         warnings.push(warning(Code::Autoscaler, conclusion.reason.clone(), flag));
     }

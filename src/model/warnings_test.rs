@@ -6,7 +6,7 @@ use ringfall_core::units::GIB;
 use ringfall_host::survey::Throttle;
 use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
 use ringfall_workloads::autoscale::{
-    Act, Answer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
+    Act, Answer, CapacityAnswer, Conclusion, Entry, Mode, Part, QosAnswer, QosBreak, StepResult,
 };
 use ringfall_workloads::source::ValidationTrace;
 
@@ -552,5 +552,34 @@ fn a_search_that_ended_early_without_a_number_has_no_answer() {
         let warnings = warnings_of(&result);
         let has = |code: Code| warnings.iter().any(|warning| warning.code == code);
         assert_eq!((has(Code::AutoscalerNone), has(Code::Autoscaler)), (conclusive, !conclusive));
+    }
+}
+
+/// A longer run was to be tried of a search whose every step was at the peak.
+#[test]
+fn more_time_is_not_suggested_where_throughput_does_not_rise_with_users() {
+    for (flat_from, act, arrival, flag) in [
+        (None, Act::Stop, Arrival::Open, Some("longer --duration")),
+        (Some(1), Act::Stop, Arrival::Open, Some("--arrival closed")),
+        (Some(4), Act::Stop, Arrival::Closed, None),
+        (Some(1), Act::Hold, Arrival::Open, Some("longer --duration")),
+    ] {
+        let mut result = busy();
+        result.plan.arrival = arrival;
+        let answer = Answer::Capacity(Some(CapacityAnswer {
+            peak_bytes_per_s: 1.0,
+            peak_users: 1,
+            knee_bytes_per_s: 1.0,
+            peak_tokens_per_s: 1.0,
+            flat_from,
+            usl: None,
+            confirmed: false,
+        }));
+        let mut found = searched(false, 1).unwrap();
+        found.entries[0].act = act;
+        result.autoscale = Some(Conclusion { mode: Mode::Capacity, answer, ..found });
+        let warnings = warnings_of(&result);
+        let told = warnings.iter().find(|one| one.code == Code::Autoscaler).unwrap();
+        assert_eq!(told.flag_to_try.as_deref(), flag, "{flat_from:?} {act:?}");
     }
 }

@@ -160,6 +160,7 @@ fn scaled() -> Conclusion {
             knee_bytes_per_s: 0.98 * GIB as f64,
             peak_tokens_per_s: 900.0,
             peak_users: 8,
+            flat_from: None,
             usl: Some(usl),
             confirmed: true,
         })),

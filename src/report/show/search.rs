@@ -83,6 +83,7 @@ mod tests {
                 knee_bytes_per_s: 2.0 * GIB as f64,
                 peak_users: 4,
                 peak_tokens_per_s: 1.0,
+                flat_from: None,
                 usl: None,
                 confirmed: true,
             })),

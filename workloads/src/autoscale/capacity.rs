@@ -24,6 +24,11 @@ const PATIENT_MAX: usize = 8;
 const LONGER_TIMES: f64 = 4.0;
 /// A summit between two counts is looked for until they are this close.
 const SUMMIT_TOLERANCE: f64 = 0.2;
+/// Share of the peak below which fewer users have to stay, beyond their noise, before throughput is
+/// shown to rise with users.
+const RISE_FROM: f64 = 0.95;
+/// Goodness (R²) from which on a fit says something of the curve.
+const FIT_MIN: f64 = 0.8;
 
 /// Result of capacity mode.
 #[derive(Clone, Debug)]
@@ -39,12 +44,16 @@ pub struct CapacityAnswer {
     pub knee_bytes_per_s: f64,
     /// Tokens/s of the longest step with `peak_users`.
     pub peak_tokens_per_s: f64,
-    /// Universal scalability law fitted to the curve of all steps; none where no fit was possible.
+    /// Fewest users tried, where throughput is not shown to rise from them to the peak, so that as
+    /// many or fewer reach it.
+    pub flat_from: Option<u32>,
+    /// Universal scalability law fitted to the curve of all steps; none where no fit was possible,
+    /// where its R² is below 0.8, and where the curve is flat.
     pub usl: Option<UslFit>,
     /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
-    /// a longer one with `peak_users` is known to 5 % and finished requests, and no step moved more
-    /// than the peak by over 3 % and its own uncertainty, short ones left out where there is a
-    /// longer one with as many users.
+    /// throughput rises to the peak, a longer step with `peak_users` is known to 5 % and finished
+    /// requests, and no step moved more than the peak by over 3 % and its own uncertainty, short
+    /// ones left out where there is a longer one with as many users.
     pub confirmed: bool,
 }
 
@@ -68,6 +77,8 @@ struct Point {
     is_known: bool,
     patient: bool,
     seconds: f64,
+    /// Whether it is shown that its requests piled up.
+    grows: bool,
 }
 
 impl Capacity {
@@ -95,6 +106,7 @@ impl Capacity {
             is_known: result.is_known(),
             patient: result.patient,
             seconds: result.window_s,
+            grows: result.storage.backlog.is_some_and(|backlog| backlog.grows()),
         });
         if self.climbing {
             match best {
@@ -123,7 +135,7 @@ impl Capacity {
         match self.knee_bracket() {
             (Some(low), Some(high)) => match between(low, high, KNEE_TOLERANCE) {
                 Some(users) => Wish::Step { users, patient: false },
-                None => self.confirm(),
+                None => self.fewest().unwrap_or_else(|| self.confirm()),
             },
             // The first step reached the peak already: the knee is below it.
             (None, Some(high)) => match self.settings.fewer(high) {
@@ -132,6 +144,54 @@ impl Capacity {
             },
             _ => self.confirm(),
         }
+    }
+
+    /// A step with fewer users than any before it, as long as the curve is flat.
+    fn fewest(&self) -> Option<Wish> {
+        let users = self.settings.fewer(self.flat_from()?)?;
+        Some(Wish::Step { users, patient: false })
+    }
+
+    /// Fewest users tried, where throughput is not shown to rise from them to the peak. A single
+    /// user who waits for answers is the least load there is, and may well reach the peak.
+    fn flat_from(&self) -> Option<u32> {
+        let peak = self.peak()?;
+        let fewest = self.points.iter().map(|point| point.users).min()?;
+        let knee = self.knee_bracket().1?;
+        let is_least = fewest == 1 && self.settings.users_wait;
+        let is_below = |point: &Point| {
+            point.users < knee && point.bytes_per_s < peak * (RISE_FROM - point.uncertainty)
+        };
+        (!is_least && !self.points.iter().any(is_below)).then_some(fewest)
+    }
+
+    /// Reason why a curve that is flat from so many users shows no peak, with what to try.
+    fn why_flat(&self, fewest: u32) -> String {
+        let users = counted(fewest);
+        let piles_up = self.points.iter().any(|point| point.users == fewest && point.grows);
+        let limit = match (self.settings.users_wait, piles_up) {
+            (true, _) => "so that fewer may reach it too",
+            (false, true) => {
+                "and their requests pile up, so that storage, or how many requests are served at \
+                 a time, is the limit"
+            }
+            (false, false) => {
+                "and their requests are not shown to pile up, so that the rate at which they \
+                 arrive may be the limit"
+            }
+        };
+        let mut ways = Vec::new();
+        if !self.settings.users_wait {
+            ways.push("--arrival closed");
+        }
+        if fewest > 1 {
+            ways.push("a smaller users_min in workload.autoscaler");
+        }
+        let ways = ways.join(", or ");
+        format!(
+            "throughput is flat: {users}, the fewest tried, moved as much as more did, {limit}; \
+             try {ways}"
+        )
     }
 
     /// A longer step with the users of the peak, of its knee, and of what seems to lie above it,
@@ -245,7 +305,11 @@ impl Capacity {
             let longer = of_knee().rev().find(|step| step.patient).copied();
             let at_knee = longer.or_else(|| most_bytes(of_knee()));
             let at_knee = at_knee.unwrap_or(best);
-            let doubt = doubt(results, peak_bytes_per_s, peak_users);
+            let flat_from = self.flat_from().filter(|_| results.len() > 1);
+            let doubt = flat_from
+                .map(|fewest| self.why_flat(fewest))
+                .or_else(|| doubt(results, peak_bytes_per_s, peak_users));
+            let is_told = |fit: &UslFit| flat_from.is_none() && fit.r_squared >= FIT_MIN;
             if let Some(doubt) = &doubt {
                 reason = format!("{reason}; the peak is not confirmed: {doubt}");
             }
@@ -254,7 +318,8 @@ impl Capacity {
                 peak_users,
                 knee_bytes_per_s: at_knee.bytes_per_s,
                 peak_tokens_per_s: at_knee.tokens_per_s,
-                usl: fit(&points),
+                flat_from,
+                usl: fit(&points).filter(is_told),
                 confirmed: doubt.is_none(),
             }
         });

@@ -1,6 +1,7 @@
 //! Each decision of the search by itself, of steps made by hand.
 
 use super::super::Mode;
+use super::super::backlog::Backlog;
 use super::super::tests::{settings, step_at};
 use super::*;
 
@@ -293,4 +294,84 @@ fn a_longer_step_that_ended_long_before_another_is_taken_again() {
     assert_eq!(search.after(&of(40, 101.0, 600.0)), longer(17));
     assert_eq!(search.after(&of(17, 100.5, 30.0)), longer(17), "a twentieth of the other's time");
     assert_eq!(search.after(&of(17, 100.5, 300.0)), Wish::Stop);
+}
+
+/// A search to its end over steps that move what is given for their users, in longer steps too, of
+/// whose requests 1.5 arrive for each that ends where that is so: its answer and its reason.
+fn searched(
+    settings: Settings,
+    first: u32,
+    bytes_per_s: impl Fn(u32) -> f64,
+    grows: bool,
+) -> (CapacityAnswer, String) {
+    let mut search = Capacity::new(settings);
+    let mut results: Vec<StepResult> = Vec::new();
+    let mut wish = step(first);
+    while let Wish::Step { users, patient } = wish {
+        assert!(results.len() < 60, "it never stopped: {results:?}");
+        let mut result = StepResult {
+            patient,
+            requests_per_s: 1.0,
+            uncertainty: 0.01,
+            ..step_at(users, bytes_per_s(users))
+        };
+        let ratio = if grows { 1.5 } else { 1.0 };
+        let backlog = Backlog { ratio, uncertainty: 0.1, generating: 0.0 };
+        result.storage.backlog = (!settings.users_wait).then_some(backlog);
+        wish = search.after(&result);
+        results.push(result);
+    }
+    let (answer, reason) = search.conclude(&results.iter().collect::<Vec<_>>());
+    (answer.unwrap(), reason)
+}
+
+/// "4 users" to "14 users" were confirmed, by seed, of a curve whose every step was at the peak.
+#[test]
+fn a_curve_that_is_flat_from_the_fewest_users_shows_no_peak() {
+    let open = Settings { users_wait: false, ..settings(Mode::Capacity, 8) };
+    let noisy = |users: u32| 100.0 + f64::from(users * 7 % 5) - 2.0;
+    for (grows, limit) in [
+        (true, "1 user, the fewest tried, moved as much as more did, and their requests pile up"),
+        (false, "the rate at which they arrive may be the limit; try --arrival closed"),
+    ] {
+        let (answer, reason) = searched(open, 8, noisy, grows);
+        assert_eq!((answer.flat_from, answer.confirmed), (Some(1), false), "{reason}");
+        assert!(answer.usl.is_none(), "{:?}", answer.usl);
+        assert!(reason.contains("not confirmed: throughput is flat"), "{reason}");
+        assert!(reason.contains(limit), "{reason}");
+    }
+    // Where throughput rises there is one, also of users who do not wait.
+    let rises = |users: u32| 20.0 * f64::from(users.min(5));
+    let (answer, reason) = searched(open, 8, rises, false);
+    assert_eq!((answer.flat_from, answer.confirmed), (None, true), "{reason}");
+    assert_eq!(answer.peak_users, 5);
+    // One user who waits is the least load there is; four are not.
+    let closed = settings(Mode::Capacity, 8);
+    let (answer, reason) = searched(closed, 8, noisy, false);
+    assert_eq!((answer.flat_from, answer.confirmed), (None, true), "{reason}");
+    let of_four = Settings { users_min: 4, ..closed };
+    let (answer, reason) = searched(of_four, 8, noisy, false);
+    assert_eq!((answer.flat_from, answer.confirmed), (Some(4), false), "{reason}");
+    assert!(reason.ends_with("try a smaller users_min in workload.autoscaler"), "{reason}");
+}
+
+#[test]
+fn fewer_users_are_tried_until_one_step_lies_clearly_below_the_peak() {
+    let climb = [(100, 96.0), (200, 100.0), (400, 100.0), (800, 100.0)];
+    let back = [(141, 100.0), (119, 100.0), (109, 100.0), (104, 96.0)];
+    let (_, all) = wishes(&[&climb[..], &back].concat());
+    assert_eq!(all[3..], [step(141), step(119), step(109), step(104), step(50)]);
+    let (_, all) = wishes(&[&climb[..], &back, &[(50, 48.0)]].concat());
+    // Of equals the last.
+    assert_eq!(all.last(), Some(&longer(109)));
+}
+
+#[test]
+fn a_fit_that_explains_little_of_the_curve_is_none() {
+    let of = |first: f64| {
+        let steps = [(1, first), (2, 100.0), (4, 100.0), (8, 100.0)];
+        concluded(&wishes(&steps).0, &steps).0.unwrap().usl
+    };
+    assert!(of(50.0).is_some_and(|fit| fit.r_squared > FIT_MIN));
+    assert!(of(10.0).is_none(), "its R² is 0.71");
 }

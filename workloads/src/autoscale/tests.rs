@@ -742,6 +742,27 @@ fn users_who_do_not_wait_are_as_many_as_leave_no_backlog() {
     assert!(found.iter().filter(|users| **users == 3).count() >= 9, "{found:?}");
 }
 
+/// Once a search had been beyond the limit, each step with fewer users was at the peak by what more
+/// had left.
+#[test]
+fn the_peak_of_users_who_do_not_wait_is_reached_by_those_who_ask_for_it() {
+    for seed in 0..12 {
+        for initial in [2, 20] {
+            let settings = Settings { users_wait: false, ..settings(Mode::Capacity, initial) };
+            // Of what the drive serves, 3 users ask for 0.68, 4 for 0.90 and 5 for 1.13.
+            let conclusion = Open { per_s: 5.9, seed }.search(settings, 20_000);
+            let answer = capacity(&conclusion);
+            assert!((3..=6).contains(&answer.peak_users), "{seed}: {answer:?}");
+            assert_eq!(answer.flat_from, None, "{seed}: {}", conclusion.reason);
+            // One user alone asks for more than this drive serves.
+            let conclusion = Open { per_s: 0.5, seed }.search(settings, 20_000);
+            let answer = capacity(&conclusion);
+            assert_eq!(answer.flat_from, Some(1), "{seed}: {}", conclusion.reason);
+            assert!(!conclusion.conclusive && conclusion.reason.contains("--arrival closed"));
+        }
+    }
+}
+
 /// What one user was said to wait for was the backlog that eight had left.
 #[test]
 fn a_step_beside_a_backlog_of_earlier_ones_says_so() {
