@@ -127,6 +127,46 @@ fn waiting_for_tokens_leaves_the_drive_s_own_time() {
     assert_eq!(trust(&both, "storage_read_device_p95_ms"), Trust::Primary);
 }
 
+/// Five times the tokens per second were no conclusion, as the faster side waited for tokens.
+#[test]
+fn a_run_that_waits_for_storage_is_slower_by_it_than_one_that_waits_for_tokens() {
+    let of = |storage: f64, tokens: f64, tokens_per_s: f64| Situation {
+        storage_wait_share: Some(storage),
+        generation_wait_share: Some(tokens),
+        generation_waits: Some(tokens > GENERATION_SHARE_MIN),
+        tokens_per_s: Some(tokens_per_s),
+        ..run(0)
+    };
+    let (fast, slow) = (of(0.2, 0.8, 500.0), of(0.7, 0.1, 100.0));
+    for both in [[fast.clone(), slow.clone()], [slow.clone(), fast.clone()]] {
+        for metric in [DECODE_READ, WALL_CLOCK] {
+            let all = advise(&both);
+            let advice = all.iter().find(|advice| advice.metric == metric).unwrap();
+            assert_eq!((advice.trust, advice.published), (Trust::Primary, None), "{metric}");
+            assert!(advice.why.contains("slower by at least this"), "{advice:?}");
+        }
+        assert_eq!(trust(&both, REQUEST_P95), Trust::Secondary);
+    }
+    // Not where the one that waits for storage is the faster one, which its storage does not
+    // explain, nor beside one that waits for something else.
+    let faster = Situation { tokens_per_s: Some(501.0), ..slow.clone() };
+    let queued = of(0.05, 0.1, 100.0);
+    let unknown = Situation { storage_wait_share: None, ..slow.clone() };
+    for other in [&faster, &queued, &unknown, &fast] {
+        for both in [[&fast, other], [other, &fast]] {
+            let both = both.map(Situation::clone);
+            assert_eq!(trust(&both, WALL_CLOCK), Trust::No, "{other:?}");
+        }
+    }
+    // Rates of what arrives are no rates of storage.
+    let open = |one: &Situation| Situation { arrivals_open: Some(true), ..one.clone() };
+    assert_eq!(trust(&[open(&fast), open(&slow)], WALL_CLOCK), Trust::No);
+    let behind = Situation { queued_at_end: Some(51), ..open(&slow) };
+    assert_eq!(trust(&[open(&fast), behind], WALL_CLOCK), Trust::Primary);
+    let tier = |one: &Situation| Situation { cpu_memory_mib: Some(4096), ..one.clone() };
+    assert_eq!(trust(&[tier(&fast), tier(&slow)], WALL_CLOCK), Trust::Secondary);
+}
+
 #[test]
 fn open_arrivals_show_rate_or_latency_never_both() {
     let keeps_up = Situation { arrivals_open: Some(true), ..run(0) };

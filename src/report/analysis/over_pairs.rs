@@ -5,8 +5,8 @@ use ringfall_model::metrics::{DECISIVE, METRICS, Metric};
 use ringfall_model::stats::{self, Interval};
 
 use super::compare::{
-    Bearing, Caution, Conclusion, Favouring, Finding, Names, RESOLUTION, Verdict, metrics_to_go_by,
-    outcome, suffices, verdict,
+    Bearing, Caution, Conclusion, Favouring, Finding, Names, RESOLUTION, Verdict, leaning,
+    metrics_to_go_by, outcome, suffices, verdict,
 };
 use super::pairs::Pair;
 
@@ -152,6 +152,7 @@ fn finding(&Judged { metric, ref pairs }: &Judged<'_>, all: usize) -> Option<Fin
         metric,
         suffices: 2 * sufficient >= pairs.len(),
         verdict: interval.map_or(Verdict::Unknown, |interval| verdict(metric, interval, median)),
+        leaning: leaning(metric, median),
         ratio: match unfair == pairs.len() {
             true => Err("no pair has one that is fair"),
             false => Ok(format!("{median:.2}×")),

@@ -727,6 +727,10 @@ fn what_is_only_gone_by_besides_makes_no_win_alone() {
     for (first, verdicts, begin) in [
         (Trust::Primary, [NotShown, Unknown, Wins], none),
         (Trust::Primary, [NotShown, Wins, Wins], none),
+        // Without an interval it decides nothing, unless it says the opposite.
+        (Trust::Primary, [Unknown, Wins, Wins], win),
+        (Trust::Primary, [Unknown, Loses, Loses], none),
+        (Trust::Primary, [Unknown, Wins, NotShown], none),
         (Trust::Primary, [Wins, Unknown, NotShown], win),
         (Trust::Primary, [Wins, Unknown, Loses], both),
         (Trust::Secondary, [NotShown, Unknown, Wins], none),

@@ -4,10 +4,10 @@
 use ringfall_model::document::RequestsOfClass;
 use ringfall_model::metrics::{DECISIVE, Metric, REQUEST_P95, WALL_CLOCK};
 use ringfall_model::stats::Interval;
-use ringfall_model::trust::{Advice, Trust};
+use ringfall_model::trust::{Advice, LongestWait, Situation, Trust};
 
 use super::cautions::{Bearing, Caution};
-use super::{Basis, Row, Side, Verdict};
+use super::{Basis, RESOLUTION, Row, Side, Verdict};
 
 /// Conclusion of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub(in crate::analysis) struct Finding {
     pub suffices: bool,
     /// Verdict on the candidate.
     pub verdict: Verdict,
+    /// Verdict that the ratio alone would be, however uncertain; none where there is none.
+    pub leaning: Option<Verdict>,
     /// Ratio as people read it, `at least 2.00×`; or why there is none.
     pub ratio: Result<String, &'static str>,
     /// Certainty of the ratio, as what stands in brackets after it.
@@ -78,9 +80,16 @@ impl Finding {
     }
 }
 
+/// Verdict that a ratio alone would be.
+pub(in crate::analysis) fn leaning(metric: &Metric, ratio: f64) -> Option<Verdict> {
+    let verdict = |wins| if wins { Verdict::Better } else { Verdict::Worse };
+    metric.wins(ratio, 1.0).filter(|_| (ratio - 1.0).abs() > RESOLUTION).map(verdict)
+}
+
 /// Outcome by these findings, the most trusted first, as a clause; or why they show nothing. Where
-/// some suffice, one of them has to make a win, else two that agree. Each of the others and of the
-/// decisive ones can take it back.
+/// some suffice, one of them has to make a win. Where none does, or of none of them is known how
+/// sure it is, it takes two others that agree, and of those that suffice none whose ratio is on the
+/// other side. Each of the others and of the decisive ones can take it back.
 pub(in crate::analysis) fn outcome(
     findings: &[Finding],
     decisive: &[Finding],
@@ -94,10 +103,19 @@ pub(in crate::analysis) fn outcome(
         }
         None => Ok(()),
     };
-    let has_one = findings.iter().any(|finding| finding.suffices);
+    let is_sure = |finding: &Finding| finding.verdict != Verdict::Unknown;
+    let has_one = findings.iter().any(|finding| finding.suffices && is_sure(finding));
+    let is_denied = |verdict: Verdict| {
+        let denies = |leaning: Verdict| leaning != verdict;
+        findings.iter().any(|one| one.suffices && one.leaning.is_some_and(denies))
+    };
     let is_shown = |verdict: Verdict| {
         let makes = |one: &&Finding| one.verdict == verdict && one.suffices == has_one;
-        findings.iter().filter(makes).count() >= if has_one { 1 } else { 2 }
+        match findings.iter().filter(makes).count() {
+            0 => false,
+            _ if has_one => true,
+            count => count >= 2 && !is_denied(verdict),
+        }
     };
     let is_one = is_shown(Verdict::Better) || is_shown(Verdict::Worse);
     let of = |verdict: Verdict| {
@@ -187,10 +205,13 @@ pub(super) fn of_two(
     };
     let told = metrics_to_go_by(trust)
         .and_then(|keys| outcome(&found(&keys), &found(&DECISIVE), names, favouring));
-    match (told, load(sides)) {
-        (Err(why), _) => Conclusion::none(&why),
-        (Ok(told), Some(load)) => Conclusion::of(&format!("{told}; {load}")),
-        (Ok(told), None) => Conclusion::of(&told),
+    match told {
+        Err(why) => Conclusion::none(&why),
+        Ok(told) => {
+            let clauses = [Some(told), waits(sides), load(sides)];
+            let clauses: Vec<String> = clauses.into_iter().flatten().collect();
+            Conclusion::of(&clauses.join("; "))
+        }
     }
 }
 
@@ -213,13 +234,36 @@ fn finding(row: &Row, suffices: bool) -> Option<Finding> {
         }
         _ => format!("no interval: {why}"),
     };
+    let metric = Metric::by_key(row.metric)?;
     Some(Finding {
-        metric: Metric::by_key(row.metric)?,
+        metric,
         suffices,
         verdict: row.verdict,
+        leaning: row.ratio.and_then(|ratio| leaning(metric, ratio)),
         ratio: row.ratio.map(|ratio| format!("{bound}{ratio:.2}×")).ok_or(why),
         certainty,
     })
+}
+
+/// Longest wait of each side's requests, where one is for storage and the other for tokens.
+fn waits([baseline, candidate]: [&Side; 2]) -> Option<String> {
+    let longest = |side: &Side| Situation::of_document(side.whole.as_ref()?).longest_wait();
+    let storage =
+        |share: f64| format!("waited for storage for {:.0} % of their time", share * 100.0);
+    let tokens = |share: f64| format!("for tokens for {:.0} %", share * 100.0);
+    match (longest(baseline)?, longest(candidate)?) {
+        (LongestWait::Tokens(first), LongestWait::Storage(second)) => Some(format!(
+            "the candidate's requests {}, and the baseline's {}",
+            storage(second),
+            tokens(first)
+        )),
+        (LongestWait::Storage(first), LongestWait::Tokens(second)) => Some(format!(
+            "the baseline's requests {}, and the candidate's {}",
+            storage(first),
+            tokens(second)
+        )),
+        _ => None,
+    }
 }
 
 /// Share of the load that each side finished; none where a side does not say.

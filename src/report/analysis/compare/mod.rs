@@ -12,7 +12,7 @@ mod slower_test;
 
 pub(super) use cautions::{Bearing, Caution, Loads};
 pub(super) use conclusion::{
-    Conclusion, Favouring, Finding, Names, metrics_to_go_by, outcome, suffices,
+    Conclusion, Favouring, Finding, Names, leaning, metrics_to_go_by, outcome, suffices,
 };
 pub(super) use fair::{Measurement, RESOLUTION, Value, fair_ratio, verdict};
 pub(super) use hits::HitRates;

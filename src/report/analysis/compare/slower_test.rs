@@ -1,7 +1,7 @@
 //! Whatever drive is slower in every figure is never the better one.
 
 use proptest::prelude::*;
-use ringfall_config::SETTINGS;
+use ringfall_config::{Arrival, SETTINGS};
 use ringfall_core::key::Tier;
 use ringfall_model::RunResult;
 use ringfall_model::configuration::Configuration;
@@ -59,16 +59,35 @@ fn run_within(
 
 /// The run itself.
 fn result_within(window_ms: u64, requests: impl Iterator<Item = (u64, u64)>) -> RunResult {
+    let without_tokens = |(arrived_ms, storage_ms)| Taken { arrived_ms, storage_ms, tokens_ms: 0 };
+    result_of(window_ms, requests.map(without_tokens))
+}
+
+/// Time that a request took.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    arrived_ms: u64,
+    /// Time at the storage, and in waits that come of it, ms.
+    storage_ms: u64,
+    /// Time in which its tokens were generated, ms.
+    tokens_ms: u64,
+}
+
+/// A run of requests that wait for tokens too.
+fn result_of(window_ms: u64, requests: impl Iterator<Item = Taken>) -> RunResult {
     let mut result = nothing();
     result.window.seconds = window_ms as f64 / 1e3;
     let mut timeline: Vec<TimelineSecond> = (1..=window_ms / 1_000)
         .map(|second| TimelineSecond { end_s: second as f64, seconds: 1.0, ..Default::default() })
         .collect();
-    for (arrived_ms, takes_ms) in requests.filter(|(arrived_ms, _)| *arrived_ms < window_ms) {
-        let takes_ns = takes_ms * 1_000_000;
+    for Taken { arrived_ms, storage_ms, tokens_ms } in
+        requests.filter(|one| one.arrived_ms < window_ms)
+    {
+        let takes_ms = storage_ms + tokens_ms;
+        let storage_ns = storage_ms * 1_000_000;
         let storage = &mut result.engine.tiers[Tier::Storage.index()];
-        storage.read.device.record(takes_ns / 10);
-        storage.read.total.record(takes_ns / 9);
+        storage.read.device.record(storage_ns / 10);
+        storage.read.total.record(storage_ns / 9);
         let ends_ms = arrived_ms + takes_ms;
         if ends_ms >= window_ms {
             let age_ns = (window_ms - arrived_ms) * 1_000_000;
@@ -85,7 +104,8 @@ fn result_within(window_ms: u64, requests: impl Iterator<Item = (u64, u64)>) -> 
             arrived: SinceStart::from_ms(arrived_ms),
             started: SinceStart::from_ms(arrived_ms),
             finished: SinceStart::from_ms(ends_ms),
-            storage_io_ns: takes_ns / 2,
+            storage_io_ns: storage_ns / 2,
+            generation_ns: tokens_ms * 1_000_000,
             ..request(Class::Interactive, takes_ms)
         });
         let second = &mut timeline[usize::try_from(ends_ms / 1_000).unwrap()];
@@ -314,6 +334,33 @@ proptest! {
         }
     }
 
+    /// Tokens take equally long on both drives, so that a fast one is hardly waited for.
+    #[test]
+    fn a_slower_drive_is_never_the_better_one_where_tokens_are_waited_for(
+        requests in proptest::collection::vec((asked(), 0u64..20_000), 3..200),
+        percent in 1u64..100,
+        has_tier in proptest::bool::ANY,
+        users_wait in proptest::bool::ANY,
+    ) {
+        let of = |name: &str, takes: fn(&Asked) -> u64| {
+            let taken = |(one, tokens_ms): &(Asked, u64)| Taken {
+                arrived_ms: one.arrived_ms,
+                storage_ms: takes(one) * percent / 100,
+                tokens_ms: *tokens_ms,
+            };
+            let result = result_of(WINDOW_MS, requests.iter().map(taken));
+            file(name, to_json(&planned(result, has_tier, users_wait)))
+        };
+        let (fast, slow) = (of("fast", |one| one.fast_ms), of("slow", |one| one.slow_ms));
+        let there = compare(vec![fast.clone()], vec![slow.clone()]).unwrap().conclusion;
+        prop_assert!(!there.starts_with("The candidate is better"), "{there}");
+        let back = compare(vec![slow.clone()], vec![fast.clone()]).unwrap().conclusion;
+        prop_assert!(!back.starts_with("The baseline is better"), "{back}");
+        let [fast, slow] = [fast, slow].map(|file| collection(&file));
+        let there = Overall::of(&matched(&fast, &slow)).conclusion;
+        prop_assert!(!there.starts_with("The second system is better"), "{there}");
+    }
+
     #[test]
     fn a_system_that_is_slower_in_every_pair_is_never_the_better_one(
         requests in proptest::collection::vec(asked(), 3..60),
@@ -373,6 +420,46 @@ fn a_drive_does_not_win_by_any_setting_of_the_load() {
         let pairs = matched(&collection(&other), &collection(&heavy));
         let overall = Overall::of(&pairs);
         assert!(!overall.is_comparable && overall.conclusion.contains(key), "{overall:?}");
+    }
+}
+
+/// A run with a CPU tier or without, whose users wait for answers or do not.
+fn planned(mut result: RunResult, has_tier: bool, users_wait: bool) -> RunResult {
+    result.plan.cpu_memory_bytes = if has_tier { 4 << 30 } else { 0 };
+    result.plan.max_concurrent_allocs = None;
+    result.plan.arrival = if users_wait { Arrival::Closed } else { Arrival::Open };
+    result
+}
+
+/// A run of eight users who ask again at once, each request taking so long.
+fn in_turn(name: &str, has_tier: bool, storage_ms: u64, tokens_ms: u64) -> ResultFile {
+    let each_ms = storage_ms + tokens_ms;
+    let of_user = |user: u64| {
+        let arrivals = (0..WINDOW_MS / each_ms).map(move |n| user + n * each_ms);
+        arrivals.map(move |arrived_ms| Taken { arrived_ms, storage_ms, tokens_ms })
+    };
+    let result = result_of(WINDOW_MS, (0..8).flat_map(of_user));
+    file(name, to_json(&planned(result, has_tier, true)))
+}
+
+/// "No difference is certain" was said of a fifth of the tokens per second, as the faster side's
+/// requests waited for tokens; and with a CPU tier of any two runs, as no second tells the storage
+/// time.
+#[test]
+fn a_fifth_of_the_tokens_per_second_is_a_conclusion() {
+    for (has_tier, tokens_ms, waited) in
+        [(false, 400, true), (true, 400, true), (true, 0, false), (false, 0, false)]
+    {
+        let fast = in_turn("fast.json", has_tier, 100, tokens_ms);
+        let slow = in_turn("slow.json", has_tier, 2_400, tokens_ms);
+        let there = compare(vec![fast.clone()], vec![slow.clone()]).unwrap().conclusion;
+        let begin = "The baseline is better: the candidate's ";
+        assert!(there.starts_with(begin), "{has_tier} {tokens_ms}: {there}");
+        let waits = "; the candidate's requests waited for storage for 43 % of their time, and \
+                     the baseline's for tokens for 80 %; ";
+        assert_eq!(there.contains(waits), waited, "{has_tier} {tokens_ms}: {there}");
+        let back = compare(vec![slow], vec![fast]).unwrap().conclusion;
+        assert!(back.starts_with("The candidate is better: "), "{has_tier} {tokens_ms}: {back}");
     }
 }
 
