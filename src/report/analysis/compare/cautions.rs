@@ -24,6 +24,9 @@ const GREATER_PART: f64 = 0.5;
 /// Number of differing settings, or of seeds, that a caution names.
 const TOLD_MAX: usize = 3;
 
+/// Clause of a difference in what was found, which leaves the speed of each I/O as it is.
+pub(super) const HITS_DIFFER: &str = "the hit rates differ";
+
 /// Bearing of a difference on a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::analysis) enum Bearing {
@@ -408,7 +411,7 @@ impl Loads<'_> {
     fn other_hits(&self) -> Option<Caution> {
         let HitsApart { what, first, second } = hits_apart(&self.first, &self.second)?;
         Some(Caution {
-            clause: "the hit rates differ",
+            clause: HITS_DIFFER,
             values: format!("{:.1} % and {:.1} % of the {what}", first * 100.0, second * 100.0),
             effect: "amounts, rates and latencies are not of the same work: the side that finds \
                      less reads less, and a miss costs no time without --prefill-tokens-per-s",

@@ -6,7 +6,8 @@ use ringfall_model::metrics::{DECISIVE, Metric, REQUEST_P95, WALL_CLOCK};
 use ringfall_model::stats::Interval;
 use ringfall_model::trust::{Advice, LongestWait, Situation, Trust};
 
-use super::cautions::{Bearing, Caution};
+use super::cautions::{Bearing, Caution, HITS_DIFFER};
+use super::own_ios;
 use super::{Basis, RESOLUTION, Row, Side, Verdict};
 
 /// Conclusion of a comparison.
@@ -191,7 +192,12 @@ pub(super) fn of_two(
         return Conclusion::incomparable("they have no figure in common");
     }
     if let Some(open) = with(Bearing::Open) {
-        return Conclusion::none(&open.difference());
+        let none = Conclusion::none(&open.difference());
+        let said = own_ios::told(sides).filter(|_| open.clause == HITS_DIFFER);
+        return match said {
+            Some(said) => Conclusion { text: format!("{} {said}", none.text), ..none },
+            None => none,
+        };
     }
     let names = Names { candidate: "candidate", baseline: "baseline" };
     let favouring = Favouring {

@@ -6,6 +6,7 @@ mod conclusion;
 mod fair;
 mod hits;
 mod load;
+mod own_ios;
 mod settings;
 #[cfg(test)]
 mod slower_test;
