@@ -24,6 +24,7 @@ mod rng;
 mod row_buffer;
 pub mod source;
 mod stats;
+pub mod tiers;
 mod time;
 pub mod trace;
 mod user;

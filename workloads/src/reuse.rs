@@ -16,6 +16,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::tiers::TierCounts;
+
 /// Places of touches before the first compaction.
 const PLACES_MIN: u32 = 1 << 16;
 
@@ -31,6 +33,8 @@ pub const BLOCK_BYTES: u64 = 73;
 /// number of distinct ones.
 #[derive(Debug)]
 pub struct PrefixReuse {
+    /// Counts for pairs of tiers, where they are wanted.
+    pub tiers: Option<TierCounts>,
     block_tokens: u64,
     /// Place of the last touch of each block.
     places: BTreeMap<u64, u32>,
@@ -53,6 +57,7 @@ impl PrefixReuse {
         capacities.sort_unstable();
         capacities.dedup();
         PrefixReuse {
+            tiers: None,
             block_tokens: block_tokens.into(),
             places: BTreeMap::new(),
             touches: Touches::new(places),
@@ -67,13 +72,21 @@ impl PrefixReuse {
         let (mut needed, mut left) = (0, input_tokens);
         for block in blocks {
             let Some(&place) = self.places.get(block) else { break };
-            needed = self.touches.depth(place).max(needed);
+            let depth = self.touches.depth(place);
+            needed = depth.max(needed);
             let tokens = self.block_tokens.min(left);
             left -= tokens;
             let smallest = self.capacities.partition_point(|&capacity| capacity < needed);
             self.found_tokens[smallest] += tokens;
+            if let Some(tiers) = &mut self.tiers {
+                tiers.found(depth, needed, tokens);
+            }
         }
         for &block in blocks.iter().rev() {
+            if let Some(tiers) = &mut self.tiers {
+                let depth = self.places.get(&block).map(|place| self.touches.depth(*place));
+                tiers.stored(depth, self.places.len() as u64);
+            }
             self.touch(block);
         }
     }

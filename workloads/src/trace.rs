@@ -86,6 +86,9 @@ impl TraceFigures {
         if let Some(session) = row.session {
             *self.sessions.entry(session).or_default() += 1;
         }
+        if let Some(tiers) = &mut self.reuse.tiers {
+            tiers.begin(row.timestamp_ns);
+        }
         self.reuse.request(row.blocks.as_deref().unwrap_or_default(), row.context_tokens.into());
         if self.reuse.distinct_blocks() <= self.blocks_max {
             return Ok(());

@@ -1,0 +1,371 @@
+//! Traffic between two tiers, DRAM above an SSD, for all pairs of their sizes in one pass.
+//!
+//! The list of [`crate::reuse`], the most recently used block first, holds the contents of both
+//! tiers. DRAM of D blocks has the first D of it, for every block of a prompt is stored in DRAM,
+//! wherever it was found. The [`WritePolicy`] says which ones an SSD of S blocks has:
+//!
+//! - `Demote`: the next S, from D + 1 to D + S. A block is in one tier at a time, as in this
+//!   program's tiers with `--promotion on-hit`. A block that is stored and was not in DRAM pushes
+//!   the last one out of DRAM once that is full, and that one is written: all that is on the SSD
+//!   already was used before it, so the SSD keeps the order of the list.
+//! - `Through`: the first S, those in DRAM among them. A block is written when it is stored and is
+//!   not on the SSD.
+//! - Without DRAM, both are the same: a block is written when it is stored and is not on the SSD.
+//!
+//! The blocks of a prompt that are found are read from where they are when it is looked up; DRAM
+//! gets them, as those that were computed, from the GPU. Then they are stored one after another,
+//! from the last to the first: with `Demote`, a prompt may push out its own blocks.
+
+use std::collections::BTreeMap;
+
+/// Rule by which blocks get to the SSD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WritePolicy {
+    /// Writes a block when it falls out of DRAM; a block is in one tier at a time.
+    Demote,
+    /// Writes a block when it is stored in DRAM, unless it is on the SSD.
+    Through,
+}
+
+/// Blocks that were moved in all, and in the busiest window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Number of blocks over the whole trace.
+    pub blocks: u64,
+    /// Largest number of blocks in one window.
+    pub busiest_blocks: u64,
+}
+
+impl Traffic {
+    fn add_window(&mut self, blocks: u64) {
+        self.blocks += blocks;
+        self.busiest_blocks = self.busiest_blocks.max(blocks);
+    }
+}
+
+/// Hits and traffic of one pair of sizes over the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TierPair {
+    /// Number of input tokens that DRAM would find without the SSD.
+    pub dram_tokens: u64,
+    /// Number of input tokens that are found besides: those on the SSD, and those in DRAM behind
+    /// them in the prompt.
+    pub ssd_tokens: u64,
+    /// Number of requests that read from the SSD.
+    pub ssd_requests: u64,
+    /// Blocks read from the SSD.
+    pub read: Traffic,
+    /// Blocks written to the SSD.
+    pub written: Traffic,
+}
+
+/// Counts for each pair of a size of DRAM and one of the SSD. A block takes O(log n) steps for each
+/// size of DRAM, n being the number of sizes of the SSD.
+#[derive(Debug)]
+pub struct TierCounts {
+    policy: WritePolicy,
+    window_ns: u64,
+    /// Number of the window that the current request is in.
+    window: u64,
+    /// Sizes of the SSD, ascending.
+    ssds: Vec<u64>,
+    drams: Vec<DramCounts>,
+}
+
+/// Counts beside one size of DRAM. Lists have a place for each size of the SSD and one behind them,
+/// for what none of them would do.
+#[derive(Debug)]
+struct DramCounts {
+    dram_blocks: u64,
+    /// Tokens that DRAM finds alone.
+    tokens: u64,
+    /// At each place, tokens that are found from that size of the SSD on.
+    ssd_tokens: Vec<u64>,
+    /// At each place, requests that read from the SSD from that size on.
+    ssd_requests: Vec<u64>,
+    /// Whether the current request needs the SSD.
+    needs_ssd: bool,
+    windows: BTreeMap<u64, Vec<WindowCounts>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct WindowCounts {
+    /// Blocks that are read from the SSD from this size on.
+    read_blocks: u64,
+    /// Blocks that are written to the SSD below this size.
+    written_below_blocks: u64,
+}
+
+impl TierCounts {
+    /// Creates counts of nothing. Sizes are in blocks and in any order; windows of the trace's own
+    /// time, in which the busiest is sought, take `window_ns`, at least 1.
+    #[must_use]
+    pub fn new(
+        policy: WritePolicy,
+        window_ns: u64,
+        drams_blocks: &[u64],
+        mut ssds_blocks: Vec<u64>,
+    ) -> TierCounts {
+        ssds_blocks.sort_unstable();
+        ssds_blocks.dedup();
+        let places = ssds_blocks.len() + 1;
+        let dram = |&dram_blocks: &u64| DramCounts {
+            dram_blocks,
+            tokens: 0,
+            ssd_tokens: vec![0; places],
+            ssd_requests: vec![0; places],
+            needs_ssd: false,
+            windows: BTreeMap::new(),
+        };
+        let drams = drams_blocks.iter().map(dram).collect();
+        TierCounts { policy, window_ns: window_ns.max(1), window: 0, ssds: ssds_blocks, drams }
+    }
+
+    /// Begins the next request, at this time of the trace.
+    pub(crate) fn begin(&mut self, at_ns: u64) {
+        self.window = at_ns / self.window_ns;
+        self.drams.iter_mut().for_each(|dram| dram.needs_ssd = false);
+    }
+
+    /// Counts a block that was looked up: `depth` is its place in the list, from 1, and `needed`
+    /// the largest one of the prefix that ends with it.
+    pub(crate) fn found(&mut self, depth: u64, needed: u64, tokens: u64) {
+        for dram in &mut self.drams {
+            if needed <= dram.dram_blocks {
+                dram.tokens += tokens;
+                continue;
+            }
+            let smallest = match self.policy {
+                WritePolicy::Demote => needed - dram.dram_blocks,
+                WritePolicy::Through => needed,
+            };
+            let place = self.ssds.partition_point(|&ssd| ssd < smallest);
+            dram.ssd_tokens[place] += tokens;
+            if !std::mem::replace(&mut dram.needs_ssd, true) {
+                dram.ssd_requests[place] += 1;
+            }
+            // One behind it in the prompt may be in DRAM.
+            if depth > dram.dram_blocks {
+                dram.window(self.window)[place].read_blocks += 1;
+            }
+        }
+    }
+
+    /// Counts a block that is about to be stored, at its place in the list, if it has one, of
+    /// `distinct_blocks`.
+    pub(crate) fn stored(&mut self, depth: Option<u64>, distinct_blocks: u64) {
+        for dram in &mut self.drams {
+            let place = if self.policy == WritePolicy::Demote && dram.dram_blocks > 0 {
+                let is_in_dram = depth.is_some_and(|depth| depth <= dram.dram_blocks);
+                if is_in_dram || distinct_blocks < dram.dram_blocks {
+                    continue;
+                }
+                self.ssds.len()
+            } else {
+                let holds_not = |depth| self.ssds.partition_point(|&ssd| ssd < depth);
+                depth.map_or(self.ssds.len(), holds_not)
+            };
+            dram.window(self.window)[place].written_below_blocks += 1;
+        }
+    }
+
+    /// Counts of a pair of sizes in blocks; none where they were not counted.
+    #[must_use]
+    pub fn pair(&self, dram_blocks: u64, ssd_blocks: u64) -> Option<TierPair> {
+        let dram = self.drams.iter().find(|dram| dram.dram_blocks == dram_blocks)?;
+        let above = self.ssds.binary_search(&ssd_blocks).ok()? + 1;
+        let mut pair = TierPair {
+            dram_tokens: dram.tokens,
+            ssd_tokens: dram.ssd_tokens[..above].iter().sum(),
+            ssd_requests: dram.ssd_requests[..above].iter().sum(),
+            ..TierPair::default()
+        };
+        for window in dram.windows.values() {
+            let (holding, others) = window.split_at(above);
+            pair.read.add_window(holding.iter().map(|counts| counts.read_blocks).sum());
+            // An SSD without room for a block takes none.
+            if ssd_blocks > 0 {
+                let written = others.iter().map(|counts| counts.written_below_blocks).sum();
+                pair.written.add_window(written);
+            }
+        }
+        Some(pair)
+    }
+}
+
+impl DramCounts {
+    /// Counts of a window, a place for each size of the SSD and one behind them.
+    fn window(&mut self, window: u64) -> &mut [WindowCounts] {
+        let places = self.ssd_tokens.len();
+        self.windows.entry(window).or_insert_with(|| vec![WindowCounts::default(); places])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::reuse::PrefixReuse;
+
+    const BLOCK: u64 = 8;
+    const WINDOW_NS: u64 = 10;
+
+    #[derive(Debug)]
+    struct Prompt {
+        at_ns: u64,
+        blocks: Vec<u64>,
+        tokens: u64,
+    }
+
+    impl Prompt {
+        fn new(at_ns: u64, blocks: &[u64]) -> Prompt {
+            let tokens = blocks.len() as u64 * BLOCK;
+            Prompt { at_ns, blocks: blocks.to_vec(), tokens }
+        }
+    }
+
+    /// Two tiers that are lists, searched from their front.
+    struct Lists {
+        policy: WritePolicy,
+        dram_blocks: usize,
+        ssd_blocks: usize,
+        dram: Vec<u64>,
+        ssd: Vec<u64>,
+    }
+
+    impl Lists {
+        /// Stores a block in DRAM; returns how many are written to the SSD.
+        fn store(&mut self, block: u64) -> u64 {
+            let was_on_ssd = self.ssd.contains(&block);
+            self.dram.retain(|other| *other != block);
+            self.ssd.retain(|other| *other != block);
+            self.dram.insert(0, block);
+            let mut written = 0;
+            let fallen = (self.dram.len() > self.dram_blocks).then(|| self.dram.pop()).flatten();
+            match self.policy {
+                WritePolicy::Demote => {
+                    if let Some(fallen) = fallen {
+                        self.ssd.insert(0, fallen);
+                        written = u64::from(self.dram_blocks > 0 || !was_on_ssd);
+                    }
+                }
+                WritePolicy::Through => {
+                    self.ssd.insert(0, block);
+                    written = u64::from(!was_on_ssd);
+                }
+            }
+            self.ssd.truncate(self.ssd_blocks);
+            if self.ssd_blocks == 0 { 0 } else { written }
+        }
+
+        fn serve(&mut self, prompts: &[Prompt], window_ns: u64) -> TierPair {
+            let mut pair = TierPair::default();
+            let mut windows = BTreeMap::<u64, (u64, u64)>::new();
+            for Prompt { at_ns, blocks, tokens } in prompts {
+                let is_in_dram = |block: &&u64| self.dram.contains(block);
+                let alone = blocks.iter().take_while(is_in_dram).count();
+                let is_found = |block: &&u64| is_in_dram(block) || self.ssd.contains(block);
+                let found: Vec<&u64> = blocks.iter().take_while(is_found).collect();
+                let tokens_of = |blocks: usize| (blocks as u64 * BLOCK).min(*tokens);
+                pair.dram_tokens += tokens_of(alone);
+                pair.ssd_tokens += tokens_of(found.len()) - tokens_of(alone);
+                pair.ssd_requests += u64::from(found.len() > alone);
+                let read = found.iter().filter(|block| !is_in_dram(block)).count() as u64;
+                let written: u64 = blocks.iter().rev().map(|block| self.store(*block)).sum();
+                let window = windows.entry(at_ns / window_ns).or_default();
+                window.0 += read;
+                window.1 += written;
+            }
+            for (read, written) in windows.into_values() {
+                pair.read.add_window(read);
+                pair.written.add_window(written);
+            }
+            pair
+        }
+    }
+
+    fn by_lists(policy: WritePolicy, dram: u64, ssd: u64, prompts: &[Prompt]) -> TierPair {
+        let (dram_blocks, ssd_blocks) = (dram as usize, ssd as usize);
+        let mut lists =
+            Lists { policy, dram_blocks, ssd_blocks, dram: Vec::new(), ssd: Vec::new() };
+        lists.serve(prompts, WINDOW_NS)
+    }
+
+    fn counted(policy: WritePolicy, drams: &[u64], ssds: &[u64], all: &[Prompt]) -> TierCounts {
+        let mut reuse = PrefixReuse::new(BLOCK as u32, Vec::new());
+        reuse.tiers = Some(TierCounts::new(policy, WINDOW_NS, drams, ssds.to_vec()));
+        for prompt in all {
+            reuse.tiers.as_mut().unwrap().begin(prompt.at_ns);
+            reuse.request(&prompt.blocks, prompt.tokens);
+        }
+        reuse.tiers.unwrap()
+    }
+
+    proptest! {
+        /// Prompts are longer than some of the tiers, come in no order of time, name blocks twice,
+        /// and end with partial ones.
+        #[test]
+        fn every_pair_of_sizes_moves_what_two_lists_move(
+            given in prop::collection::vec(
+                (prop::collection::vec(0_u64..24, 0..14), 1_u64..8, 0_u64..60),
+                0..40,
+            ),
+            is_through in any::<bool>(),
+        ) {
+            let policy = if is_through { WritePolicy::Through } else { WritePolicy::Demote };
+            let prompts: Vec<Prompt> = given
+                .into_iter()
+                .map(|(blocks, last, at_ns)| {
+                    let prompt = Prompt::new(at_ns, &blocks);
+                    Prompt { tokens: prompt.tokens.saturating_sub(BLOCK - last), ..prompt }
+                })
+                .collect();
+            let (drams, ssds) = ([0, 1, 2, 5, 9, 16, 30], [0, 1, 3, 4, 8, 15, 30]);
+            let counts = counted(policy, &drams, &ssds, &prompts);
+            for dram in drams {
+                for ssd in ssds {
+                    let expected = by_lists(policy, dram, ssd, &prompts);
+                    prop_assert_eq!(counts.pair(dram, ssd), Some(expected), "{} {}", dram, ssd);
+                }
+            }
+            prop_assert_eq!(counts.pair(0, 2), None);
+        }
+
+        /// What is written without an end is each block that falls out of DRAM: every one that is
+        /// stored and was not in DRAM, but for those that filled it.
+        #[test]
+        fn a_demotion_is_a_block_stored_and_not_in_dram_once_dram_is_full(
+            given in prop::collection::vec(0_u64..24, 0..60),
+            dram in 1_u64..30,
+        ) {
+            let prompts: Vec<Prompt> =
+                given.iter().map(|block| Prompt::new(0, &[*block])).collect();
+            let pair = counted(WritePolicy::Demote, &[dram], &[u64::MAX], &prompts);
+            let pair = pair.pair(dram, u64::MAX).unwrap();
+            let distinct = given.iter().collect::<BTreeSet<_>>().len() as u64;
+            let not_in_dram = given.len() as u64 - pair.dram_tokens / BLOCK;
+            prop_assert_eq!(pair.written.blocks, not_in_dram - distinct.min(dram));
+            prop_assert_eq!(pair.read.blocks, not_in_dram - distinct);
+        }
+    }
+
+    /// DRAM holds one block, and the SSD two. By hand, from the front, after each request: 1; 2 | 1;
+    /// 1 | 2, which was read and wrote 2; 3 | 1 2; 4 | 3 1, which dropped 2.
+    #[test]
+    fn windows_have_what_their_own_requests_move() {
+        let requests = [(0, 1), (9, 2), (10, 1), (35, 3), (31, 4), (70, 2)];
+        let prompts = requests.map(|(at_ns, block)| Prompt::new(at_ns, &[block]));
+        let pair = counted(WritePolicy::Demote, &[1], &[2], &prompts).pair(1, 2).unwrap();
+        assert_eq!((pair.dram_tokens, pair.ssd_tokens, pair.ssd_requests), (0, BLOCK, 1));
+        assert_eq!(pair.read, Traffic { blocks: 1, busiest_blocks: 1 });
+        // One each from 0 to 9, from 10 to 19 and from 70 on, two from 30 to 39.
+        assert_eq!(pair.written, Traffic { blocks: 5, busiest_blocks: 2 });
+        let through = counted(WritePolicy::Through, &[1], &[2], &prompts).pair(1, 2).unwrap();
+        // The SSD holds 1, then 2 1, 1 2, 3 1, 4 3 and 2 4.
+        assert_eq!(through.written, Traffic { blocks: 5, busiest_blocks: 2 });
+        assert_eq!(through.read, pair.read);
+    }
+}
