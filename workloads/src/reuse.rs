@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tiers::TierCounts;
+use crate::tiers::PairCounts;
 
 /// Places of touches before the first compaction.
 const PLACES_MIN: u32 = 1 << 16;
@@ -34,7 +34,7 @@ pub const BLOCK_BYTES: u64 = 73;
 #[derive(Debug)]
 pub struct PrefixReuse {
     /// Counts for pairs of tiers, where they are wanted.
-    pub tiers: Option<TierCounts>,
+    pub tiers: Option<PairCounts>,
     block_tokens: u64,
     /// Place of the last touch of each block.
     places: BTreeMap<u64, u32>,

@@ -29,14 +29,14 @@ pub enum WritePolicy {
 
 /// Blocks that were moved in all, and in the busiest window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
+pub struct MovedBlocks {
     /// Number of blocks over the whole trace.
     pub blocks: u64,
     /// Largest number of blocks in one window.
     pub busiest_blocks: u64,
 }
 
-impl Traffic {
+impl MovedBlocks {
     fn add_window(&mut self, blocks: u64) {
         self.blocks += blocks;
         self.busiest_blocks = self.busiest_blocks.max(blocks);
@@ -54,15 +54,15 @@ pub struct TierPair {
     /// Number of requests that read from the SSD.
     pub ssd_requests: u64,
     /// Blocks read from the SSD.
-    pub read: Traffic,
+    pub read: MovedBlocks,
     /// Blocks written to the SSD.
-    pub written: Traffic,
+    pub written: MovedBlocks,
 }
 
 /// Counts for each pair of a size of DRAM and one of the SSD. A block takes O(log n) steps for each
 /// size of DRAM, n being the number of sizes of the SSD.
 #[derive(Debug)]
-pub struct TierCounts {
+pub struct PairCounts {
     policy: WritePolicy,
     window_ns: u64,
     /// Number of the window that the current request is in.
@@ -96,7 +96,7 @@ struct WindowCounts {
     written_below_blocks: u64,
 }
 
-impl TierCounts {
+impl PairCounts {
     /// Creates counts of nothing. Sizes are in blocks and in any order; windows of the trace's own
     /// time, in which the busiest is sought, take `window_ns`, at least 1.
     #[must_use]
@@ -105,7 +105,7 @@ impl TierCounts {
         window_ns: u64,
         drams_blocks: &[u64],
         mut ssds_blocks: Vec<u64>,
-    ) -> TierCounts {
+    ) -> PairCounts {
         ssds_blocks.sort_unstable();
         ssds_blocks.dedup();
         let places = ssds_blocks.len() + 1;
@@ -118,7 +118,7 @@ impl TierCounts {
             windows: BTreeMap::new(),
         };
         let drams = drams_blocks.iter().map(dram).collect();
-        TierCounts { policy, window_ns: window_ns.max(1), window: 0, ssds: ssds_blocks, drams }
+        PairCounts { policy, window_ns: window_ns.max(1), window: 0, ssds: ssds_blocks, drams }
     }
 
     /// Begins the next request, at this time of the trace.
@@ -294,9 +294,9 @@ mod tests {
         lists.serve(prompts, WINDOW_NS)
     }
 
-    fn counted(policy: WritePolicy, drams: &[u64], ssds: &[u64], all: &[Prompt]) -> TierCounts {
+    fn counted(policy: WritePolicy, drams: &[u64], ssds: &[u64], all: &[Prompt]) -> PairCounts {
         let mut reuse = PrefixReuse::new(BLOCK as u32, Vec::new());
-        reuse.tiers = Some(TierCounts::new(policy, WINDOW_NS, drams, ssds.to_vec()));
+        reuse.tiers = Some(PairCounts::new(policy, WINDOW_NS, drams, ssds.to_vec()));
         for prompt in all {
             reuse.tiers.as_mut().unwrap().begin(prompt.at_ns);
             reuse.request(&prompt.blocks, prompt.tokens);
@@ -360,12 +360,12 @@ mod tests {
         let prompts = requests.map(|(at_ns, block)| Prompt::new(at_ns, &[block]));
         let pair = counted(WritePolicy::Demote, &[1], &[2], &prompts).pair(1, 2).unwrap();
         assert_eq!((pair.dram_tokens, pair.ssd_tokens, pair.ssd_requests), (0, BLOCK, 1));
-        assert_eq!(pair.read, Traffic { blocks: 1, busiest_blocks: 1 });
+        assert_eq!(pair.read, MovedBlocks { blocks: 1, busiest_blocks: 1 });
         // One each from 0 to 9, from 10 to 19 and from 70 on, two from 30 to 39.
-        assert_eq!(pair.written, Traffic { blocks: 5, busiest_blocks: 2 });
+        assert_eq!(pair.written, MovedBlocks { blocks: 5, busiest_blocks: 2 });
         let through = counted(WritePolicy::Through, &[1], &[2], &prompts).pair(1, 2).unwrap();
         // The SSD holds 1, then 2 1, 1 2, 3 1, 4 3 and 2 4.
-        assert_eq!(through.written, Traffic { blocks: 5, busiest_blocks: 2 });
+        assert_eq!(through.written, MovedBlocks { blocks: 5, busiest_blocks: 2 });
         assert_eq!(through.read, pair.read);
     }
 }
