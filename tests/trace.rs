@@ -1,4 +1,4 @@
-//! `ringfall trace info` by the real binary: traces of every format, what is no trace, signals.
+//! `ringfall trace` by the real binary: traces of every format, what is no trace, plans, signals.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -12,22 +12,34 @@ use crate::support::{Scratch, assert_fails, assert_valid_as, finish, output, spa
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
-fn command(directory: &Path, more: &[&str]) -> Command {
+fn command(subcommand: &str, directory: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
-    command.args(["trace", "info"]).args(more).current_dir(directory);
+    command.args(["trace", subcommand]).args(more).current_dir(directory);
     command
 }
 
 fn info(directory: &Path, more: &[&str]) -> Output {
-    output(command(directory, more))
+    output(command("info", directory, more))
+}
+
+fn plan(directory: &Path, more: &[&str]) -> Output {
+    output(command("plan", directory, more))
 }
 
 /// The figures as JSON, which are of the schema.
 fn figures(directory: &Path, more: &[&str]) -> Value {
-    let output = info(directory, &[more, &["--json", "-"]].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    printed("trace", &info(directory, &[more, &["--json", "-"]].concat()))
+}
+
+/// The pairs of sizes as JSON, which are of the schema.
+fn planned(directory: &Path, more: &[&str]) -> Value {
+    printed("trace-plan", &plan(directory, &[more, &["--json", "-"]].concat()))
+}
+
+fn printed(schema: &str, output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(output));
     let found = serde_json::from_slice(&output.stdout).unwrap();
-    assert_valid_as("trace", &found);
+    assert_valid_as(schema, &found);
     found
 }
 
@@ -207,7 +219,7 @@ fn what_is_no_trace_with_blocks_is_refused() {
 
 #[test]
 fn a_reading_that_goes_on_is_interrupted() {
-    let mut command = command(Path::new(DATA), &["/dev/stdin"]);
+    let mut command = command("info", Path::new(DATA), &["/dev/stdin"]);
     command.stdin(Stdio::piped());
     let mut child = spawn(command);
     let mut writer = child.stdin.take().unwrap();
@@ -218,4 +230,103 @@ fn a_reading_that_goes_on_is_interrupted() {
     let ended = finish(child);
     assert_fails(&ended, 130, &["interrupted: nothing was written"]);
     drop(writer);
+}
+
+/// Tokens found beyond DRAM, requests that read from the SSD, and blocks read from it and written
+/// to it, by two tiers that are lists.
+fn by_two_lists(prompts: &[Prompt], dram_blocks: usize, ssd_blocks: usize) -> [u64; 4] {
+    let (mut dram, mut ssd) = (Vec::<u64>::new(), Vec::<u64>::new());
+    let [mut tokens_found, mut requests, mut read, mut written] = [0; 4];
+    for (ids, tokens) in prompts {
+        let alone = ids.iter().take_while(|id| dram.contains(id)).count();
+        let is_found = |id: &&u64| dram.contains(id) || ssd.contains(id);
+        let found: Vec<&u64> = ids.iter().take_while(is_found).collect();
+        let tokens_of = |blocks: usize| (blocks as u64 * 512).min(*tokens);
+        tokens_found += tokens_of(found.len()) - tokens_of(alone);
+        requests += u64::from(found.len() > alone);
+        read += found.iter().filter(|id| !dram.contains(id)).count() as u64;
+        for id in ids.iter().rev() {
+            dram.retain(|other| other != id);
+            ssd.retain(|other| other != id);
+            dram.insert(0, *id);
+            if dram.len() > dram_blocks {
+                ssd.insert(0, dram.pop().unwrap());
+                ssd.truncate(ssd_blocks);
+                written += 1;
+            }
+        }
+    }
+    [tokens_found, requests, read, written]
+}
+
+#[test]
+fn a_plan_moves_what_two_lists_move() {
+    let prompts = mooncake();
+    let sizes = ["--dram-size", "32,4GiB", "--ssd-size", "8,128"];
+    let speeds = ["--read-gib-per-s", "8", "--prefill-tokens-per-s", "h100"];
+    let all = [&sizes[..], &speeds[..], &["mooncake_part.jsonl"]].concat();
+    let found = planned(Path::new(DATA), &all);
+    let points = found["points"].as_array().unwrap();
+    // 64 MiB a block.
+    let pairs = [(64, 128), (64, 2_048), (512, 128), (512, 2_048)];
+    assert_eq!(points.len(), pairs.len());
+    for (point, (dram, ssd)) in points.iter().zip(pairs) {
+        let keys = ["ssd_tokens", "ssd_requests", "read_bytes", "written_bytes"];
+        let counts = keys.map(|key| point[key].as_u64().unwrap());
+        let [tokens, requests, read, written] = by_two_lists(&prompts, dram, ssd);
+        assert_eq!(counts, [tokens, requests, read << 26, written << 26], "{point}");
+        assert_eq!(point["dram_tokens"], by_list(&prompts, dram));
+        let saved_s = tokens as f64 / 30_791.0 - read as f64 / 128.0 - requests as f64 * 80e-6;
+        let told = point["saved_gpu_s"].as_f64().unwrap();
+        assert!((told - saved_s).abs() < 1e-6, "{told} for {saved_s}");
+    }
+    assert_eq!(found["crossover"]["from_tokens"], 5, "80 µs, 15.3 and 32.5 µs a token");
+}
+
+#[test]
+fn a_plan_without_a_drive_says_what_is_missing() {
+    let shown = plan(Path::new(DATA), &["mooncake_part.jsonl", "--dram-size", "8GiB"]);
+    let page = text(&shown);
+    assert_eq!(shown.status.code(), Some(0), "{page}");
+    assert!(page.lines().count() <= 40, "{page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    for part in ["--prefill-tokens-per-s", "beside 8.0 GiB of DRAM, an SSD of", "DWPD"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
+    let speeds = ["--device", device, "--prefill-tokens-per-s", "20000"];
+    let found = planned(Path::new(DATA), &[&speeds[..], &["mooncake_part.jsonl"]].concat());
+    assert_eq!(found["drive"]["read_latency_us"], 70.0);
+    assert_eq!(found["crossover"]["compute_us_per_token"], 50.0);
+}
+
+/// Times count from the beginning of each session: there is no busiest minute.
+#[test]
+fn a_plan_of_sessions_has_no_rates() {
+    let more = ["sessions_made.jsonl", "--dram-size", "0", "--write-policy", "through"];
+    let found = planned(Path::new(DATA), &more);
+    let points = found["points"].as_array().unwrap();
+    assert_eq!((&found["span_s"], points.is_empty()), (&Value::Null, false));
+    assert!(points.iter().all(|point| point["rates"].is_null()), "{found}");
+    // All seven blocks of 8 MiB, and all that trace info finds.
+    let last = points.last().unwrap();
+    let told = [&last["ssd_bytes"], &last["written_bytes"], &last["ssd_tokens"]];
+    assert_eq!(told, [&json!(64 << 20), &json!(56 << 20), &json!(448)]);
+    let page = text(&plan(Path::new(DATA), &more));
+    assert!(page.contains("without a common clock"), "{page}");
+}
+
+#[test]
+fn what_no_plan_can_be_made_of_is_refused() {
+    let cases: [(&[&str], &[&str]); 6] = [
+        (&["--dram-size", "1,2,3,4,5"], &["--dram-size has 5 sizes: give up to 4"]),
+        (&["--ssd-size", "0"], &["--ssd-size", "GiB"]),
+        (&["--speed", "0"], &["--speed", "number above 0"]),
+        (&["--device", "no-such.yaml"], &["--device no-such.yaml"]),
+        (&["--device", "d.yaml", "--read-gib-per-s", "7"], &["--read-gib-per-s"]),
+        (&["--prefill-tokens-per-s", "abacus"], &["neither a number nor a GPU", "h100"]),
+    ];
+    for (args, words) in cases {
+        assert_fails(&plan(Path::new(DATA), &[args, &["mooncake_part.jsonl"]].concat()), 2, words);
+    }
 }

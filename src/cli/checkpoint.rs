@@ -227,7 +227,7 @@ const SIZE_GIB_MAX: f64 = 1_073_741_824.0;
 const PARAMETERS_MAX: f64 = 1e15;
 
 /// The value that was read from a text, where it is within these bounds.
-fn within(
+pub(super) fn within(
     text: &str,
     read: Option<f64>,
     bounds: RangeInclusive<f64>,

@@ -45,7 +45,7 @@ use shared::{mib, number, time};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};
-pub use trace::{TraceArgs, TraceCommand, TraceInfoArgs};
+pub use trace::{TraceArgs, TraceCommand, TraceFileArgs, TraceInfoArgs, TracePlanArgs, WriteRule};
 
 use ringfall_config::Places;
 pub use ringfall_config::RunArgs;
@@ -96,8 +96,8 @@ pub enum Command {
     /// interrupted sweep can be continued
     #[command(args_override_self = true)]
     Sweep(SweepArgs),
-    /// Describe a recorded trace before any drive is measured: its tokens and sessions, its working
-    /// set, and the hit rate of caches of all sizes
+    /// Describe a recorded trace before any drive is measured: its tokens and sessions, the hit rate
+    /// of caches of all sizes, and what a drive must do for it
     Trace(TraceArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]

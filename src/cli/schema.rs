@@ -35,6 +35,8 @@ pub enum SchemaName {
     Discovery,
     /// A recorded trace described, from `trace info --json`
     Trace,
+    /// Sizes of caches for a recorded trace, from `trace plan --json`
+    TracePlan,
     /// Two systems over all configurations that both have run, from `compare --json` of collections
     Analysis,
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use ringfall_config::values::PrefillSpeed;
 use ringfall_workloads::source::BlockFormat;
 
-use super::checkpoint::size_gib;
+use super::checkpoint::{size_gib, within};
 
 /// Arguments of the command `trace`.
 #[derive(Clone, Debug, Args)]
@@ -23,11 +24,15 @@ pub enum TraceCommand {
     /// the hit rate of caches of all sizes
     #[command(args_override_self = true)]
     Info(TraceInfoArgs),
+    /// Choose the sizes of DRAM and an SSD for a trace: what each of them finds, what the drive
+    /// must read, write and endure, and whether reading from it beats computing
+    #[command(args_override_self = true)]
+    Plan(TracePlanArgs),
 }
 
-/// Arguments of `trace info`.
+/// Arguments that all subcommands of `trace` have.
 #[derive(Clone, Debug, Args)]
-pub struct TraceInfoArgs {
+pub struct TraceFileArgs {
     /// Trace to read: a file, which may be compressed (.gz, .zst), a directory of .json and .jsonl
     /// files, or a pattern
     #[arg(value_name = "FILE")]
@@ -35,10 +40,6 @@ pub struct TraceInfoArgs {
     /// Model whose KV cache the sizes are of
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
-    /// Sizes of caches to count hits for besides the usual ones, separated by commas, such as
-    /// 64GiB,1.5TiB; in GiB without a unit
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size_gib)]
-    pub cache_size: Vec<f64>,
     /// Format of the trace: Mooncake's, Qwen-Bailian's, or sessions of kv-cache-tester (cc-traces,
     /// AgentX); auto recognises it by the first row
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
@@ -48,7 +49,62 @@ pub struct TraceInfoArgs {
     pub json: Option<PathBuf>,
 }
 
-impl TraceInfoArgs {
+/// Arguments of `trace info`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceInfoArgs {
+    /// Trace, and the form of the figures.
+    #[command(flatten)]
+    pub trace: TraceFileArgs,
+    /// Sizes of caches to count hits for besides the usual ones, separated by commas, such as
+    /// 64GiB,1.5TiB; in GiB without a unit
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size_gib)]
+    pub cache_size: Vec<f64>,
+}
+
+/// Arguments of `trace plan`.
+#[derive(Clone, Debug, Args)]
+pub struct TracePlanArgs {
+    /// Trace, and the form of the figures.
+    #[command(flatten)]
+    pub trace: TraceFileArgs,
+    /// Sizes of DRAM for KV cache to try, separated by commas, up to four; in GiB without a unit, 0
+    /// for none
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size_or_none)]
+    #[arg(default_value = "64GiB")]
+    pub dram_size: Vec<f64>,
+    /// Sizes of the SSD to try instead of powers of two up to all blocks of the trace, separated by
+    /// commas, such as 512GiB,4TiB; in GiB without a unit
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size_gib)]
+    pub ssd_size: Vec<f64>,
+    /// Rule by which blocks get to the SSD
+    #[arg(long, value_name = "RULE", value_enum, default_value_t)]
+    pub write_policy: WriteRule,
+    /// Speed at which the trace is served; 2 is twice its own
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    pub speed: f64,
+    /// File that describes the drive in YAML, as `simulate` takes it
+    #[arg(long, value_name = "FILE", conflicts_with = "read_gib_per_s")]
+    pub device: Option<PathBuf>,
+    /// Bandwidth of reads of a drive that no file describes, in GiB/s
+    #[arg(long, value_name = "GIB_PER_S", value_parser = factor)]
+    pub read_gib_per_s: Option<f64>,
+    /// Prefill speed at which a GPU computes what is not found, in tokens per second, or the GPU
+    /// (a100, b200, h100, h200, l40s, mi300x) that it is worked out for, as `run` does
+    #[arg(long, value_name = "PER_SECOND|GPU")]
+    pub prefill_tokens_per_s: Option<PrefillSpeed>,
+}
+
+/// Rule by which blocks get to the SSD, as it is typed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum WriteRule {
+    /// A block is written when it falls out of DRAM, and leaves the SSD when it is found
+    #[default]
+    Demote,
+    /// A block is written when it is stored in DRAM, and stays on the SSD when it is found
+    Through,
+}
+
+impl TraceFileArgs {
     /// The format that was named; none for `auto`.
     #[must_use]
     pub fn named_format(&self) -> Option<BlockFormat> {
@@ -59,4 +115,13 @@ impl TraceInfoArgs {
 /// Names of the formats, and the wish that it be recognised.
 fn formats() -> PossibleValuesParser {
     std::iter::once("auto").chain(BlockFormat::ALL.map(BlockFormat::name)).into()
+}
+
+/// A size as [`size_gib`] takes it, or 0.
+fn size_or_none(text: &str) -> Result<f64, String> {
+    if text.trim() == "0" { Ok(0.0) } else { size_gib(text) }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    within(text, text.trim().parse().ok(), 1e-3..=1e6, "number above 0")
 }

@@ -20,6 +20,7 @@ pub const fn page(name: SchemaName) -> &'static str {
         SchemaName::Audit => include_str!("../../config/schemas/audit.schema.json"),
         SchemaName::Discovery => include_str!("../../config/schemas/discovery.schema.json"),
         SchemaName::Trace => include_str!("../../config/schemas/trace.schema.json"),
+        SchemaName::TracePlan => include_str!("../../config/schemas/trace-plan.schema.json"),
         SchemaName::Analysis => include_str!("../../config/schemas/analysis.schema.json"),
     }
 }
@@ -31,7 +32,7 @@ mod tests {
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
     use ringfall_report::quick::QuickReport;
-    use ringfall_report::show::{TraceReport, WhatIf};
+    use ringfall_report::show::{TracePlan, TraceReport, WhatIf};
     use ringfall_report::suite::{Discovery, SuiteTable};
     use ringfall_running::saturate::ObjectLimits;
     use schemars::{Schema, schema_for};
@@ -54,6 +55,7 @@ mod tests {
             SchemaName::Audit => Some(schema_for!(Audit)),
             SchemaName::Discovery => Some(schema_for!(Discovery)),
             SchemaName::Trace => Some(schema_for!(TraceReport)),
+            SchemaName::TracePlan => Some(schema_for!(TracePlan)),
             SchemaName::Analysis => Some(schema_for!(AnalysisReport)),
         }
     }

@@ -1,34 +1,45 @@
 //! `ringfall trace`: what a recorded trace says before any drive is measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use ringfall_config::{Facts, InputError, Options, resolve};
+use ringfall_config::{DeviceFile, Facts, InputError, Options, Plan, resolve};
 use ringfall_core::units::GIB;
 use ringfall_host::Room;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::write_json;
-use ringfall_report::show::{TraceReport, cache_sizes, trace_page};
+use ringfall_report::show::{
+    PlanDrive, PlanQuestion, SSD_SIZES_MAX, TracePlan, TraceReport, cache_sizes, trace_page,
+    trace_plan_page,
+};
 use ringfall_report::suite::KvSize;
 use ringfall_running::source::{PromptTrace, Reading};
+use ringfall_workloads::source::{BlockFormat, Skipped};
+use ringfall_workloads::tiers::WritePolicy;
 use ringfall_workloads::trace::TraceFigures;
+use serde::Serialize;
 
 use super::run::check_output_writable;
-use super::{interrupt, is_stdout, print, print_json, refuse_input, write_form};
-use crate::cli::{TraceArgs, TraceCommand, TraceInfoArgs};
+use super::{interrupt, is_stdout, print, print_json, refuse_input, tell, write_form};
+use crate::cli::{TraceArgs, TraceCommand, TraceFileArgs, TraceInfoArgs, TracePlanArgs, WriteRule};
 
 /// Memory for distinct blocks where nothing says how much there is.
 const MEMORY_BYTES: u64 = GIB;
+/// Most sizes of DRAM in a plan: each has a sentence and rows on a page.
+const DRAM_SIZES_MAX: usize = 4;
 
 /// Runs the subcommand.
 ///
 /// # Errors
 /// An argument is invalid, the trace can't be read, or an output can't be written.
 pub fn run(args: &TraceArgs) -> Result<Exit> {
-    let TraceCommand::Info(args) = &args.command;
     let interrupt = interrupt()?;
-    match info(args, &interrupt) {
+    let done = match &args.command {
+        TraceCommand::Info(args) => info(args, &interrupt),
+        TraceCommand::Plan(args) => plan(args, &interrupt),
+    };
+    match done {
         // A reading that is interrupted ends as a file that can't be read on.
         Err(error) if error.is::<InputError>() && interrupt.is_set() => {
             ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
@@ -39,40 +50,128 @@ pub fn run(args: &TraceArgs) -> Result<Exit> {
 }
 
 fn info(args: &TraceInfoArgs, interrupt: &Interrupt) -> Result<Exit> {
-    let file = args.json.as_deref().filter(|output| !is_stdout(output));
-    if let Some(output) = file {
-        check_output_writable("--json", output)?;
+    let kv = KvSize::of(&planned(&args.trace, Options::default())?);
+    let asked = in_bytes(&args.cache_size);
+    let read = ReadTrace::read(&args.trace, interrupt, |format, memory_bytes| {
+        let block_bytes = kv.token_bytes * u64::from(format.block_tokens());
+        let capacities = cache_sizes(&asked).into_iter().map(|bytes| bytes / block_bytes).collect();
+        TraceFigures::new(format, capacities, memory_bytes)
+    })?;
+    let ReadTrace { figures, files, skipped } = read;
+    let report = TraceReport::new(&figures, files, skipped, &kv, &asked);
+    show(&args.trace, &report, trace_page)
+}
+
+fn plan(args: &TracePlanArgs, interrupt: &Interrupt) -> Result<Exit> {
+    let speed = Options { prefill_tokens_per_s: args.prefill_tokens_per_s, ..Options::default() };
+    let planned = planned(&args.trace, speed)?;
+    let kv = KvSize::of(&planned);
+    let described = args.device.as_deref().map(DeviceFile::read).transpose()?;
+    let doubt = described.as_ref().and_then(|device| device.doubt.clone());
+    let question = PlanQuestion {
+        drams_bytes: in_bytes(&args.dram_size),
+        ssds_bytes: in_bytes(&args.ssd_size),
+        policy: match args.write_policy {
+            WriteRule::Demote => WritePolicy::Demote,
+            WriteRule::Through => WritePolicy::Through,
+        },
+        speed: args.speed,
+        prefill_tokens_per_s: Some(planned.prefill_tokens_per_s).filter(|speed| *speed > 0.0),
+        drive: match args.read_gib_per_s {
+            Some(read_gib_per_s) => Some(PlanDrive::reading(read_gib_per_s)),
+            None => described.as_ref().map(PlanDrive::described),
+        },
+    };
+    for (flag, sizes, most) in [
+        ("--dram-size", &question.drams_bytes, DRAM_SIZES_MAX),
+        ("--ssd-size", &question.ssds_bytes, SSD_SIZES_MAX),
+    ] {
+        if sizes.len() > most {
+            refuse!("{flag} has {} sizes: give up to {most}", sizes.len());
+        }
     }
-    // The model may be the beginning of a name.
-    let typed = Options { model: Some(args.model.clone()), ..Options::default() };
-    let kv = KvSize::of(&resolve(&typed, None, &Facts::look().of_no_machine())?);
-    let asked: Vec<u64> = args.cache_size.iter().map(|gib| (gib * GIB as f64) as u64).collect();
-    let ended = interrupt.clone();
-    let reading = Reading::new(move || ended.is_set(), true);
-    let mut trace = PromptTrace::open(&args.path, args.named_format(), &reading)?;
-    if let Some(output) = file {
-        refuse_input("--json", output, trace.files().iter().map(PathBuf::as_path))?;
+    let read = ReadTrace::read(&args.trace, interrupt, |format, memory_bytes| {
+        let mut figures = TraceFigures::new(format, Vec::new(), memory_bytes);
+        let block_bytes = kv.token_bytes * u64::from(format.block_tokens());
+        figures.reuse.tiers = Some(question.counts(block_bytes));
+        figures
+    })?;
+    tell(doubt.as_slice());
+    let ReadTrace { figures, files, skipped } = read;
+    let report = TracePlan::new(&figures, files, skipped, &kv, question);
+    show(&args.trace, &report, trace_plan_page)
+}
+
+/// Plan of a run of the model, which may be the beginning of a name, on no machine.
+fn planned(args: &TraceFileArgs, settings: Options) -> Result<Plan, InputError> {
+    let typed = Options { model: Some(args.model.clone()), ..settings };
+    resolve(&typed, None, &Facts::look().of_no_machine())
+}
+
+/// Sizes in GiB as bytes, ascending.
+fn in_bytes(sizes_gib: &[f64]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = sizes_gib.iter().map(|gib| (gib * GIB as f64) as u64).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// A trace that was read to its end.
+struct ReadTrace {
+    figures: TraceFigures,
+    files: Vec<String>,
+    skipped: Skipped,
+}
+
+impl ReadTrace {
+    /// Adds all of a trace to what `figures_of` begins with, given the format and the memory for
+    /// distinct blocks.
+    fn read(
+        args: &TraceFileArgs,
+        interrupt: &Interrupt,
+        figures_of: impl FnOnce(BlockFormat, u64) -> TraceFigures,
+    ) -> Result<ReadTrace> {
+        let file = file_of(args);
+        if let Some(output) = file {
+            check_output_writable("--json", output)?;
+        }
+        let ended = interrupt.clone();
+        let reading = Reading::new(move || ended.is_set(), true);
+        let mut trace = PromptTrace::open(&args.path, args.named_format(), &reading)?;
+        if let Some(output) = file {
+            refuse_input("--json", output, trace.files().iter().map(PathBuf::as_path))?;
+        }
+        let memory_bytes = Room::look().memory.map_or(MEMORY_BYTES, |room| room.asked_bytes_max());
+        let mut figures = figures_of(trace.format(), memory_bytes);
+        let wrong = |error| InputError::new(format!("{}: {error}", args.path.display()));
+        while let Some(row) = trace.next_row()? {
+            figures.add(&row).map_err(wrong)?;
+        }
+        if figures.input_tokens.numbers == 0 {
+            let wanted = format!("it is read as a trace of the format {}", trace.format().name());
+            return Err(wrong(trace.skipped().nothing_left(&wanted)).into());
+        }
+        let files = trace.files().iter().map(|path| path.display().to_string()).collect();
+        Ok(ReadTrace { figures, files, skipped: trace.skipped() })
     }
-    let format = trace.format();
-    let block_bytes = kv.token_bytes * u64::from(format.block_tokens());
-    let capacities = cache_sizes(&asked).into_iter().map(|bytes| bytes / block_bytes).collect();
-    let memory_bytes = Room::look().memory.map_or(MEMORY_BYTES, |room| room.asked_bytes_max());
-    let mut figures = TraceFigures::new(format, capacities, memory_bytes);
-    let wrong = |error| InputError::new(format!("{}: {error}", args.path.display()));
-    while let Some(row) = trace.next_row()? {
-        figures.add(&row).map_err(wrong)?;
-    }
-    if figures.input_tokens.numbers == 0 {
-        let wanted = format!("it is read as a trace of the format {}", format.name());
-        return Err(wrong(trace.skipped().nothing_left(&wanted)).into());
-    }
-    let files = trace.files().iter().map(|path| path.display().to_string()).collect();
-    let report = TraceReport::new(&figures, files, trace.skipped(), &kv, &asked);
-    let written = write_form(file, "the figures", |path| write_json(&report, path));
+}
+
+/// File that is to have the figures; none where they are printed, or not wanted.
+fn file_of(args: &TraceFileArgs) -> Option<&Path> {
+    args.json.as_deref().filter(|output| !is_stdout(output))
+}
+
+/// Writes and prints a report in the forms that were asked for.
+fn show<T: Serialize>(
+    args: &TraceFileArgs,
+    report: &T,
+    page: impl FnOnce(&T) -> String,
+) -> Result<Exit> {
+    let written = write_form(file_of(args), "the figures", |path| write_json(report, path));
     // What was found is shown also when it could not be kept.
     let shown = match args.json.as_deref().is_some_and(is_stdout) {
-        true => print_json(&report),
-        false => print(&trace_page(&report)),
+        true => print_json(report),
+        false => print(&page(report)),
     };
     written.and(shown)
 }

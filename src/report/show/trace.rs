@@ -237,7 +237,7 @@ pub fn trace_page(report: &TraceReport) -> String {
 }
 
 /// Text of a share as a percentage with two decimals, as traces' hit rates are published.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
