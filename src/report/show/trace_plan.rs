@@ -480,7 +480,7 @@ impl TracePlan {
             let is_short = rates.read_gib_per_s_busiest > drive.read_gib_per_s
                 || drive.write_gib_per_s.is_some_and(|rate| rates.write_gib_per_s_busiest > rate);
             let verb = if is_short { "is too slow for" } else { "has the bandwidth for either in" };
-            told += &format!("; {} {verb} the busiest minute", drive.name);
+            told += &format!("; the drive {verb} the busiest minute");
         }
         told
     }
