@@ -60,6 +60,7 @@ const ENGINE: Table = &[
     ("ring", &["buffer"]),
     ("tier", &["buffer"]),
     ("device", &["buffer", "ring"]),
+    ("files", &["buffer", "ring"]),
     ("load", &["device", "ring", "tier"]),
     ("shard", &["buffer", "device", "ring", "tier"]),
     ("engine", &["buffer", "device", "shard", "tier"]),

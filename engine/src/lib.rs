@@ -11,6 +11,7 @@
 pub mod buffer;
 pub mod device;
 pub mod engine;
+pub mod files;
 pub mod load;
 pub mod ring;
 pub mod shard;

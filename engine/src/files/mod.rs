@@ -1,0 +1,23 @@
+//! Work on files as stores of KV cache do it: many objects, each found, opened, written or read,
+//! renamed and closed by its path below a directory.
+//!
+//! Lives here: scripts of such steps, what each answer of the kernel leads to, and who makes the
+//! calls: threads with plain system calls, one at a time each, or one ring with many in flight.
+//! Must not: which store does what (its layout decides and hands in the scripts), and ringfall's
+//! own data files, which are `device`.
+
+mod calls;
+mod content;
+mod course;
+mod load;
+mod outcome;
+mod ring;
+mod script;
+mod tile;
+
+pub use load::{FileLoad, FileWorkers, run};
+pub use outcome::{FaultCause, FileFault, FileOutcome, StepKind};
+pub use script::{FileRequest, FileScript, FileStep, FileTile, OpenHow};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Figures of a load on files: latencies by kind of step, and faults by step and cause.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::errno_text;
+use crate::metrics::Histogram;
+
+/// Kind of step, by which steps are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum StepKind {
+    /// Look whether an object is there.
+    Stat,
+    /// Directory made, with those on the way to it.
+    MakeDirectories,
+    /// File opened to be read.
+    Open,
+    /// File opened to be written.
+    Create,
+    /// Write of an object or of a part of it.
+    Write,
+    /// Read of an object or of a part of it.
+    Read,
+    /// File made durable.
+    Sync,
+    /// File dropped from the page cache.
+    DontNeed,
+    /// File closed after its I/O.
+    Close,
+    /// File given another name.
+    Rename,
+    /// File removed by its name.
+    Unlink,
+}
+
+impl StepKind {
+    /// All kinds of steps, in the order of a store's life.
+    pub const ALL: [StepKind; 11] = [
+        StepKind::Stat,
+        StepKind::MakeDirectories,
+        StepKind::Open,
+        StepKind::Create,
+        StepKind::Write,
+        StepKind::Read,
+        StepKind::Sync,
+        StepKind::DontNeed,
+        StepKind::Close,
+        StepKind::Rename,
+        StepKind::Unlink,
+    ];
+
+    /// Name in reports and in the JSON results, the system call's where it is one.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            StepKind::Stat => "stat",
+            StepKind::MakeDirectories => "mkdir",
+            StepKind::Open => "open",
+            StepKind::Create => "create",
+            StepKind::Write => "write",
+            StepKind::Read => "read",
+            StepKind::Sync => "fsync",
+            StepKind::DontNeed => "fadvise",
+            StepKind::Close => "close",
+            StepKind::Rename => "rename",
+            StepKind::Unlink => "unlink",
+        }
+    }
+}
+
+/// Cause of a failed step.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum FaultCause {
+    /// The positive errno of the system call.
+    Errno(i32),
+    /// The file ended before all was read, or nothing more of it was written.
+    Short,
+    /// The bytes read are not those of the object.
+    Corrupt,
+}
+
+impl fmt::Display for FaultCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultCause::Errno(errno) => f.write_str(&errno_text(*errno)),
+            FaultCause::Short => f.write_str("fewer bytes were moved than were asked for"),
+            FaultCause::Corrupt => f.write_str("the bytes read are not those that were written"),
+        }
+    }
+}
+
+/// Steps of one kind that failed for one cause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileFault {
+    /// Kind of the steps that failed.
+    pub step: StepKind,
+    /// Cause of the failures.
+    pub cause: FaultCause,
+    /// Number of such failures.
+    pub count: u64,
+    /// Path of the first of them, as a worker saw it.
+    pub first_path: Arc<str>,
+}
+
+impl fmt::Display for FileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FileFault { step, cause, count, first_path } = self;
+        match count {
+            1 => write!(f, "{} failed for {first_path}: {cause}", step.name()),
+            _ => {
+                write!(f, "{} failed {count} times, first for {first_path}: {cause}", step.name())
+            }
+        }
+    }
+}
+
+/// Figures of a load on files.
+#[derive(Clone, Default, Debug)]
+pub struct FileOutcome {
+    /// Latencies, ns, of the requests that did all they were asked for: from the moment a request
+    /// was there until its last tile had ended.
+    pub requests: Histogram,
+    /// Requests of which a script failed.
+    pub requests_failed: u64,
+    /// Requests that were cut short, as the load was stopped.
+    pub requests_stopped: u64,
+    /// Looks that found an object.
+    pub found: u64,
+    /// Looks that found none.
+    pub absent: u64,
+    /// Bytes read, those of failed requests too.
+    pub read_bytes: u64,
+    /// Bytes written, those of failed requests too.
+    pub written_bytes: u64,
+    /// Time from the first request until the last had ended, ns.
+    pub elapsed_ns: u64,
+    /// CPU time of the whole process in that time, ns, with that of the kernel's threads that work
+    /// for its ring.
+    pub cpu_ns: u64,
+    /// Failures, each kind of step and cause once.
+    pub faults: Vec<FileFault>,
+    /// Whether the I/O went through a ring with which the buffers are registered.
+    pub registered_buffers: bool,
+    /// Latencies of the steps that went well, by kind, ns.
+    pub(super) steps: [Histogram; StepKind::ALL.len()],
+    /// Whether the file system refused O_DIRECT.
+    pub(super) refuses_direct: bool,
+}
+
+impl FileOutcome {
+    /// Latencies, ns, of the steps of one kind that went well; their number is its count.
+    #[must_use]
+    pub fn step(&self, kind: StepKind) -> &Histogram {
+        &self.steps[kind as usize]
+    }
+
+    /// Number of steps of all kinds that went well.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps.iter().map(Histogram::count).sum()
+    }
+
+    /// Objects that were to be read and were not there.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        let is_missing = |fault: &&FileFault| {
+            fault.step == StepKind::Open && fault.cause == FaultCause::Errno(libc::ENOENT)
+        };
+        self.faults.iter().filter(is_missing).map(|fault| fault.count).sum()
+    }
+
+    /// Objects that ended before all of them was read.
+    #[must_use]
+    pub fn short(&self) -> u64 {
+        let is_short =
+            |fault: &&FileFault| fault.step == StepKind::Read && fault.cause == FaultCause::Short;
+        self.faults.iter().filter(is_short).map(|fault| fault.count).sum()
+    }
+
+    /// Adds the figures of another load, or of another thread's part; times are added too.
+    pub fn add(&mut self, other: &FileOutcome) {
+        self.requests.merge(&other.requests);
+        self.requests_failed += other.requests_failed;
+        self.requests_stopped += other.requests_stopped;
+        self.found += other.found;
+        self.absent += other.absent;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.elapsed_ns += other.elapsed_ns;
+        self.cpu_ns += other.cpu_ns;
+        self.registered_buffers |= other.registered_buffers;
+        self.refuses_direct |= other.refuses_direct;
+        for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
+            mine.merge(theirs);
+        }
+        for fault in &other.faults {
+            self.count_faults(fault.clone());
+        }
+    }
+
+    /// Counts a step that went well.
+    pub(super) fn count_step(&mut self, kind: StepKind, latency_ns: u64) {
+        self.steps[kind as usize].record(latency_ns);
+    }
+
+    /// Counts a step that failed.
+    pub(super) fn count_fault(&mut self, step: StepKind, cause: FaultCause, path: &Arc<str>) {
+        self.count_faults(FileFault { step, cause, count: 1, first_path: Arc::clone(path) });
+    }
+
+    fn count_faults(&mut self, fault: FileFault) {
+        let is_known =
+            |known: &&mut FileFault| known.step == fault.step && known.cause == fault.cause;
+        match self.faults.iter_mut().find(is_known) {
+            Some(known) => known.count += fault.count,
+            None => self.faults.push(fault),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_counted_by_step_and_cause_with_the_first_path() {
+        let mut outcome = FileOutcome::default();
+        let enoent = FaultCause::Errno(libc::ENOENT);
+        for (step, cause, path) in [
+            (StepKind::Open, enoent, "a"),
+            (StepKind::Open, enoent, "b"),
+            (StepKind::Create, enoent, "c"),
+            (StepKind::Read, FaultCause::Short, "d"),
+        ] {
+            outcome.count_fault(step, cause, &path.into());
+        }
+        let mut sum = outcome.clone();
+        sum.add(&outcome);
+        assert_eq!((outcome.missing(), outcome.short()), (2, 1));
+        assert_eq!((sum.missing(), sum.short(), sum.faults.len()), (4, 2, 3));
+        let texts: Vec<String> = outcome.faults.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts[0],
+            "open failed 2 times, first for a: No such file or directory (os error 2)"
+        );
+        assert_eq!(texts[2], "read failed for d: fewer bytes were moved than were asked for");
+    }
+
+    #[test]
+    fn kinds_are_in_the_order_of_their_histograms_and_have_names_of_their_own() {
+        let mut names = std::collections::BTreeSet::new();
+        for (index, kind) in StepKind::ALL.into_iter().enumerate() {
+            assert!(kind as usize == index && names.insert(kind.name()), "{kind:?}");
+        }
+    }
+}
