@@ -21,7 +21,7 @@ pub enum StepKind {
     Write,
     /// Read of an object or of a part of it.
     Read,
-    /// File made durable.
+    /// File made durable by `fsync`.
     Sync,
     /// File dropped from the page cache.
     DontNeed,
