@@ -106,7 +106,7 @@ impl FileTarget {
     /// # Errors
     /// It can't be made or used, or another process uses it for checkpoints or for a run.
     pub fn open(path: &Path, io: Io, makes: bool) -> Result<FileTarget, TargetError> {
-        let made = makes.then(|| MadeDirectories::of(path)).unwrap_or_default();
+        let made = if makes { MadeDirectories::of(path) } else { MadeDirectories::default() };
         let (doing, directory) = match makes {
             true => ("can't make the directory", HeldDirectory::make(path)),
             false if path.is_dir() => ("can't open the directory", HeldDirectory::open(path)),
