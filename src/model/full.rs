@@ -10,8 +10,8 @@ use crate::simulation::Binding;
 /// search lies at 0.95, and a run's mix of sizes stays below what its best size reaches.
 pub(crate) const ROOFLINE_FULL: f64 = 0.8;
 
-/// Whether requests that waited for room waited for something else in truth, as for a drive that had
-/// no more to give, or that wrote what was to leave no faster.
+/// Whether requests that waited for room waited for something else in truth, as for a drive that
+/// had no more to give, or that wrote what was to leave no faster.
 pub(crate) fn room_waits_follow(result: &RunResult) -> bool {
     let is_full = result.roofline_share().is_some_and(|share| share >= ROOFLINE_FULL);
     let binds = result.simulation.as_ref().and_then(|simulation| simulation.binds.known());

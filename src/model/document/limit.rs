@@ -595,8 +595,8 @@ mod tests {
         // They were written slowly.
         let slow = of(20.0, 80.0, None);
         assert_eq!(slow.kind, LimitKind::Latency, "{slow:?}");
-        let told = "storage I/O took 20 % of the requests' service time, and waiting for it to make \
-                    room 70 %, and the drive was busy 60 % of the time";
+        let told = "storage I/O took 20 % of the requests' service time, and waiting for it to \
+                    make room 70 %, and the drive was busy 60 % of the time";
         assert_eq!(slow.told, told);
         assert_eq!(of(20.0, 80.0, Some(Binding::DriveLatency)).kind, LimitKind::Latency);
         for (binds, kind) in [
