@@ -515,6 +515,18 @@ fn a_setting_that_another_one_must_make_work_is_told_without_it() {
 }
 
 #[test]
+fn a_million_users_can_only_be_simulated() {
+    let described = facts().of_no_machine();
+    let resolved = |line: &str, facts: &Facts| resolve(&typed(line), None, facts);
+    let many = "--users 1000000 --cpu-mem-gb 0";
+    assert_eq!(resolved(many, &described).unwrap().users, 1_000_000);
+    for (line, facts) in [(many, facts()), ("--users 1000001", described)] {
+        let told = resolved(line, &facts).unwrap_err().to_string();
+        assert!(told.contains("is out of bounds: 1 to 1000"), "{line}: {told}");
+    }
+}
+
+#[test]
 fn latency_targets_that_generating_an_answer_passes_are_refused() {
     let slo = "--enable-autoscaling --autoscaler-mode slo";
     let told = resolve(&typed(slo), None, &facts()).unwrap_err().to_string();
