@@ -78,6 +78,7 @@ const WORKLOADS: Table = &[
     ("autoscale", &["contract"]),
     ("key", &["contract"]),
     ("model", &["error"]),
+    ("layout", &["error", "model", "rng"]),
     ("prefill", &["model"]),
     ("config", &["error", "model"]),
     ("rag", &["config", "rng"]),

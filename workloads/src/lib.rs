@@ -14,6 +14,7 @@ mod error;
 mod estimate;
 mod ingest;
 mod key;
+pub mod layout;
 pub mod model;
 pub mod prefill;
 mod queue;

@@ -1,0 +1,191 @@
+//! Options of layouts: the engine's own values, and those that the user gives in their place.
+
+use super::engine::EngineLayout;
+use crate::error::Error;
+
+/// Option of a layout that the user may set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LayoutOption {
+    /// Number of tokens that an object holds.
+    ChunkTokens,
+    /// Number of threads that load.
+    LoadThreads,
+    /// Number of threads that store.
+    StoreThreads,
+    /// Number of prefixes that are moved at a time.
+    Requests,
+    /// Whether files are opened with `O_DIRECT`.
+    Direct,
+    /// Whether each file is made durable.
+    Fsync,
+}
+
+impl LayoutOption {
+    /// All options, in the order of the documentation.
+    pub const ALL: [LayoutOption; 6] = [
+        LayoutOption::ChunkTokens,
+        LayoutOption::LoadThreads,
+        LayoutOption::StoreThreads,
+        LayoutOption::Requests,
+        LayoutOption::Direct,
+        LayoutOption::Fsync,
+    ];
+
+    /// Word for the option, as flags and results have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            LayoutOption::ChunkTokens => "chunk_tokens",
+            LayoutOption::LoadThreads => "load_threads",
+            LayoutOption::StoreThreads => "store_threads",
+            LayoutOption::Requests => "requests",
+            LayoutOption::Direct => "direct",
+            LayoutOption::Fsync => "fsync",
+        }
+    }
+
+    /// Meaning of the option, a sentence.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            LayoutOption::ChunkTokens => "Tokens in a chunk, page or block",
+            LayoutOption::LoadThreads => {
+                "Loading threads (of a rank: llmd, hicache; nixl: queue depth)"
+            }
+            LayoutOption::StoreThreads => "The same for stores",
+            LayoutOption::Requests => "Prefixes that are stored or fetched at a time",
+            LayoutOption::Direct => "Whether files are opened with O_DIRECT",
+            LayoutOption::Fsync => "Whether each file is made durable before it is closed",
+        }
+    }
+
+    /// Whether its values are yes and no.
+    #[must_use]
+    pub const fn is_switch(self) -> bool {
+        matches!(self, LayoutOption::Direct | LayoutOption::Fsync)
+    }
+
+    /// Text of a value, as it is typed.
+    #[must_use]
+    pub fn told(self, value: u64) -> String {
+        match (self.is_switch(), value) {
+            (false, number) => number.to_string(),
+            (true, 0) => "no".to_owned(),
+            (true, _) => "yes".to_owned(),
+        }
+    }
+
+    pub(super) const fn place(self) -> usize {
+        self as usize
+    }
+
+    /// Largest value.
+    const fn most(self) -> u64 {
+        match self {
+            LayoutOption::ChunkTokens => 1 << 20,
+            LayoutOption::LoadThreads | LayoutOption::StoreThreads | LayoutOption::Requests => 1024,
+            LayoutOption::Direct | LayoutOption::Fsync => 1,
+        }
+    }
+
+    fn parse(self, text: &str) -> Result<u64, Error> {
+        let wrong = |wanted: String| Error::new(format!("{}={text}: give {wanted}", self.name()));
+        if self.is_switch() {
+            return match text {
+                "yes" | "true" | "on" | "1" => Ok(1),
+                "no" | "false" | "off" | "0" => Ok(0),
+                _ => Err(wrong("yes or no".to_owned())),
+            };
+        }
+        let number = text.parse().ok().filter(|number| (1..=self.most()).contains(number));
+        number.ok_or_else(|| wrong(format!("a whole number from 1 to {}", self.most())))
+    }
+}
+
+/// A layout with its options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LayoutOptions {
+    layout: EngineLayout,
+    values: [Option<u64>; LayoutOption::ALL.len()],
+}
+
+impl LayoutOptions {
+    /// The layout as its engine has it.
+    #[must_use]
+    pub fn of(layout: EngineLayout) -> LayoutOptions {
+        let values = LayoutOption::ALL.map(|option| layout.default_of(option));
+        LayoutOptions { layout, values }
+    }
+
+    /// The layout that these are options of.
+    #[must_use]
+    pub fn layout(&self) -> EngineLayout {
+        self.layout
+    }
+
+    /// Value of an option; none where the engine has no such option. Switches are 0 or 1.
+    #[must_use]
+    pub fn value(&self, option: LayoutOption) -> Option<u64> {
+        self.values[option.place()]
+    }
+
+    /// Whether that option is a switch that is on.
+    pub(super) fn is_on(&self, option: LayoutOption) -> bool {
+        self.value(option) == Some(1)
+    }
+
+    /// A number that the layout has, or 1.
+    pub(super) fn number(&self, option: LayoutOption) -> u64 {
+        self.value(option).unwrap_or(1)
+    }
+
+    /// The options that differ from the engine's own, as they are typed.
+    #[must_use]
+    pub fn changed(&self) -> Vec<String> {
+        let is_changed =
+            |option: &LayoutOption| self.value(*option) != self.layout.default_of(*option);
+        let changed = LayoutOption::ALL.into_iter().filter(is_changed).filter_map(|option| {
+            Some(format!("{}={}", option.name(), option.told(self.value(option)?)))
+        });
+        changed.collect()
+    }
+
+    /// Applies `KEY=VALUE` or `LAYOUT.KEY=VALUE` to those of these layouts that it is for.
+    ///
+    /// # Errors
+    /// It has not that form, there is no such layout among these, no such option of it, or no such
+    /// value.
+    pub fn apply(all: &mut [LayoutOptions], typed: &str) -> Result<(), Error> {
+        let wrong = |what: String| Error::new(format!("{typed:?}: {what}"));
+        let Some((left, value)) = typed.split_once('=') else {
+            return Err(wrong("give LAYOUT.KEY=VALUE, such as vllm.chunk_tokens=64".to_owned()));
+        };
+        let (layout, key) = match left.split_once('.') {
+            Some((layout, key)) => {
+                (Some(EngineLayout::parse(layout).map_err(|e| wrong(e.to_string()))?), key)
+            }
+            None => (None, left),
+        };
+        let Some(option) = LayoutOption::ALL.into_iter().find(|option| option.name() == key) else {
+            let names = LayoutOption::ALL.map(LayoutOption::name).join(", ");
+            return Err(wrong(format!("{key} is not an option: give one of {names}")));
+        };
+        let value = option.parse(value).map_err(|error| wrong(error.to_string()))?;
+        let mut applied = 0_u32;
+        let named = all.iter_mut().filter(|one| layout.is_none_or(|layout| one.layout == layout));
+        for one in named.filter(|one| one.value(option).is_some()) {
+            one.values[option.place()] = Some(value);
+            applied += 1;
+        }
+        match (applied, layout) {
+            (1.., _) => Ok(()),
+            (0, Some(layout)) if all.iter().any(|one| one.layout == layout) => {
+                Err(wrong(format!("the layout {} has no option {key}", layout.name())))
+            }
+            (0, Some(layout)) => {
+                Err(wrong(format!("the layout {} is not among those compared", layout.name())))
+            }
+            (0, None) => Err(wrong(format!("no layout that is compared has an option {key}"))),
+        }
+    }
+}
