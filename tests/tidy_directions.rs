@@ -33,6 +33,7 @@ const RUNNING: Table = &[
     ("datagen", &["remedy", "threads"]),
     ("driver", &["iotrace"]),
     ("saturate", &["group", "objects", "precondition"]),
+    ("layouts", &["remedy", "saturate"]),
     ("store", &["objects"]),
     ("run", &["driver", "group", "iotrace", "source", "store"]),
 ];

@@ -78,6 +78,12 @@ impl Interrupt {
     pub fn exit_or(&self, exit: Exit) -> Exit {
         if self.is_set() { Exit::Interrupted } else { exit }
     }
+
+    /// The flag itself, for whoever looks at one.
+    #[must_use]
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
 }
 
 /// Whether a signal came since the handlers were installed. Every wait for a reader ends then.

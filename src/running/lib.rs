@@ -12,6 +12,7 @@ pub mod datagen;
 pub mod driver;
 pub mod group;
 pub mod iotrace;
+pub mod layouts;
 #[cfg(feature = "objects")]
 pub mod objects;
 pub mod precondition;

@@ -12,6 +12,7 @@ mod depth;
 mod drive;
 mod drive_log;
 mod gpu;
+mod layouts;
 mod limits;
 mod objects;
 mod precondition;
@@ -32,6 +33,7 @@ pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};
 pub use drive_log::{DriveAccount, DriveAnswer};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
+pub use layouts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
 pub(crate) use limits::share_of_limits;
 pub use limits::{
     Best, Limit, Measured, ROOFLINE_VERSION, RankOfLimits, Roofline, SUNK_SHARE, Together,

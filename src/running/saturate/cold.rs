@@ -3,8 +3,8 @@
 use ringfall_host::{BlockCounters, BlockDelta, Machine};
 use ringfall_model::cold::{ColdReads, ColdVerdict, reached_bytes};
 
-/// Reading of the kernel's counters of a search's disk, and of every device below its data.
-pub(super) struct Counted {
+/// Reading of the kernel's counters of a disk, and of every device below the data on it.
+pub(crate) struct Counted {
     disk: BlockCounters,
     chain: Vec<Option<BlockCounters>>,
 }
@@ -12,7 +12,7 @@ pub(super) struct Counted {
 impl Counted {
     /// Reads them; none where there is no disk, or where the I/Os are NVMe commands that the kernel
     /// does not count.
-    pub(super) fn now(machine: &Machine, are_commands: bool) -> Option<Counted> {
+    pub(crate) fn now(machine: &Machine, are_commands: bool) -> Option<Counted> {
         let numbers = &machine.device.as_ref()?.numbers;
         if are_commands && !BlockCounters::have_passthrough(numbers) {
             return None;
@@ -23,7 +23,7 @@ impl Counted {
 
     /// Sentence about `read_bytes` of reads between this reading and a later one, where a cache
     /// served some of them.
-    pub(super) fn warning(
+    pub(crate) fn warning(
         &self,
         later: &Counted,
         machine: &Machine,

@@ -32,7 +32,7 @@ use ringfall_model::facts::{
 
 use crate::group::Group;
 use crate::precondition::{PreconditionPlan, precondition};
-use cold::Counted;
+pub(crate) use cold::Counted;
 pub use device_model::device_yaml;
 use measure::{CONFIRM, PROBE};
 pub use object_limits::{OBJECT_LIMITS_VERSION, ObjectLimits, ObjectPoint};

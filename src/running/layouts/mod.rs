@@ -1,0 +1,336 @@
+//! Layouts in which inference engines keep KV cache, measured on a drive: their objects stored as
+//! each engine stores them, and prefixes fetched again.
+//!
+//! Lives here: how long, with which workers, and what the outcome comes to. Not here: which objects
+//! and operations a layout has (`ringfall_workloads::layout`), and who carries the operations out
+//! (`ringfall_engine::files`).
+
+mod directory;
+mod steps;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringfall_core::error::SetupError;
+use ringfall_core::units::gib;
+use ringfall_engine::files::{
+    FaultCause, FileFault, FileLoad, FileOutcome, FileRequest, FileWorkers, StepKind, run,
+};
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{Machine, human};
+use ringfall_model::facts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
+use ringfall_workloads::layout::{EngineWorkers, LayoutPlan, LayoutWork, shuffled};
+
+use crate::remedy::remedy;
+use crate::saturate::Counted;
+pub use directory::LayoutDirectory;
+use steps::{forgetting, request};
+
+/// Objects in flight where the engine's own limits are left aside.
+const OURS_IN_FLIGHT: u64 = 64;
+/// Stores take at most so many times as long as fetches.
+const STORE_TIMES: u32 = 4;
+/// Prefixes that are stored at least, however long that takes.
+const PREFIXES_MIN: u64 = 2;
+/// Most workers of a layout, however much memory there is.
+const WORKERS_MAX: u64 = 4_096;
+/// Largest object that a worker has a buffer for, bytes.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
+/// Threads that have the kernel forget files.
+const FORGETTING_THREADS: usize = 4;
+
+/// Settings of a comparison.
+#[derive(Clone, Debug)]
+pub struct LayoutBench<'a> {
+    /// Machine with the drive, whose counters tell whether fetches came from it.
+    pub machine: &'a Machine,
+    /// Duration of the fetches of each layout.
+    pub each: Duration,
+    /// Space that each layout's objects may take, bytes.
+    pub space_bytes: u64,
+    /// Memory for the workers' buffers, bytes.
+    pub memory_bytes: u64,
+    /// Random seed of contents and of the order of fetches.
+    pub seed: u64,
+    /// Set when a signal ends the comparison.
+    pub interrupt: &'a Interrupt,
+}
+
+/// Why a comparison ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// Workers could not begin.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A call on the directory failed, outside of what is measured.
+    #[error("{what} failed: {error}; {}", remedy(error))]
+    Directory {
+        /// Attempt that failed, a part of a sentence.
+        what: &'static str,
+        /// Error of the system.
+        error: io::Error,
+    },
+}
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> LayoutError {
+    move |error| LayoutError::Directory { what, error }
+}
+
+impl LayoutBench<'_> {
+    /// Number of a layout's prefixes that fit in the space.
+    #[must_use]
+    pub fn prefixes(&self, plan: &LayoutPlan) -> u64 {
+        self.space_bytes / plan.prefix_bytes()
+    }
+
+    /// Measures a layout in the directory, which is empty again afterwards; none where a signal
+    /// ended that. `tell` is given what is being done, a part of a sentence.
+    ///
+    /// # Errors
+    /// [`LayoutError`]. A failed operation is none: the outcome tells it.
+    pub fn measure(
+        &self,
+        directory: &LayoutDirectory,
+        plan: &LayoutPlan,
+        limits: EngineLimits,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<LayoutRun>, LayoutError> {
+        let measured = self.stored_and_fetched(directory, plan, limits, tell);
+        // What failed first is told, whether or not the rest could be removed.
+        let removed = directory.clear().map_err(failed("removing what was stored"));
+        let found = measured?;
+        removed?;
+        Ok(found.filter(|_| !self.interrupt.is_set()))
+    }
+
+    fn stored_and_fetched(
+        &self,
+        directory: &LayoutDirectory,
+        plan: &LayoutPlan,
+        limits: EngineLimits,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Option<LayoutRun>, LayoutError> {
+        tell("storing");
+        let mut notes = Vec::new();
+        let load = self.load(plan, LayoutWork::Store, limits, &mut notes);
+        let (prefixes, stored) = self.store(directory, plan, &load, limits)?;
+        let began = Instant::now();
+        directory.settle().map_err(failed("writing the page cache to the drive"))?;
+        let settle_s = began.elapsed().as_secs_f64();
+        // A bucket that is not full is not written: what counts is what went to the drive.
+        let part = plan.useful_bytes() as f64 / plan.prefix_bytes() as f64;
+        let useful_gib = gib(stored.written_bytes) * part;
+        let store = phase(&load, &stored, useful_gib);
+        let mut found = LayoutRun {
+            layout: plan.layout().name(),
+            limits,
+            changed_options: plan.options().changed(),
+            objects_per_prefix: plan.objects_per_prefix(),
+            object_bytes: plan.objects(0).first().map_or(0, |object| object.bytes),
+            prefix_bytes: plan.prefix_bytes(),
+            useful_bytes: plan.useful_bytes(),
+            durable_gib_per_s: rate(useful_gib, store.seconds + settle_s),
+            store,
+            settle_s,
+            prefixes: plan.whole_prefixes(prefixes),
+            fetch: None,
+            failure: stored.faults.first().map(|fault| told("storing", fault)),
+            notes,
+        };
+        if found.failure.is_some() || self.interrupt.is_set() {
+            return Ok(Some(found));
+        }
+        tell("fetching");
+        let load = self.load(plan, LayoutWork::Load, limits, &mut found.notes);
+        let before = Counted::now(self.machine, false);
+        let fetched = self.fetch(directory, plan, &load, limits, found.prefixes)?;
+        let after = Counted::now(self.machine, false);
+        let told_cold = |(before, after): (Counted, Counted)| {
+            before.warning(&after, self.machine, fetched.read_bytes)
+        };
+        found.notes.extend(before.zip(after).and_then(told_cold));
+        found.failure = fetched.faults.first().map(|fault| told("fetching", fault));
+        let useful_gib = gib(fetched.requests.count() * plan.useful_bytes());
+        found.fetch = Some(phase(&load, &fetched, useful_gib));
+        Ok(Some(found))
+    }
+
+    /// Workers for that direction: the engine's, or many in flight; as many as memory has buffers
+    /// for.
+    fn load(
+        &self,
+        plan: &LayoutPlan,
+        work: LayoutWork,
+        limits: EngineLimits,
+        notes: &mut Vec<String>,
+    ) -> FileLoad {
+        let requests = (0..self.prefixes(plan)).map(|prefix| plan.request(work, prefix));
+        let largest_bytes = requests.map(|request| request.largest_bytes()).max().unwrap_or(0);
+        let (wanted, is_queue) = match (limits, plan.workers(work)) {
+            (EngineLimits::Theirs, EngineWorkers::Threads(threads)) => (threads, false),
+            (EngineLimits::Theirs, EngineWorkers::Queue(depth)) => (depth, true),
+            (EngineLimits::Ours, _) => (OURS_IN_FLIGHT, true),
+        };
+        let have_buffers = self.memory_bytes / largest_bytes.max(1);
+        let count = wanted.min(have_buffers.clamp(1, WORKERS_MAX));
+        if count < wanted && limits == EngineLimits::Theirs {
+            let buffers = human(largest_bytes);
+            notes.push(format!(
+                "only {count} of its {wanted} workers: there is no memory for more buffers of \
+                 {buffers}"
+            ));
+        }
+        let in_flight = match limits {
+            EngineLimits::Theirs => plan.requests(),
+            // One more, so that the queue stays full where one request ends and the next begins.
+            EngineLimits::Ours => count.div_ceil(plan.objects_per_prefix()) + 1,
+        };
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        FileLoad {
+            workers: match is_queue {
+                true => FileWorkers::Ring { depth: size(count) },
+                false => FileWorkers::Calls { threads: size(count) },
+            },
+            in_flight: size(in_flight),
+            largest_bytes,
+            seed: self.seed,
+            verifies: false,
+        }
+    }
+
+    /// Stores prefixes until the space is full or the time is over; their number.
+    fn store(
+        &self,
+        directory: &LayoutDirectory,
+        plan: &LayoutPlan,
+        load: &FileLoad,
+        limits: EngineLimits,
+    ) -> Result<(u64, FileOutcome), LayoutError> {
+        let (most, until) = (self.prefixes(plan), Instant::now() + self.each * STORE_TIMES);
+        let mut prefix = 0;
+        let mut next = || {
+            while prefix < most {
+                let is_enough =
+                    prefix >= PREFIXES_MIN && plan.whole_prefixes(prefix) >= PREFIXES_MIN;
+                if is_enough && Instant::now() >= until {
+                    return None;
+                }
+                prefix += 1;
+                // None where it fills no bucket.
+                if let Some(request) = request(plan, LayoutWork::Store, limits, prefix - 1) {
+                    return Some(request);
+                }
+            }
+            None
+        };
+        let outcome = run(directory.held(), load, &mut next, self.interrupt.flag())?;
+        Ok((prefix, outcome))
+    }
+
+    /// Fetches prefixes for the time, each once a pass, in random order; before each pass the
+    /// kernel forgets them.
+    fn fetch(
+        &self,
+        directory: &LayoutDirectory,
+        plan: &LayoutPlan,
+        load: &FileLoad,
+        limits: EngineLimits,
+        prefixes: u64,
+    ) -> Result<FileOutcome, LayoutError> {
+        let mut all = FileOutcome::default();
+        for pass in 0.. {
+            self.forget(directory, plan, prefixes)?;
+            let left = self.each.saturating_sub(Duration::from_nanos(all.elapsed_ns));
+            let until = Instant::now() + left;
+            let mut order = shuffled(prefixes, self.seed, pass).into_iter();
+            let mut is_first = true;
+            let mut next = || -> Option<FileRequest> {
+                let goes_on = std::mem::take(&mut is_first) || Instant::now() < until;
+                let prefix = order.next().filter(|_| goes_on)?;
+                request(plan, LayoutWork::Load, limits, prefix)
+            };
+            let outcome = run(directory.held(), load, &mut next, self.interrupt.flag())?;
+            all.add(&outcome);
+            let is_over = Duration::from_nanos(all.elapsed_ns) >= self.each;
+            if is_over || !all.faults.is_empty() || self.interrupt.is_set() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Has the kernel forget the files of these prefixes.
+    fn forget(
+        &self,
+        directory: &LayoutDirectory,
+        plan: &LayoutPlan,
+        prefixes: u64,
+    ) -> Result<(), LayoutError> {
+        let objects = (0..prefixes).flat_map(|prefix| plan.objects(prefix));
+        let paths: BTreeSet<Arc<str>> = objects.map(|object| object.path).collect();
+        let mut requests = paths.into_iter().map(forgetting);
+        let load = FileLoad {
+            workers: FileWorkers::Calls { threads: FORGETTING_THREADS },
+            in_flight: FORGETTING_THREADS,
+            largest_bytes: 4096,
+            seed: self.seed,
+            verifies: false,
+        };
+        run(directory.held(), &load, &mut || requests.next(), self.interrupt.flag())?;
+        Ok(())
+    }
+}
+
+/// Sentence about the first operation that failed, with the next step.
+fn told(what: &str, fault: &FileFault) -> String {
+    let next = match fault.cause {
+        FaultCause::Errno(errno) => remedy(&io::Error::from_raw_os_error(errno)),
+        FaultCause::Short | FaultCause::Corrupt => "nothing else may change these files meanwhile",
+    };
+    format!("{what} ended early: {fault}; {next}")
+}
+
+fn rate(amount: f64, seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then(|| amount / seconds)
+}
+
+/// Figures of work that moved so many GiB of KV cache.
+fn phase(load: &FileLoad, outcome: &FileOutcome, useful_gib: f64) -> LayoutPhase {
+    let seconds = outcome.elapsed_ns as f64 / 1e9;
+    let bytes = outcome.read_bytes + outcome.written_bytes;
+    let cpu_s = outcome.cpu_ns as f64 / 1e9;
+    let (workers, is_queue) = match load.workers {
+        FileWorkers::Calls { threads } => (threads, false),
+        FileWorkers::Ring { depth } => (depth, true),
+    };
+    let ms = |quantile| outcome.requests.quantile_ns(quantile).map(|ns| ns as f64 / 1e6);
+    let figures = |kind: StepKind| {
+        let latency = outcome.step(kind);
+        (latency.count() > 0).then(|| OperationFigures {
+            name: kind.name(),
+            count: latency.count(),
+            p50_us: latency.quantile_ns(0.5).map(|ns| ns as f64 / 1e3),
+            total_s: latency.sum_ns() as f64 / 1e9,
+        })
+    };
+    LayoutPhase {
+        workers: workers as u64,
+        is_queue,
+        requests: load.in_flight as u64,
+        seconds,
+        prefixes: outcome.requests.count(),
+        bytes,
+        useful_gib_per_s: rate(useful_gib, seconds),
+        operations_per_s: rate(outcome.steps() as f64, seconds),
+        p50_ms: ms(0.5),
+        p99_ms: ms(0.99),
+        cpu_s_per_gib: rate(cpu_s, gib(bytes)),
+        cpu_cores: rate(cpu_s, seconds),
+        operations: StepKind::ALL.into_iter().filter_map(figures).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

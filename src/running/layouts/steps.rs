@@ -1,0 +1,76 @@
+//! A layout's operations as steps of the engine.
+
+use std::sync::Arc;
+
+use ringfall_core::key::EntryKey;
+use ringfall_engine::files::{FileRequest, FileScript, FileStep, FileTile, OpenHow};
+use ringfall_model::facts::EngineLimits;
+use ringfall_workloads::layout::{FileOperation, LayoutPlan, LayoutWork, ObjectScript, WorkerTile};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Work of that direction on a prefix, cut as the engine cuts it, or each object by itself; none
+/// where there is nothing to do.
+pub(super) fn request(
+    plan: &LayoutPlan,
+    work: LayoutWork,
+    limits: EngineLimits,
+    prefix: u64,
+) -> Option<FileRequest> {
+    let request = plan.request(work, prefix);
+    let request = match limits {
+        EngineLimits::Theirs => request,
+        EngineLimits::Ours => request.spread(),
+    };
+    let tiles: Vec<FileTile> = request.tiles.into_iter().filter_map(tile).collect();
+    (!tiles.is_empty()).then_some(FileRequest { tiles })
+}
+
+/// Has the kernel forget the pages of a file.
+pub(super) fn forgetting(path: Arc<str>) -> FileRequest {
+    let operations = vec![
+        FileOperation::OpenToRead { path, direct: false },
+        FileOperation::DropCache,
+        FileOperation::Close,
+    ];
+    FileRequest { tiles: vec![FileTile { scripts: vec![script(ObjectScript { operations })] }] }
+}
+
+fn tile(tile: WorkerTile) -> Option<FileTile> {
+    let scripts: Vec<FileScript> = tile.scripts.into_iter().map(script).collect();
+    (!scripts.is_empty()).then_some(FileTile { scripts })
+}
+
+fn script(script: ObjectScript) -> FileScript {
+    // Whatever is done to an object, its own name comes first.
+    let name = script.operations.iter().find_map(path).unwrap_or_default();
+    let object = EntryKey(xxh3_128(name.as_bytes()));
+    FileScript { object, steps: script.operations.into_iter().map(step).collect() }
+}
+
+fn path(operation: &FileOperation) -> Option<&str> {
+    match operation {
+        FileOperation::Look { path, .. }
+        | FileOperation::OpenToRead { path, .. }
+        | FileOperation::Create { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+fn step(operation: FileOperation) -> FileStep {
+    match operation {
+        FileOperation::Look { path, ends_if_found } => FileStep::Stat { path, ends_if_found },
+        FileOperation::MakeDirectories { path } => FileStep::MakeDirectories { path },
+        FileOperation::OpenToRead { path, direct } => {
+            FileStep::Open { path, how: OpenHow::Read, direct }
+        }
+        FileOperation::Create { path, exclusive, truncate, direct } => {
+            FileStep::Open { path, how: OpenHow::Create { exclusive, truncate }, direct }
+        }
+        FileOperation::Write { offset, bytes } => FileStep::Write { offset_bytes: offset, bytes },
+        FileOperation::Read { offset, bytes } => FileStep::Read { offset_bytes: offset, bytes },
+        FileOperation::Sync => FileStep::Sync,
+        FileOperation::DropCache => FileStep::DontNeed,
+        FileOperation::Close => FileStep::Close,
+        FileOperation::Rename { from, to } => FileStep::Rename { from, to },
+    }
+}

@@ -1,0 +1,105 @@
+use ringfall_host::Scratch;
+use ringfall_workloads::layout::{EngineLayout, LayoutOptions};
+use ringfall_workloads::model::built_in;
+
+use super::*;
+
+/// Prefixes of 512 tokens of a small model, 12 MiB each; buckets of Mooncake hold 500 objects.
+fn plan(layout: EngineLayout) -> LayoutPlan {
+    let mut options = [LayoutOptions::of(layout)];
+    if layout == EngineLayout::Mooncake {
+        LayoutOptions::apply(&mut options, "chunk_tokens=16").unwrap();
+    }
+    // Not every file system of a test takes O_DIRECT.
+    let _none_has_it = LayoutOptions::apply(&mut options, "direct=no");
+    let [options] = options;
+    let spec = built_in("tiny-1b").expect("a built-in model");
+    LayoutPlan::new(options, "tiny-1b", &spec, 1, 512).unwrap()
+}
+
+fn with_bench(each: Duration, work: impl FnOnce(&LayoutBench<'_>, &LayoutDirectory)) {
+    let scratch = Scratch::new("layouts-measured");
+    let place = scratch.canonicalize().unwrap();
+    let directory = LayoutDirectory::make(&place).unwrap();
+    let interrupt = Interrupt::install().unwrap();
+    let bench = LayoutBench {
+        machine: &Machine::default(),
+        each,
+        space_bytes: 100 << 20,
+        memory_bytes: 256 << 20,
+        seed: 7,
+        interrupt: &interrupt,
+    };
+    work(&bench, &directory);
+    directory.remove().unwrap();
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+}
+
+#[test]
+fn every_layout_is_stored_fetched_and_removed_by_either_kind_of_workers() {
+    with_bench(Duration::from_millis(20), |bench, directory| {
+        for layout in EngineLayout::ALL {
+            for limits in [EngineLimits::Theirs, EngineLimits::Ours] {
+                let (plan, mut told) = (plan(layout), Vec::new());
+                let mut tell = |what: &str| told.push(what.to_owned());
+                let run = bench.measure(directory, &plan, limits, &mut tell).unwrap().unwrap();
+                let name = layout.name();
+                assert_eq!(run.failure, None, "{name}, {limits:?}");
+                assert_eq!(told, ["storing", "fetching"]);
+                let fetch = run.fetch.as_ref().expect("it was fetched");
+                assert!(run.prefixes >= 1 && fetch.prefixes >= 1, "{name}: {run:?}");
+                let count = |phase: &LayoutPhase, name: &str| {
+                    let of_kind = phase.operations.iter().find(|one| one.name == name);
+                    of_kind.map_or(0, |one| one.count)
+                };
+                // Of each prefix all that it has was read.
+                assert!(fetch.bytes >= fetch.prefixes * plan.useful_bytes(), "{name}: {fetch:?}");
+                assert!(count(fetch, "read") > 0 && count(&run.store, "write") > 0, "{name}");
+                let renames = matches!(
+                    layout,
+                    EngineLayout::Lmcache
+                        | EngineLayout::Vllm
+                        | EngineLayout::Llmd
+                        | EngineLayout::Hicache
+                );
+                assert_eq!(count(&run.store, "rename") > 0, renames, "{name}");
+                let syncs = layout == EngineLayout::Mlperf;
+                assert_eq!(count(&run.store, "fsync") > 0, syncs, "{name}");
+                let inside = std::fs::read_dir(directory.held().path()).unwrap();
+                assert_eq!(inside.count(), 0, "{name}: its files are left");
+            }
+        }
+    });
+}
+
+#[test]
+fn workers_are_as_many_as_memory_has_buffers_for() {
+    with_bench(Duration::from_millis(10), |bench, _directory| {
+        let small = LayoutBench { memory_bytes: 40 << 20, ..bench.clone() };
+        let mut notes = Vec::new();
+        // Objects of 6 MiB.
+        let plan = plan(EngineLayout::Llmd);
+        let load = small.load(&plan, LayoutWork::Load, EngineLimits::Theirs, &mut notes);
+        assert_eq!(load.workers, FileWorkers::Calls { threads: 6 });
+        assert!(notes[0].starts_with("only 6 of its 64 workers"), "{notes:?}");
+        let load = small.load(&plan, LayoutWork::Load, EngineLimits::Ours, &mut notes);
+        assert_eq!((load.workers, load.in_flight), (FileWorkers::Ring { depth: 6 }, 4));
+        assert_eq!(notes.len(), 1);
+    });
+}
+
+#[test]
+fn a_layout_that_can_t_be_stored_says_why_and_leaves_nothing() {
+    with_bench(Duration::from_millis(10), |bench, directory| {
+        // A directory in the place of the first object.
+        let plan = plan(EngineLayout::Mlperf);
+        let taken = directory.held().path().join(&*plan.objects(0)[0].path);
+        std::fs::create_dir(taken).unwrap();
+        let run = bench.measure(directory, &plan, EngineLimits::Theirs, &mut |_| {});
+        let run = run.unwrap().expect("nothing interrupts it");
+        let why = run.failure.expect("one object can't be made");
+        assert!(why.starts_with("storing ended early: create failed for conv_0_"), "{why}");
+        assert!(why.contains("; give a file"), "{why}");
+        assert_eq!(run.fetch, None);
+    });
+}
