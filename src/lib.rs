@@ -81,6 +81,7 @@ fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {
         }
         cli::Command::Quick(args) => ended(commands::quick::run(&args, typed)),
         cli::Command::Report(args) => ended(commands::report::report(&args)),
+        cli::Command::Layouts(args) => ended(commands::layouts::run(&args)),
         cli::Command::Saturate(args) => ended(commands::saturate::run(&args)),
         cli::Command::Simulate(args) => ended(commands::simulate::run(&args, typed)),
         cli::Command::Sweep(args) => ended(commands::sweep::run(&args)),

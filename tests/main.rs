@@ -19,6 +19,7 @@ mod gpu;
 mod gpu_direct;
 mod interrupt;
 mod launcher;
+mod layouts;
 mod limits;
 mod links;
 mod media;

@@ -24,7 +24,7 @@ pub fn tool(program: &str, args: &[&str]) -> Result<String, String> {
     }
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     tool("id", &["-u"]).is_ok_and(|id| id == "0")
 }
 
@@ -73,7 +73,7 @@ impl Drop for Loop {
 
 /// Unmounts what a process that was just killed may hold until its last I/O has ended; of one that
 /// is held for longer the kernel keeps the file system until then.
-fn unmount(point: &Path) -> Result<(), String> {
+pub fn unmount(point: &Path) -> Result<(), String> {
     let (point, began) = (point.to_str().unwrap(), Instant::now());
     loop {
         match tool("umount", &[point]) {

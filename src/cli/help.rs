@@ -9,7 +9,7 @@ use ringfall_report::show::prose::prose;
 /// Groups of commands, in the order of the help.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Start here", &["quick", "run", "saturate", "compare", "report", "discover"]),
-    ("Plan", &["trace", "simulate", "sweep", "suite"]),
+    ("Plan", &["layouts", "trace", "simulate", "sweep", "suite"]),
     (
         "Other",
         &[

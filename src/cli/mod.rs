@@ -7,6 +7,7 @@ mod checkpoint;
 mod datagen;
 mod discover;
 mod help;
+mod layouts;
 mod mlperf;
 mod packaging;
 mod quick;
@@ -35,6 +36,7 @@ pub use checkpoint::{
 };
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;
+pub use layouts::{LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, LimitsChoice};
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use packaging::{CompletionsArgs, ManArgs};
 pub use quick::QuickArgs;
@@ -99,6 +101,9 @@ pub enum Command {
     /// Describe a recorded trace before any drive is measured: its tokens and sessions, the hit rate
     /// of caches of all sizes, and what a drive must do for it
     Trace(TraceArgs),
+    /// List the layouts in which inference engines keep KV cache on storage, and compare them on a
+    /// drive: files, names, system calls and threads as each engine has them
+    Layouts(LayoutsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]
     Replay(ReplayArgs),

@@ -37,6 +37,8 @@ pub enum SchemaName {
     Trace,
     /// Sizes of caches for a recorded trace, from `trace plan --json`
     TracePlan,
+    /// Layouts of engines compared on a drive, from `layouts compare --json`
+    Layouts,
     /// Two systems over all configurations that both have run, from `compare --json` of collections
     Analysis,
 }

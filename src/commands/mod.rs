@@ -15,6 +15,7 @@ pub mod compare;
 pub mod completions;
 pub mod datagen;
 pub mod discover;
+pub mod layouts;
 pub mod man;
 pub mod merge;
 pub mod mlperf;

@@ -21,6 +21,7 @@ pub const fn page(name: SchemaName) -> &'static str {
         SchemaName::Discovery => include_str!("../../config/schemas/discovery.schema.json"),
         SchemaName::Trace => include_str!("../../config/schemas/trace.schema.json"),
         SchemaName::TracePlan => include_str!("../../config/schemas/trace-plan.schema.json"),
+        SchemaName::Layouts => include_str!("../../config/schemas/layouts.schema.json"),
         SchemaName::Analysis => include_str!("../../config/schemas/analysis.schema.json"),
     }
 }
@@ -32,7 +33,7 @@ mod tests {
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
     use ringfall_report::quick::QuickReport;
-    use ringfall_report::show::{TracePlan, TraceReport, WhatIf};
+    use ringfall_report::show::{LayoutsReport, TracePlan, TraceReport, WhatIf};
     use ringfall_report::suite::{Discovery, SuiteTable};
     use ringfall_running::saturate::ObjectLimits;
     use schemars::{Schema, schema_for};
@@ -56,6 +57,7 @@ mod tests {
             SchemaName::Discovery => Some(schema_for!(Discovery)),
             SchemaName::Trace => Some(schema_for!(TraceReport)),
             SchemaName::TracePlan => Some(schema_for!(TracePlan)),
+            SchemaName::Layouts => Some(schema_for!(LayoutsReport)),
             SchemaName::Analysis => Some(schema_for!(AnalysisReport)),
         }
     }

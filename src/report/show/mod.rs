@@ -10,6 +10,7 @@ mod fio_job;
 mod gpu;
 mod html;
 mod latency;
+mod layouts;
 mod mlperf;
 pub mod prose;
 mod quick;
@@ -36,6 +37,7 @@ pub use html::{
     SuiteSource, write_audit_html, write_html, write_mlperf_html, write_quick_html,
     write_roofline_html, write_suite_html, write_what_if_html,
 };
+pub use layouts::{LAYOUTS_VERSION, LayoutRow, LayoutsReport, layouts_list, layouts_page};
 pub use mlperf::{MlperfRun, mlperf_text};
 pub use quick::{beside_page, quick_page};
 pub use ranks::ranks_table;

@@ -1,0 +1,112 @@
+//! Arguments of `layouts`.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use ringfall_config::values::{self, Gib, Seed};
+use ringfall_model::facts::EngineLimits;
+use ringfall_workloads::layout::EngineLayout;
+
+use super::number;
+
+/// Arguments of the command `layouts`.
+#[derive(Clone, Debug, Args)]
+pub struct LayoutsArgs {
+    /// The subcommand, with its own arguments; the list of layouts without one.
+    #[command(subcommand)]
+    pub command: Option<LayoutsCommand>,
+}
+
+/// Subcommands of `layouts`, in the order of the help.
+#[derive(Clone, Debug, Subcommand)]
+pub enum LayoutsCommand {
+    /// Store and fetch prefixes as each engine does, and compare the layouts on one drive
+    ///
+    /// For each layout, prefixes are stored in a new directory, written to the drive and forgotten
+    /// by the page cache; then prefixes are fetched in random order, and all of it is removed.
+    #[command(args_override_self = true)]
+    Compare(LayoutsCompareArgs),
+}
+
+/// Workers that `layouts compare` measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum LimitsChoice {
+    /// The engine's threads and system calls.
+    Theirs,
+    /// The same objects and operations through io_uring, many in flight.
+    Ours,
+    /// One after the other.
+    #[default]
+    Both,
+}
+
+impl LimitsChoice {
+    /// The kinds of workers to measure, in their order.
+    #[must_use]
+    pub fn limits(self) -> &'static [EngineLimits] {
+        match self {
+            LimitsChoice::Theirs => &[EngineLimits::Theirs],
+            LimitsChoice::Ours => &[EngineLimits::Ours],
+            LimitsChoice::Both => &[EngineLimits::Theirs, EngineLimits::Ours],
+        }
+    }
+}
+
+/// Arguments of `layouts compare`.
+#[derive(Clone, Debug, Args)]
+pub struct LayoutsCompareArgs {
+    /// Directory on the drive
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: PathBuf,
+    /// Model whose KV cache is stored
+    #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
+    pub model: String,
+    /// Number of ranks among which tensor parallelism divides the model, 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::<u64>(1, 1024))]
+    pub tensor_parallel: u64,
+    /// Number of tokens of each prefix, 1 to 1048576
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    #[arg(value_parser = number::<u64>(1, 1 << 20))]
+    pub prefix_tokens: u64,
+    /// Layouts to compare, separated by commas; all of them when not given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = layouts())]
+    pub layout: Vec<String>,
+    /// Option in place of the engine's own, as LAYOUT.KEY=VALUE, or KEY=VALUE for all layouts that
+    /// have it; `ringfall layouts` lists them. Several are separated by commas
+    #[arg(long, value_name = "OPTION", value_delimiter = ',')]
+    pub layout_option: Vec<String>,
+    /// Workers that move the objects: the engine's own threads and system calls, io_uring with many
+    /// objects in flight, or both, one after the other
+    #[arg(long, value_name = "WHOSE", value_enum, default_value = "both")]
+    pub engine_limits: LimitsChoice,
+    /// Duration of the fetches of each layout, 0.1 to 3600 s; stores take at most four times as
+    /// long
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub seconds_each: f64,
+    /// Space that the objects of one layout may take
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    pub space: Gib,
+    /// Random seed of contents and of the order of fetches; `random` draws one
+    #[arg(long, value_name = "U64", default_value = "42")]
+    pub seed: Seed,
+    /// Write the figures as JSON to this file; `-` prints them instead of the page
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print no progress and no page
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Names of the layouts.
+fn layouts() -> PossibleValuesParser {
+    EngineLayout::ALL.map(EngineLayout::name).into()
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let time_s = values::seconds(text)?;
+    match (0.1..=3_600.0).contains(&time_s) {
+        true => Ok(time_s),
+        false => Err("give 0.1 to 3600 seconds".to_owned()),
+    }
+}

@@ -1,0 +1,252 @@
+//! `ringfall layouts`: how inference engines keep KV cache on storage, as a list, and compared on a
+//! drive.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use ringfall_config::{Facts, InputError, Options, Places, resolve};
+use ringfall_core::units::{GIB, gib};
+use ringfall_engine::device::{CacheDir, is_block_device};
+use ringfall_host::escape::terminal_path;
+use ringfall_host::exit::Exit;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, takes_direct_io};
+use ringfall_model::facts::Roofline;
+use ringfall_model::write_json;
+use ringfall_report::show::{LAYOUTS_VERSION, LayoutsReport, layouts_list, layouts_page};
+use ringfall_running::layouts::{LayoutBench, LayoutDirectory, LayoutError, OBJECT_BYTES_MAX};
+use ringfall_workloads::layout::{
+    EngineLayout, LayoutOption, LayoutOptions, LayoutPlan, LayoutWork,
+};
+
+use super::answer::{Answer, Work};
+use super::run::check_output_writable;
+use super::{is_stdout, print, print_json, saturate, text_stream, write_form};
+use crate::cli::{Command, LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, SaturateArgs};
+
+/// Least and most space in which the drive's limits are searched, GiB.
+const LIMITS_GIB: (f64, f64) = (0.125, 2.0);
+/// Time of that search as a multiple of the fetches of a layout.
+const LIMITS_TIMES: f64 = 4.0;
+/// Share of the memory that is left that buffers may take, and where nothing says how much that is.
+const BUFFER_SHARE: u64 = 2;
+const BUFFER_BYTES: u64 = GIB;
+
+/// Lists the layouts, or compares them.
+///
+/// # Errors
+/// An argument is invalid, the directory can't be used, or an output can't be written.
+pub fn run(args: &LayoutsArgs) -> Result<Exit> {
+    match &args.command {
+        None => print(&layouts_list()),
+        Some(LayoutsCommand::Compare(args)) => compare(args),
+    }
+}
+
+fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
+    super::refuse_launcher("layouts compare")?;
+    let file = args.json.as_deref().filter(|output| !is_stdout(output));
+    if let Some(output) = file {
+        check_output_writable("--json", output)?;
+    }
+    check_place(args)?;
+    let is_direct = takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false);
+    let (model, plans) = plans(args, is_direct)?;
+    let interrupt = super::interrupt()?;
+    let work = Work {
+        name: "comparison",
+        keeps: ", without figures",
+        places: vec![args.cache_dir.clone()],
+        output: None,
+        left: "its directory ringfall-layouts-… may be deleted",
+    };
+    let _answer = Answer::to(work, &interrupt);
+    let Some(report) = measured(args, model, &plans, is_direct, &interrupt)? else {
+        ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
+        return Ok(Exit::Interrupted);
+    };
+    let written = write_form(file, "the figures", |path| write_json(&report, path));
+    // What was found is shown also when it could not be kept.
+    match is_json(args) {
+        true => print_json(&report)?,
+        false if args.quiet => Exit::Done,
+        false => print(&layouts_page(&report))?,
+    };
+    written?;
+    Ok(if report.has_failed() { Exit::Failed } else { Exit::Done })
+}
+
+/// Whether the figures go to standard output.
+fn is_json(args: &LayoutsCompareArgs) -> bool {
+    args.json.as_deref().is_some_and(is_stdout)
+}
+
+/// Checks the place before anything is made there.
+fn check_place(args: &LayoutsCompareArgs) -> Result<(), InputError> {
+    let place = &args.cache_dir;
+    if is_block_device(place) {
+        refuse!(
+            "--cache-dir {} is a block device, and engines keep files: give a directory on its \
+             file system",
+            place.display()
+        );
+    }
+    CacheDir::check(place).map_err(|error| {
+        InputError::new(format!("--cache-dir: {error}: give a directory on the drive to measure"))
+    })?;
+    match free_bytes(place) {
+        Some(free) if args.space.0 * GIB as f64 > free as f64 => refuse!(
+            "--space {}: {} has {} free",
+            human((args.space.0 * GIB as f64) as u64),
+            place.display(),
+            human(free)
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Name of the model, and the layouts to compare for it.
+fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<LayoutPlan>)> {
+    // The model may be the beginning of a name.
+    let typed = Options { model: Some(args.model.clone()), ..Options::default() };
+    let plan = resolve(&typed, None, &Facts::look().of_no_machine())?;
+    let is_chosen = |layout: &EngineLayout| {
+        args.layout.is_empty() || args.layout.iter().any(|name| name == layout.name())
+    };
+    let chosen = EngineLayout::ALL.into_iter().filter(is_chosen);
+    let mut options: Vec<LayoutOptions> = chosen.map(LayoutOptions::of).collect();
+    let has_direct = |options: &LayoutOptions| options.value(LayoutOption::Direct).is_some();
+    let no_direct = (!is_direct && options.iter().any(has_direct)).then(|| "direct=no".to_owned());
+    for typed in no_direct.iter().chain(&args.layout_option) {
+        let applied = LayoutOptions::apply(&mut options, typed);
+        applied.map_err(|error| InputError::new(format!("--layout-option {error}")))?;
+    }
+    let space_bytes = (args.space.0 * GIB as f64) as u64;
+    let planned = options.into_iter().map(|options| -> Result<LayoutPlan> {
+        let (spec, ranks) = (&plan.model_spec, args.tensor_parallel);
+        let planned = LayoutPlan::new(options, &plan.model, spec, ranks, args.prefix_tokens);
+        let planned = planned.map_err(|error| InputError::new(error.to_string()))?;
+        let prefixes = space_bytes / planned.prefix_bytes();
+        if prefixes < 2 || planned.whole_prefixes(prefixes) < 1 {
+            refuse!(
+                "--space {} is too little for the layout {}: a prefix takes {}, and a few of them \
+                 are needed; give more, or fewer --prefix-tokens",
+                human(space_bytes),
+                planned.layout().name(),
+                human(planned.prefix_bytes())
+            );
+        }
+        let largest_bytes = planned.request(LayoutWork::Store, prefixes - 1).largest_bytes();
+        if largest_bytes > OBJECT_BYTES_MAX {
+            refuse!(
+                "the layout {} writes {} at once, and buffers have {} at most: give fewer \
+                 --prefix-tokens or a smaller chunk_tokens with --layout-option",
+                planned.layout().name(),
+                human(largest_bytes),
+                human(OBJECT_BYTES_MAX)
+            );
+        }
+        Ok(planned)
+    });
+    let planned = planned.collect::<Result<Vec<LayoutPlan>>>()?;
+    Ok((plan.model.clone(), planned))
+}
+
+/// Measures the drive's limits, then each layout; none where a signal ended that.
+fn measured(
+    args: &LayoutsCompareArgs,
+    model: String,
+    plans: &[LayoutPlan],
+    is_direct: bool,
+    interrupt: &Interrupt,
+) -> Result<Option<LayoutsReport>> {
+    let mut notes = Vec::new();
+    let roofline = match is_direct {
+        true => match saturate::limits(&limits_args(args)?, interrupt)? {
+            Some(roofline) => Some(roofline),
+            None => return Ok(None),
+        },
+        false => {
+            notes.push(
+                "the file system takes no O_DIRECT: all layouts go through the page cache, as \
+                 vLLM does there, and the drive's limits are unknown"
+                    .to_owned(),
+            );
+            None
+        }
+    };
+    let limit = |percent| Some(roofline.as_ref()?.bandwidth(percent)? / GIB as f64);
+    notes.extend(roofline.iter().flat_map(|roofline: &Roofline| roofline.warnings.clone()));
+    let room = Room::look();
+    let place = CacheDir::open(&args.cache_dir)?;
+    let machine = Machine::look(place.path());
+    let directory = LayoutDirectory::make(place.path())
+        .with_context(|| format!("no directory can be made in {}", terminal_path(place.path())))?;
+    let bench = LayoutBench {
+        machine: &machine,
+        each: Duration::from_secs_f64(args.seconds_each),
+        space_bytes: (args.space.0 * GIB as f64) as u64,
+        memory_bytes: room.memory_bytes().map_or(BUFFER_BYTES, |bytes| bytes / BUFFER_SHARE),
+        seed: args.seed.number_or(Facts::look().random_seed),
+        interrupt,
+    };
+    let mut report = LayoutsReport {
+        ringfall_layouts: LAYOUTS_VERSION,
+        version: env!("CARGO_PKG_VERSION"),
+        place: args.cache_dir.display().to_string(),
+        drive: machine.device.as_ref().map(|device| device.name.clone()),
+        file_system: machine.mount.as_ref().map(|mount| mount.file_system.clone()),
+        cores: room.cores,
+        model,
+        tensor_parallel: args.tensor_parallel,
+        prefix_tokens: args.prefix_tokens,
+        seconds_each: args.seconds_each,
+        space_gib: gib(bench.space_bytes),
+        seed: bench.seed,
+        read_limit_gib_per_s: limit(100),
+        write_limit_gib_per_s: limit(0),
+        layouts: Vec::new(),
+        notes,
+    };
+    let mut progress = ProgressLine::new(text_stream(is_json(args)), args.quiet, None);
+    for (plan, limits) in
+        plans.iter().flat_map(|plan| args.engine_limits.limits().iter().map(move |of| (plan, *of)))
+    {
+        let name = plan.layout().name();
+        let mut tell = |doing: &str| {
+            progress.rewrite(&format!("{name}, {}: {doing}…", limits.name()));
+        };
+        match bench.measure(&directory, plan, limits, &mut tell).map_err(with_setup)? {
+            Some(run) => report.add(run),
+            None => return Ok(None),
+        }
+    }
+    progress.clear();
+    directory.remove().context("the directory of the comparison can't be removed")?;
+    place.remove()?;
+    Ok(Some(report))
+}
+
+/// The error as the program tells it: an error of the engine by itself, in the program's words.
+fn with_setup(error: LayoutError) -> anyhow::Error {
+    match error {
+        LayoutError::Setup(error) => error.into(),
+        other => other.into(),
+    }
+}
+
+/// The search for the drive's limits, in large I/Os.
+fn limits_args(args: &LayoutsCompareArgs) -> Result<SaturateArgs, InputError> {
+    let words = [
+        "saturate".to_owned(),
+        format!("--time-limit={:.0}", (args.seconds_each * LIMITS_TIMES).ceil()),
+        format!("--size-gb={}", args.space.0.clamp(LIMITS_GIB.0, LIMITS_GIB.1)),
+        "--no-iops".to_owned(),
+        "--read-percent=100,0".to_owned(),
+    ];
+    let Some(Command::Saturate(found)) = super::command_of(words)? else {
+        unreachable!("these are flags of saturate")
+    };
+    let cache_dir = Some(Places(vec![args.cache_dir.clone()]));
+    Ok(SaturateArgs { cache_dir, quiet: args.quiet, json: is_json(args), ..found })
+}

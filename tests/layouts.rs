@@ -1,0 +1,247 @@
+//! `ringfall layouts`: the list, a comparison by the real binary, and the system calls that it makes
+//! in an engine's place.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use ringfall_host::takes_direct_io;
+use serde_json::Value;
+
+use crate::media::{is_root, tool, unmount};
+use crate::support::{
+    Scratch, assert_fails, assert_valid_as, finish, output, skipped, spawn, text, wait_until,
+};
+
+fn compare(scratch: &Scratch, place: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["layouts", "compare", "--cache-dir"]).arg(place);
+    command.args(["--model", "tiny-1b", "--prefix-tokens", "512", "--seconds-each", "0.3"]);
+    command.args(more).current_dir(&scratch.path);
+    command
+}
+
+fn figures(scratch: &Scratch) -> Value {
+    let text = std::fs::read(scratch.file("l.json")).unwrap();
+    let found = serde_json::from_slice(&text).unwrap();
+    assert_valid_as("layouts", &found);
+    found
+}
+
+#[test]
+fn the_list_fits_on_a_screen() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.arg("layouts");
+    let listed = output(command);
+    let page = text(&listed);
+    assert_eq!(listed.status.code(), Some(0), "{page}");
+    assert!(page.lines().count() <= 25, "{page}");
+    assert!(page.contains("hicache") && page.contains("chunk_tokens"), "{page}");
+}
+
+#[test]
+fn layouts_are_compared_and_nothing_is_left() {
+    let scratch = Scratch::new("layouts");
+    let more = ["--space", "64MiB", "--layout", "lmcache,lmcache-raw,vllm,llmd,hicache,nixl"];
+    let more = [&more[..], &["--layout-option", "vllm.chunk_tokens=64", "--json", "l.json"]];
+    let ended = output(compare(&scratch, &scratch.store(), &more.concat()));
+    let page = text(&ended);
+    assert_eq!(ended.status.code(), Some(0), "{page}");
+    for part in ["fetches, cold", "stores, until", "llmd", "hicache", "theirs", "limited by"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let found = figures(&scratch);
+    let rows = found["layouts"].as_array().unwrap();
+    assert_eq!(rows.len(), 12, "six layouts, by either kind of workers");
+    for row in rows {
+        let fetch = &row["fetch"];
+        assert!(fetch["useful_gib_per_s"].as_f64() > Some(0.0), "{row}");
+        assert!(fetch["p50_ms"].as_f64() <= fetch["p99_ms"].as_f64(), "{row}");
+        assert_eq!(fetch["is_queue"], row["limits"] == "ours" || row["layout"] == "nixl", "{row}");
+        assert!(row["failure"].is_null() && row["fetch_limit"].is_string(), "{row}");
+    }
+    let changed = rows.iter().find(|row| row["layout"] == "vllm").unwrap();
+    assert_eq!(changed["changed_options"][0], "chunk_tokens=64");
+    assert!(!scratch.store().exists(), "the directory was made for it");
+}
+
+/// Its files are larger, and two of them need more space.
+#[test]
+fn buckets_and_whole_requests_are_compared() {
+    let scratch = Scratch::new("layouts-large");
+    std::fs::create_dir(scratch.store()).unwrap();
+    let more = ["--space", "300MiB", "--layout", "mooncake,mlperf", "--json", "-"];
+    let ended = output(compare(&scratch, &scratch.store(), &more));
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_valid_as("layouts", &found);
+    for row in found["layouts"].as_array().unwrap() {
+        assert!(row["prefixes"].as_u64() > Some(1), "{row}");
+    }
+    assert_eq!(std::fs::read_dir(scratch.store()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_can_not_be_compared_is_refused_with_the_remedy() {
+    let scratch = Scratch::new("layouts-refused");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--layout", "other"], &["'other'", "lmcache"]),
+        (&["--layout-option", "nonsense"], &["\"nonsense\": give LAYOUT.KEY=VALUE"]),
+        (&["--layout-option", "vllm.colour=1"], &["colour is not an option"]),
+        (&["--layout-option", "vllm.requests=0"], &["from 1 to 1024"]),
+        (&["--layout", "mlperf", "--layout-option", "direct=yes"], &["no layout that is compared"]),
+        (&["--tensor-parallel", "3"], &["among 3 ranks", "a divisor of its 4 KV heads"]),
+        (&["--prefix-tokens", "8"], &["a prefix of 8 tokens is shorter than a chunk of lmcache"]),
+        (&["--space", "1MiB"], &["--space 1.0 MiB is too little for the layout lmcache"]),
+        (&["--space", "900TiB"], &["--space 900.0 TiB", "free"]),
+        (&["--seconds-each", "0"], &["give 0.1 to 3600 seconds"]),
+        (&["--engine-limits", "nobody's"], &["theirs", "ours", "both"]),
+        (&["--json", "."], &["is a directory"]),
+        (&["--model", "no-such"], &["no-such"]),
+        (&["--cache-dir", "/dev/full"], &["/dev/full"]),
+        (&["--cache-dir", "/etc/kv"], &["belongs to the system"]),
+    ];
+    for (more, words) in cases {
+        let ended = output(compare(&scratch, &scratch.store(), more));
+        assert_ne!(ended.status.code(), Some(0), "{more:?}");
+        for word in *words {
+            assert!(text(&ended).contains(word), "{word}: {}", text(&ended));
+        }
+        assert!(!scratch.store().exists(), "{more:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_comparison_removes_what_it_made() {
+    let scratch = Scratch::new("layouts-interrupted");
+    let more = ["--space", "64MiB", "--layout", "vllm", "--seconds-each", "5", "--json", "l.json"];
+    let child = spawn(compare(&scratch, &scratch.store(), &more));
+    let is_made = || {
+        let entries = std::fs::read_dir(scratch.store()).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.starts_with("ringfall-layouts-"))
+    };
+    wait_until("its directory is made", is_made);
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = finish(child);
+    assert_fails(&ended, 130, &["interrupted: nothing was written"]);
+    assert!(!scratch.store().exists() && !scratch.file("l.json").exists());
+}
+
+/// A file system without room for as many names.
+#[test]
+fn a_full_file_system_ends_a_layout_with_the_reason() {
+    let scratch = Scratch::new("layouts-full");
+    if !is_root() {
+        return skipped("layouts on a full file system", "it needs root");
+    }
+    let point = scratch.file("mounted");
+    std::fs::create_dir(&point).unwrap();
+    let size = "size=300m,nr_inodes=24";
+    if let Err(why) = tool("mount", &["-t", "tmpfs", "-o", size, "tmpfs", point.to_str().unwrap()])
+    {
+        return skipped("layouts on a full file system", &why);
+    }
+    let more = ["--space", "64MiB", "--layout", "vllm", "--engine-limits", "theirs"];
+    let more = [&more[..], &["--json", "l.json"]].concat();
+    let ended = output(compare(&scratch, &point.join("kv"), &more));
+    let left = std::fs::read_dir(&point).unwrap().count();
+    unmount(&point).unwrap();
+    assert_fails(&ended, 1, &["note: vllm, theirs: storing ended early"]);
+    let found = figures(&scratch);
+    let why = found["layouts"][0]["failure"].as_str().unwrap();
+    assert!(why.contains("No space left on device"), "{why}");
+    assert!(why.ends_with("free space there, or ask for less"), "{why}");
+    assert_eq!(left, 0);
+}
+
+/// Calls of one thread, without those on anything but the layout's files: each with what tells it
+/// from others of its name.
+fn calls(trace: &str) -> Vec<String> {
+    let lines = trace.lines().skip_while(|line| !line.starts_with("newfstatat("));
+    let told = lines.filter_map(|line| {
+        let (name, rest) = line.split_once('(')?;
+        let flags = ["O_CREAT", "O_EXCL", "O_TRUNC", "O_DIRECT"];
+        let flags: Vec<&str> = flags.into_iter().filter(|flag| rest.contains(flag)).collect();
+        Some(match name {
+            "openat" => format!("open {}", flags.join("|")).trim_end().to_owned(),
+            "newfstatat" | "statx" => "stat".to_owned(),
+            "mkdirat" => "mkdir".to_owned(),
+            "pwrite64" => "write".to_owned(),
+            "pread64" => "read".to_owned(),
+            "close" => "close".to_owned(),
+            "renameat" | "renameat2" => "rename".to_owned(),
+            _ => return None,
+        })
+    });
+    told.collect()
+}
+
+/// Calls that the threads of a layout make, by strace; none where that can't trace.
+fn traced(scratch: &Scratch, layout: &str) -> Option<Vec<Vec<String>>> {
+    let traces = scratch.file(layout);
+    std::fs::create_dir(&traces).unwrap();
+    let mut found = Command::new("strace");
+    let of_files =
+        "trace=openat,newfstatat,statx,mkdirat,pwrite64,pread64,close,renameat,renameat2";
+    found.args(["-ff", "-s", "400", "-e", of_files, "-o"]).arg(traces.join("t"));
+    let more = ["--space", "64MiB", "--layout", layout, "--engine-limits", "theirs"];
+    let command = compare(scratch, &scratch.store(), &[&more[..], &["--quiet"]].concat());
+    found.arg(command.get_program()).args(command.get_args()).current_dir(&scratch.path);
+    let tried = Command::new("strace").args(["-f", "-o", "/dev/null", "true"]).output();
+    if !tried.is_ok_and(|ended| ended.status.success()) {
+        return None;
+    }
+    let ended: Output = output(found);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended));
+    let files = std::fs::read_dir(&traces).unwrap().map(|entry| entry.unwrap().path());
+    let texts = files.map(|path| std::fs::read_to_string(path).unwrap());
+    // Threads that move objects: the main thread, which removes them, locks the directory, too.
+    let moves = |text: &String| {
+        let names = text.contains(".data\"") || text.contains(".bin\"");
+        let moves = text.contains("pwrite64(") || text.contains("pread64(");
+        names && moves && !text.contains("ringfall.lock")
+    };
+    Some(texts.filter(moves).map(|text| calls(&text)).collect())
+}
+
+#[test]
+fn the_calls_are_those_of_the_engines() {
+    let cases: [(&str, &[&str], &[&str]); 3] = [
+        (
+            "lmcache",
+            &["stat", "open O_CREAT|O_TRUNC", "write", "close", "rename"],
+            &["open", "read", "close"],
+        ),
+        (
+            "vllm",
+            &["open O_CREAT|O_EXCL|O_TRUNC|O_DIRECT", "write", "close", "rename"],
+            &["open O_DIRECT", "read", "close"],
+        ),
+        (
+            "hicache",
+            &["stat", "open O_CREAT|O_TRUNC", "write", "close", "rename"],
+            &["open", "read", "close"],
+        ),
+    ];
+    let scratch = Scratch::new("layouts-strace");
+    if takes_direct_io(&scratch.path) == Some(false) {
+        return skipped("the calls of layouts", "the file system takes no O_DIRECT");
+    }
+    for (layout, store, load) in cases {
+        let Some(threads) = traced(&scratch, layout) else {
+            return skipped("the calls of layouts", "strace can't trace here");
+        };
+        let has = |calls: &Vec<String>, part: &[&str]| {
+            calls.windows(part.len()).filter(|calls| *calls == part).count()
+        };
+        let mut counts = [0, 0];
+        for calls in &threads {
+            let writes = calls.iter().filter(|call| *call == "write").count();
+            let reads = calls.iter().filter(|call| *call == "read").count();
+            assert_eq!(has(calls, store), writes, "{layout} stores: {calls:?}");
+            assert_eq!(has(calls, load), reads, "{layout} loads: {calls:?}");
+            counts = [counts[0] + writes, counts[1] + reads];
+        }
+        assert!(counts[0] >= 10 && counts[1] >= 10, "{layout}: {counts:?}");
+    }
+}
