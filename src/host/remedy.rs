@@ -204,6 +204,22 @@ pub fn setup_remedy(error: &SetupError) -> Cow<'_, str> {
             "use ext4 or XFS on the device to measure (tmpfs needs Linux 6.6)"
         }
         SetupError::Directory { errno, .. } => directory_remedy(errno_of(*errno)),
+        SetupError::LeftBehind { bytes, errno, .. } => {
+            let first = match errno_of(*errno) {
+                Errno::ROFS => "look at dmesg, and mount the file system for writing: ",
+                _ => "",
+            };
+            // A file system that has shut down does not say how large its files are.
+            let freed = match *bytes {
+                0 => String::new(),
+                bytes => format!(", which frees {}", human(bytes)),
+            };
+            return format!(
+                "{first}the next run in that directory deletes what is left{freed}, or delete it \
+                 by hand"
+            )
+            .into();
+        }
         SetupError::NotABlockDevice { .. } => "give --cache-dir a directory or a block device",
         SetupError::DeviceInUse { .. } => {
             "give --cache-dir a device that nothing uses, or take it out of use first"
@@ -320,6 +336,12 @@ mod tests {
             errno: errno.raw_os_error(),
             reason: "no".into(),
         };
+        let left = |errno: Errno| SetupError::LeftBehind {
+            paths: vec![path()],
+            bytes: 512 << 20,
+            errno: errno.raw_os_error(),
+            reason: "no".into(),
+        };
         let ring = |errno: Errno| SetupError::Ring {
             errno: errno.raw_os_error(),
             release: "6.1.0".into(),
@@ -350,6 +372,9 @@ mod tests {
                 SetupError::ForeignLockFile { path: path(), reason: "it is a pipe".into() },
                 "give --cache-dir another directory, or move it away",
             ),
+            (left(Errno::ROFS), "mount the file system for writing: the next run in that"),
+            (left(Errno::PERM), ": the next run in that directory deletes what is left, which f"),
+            (left(Errno::IO), "frees 512.0 MiB"),
             (SetupError::NotABlockDevice { path: path() }, "give --cache-dir a directory or a"),
             (SetupError::DeviceInUse { path: path(), user: "it".into() }, "give --cache-dir a"),
             (SetupError::DeviceClaimed { path: path() }, "--cache-dir another device"),

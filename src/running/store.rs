@@ -19,6 +19,7 @@ use ringfall_engine::device::{CacheDir, DataFile, ObjectIo, RawDevice, is_block_
 use ringfall_engine::engine::SEGMENT_BYTES_MIN;
 use ringfall_host::Overdue;
 use ringfall_host::files::unguessable;
+use ringfall_host::remedy::{setup_remedy, told_setup};
 use ringfall_model::facts::ObjectCounts;
 
 #[cfg(feature = "objects")]
@@ -213,7 +214,9 @@ impl Store {
                 overdue.moves();
                 goes_on(before_bytes + done_bytes, all_bytes)
             };
-            drive.prepare(request, &mut goes_on)?;
+            if let Err(error) = drive.prepare(request, &mut goes_on) {
+                return Err(error_beside(error, remove(drives)).into());
+            }
             if let Place::Directory(directory) = &drive.place {
                 reclaimed_bytes += directory.reclaimed_bytes();
             }
@@ -328,16 +331,9 @@ impl Store {
     /// Deletes the files or objects that the store made.
     ///
     /// # Errors
-    /// Returns the first failure to delete; the rest is deleted nevertheless.
+    /// All files that are left behind, or another failure; the rest is deleted nevertheless.
     pub fn remove(self) -> Result<(), SetupError> {
-        let removed = self.drives.into_iter().map(|drive| match drive.place {
-            Place::Directory(directory) => directory.remove(),
-            #[cfg(feature = "objects")]
-            Place::Objects(objects) => objects.remove_all().map_err(|error| refused(&error)),
-            Place::Device(_) | Place::Nowhere => Ok(()),
-        });
-        // All of them, before the first error is returned.
-        removed.collect::<Vec<_>>().into_iter().collect()
+        remove(self.drives)
     }
 
     /// Whether it is in files, which have to be deleted.
@@ -389,6 +385,27 @@ impl Store {
     pub fn capacity_bytes(&self) -> u64 {
         self.sizes_bytes().iter().sum()
     }
+}
+
+/// An error, and after it that of cleaning up.
+fn error_beside(first: SetupError, cleaned: Result<(), SetupError>) -> SetupError {
+    match cleaned {
+        Ok(()) => first,
+        Err(also) => {
+            SetupError::new(format!("{}; {}", told_setup(&first), also.what()), setup_remedy(&also))
+        }
+    }
+}
+
+/// Deletes the files or objects that were made on those drives.
+fn remove(drives: Vec<StoreDrive>) -> Result<(), SetupError> {
+    let removed = drives.into_iter().map(|drive| match drive.place {
+        Place::Directory(directory) => directory.remove(),
+        #[cfg(feature = "objects")]
+        Place::Objects(objects) => objects.remove_all().map_err(|error| refused(&error)),
+        Place::Device(_) | Place::Nowhere => Ok(()),
+    });
+    removed.filter_map(Result::err).reduce(SetupError::with).map_or(Ok(()), Err)
 }
 
 /// Prefix of a directory made without `--cache-dir`; identifies leftovers of runs that died.

@@ -208,40 +208,43 @@ impl Drop for CacheDir {
 }
 
 impl MadeFiles {
-    /// Deletes what is still there of them. May be called again.
+    /// Deletes what is still there of them. May be called again. Where the data file can't be
+    /// deleted, the lock file stays: by its record the next run knows the data file as ours.
     ///
     /// # Errors
-    /// The first deletion that failed, after trying all of them.
+    /// The files that are left behind, or the first directory that could not be deleted.
     pub fn remove(&self) -> Result<(), SetupError> {
-        let mut first_failure = Ok(());
-        let mut keep_first = |result: io::Result<()>, path: &Path| {
-            if let Err(error) = result
-                && error.kind() != io::ErrorKind::NotFound
-                && first_failure.is_ok()
+        let removed = [DATA_NAME, LOCK_NAME].into_iter().try_for_each(|name| {
+            match self.is_there(name).map(|is_there| is_there.then(|| self.directory.remove(name)))
             {
-                first_failure = Err(directory_error("delete", path, &error));
+                Ok(Some(Err(error))) | Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(error)
+                }
+                _ => Ok(()),
             }
-        };
-        for name in self.names() {
-            keep_first(self.directory.remove(name), &self.directory.path().join(name));
-        }
-        for made in &self.directories {
-            match fs::remove_dir(made) {
-                // Somebody put files of their own there: not ours to delete.
-                Err(e) if e.raw_os_error() == Some(libc::ENOTEMPTY) => break,
-                other => keep_first(other, made),
-            }
-        }
-        first_failure
+        });
+        let Err(error) = removed else { return remove_directories(&self.directories) };
+        let data = self.directory.stat_of(DATA_NAME).ok().flatten();
+        Err(SetupError::LeftBehind {
+            paths: self.left(),
+            bytes: data.map_or(0, |stat| space_bytes(&stat)),
+            errno: error.raw_os_error().unwrap_or(0),
+            reason: error.to_string(),
+        })
     }
 
-    /// Names of them: the directory may have been moved away, and another run's stand in its place.
-    fn names(&self) -> impl Iterator<Item = &'static str> {
-        let is_made =
-            |made: &Identity| Identity::of(&self.directory, DATA_NAME).is_ok_and(|it| it == *made);
-        let is_data = self.data.get().is_some_and(is_made);
-        let is_lock = self.directory.names(LOCK_NAME, &self.lock);
-        is_data.then_some(DATA_NAME).into_iter().chain(is_lock.then_some(LOCK_NAME))
+    /// Whether that name is still this run's file: the directory may have been moved away, and
+    /// another run's stand in its place.
+    fn is_there(&self, name: &str) -> io::Result<bool> {
+        if name == LOCK_NAME {
+            let Some(there) = self.directory.stat_of(name)? else { return Ok(false) };
+            let own = rustix::fs::fstat(&self.lock)?;
+            return Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino));
+        }
+        match self.data.get() {
+            Some(made) => Ok(Identity::of(&self.directory, name)? == *made),
+            None => Ok(false),
+        }
     }
 
     /// Never empty at any moment: what was there is written over.
@@ -299,6 +302,21 @@ impl Moment {
         let (s, ns) = text.split_once('.')?;
         Some(Moment { s: s.parse().ok()?, ns: ns.parse().ok()? })
     }
+}
+
+/// Removes directories that were made, the deepest first, up to one that holds anything: it is not
+/// ours to delete.
+fn remove_directories(made: &[PathBuf]) -> Result<(), SetupError> {
+    for directory in made {
+        match fs::remove_dir(directory) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOTEMPTY) => break,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(directory_error("delete", directory, &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Where everybody may make files, such as in `/tmp`, a link would have any directory used.
@@ -464,7 +482,12 @@ impl Leftover for MadeFiles {
     }
 
     fn left(&self) -> Vec<PathBuf> {
-        self.names().map(|name| self.directory.path().join(name)).collect()
+        let is_left = |name: &&str| {
+            // One that can't be looked at may be there.
+            self.is_there(name).unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
+        };
+        let left = [DATA_NAME, LOCK_NAME].into_iter().filter(is_left);
+        left.map(|name| self.directory.path().join(name)).collect()
     }
 
     fn paths(&self) -> Vec<PathBuf> {

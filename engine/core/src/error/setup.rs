@@ -91,6 +91,18 @@ pub enum SetupError {
         /// Message of the system.
         reason: String,
     },
+    /// Files of a run can't be deleted. The next run in their directory deletes them.
+    #[error("can't delete {}, left behind by the run: {reason}", listed(paths))]
+    LeftBehind {
+        /// The files: the data file first, if it is among them.
+        paths: Vec<PathBuf>,
+        /// Space that they take, bytes.
+        bytes: u64,
+        /// The positive errno of the first deletion that failed; 0 when there was none.
+        errno: i32,
+        /// Message of the system.
+        reason: String,
+    },
     /// The path is not a block device.
     #[error("{} is not a block device", path.display())]
     NotABlockDevice {
@@ -209,6 +221,12 @@ pub enum SetupError {
     },
 }
 
+/// Paths as a sentence lists them.
+fn listed(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(" and ")
+}
+
 /// A directory that is refused, and where it leads if that is elsewhere.
 fn of_system(path: &Path, resolved: &Path) -> String {
     match path == resolved {
@@ -223,6 +241,20 @@ impl SetupError {
     /// A set-up error that is only text.
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         SetupError::Other { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// This error and one that came after it: what either leaves behind, or the first alone.
+    #[must_use]
+    pub fn with(mut self, other: SetupError) -> SetupError {
+        if let (
+            SetupError::LeftBehind { paths, bytes, .. },
+            SetupError::LeftBehind { paths: more, bytes: more_bytes, .. },
+        ) = (&mut self, other)
+        {
+            paths.extend(more);
+            *bytes += more_bytes;
+        }
+        self
     }
 
     /// Says what was wrong, with the value and without a remedy.
@@ -244,5 +276,27 @@ fn ring_failure(errno: i32, release: &str) -> String {
         libc::EMFILE | libc::ENFILE => "no file descriptor left for an io_uring".to_owned(),
         libc::EINVAL => format!("this kernel ({release}) refuses our io_uring set-up"),
         _ => format!("io_uring_setup failed: {}", std::io::Error::from_raw_os_error(errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only the first was named.
+    #[test]
+    fn files_that_are_left_on_several_drives_are_told_together() {
+        let left = |path: &str, bytes| SetupError::LeftBehind {
+            paths: vec![path.into()],
+            bytes,
+            errno: 30,
+            reason: "no".to_owned(),
+        };
+        let both = left("/a/x", 1).with(left("/b/x", 2));
+        assert_eq!(both.what(), "can't delete /a/x and /b/x, left behind by the run: no");
+        assert!(matches!(both, SetupError::LeftBehind { bytes: 3, .. }));
+        let other = SetupError::new("what", "remedy");
+        assert_eq!(left("/a/x", 1).with(other.clone()), left("/a/x", 1));
+        assert_eq!(other.clone().with(left("/a/x", 1)), other);
     }
 }
