@@ -55,6 +55,7 @@ use ringfall_report::show::table::{Table, figure, percent};
 use ringfall_report::suite::Machine;
 
 use crate::cli::{self, Command, RunArgs};
+use crate::remedy::told_chain;
 
 /// Width of lines of prose.
 const TEXT_WIDTH: usize = 96;
@@ -126,6 +127,20 @@ fn tell_error(error: impl Display) {
     ringfall_host::stderr::tell(format_args!("error: {error}"));
 }
 
+/// The outcome of work, and that of what follows it, such as its cleaning up: where both failed, an
+/// error that tells both.
+///
+/// # Errors
+/// Those of either.
+fn both<T>(first: anyhow::Result<T>, second: anyhow::Result<()>) -> anyhow::Result<T> {
+    match (first, second) {
+        (Err(first), Err(second)) => {
+            Err(anyhow::anyhow!("{}; {}", told_chain(&first), told_chain(&second)))
+        }
+        (first, second) => second.and(first),
+    }
+}
+
 /// Has signals end the command in order from now on.
 fn interrupt() -> anyhow::Result<Interrupt> {
     Interrupt::install().context("cannot install a handler for Ctrl-C")
@@ -159,15 +174,23 @@ fn write_form(
     write: impl FnOnce(&Path) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let with_remedy = |error: std::io::Error| match is_full(&error) {
-        true => {
-            let told = format!("{error}; make room there, or name a file on another disk");
-            std::io::Error::new(error.kind(), told)
-        }
-        false => error,
-    };
-    let written = write(path).map_err(with_remedy);
+    let written = write(path).map_err(|error| match written_remedy(&error) {
+        Some(remedy) => std::io::Error::new(error.kind(), format!("{error}; {remedy}")),
+        None => error,
+    });
     written.with_context(|| format!("{what} can't be written to {}", path.display()))
+}
+
+/// Remedy where a file can't be written, for what a user can do something about.
+fn written_remedy(error: &std::io::Error) -> Option<&'static str> {
+    match error.kind() {
+        _ if is_full(error) => Some("make room there, or name a file on another disk"),
+        ErrorKind::ReadOnlyFilesystem => Some(
+            "its file system has turned read-only: look at dmesg, and name a file on another disk",
+        ),
+        ErrorKind::PermissionDenied => Some("name a file in a directory that you may write to"),
+        _ => None,
+    }
 }
 
 /// Whether an error came from a file system that is full.
@@ -295,4 +318,39 @@ fn spread_page(spreads: &[Spread], merged: &Document) -> String {
 /// terminal.
 fn wrapped(page: &mut String, head: &str, text: &str) {
     prose(page, head, text, TEXT_WIDTH);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::*;
+
+    /// The second took the place of the first.
+    #[test]
+    fn work_that_failed_and_left_something_behind_is_told_with_both() {
+        let failed = || anyhow::anyhow!("the write failed");
+        let left = || anyhow::anyhow!("files are left");
+        let told = |outcome: anyhow::Result<()>| outcome.map_err(|error| error.to_string());
+        let expected = "the write failed; files are left".to_owned();
+        assert_eq!(told(both(Err(failed()), Err(left()))), Err(expected));
+        assert_eq!(told(both(Err(failed()), Ok(()))), Err("the write failed".to_owned()));
+        assert_eq!(told(both(Ok(()), Err(left()))), Err("files are left".to_owned()));
+        assert_eq!(told(both(Ok(()), Ok(()))), Ok(()));
+    }
+
+    /// Only a full file system had one.
+    #[test]
+    fn results_that_can_not_be_written_have_a_remedy() {
+        for (kind, remedy) in [
+            (ErrorKind::StorageFull, "; make room there, or name a file on another disk"),
+            (ErrorKind::ReadOnlyFilesystem, "look at dmesg, and name a file on another disk"),
+            (ErrorKind::PermissionDenied, "; name a file in a directory that you may write to"),
+        ] {
+            let written = write_form(Some(Path::new("r")), "it", |_| Err(Error::from(kind)));
+            let told = format!("{:#}", written.unwrap_err());
+            assert!(told.starts_with("it can't be written to r: "), "{told}");
+            assert!(told.ends_with(remedy), "{told}");
+        }
+    }
 }

@@ -270,9 +270,6 @@ impl Quick<'_> {
         if interrupt.is_set() {
             return Ok(None);
         }
-        if let Some(why) = &result.failure {
-            return Err(anyhow!("{why}"));
-        }
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -10,6 +10,7 @@ use ringfall_engine::device::{is_block_device, nvme_block_device};
 use ringfall_host::counted;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
+use ringfall_host::remedy::told_io;
 use ringfall_model::{Document, REFUSED_SHARE_MAX, RunResult, judge};
 use ringfall_running::group::Group;
 use ringfall_running::run::{Assignment, Cleanup, Start};
@@ -19,7 +20,7 @@ use ringfall_running::{run, source};
 use ringfall_workloads::Source;
 
 use super::answer::{Answer, Work};
-use super::{interrupt, is_full, tell_error};
+use super::{both, interrupt, is_full, tell_error};
 use crate::prometheus::Watch;
 use crate::remedy::told_chain;
 
@@ -99,11 +100,9 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         Ok(Together { is_told_elsewhere: true, .. }) => Ok(()),
         _ => show(plan, &result, &document, written.is_ok()),
     };
-    let cleaned = heed_cleaning(&result, cleaned, &interrupt);
     let exit = concluded(&result, &interrupt);
-    told?;
-    written?;
-    cleaned?;
+    let cleaned = heed_cleaning(&result, cleaned, &interrupt);
+    both(told, both(written, cleaned))?;
     match together?.lack {
         Some(lack) if exit == Exit::Done => Err(anyhow!(lack)),
         _ => Ok(exit),
@@ -113,7 +112,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
 /// Result of the plan's run, which is neither written nor shown; its data is deleted.
 ///
 /// # Errors
-/// When the run could not begin, or its data could not be deleted.
+/// When the run could not begin or go on, its drive failed, or its data could not be deleted.
 pub(super) fn measured(
     plan: &Plan,
     command_line: Vec<String>,
@@ -123,8 +122,11 @@ pub(super) fn measured(
     let sources = Sources::open(plan, &Reading::new(|| false, false));
     let begin = Begin { command_line, interrupt, with_banner: false, group: None };
     let Ran { result, cleaned, .. } = begin.carry_out(plan, sources, &|_| Ok(()))?;
-    heed_cleaning(&result, cleaned, interrupt)?;
-    Ok(result)
+    let why = why_drive_failed(&result);
+    if why.is_empty() || interrupt.is_set() {
+        return heed_cleaning(&result, cleaned, interrupt).map(|()| result);
+    }
+    both(Err(anyhow!(why.join("; "))), cleaned)
 }
 
 /// Checks everything that can be checked before anything is opened, then reads the inputs.
@@ -344,11 +346,12 @@ fn concluded(result: &RunResult, interrupt: &Interrupt) -> Exit {
     exit
 }
 
-/// Why the run ends with status 1, a clause for each reason; none when it does not.
-fn why_failed(result: &RunResult) -> Vec<String> {
+/// Signs that the drive failed or the run could not go on, a clause for each; none of them in a
+/// run whose figures are those of a drive.
+fn why_drive_failed(result: &RunResult) -> Vec<String> {
     let mut why: Vec<String> = result.failure.iter().cloned().collect();
-    if !result.errors.is_empty() {
-        why.push("there were I/O errors".to_owned());
+    if let Some(first) = result.errors.first() {
+        why.push(format!("there were I/O errors, the first: {}", told_io(first)));
     }
     let lost = result.drives.iter().filter(|drive| drive.failed_s.is_some()).count();
     if lost > 0 {
@@ -358,6 +361,12 @@ fn why_failed(result: &RunResult) -> Vec<String> {
         let blocks = counted(result.engine.verify.blocks_bad, "block");
         why.push(format!("{blocks} differed from what was written when they were read back"));
     }
+    why
+}
+
+/// Why the run ends with status 1, a clause for each reason; none when it does not.
+fn why_failed(result: &RunResult) -> Vec<String> {
+    let mut why = why_drive_failed(result);
     if result.requests.refused_share() > REFUSED_SHARE_MAX {
         let remedy = match result.plan.is_without_storage {
             true => "raise --cpu-mem-gb",

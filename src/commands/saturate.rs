@@ -13,6 +13,7 @@ use anyhow::Result;
 use ringfall_config::object_store::Place;
 use ringfall_config::{Cores, Facts, InputError, Places, Rank, compact_utc};
 use ringfall_core::drive::Preallocate;
+use ringfall_core::error::SetupError;
 use ringfall_core::units::{BLOCK_BYTES, GIB, MIB, gib};
 use ringfall_engine::device::is_block_device;
 use ringfall_engine::ring::Polling;
@@ -37,9 +38,9 @@ use super::run::{
     self, GIVE_OUTPUT, LEAVE_PATIENCE, Launch, check_passthrough, cores_near, or_tell_ranks,
     share_below,
 };
-use super::{interrupt, none_of, tell_error, text_stream, write_form};
+use super::{both, interrupt, none_of, tell_error, text_stream, write_form};
 use crate::cli::{SaturateArgs, SaturateTarget};
-use crate::remedy::told_chain;
+use crate::remedy::{told, told_chain};
 
 /// The result of a search, a part of a sentence.
 const LIMITS: &str = "the limits";
@@ -213,20 +214,18 @@ fn search(
     };
     let mut teller = Teller::new(args, rank.is_some_and(|rank| rank.launcher.rank > 0));
     let found = find_all(&stores, &settings, interrupt, &mut teller, group);
-    // All of them, before the first error is returned.
-    let removed: Vec<_> = stores.into_iter().map(Store::remove).collect();
-    let removed: Result<(), _> = removed.into_iter().collect();
+    let failed = stores.into_iter().map(Store::remove).filter_map(Result::err);
+    let removed = failed.reduce(SetupError::with).map_or(Ok(()), Err);
     teller.progress.clear();
-    let found = match found {
+    match found {
         Err(SaturateError::Interrupted) => {
             tell_error(SaturateError::Interrupted);
+            removed.as_ref().err().into_iter().for_each(|left| tell_error(told(left)));
             group.into_iter().for_each(|group| group.fail("it was interrupted"));
-            None
+            Ok(None)
         }
-        other => other?,
-    };
-    removed?;
-    Ok(found)
+        found => both(found.map_err(Into::into), removed.map_err(Into::into)),
+    }
 }
 
 /// A store in a fresh directory, of the size that was asked for or of so many bytes.

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::commands::merge::sorted;
 use crate::commands::{
-    interrupt, metric_figure, show, spread_page, tell_error, text_stream, wrapped, write_form,
+    both, interrupt, metric_figure, show, spread_page, tell_error, text_stream, wrapped, write_form,
 };
 
 /// Trials that are worth asking for; beyond, longer runs spread less.
@@ -126,13 +126,13 @@ impl Trials<'_> {
             write_form(Some(&path), "the results", |path| write_json(&document, path))
         })?;
         let Ran { result, document, written, cleaned } = ran;
-        if written.is_err() {
+        if let Err(error) = written {
             // What was measured is shown also when it could not be kept. Standard output takes one
             // JSON document: that of earlier trials is their summary.
             let show = if complete.own.is_empty() { screen::show } else { screen::show_page };
             show(plan, &result, &document, false)?;
+            return both(Err(error), super::heed_cleaning(&result, cleaned, interrupt));
         }
-        written?;
         tell(plan, &self::line(trial, plan.trials, &document, &path));
         let mut lack = None;
         if let Some(group) = group {

@@ -24,7 +24,7 @@ use ringfall_running::store::StoreRequest;
 use super::{LIMITS, check, check_outputs, cores, output, places, request, show};
 use crate::cli::SaturateArgs;
 use crate::commands::run::gpu::Gpu;
-use crate::commands::{interrupt, none_of, tell_error, wrapped, write_form};
+use crate::commands::{both, interrupt, none_of, tell_error, wrapped, write_form};
 use crate::remedy::told;
 
 /// Length of a measurement where no time limit is given, and the bounds of one that follows from a
@@ -63,10 +63,11 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     match found {
         Err(SaturateError::Interrupted) => {
             tell_error(SaturateError::Interrupted);
-            removed.as_ref().err().iter().for_each(tell_error);
+            removed.as_ref().err().into_iter().for_each(|left| tell_error(told(left)));
             return Ok(Exit::Interrupted);
         }
-        other => other?,
+        Err(error) => return both(Err(error.into()), removed.map_err(Into::into)),
+        Ok(()) => {}
     }
     let written = write_form(Some(&output), LIMITS, |path| write_json(&limits, path));
     show(args, &limits, table, &output, written)?;
@@ -78,7 +79,7 @@ pub(super) fn run(args: &SaturateArgs) -> Result<Exit> {
     // What was measured is kept, and an interrupt stays one, also where the file can't be deleted.
     let failure = limits.failure.as_ref().filter(|_| !limits.interrupted);
     failure.into_iter().for_each(tell_error);
-    removed.as_ref().err().iter().for_each(tell_error);
+    removed.as_ref().err().into_iter().for_each(|left| tell_error(told(left)));
     Ok(interrupt.exit_or(exit))
 }
 
