@@ -32,7 +32,8 @@ pub fn main_with(args: impl IntoIterator<Item = OsString>) -> Exit {
         _ => exit,
     };
     outlet::settle();
-    exit
+    // A signal came before the end, also where a command's last step failed or waited for a reader.
+    interrupt::exit_or(exit)
 }
 
 fn obey(args: impl IntoIterator<Item = OsString>) -> Exit {

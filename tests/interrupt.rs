@@ -2,6 +2,7 @@
 
 use std::io::{PipeReader, PipeWriter, Write as _};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
@@ -120,6 +121,55 @@ fn a_checkpoint_whose_page_nobody_reads_ends_with_130_when_it_is_interrupted() {
     let output = finish(child);
     drop(reader);
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+}
+
+/// They ended with 0.
+#[test]
+fn figures_that_nobody_reads_end_with_130_when_they_are_interrupted() {
+    let repository = env!("CARGO_MANIFEST_DIR");
+    let device = format!("--device={repository}/config/devices/fast-nvme.yaml");
+    let trace = format!("{repository}/tests/data/mooncake_part.jsonl");
+    let users = ["simulate", "--what-if-users=1,2", "--duration=1", "--output=written", &device];
+    for words in [&users[..], &["trace", "info", "--json=written", &trace]] {
+        let scratch = Scratch::new(&format!("interrupted-{}", words[0]));
+        let (reader, writer) = full_pipe();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(words).current_dir(&scratch.path);
+        let child = spawn_to(command, writer.into());
+        wait_until("the figures are written", || scratch.file("written").exists());
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let output = finish(child);
+        drop(reader);
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    }
+}
+
+/// It ended with 0, and nothing said why the check had no length.
+#[test]
+fn an_answer_whose_check_is_not_simulated_to_its_end_stands_and_says_so() {
+    let scratch = Scratch::new("interrupted-check");
+    // Nobody reads the answer, so that the signal comes before the end in any case.
+    let (reader, writer) = full_pipe();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.arg("quick").arg(scratch.store()).args(["--time=15s", "--space=1GiB", "--quiet"]);
+    command.args(["--model=tiny-1b", "--output=q.json", "--json"]).current_dir(&scratch.path);
+    let child = spawn_to(command, writer.into());
+    // Of the search for limits, then of the run.
+    for _ in 0..2 {
+        wait_until("there is a data file", || data_bytes(&scratch.store()) > 0);
+        wait_until("its data is deleted", || !scratch.store().exists());
+    }
+    // A moment earlier there would be no answer.
+    std::thread::sleep(Duration::from_millis(100));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let ended = finish(child);
+    drop(reader);
+    let told = text(&ended);
+    assert_eq!(ended.status.code(), Some(130), "{told}");
+    let answer = std::fs::read(scratch.file("q.json")).unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    let is_cut_short = answer["check_predicted"].is_null();
+    assert_eq!(told.contains("interrupted: the answer stands"), is_cut_short, "{told}");
 }
 
 /// A pipe that takes nothing more.

@@ -325,6 +325,67 @@ fn shut_down(scratch: &Scratch) -> Result<(), String> {
     Ok(())
 }
 
+/// Only one error was told of several, without what is left behind, and the status of a run that
+/// was interrupted was 1.
+#[test]
+fn a_file_system_that_turns_read_only_keeps_files_which_are_named_and_then_reclaimed() {
+    let scratch = Scratch::new("read-only");
+    if let Err(why) = turn_read_only(&scratch) {
+        skipped("a file system that turns read-only", &why);
+    }
+}
+
+fn turn_read_only(scratch: &Scratch) -> Result<(), String> {
+    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    let name = device.device.clone();
+    tool("mkfs.ext4", &["-q", "-F", &name])?;
+    let point = device.mount(&name, scratch.file("mounted"), "rw,errors=remount-ro")?;
+    let abort = || tool("mount", &["-o", "remount,abort", point.to_str().unwrap()]);
+    let place = point.join("kv");
+    let mut saturate = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    saturate.args(["saturate", "--size-gb", "0.25", "--output", "limits.json", "--cache-dir"]);
+    saturate.arg(&place).current_dir(&scratch.path).stdin(Stdio::null());
+    let searching = spawn(saturate);
+    wait_until("the search has its data file", || crate::support::data_bytes(&place) > 0);
+    let aborted = abort();
+    if aborted.is_err() {
+        insist(&searching);
+    }
+    let ended = finish(searching);
+    aborted?;
+    let left =
+        ["kv/ringfall.kv and ", "kv/ringfall.lock, left behind", "next run in that directory"];
+    assert_fails(&ended, 1, &[&[" failed: "][..], &left].concat());
+
+    mount_again(&mut device, &point)?;
+    let next = on(scratch, &place, &[]);
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    assert!(text(&next).contains("reclaimed"), "{}", text(&next));
+    assert!(!place.join("ringfall.kv").exists());
+
+    let results = point.join("o.json");
+    let more = ["--duration", "100", "--output", results.to_str().unwrap(), "--cache-dir"];
+    let run = scratch.start(&[&more[..], &[place.to_str().unwrap()]].concat());
+    wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
+    abort()?;
+    let pid = rustix::process::Pid::from_child(&run);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = finish(run);
+    let lost = ["o.json: Read-only file system", "name a file on another disk"];
+    assert_fails(&ended, 130, &[&lost[..], &left].concat());
+    Ok(())
+}
+
+/// Mounts a file system again whose journal was given up, once nothing uses it.
+fn mount_again(device: &mut Loop, point: &Path) -> Result<(), String> {
+    wait_until("nothing uses it", || tool("umount", &[point.to_str().unwrap()]).is_ok());
+    device.mounted.clear();
+    // Its status says that it has mended something.
+    let _mended = tool("e2fsck", &["-f", "-y", &device.device]);
+    let name = device.device.clone();
+    device.mount(&name, point.to_path_buf(), "rw,errors=remount-ro").map(drop)
+}
+
 /// The lock file, which says that the data file is ours, was never synced: it came back empty.
 #[test]
 fn what_a_power_failure_leaves_is_reclaimed() {

@@ -75,7 +75,7 @@ fn results_to_a_stopped_terminal_held_up_the_end() {
     std::thread::sleep(Duration::from_secs(4));
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let ended = finish(child);
-    assert_fails(&ended, 1, &["can't be written to /dev/stdout", "nobody reads it"]);
+    assert_fails(&ended, 130, &["can't be written to /dev/stdout", "nobody reads it"]);
     assert_eq!(scratch.leftovers(), [""; 0]);
 }
 

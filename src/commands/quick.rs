@@ -116,7 +116,13 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
         text
     })?;
     written.and(page).and(metrics)?;
-    Ok(Exit::Done)
+    if report.check_predicted.is_none() {
+        ringfall_host::stderr::tell(format_args!(
+            "interrupted: the answer stands, without the length of its check and what that is \
+             to show"
+        ));
+    }
+    Ok(interrupt.exit_or(Exit::Done))
 }
 
 /// The directory that was given, or the best one, of which it is told why.

@@ -86,6 +86,13 @@ impl Interrupt {
     }
 }
 
+/// Exit status of the process, whatever its command ended with: see [`Interrupt::exit_or`]. Of one
+/// that has installed no handlers a signal is the end.
+#[must_use]
+pub fn exit_or(exit: Exit) -> Exit {
+    lock(&INSTALLED).as_ref().map_or(exit, |interrupt| interrupt.exit_or(exit))
+}
+
 /// Whether a signal came since the handlers were installed. Every wait for a reader ends then.
 pub(crate) fn has_come() -> bool {
     lock(&INSTALLED).as_ref().is_some_and(Interrupt::is_set)
