@@ -492,18 +492,31 @@ fn a_full_file_system_keeps_nothing_of_a_run_that_can_not_begin() {
     assert_eq!(left, [point.join("others")]);
 }
 
-/// It was told as a lack of space.
+/// It was told as a lack of space, and what had been made until then stayed.
 #[test]
 fn inodes_that_are_used_up_are_told_as_that() {
-    let scratch = Scratch::new("inodes-tmpfs");
-    // The directory itself has the other one.
-    let point = match full_tmpfs(&scratch, "size=1m,nr_inodes=2") {
-        Ok(point) => point,
-        Err(why) => return skipped("a file system without inodes", &why),
-    };
-    let ended = on(&scratch, &point.join("kv"), &[]);
-    unmount(&point).unwrap();
-    assert_fails(&ended, 1, &["no inodes left (df -i)", "--cache-dir"]);
+    // The mounted directory itself and the file in it have two of them; a directory that is made
+    // takes the third.
+    for inodes in ["nr_inodes=2", "nr_inodes=3", "nr_inodes=4"] {
+        let scratch = Scratch::new(&format!("tmpfs-{inodes}"));
+        let point = match full_tmpfs(&scratch, &format!("size=1m,{inodes}")) {
+            Ok(point) => point,
+            Err(why) => return skipped("a file system without inodes", &why),
+        };
+        let place = if inodes == "nr_inodes=4" { "made/kv" } else { "kv" };
+        let ended = on(&scratch, &point.join(place), &[]);
+        let mut sweep = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        let device = concat!(env!("CARGO_MANIFEST_DIR"), "/config/devices/fast-nvme.yaml");
+        sweep.args(["sweep", "--vary", "users=1,2", "--duration=1", "--device", device]);
+        sweep.arg("--results").arg(point.join(place)).current_dir(&scratch.path);
+        let swept = output(sweep);
+        let entries = std::fs::read_dir(&point).unwrap();
+        let left: Vec<_> = entries.map(|one| one.unwrap().path()).collect();
+        unmount(&point).unwrap();
+        assert_fails(&ended, 1, &["no inodes left (df -i)", "--cache-dir"]);
+        assert_fails(&swept, 1, &["no inodes left (df -i)", "a directory on another file system"]);
+        assert_eq!(left, [point.join("others")], "{inodes}");
+    }
 }
 
 /// A tmpfs that has room for one file of 64 KiB, which is there.

@@ -15,9 +15,9 @@ use ringfall_host::exit::Exit;
 use ringfall_host::{files, interrupt};
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
 
-use super::duration_text;
 use super::job::{Batch, Limits, Outcome};
 use super::journal::{has_result, mark};
+use super::{duration_text, unusable};
 
 /// The variable that tells a job whose child it is.
 const PARENT: &str = "RINGFALL_BATCH_PID";
@@ -77,11 +77,12 @@ impl Running<'_> {
     pub(super) fn start(batch: &Batch, place: usize, stdin: File) -> Result<Running<'_>> {
         let job = &batch.jobs[place];
         let (output, log) = (job.output(&batch.directory), job.log(&batch.directory));
-        let unwritable = || format!("cannot write the log {}", log.display());
+        let unwritable =
+            |error| unusable(&format!("cannot write the log {}", log.display()), error);
         let (parent, name) = job.place();
         let held = HeldDirectory::open(&batch.directory).and_then(|held| held.below(parent, true));
-        let held = held.with_context(unwritable)?;
-        files::begin_in(&held, mark(name)).with_context(unwritable)?;
+        let held = held.map_err(unwritable)?;
+        files::begin_in(&held, mark(name)).map_err(unwritable)?;
         // What an earlier attempt left must not be taken for this one's.
         match held.remove(format!("{name}.json")) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -90,8 +91,8 @@ impl Running<'_> {
             }
             _ => {}
         }
-        let printed = files::begin_in(&held, format!("{name}.log")).with_context(unwritable)?;
-        let told = printed.try_clone().with_context(unwritable)?;
+        let printed = files::begin_in(&held, format!("{name}.log")).map_err(unwritable)?;
+        let told = printed.try_clone().map_err(unwritable)?;
         let child = Command::new(&batch.program)
             .arg0("ringfall")
             .args(&job.arguments)

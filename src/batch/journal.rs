@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ringfall_config::InputError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::files;
@@ -16,6 +16,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
+use super::unusable;
 
 /// Name of the plan in the directory; not `.json`, which would be taken for a result.
 const NAME: &str = "batch.journal";
@@ -107,21 +108,20 @@ fn change(old: &[String], new: &[String]) -> String {
 pub(super) fn keep(directory: &Path, plan: &Plan) -> Result<bool> {
     let path = directory.join(NAME);
     let path = path.display();
-    let unusable =
-        || format!("the journal {path} can't be used; give another directory, or delete it");
-    let held = HeldDirectory::open(directory).with_context(unusable)?;
+    let unusable = |error| unusable(&format!("the journal {path} can't be used"), error);
+    let held = HeldDirectory::open(directory).map_err(unusable)?;
     let file = match held.open_own(NAME, OFlags::empty()) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let line = format!("{}\n", serde_json::to_string(plan)?);
             files::replace_in(&held, NAME, &|out| out.write_all(line.as_bytes()))
                 .and_then(|()| held.sync())
-                .with_context(unusable)?;
+                .map_err(unusable)?;
             return Ok(false);
         }
-        opened => opened.with_context(unusable)?,
+        opened => opened.map_err(unusable)?,
     };
     let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text).with_context(unusable)?;
+    file.take(BYTES_MAX).read_to_string(&mut text).map_err(unusable)?;
     let strange = |why: &dyn std::fmt::Display| {
         InputError::new(format!(
             "{path}: this is no journal of a batch ({why}); give another directory, or remove the \

@@ -10,6 +10,8 @@ use ringfall_config::InputError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::interrupt::ENDS_WITHIN;
 
+use super::unusable;
+
 const NAME: &str = ".batch.lock";
 /// Longest wait for the lock: jobs of a killed batch end within the bound of an interruption.
 const PATIENCE: Duration = ENDS_WITHIN.saturating_add(Duration::from_secs(5));
@@ -38,10 +40,9 @@ impl Lock {
     ) -> Result<Lock> {
         let shown = directory.display();
         let opened = HeldDirectory::open(directory).and_then(|held| held.open_lock(NAME));
-        let file = opened.with_context(|| {
+        let file = opened.map_err(|error| {
             let path = directory.join(NAME);
-            let path = path.display();
-            format!("the lock file {path} can't be used; delete it, or give another directory")
+            unusable(&format!("the lock file {} can't be used", path.display()), error)
         })?;
         let began = Instant::now();
         let mut has_told = false;

@@ -33,6 +33,7 @@ mod job;
 mod journal;
 mod lock;
 mod screen;
+mod unusable;
 mod work;
 
 #[cfg(test)]
@@ -41,4 +42,5 @@ mod batch_test;
 pub use child::end_with_parent;
 pub use job::{Batch, Ended, Job, Outcome};
 pub use screen::{Screen, duration_text};
+pub(crate) use unusable::unusable;
 pub use work::Report;

@@ -1,9 +1,10 @@
 //! The loop: which jobs run, how they ended, what is left.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use ringfall_config::InputError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_host::exit::Exit;
@@ -13,6 +14,7 @@ use super::job::{Batch, Ended, Job, Outcome};
 use super::journal::{self, Plan};
 use super::lock::Lock;
 use super::screen::{self, Screen, duration_text};
+use super::unusable;
 
 /// Interval of the checks whether a job has ended.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -73,10 +75,12 @@ impl Batch {
         rows: &mut dyn FnMut(&Ended<'_>) -> Vec<String>,
     ) -> Result<Report> {
         self.check()?;
-        HeldDirectory::make(&self.directory)
-            .with_context(|| format!("cannot create {}", self.directory.display()))?;
-        let lock = Lock::take(&self.directory, is_interrupted, &mut || {
-            screen.tell("waiting until the batch here, or the jobs of one that was killed, end…");
+        let missing: Vec<&Path> =
+            self.directory.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
+        let lock = self.lock(is_interrupted, screen).inspect_err(|_| {
+            for made in &missing {
+                let _stays_if_it_holds_anything = std::fs::remove_dir(made);
+            }
         })?;
         let is_continued = journal::keep(&self.directory, &Plan::of(&self.what, &self.jobs))?;
         let is_done = |job: &Job| is_continued && journal::is_done(&self.directory, job);
@@ -96,6 +100,16 @@ impl Batch {
         screen.clear();
         work.report.is_interrupted = was_told?;
         Ok(work.report)
+    }
+
+    /// Makes the directory and takes its lock.
+    fn lock(&self, is_interrupted: &dyn Fn() -> bool, screen: &mut Screen) -> Result<Lock> {
+        HeldDirectory::make(&self.directory).map_err(|error| {
+            unusable(&format!("cannot create {}", self.directory.display()), error)
+        })?;
+        Lock::take(&self.directory, is_interrupted, &mut || {
+            screen.tell("waiting until the batch here, or the jobs of one that was killed, end…");
+        })
     }
 
     /// Checks the number of jobs and their names, which are the caller's duty.

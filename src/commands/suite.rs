@@ -20,7 +20,7 @@ use ringfall_report::suite::{End, Invocation, Place, Row, SavedSuite, SuiteTable
 use super::{
     file_of, interrupt, is_bounded, machine_of, plan_of, print, print_json, run_args, write_form,
 };
-use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen};
+use crate::batch::{Batch, Ended, Job, Outcome, Report, Screen, unusable};
 use crate::cli::SuiteArgs;
 
 /// Time that a run takes besides its measurement, s: opening, draining, writing results.
@@ -66,7 +66,7 @@ pub fn run(args: &SuiteArgs, command_line: &[String]) -> Result<Exit> {
     let baseline = baseline.as_ref();
     let interrupt = interrupt()?;
     HeldDirectory::make(&directory)
-        .with_context(|| format!("cannot create {}", directory.display()))?;
+        .map_err(|error| unusable(&format!("cannot create {}", directory.display()), error))?;
     write_json(&suite, &SavedSuite::path(&directory))
         .with_context(|| format!("the plan can't be written to {}", directory.display()))?;
     let batch = Batch::new("suite", &directory, jobs);

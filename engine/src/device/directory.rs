@@ -79,7 +79,10 @@ impl CacheDir {
             refuse_system_directory(path, &resolved)?;
             let missing = resolved.ancestors().take_while(|ancestor| !ancestor.exists());
             directories.extend(missing.map(Path::to_path_buf));
-            HeldDirectory::make(path).map_err(|e| directory_error("create", path, &e))?;
+            HeldDirectory::make(path).map_err(|error| {
+                let _what_was_made = remove_directories(&directories);
+                directory_error("create", path, &error)
+            })?;
         }
         let path = path.canonicalize().map_err(|e| directory_error("open", path, &e))?;
         refuse_system_directory(&given, &path)?;
@@ -88,7 +91,10 @@ impl CacheDir {
         }
         let directory =
             HeldDirectory::open_resolved(&path).map_err(|e| directory_error("open", &path, &e))?;
-        let lock = take_lock(&directory)?;
+        let lock = take_lock(&directory).inspect_err(|_| {
+            // What others have put there meanwhile stays.
+            let _what_was_made = remove_directories(&directories);
+        })?;
         let made = MadeFiles { directory, lock, directories, data: OnceLock::new() };
         let reclaimed_bytes = reclaim(&made.directory, &made.lock)?;
         if let Err(error) = made.write_lock_file() {
