@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags};
 
 use crate::error::SetupError;
 use crate::held::{HeldDirectory, Leftover, Stranger, kind};
+use crate::units::BLOCK_BYTES;
 
 /// Name of the file in a store's directory that a run holds locked while it lives.
 pub const LOCK_NAME: &str = "ringfall.lock";
@@ -291,13 +292,15 @@ impl Identity {
         Some(Identity { inode, born })
     }
 
-    /// Whether this, recorded when the lock file was last written, is that of the file found.
-    fn is_of(self, found: Identity, written: Moment) -> bool {
+    /// Whether this, recorded when the lock file was last written, is that of the file found. Where
+    /// there are no times of birth, a foreign file may have got the inode number of a lost one: it
+    /// is taken for ours only if it looks like a data file.
+    fn is_of(self, found: Identity, written: Moment, is_data: bool) -> bool {
         let is_of_that_time = match (self.born, found.born) {
             (Some(own), born) => born == Some(own),
             // An earlier version recorded its file once that was made.
             (None, Some(born)) => born <= written,
-            (None, None) => true,
+            (None, None) => is_data,
         };
         self.inode == found.inode && is_of_that_time
     }
@@ -404,8 +407,11 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
     let written = Moment { s: written.mtime(), ns: written.mtime_nsec() };
     let is_ours = |stat: &Stat| {
         let found = Identity::of(directory, DATA_NAME).ok();
-        let is_recorded = recorded.zip(found).is_some_and(|(own, it)| own.is_of(it, written));
         let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
+        let is_whole =
+            u64::try_from(stat.st_size).is_ok_and(|size| size.is_multiple_of(BLOCK_BYTES));
+        let is_of = |(own, it): (Identity, _)| own.is_of(it, written, is_own && is_whole);
+        let is_recorded = recorded.zip(found).is_some_and(is_of);
         kind(stat) == FileType::RegularFile && (is_recorded || (is_own && stat.st_size == 0))
     };
     let Some(found) = found.filter(is_ours) else { return Ok(0) };
@@ -606,6 +612,14 @@ mod tests {
             drop(next);
         }
         fs::remove_dir_all(path).unwrap();
+    }
+
+    /// Any file with that inode number was deleted.
+    #[test]
+    fn without_times_of_birth_only_a_file_like_ours_is_taken_for_it() {
+        let (own, written) = (Identity { inode: 7, born: None }, Moment { s: 1, ns: 0 });
+        assert!(own.is_of(own, written, true) && !own.is_of(own, written, false));
+        assert!(!own.is_of(Identity { inode: 8, born: None }, written, true));
     }
 
     /// A run right after `kill -9` had room for all but what the dead one's ring still held open.
