@@ -2,7 +2,7 @@
 //! of its sizes, and from how many tokens on reading them beats computing them again.
 
 use ringfall_config::DeviceFile;
-use ringfall_core::model::DeviceModel;
+use ringfall_core::model::{DeviceModel, DirectionModel};
 use ringfall_core::units::{MIB, gib};
 use ringfall_host::{counted, human, human_time};
 use ringfall_workloads::source::{BlockFormat, Skipped};
@@ -90,11 +90,16 @@ pub struct TracePlan {
 pub struct PlanDrive {
     /// Name of the drive in its description.
     pub name: String,
-    /// Bandwidth of reads of 1 MiB, of all such drives together, GiB/s.
+    /// Bandwidth of reads of 1 MiB, as many as the drive works on at once, of all such drives
+    /// together, GiB/s.
     pub read_gib_per_s: f64,
     /// Bandwidth of writes of 1 MiB, of all such drives together, GiB/s; null where it was not
     /// given.
     pub write_gib_per_s: Option<f64>,
+    /// Whether reads and writes have a limit each; null where it was not given.
+    pub is_duplex: Option<bool>,
+    /// Bandwidth of both together where they have a limit each, GiB/s; null without such a limit.
+    pub both_gib_per_s: Option<f64>,
     /// Median latency of a read besides the time of its bytes, µs.
     pub read_latency_us: f64,
 }
@@ -190,15 +195,24 @@ impl PlanDrive {
     /// The speed of a described drive, or of several alike.
     #[must_use]
     pub fn described(device: &DeviceFile) -> PlanDrive {
-        let DeviceModel { read, write, .. } = &device.model;
+        let DeviceModel { read, write, parallel_ios, .. } = &device.model;
         // The program cuts an entry in I/Os of 1 MiB.
-        let rate = |bytes_per_s: f64, ios_per_s: f64| {
-            bytes_per_s.min(ios_per_s * MIB as f64) * f64::from(device.drives) / GIB
+        let rate = |direction: &DirectionModel| {
+            let io_s = (MIB as f64 / direction.bytes_per_s).max(1.0 / direction.ios_per_s);
+            // A place is taken for the latency, too.
+            let place_s = match parallel_ios {
+                0 => 0.0,
+                places => (io_s + direction.latency.as_secs_f64()) / f64::from(*places),
+            };
+            MIB as f64 / io_s.max(place_s) * f64::from(device.drives) / GIB
         };
+        let both_bytes_per_s = device.model.both_bytes_per_s;
         PlanDrive {
             name: device.name.clone(),
-            read_gib_per_s: rate(read.bytes_per_s, read.ios_per_s),
-            write_gib_per_s: Some(rate(write.bytes_per_s, write.ios_per_s)),
+            read_gib_per_s: rate(read),
+            write_gib_per_s: Some(rate(write)),
+            is_duplex: Some(device.model.is_duplex),
+            both_gib_per_s: both_bytes_per_s.map(|rate| rate * f64::from(device.drives) / GIB),
             read_latency_us: read.latency.as_ns_f64() / 1e3,
         }
     }
@@ -213,7 +227,22 @@ impl PlanDrive {
             name: "the drive".to_owned(),
             read_gib_per_s,
             write_gib_per_s: None,
+            is_duplex: None,
+            both_gib_per_s: None,
             read_latency_us: model.read.latency.as_ns_f64() / 1e3,
+        }
+    }
+
+    /// Share of the time for which these bandwidths occupy it at the most, above 1 where it is too
+    /// slow; reads and writes add up unless they are known to have a limit each.
+    fn busy_share(&self, read_gib_per_s: f64, write_gib_per_s: f64) -> f64 {
+        let read = read_gib_per_s / self.read_gib_per_s;
+        let write = self.write_gib_per_s.map_or(0.0, |limit| write_gib_per_s / limit);
+        let both =
+            self.both_gib_per_s.map_or(0.0, |limit| (read_gib_per_s + write_gib_per_s) / limit);
+        match self.is_duplex {
+            Some(true) => read.max(write).max(both),
+            _ => read + write,
         }
     }
 
@@ -477,10 +506,12 @@ impl TracePlan {
              and {busiest_write}), which is {writes} drive writes a day, {terabytes} TB in 5 years"
         );
         if let Some(drive) = &self.drive {
-            let is_short = rates.read_gib_per_s_busiest > drive.read_gib_per_s
-                || drive.write_gib_per_s.is_some_and(|rate| rates.write_gib_per_s_busiest > rate);
-            let verb = if is_short { "is too slow for" } else { "has the bandwidth for either in" };
-            told += &format!("; the drive {verb} the busiest minute");
+            let share =
+                drive.busy_share(rates.read_gib_per_s_busiest, rates.write_gib_per_s_busiest);
+            told += &match share {
+                ..=1.0 => format!("; that keeps the drive at most {:.0} % busy", share * 100.0),
+                _ => format!("; the drive is too slow for that by up to {} times", digits3(share)),
+            };
         }
         told
     }
@@ -629,6 +660,24 @@ mod tests {
         assert!(17.0 * read + 80.0 >= 17.0 * compute);
     }
 
+    /// A drive that works on one I/O of 4 ms at a time was given the bandwidth of its bus, and reads
+    /// and writes that share a limit were each held against all of it.
+    #[test]
+    fn a_drive_is_busy_with_its_places_and_with_both_directions() {
+        let device = |more: &str| {
+            let direction = "{mb_per_s: 1000, iops: 100000, latency_us: 4000}";
+            let text = format!("name: d\nsource: t\nread: {direction}\nwrite: {direction}\n{more}");
+            PlanDrive::described(&DeviceFile::parse("d.yaml", &text).unwrap())
+        };
+        let io_s = MIB as f64 / 1e9;
+        assert_near(device("").read_gib_per_s, 1e9 / GIB);
+        assert_near(device("parallel_ios: 2").read_gib_per_s, 2.0 / 1_024.0 / (io_s + 4e-3));
+        let busy = |more: &str| device(more).busy_share(0.6e9 / GIB, 0.3e9 / GIB);
+        assert_near(busy("duplex: false"), 0.9);
+        assert_near(busy("duplex: true"), 0.6);
+        assert_near(busy("duplex: true\nboth_mb_per_s: 1200"), 0.75);
+    }
+
     #[test]
     fn a_page_answers_in_one_sentence_or_says_what_it_lacks() {
         let asked = question(&[2 << 20], &[4 << 20, 6 << 20]);
@@ -645,7 +694,7 @@ mod tests {
                      (0.02 GiB/s, 80.0 µs of latency), and 100 µs to compute",
                     "answer beside 2.0 MiB of DRAM, an SSD of 6.0 MiB gains 100.0 % of what",
                     "240 drive writes a day",
-                    "the drive has the bandwidth for either in the busiest minute",
+                    "that keeps the drive at most",
                     "1 row; the first: t: line 4: why",
                 ],
             ),
