@@ -155,14 +155,21 @@ impl Capacity {
     /// Fewest users tried, where throughput is not shown to rise from them to the peak. A single
     /// user who waits for answers is the least load there is, and may well reach the peak.
     fn flat_from(&self) -> Option<u32> {
-        let peak = self.peak()?;
+        self.peak()?;
         let fewest = self.points.iter().map(|point| point.users).min()?;
-        let knee = self.knee_bracket().1?;
+        self.knee_bracket().1?;
         let is_least = fewest == 1 && self.settings.users_wait;
-        let is_below = |point: &Point| {
-            point.users < knee && point.bytes_per_s < peak * (RISE_FROM - point.uncertainty)
-        };
-        (!is_least && !self.points.iter().any(is_below)).then_some(fewest)
+        (!is_least && self.low().next().is_none()).then_some(fewest)
+    }
+
+    /// Points below the knee that stay under the peak, beyond their noise.
+    fn low(&self) -> impl Iterator<Item = &Point> {
+        let bounds = self.peak().zip(self.knee_bracket().1);
+        self.points.iter().filter(move |point| {
+            bounds.is_some_and(|(peak, knee)| {
+                point.users < knee && point.bytes_per_s < peak * (RISE_FROM - point.uncertainty)
+            })
+        })
     }
 
     /// Reason why a curve that is flat from so many users shows no peak, with what to try.
@@ -195,7 +202,8 @@ impl Capacity {
     }
 
     /// A longer step with the users of the peak, of its knee, and of what seems to lie above it,
-    /// one after the other; the end when none is left. One that ended long before another had to is
+    /// one after the other; the end when none is left. So with fewer of users who do not wait: the
+    /// search begins with them, while the tiers above storage take what they write. One that ended long before another had to is
     /// taken again: a load swings as slowly with as many users, and half a minute may have been
     /// even by chance.
     fn confirm(&self) -> Wish {
@@ -211,7 +219,8 @@ impl Capacity {
         let longest_s = self.points.iter().filter(|point| point.patient).map(|point| point.seconds);
         let enough_s = longest_s.fold(0.0, f64::max) / LONGER_TIMES;
         let is_short = |point: &&Point| !point.patient || point.seconds < enough_s;
-        let next = [Some(&best), knee, above].into_iter().flatten().find(is_short);
+        let low = self.low().filter(|_| !self.settings.users_wait).max_by_key(|low| low.users);
+        let next = [Some(&best), knee, above, low].into_iter().flatten().find(is_short);
         next.map_or(Wish::Stop, |point| Wish::Step { users: point.users, patient: true })
     }
 
