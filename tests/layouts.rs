@@ -1,5 +1,5 @@
-//! `ringfall layouts`: the list, a comparison by the real binary, and the system calls that it makes
-//! in an engine's place.
+//! `ringfall layouts`: the list, a comparison by the real binary, and the system calls that it
+//! makes in an engine's place.
 
 use std::path::Path;
 use std::process::{Command, Output};

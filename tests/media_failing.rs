@@ -347,6 +347,8 @@ fn turn_read_only(scratch: &Scratch) -> Result<(), String> {
     saturate.arg(&place).current_dir(&scratch.path).stdin(Stdio::null());
     let searching = spawn(saturate);
     wait_until("the search has its data file", || crate::support::data_bytes(&place) > 0);
+    // Else the file may have no space yet in the journal, and the next run nothing to reclaim.
+    tool("sync", &["--file-system", point.to_str().unwrap()])?;
     let aborted = abort();
     if aborted.is_err() {
         insist(&searching);

@@ -138,10 +138,7 @@ fn a_run_says_what_more_of_would_make_it_faster() {
     for (line, binds) in [
         ("--device DEVICES/slow-vmfs.yaml --num-users 50 --arrival closed", "drive"),
         ("--device one.yaml --num-users 20 --arrival closed", "drive_parallelism"),
-        (
-            "--device DEVICES/fast-nvme.yaml --num-users 30 --arrival closed --queue-depth 1",
-            "queue_depth",
-        ),
+        ("--device slow.yaml --num-users 30 --arrival closed --queue-depth 1", "queue_depth"),
         ("--device slow.yaml --num-users 1 --arrival closed --queue-depth 4", "drive_latency"),
         (
             "--device slow.yaml --num-users 20 --arrival closed --max-inflight-requests 1 \

@@ -98,8 +98,8 @@ pub enum Command {
     /// interrupted sweep can be continued
     #[command(args_override_self = true)]
     Sweep(SweepArgs),
-    /// Describe a recorded trace before any drive is measured: its tokens and sessions, the hit rate
-    /// of caches of all sizes, and what a drive must do for it
+    /// Describe a recorded trace before any drive is measured: its tokens and sessions, the hit
+    /// rate of caches of all sizes, and what a drive must do for it
     Trace(TraceArgs),
     /// List the layouts in which inference engines keep KV cache on storage, and compare them on a
     /// drive: files, names, system calls and threads as each engine has them

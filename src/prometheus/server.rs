@@ -1,5 +1,5 @@
 //! Server of the metrics: a thread that serves some connections at once, each for a second at most.
-//! Whoever sends garbage, nothing, or too much delays nobody.
+//! One that sends garbage, nothing, or too much delays no other.
 
 use std::io::{Error, ErrorKind, PipeReader, PipeWriter, Read as _, Result, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -92,7 +92,7 @@ enum Step {
     Head(Vec<u8>),
     /// The response goes out, of which so many bytes are written.
     Response { bytes: Vec<u8>, written: usize },
-    /// What the client still sends is read, up to so many bytes, until it closes its side.
+    /// The client's last words are read, up to so many bytes, until it closes its side.
     Rest { left_bytes: usize },
 }
 

@@ -334,8 +334,8 @@ mod tests {
             prop_assert_eq!(counts.pair(0, 2), None);
         }
 
-        /// What is written without an end is each block that falls out of DRAM: every one that is
-        /// stored and was not in DRAM, but for those that filled it.
+        /// Writes to an endless SSD are the blocks that fall out of DRAM: all that are stored
+        /// and were not in DRAM, but for those that filled it.
         #[test]
         fn a_demotion_is_a_block_stored_and_not_in_dram_once_dram_is_full(
             given in prop::collection::vec(0_u64..24, 0..60),
@@ -352,8 +352,8 @@ mod tests {
         }
     }
 
-    /// DRAM holds one block, and the SSD two. By hand, from the front, after each request: 1; 2 | 1;
-    /// 1 | 2, which was read and wrote 2; 3 | 1 2; 4 | 3 1, which dropped 2.
+    /// DRAM holds one block, and the SSD two. By hand, from the front, after each request: 1;
+    /// 2 | 1; 1 | 2, which was read and wrote 2; 3 | 1 2; 4 | 3 1, which dropped 2.
     #[test]
     fn windows_have_what_their_own_requests_move() {
         let requests = [(0, 1), (9, 2), (10, 1), (35, 3), (31, 4), (70, 2)];

@@ -11,6 +11,12 @@ use super::table::{Cell, Table, UNKNOWN, digits, percent};
 pub const LAYOUTS_VERSION: u32 = 1;
 /// Share of the drive's limit from which on the drive limits.
 const DRIVE_SHARE: f64 = 0.9;
+/// Share of the drive's limit from which on it was not the limit.
+const VARIED_FROM: f64 = 1.1;
+/// Note on limits that were exceeded.
+const VARIED: &str = "the drive's speed varied: a layout moved over 10 % more than the limit that \
+                      was measured before, so shares of it say little; measure again when nothing \
+                      else uses the drive";
 /// Share of the operations' time from which on those on names limit, or syncing does.
 const TIME_SHARE: f64 = 0.3;
 /// Share of the cores, or of the threads, that are busy where the processor limits.
@@ -84,6 +90,11 @@ impl LayoutsReport {
         let fetched = run.fetch.as_ref().and_then(|fetch| fetch.useful_gib_per_s);
         let fetch_share = share(fetched, self.read_limit_gib_per_s);
         let store_share = share(run.durable_gib_per_s, self.write_limit_gib_per_s);
+        if [fetch_share, store_share].into_iter().flatten().any(|share| share > VARIED_FROM)
+            && !self.notes.iter().any(|note| note == VARIED)
+        {
+            self.notes.push(VARIED.to_owned());
+        }
         let limit = |phase: &LayoutPhase, share| limit(phase, share, self.cores);
         self.layouts.push(LayoutRow {
             fetch_limit: run.fetch.as_ref().map(|fetch| limit(fetch, fetch_share)),

@@ -456,7 +456,8 @@ impl TracePlan {
         };
         let Crossover { read_us_per_token, compute_us_per_token, from_tokens } = crossover;
         let times = format!(
-            "a token takes {} µs to read from {} ({} GiB/s, {} µs of latency), and {} µs to compute",
+            "a token takes {} µs to read from {} ({} GiB/s, {} µs of latency), and {} µs to \
+             compute",
             digits3(*read_us_per_token),
             drive.name,
             digits3(drive.read_gib_per_s),
@@ -660,8 +661,8 @@ mod tests {
         assert!(17.0 * read + 80.0 >= 17.0 * compute);
     }
 
-    /// A drive that works on one I/O of 4 ms at a time was given the bandwidth of its bus, and reads
-    /// and writes that share a limit were each held against all of it.
+    /// A drive that works on one I/O of 4 ms at a time was given the bandwidth of its bus, and
+    /// reads and writes that share a limit were each held against all of it.
     #[test]
     fn a_drive_is_busy_with_its_places_and_with_both_directions() {
         let device = |more: &str| {

@@ -203,9 +203,9 @@ impl Capacity {
 
     /// A longer step with the users of the peak, of its knee, and of what seems to lie above it,
     /// one after the other; the end when none is left. So with fewer of users who do not wait: the
-    /// search begins with them, while the tiers above storage take what they write. One that ended long before another had to is
-    /// taken again: a load swings as slowly with as many users, and half a minute may have been
-    /// even by chance.
+    /// search begins with them, while the tiers above storage take what they write. One that ended
+    /// long before another had to is taken again: a load swings as slowly with as many users, and
+    /// half a minute may have been even by chance.
     fn confirm(&self) -> Wish {
         let taken = self.points.iter().filter(|point| point.patient).count();
         let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };

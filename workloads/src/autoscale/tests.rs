@@ -763,7 +763,7 @@ fn the_peak_of_users_who_do_not_wait_is_reached_by_those_who_ask_for_it() {
     }
 }
 
-/// What one user was said to wait for was the backlog that eight had left.
+/// One user was said to wait for the backlog that eight had left.
 #[test]
 fn a_step_beside_a_backlog_of_earlier_ones_says_so() {
     for mode in [Mode::Qos, Mode::Capacity] {

@@ -109,7 +109,7 @@ impl LayoutPlan {
         self.options.layout()
     }
 
-    /// Options in effect.
+    /// Options in effect, the engine's own where none was given.
     #[must_use]
     pub fn options(&self) -> &LayoutOptions {
         &self.options
