@@ -348,8 +348,8 @@ fn turn_read_only(scratch: &Scratch) -> Result<(), String> {
     let searching = spawn(saturate);
     wait_until("the search has its data file", || crate::support::data_bytes(&place) > 0);
     // Else the file may have no space yet in the journal, and the next run nothing to reclaim.
-    tool("sync", &["--file-system", point.to_str().unwrap()])?;
-    let aborted = abort();
+    let synced = tool("sync", &["--file-system", point.to_str().unwrap()]);
+    let aborted = synced.and_then(|_| abort());
     if aborted.is_err() {
         insist(&searching);
     }
@@ -369,10 +369,11 @@ fn turn_read_only(scratch: &Scratch) -> Result<(), String> {
     let more = ["--duration", "100", "--output", results.to_str().unwrap(), "--cache-dir"];
     let run = scratch.start(&[&more[..], &[place.to_str().unwrap()]].concat());
     wait_until("entries are written", || crate::support::data_bytes(&place) > 0);
-    abort()?;
+    let aborted = abort();
     let pid = rustix::process::Pid::from_child(&run);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let ended = finish(run);
+    aborted?;
     let lost = ["o.json: Read-only file system", "name a file on another disk"];
     assert_fails(&ended, 130, &[&lost[..], &left].concat());
     Ok(())
