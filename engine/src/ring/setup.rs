@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "registering memory with the kernel")]
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, squeue};
 
@@ -184,6 +185,12 @@ pub(super) fn span_bytes(buffer_bytes: usize) -> usize {
     (REGISTERED_BUFFER_MAX_BYTES as usize / buffer_bytes).max(1) * buffer_bytes
 }
 
+/// Attempts at a ring: Linux 6.18 takes a large ring's pages in bulk, which fails for a moment where
+/// the page cache has nearly all memory.
+const BUILDS_MAX: u32 = 5;
+/// Pause between two attempts, in which the kernel frees pages.
+const BUILD_PAUSE: Duration = Duration::from_millis(10);
+
 /// A ring with the flags of these features, all of which came after `SUBMIT_ALL` (5.18).
 fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     features: RingFeatures,
@@ -205,5 +212,13 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     if features != (RingFeatures { passthrough: features.passthrough, ..Default::default() }) {
         builder.setup_submit_all();
     }
-    builder.build(entries)
+    let mut built = builder.build(entries);
+    for _ in 1..BUILDS_MAX {
+        if !matches!(&built, Err(error) if error.raw_os_error() == Some(libc::ENOMEM)) {
+            break;
+        }
+        std::thread::sleep(BUILD_PAUSE);
+        built = builder.build(entries);
+    }
+    built
 }
