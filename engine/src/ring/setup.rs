@@ -185,8 +185,8 @@ pub(super) fn span_bytes(buffer_bytes: usize) -> usize {
     (REGISTERED_BUFFER_MAX_BYTES as usize / buffer_bytes).max(1) * buffer_bytes
 }
 
-/// Attempts at a ring: Linux 6.18 takes a large ring's pages in bulk, which fails for a moment where
-/// the page cache has nearly all memory.
+/// Attempts at a ring: Linux 6.18 takes a large ring's pages in bulk, which fails for a moment
+/// where the page cache has nearly all memory.
 const BUILDS_MAX: u32 = 5;
 /// Pause between two attempts, in which the kernel frees pages.
 const BUILD_PAUSE: Duration = Duration::from_millis(10);
