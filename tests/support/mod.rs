@@ -4,12 +4,13 @@
 pub mod s3;
 pub mod terminal;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use boon::{Compiler, SchemaIndex, Schemas};
@@ -218,16 +219,37 @@ pub fn copy_program(to: &Path) {
 
 /// Waits for the end, but not for ever: a run that hangs is a failed test.
 pub fn finish(mut child: Child) -> Output {
+    // Read meanwhile: a pipe holds 64 KiB, and a result may be longer.
+    let out = child.stdout.take().map(read_to_end);
+    let err = child.stderr.take().map(read_to_end);
+    let ended = status_of(&mut child);
+    let read = |of: Option<JoinHandle<Vec<u8>>>| of.map(|of| of.join().unwrap());
+    let [stdout, stderr] = [out, err].map(|of| read(of).unwrap_or_default());
+    let hangs = ended.is_none();
+    let output = Output { status: ended.unwrap_or_else(|| child.wait().unwrap()), stdout, stderr };
+    assert!(!hangs, "the run hangs: {}", text(&output));
+    output
+}
+
+fn read_to_end(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// The status with which a program ends; none where it does not, and is killed.
+fn status_of(child: &mut Child) -> Option<ExitStatus> {
     let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > PATIENCE {
-            child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("the run hangs: {}", text(&output));
+    while began.elapsed() <= PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    child.wait_with_output().unwrap()
+    child.kill().unwrap();
+    None
 }
 
 /// Waits until `condition` holds.
