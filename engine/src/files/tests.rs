@@ -364,17 +364,27 @@ fn directories_on_the_way_are_looked_for_upward_and_made_downward() {
 }
 
 /// Something that a store might do to one of a few names.
-fn action() -> impl Strategy<Value = (u8, usize, usize, u64)> {
-    (0..8_u8, 0..5_usize, 0..5_usize, 1..10_000_u64)
+#[derive(Clone, Copy, Debug)]
+struct Deed {
+    action: u8,
+    /// Number of the name, and of a second one where the action takes two.
+    one: usize,
+    other: usize,
+    bytes: u64,
 }
 
-/// The script of an action, on names that no other tile uses.
-fn script_of(tile: usize, (action, one, other, bytes): (u8, usize, usize, u64)) -> FileScript {
+fn deed() -> impl Strategy<Value = Deed> {
+    let parts = (0..8_u8, 0..5_usize, 0..5_usize, 1..10_000_u64);
+    parts.prop_map(|(action, one, other, bytes)| Deed { action, one, other, bytes })
+}
+
+/// The script of a deed, on names that no other tile uses.
+fn script_of(tile: usize, deed: Deed) -> FileScript {
     let names = ["a", "b", "d/a", "d/e/b", "d"].map(|name| format!("{tile}/{name}"));
-    let (one, other) = (names[one].as_str(), names[other].as_str());
+    let (one, other, bytes) = (names[deed.one].as_str(), names[deed.other].as_str(), deed.bytes);
     let (written, read) = (write(bytes), FileStep::Read { offset_bytes: 3, bytes });
     let file = |how, io| vec![open(one, how, false), io, FileStep::Close];
-    let steps = match action {
+    let steps = match deed.action {
         0 => vec![stat(one, false)],
         1 => vec![make_directories(one)],
         2 => file(NEW, written),
@@ -409,13 +419,13 @@ proptest! {
     /// The same names and sizes: what is between the marks of blocks is the worker's own.
     #[test]
     fn both_workers_leave_the_same_tree(
-        tiles in proptest::collection::vec(proptest::collection::vec(action(), 1..12), 1..4)
+        tiles in proptest::collection::vec(proptest::collection::vec(deed(), 1..12), 1..4)
     ) {
         let results = BOTH.map(|workers| {
             let scratch = Scratch::new("same", workers);
-            let tiles = tiles.iter().enumerate().map(|(tile, actions)| {
+            let tiles = tiles.iter().enumerate().map(|(tile, deeds)| {
                 let begin = script(0, vec![make_directories(&tile.to_string())]);
-                let scripts = actions.iter().map(|action| script_of(tile, *action));
+                let scripts = deeds.iter().map(|deed| script_of(tile, *deed));
                 FileTile { scripts: std::iter::once(begin).chain(scripts).collect() }
             });
             let blind = FileLoad { verifies: false, ..load(workers) };
