@@ -18,12 +18,10 @@ const LINES_MAX: usize = 25;
 /// Columns of the bar of a cache that finds all that can be found.
 const BAR: f64 = 40.0;
 
-/// Figures of a recorded trace that names the blocks of its prompts.
+/// Trace that was read, and the model by which its blocks have a size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct TraceReport {
-    /// 1; also tells such a file from others.
-    pub ringfall_trace: u32,
+pub struct TraceHead {
     /// Version of ringfall that read the trace.
     pub version: &'static str,
     /// Files of the trace, in the order in which they were read.
@@ -34,6 +32,71 @@ pub struct TraceReport {
     pub skipped_rows: u64,
     /// Place of the first of these, and why it could not be read; null without any.
     pub first_skipped: Option<String>,
+    /// Number of tokens that a block of the trace stands for.
+    pub block_tokens: u32,
+    /// Name of the model whose KV cache the sizes in bytes are of.
+    pub model: String,
+    /// Size of the model's KV cache of a token, bytes.
+    pub token_bytes: u64,
+    /// Size of a cache that holds all distinct blocks, bytes; a partial block takes the space of a
+    /// whole one.
+    pub working_set_bytes: u64,
+}
+
+impl TraceHead {
+    pub(super) fn of(
+        figures: &TraceFigures,
+        files: Vec<String>,
+        skipped: Skipped,
+        kv: &KvSize,
+    ) -> TraceHead {
+        let block_tokens = figures.format.block_tokens();
+        let block_bytes = kv.token_bytes * u64::from(block_tokens);
+        TraceHead {
+            version: env!("CARGO_PKG_VERSION"),
+            files,
+            format: figures.format.name(),
+            skipped_rows: skipped.rows,
+            first_skipped: skipped.first,
+            block_tokens,
+            model: kv.model.clone(),
+            token_bytes: kv.token_bytes,
+            working_set_bytes: figures.reuse.distinct_blocks().saturating_mul(block_bytes),
+        }
+    }
+
+    /// Size of a block, bytes.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.token_bytes * u64::from(self.block_tokens)
+    }
+
+    /// Names the files and their format.
+    pub(super) fn told(&self) -> String {
+        let TraceHead { files, format, block_tokens, .. } = self;
+        let first = files.first().map_or("", String::as_str);
+        let more = match files.len() {
+            1 => String::new(),
+            count => format!("{}, the first ", counted(count as u64, "file")),
+        };
+        format!("{more}{first} ({format}, {block_tokens} tokens a block)")
+    }
+
+    /// Counts what could not be read; none where all could.
+    pub(super) fn skipped_told(&self) -> Option<String> {
+        let first = self.first_skipped.as_ref()?;
+        Some(format!("{}; the first: {first}", counted(self.skipped_rows, "row")))
+    }
+}
+
+/// Figures of a recorded trace that names the blocks of its prompts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct TraceReport {
+    /// 1; also tells such a file from others.
+    pub ringfall_trace: u32,
+    /// The trace, and the size of its blocks.
+    #[serde(flatten)]
+    pub head: TraceHead,
     /// Time from the earliest request to the latest, s. In the format `sessions`, where times count
     /// from the beginning of each session, that of the longest one.
     pub span_s: f64,
@@ -44,17 +107,8 @@ pub struct TraceReport {
     /// Requests, a number for each session or conversation, those of subagents among them; null
     /// where the format has no sessions.
     pub sessions: Option<TallyCounts>,
-    /// Number of tokens that a block of the trace stands for.
-    pub block_tokens: u32,
     /// Number of distinct blocks in all prompts; equal tokens after different ones are distinct.
     pub distinct_blocks: u64,
-    /// Name of the model whose KV cache the sizes in bytes are of.
-    pub model: String,
-    /// Size of the model's KV cache of a token, bytes.
-    pub token_bytes: u64,
-    /// Size of a cache that holds all distinct blocks, bytes; a partial block takes the space of a
-    /// whole one.
-    pub working_set_bytes: u64,
     /// Number of input tokens that a cache finds that never evicts.
     pub found_tokens_unbounded: u64,
     /// The same as a share of all input tokens.
@@ -141,8 +195,8 @@ impl TraceReport {
         kv: &KvSize,
         asked_bytes: &[u64],
     ) -> TraceReport {
-        let (reuse, block_tokens) = (&figures.reuse, figures.format.block_tokens());
-        let block_bytes = kv.token_bytes * u64::from(block_tokens);
+        let head = TraceHead::of(figures, files, skipped, kv);
+        let (reuse, block_bytes) = (&figures.reuse, head.block_bytes());
         let share = |tokens: u64| tokens as f64 / figures.input_tokens.sum.max(1) as f64;
         let point = |cache_bytes: u64| {
             let cache_blocks = cache_bytes / block_bytes;
@@ -156,20 +210,12 @@ impl TraceReport {
         };
         TraceReport {
             ringfall_trace: TRACE_VERSION,
-            version: env!("CARGO_PKG_VERSION"),
-            files,
-            format: figures.format.name(),
-            skipped_rows: skipped.rows,
-            first_skipped: skipped.first,
+            head,
             span_s: figures.span_ns() as f64 / 1e9,
             input_tokens: TallyCounts::of(&figures.input_tokens),
             output_tokens: TallyCounts::of(&figures.output_tokens),
             sessions: figures.sessions().as_ref().map(TallyCounts::of),
-            block_tokens,
             distinct_blocks: reuse.distinct_blocks(),
-            model: kv.model.clone(),
-            token_bytes: kv.token_bytes,
-            working_set_bytes: reuse.distinct_blocks().saturating_mul(block_bytes),
             found_tokens_unbounded: reuse.found_unbounded(),
             hit_rate_unbounded: share(reuse.found_unbounded()),
             curve: cache_sizes(asked_bytes).into_iter().filter_map(point).collect(),
@@ -194,14 +240,9 @@ impl TraceReport {
 pub fn trace_page(report: &TraceReport) -> String {
     let mut page = String::new();
     let mut row = |head: &str, text: String| wrapped(&mut page, &format!("{head:<10}"), &text);
-    let TraceReport { input_tokens: input, output_tokens: output, .. } = report;
-    let TraceReport { format, block_tokens, distinct_blocks, model, token_bytes, .. } = report;
-    let first = report.files.first().map_or("", String::as_str);
-    let more = match report.files.len() {
-        1 => String::new(),
-        count => format!("{}, the first ", counted(count as u64, "file")),
-    };
-    row("trace", format!("{more}{first} ({format}, {block_tokens} tokens a block)"));
+    let TraceReport { head, input_tokens: input, output_tokens: output, .. } = report;
+    let TraceHead { format, model, token_bytes, working_set_bytes, .. } = head;
+    row("trace", head.told());
     let is_of_sessions = *format == BlockFormat::Sessions.name();
     let of = if is_of_sessions { "; the longest session takes" } else { " in" };
     row("requests", format!("{}{of} {}", input.count, human_time(report.span_s * 1e3)));
@@ -210,13 +251,13 @@ pub fn trace_page(report: &TraceReport) -> String {
     if let Some(requests) = &report.sessions {
         row("sessions", format!("{}; requests of each: {}", requests.count, requests.told()));
     }
-    let working_set = format!("{:.1} GiB", gib(report.working_set_bytes));
+    let working_set = format!("{:.1} GiB", gib(*working_set_bytes));
     let kv = format!("KV cache of {model} ({token_bytes} bytes a token)");
-    row("blocks", format!("{distinct_blocks} distinct ones: {working_set} of {kv}"));
+    row("blocks", format!("{} distinct ones: {working_set} of {kv}", report.distinct_blocks));
     let unbounded = percent(report.hit_rate_unbounded);
     row("reuse", format!("{unbounded} of the input tokens found by a cache that never evicts"));
-    if let Some(first) = &report.first_skipped {
-        row("skipped", format!("{}; the first: {first}", counted(report.skipped_rows, "row")));
+    if let Some(skipped) = head.skipped_told() {
+        row("skipped", skipped);
     }
     if is_of_sessions {
         let order = "one session after the other, as they have no common clock: caches that do not \
@@ -274,7 +315,7 @@ mod tests {
         let sizes: Vec<u64> = report.curve.iter().map(|point| point.cache_bytes >> 20).collect();
         assert_eq!(sizes, [1, 2, 3, 4, 8, 16, 32, 64, 1 << 20]);
         let asked = report.curve.iter().filter(|point| point.is_asked).count();
-        assert_eq!((asked, report.working_set_bytes), (2, 64 << 20));
+        assert_eq!((asked, report.head.working_set_bytes), (2, 64 << 20));
         let found: Vec<u64> = report.curve.iter().map(|point| point.found_tokens).collect();
         let heads = [1, 2, 3, 4, 8, 16, 32].map(|blocks| 2 * blocks * 512);
         assert_eq!(found[..7], heads);

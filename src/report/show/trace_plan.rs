@@ -4,7 +4,7 @@
 use ringfall_config::DeviceFile;
 use ringfall_core::model::{DeviceModel, DirectionModel};
 use ringfall_core::units::{MIB, gib};
-use ringfall_host::{counted, human, human_time};
+use ringfall_host::{human, human_time};
 use ringfall_workloads::source::{BlockFormat, Skipped};
 use ringfall_workloads::tiers::{MovedBlocks, PairCounts, TierPair, WritePolicy};
 use ringfall_workloads::trace::TraceFigures;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::GIB;
 use super::prose::wrapped;
 use super::table::{Table, digits};
-use super::trace::{cache_sizes, percent};
+use super::trace::{TraceHead, cache_sizes, percent};
 use crate::suite::KvSize;
 
 /// Layout of the file.
@@ -39,16 +39,9 @@ const WARRANTY_DAYS: f64 = 5.0 * 365.0;
 pub struct TracePlan {
     /// 1; also tells such a file from others.
     pub ringfall_trace_plan: u32,
-    /// Version of ringfall that made the plan.
-    pub version: &'static str,
-    /// Files of the trace, in the order in which they were read.
-    pub files: Vec<String>,
-    /// Format of the trace: `mooncake`, `qwen` or `sessions`.
-    pub format: &'static str,
-    /// Number of rows, or of sessions or their requests, that could not be read.
-    pub skipped_rows: u64,
-    /// Place of the first of these, and why it could not be read; null without any.
-    pub first_skipped: Option<String>,
+    /// The trace, and the size of its blocks.
+    #[serde(flatten)]
+    pub head: TraceHead,
     /// Number of requests that were read.
     pub requests: u64,
     /// Number of input tokens of all requests.
@@ -58,14 +51,6 @@ pub struct TracePlan {
     pub span_s: Option<f64>,
     /// Speed at which the trace is served, 1 being its own.
     pub speed: f64,
-    /// Number of tokens that a block of the trace stands for.
-    pub block_tokens: u32,
-    /// Name of the model whose KV cache the tiers hold.
-    pub model: String,
-    /// Size of the model's KV cache of a token, bytes.
-    pub token_bytes: u64,
-    /// Size of a cache that holds all distinct blocks, bytes.
-    pub working_set_bytes: u64,
     /// Rule by which blocks get to the SSD: `demote`, when they fall out of DRAM, each block being
     /// in one tier at a time; `through`, when they are stored in DRAM, unless they are on the SSD.
     pub write_policy: &'static str,
@@ -253,8 +238,8 @@ impl PlanDrive {
 }
 
 impl Crossover {
-    /// A prefix of n tokens takes n × `token_bytes` ÷ bandwidth + latency to read, and n ÷ prefill
-    /// speed to compute: the first is shorter from n > latency ÷ (compute − read) on, times of a
+    /// A prefix of n tokens takes n × `token_bytes` ÷ bandwidth + latency to read, and n ÷ speed
+    /// to compute: the first is shorter from n > latency ÷ (compute − read) on, times of a
     /// token, where that is positive.
     fn of(drive: &PlanDrive, token_bytes: u64, prefill_tokens_per_s: f64) -> Crossover {
         let read_us_per_token = gib(token_bytes) / drive.read_gib_per_s * 1e6;
@@ -334,8 +319,8 @@ impl TracePlan {
         kv: &KvSize,
         question: PlanQuestion,
     ) -> TracePlan {
-        let block_tokens = figures.format.block_tokens();
-        let block_bytes = kv.token_bytes * u64::from(block_tokens);
+        let head = TraceHead::of(figures, files, skipped, kv);
+        let block_bytes = head.block_bytes();
         let distinct_blocks = figures.reuse.distinct_blocks();
         let input_tokens = figures.input_tokens.sum;
         let has_clock = figures.format != BlockFormat::Sessions;
@@ -385,19 +370,11 @@ impl TracePlan {
         let crossover = drive.as_ref().zip(prefill_tokens_per_s);
         TracePlan {
             ringfall_trace_plan: TRACE_PLAN_VERSION,
-            version: env!("CARGO_PKG_VERSION"),
-            files,
-            format: figures.format.name(),
-            skipped_rows: skipped.rows,
-            first_skipped: skipped.first,
+            head,
             requests: figures.input_tokens.numbers,
             input_tokens,
             span_s,
             speed,
-            block_tokens,
-            model: kv.model.clone(),
-            token_bytes: kv.token_bytes,
-            working_set_bytes: bytes_of(distinct_blocks, block_bytes),
             write_policy: match policy {
                 WritePolicy::Demote => "demote",
                 WritePolicy::Through => "through",
@@ -523,24 +500,20 @@ impl TracePlan {
 pub fn trace_plan_page(plan: &TracePlan) -> String {
     let mut page = String::new();
     let mut row = |head: &str, text: String| wrapped(&mut page, &format!("{head:<10}"), &text);
-    let TracePlan { format, block_tokens, requests, model, token_bytes, .. } = plan;
-    let first = plan.files.first().map_or("", String::as_str);
-    let more = match plan.files.len() {
-        1 => String::new(),
-        count => format!("{}, the first ", counted(count as u64, "file")),
-    };
+    let TracePlan { head, requests, .. } = plan;
+    let TraceHead { model, token_bytes, working_set_bytes, .. } = head;
     let pace = match plan.span_s {
         Some(span_s) if plan.speed == 1.0 => format!(" in {}", human_time(span_s * 1e3)),
         Some(span_s) => format!(" in {} at {}× speed", human_time(span_s * 1e3), plan.speed),
         None => ", sessions one after the other: without a common clock, rates are unknown".into(),
     };
-    row("trace", format!("{more}{first} ({format}, {block_tokens} tokens a block)"));
+    row("trace", head.told());
     row("requests", format!("{requests}{pace}"));
-    let working_set = format!("{:.1} GiB", gib(plan.working_set_bytes));
+    let working_set = format!("{:.1} GiB", gib(*working_set_bytes));
     row("blocks", format!("{working_set} of {model}'s KV cache ({token_bytes} bytes a token)"));
     row("writes", plan.rule().to_owned());
-    if let Some(first) = &plan.first_skipped {
-        row("skipped", format!("{}; the first: {first}", counted(plan.skipped_rows, "row")));
+    if let Some(skipped) = head.skipped_told() {
+        row("skipped", skipped);
     }
     row("pays off", plan.crossover_told());
     let drams = plan.of_each_dram();
