@@ -1,6 +1,7 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
+use std::mem::replace;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
-    Served, USERS_FLAG, is_reuse_enough, space_flag,
+    QuickTry, Served, USERS_FLAG, is_reuse_enough, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -52,6 +53,8 @@ const MIXED_READ_PERCENT: u32 = 50;
 const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
+/// Runs on the drive that may miss the rule before fewer users are tried no more.
+const LARGER_MAX: usize = 2;
 /// Longest run that is simulated for the length of the check, s.
 const CHECK_S_MAX: u64 = 7_200;
 /// Largest number of users that is tried.
@@ -257,40 +260,24 @@ impl Quick<'_> {
         let Some(Found { curve, by_speed, by_space }) = trials.found()? else { return Ok(None) };
         let users_by_probes = trials.users_by_probes(&roofline)?;
         let rule = self.args.slo;
-        let users = by_speed.users.min(by_space.users).max(1);
-        let mut times = self.times();
-        let mut plan = self.plan(users, space_bytes, times)?;
-        let mut predicted = trials.simulated(&plan)?;
-        if let Some(longer) = self.longer_times(QuickPoint::of(&predicted).loads) {
-            times = longer;
-            plan = self.plan(users, space_bytes, times)?;
-            predicted = trials.simulated(&plan)?;
-        }
-        self.tell(&format!(
-            "{} on the drive in {:.2} GiB, {} s…",
-            ringfall_host::counted(users.into(), "user"),
-            gib(space_bytes),
-            times.warmup_s + times.window_s
-        ));
-        let result = measured(&plan, self.command_line.clone(), interrupt)?;
-        if interrupt.is_set() {
-            return Ok(None);
-        }
+        let simulated = by_speed.users.min(by_space.users);
+        let users = users_by_probes.map_or(simulated, |probed| simulated.min(probed)).max(1);
+        let Some(run) = trials.on_drive(users)? else { return Ok(None) };
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            place: self.place.display().to_string(),
+            place: place_of_run(&self.place),
             drive: device.name.clone(),
             host: Some(host_name()),
-            machine: Some(result.machine.clone()),
+            machine: Some(run.result.machine.clone()),
             start_unix_s: self.unix_s as f64,
-            model: plan.model.clone(),
-            seed: plan.seed,
+            model: self.args.model.clone(),
+            seed: self.seed,
             load_p95_s: rule.load_p95_s,
             reuse_share: rule.reuse_share,
             space_gib: gib(space_bytes),
-            turn_gib: gib(plan.workload_config().turn_bytes_mean()),
-            entry_gib_max: Some(gib(plan.workload_config().turn_bytes()[1])),
+            turn_gib: gib(run.plan.workload_config().turn_bytes_mean()),
+            entry_gib_max: Some(gib(run.plan.workload_config().turn_bytes()[1])),
             time_s: Some(self.args.time),
             check_s: None,
             check_predicted: None,
@@ -301,17 +288,28 @@ impl Quick<'_> {
             curve,
             served_by_speed: by_speed,
             served_by_space: by_space,
-            measured: QuickPoint::of(&result),
-            predicted: QuickPoint::of(&predicted),
-            kernel_share: kernel_share(&result),
+            larger: Vec::new(),
+            measured: run.figures.measured.clone(),
+            predicted: run.figures.predicted.clone(),
+            kernel_share: kernel_share(&run.result),
             run: ["run".to_owned(), place_of_run(&self.place)]
                 .into_iter()
                 .chain(self.load(users, space_bytes))
                 .collect(),
-            notes: notes(self.missing.as_ref(), &result.warnings),
+            notes: self.notes(&run.result),
             verdict: String::new(),
             users: None,
         };
+        while report.larger.len() < LARGER_MAX
+            && let Some(fewer) = report.fewer()
+        {
+            let Some(run) = trials.on_drive(fewer)? else { return Ok(None) };
+            let measured = replace(&mut report.measured, run.figures.measured);
+            let predicted = replace(&mut report.predicted, run.figures.predicted);
+            report.larger.push(QuickTry { measured, predicted });
+            report.kernel_share = kernel_share(&run.result);
+            report.notes = self.notes(&run.result);
+        }
         let users = report.checked_users();
         let check_s = trials.check_s(users)?;
         // All is measured by now: an interrupt only leaves the check with its least length, and
@@ -320,6 +318,11 @@ impl Quick<'_> {
         let check = trials.check(users, 60 * report.check_minutes(users))?;
         report.check_predicted = (!interrupt.is_set()).then(|| QuickPoint::of(&check));
         Ok(Some(report.judged()))
+    }
+
+    /// Warnings of a run on the drive.
+    fn notes(&self, result: &RunResult) -> Vec<String> {
+        notes(self.missing.as_ref(), &result.warnings, kernel_share(result))
     }
 
     /// Space that may be used, where the largest entry has so many bytes.
@@ -435,6 +438,13 @@ struct Trials<'a> {
     space_bytes: u64,
 }
 
+/// Run of so many users on the drive.
+struct DriveRun {
+    plan: Plan,
+    result: RunResult,
+    figures: QuickTry,
+}
+
 /// Users that the simulated drive serves.
 struct Found {
     curve: Vec<QuickPoint>,
@@ -509,6 +519,29 @@ impl Trials<'_> {
         let unbounded = QuickPoint::of(&self.coarse(users, PLENTY_BYTES, times)?);
         let reuse_share = self.coarse(users, self.space_bytes, times)?.cache.reuse_share();
         Ok(QuickPoint { reuse_share, ..unbounded })
+    }
+
+    /// Runs so many users on the drive, for as long as it takes to judge the run, beside the same
+    /// run simulated; none when it was interrupted.
+    fn on_drive(&self, users: u32) -> Result<Option<DriveRun>> {
+        let quick = self.quick;
+        let mut times = quick.times();
+        let mut plan = quick.plan(users, self.space_bytes, times)?;
+        let mut predicted = QuickPoint::of(&self.simulated(&plan)?);
+        if let Some(longer) = quick.longer_times(predicted.loads) {
+            times = longer;
+            plan = quick.plan(users, self.space_bytes, times)?;
+            predicted = QuickPoint::of(&self.simulated(&plan)?);
+        }
+        quick.tell(&format!(
+            "{} on the drive in {:.2} GiB, {} s…",
+            ringfall_host::counted(users.into(), "user"),
+            gib(self.space_bytes),
+            times.warmup_s + times.window_s
+        ));
+        let result = measured(&plan, quick.command_line.clone(), self.interrupt)?;
+        let figures = QuickTry { measured: QuickPoint::of(&result), predicted };
+        Ok((!self.interrupt.is_set()).then_some(DriveRun { plan, result, figures }))
     }
 
     /// Time in which a run of so many users from its beginning can be judged, s.
@@ -618,10 +651,12 @@ fn kernel_share(result: &RunResult) -> Option<f64> {
 const PLENTY_BYTES: u64 = 1 << 46;
 
 /// The warning of a place that was missing, and those of the measured run that concern the drive,
-/// rather than the load that was put on it, but for that of memory, which the verdict has.
-fn notes(missing: Option<&String>, warnings: &[Warning]) -> Vec<String> {
-    let is_told_elsewhere = |code: &Code| {
-        matches!(
+/// rather than the load that was put on it; the verdict has those of memory and of others there.
+fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f64>) -> Vec<String> {
+    let is_shared = kernel_share.is_some_and(|share| share - 1.0 > CONFIRMED_TO);
+    let is_told_elsewhere = |code: &Code| match code {
+        Code::KernelDisagrees => is_shared,
+        _ => matches!(
             code,
             Code::Unfinished
                 | Code::Backlog
@@ -629,7 +664,7 @@ fn notes(missing: Option<&String>, warnings: &[Warning]) -> Vec<String> {
                 | Code::DeepQueue
                 | Code::SpaceShort
                 | Code::MemoryBacked
-        )
+        ),
     };
     let warnings = warnings.iter().filter(|warning| !is_told_elsewhere(&warning.code));
     missing.into_iter().chain(warnings.map(|warning| &warning.text)).cloned().collect()
@@ -664,8 +699,8 @@ mod tests {
         ];
         let missing = "/mnt/kv does not exist".to_owned();
         let told = [missing.as_str(), "the kernel counted more"];
-        assert_eq!(notes(Some(&missing), &warnings), told);
-        assert_eq!(notes(None, &warnings), told[1..]);
+        assert_eq!(notes(Some(&missing), &warnings, Some(1.1)), told);
+        assert_eq!(notes(None, &warnings, None), told[1..]);
     }
 
     #[test]

@@ -276,10 +276,12 @@ pub const ANSWER_FAMILIES: &[AnswerFamily] = &[
         to.number(&labels, 1);
     }),
     family!(Gauge "ringfall_quick_users":
-        "Users whom the drive serves within the rule, by simulation; 0: not even one.",
-        |answer, to| to.number(&[], answer.served().users.into())),
+    "Users whom the drive serves within the rule; 0: not even one; absent without a verdict.",
+    |answer, to| if let Some(users) = answer.answer() {
+        to.number(&[], users.into());
+    }),
     family!(Gauge "ringfall_quick_is_confirmed":
-        "1 where the run on the drive bears that number out, otherwise 0.",
+        "1 where a run on the drive bears that number out, otherwise 0.",
         |answer, to| to.number(&[], answer.is_borne_out().into())),
     family!(Gauge "ringfall_quick_read_limit_bytes_per_second" in "bytes_per_second":
         "Highest bandwidth of reads alone.",

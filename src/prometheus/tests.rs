@@ -208,6 +208,7 @@ fn an_answer_has_its_figures_in_base_units_and_none_that_it_does_not_know() {
     answer.limits.read_gib_per_s = 1.5;
     answer.served_by_speed.users = 9;
     answer.served_by_space.users = 7;
+    answer.measured.users = 7;
     answer.measured.reuse_share = Some(0.75);
     answer.place = "a\"} 1\nringfall_quick_users 99".to_owned();
     let text = answer_text(&answer);
@@ -226,6 +227,8 @@ fn an_answer_has_its_figures_in_base_units_and_none_that_it_does_not_know() {
 fn an_answer_is_confirmed_as_its_verdict_says() {
     let small = include_str!("../../tests/fuzz/corpus/quick/small.json");
     let mut answer: QuickReport = serde_json::from_str(small).unwrap();
+    answer.curve[0].load_p95_s = Some(0.5);
+    answer.curve[0].reuse_share = Some(1.0);
     let mut confirmed = |users: u32, loads: u64, kernel_share: f64| {
         answer.served_by_speed.users = users;
         answer.served_by_space.users = users;

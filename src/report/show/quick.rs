@@ -7,15 +7,15 @@ use ringfall_host::{counted, human_time as time};
 
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
-use crate::quick::{QuickLimits, QuickPoint, QuickReport, is_reuse_enough};
+use crate::quick::{LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_reuse_enough};
 
-/// Rows of the curve on a terminal.
-const ROWS: usize = 6;
+/// Rows of the curve on a terminal above and below the answer's.
+const ROWS_BESIDE: usize = 2;
 
 /// The curve: a row for each of these numbers of users, the answer marked.
 pub(super) fn curve(report: &QuickReport, points: &[QuickPoint]) -> Table {
     let s = |value: Option<f64>| value.map(|seconds| time(seconds * 1e3));
-    let is_kept = |point: &QuickPoint| point.users <= report.served().users;
+    let is_kept = |point: &QuickPoint| point.users <= marked(report);
     let mark = |point: &QuickPoint| match is_kept(point) {
         true => Mark::Good,
         false => Mark::Bad,
@@ -35,25 +35,32 @@ pub(super) fn curve(report: &QuickReport, points: &[QuickPoint]) -> Table {
         .done()
 }
 
+/// Number of users that the curve marks: the answer, or the simulation's where there is none.
+fn marked(report: &QuickReport) -> u32 {
+    report.answer().unwrap_or(report.served().users)
+}
+
 /// Rows of the curve around the answer, as many as a terminal shows.
 fn rows_near(report: &QuickReport) -> &[QuickPoint] {
-    let served = report.served().users;
-    let at = report.curve.partition_point(|point| point.users < served);
-    let most = report.curve.len().saturating_sub(ROWS);
-    let first = at.saturating_sub(ROWS / 2).min(most);
-    &report.curve[first..report.curve.len().min(first + ROWS)]
+    let at = report.curve.partition_point(|point| point.users < marked(report));
+    let end = report.curve.len().min(at + ROWS_BESIDE + 1);
+    &report.curve[at.saturating_sub(ROWS_BESIDE)..end]
 }
 
 /// Sentences that explain the columns of the curve.
 pub(super) fn legend(report: &QuickReport) -> Vec<String> {
-    let missed = match report.served().users > 0 && report.is_missed() {
-        true => "; a run missed it",
+    let missed = match report.curve.iter().any(|point| report.has_missed(point.users)) {
+        true => "; missed: too slow or lost in a run on the drive",
         false => "",
+    };
+    let answer = match report.answer() {
+        Some(0) => "",
+        Some(_) => "; <-: the answer",
+        None => "; <-: the most users that meet the rule",
     };
     let mut sentences = vec![format!(
         "Simulated with space for every turn; found: earlier turns found in {:.1} GiB; busy: time \
-         in which the drive worked; slow, lost: too long a load, too few found; <-: the most \
-         users that meet the rule by simulation{missed}.",
+         in which the drive worked; slow, lost: too long a load, too few found{missed}{answer}.",
         report.space_gib
     )];
     if let [one, two, ..] = &report.curve[..]
@@ -70,8 +77,11 @@ pub(super) fn legend(report: &QuickReport) -> Vec<String> {
 
 /// Targets that a number of users misses, and the answer.
 fn told(report: &QuickReport, point: &QuickPoint) -> String {
-    if point.users == report.served().users {
+    if point.users == marked(report) {
         return "<-".to_owned();
+    }
+    if report.has_missed(point.users) {
+        return "missed".to_owned();
     }
     let is_slow = point.load_p95_s.is_some_and(|load| load > report.load_p95_s);
     let is_lost =
@@ -95,22 +105,27 @@ fn load(point: &QuickPoint) -> String {
 pub(super) fn expected(report: &QuickReport) -> Option<String> {
     let point = report.check_predicted.as_ref()?;
     let (rate, load) = (point.gib_per_s, load(point));
-    Some(format!("by simulation {rate:.2} GiB/s, load P50 / P95 {load}"))
+    Some(format!("{rate:.2} GiB/s, load P50 / P95 {load}, by simulation"))
 }
 
 /// Sentences on the measured run beside its prediction, and on what the limits are worth.
 pub(super) fn trust(report: &QuickReport) -> Vec<String> {
     let (is, was) = (&report.measured, &report.predicted);
-    let mut lines = vec![format!(
-        "{} on the drive: {:.2} GiB/s, load P50 / P95 {} ({}); the same run simulated: {:.2} \
-         GiB/s, {}; the table simulates longer, with space for every turn",
-        counted(is.users.into(), "user"),
-        is.gib_per_s,
-        load(is),
-        counted(is.loads, "load"),
-        was.gib_per_s,
-        load(was),
-    )];
+    let run = format!("{} on the drive: ", counted(is.users.into(), "user"));
+    let (rate, simulated) = (is.gib_per_s, was.gib_per_s);
+    let loads = counted(is.loads, "load");
+    let mut lines = vec![match is.loads >= LOADS_MIN {
+        true => format!(
+            "{run}{rate:.2} GiB/s, load P50 / P95 {} ({loads}); the same loads simulated: \
+             {simulated:.2} GiB/s, {}",
+            load(is),
+            load(was),
+        ),
+        false => format!(
+            "{run}{rate:.2} GiB/s, and {simulated:.2} GiB/s simulated; {loads}, too few to judge \
+             their time, for which the check is"
+        ),
+    }];
     lines.extend(report.doubts());
     lines
 }
@@ -123,7 +138,8 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
     labelled("verdict", &report.verdict);
     labelled("rule", &report.rule());
-    if let Some(limit) = report.limit() {
+    // The verdict on a drive that is too slow for one user has its limit.
+    if let Some(limit) = report.limit().filter(|_| report.served().users > 0) {
         labelled("limit", &limit);
     }
     let limits = report.limits;
@@ -145,33 +161,34 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
             report.turn_gib, report.model, report.space_gib
         ),
     );
-    labelled("users", "wait for answers, 30 ms a token, and load their context once a turn");
     for line in trust(report) {
         labelled("trust", &line);
     }
-    if other.is_none() {
-        labelled("check", &report.run_line());
-        if let Some(expected) = expected(report) {
-            labelled("expect", &expected);
-        }
+    labelled("check", &report.run_line());
+    if let Some(expected) = expected(report) {
+        labelled("expect", &expected);
     }
     let rows = rows_near(report);
     let _infallible = writeln!(page, "\n{}", curve(report, rows).page().trim_end());
     for line in legend(report) {
         wrapped(&mut page, "  ", &line);
     }
-    page.extend(other.map(|other| beside_page(other, report)));
+    if let Some(other) = other {
+        page.push_str(&beside_lines(other, report));
+        wrapped(
+            &mut page,
+            "  ",
+            "`ringfall compare` of both answers prints two runs that put one load on both drives.",
+        );
+    }
     page
 }
 
-/// Lines that set a report beside another, their drives in the order given.
+/// Lines that set a report beside another, their drives in the order given, and the commands that
+/// put one load on both.
 #[must_use]
 pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
-    let mut page = String::new();
-    for line in beside_notes(first, other) {
-        wrapped(&mut page, "  ", &line);
-    }
-    let _infallible = writeln!(page, "\n{}", beside(first, other).page().trim_end());
+    let mut page = beside_lines(first, other);
     for report in [first, other] {
         for doubt in report.doubts() {
             wrapped(&mut page, &format!("  note: {}: ", report.place), &doubt);
@@ -182,6 +199,16 @@ pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     for line in checks.lines {
         wrapped(&mut page, "  check      ", &line);
     }
+    page
+}
+
+/// Lines that set a report beside another.
+fn beside_lines(first: &QuickReport, other: &QuickReport) -> String {
+    let mut page = String::new();
+    for line in beside_notes(first, other) {
+        wrapped(&mut page, "  ", &line);
+    }
+    let _infallible = writeln!(page, "\n{}", beside(first, other).page().trim_end());
     page
 }
 
@@ -202,13 +229,13 @@ pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
     let users = users_of_both(first, other);
     let space_gib = first.space_gib.min(other.space_gib);
     let told = format!(
-        "Both checks put {} in {space_gib:.1} GiB; then: ringfall compare one.json two.json",
+        "Both checks put {} in {space_gib:.1} GiB; then: ringfall compare check1.json check2.json",
         counted(users.into(), "user")
     );
     let minutes = first.check_minutes(users).max(other.check_minutes(users));
     let lines = vec![
-        first.run_line_of(users, space_gib, minutes, "one.json"),
-        other.run_line_of(users, space_gib, minutes, "two.json"),
+        first.run_line_of(users, space_gib, minutes, "check1.json"),
+        other.run_line_of(users, space_gib, minutes, "check2.json"),
     ];
     Checks { told, lines }
 }
@@ -240,20 +267,46 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Sentence on which of two drives is slower, by the load P95 of as many users on both.
-fn slower(first: &QuickReport, other: &QuickReport) -> Option<String> {
+/// Sentence on which of two drives is better: by the users that each serves, and by the load P95 of
+/// as many users on both.
+fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
     let shared = Shared::of(first, other)?;
     let ratio = shared.load_ratio()?;
-    let (quick, slow) = match ratio >= 1.0 {
-        true => (&first.place, &other.place),
-        false => (&other.place, &first.place),
-    };
+    let (quick, slow) = if ratio >= 1.0 { (first, other) } else { (other, first) };
     let times = ratio.max(1.0 / ratio);
+    let served = quick.answer().zip(slow.answer()).map(|(most, least)| {
+        format!(
+            "{} serves {} within the rule, and {} {}; ",
+            quick.place,
+            counted(most.into(), "user"),
+            slow.place,
+            least
+        )
+    });
     let users = counted(shared.users.into(), "user");
-    Some(match times >= ALIKE_WITHIN {
-        true => format!("{slow} is about {times:.1}× slower than {quick}: load P95 of {users}"),
-        false => format!("{quick} and {slow} load about equally quickly: P95 of {users}"),
-    })
+    let (quick, slow) = (&quick.place, &slow.place);
+    let varied = [first, other].map(|report| 1.0 + report.limits_deviation.unwrap_or(0.0));
+    let by_chance = varied.iter().product();
+    let speed = if times < ALIKE_WITHIN {
+        format!("{quick} and {slow} load about equally quickly: P95 of {users}")
+    } else if times < by_chance {
+        format!(
+            "no difference in speed is shown: the load P95s of {users} are {times:.1}× apart, and \
+             the drives' speeds varied by {by_chance:.1}× while their limits were measured"
+        )
+    } else {
+        format!("{slow} is about {times:.1}× slower: load P95 of {users} by simulation")
+    };
+    let unsure: Vec<&str> = [first, other]
+        .into_iter()
+        .filter(|report| !report.is_borne_out())
+        .map(|report| report.place.as_str())
+        .collect();
+    let unsure = match &unsure[..] {
+        [] => String::new(),
+        unsure => format!(" (no run bears out the answer for {})", unsure.join(" and ")),
+    };
+    Some(format!("{}{speed}{unsure}.", served.unwrap_or_default()))
 }
 
 /// Ratio of two load P95s below which they are called equal: about what two measurements of one
@@ -291,7 +344,7 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
         ));
     }
     if !is_one_system && differs.is_empty() && open.is_empty() {
-        notes.extend(slower(first, other));
+        notes.extend(better(first, other));
     }
     notes
 }
