@@ -76,6 +76,8 @@ codes! {
         DriveThrottled = "drive_throttled",
         /// Percentiles of the requests that finished mislead: too many did not.
         Unfinished = "unfinished",
+        /// Requests that had not finished were counted by a sample of the users.
+        UnfinishedSampled = "unfinished_sampled",
         /// Requests arrived faster than they were served.
         Backlog = "backlog",
         /// Rows of a trace or a dataset could not be read.

@@ -302,6 +302,15 @@ fn unfinished_of(requests: &RequestStats, class: Class) -> Option<(String, Strin
 /// Warns of requests that queued up, and of rows that could not be read.
 fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     let backlog = &result.workload;
+    if backlog.users_a_sample > 1 {
+        let text = format!(
+            "the numbers of requests that arrived, were queued, and had not finished are estimates, \
+             as are the latencies of all requests: to end soon after the interrupt, the run \
+             counted them for one user in {}",
+            backlog.users_a_sample
+        );
+        warnings.push(warning(Code::UnfinishedSampled, text, None));
+    }
     if backlog.queued_at_end > u64::from(result.plan.max_inflight_requests) {
         let text = format!(
             "requests arrived faster than they were served: {} were still queued at the end, the \

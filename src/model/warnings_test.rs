@@ -336,6 +336,7 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::Unfinished, |run| {
         (0..30).for_each(|_| run.requests.record_unfinished(Class::Batch, 5_000_000_000));
     }),
+    (Code::UnfinishedSampled, |run| run.workload.users_a_sample = 20),
     (Code::Backlog, |run| run.workload.queued_at_end = u64::MAX),
     (Code::SkippedRows, |run| run.source.skipped.rows = 1),
     (Code::SkippedRows, |run| {

@@ -79,8 +79,8 @@ impl Depths {
         Places { begin, cell_bits, cells }
     }
 
-    /// Counts arrivals in the past, none of them before the count began.
-    pub(crate) fn arrive_all(&mut self, places: &Places, arrivals: &[Nanos]) {
+    /// Counts arrivals in the past, none of them before the count began, each of them `times`.
+    pub(crate) fn arrive_all(&mut self, places: &Places, arrivals: &[Nanos], times: u64) {
         for &at in arrivals {
             let cell = (at.saturating_sub(places.begin).as_ns() >> places.cell_bits) as usize;
             let place = match places.cells.get(cell) {
@@ -91,7 +91,7 @@ impl Depths {
                     first + self.taken[first..end].partition_point(|taken| *taken < at)
                 }
             };
-            self.arrived[place] += 1;
+            self.arrived[place] += times;
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
                 let mut arrivals: Vec<Nanos> =
                     events.iter().filter(|event| event.1).map(|event| event.0).collect();
                 let alone = arrivals.split_off(arrivals.len() / 2);
-                depths.arrive_all(&depths.places(), &arrivals);
+                depths.arrive_all(&depths.places(), &arrivals, 1);
                 alone.into_iter().for_each(|at| depths.arrive_at(at));
                 assert_eq!(depths.longest(end), longest, "seed {seed}");
                 depth = end;

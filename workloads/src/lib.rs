@@ -23,6 +23,7 @@ mod request;
 pub mod reuse;
 mod rng;
 mod row_buffer;
+mod sample;
 pub mod source;
 mod stats;
 pub mod tiers;

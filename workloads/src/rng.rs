@@ -23,6 +23,8 @@ pub enum StreamPurpose {
     Row = 6,
     /// Gaps of a paced trace.
     Pace = 7,
+    /// Users by whom those of all are counted.
+    Sample = 8,
 }
 
 /// The stream of `id` (a user, or 0 for what is shared) for one purpose.

@@ -36,6 +36,9 @@ pub struct WorkloadStats {
     pub queue_age_at_end_ns: u64,
     /// Largest lag of a wake-up behind its time, ns.
     pub timer_lag_max_ns: u64,
+    /// Number of users for whom one stands in the count of what had arrived and not ended when the
+    /// run stopped; 0 or 1 where each was counted.
+    pub users_a_sample: u64,
 }
 
 impl WorkloadStats {
@@ -58,6 +61,7 @@ impl WorkloadStats {
             queued_at_end,
             queue_age_at_end_ns,
             timer_lag_max_ns,
+            users_a_sample,
         } = other;
         self.decode_misses += decode_misses;
         self.decode_rewrites += decode_rewrites;
@@ -75,5 +79,6 @@ impl WorkloadStats {
         self.queued_at_end += queued_at_end;
         self.queue_age_at_end_ns = self.queue_age_at_end_ns.max(*queue_age_at_end_ns);
         self.timer_lag_max_ns = self.timer_lag_max_ns.max(*timer_lag_max_ns);
+        self.users_a_sample = self.users_a_sample.max(*users_a_sample);
     }
 }

@@ -315,6 +315,20 @@ impl User {
         counted
     }
 
+    /// Number of requests to draw, about, to know all that have arrived by `now`: those behind the
+    /// one in the queue, and those that were not counted yet.
+    pub(crate) fn draws_expected(&self, habits: Habits<'_>, now: Nanos) -> f64 {
+        let gap_ns = match habits.config.arrival {
+            Arrival::Poisson => habits.mean_gap_ns,
+            Arrival::Open | Arrival::Closed => {
+                let [low, high] = habits.config.think_jitter;
+                self.profile.think.as_ns_f64() * f64::midpoint(low, high)
+            }
+        };
+        let uncounted = now.saturating_sub(self.ahead.next).as_ns_f64() / gap_ns.max(1.0);
+        self.pending.saturating_sub(1) as f64 + uncounted.min(self.ahead.left as f64)
+    }
+
     /// Intended arrivals of those of its requests that wait behind the one in the queue.
     pub(crate) fn arrivals_behind(&self, habits: Habits<'_>) -> impl Iterator<Item = Nanos> {
         let mut behind = self.behind.clone();

@@ -19,6 +19,7 @@ use crate::rag;
 use crate::request::{Past, Request, RequestStep, own_tokens};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
+use crate::sample::{self, Sample};
 use crate::source::ReplayObject;
 use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
@@ -64,6 +65,8 @@ pub struct Workload {
     queued: u64,
     /// Growth of the queue since the last count; none where each arrival is counted when it comes.
     depths: Option<Depths>,
+    /// Whether what has arrived is counted by a sample of the users, where they are many.
+    samples_users: bool,
     rows: RowBuffer,
     requests: Vec<Option<Request>>,
     free_requests: Vec<u32>,
@@ -120,6 +123,7 @@ impl Workload {
             queue: Queue::new(),
             queued: 0,
             depths: None,
+            samples_users: false,
             rows: RowBuffer::default(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -148,6 +152,14 @@ impl Workload {
         // Whoever does not think at all would never be caught up with.
         let is_countable = !self.source.is_rows() && self.config.shortest_gap_ns() >= 1.0;
         Workload { depths: is_countable.then(|| Depths::beginning_with(0)), ..self }
+    }
+
+    /// Somebody waits for the end of the run: what has arrived by then is counted by a sample of
+    /// the users where counting all of it would take more than about a second, and
+    /// [`WorkloadStats::users_a_sample`] says so. Only [`Workload::unfinished`] and
+    /// [`Workload::stop`] may follow. No effect where each arrival is counted when it comes.
+    pub fn count_by_sample(&mut self) {
+        self.samples_users = self.depths.is_some();
     }
 
     /// Lets the users in at `now`; each begins by thinking.
@@ -264,25 +276,51 @@ impl Workload {
     /// Counts all requests that have arrived by `now`, where they are counted later. O(users), and
     /// O(1) for each request.
     pub fn count_arrivals(&mut self, now: Nanos) {
-        self.count_behind(now, &mut |_, _| {});
+        self.count_behind(now, self.users_a_sample(now), &mut |_, _, _| {});
     }
 
-    /// Counts them, and passes class and intended arrivals of what it counts to `visit`.
-    fn count_behind(&mut self, now: Nanos, visit: &mut dyn FnMut(Class, &[Nanos])) {
+    /// Number of users for whom one stands when what has arrived by `now` is counted: 1 unless it
+    /// is to be counted by a sample, and much. O(users).
+    fn users_a_sample(&self, now: Nanos) -> u64 {
+        if !self.samples_users {
+            return 1;
+        }
+        let habits = habits(&self.config, &self.source, self.users_in_all);
+        let waiting = self.users.iter().filter(|user| user.has_pending());
+        let draws: f64 = waiting.map(|user| user.draws_expected(habits, now)).sum();
+        sample::users_each(draws, self.shards)
+    }
+
+    /// Counts them by one user of `users_each`, and passes class and intended arrivals of what it
+    /// counts to `visit`, and how many requests each of them stands for.
+    fn count_behind(
+        &mut self,
+        now: Nanos,
+        users_each: u64,
+        visit: &mut dyn FnMut(Class, &[Nanos], u64),
+    ) {
         let Some(depths) = &mut self.depths else { return };
         let habits = habits(&self.config, &self.source, self.users_in_all);
         let (places, mut counted) = (depths.places(), 0);
-        for user in self.users.iter_mut().filter(|user| user.has_pending()) {
+        let mut sample = Sample::of_one_in(users_each, self.seed);
+        let waiting = self.users.iter_mut().filter(|user| user.has_pending());
+        for user in waiting.filter(|_| sample.chooses()) {
             let class = user.profile().class;
-            counted += user.catch_up(habits, now, &mut |arrivals| {
-                depths.arrive_all(&places, arrivals);
-                visit(class, arrivals);
-            });
+            counted += users_each
+                * user.catch_up(habits, now, &mut |arrivals| {
+                    depths.arrive_all(&places, arrivals, users_each);
+                    visit(class, arrivals, users_each);
+                });
         }
         self.stats.arrived += counted;
         self.queued += counted;
         let longest = depths.longest(self.queued);
         self.stats.queue_depth_max = self.stats.queue_depth_max.max(longest);
+        if users_each > 1 {
+            self.stats.users_a_sample = users_each;
+            // The others can't be told from users who have been counted.
+            self.depths = None;
+        }
     }
 
     /// Requests waiting to be served; where arrivals are counted later, as of the last
@@ -302,32 +340,41 @@ impl Workload {
     /// Calls `visit` with the class and intended arrivals of all requests that arrived before
     /// `until`, which is not after `now`, and have not ended: being served, queued, behind another
     /// of its user, or due in a trace whose queue is full. Rows that have not been read from a
-    /// trace's file are not among them. O(users + requests).
-    pub fn unfinished(&mut self, now: Nanos, until: Nanos, visit: &mut dyn FnMut(Class, &[Nanos])) {
-        let mut each = |class, arrived| {
+    /// trace's file are not among them. O(users + requests). `visit` is also told for how many
+    /// requests each stands: 1, but where they are counted by a sample.
+    pub fn unfinished(
+        &mut self,
+        now: Nanos,
+        until: Nanos,
+        visit: &mut dyn FnMut(Class, &[Nanos], u64),
+    ) {
+        let users_each = self.users_a_sample(now);
+        let mut each = |class, arrived, times| {
             if arrived < until {
-                visit(class, &[arrived]);
+                visit(class, &[arrived], times);
             }
         };
         for request in self.requests.iter().flatten() {
-            each(request.class, request.arrived);
+            each(request.class, request.arrived, 1);
         }
         for queued in &self.queue {
-            each(queued.class, queued.arrived);
+            each(queued.class, queued.arrived, 1);
         }
         let habits = habits(&self.config, &self.source, self.users_in_all);
-        for user in &self.users {
+        let mut sample = Sample::of_one_in(users_each, self.seed);
+        let waiting = self.users.iter().filter(|user| user.has_pending());
+        for user in waiting.filter(|_| sample.chooses()) {
             for arrived in user.arrivals_behind(habits) {
-                each(user.profile().class, arrived);
+                each(user.profile().class, arrived, users_each);
             }
         }
         for (user, arrived) in self.rows.due_before(until) {
-            each(self.classes_of_row(user, false).0, arrived);
+            each(self.classes_of_row(user, false).0, arrived, 1);
         }
         // A user's arrivals are in order.
-        self.count_behind(now, &mut |class, arrivals| {
+        self.count_behind(now, users_each, &mut |class, arrivals, times| {
             let before = arrivals.partition_point(|arrived| *arrived < until);
-            visit(class, &arrivals[..before]);
+            visit(class, &arrivals[..before], times);
         });
     }
 

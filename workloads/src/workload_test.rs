@@ -538,7 +538,8 @@ fn serve_three(mut workload: Workload, users: [u32; 5]) -> Served {
         now = until;
         let mut arrivals = Vec::new();
         let before = until.saturating_sub(Nanos::from_ms(100));
-        workload.unfinished(now, before, &mut |class, arrived| {
+        workload.unfinished(now, before, &mut |class, arrived, times| {
+            assert_eq!(times, 1);
             arrivals.extend(arrived.iter().map(|at| (class, *at)));
         });
         arrivals.sort_unstable();
@@ -599,6 +600,50 @@ fn users_who_wait_are_not_looked_at_until_they_are_counted() {
     workload.count_arrivals(Nanos::from_secs(60));
     assert!(workload.queue_len() > 1_000_000, "{}", workload.queue_len());
     assert_eq!((workload.next_wake(), workload.queue.len()), (None, 10_000));
+}
+
+/// Every request behind was drawn before an interrupted run could end: a minute and more.
+#[test]
+fn an_end_that_somebody_waits_for_counts_many_arrivals_by_a_sample_of_the_users() {
+    let counted = |users: u32, seconds: u64, sampled: bool| {
+        let config = Arc::new(WorkloadConfig { num_users: users, ..WorkloadConfig::default() });
+        let workload = Workload::new(config, Source::Synthetic, 1, 0, 1).unwrap();
+        let mut workload = workload.counting_later();
+        workload.start(Nanos::ZERO);
+        catch_up(&mut workload, Nanos::from_secs(5), &mut Vec::new());
+        if sampled {
+            workload.count_by_sample();
+        }
+        let now = Nanos::from_secs(seconds);
+        let (mut of_class, mut visits, mut age_ns) = ([0; 3], 0, 0.0);
+        workload.unfinished(now, now, &mut |class, arrivals, times| {
+            of_class[class as usize] += times * arrivals.len() as u64;
+            visits += arrivals.len();
+            let ages = arrivals.iter().map(|at| (now - *at).as_ns_f64() * times as f64);
+            age_ns += ages.sum::<f64>();
+        });
+        workload.stop(now);
+        let stats = workload.stats();
+        let all = of_class.iter().sum::<u64>();
+        assert_eq!((stats.arrived, stats.queued_at_end, stats.dropped), (all, all, all));
+        assert_eq!(workload.queue_len(), 0);
+        (of_class, visits, age_ns, stats)
+    };
+    // A few are counted one by one all the same.
+    assert_eq!(counted(1_000, 20, true), counted(1_000, 20, false));
+    let (all, by_sample) = (counted(10_000, 60, false), counted(10_000, 60, true));
+    let users_each = by_sample.3.users_a_sample;
+    assert!(users_each > 10 && all.3.users_a_sample == 0, "{users_each}");
+    // Those in the queue, and about 65,536 behind them.
+    assert!((60_000..90_000).contains(&by_sample.1), "{}", by_sample.1);
+    let near = |what: &str, sampled: f64, exact: f64| {
+        assert!((sampled / exact - 1.0).abs() < 0.2, "{what}: {sampled} of {exact}");
+    };
+    for (class, (sampled, exact)) in by_sample.0.iter().zip(all.0).enumerate() {
+        near(&format!("class {class}"), *sampled as f64, exact as f64);
+    }
+    near("ages", by_sample.2, all.2);
+    near("depth", by_sample.3.queue_depth_max as f64, all.3.queue_depth_max as f64);
 }
 
 #[test]

@@ -135,6 +135,12 @@ impl Driver {
         self.tell_if_exhausted();
     }
 
+    /// Counts what has arrived by a sample of the users, if that is much: somebody waits for the
+    /// end, and [`Driver::stop`] comes next.
+    pub fn count_by_sample(&self) {
+        self.workload.borrow_mut().count_by_sample();
+    }
+
     /// No new requests; those under way end at their next step.
     pub fn stop(&self, window_end: Nanos) {
         assert!(!self.stopped.replace(true), "a driver stops once");

@@ -191,9 +191,9 @@ impl Driver {
     fn ages_of_unfinished(&self, end: SinceStart) -> [Histogram; 3] {
         let mut ages: [Histogram; 3] = Default::default();
         let mut workload = self.workload.borrow_mut();
-        workload.unfinished(self.workload_now(), end, &mut |class, arrivals| {
+        workload.unfinished(self.workload_now(), end, &mut |class, arrivals, times| {
             let ages = &mut ages[class as usize];
-            arrivals.iter().for_each(|arrived| ages.record((end - *arrived).as_ns()));
+            arrivals.iter().for_each(|arrived| ages.record_n((end - *arrived).as_ns(), times));
         });
         ages
     }

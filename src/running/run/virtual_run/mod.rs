@@ -214,6 +214,9 @@ impl Shards for Simulation<'_> {
             }
             Order::Stop { window_end } => {
                 self.busy[1] = self.busy();
+                if self.found.is_interrupted {
+                    self.world.drivers.iter().for_each(|driver| driver.count_by_sample());
+                }
                 self.world.stop(window_end);
                 self.found = Found::default();
             }
