@@ -211,6 +211,14 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         let why = format!("{drive}; the link to the GPUs was busy {busy} of the time");
         return (Binding::GpuLink, why);
     }
+    // More of them would only wait in the drive.
+    let drive_places = figures.drive_places as f64;
+    if is_deep && drive_places > 0.0 && in_flight >= BUSY_SHARE * drive_places {
+        let why = format!(
+            "{drive}; {in_flight:.1} I/Os were in flight, and it serves {drive_places:.0} at a time"
+        );
+        return (Binding::DriveParallelism, why);
+    }
     if is_deep {
         let (binds, of) = match has_buffers_for_all(result) {
             true => (Binding::QueueDepth, "all shards"),
@@ -448,6 +456,26 @@ mod tests {
             binding(SimulationFigures { drive_busy_share, ..Default::default() }, &result).0
         };
         assert_eq!((of(0.78), of(0.7)), (Binding::Drive, Binding::QueueDepth));
+    }
+
+    /// A larger queue depth was proposed to a drive that served no more I/Os at a time.
+    #[test]
+    fn a_full_queue_is_as_deep_as_the_drive_has_places() {
+        let mut result = nothing();
+        result.plan.arrival = Arrival::Closed;
+        (result.plan.shards, result.plan.users, result.plan.queue_depth) = (1, 4, 1);
+        (0..10).for_each(|_| result.engine.io_read.latency.record(1_000_000_000));
+        let of = |drive_places| {
+            let figures = SimulationFigures { drive_places, ..SimulationFigures::default() };
+            binding(figures, &result)
+        };
+        let [bound, deeper, any] = [of(1), of(2), of(0)];
+        assert_eq!(bound.0, Binding::DriveParallelism);
+        assert!(
+            bound.1.ends_with("1.0 I/Os were in flight, and it serves 1 at a time"),
+            "{bound:?}"
+        );
+        assert_eq!((deeper.0, any.0), (Binding::QueueDepth, Binding::QueueDepth));
     }
 
     /// Users whose requests were still waiting at the end were said to ask for no more.
