@@ -132,9 +132,8 @@ pub struct CurvePoint from step: StepResult {
     /// Requests that finished per second, requests/s.
     pub requests_per_s: Fact<f64>,
     /// Number of requests that earlier steps left and that were still open when the window began,
-    /// at least, in modes qos and capacity where users do not wait for answers; 0 where they are
-    /// too few to change a P95. With any, latencies are those of this backlog and not of so many
-    /// users: they are null.
+    /// at least, where users do not wait for answers; 0 where they are too few to change a P95.
+    /// With any, latencies are those of this backlog and not of so many users: they are null.
     pub backlog_before: Fact<u64>,
     /// P50, P95 and P99 of the latency of entries read from storage, ms; null without reads, and
     /// beside a backlog of earlier steps.

@@ -167,7 +167,10 @@ impl<'a> Bound<'a> {
         let target = self.target_saturation;
         match (part, self.latency(part)) {
             (Part::Class(class), Some((p95, _))) => {
-                if let Some(ms) = needed(p95, target, TARGET_MS_MAX) {
+                // Beside a backlog it is not the latency of so many users.
+                if self.backlog_before() == 0
+                    && let Some(ms) = needed(p95, target, TARGET_MS_MAX)
+                {
                     let name = Class::NAMES[class];
                     let at_least = self.at_least(class);
                     ways.push(format!(
@@ -178,7 +181,6 @@ impl<'a> Bound<'a> {
             }
             (Part::StorageRead | Part::StorageWrite, Some((p95, of))) => {
                 let key = if part == Part::StorageRead { "read_p95_ms" } else { "write_p95_ms" };
-                // Beside a backlog it is not the latency of so many users.
                 if self.backlog_before() == 0
                     && let Some(ms) = needed(p95 * self.share_used(p95, of), target, TARGET_MS_MAX)
                 {

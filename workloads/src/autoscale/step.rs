@@ -450,6 +450,10 @@ impl<H: Latencies> UserStep<H> {
         let is_older =
             |open: &H| open.quantile_ns(1.0).is_some_and(|age_ns| age_ns as f64 / 1e9 > begun_s);
         self.is_left_over |= self.elapsed_s < self.older_s_max && sample.open.iter().any(is_older);
+        if self.mode == Mode::Slo && !settings.users_wait {
+            let begun_ns = (begun_s * 1e9) as u64;
+            self.inherited = sample.open.iter().map(|open| tally(open, begun_ns).late).sum();
+        }
     }
 
     fn add(&mut self, sample: &Sample<H>) {

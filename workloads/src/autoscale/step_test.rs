@@ -367,6 +367,27 @@ fn requests_from_before_a_step_end_before_its_window() {
     assert_eq!(settles(slo(targets_ns, false).after_more_users(), 1_000), 600);
 }
 
+/// In slo mode their latency was that of the step's own users.
+#[test]
+fn requests_from_before_a_step_that_have_not_ended_are_its_backlog() {
+    let targets_ns = [SECOND_NS; 3];
+    let backlog = |users_wait: bool, older: usize| {
+        let settings = Settings { users_wait, targets_ns, ..settings(Mode::Slo, 5) };
+        let mut step: UserStep<List> = UserStep::new(&settings, 5, false, 0, 0);
+        let ended = (1..100).find_map(|n: u64| {
+            let open = List([vec![(n + 30) * SECOND_NS; older], vec![SECOND_NS / 2; 50]].concat());
+            let classes = [list(100), list(0), list(0)];
+            let open = [list(0), list(0), open];
+            let sample = Sample { length_ns: SECOND_NS, classes, open, ..busy() };
+            step.observe(&sample, &settings)
+        });
+        ended.unwrap().backlog_before
+    };
+    assert_eq!([backlog(false, 80), backlog(true, 80)], [80, 0]);
+    assert_eq!(backlog(false, 0), 0, "those of its own users");
+    assert_eq!(backlog(false, 5), 0, "too few to change a P95");
+}
+
 #[test]
 fn a_step_without_any_bytes_is_certain_of_it() {
     let settings = settings(Mode::Capacity, 5);
