@@ -303,7 +303,7 @@ fn a_plan_without_a_drive_says_what_is_missing() {
 /// Times count from the beginning of each session: there is no busiest minute.
 #[test]
 fn a_plan_of_sessions_has_no_rates() {
-    let more = ["sessions_made.jsonl", "--dram-size", "0", "--write-policy", "through"];
+    let more = ["sessions_made.jsonl", "--dram-size", "0.0", "--write-policy", "through"];
     let found = planned(Path::new(DATA), &more);
     let points = found["points"].as_array().unwrap();
     assert_eq!((&found["span_s"], points.is_empty()), (&Value::Null, false));

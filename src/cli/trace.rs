@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
-use ringfall_config::values::PrefillSpeed;
+use ringfall_config::values::{self, PrefillSpeed};
 use ringfall_workloads::source::BlockFormat;
 
 use super::checkpoint::{size_gib, within};
@@ -119,7 +119,7 @@ fn formats() -> PossibleValuesParser {
 
 /// A size as [`size_gib`] takes it, or 0.
 fn size_or_none(text: &str) -> Result<f64, String> {
-    if text.trim() == "0" { Ok(0.0) } else { size_gib(text) }
+    if values::gib(text) == Ok(0.0) { Ok(0.0) } else { size_gib(text) }
 }
 
 fn factor(text: &str) -> Result<f64, String> {
