@@ -15,9 +15,13 @@ pub fn told_chain(error: &anyhow::Error) -> String {
     let links = error.chain().map(|link| {
         // Both wrap errors of the engine without a word of their own.
         match (link.downcast_ref::<FleetError>(), link.downcast_ref::<SaturateError>()) {
-            (Some(FleetError::Setup(error) | FleetError::Store(StoreError::Setup(error))), _) => {
-                told(error)
-            }
+            (
+                Some(
+                    FleetError::Setup(error)
+                    | FleetError::Store(StoreError::Setup(error) | StoreError::Left(error)),
+                ),
+                _,
+            ) => told(error),
             (Some(FleetError::Load(error)), _) | (_, Some(SaturateError::Load(error))) => {
                 told(error)
             }

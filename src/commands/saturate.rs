@@ -30,7 +30,7 @@ use ringfall_running::run::FleetError;
 use ringfall_running::saturate::{
     SaturateError, SaturateSettings, Watcher, device_yaml, find, together,
 };
-use ringfall_running::store::{Store, StoreRequest};
+use ringfall_running::store::{Store, StoreError, StoreRequest};
 use serde::Serialize;
 
 use super::answer::{Answer, Work};
@@ -250,8 +250,11 @@ fn open(
     is_interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<Store>, FleetError> {
     match Store::open(request, &mut |_, _| !is_interrupted()) {
-        Err(_) if is_interrupted() => {
+        Err(error) if is_interrupted() => {
             tell_error(SaturateError::Interrupted);
+            if let StoreError::Left(left) = error {
+                tell_error(told(&left));
+            }
             Ok(None)
         }
         opened => Ok(Some(opened?)),

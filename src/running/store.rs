@@ -42,6 +42,9 @@ pub enum StoreError {
     /// a sentence.
     #[error("{0}")]
     Short(String),
+    /// It was not waited for any longer, and what was made until then could not be deleted.
+    #[error(transparent)]
+    Left(SetupError),
 }
 
 #[cfg(feature = "objects")]
@@ -173,7 +176,8 @@ impl Store {
     ///
     /// # Errors
     /// Each thing that can be wrong with a directory or device, a device that takes no NVMe
-    /// commands and is to, and too little space: says how much.
+    /// commands and is to, and too little space: says how much. Where `goes_on` says no, only what
+    /// could not be deleted then is of interest: [`StoreError::Left`].
     pub fn open(
         request: &StoreRequest,
         goes_on: &mut dyn FnMut(u64, u64) -> bool,
@@ -210,12 +214,17 @@ impl Store {
         }
         let (all_bytes, mut before_bytes) = (capacity.bytes, 0);
         for drive in &drives {
+            let mut is_wanted = true;
             let mut goes_on = |done_bytes| {
                 overdue.moves();
-                goes_on(before_bytes + done_bytes, all_bytes)
+                is_wanted = goes_on(before_bytes + done_bytes, all_bytes);
+                is_wanted
             };
             if let Err(error) = drive.prepare(request, &mut goes_on) {
-                return Err(error_beside(error, remove(drives)).into());
+                return Err(match remove(drives) {
+                    Err(left) if !is_wanted => StoreError::Left(left),
+                    cleaned => error_beside(error, cleaned).into(),
+                });
             }
             if let Place::Directory(directory) = &drive.place {
                 reclaimed_bytes += directory.reclaimed_bytes();

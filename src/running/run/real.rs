@@ -5,8 +5,9 @@ use std::convert::Infallible;
 
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::error::SetupError;
-use ringfall_host::Overdue;
 use ringfall_host::interrupt::Interrupt;
+use ringfall_host::remedy::told_setup;
+use ringfall_host::{Overdue, escape};
 
 use super::cleanup::Cleanup;
 use super::conduct::{Shards, conduct};
@@ -75,6 +76,11 @@ impl<'a> RealRun<'a> {
         self.stage = match (order, stage) {
             (Order::Open, Stage::Given(given)) => {
                 match open_store(self.settings, self.interrupt, given.observer) {
+                    Err(StoreError::Left(left)) if self.interrupt.is_set() => {
+                        let left = escape::terminal(&told_setup(&left));
+                        ringfall_host::stderr::tell(format_args!("error: {left}"));
+                        Stage::Unbegun(None)
+                    }
                     // It was not waited for.
                     Err(_) if self.interrupt.is_set() => Stage::Unbegun(None),
                     opened => Stage::Open(given, opened?),

@@ -285,6 +285,30 @@ mod tests {
         assert!(error.contains("a and ") && error.contains("one place by two names"), "{error}");
     }
 
+    /// The line that names it was lost where a signal came while space was being taken.
+    #[test]
+    fn what_an_interrupted_opening_leaves_is_told() {
+        let root = ringfall_host::Scratch::new("left-by-opening");
+        let made = root.join("made");
+        let request = StoreRequest {
+            places: vec![made.clone()],
+            preallocate: Preallocate::Write,
+            ..request(16 * MIB)
+        };
+        // Nothing is left, and it is of no interest why it was not opened.
+        let error = Store::open(&request, &mut |_, _| false).err().unwrap();
+        assert!(!matches!(error, StoreError::Left(_)) && !made.exists(), "{error}");
+        let opened = Store::open(&request, &mut |_, _| {
+            std::fs::rename(&made, root.join("moved")).unwrap();
+            // What is no directory can't be deleted as one.
+            std::fs::write(&made, "").unwrap();
+            false
+        });
+        let error = opened.err().unwrap();
+        assert!(matches!(error, StoreError::Left(_)), "{error}");
+        assert!(error.to_string().contains("made"), "{error}");
+    }
+
     #[test]
     fn a_place_that_takes_no_commands_is_found_out_before_any_is_written() {
         let root = std::env::temp_dir().join(format!("ringfall-commands-{}", std::process::id()));
