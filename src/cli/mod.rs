@@ -60,7 +60,8 @@ use ringfall_host::terminal_columns;
 #[command(subcommand_required = true)]
 #[command(
     after_help = "`ringfall run` without flags is a demonstration: a small run of 30 s that cleans \
-                  up after itself."
+                  up after itself. Commands that write a file create the directories that are \
+                  missing on its path."
 )]
 pub struct Cli {
     /// The subcommand, with its own arguments.

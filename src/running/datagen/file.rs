@@ -14,7 +14,8 @@ use super::DatagenError;
 /// Made at a time, bytes.
 const CHUNK_BYTES: u64 = 8 * MIB;
 
-/// Writes a file, a multiple of 4 KiB long, which gets its name when it is whole and durable.
+/// Writes a file, a multiple of 4 KiB long, which gets its name when it is whole and durable;
+/// makes the directories that are missing on its path.
 ///
 /// # Errors
 /// It is there already and may not be replaced; it can't be written; it was told to end.
@@ -36,7 +37,7 @@ pub fn write_file(
     if path.exists() && !(overwrite && path.is_file()) {
         return Err(taken());
     }
-    let spot = Spot::of(path).map_err(failed)?;
+    let spot = Spot::make(path).map_err(failed)?;
     let draft = spot.begin().map_err(failed)?;
     in_chunks(bytes, tell, |part, offset| {
         content.fill(part, offset);
@@ -130,5 +131,9 @@ mod tests {
         assert_eq!(std::fs::read_dir(&*directory).unwrap().count(), 1);
         write_file(&path, &content, 4096, true, &meanwhile).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 4096);
+        // As for every other output.
+        let below = directory.join("missing/too/file");
+        write_file(&below, &content, 4096, false, &|_| true).unwrap();
+        assert_eq!(std::fs::metadata(&below).unwrap().len(), 4096);
     }
 }
