@@ -3,6 +3,7 @@
 
 use std::io::BufRead;
 
+use super::lines::BYTE_ORDER_MARK;
 use super::qwen::Qwen;
 use super::sessions::Sessions;
 use super::{Mooncake, Rows, mooncake, qwen, sessions, shown};
@@ -31,7 +32,7 @@ impl BlockFormat {
     pub fn recognise(begin: &[u8]) -> Result<BlockFormat, Error> {
         const FORMATS: &str = "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester \
                                (cc-traces, AgentX) name them";
-        let begin = begin.trim_ascii_start();
+        let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin).trim_ascii_start();
         let row = begin.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let has = |key: &str| begin.windows(key.len()).any(|part| part == key.as_bytes());
         match has("\"hash_ids\"") {

@@ -55,15 +55,11 @@ pub(super) fn read_header<R: BufRead, C>(
     match lines.next()? {
         None => Err(Error::new(format!("it is empty; {wanted}"))),
         Some((_, Line::TooLong)) => Err(Error::new(format!("line 1: {}; {wanted}", too_long()))),
-        Some((_, Line::Whole(line))) => {
-            // Excel's byte order mark.
-            let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-            fields
-                .split(line)
-                .ok()
-                .and_then(|()| columns(fields))
-                .ok_or_else(|| Error::new(format!("line 1 is {}; {wanted}", shown(line))))
-        }
+        Some((_, Line::Whole(line))) => fields
+            .split(line)
+            .ok()
+            .and_then(|()| columns(fields))
+            .ok_or_else(|| Error::new(format!("line 1 is {}; {wanted}", shown(line)))),
     }
 }
 

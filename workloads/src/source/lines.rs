@@ -16,6 +16,9 @@ const PASSED_BYTES_MAX: u64 = 256 << 20;
 const UNUSABLE_LINES_MAX: u64 = 10_000_000;
 const UNUSABLE_BYTES_MAX: u64 = 1 << 30;
 
+/// Byte order mark that spreadsheets and editors begin a file of UTF-8 with.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// A reader, line by line.
 pub(crate) struct Lines<R> {
     reader: R,
@@ -57,7 +60,7 @@ impl<R: BufRead> Lines<R> {
         Ok(if is_whole { Line::Whole(&self.buffer) } else { Line::TooLong })
     }
 
-    /// The next line and its number, from 1.
+    /// The next line and its number, from 1; a byte order mark is no part of the first.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Line<'_>)>, Error> {
         self.buffer.clear();
         let (mut any, mut too_long) = (false, false);
@@ -99,6 +102,9 @@ impl<R: BufRead> Lines<R> {
         }
         if self.buffer.last() == Some(&b'\r') {
             self.buffer.pop();
+        }
+        if self.number == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.buffer.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(Some((self.number, Line::Whole(&self.buffer))))
     }

@@ -185,6 +185,19 @@ fn a_file_is_one_session_on_many_lines_or_has_one_a_line() {
     assert_eq!((&many_lines[..], skipped.rows), (&rows[..4], 0));
 }
 
+/// The first row of a file that an editor had saved with a byte order mark was skipped.
+#[test]
+fn a_byte_order_mark_costs_no_row() {
+    let row = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n";
+    for text in [row.repeat(2), format!("\u{feff}{row}{row}")] {
+        let (rows, skipped) = mooncake(text.as_bytes()).unwrap();
+        assert_eq!((rows.len(), skipped.rows), (2, 0), "{:?}", skipped.first);
+    }
+    // One in the middle is what it always was: no row.
+    let (rows, skipped) = mooncake(format!("{row}\u{feff}{row}").as_bytes()).unwrap();
+    assert_eq!((rows.len(), skipped.rows), (1, 1));
+}
+
 #[test]
 fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
     let mooncake = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n";
@@ -193,6 +206,7 @@ fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
         (QWEN, BlockFormat::Qwen),
         (SESSIONS, BlockFormat::Sessions),
         ("\n {\n\"id\": 1,\n \"requests\": [{\"hash_ids\": [1", BlockFormat::Sessions),
+        ("\u{feff}{\"timestamp\":0,\"hash_ids\":[1]}", BlockFormat::Mooncake),
     ] {
         assert_eq!(BlockFormat::recognise(text.as_bytes()), Ok(format), "{text}");
     }
@@ -203,6 +217,7 @@ fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
         (BURST, "the row is \"Timestamp,Model,"),
         (copilot, "those of BurstGPT, Azure and Copilot do not"),
         ("[{\"hash_ids\":[1]}]", "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester"),
+        ("\u{feff}", "it is empty"),
     ] {
         let error = BlockFormat::recognise(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");

@@ -9,7 +9,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::bounded::Bounded;
-use super::lines::{LINE_BYTES_MAX, Line, Lines, Unusable, too_long, unread};
+use super::lines::{BYTE_ORDER_MARK, LINE_BYTES_MAX, Line, Lines, Unusable, too_long, unread};
 use super::{Skipped, json_problem, shown};
 use crate::error::Error;
 
@@ -201,7 +201,7 @@ pub fn read_validation(mut reader: impl BufRead) -> Result<ValidationTrace, Erro
 fn array_begins(reader: &mut impl BufRead) -> Result<bool, Error> {
     let failed = |error| Error::new(format!("reading it failed at its start: {error}"));
     let chunk = reader.fill_buf().map_err(failed)?;
-    let text = chunk.strip_prefix(b"\xef\xbb\xbf").unwrap_or(chunk).trim_ascii_start();
+    let text = chunk.strip_prefix(BYTE_ORDER_MARK).unwrap_or(chunk).trim_ascii_start();
     let before = chunk.len() - text.len();
     let is_array = text.first() == Some(&b'[');
     if is_array {
@@ -274,7 +274,7 @@ fn of_lines(reader: impl BufRead) -> Result<ValidationTrace, Error> {
                 trace.skipped.count(number, too_long);
                 continue;
             }
-            Line::Whole(line) => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii(),
+            Line::Whole(line) => line.trim_ascii(),
         };
         if line.is_empty() {
             continue;
