@@ -6,7 +6,7 @@ use std::io::BufRead;
 use super::lines::BYTE_ORDER_MARK;
 use super::qwen::Qwen;
 use super::sessions::Sessions;
-use super::{Mooncake, Rows, mooncake, qwen, sessions, shown};
+use super::{Mooncake, NO_ARRAY, Rows, is_array, mooncake, qwen, sessions, shown};
 use crate::error::Error;
 
 /// Format of a trace that names the blocks of each prompt, so that common prefixes are known.
@@ -28,11 +28,14 @@ impl BlockFormat {
     /// Recognises a file by the keys at its beginning, which may end anywhere.
     ///
     /// # Errors
-    /// The first row has not the keys of any of the formats.
+    /// The first row has not the keys of any of the formats, or is a JSON array.
     pub fn recognise(begin: &[u8]) -> Result<BlockFormat, Error> {
         const FORMATS: &str = "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester \
                                (cc-traces, AgentX) name them";
         let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin).trim_ascii_start();
+        if is_array(begin) {
+            return Err(Error::new(NO_ARRAY));
+        }
         let row = begin.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let has = |key: &str| begin.windows(key.len()).any(|part| part == key.as_bytes());
         match has("\"hash_ids\"") {

@@ -173,9 +173,21 @@ fn seconds_as_ns(name: &str, value: f64) -> Result<u64, String> {
     }
 }
 
+/// Remedy of a trace that is one JSON array.
+const NO_ARRAY: &str = "it is a JSON array, and a trace has one JSON object a line: `jq -c '.[]' \
+                        FILE` writes those of the array";
+
+/// Whether a text begins with a JSON array.
+fn is_array(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"[")
+}
+
 /// Describes an error in the JSON of one line of a file, without the parser's own line number,
 /// which is always 1.
-fn json_problem(error: &serde_json::Error) -> String {
+fn json_problem(line: &[u8], error: &serde_json::Error) -> String {
+    if is_array(line) {
+        return NO_ARRAY.to_owned();
+    }
     error.to_string().replace(" at line 1 column ", " at column ")
 }
 

@@ -61,7 +61,7 @@ fn row(line: &[u8]) -> Result<Row, String> {
                       output_length and hash_ids"
                         .to_owned()
                 }
-                Err(_) => json_problem(&error),
+                Err(_) => json_problem(line, &error),
             }
         })?;
     let input_tokens = tokens("input_length", record.input_length)?;

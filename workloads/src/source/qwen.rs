@@ -52,7 +52,8 @@ impl<R: BufRead + Send> Rows for Qwen<R> {
 }
 
 fn row(line: &[u8], firsts: &mut BTreeMap<i64, i64>) -> Result<Row, String> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| json_problem(&error))?;
+    let record: Record =
+        serde_json::from_slice(line).map_err(|error| json_problem(line, &error))?;
     let context_tokens = tokens("input_length", record.input_length)?;
     not_more_blocks("input_length", context_tokens, BLOCK_TOKENS, record.hash_ids.len())?;
     let timestamp_ns = seconds_as_ns("timestamp", record.timestamp)?;

@@ -98,7 +98,8 @@ fn is_cut_off(text: &[u8]) -> bool {
 
 /// The requests of a session, of which those that can't be used are counted.
 fn rows(text: &[u8], line: u64, skipped: &mut Skipped) -> Result<Vec<Row>, String> {
-    let session: Session = serde_json::from_slice(text).map_err(|error| json_problem(&error))?;
+    let session: Session =
+        serde_json::from_slice(text).map_err(|error| json_problem(text, &error))?;
     let block_tokens = session.block_size.unwrap_or(BLOCK_TOKENS);
     let scope = session.hash_id_scope.as_deref().unwrap_or("local");
     if block_tokens != BLOCK_TOKENS || scope != "local" {

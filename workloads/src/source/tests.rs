@@ -199,6 +199,16 @@ fn a_byte_order_mark_costs_no_row() {
 }
 
 #[test]
+fn a_trace_that_is_a_json_array_is_told_how_to_be_converted() {
+    let row = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}";
+    for text in [format!("[{row},{row}]"), format!("[\n  {row},\n  {row}\n]\n")] {
+        let (_, skipped) = mooncake(text.as_bytes()).unwrap();
+        let first = skipped.first.unwrap();
+        assert!(first.contains("`jq -c '.[]' FILE`"), "{first}");
+    }
+}
+
+#[test]
 fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
     let mooncake = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n";
     for (text, format) in [
@@ -216,8 +226,9 @@ fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
         (" \n", "it is empty"),
         (BURST, "the row is \"Timestamp,Model,"),
         (copilot, "those of BurstGPT, Azure and Copilot do not"),
-        ("[{\"hash_ids\":[1]}]", "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester"),
+        ("{\"hash_ids\":[1]}", "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester"),
         ("\u{feff}", "it is empty"),
+        ("\u{feff}[{\"hash_ids\":[1],\"timestamp\":0}]", "a JSON array, and a trace has one"),
     ] {
         let error = BlockFormat::recognise(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");

@@ -123,7 +123,8 @@ struct Record {
 
 impl Record {
     fn of(json: &[u8]) -> Result<Row, String> {
-        let record: Record = serde_json::from_slice(json).map_err(|error| json_problem(&error))?;
+        let record: Record =
+            serde_json::from_slice(json).map_err(|error| json_problem(json, &error))?;
         let figures = [
             record.context_tokens,
             record.generation_tokens,
