@@ -358,11 +358,10 @@ impl LayoutPlan {
             // 63 bits, a thread's own number.
             EngineLayout::Vllm => Some(format!("{path}_{}.tmp", number() >> 1)),
             EngineLayout::Llmd => Some(format!("{path}_{}.tmp", number() >> 32)),
-            // The process, the thread and a UUID.
+            // A UUID.
             EngineLayout::Hicache => {
                 let (number, more) = (number(), digest64(&[number()]));
-                let (process, thread) = (number >> 44, 140_000_000_000_000 + (number >> 20));
-                Some(format!("{path}.tmp.{process}.{thread}.{number:016x}{more:016x}"))
+                Some(format!(".{number:016x}{more:016x}.tmp"))
             }
             _ => None,
         };
