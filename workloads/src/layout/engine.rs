@@ -86,8 +86,9 @@ impl EngineLayout {
             // Prefetches in flight: 8.
             EngineLayout::Lmcache => [Some(256), Some(4), Some(4), Some(8), Some(0), Some(0)],
             EngineLayout::LmcacheRaw => [Some(256), Some(4), Some(2), Some(4), Some(1), Some(0)],
-            // 16 threads prefer loads and 16 prefer stores, and all do either.
-            EngineLayout::Vllm => [Some(16), Some(32), Some(32), Some(2), Some(1), Some(0)],
+            // 16 threads prefer loads and 16 prefer stores, and all do either. One of them takes
+            // all of a request: 32 requests keep them busy.
+            EngineLayout::Vllm => [Some(16), Some(32), Some(32), Some(32), Some(1), Some(0)],
             EngineLayout::Llmd => [Some(256), Some(64), Some(64), Some(8), Some(0), Some(0)],
             EngineLayout::Hicache => [Some(64), Some(1), Some(1), Some(1), Some(0), Some(0)],
             EngineLayout::Mooncake => [Some(64), Some(1), Some(1), Some(1), None, Some(0)],

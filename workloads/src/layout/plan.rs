@@ -16,8 +16,6 @@ const PAGE_BYTES: u64 = 4096;
 const SLOTS_AT_BYTES: u64 = 256 << 20;
 /// Header of a `.npy` file, bytes.
 const NPY_HEADER_BYTES: u64 = 128;
-/// Most contiguous parts that vLLM cuts a job into.
-const VLLM_PARTS_MAX: u64 = 16;
 /// Size at which Mooncake closes a bucket, bytes, and its largest number of objects.
 const BUCKET_BYTES: u64 = 268_435_456;
 const BUCKET_OBJECTS_MAX: u64 = 500;
@@ -330,8 +328,7 @@ impl LayoutPlan {
     fn cut(&self, work: LayoutWork, objects: &[KvObject]) -> Vec<Vec<KvObject>> {
         let parts = match (self.layout(), self.workers(work)) {
             (EngineLayout::Lmcache, EngineWorkers::Threads(threads)) => threads,
-            (EngineLayout::Vllm, EngineWorkers::Threads(threads)) => threads.min(VLLM_PARTS_MAX),
-            (EngineLayout::LmcacheRaw, _) => 1,
+            (EngineLayout::LmcacheRaw | EngineLayout::Vllm, _) => 1,
             (EngineLayout::Hicache, _) => {
                 let of_rank = |rank| {
                     let of_it = objects.iter().filter(|object| object.rank == rank);

@@ -255,7 +255,7 @@ fn work_is_dealt_as_each_engine_deals_it() {
     };
     // A lookup and a load of each.
     assert_eq!(tiles(EngineLayout::Lmcache, "llama3.1-8b", 1), [4; 4]);
-    assert_eq!(tiles(EngineLayout::Vllm, "llama3.1-8b", 1), [16; 16]);
+    assert_eq!(tiles(EngineLayout::Vllm, "llama3.1-8b", 1), [256]);
     assert_eq!(tiles(EngineLayout::Llmd, "llama3.1-8b", 1), [2; 8]);
     assert_eq!(tiles(EngineLayout::Hicache, "llama3.1-70b-instruct", 8), [64; 8]);
     assert_eq!(tiles(EngineLayout::LmcacheRaw, "llama3.1-8b", 1), [8]);
