@@ -16,11 +16,11 @@ const PAGE_BYTES: u64 = 4096;
 const SLOTS_AT_BYTES: u64 = 256 << 20;
 /// Header of a `.npy` file, bytes.
 const NPY_HEADER_BYTES: u64 = 128;
-/// Size at which Mooncake closes a bucket, bytes, and its largest number of objects.
+/// Most bytes of values that Mooncake puts into a bucket, and its largest number of objects.
 const BUCKET_BYTES: u64 = 268_435_456;
 const BUCKET_OBJECTS_MAX: u64 = 500;
-/// Entry of a bucket's metadata beside the key: offsets and sizes, bytes.
-const BUCKET_ENTRY_BYTES: u64 = 24;
+/// Entry of a bucket's metadata beside the key: offsets and sizes, about so many bytes.
+const BUCKET_ENTRY_BYTES: u64 = 16;
 /// Number of Mooncake's first bucket: a time in seconds, shifted by 12 bits.
 const FIRST_BUCKET: u64 = 1_760_000_000 << 12;
 /// A time in milliseconds, part of MLPerf's keys.
@@ -251,9 +251,11 @@ impl LayoutPlan {
         }
     }
 
-    /// Length of a key of Mooncake's, which stands before its value: `MODEL_HASH_RANK_k`.
+    /// Length of a key of Mooncake's, which stands before its value: the tenant, a NUL and
+    /// `MODEL_HASH_RANK_k`.
     fn key_bytes(&self) -> u64 {
-        let longest = format!("{}_{}_{}_k", self.model, chunk_digest(0, 0), self.writers() - 1);
+        let rank = self.writers() - 1;
+        let longest = format!("default\0{}_{}_{rank}_k", self.model, chunk_digest(0, 0));
         longest.len() as u64
     }
 
@@ -264,7 +266,7 @@ impl LayoutPlan {
 
     /// Number of objects at which a bucket is closed.
     fn objects_per_bucket(&self) -> u64 {
-        (BUCKET_BYTES / self.record_bytes()).clamp(1, BUCKET_OBJECTS_MAX)
+        (BUCKET_BYTES / self.object_bytes(0)).clamp(1, BUCKET_OBJECTS_MAX)
     }
 
     /// Number of prefixes of which everything is on storage when so many were stored, from 0 on: a
