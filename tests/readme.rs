@@ -229,6 +229,7 @@ fn every_flag_of_a_page_is_a_flag_of_a_command() {
         "--runs",
         "--seconds",
         "--shard",
+        "--shared-buffers",
         "--target",
     ];
     let mut flags: BTreeSet<String> = ["--help".to_owned()].into();
