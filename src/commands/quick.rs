@@ -235,7 +235,7 @@ impl Quick<'_> {
     fn longer_times(&self, loads: u64) -> Option<Times> {
         let Times { warmup_s, window_s } = self.times();
         let longer_s = (window_s * LOADS_WANTED).div_ceil(loads.max(1));
-        let is_bearable = window_s < longer_s && longer_s <= self.args.time / 2;
+        let is_bearable = window_s < longer_s && longer_s <= self.args.time;
         is_bearable.then_some(Times { warmup_s, window_s: longer_s })
     }
 

@@ -47,6 +47,8 @@ pub struct QuickPoint {
     pub load_p50_s: Option<f64>,
     /// P95 of the same, s.
     pub load_p95_s: Option<f64>,
+    /// Mean of the same, s; null without loads, and in answers that do not have it.
+    pub load_mean_s: Option<f64>,
     /// Number of loads that these percentiles are of.
     pub loads: u64,
     /// P95 of all reads and writes of a request together, s; null without requests.
@@ -71,6 +73,7 @@ impl QuickPoint {
             gib_per_s: if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 },
             load_p50_s: s(requests.load.quantile_ns(0.5)),
             load_p95_s: s(requests.load.quantile_ns(0.95)),
+            load_mean_s: requests.load.mean_ns().map(|ns| ns / 1e9),
             loads: requests.load.count(),
             kv_io_p95_s: s(requests.storage_io.quantile_ns(0.95)),
             drive_busy_share: result
@@ -435,6 +438,7 @@ mod tests {
             users,
             gib_per_s: f64::from(users) / 2.0,
             load_p50_s: Some(0.1 * f64::from(users)),
+            load_mean_s: None,
             load_p95_s: Some(0.25 * f64::from(users)),
             loads: 100,
             kv_io_p95_s: Some(0.5 * f64::from(users)),

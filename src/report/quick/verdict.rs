@@ -18,6 +18,11 @@ const TIME_STEP_S: f64 = 10.0;
 /// Share of the time in which the drive works from which on more bandwidth is what it lacks.
 const BUSY_FROM: f64 = 0.9;
 
+/// Share of the users that missed the rule on the drive, of whom as many or fewer are tried next.
+const FEWER_SHARE: f64 = 0.8;
+/// Ratio nearer to 1 than which a run is as good as the same one simulated, in words.
+const RATIO_STEP: f64 = 0.005;
+
 /// Ratio of a load to its target from which on it is told as such, rather than in percent.
 const TIMES_FROM: f64 = 2.0;
 
@@ -105,9 +110,15 @@ impl QuickReport {
         if self.disturbance().is_some() {
             return None;
         }
-        let served = self.served().users;
-        let tried = served.min(self.measured.users);
+        let tried = self.tried().users;
         Some(if self.is_missed() { self.carried().min(tried) } else { tried })
+    }
+
+    /// Users that are served by simulation, and were tried on the drive last.
+    fn tried(&self) -> Served {
+        let served = self.served();
+        let users = served.users.min(self.measured.users);
+        Served { users, is_largest_tried: served.is_largest_tried && users == served.users }
     }
 
     /// Smaller number of users that is worth a run on the drive; none where the last run met the
@@ -115,7 +126,7 @@ impl QuickReport {
     #[must_use]
     pub fn fewer(&self) -> Option<u32> {
         let is_open = self.disturbance().is_none() && self.is_missed();
-        let most = self.carried().max(self.measured.users / 2);
+        let most = self.carried().max((f64::from(self.measured.users) * FEWER_SHARE) as u32);
         let mut fewer = self.curve.iter().rev().map(|point| point.users);
         fewer.find(|users| is_open && *users <= most)
     }
@@ -227,7 +238,7 @@ impl QuickReport {
             return Some(format!("{left}, as {missed}"));
         }
         if let Some(why) = self.shortage() {
-            return Some(format!("{} by simulation, but {why}", users_of(self.served())));
+            return Some(format!("{} by simulation, but {why}", users_of(self.tried())));
         }
         let deviation = self.deviation();
         deviation.filter(|_| !self.is_confirmed()).map(|deviation| {
@@ -379,9 +390,7 @@ impl QuickReport {
                 users_of(speed)
             );
         }
-        let users = self.measured.users.min(speed.users);
-        let is_largest_tried = speed.is_largest_tried && users == speed.users;
-        let answer = Served { users, is_largest_tried };
+        let answer = self.tried();
         if let Some(varied) = self.variation().filter(|_| self.larger.is_empty()) {
             let most = speed.users.max(self.users_by_probes.unwrap_or(0));
             let more = match most > answer.users {
@@ -405,7 +414,8 @@ impl QuickReport {
 
 /// Ratios by which a run on the drive is worse than the same one simulated.
 struct Worse {
-    /// That of the load P95, at least 1.
+    /// That of the mean load, at least 1. The P95 of a short run's few loads is one of them, and
+    /// varies by far more.
     slower: f64,
     /// That of the share of earlier turns found, at most 1.
     kept: f64,
@@ -421,7 +431,7 @@ impl Worse {
             of(&run.measured).zip(of(beside)).map_or(1.0, |(is, was)| is / was.max(1e-9))
         };
         Worse {
-            slower: ratio(|point| point.load_p95_s).max(1.0),
+            slower: ratio(|point| point.load_mean_s.or(point.load_p95_s)).max(1.0),
             kept: ratio(|point| point.reuse_share).min(1.0),
         }
     }
@@ -437,9 +447,9 @@ impl Worse {
 
     /// Sentence on the ratios that worsen anything; none where neither does.
     fn told(&self) -> Option<String> {
-        let slower = (self.slower > 1.0)
+        let slower = (self.slower > 1.0 + RATIO_STEP)
             .then(|| format!("loads took {:.2} times as long as simulated", self.slower));
-        let kept = (self.kept < 1.0)
+        let kept = (self.kept < 1.0 - RATIO_STEP)
             .then(|| format!("{:.2} times as many turns were found as simulated", self.kept));
         let told: Vec<String> = slower.into_iter().chain(kept).collect();
         (!told.is_empty()).then(|| format!("on the drive {}", told.join(", and ")))
@@ -594,8 +604,12 @@ mod tests {
         assert_eq!(report.fewer(), None);
         report.measured.load_p95_s = Some(1.4);
         assert_eq!(report.fewer(), Some(2));
-        report.measured.load_p95_s = Some(9.0);
-        // Worsened as much, nobody is served: half as many are tried all the same.
+        // Each load took as long as simulated, but for one.
+        (report.measured.load_mean_s, report.predicted.load_mean_s) = (Some(0.51), Some(0.5));
+        report.curve[2].load_p95_s = Some(0.97);
+        assert_eq!(report.fewer(), None);
+        report.measured.load_mean_s = Some(4.5);
+        // Worsened as much, nobody is served: fewer are tried all the same.
         assert_eq!(report.fewer(), Some(2));
         let missed = report.run_on_drive();
         report.larger.push(missed);
@@ -610,7 +624,7 @@ mod tests {
         );
         assert_eq!(report.users, Some(2));
         let limit = report.limit().unwrap();
-        assert!(limit.starts_with("4 users missed the rule with a load P95 of 9.00 s: on the"));
+        assert!(limit.starts_with("4 users missed the rule with a load P95 of 8.73 s: on the"));
         assert!(report.has_missed(4) && !report.has_missed(2));
         let mut one = report;
         (one.measured, one.predicted) = (one.curve[0].clone(), one.curve[0].clone());
