@@ -10,7 +10,7 @@ use flume::{Receiver, Sender};
 use rustix::fs::{Advice, AtFlags};
 use rustix::io::Errno;
 
-use super::load::{Shared, Stopwatch};
+use super::load::{Passes, Shared, each_pass};
 use super::outcome::FileOutcome;
 use super::tile::{Feed, Tile};
 use crate::buffer::Chunk;
@@ -19,11 +19,11 @@ use crate::error::SetupError;
 use crate::held::HeldDirectory;
 use crate::ring::{IoKind, PATH_DIRECTORY_MODE, PATH_FILE_MODE, PathOp};
 
-/// Runs the load on so many threads.
-pub(super) fn run<'a>(
+/// Runs the load on so many threads, which all passes share.
+pub(super) fn run<'a, 'p: 'a>(
     shared: &'a Shared<'a>,
     threads: usize,
-    feed: &mut Feed<'a>,
+    passes: Passes<'_, 'p>,
 ) -> Result<FileOutcome, SetupError> {
     let buffers = shared.buffers()?;
     std::thread::scope(|scope| {
@@ -45,17 +45,15 @@ pub(super) fn run<'a>(
         drop((queue, over, ready));
         // Nobody sends: the last that is ready hangs up, and all begin then.
         while readies.recv().is_ok() {}
-        let stopwatch = Stopwatch::start();
-        feed_workers(shared, feed, &tiles, &overs);
+        let mut outcome =
+            each_pass(shared, passes, |feed| feed_workers(shared, feed, &tiles, &overs))?;
         drop(tiles);
-        let mut outcome = FileOutcome::default();
         for worker in workers {
             match worker.join() {
                 Ok(part) => outcome.add(&part),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        stopwatch.stop(&mut outcome);
         Ok(outcome)
     })
 }

@@ -1,6 +1,7 @@
 //! A load on files: who makes the calls, how much is under way at a time, and its run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -67,6 +68,8 @@ pub(super) struct Shared<'a> {
     stop: &'a AtomicBool,
     /// Set when it would be vain to go on.
     pub(super) gives_up: AtomicBool,
+    /// Set when a request has failed.
+    pub(super) has_failed: AtomicBool,
 }
 
 impl<'a> Shared<'a> {
@@ -75,7 +78,8 @@ impl<'a> Shared<'a> {
         load: &'a FileLoad,
         stop: &'a AtomicBool,
     ) -> Shared<'a> {
-        Shared { directory, load, stop, gives_up: AtomicBool::new(false) }
+        let (gives_up, has_failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Shared { directory, load, stop, gives_up, has_failed }
     }
 
     /// Whether no further script is to begin.
@@ -96,8 +100,16 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// Requests of one pass, in their order.
+pub type FilePass<'p> = Box<dyn Iterator<Item = FileRequest> + 'p>;
+
+/// Source of passes, which is given the time that those before have taken; none: the load is over.
+pub(super) type Passes<'a, 'p> =
+    &'a mut dyn FnMut(Duration) -> Result<Option<FilePass<'p>>, SetupError>;
+
 /// Runs requests as they come from `next`, on this thread, until that gives none or `stop` is set;
-/// scripts that have begun are done then, and the others left.
+/// scripts that have begun are done then, and the others left. The first is asked for when all
+/// workers can begin.
 ///
 /// # Errors
 /// When a thread, a ring or the memory can't be had, the file system refuses O_DIRECT, or a request
@@ -112,36 +124,71 @@ pub fn run(
     next: &mut dyn FnMut() -> Option<FileRequest>,
     stop: &AtomicBool,
 ) -> Result<FileOutcome, SetupError> {
+    let mut once: Option<FilePass<'_>> = Some(Box::new(std::iter::from_fn(next)));
+    run_passes(directory, load, &mut |_measured| Ok(once.take()), stop)
+}
+
+/// Runs the requests of one pass after the other, with the same workers and buffers, until there is
+/// no pass, a request has failed or `stop` is set. `passes` is given the time that the passes
+/// before have taken; what it does itself is not measured.
+///
+/// # Errors
+/// As [`run`], and those of `passes`.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_passes<'p>(
+    directory: &HeldDirectory,
+    load: &FileLoad,
+    passes: &mut dyn FnMut(Duration) -> Result<Option<FilePass<'p>>, SetupError>,
+    stop: &AtomicBool,
+) -> Result<FileOutcome, SetupError> {
     assert!((1..=1 << 15).contains(&load.workers.count()) && load.in_flight > 0);
     assert!((1..=IO_BYTES_MAX).contains(&load.largest_bytes));
     let shared = Shared::new(directory, load, stop);
-    let mut feed = Feed::new(&shared, next);
     let outcome = match load.workers {
-        FileWorkers::Calls { threads } => calls::run(&shared, threads, &mut feed)?,
-        FileWorkers::Ring { depth } => ring::run(&shared, depth, &mut feed)?,
+        FileWorkers::Calls { threads } => calls::run(&shared, threads, passes)?,
+        FileWorkers::Ring { depth } => ring::run(&shared, depth, passes)?,
     };
-    if let Some(refusal) = feed.into_refusal() {
-        return Err(refusal);
-    }
     match outcome.refuses_direct {
         true => Err(SetupError::NoDirectIo { path: directory.path().to_path_buf() }),
         false => Ok(outcome),
     }
 }
 
+/// Has `work` do the requests of each pass; an outcome with their times alone.
+pub(super) fn each_pass<'a, 'p: 'a>(
+    shared: &'a Shared<'a>,
+    passes: Passes<'_, 'p>,
+    mut work: impl FnMut(&mut Feed<'a>),
+) -> Result<FileOutcome, SetupError> {
+    let mut times = FileOutcome::default();
+    while let Some(pass) = passes(Duration::from_nanos(times.elapsed_ns))? {
+        let mut feed = Feed::new(shared, pass);
+        let stopwatch = Stopwatch::start();
+        work(&mut feed);
+        stopwatch.stop(&mut times);
+        feed.check()?;
+        if shared.is_over() || shared.has_failed.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(times)
+}
+
 /// Beginning of the time that is measured.
-pub(super) struct Stopwatch {
+struct Stopwatch {
     began: Nanos,
     cpu_ns: u64,
 }
 
 impl Stopwatch {
-    pub(super) fn start() -> Stopwatch {
+    fn start() -> Stopwatch {
         Stopwatch { began: monotonic_now(), cpu_ns: process_cpu_ns() }
     }
 
     /// Adds the time since the beginning.
-    pub(super) fn stop(&self, outcome: &mut FileOutcome) {
+    fn stop(&self, outcome: &mut FileOutcome) {
         outcome.elapsed_ns += (monotonic_now() - self.began).as_ns();
         outcome.cpu_ns += process_cpu_ns() - self.cpu_ns;
     }

@@ -15,7 +15,7 @@ mod ring;
 mod script;
 mod tile;
 
-pub use load::{FileLoad, FileWorkers, run};
+pub use load::{FileLoad, FilePass, FileWorkers, run, run_passes};
 pub use outcome::{FaultCause, FileFault, FileOutcome, StepKind};
 pub use script::{FileRequest, FileScript, FileStep, FileTile, OpenHow};
 

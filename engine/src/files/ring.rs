@@ -3,18 +3,18 @@
 
 use std::collections::VecDeque;
 
-use super::load::{Shared, Stopwatch};
+use super::load::{Passes, Shared, each_pass};
 use super::outcome::FileOutcome;
 use super::tile::{Feed, Tile};
 use crate::clock::monotonic_now;
 use crate::error::SetupError;
 use crate::ring::PathRing;
 
-/// Runs the load on this thread.
-pub(super) fn run<'a>(
-    shared: &Shared<'_>,
+/// Runs the load on this thread, with one ring for all passes.
+pub(super) fn run<'a, 'p: 'a>(
+    shared: &'a Shared<'a>,
     depth: usize,
-    feed: &mut Feed<'a>,
+    passes: Passes<'_, 'p>,
 ) -> Result<FileOutcome, SetupError> {
     let mut ring = PathRing::new(shared.directory, &shared.buffers()?)?;
     for lane in 0..depth {
@@ -30,9 +30,8 @@ pub(super) fn run<'a>(
         idle: (0..depth as u32).rev().collect(),
         under_way: 0,
     };
-    let stopwatch = Stopwatch::start();
-    lanes.work(feed, shared.load.in_flight);
-    stopwatch.stop(&mut lanes.outcome);
+    let times = each_pass(shared, passes, |feed| lanes.work(feed, shared.load.in_flight))?;
+    lanes.outcome.add(&times);
     Ok(lanes.outcome)
 }
 

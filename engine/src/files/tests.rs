@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -235,6 +236,34 @@ fn each_request_has_its_latency_and_a_load_that_is_stopped_begins_no_more() {
         assert_eq!(outcome.requests.count() + outcome.requests_stopped, 20);
         assert!(outcome.requests_stopped > 0 && outcome.requests_failed == 0);
         assert_eq!(asked, 20);
+    }
+}
+
+#[test]
+fn passes_follow_one_another_until_a_request_fails() {
+    for workers in BOTH {
+        let scratch = Scratch::new("passes", workers);
+        scratch.run(&load(workers), vec![request((0..4).map(|n| store(n, 8192, false)).collect())]);
+        let stop = AtomicBool::new(false);
+        let (mut first, mut measured) = (0, Vec::new());
+        // The third pass asks for objects that are not there.
+        let mut passes = |so_far: Duration| {
+            measured.push(so_far);
+            let objects = first..first + 2;
+            first += 2;
+            let requests = objects.map(|n| request(vec![fetch(n, 8192, false)]));
+            let pass: FilePass<'_> = Box::new(requests);
+            Ok(Some(pass))
+        };
+        let outcome = run_passes(&scratch.directory, &load(workers), &mut passes, &stop).unwrap();
+        assert!(measured[0].is_zero() && measured.is_sorted(), "{measured:?}");
+        assert_eq!(measured.len(), 3, "none follows the one that failed");
+        assert_eq!((outcome.requests.count(), outcome.requests_failed), (4, 2));
+        assert!(outcome.elapsed_ns > measured[2].as_nanos() as u64);
+        let refused = || SetupError::new("no pass", "none");
+        let mut passes = |_so_far: Duration| Err::<Option<FilePass<'_>>, _>(refused());
+        let error = run_passes(&scratch.directory, &load(workers), &mut passes, &stop).unwrap_err();
+        assert_eq!(error, refused());
     }
 }
 

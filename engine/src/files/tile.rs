@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::course::Course;
-use super::load::Shared;
+use super::load::{FilePass, Shared};
 use super::outcome::FileOutcome;
-use super::script::{FileRequest, FileScript};
+use super::script::FileScript;
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 use crate::ring::PathOp;
@@ -84,6 +84,7 @@ impl<'a> Tile<'a> {
             return false;
         }
         if flight.has_failed.load(Ordering::Relaxed) {
+            self.shared.has_failed.store(true, Ordering::Relaxed);
             outcome.requests_failed += 1;
         } else if flight.was_stopped.load(Ordering::Relaxed) {
             outcome.requests_stopped += 1;
@@ -94,29 +95,26 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// Source of the requests of a load.
+/// Source of the requests of a pass.
 pub(super) struct Feed<'a> {
     shared: &'a Shared<'a>,
-    next: &'a mut dyn FnMut() -> Option<FileRequest>,
+    pass: FilePass<'a>,
     is_exhausted: bool,
     refusal: Option<SetupError>,
 }
 
 impl<'a> Feed<'a> {
-    pub(super) fn new(
-        shared: &'a Shared<'a>,
-        next: &'a mut dyn FnMut() -> Option<FileRequest>,
-    ) -> Feed<'a> {
-        Feed { shared, next, is_exhausted: false, refusal: None }
+    pub(super) fn new(shared: &'a Shared<'a>, pass: FilePass<'a>) -> Feed<'a> {
+        Feed { shared, pass, is_exhausted: false, refusal: None }
     }
 
-    /// The tiles of the next request, which begins now; none when the load is over, or the request
+    /// The tiles of the next request, which begins now; none when the pass is over, or the request
     /// makes no sense.
     pub(super) fn take(&mut self) -> Option<impl Iterator<Item = Tile<'a>> + use<'a>> {
         if self.is_exhausted || self.shared.is_over() {
             return None;
         }
-        let request = (self.next)();
+        let request = self.pass.next();
         self.is_exhausted = request.is_none();
         let request = request?;
         if let Err(refusal) = request.check(self.shared.load.largest_bytes) {
@@ -138,8 +136,8 @@ impl<'a> Feed<'a> {
         }))
     }
 
-    /// Reason why a request made no sense, if there was one.
-    pub(super) fn into_refusal(self) -> Option<SetupError> {
-        self.refusal
+    /// Whether all requests made sense.
+    pub(super) fn check(self) -> Result<(), SetupError> {
+        self.refusal.map_or(Ok(()), Err)
     }
 }

@@ -60,8 +60,10 @@ pub struct LayoutPhase {
     pub workers: u64,
     /// Whether the workers are places of an io_uring rather than threads.
     pub is_queue: bool,
-    /// Number of prefixes that were worked on at a time.
+    /// Largest number of prefixes that were worked on at a time.
     pub requests: u64,
+    /// Mean number of prefixes that were worked on: the sum of their times over the duration.
+    pub requests_in_flight: Option<f64>,
     /// Duration from the first request to the end of the last, s.
     pub seconds: f64,
     /// Number of prefixes that were moved.

@@ -253,6 +253,7 @@ mod tests {
             workers: 4,
             is_queue: false,
             requests: 8,
+            requests_in_flight: Some(7.5),
             seconds: 5.0,
             prefixes: 40,
             bytes: 40 << 28,

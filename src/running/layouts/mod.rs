@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ringfall_core::error::SetupError;
 use ringfall_core::units::gib;
 use ringfall_engine::files::{
-    FaultCause, FileFault, FileLoad, FileOutcome, FileRequest, FileWorkers, StepKind, run,
+    FaultCause, FileFault, FileLoad, FileOutcome, FilePass, FileWorkers, StepKind, run, run_passes,
 };
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Machine, human};
@@ -38,6 +38,8 @@ const PREFIXES_MIN: u64 = 2;
 const WORKERS_MAX: u64 = 4_096;
 /// Largest object that a worker has a buffer for, bytes.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 30;
+/// Share of the requests below which their mean number in flight is told.
+const IN_FLIGHT_SHARE: f64 = 0.75;
 /// Threads that have the kernel forget files.
 const FORGETTING_THREADS: usize = 4;
 
@@ -153,7 +155,12 @@ impl LayoutBench<'_> {
         found.notes.extend(before.zip(after).and_then(told_cold));
         found.failure = fetched.faults.first().map(|fault| told("fetching", fault));
         let useful_gib = gib(fetched.requests.count() * plan.useful_bytes());
-        found.fetch = Some(phase(&load, &fetched, useful_gib));
+        let fetch = phase(&load, &fetched, useful_gib);
+        if found.failure.is_none() {
+            found.notes.extend(few_in_flight("stores", &found.store));
+            found.notes.extend(few_in_flight("fetches", &fetch));
+        }
+        found.fetch = Some(fetch);
         Ok(Some(found))
     }
 
@@ -208,9 +215,11 @@ impl LayoutBench<'_> {
         load: &FileLoad,
         limits: EngineLimits,
     ) -> Result<(u64, FileOutcome), LayoutError> {
-        let (most, until) = (self.prefixes(plan), Instant::now() + self.each * STORE_TIMES);
-        let mut prefix = 0;
+        let most = self.prefixes(plan);
+        // The time begins with the first request, when the workers have their buffers.
+        let (mut prefix, mut until) = (0, None);
         let mut next = || {
+            let until = *until.get_or_insert_with(|| Instant::now() + self.each * STORE_TIMES);
             while prefix < most {
                 let is_enough =
                     prefix >= PREFIXES_MIN && plan.whole_prefixes(prefix) >= PREFIXES_MIN;
@@ -239,26 +248,28 @@ impl LayoutBench<'_> {
         limits: EngineLimits,
         prefixes: u64,
     ) -> Result<FileOutcome, LayoutError> {
-        let mut all = FileOutcome::default();
-        for pass in 0.. {
-            self.forget(directory, plan, prefixes)?;
-            let left = self.each.saturating_sub(Duration::from_nanos(all.elapsed_ns));
-            let until = Instant::now() + left;
-            let mut order = shuffled(prefixes, self.seed, pass).into_iter();
-            let mut is_first = true;
-            let mut next = || -> Option<FileRequest> {
-                let goes_on = std::mem::take(&mut is_first) || Instant::now() < until;
-                let prefix = order.next().filter(|_| goes_on)?;
-                request(plan, LayoutWork::Load, limits, prefix)
-            };
-            let outcome = run(directory.held(), load, &mut next, self.interrupt.flag())?;
-            all.add(&outcome);
-            let is_over = Duration::from_nanos(all.elapsed_ns) >= self.each;
-            if is_over || !all.faults.is_empty() || self.interrupt.is_set() {
-                break;
-            }
-        }
-        Ok(all)
+        let mut pass = 0;
+        let outcome = run_passes(
+            directory.held(),
+            load,
+            &mut |measured| {
+                let left = self.each.saturating_sub(measured);
+                if left.is_zero() {
+                    return Ok(None);
+                }
+                self.forget(directory, plan, prefixes)?;
+                let order = shuffled(prefixes, self.seed, pass).into_iter().enumerate();
+                pass += 1;
+                let until = Instant::now() + left;
+                let goes_on =
+                    move |(place, _): &(usize, u64)| *place == 0 || Instant::now() < until;
+                let load = move |(_, prefix)| request(plan, LayoutWork::Load, limits, prefix);
+                let requests: FilePass<'_> = Box::new(order.take_while(goes_on).filter_map(load));
+                Ok(Some(requests))
+            },
+            self.interrupt.flag(),
+        );
+        Ok(outcome?)
     }
 
     /// Has the kernel forget the files of these prefixes.
@@ -267,7 +278,7 @@ impl LayoutBench<'_> {
         directory: &LayoutDirectory,
         plan: &LayoutPlan,
         prefixes: u64,
-    ) -> Result<(), LayoutError> {
+    ) -> Result<(), SetupError> {
         let objects = (0..prefixes).flat_map(|prefix| plan.objects(prefix));
         let paths: BTreeSet<Arc<str>> = objects.map(|object| object.path).collect();
         let mut requests = paths.into_iter().map(forgetting);
@@ -290,6 +301,17 @@ fn told(what: &str, fault: &FileFault) -> String {
         FaultCause::Short | FaultCause::Corrupt => "nothing else may change these files meanwhile",
     };
     format!("{what} ended early: {fault}; {next}")
+}
+
+/// Sentence about work that had fewer requests in flight than it may have.
+fn few_in_flight(work: &str, phase: &LayoutPhase) -> Option<String> {
+    let (mean, most) = (phase.requests_in_flight?, phase.requests);
+    (mean < IN_FLIGHT_SHARE * most as f64).then(|| {
+        format!(
+            "{work} had {mean:.1} of {most} requests in flight on average, as each pass over the \
+             prefixes begins and ends with fewer: more --space has longer passes"
+        )
+    })
 }
 
 fn rate(amount: f64, seconds: f64) -> Option<f64> {
@@ -319,6 +341,7 @@ fn phase(load: &FileLoad, outcome: &FileOutcome, useful_gib: f64) -> LayoutPhase
         workers: workers as u64,
         is_queue,
         requests: load.in_flight as u64,
+        requests_in_flight: rate(outcome.requests.sum_ns() as f64 / 1e9, seconds),
         seconds,
         prefixes: outcome.requests.count(),
         bytes,

@@ -72,6 +72,18 @@ fn every_layout_is_stored_fetched_and_removed_by_either_kind_of_workers() {
     });
 }
 
+/// The time of a pass was over before its workers had their buffers: one prefix was in flight.
+#[test]
+fn prefixes_are_in_flight_side_by_side_however_long_workers_take_to_begin() {
+    with_bench(Duration::from_millis(20), |bench, directory| {
+        let large = LayoutBench { memory_bytes: 1 << 30, ..bench.clone() };
+        let plan = plan(EngineLayout::Llmd);
+        let run = large.measure(directory, &plan, EngineLimits::Theirs, &mut |_| {});
+        let fetch = run.unwrap().unwrap().fetch.expect("it was fetched");
+        assert!(fetch.requests_in_flight > Some(1.0), "{fetch:?}");
+    });
+}
+
 #[test]
 fn workers_are_as_many_as_memory_has_buffers_for() {
     with_bench(Duration::from_millis(10), |bench, _directory| {
