@@ -56,7 +56,7 @@ pub struct LayoutRun {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct LayoutPhase {
-    /// Number of threads, or of objects in flight where `is_queue`.
+    /// Number of threads that can have work, or of objects in flight where `is_queue`.
     pub workers: u64,
     /// Whether the workers are places of an io_uring rather than threads.
     pub is_queue: bool,

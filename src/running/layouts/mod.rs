@@ -116,7 +116,7 @@ impl LayoutBench<'_> {
     ) -> Result<Option<LayoutRun>, LayoutError> {
         tell("storing");
         let mut notes = Vec::new();
-        let load = self.load(plan, LayoutWork::Store, limits, &mut notes);
+        let load = self.load(plan, LayoutWork::Store, limits, self.prefixes(plan), &mut notes);
         let (prefixes, stored) = self.store(directory, plan, &load, limits)?;
         let began = Instant::now();
         directory.settle().map_err(failed("writing the page cache to the drive"))?;
@@ -145,7 +145,8 @@ impl LayoutBench<'_> {
             return Ok(Some(found));
         }
         tell("fetching");
-        let load = self.load(plan, LayoutWork::Load, limits, &mut found.notes);
+        let (stored, notes) = (found.prefixes, &mut found.notes);
+        let load = self.load(plan, LayoutWork::Load, limits, stored, notes);
         let before = Counted::now(self.machine, false);
         let fetched = self.fetch(directory, plan, &load, limits, found.prefixes)?;
         let after = Counted::now(self.machine, false);
@@ -164,36 +165,48 @@ impl LayoutBench<'_> {
         Ok(Some(found))
     }
 
-    /// Workers for that direction: the engine's, or many in flight; as many as memory has buffers
-    /// for.
+    /// Workers for that direction: the engine's, or many in flight; no more than so many prefixes
+    /// have work for, and than memory has buffers for.
     fn load(
         &self,
         plan: &LayoutPlan,
         work: LayoutWork,
         limits: EngineLimits,
+        prefixes: u64,
         notes: &mut Vec<String>,
     ) -> FileLoad {
-        let requests = (0..self.prefixes(plan)).map(|prefix| plan.request(work, prefix));
-        let largest_bytes = requests.map(|request| request.largest_bytes()).max().unwrap_or(0);
-        let (wanted, is_queue) = match (limits, plan.workers(work)) {
+        // Parts of a request that are worked on side by side.
+        let (mut largest_bytes, mut parts) = (0, 1);
+        for request in (0..prefixes).map(|prefix| plan.request(work, prefix)) {
+            largest_bytes = largest_bytes.max(request.largest_bytes());
+            let scripts = request.tiles.iter().map(|tile| tile.scripts.len() as u64);
+            parts = parts.max(match limits {
+                EngineLimits::Theirs => scripts.filter(|scripts| *scripts > 0).count() as u64,
+                // An object's lookup is a script of its own.
+                EngineLimits::Ours => scripts.sum::<u64>().min(plan.objects_per_prefix()),
+            });
+        }
+        let (own, is_queue) = match (limits, plan.workers(work)) {
             (EngineLimits::Theirs, EngineWorkers::Threads(threads)) => (threads, false),
             (EngineLimits::Theirs, EngineWorkers::Queue(depth)) => (depth, true),
             (EngineLimits::Ours, _) => (OURS_IN_FLIGHT, true),
         };
-        let have_buffers = self.memory_bytes / largest_bytes.max(1);
-        let count = wanted.min(have_buffers.clamp(1, WORKERS_MAX));
-        if count < wanted && limits == EngineLimits::Theirs {
-            let buffers = human(largest_bytes);
-            notes.push(format!(
-                "only {count} of its {wanted} workers: there is no memory for more buffers of \
-                 {buffers}"
-            ));
-        }
+        let have_buffers = (self.memory_bytes / largest_bytes.max(1)).clamp(1, WORKERS_MAX);
         let in_flight = match limits {
             EngineLimits::Theirs => plan.requests(),
             // One more, so that the queue stays full where one request ends and the next begins.
-            EngineLimits::Ours => count.div_ceil(plan.objects_per_prefix()) + 1,
+            EngineLimits::Ours => own.min(have_buffers).div_ceil(parts) + 1,
         };
+        let in_flight = in_flight.min(prefixes).max(1);
+        let wanted = own.min(in_flight * parts);
+        let count = wanted.min(have_buffers);
+        if count < wanted && limits == EngineLimits::Theirs {
+            let buffers = human(largest_bytes);
+            notes.push(format!(
+                "only {count} of the {wanted} workers that would have work: there is no memory for \
+                 more buffers of {buffers}"
+            ));
+        }
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         FileLoad {
             workers: match is_queue {

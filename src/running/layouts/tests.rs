@@ -91,12 +91,32 @@ fn workers_are_as_many_as_memory_has_buffers_for() {
         let mut notes = Vec::new();
         // Objects of 6 MiB.
         let plan = plan(EngineLayout::Llmd);
-        let load = small.load(&plan, LayoutWork::Load, EngineLimits::Theirs, &mut notes);
+        let (theirs, ours) = (EngineLimits::Theirs, EngineLimits::Ours);
+        let load = small.load(&plan, LayoutWork::Load, theirs, 100, &mut notes);
         assert_eq!(load.workers, FileWorkers::Calls { threads: 6 });
-        assert!(notes[0].starts_with("only 6 of its 64 workers"), "{notes:?}");
-        let load = small.load(&plan, LayoutWork::Load, EngineLimits::Ours, &mut notes);
+        assert!(notes[0].starts_with("only 6 of the 16 workers that would"), "{notes:?}");
+        let load = small.load(&plan, LayoutWork::Load, ours, 100, &mut notes);
         assert_eq!((load.workers, load.in_flight), (FileWorkers::Ring { depth: 6 }, 4));
         assert_eq!(notes.len(), 1);
+    });
+}
+
+/// 64 workers and 8 requests were told where 4 prefixes have 8 objects.
+#[test]
+fn workers_and_requests_are_no_more_than_prefixes_have_work_for() {
+    with_bench(Duration::from_millis(10), |bench, _directory| {
+        let (plan, mut notes) = (plan(EngineLayout::Llmd), Vec::new());
+        assert_eq!((plan.objects_per_prefix(), plan.requests()), (2, 8));
+        for (limits, prefixes, count, requests) in [
+            (EngineLimits::Theirs, 100, 16, 8),
+            (EngineLimits::Theirs, 4, 8, 4),
+            (EngineLimits::Ours, 4, 8, 4),
+            (EngineLimits::Ours, 100, 42, 22),
+        ] {
+            let load = bench.load(&plan, LayoutWork::Load, limits, prefixes, &mut notes);
+            assert_eq!((load.workers.count(), load.in_flight), (count, requests), "{limits:?}");
+        }
+        assert!(notes.is_empty(), "{notes:?}");
     });
 }
 
