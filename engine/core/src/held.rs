@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatVfs};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatVfs};
 use rustix::io::Errno;
 
 /// Mode of a new file, less what the umask takes.
@@ -343,6 +343,55 @@ impl HeldDirectory {
         Ok(rustix::fs::openat(&self.fd, ".", flags, Mode::empty())?.into())
     }
 
+    /// Names of all that is in it, in no order.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn names_in(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(self.to_read()?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_os_string());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes all that is in it; no link is followed.
+    ///
+    /// # Errors
+    /// Errors of the system; what could be removed until then is gone.
+    pub fn clear(&self) -> io::Result<()> {
+        for name in self.names_in()? {
+            match self.stat_of(&name)? {
+                Some(stat) if kind(&stat) == FileType::Directory => {
+                    self.below(Path::new(&name), false)?.clear()?;
+                    self.remove_directory(&name)?;
+                }
+                Some(_) => self.remove(&name)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Space that all that is in it takes, bytes, as far as it can be looked at; no link is
+    /// followed.
+    #[must_use]
+    pub fn space_bytes(&self) -> u64 {
+        let of = |name: OsString| {
+            let Ok(Some(stat)) = self.stat_of(&name) else { return 0 };
+            let inside = match kind(&stat) {
+                FileType::Directory => self.below(Path::new(&name), false).ok(),
+                _ => None,
+            };
+            space_bytes(&stat) + inside.map_or(0, |directory| directory.space_bytes())
+        };
+        self.names_in().unwrap_or_default().into_iter().map(of).sum()
+    }
+
     /// Makes the names in it durable, where this user may read it and its file system can.
     ///
     /// # Errors
@@ -450,6 +499,12 @@ fn stat_at(directory: impl AsFd, name: &OsStr) -> io::Result<Option<Stat>> {
 #[must_use]
 pub fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Space that what was looked at takes, bytes.
+#[must_use]
+pub fn space_bytes(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0) * 512
 }
 
 fn check_plain(stat: &Stat) -> Result<(), Stranger> {
@@ -636,6 +691,23 @@ mod tests {
         made.create("file", OFlags::empty()).unwrap().write_all(b"x").unwrap();
         assert_eq!(std::fs::read(scratch.file("a/b/file")).unwrap(), b"x");
         made.sync().unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_cleared_of_all_that_is_in_it_and_nothing_else() {
+        let scratch = Scratch::new("cleared");
+        std::fs::write(scratch.file("theirs"), "kept").unwrap();
+        let inside = scratch.file("inside");
+        let held = HeldDirectory::make(&inside.join("a/b")).unwrap();
+        held.create("file", OFlags::empty()).unwrap().write_all(&[1; 9_000]).unwrap();
+        symlink(&scratch.0, inside.join("a/link")).unwrap();
+        let held = HeldDirectory::open(&inside).unwrap();
+        rustix::fs::syncfs(held.to_read().unwrap()).unwrap();
+        assert_eq!(held.names_in().unwrap(), ["a"]);
+        assert!((9_000..9 << 20).contains(&held.space_bytes()), "{}", held.space_bytes());
+        held.clear().unwrap();
+        assert!(held.names_in().unwrap().is_empty() && held.space_bytes() == 0);
+        assert_eq!(std::fs::read_to_string(scratch.file("theirs")).unwrap(), "kept");
     }
 
     #[test]

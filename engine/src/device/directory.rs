@@ -1,26 +1,31 @@
 //! The directory of a store: locked, marked as ours, and cleaned of nothing but our own files.
 //!
 //! Layout: `ringfall.lock` (locked while a run lives; lines `file NAME INODE` and `born S.NS` when
-//! the data file is there) beside the data file `ringfall.kv`. Those lines are durable before the
-//! data file grows, so that a loss of power leaves no file that nobody knows to be ours.
+//! the data file is there) beside the data file `ringfall.kv`, or a directory for files, recorded
+//! alike. Those lines are durable before either grows, so that a loss of power leaves nothing that
+//! nobody knows to be ours.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
-use rustix::fs::{AtFlags, FileType, OFlags, Stat, StatxFlags};
+use rustix::fs::{FileType, OFlags, Stat};
 
+use super::identity::{Identity, Moment};
+use super::made_directory::{MadeDirectory, made_directories, reclaim_directories};
 use crate::error::SetupError;
-use crate::held::{HeldDirectory, Leftover, Stranger, kind};
+use crate::held::{HeldDirectory, Leftover, Stranger, kind, space_bytes};
 use crate::units::BLOCK_BYTES;
 
 /// Name of the file in a store's directory that a run holds locked while it lives.
 pub const LOCK_NAME: &str = "ringfall.lock";
 /// Name of the data file in a cache directory.
 pub const DATA_NAME: &str = "ringfall.kv";
+/// Keys of the data file's record in the lock file.
+const DATA_KEY: &str = "file ringfall.kv ";
+const DATA_BORN_KEY: &str = "born ";
 const MARKER: &str = "ringfall store v1";
 /// Longest lock file believed.
 const LOCK_MAX_BYTES: u64 = 64 << 10;
@@ -46,31 +51,18 @@ pub struct MadeFiles {
     directories: Vec<PathBuf>,
     /// The data file's, once it is made.
     data: OnceLock<Identity>,
-}
-
-/// Identity of a data file. A file system gives the inode number of a deleted file to another one,
-/// which is born later.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Identity {
-    inode: u64,
-    /// None where the file system keeps no such time (NFS), or an earlier version recorded none.
-    born: Option<Moment>,
-}
-
-/// Time since 1970, as file systems have it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Moment {
-    s: i64,
-    ns: i64,
+    /// The directory for files, once it is made.
+    files: OnceLock<MadeDirectory>,
 }
 
 impl CacheDir {
-    /// Locks `path`, making it and what it is in if they are not there, and deletes data files that
-    /// an earlier run which died left in it.
+    /// Locks `path`, making it and what it is in if they are not there, and deletes data files and
+    /// directories for files that an earlier run which died left in it.
     ///
     /// # Errors
     /// A system directory, no permission, not a directory, in use by a living run, or something
-    /// in it that has the name of the lock file or data file and is none of ours.
+    /// in it that has the name of the lock file, the data file or a directory for files and is none
+    /// of ours.
     pub fn open(path: &Path) -> Result<CacheDir, SetupError> {
         let given = path.to_path_buf();
         let mut directories = Vec::new();
@@ -96,7 +88,8 @@ impl CacheDir {
             // What others have put there meanwhile stays.
             let _what_was_made = remove_directories(&directories);
         })?;
-        let made = MadeFiles { directory, lock, directories, data: OnceLock::new() };
+        let (data, files) = (OnceLock::new(), OnceLock::new());
+        let made = MadeFiles { directory, lock, directories, data, files };
         let reclaimed_bytes = reclaim(&made.directory, &made.lock)?;
         if let Err(error) = made.write_lock_file() {
             // On a full file system, say. Nobody holds it yet who would delete it.
@@ -105,10 +98,11 @@ impl CacheDir {
         }
         let opened = CacheDir { made: Arc::new(made), reclaimed_bytes, removed: false };
         // Before the space that it takes is missing.
-        match opened.made.directory.stat_of(DATA_NAME) {
+        let directory = &opened.made.directory;
+        match first_foreign(directory) {
             Ok(None) => Ok(opened),
-            Ok(Some(_)) => Err(foreign_data_file(&opened.made.directory)),
-            Err(error) => Err(directory_error("look at", &opened.path().join(DATA_NAME), &error)),
+            Ok(Some(name)) => Err(foreign(directory, &name)),
+            Err(error) => Err(directory_error("look at", opened.path(), &error)),
         }
     }
 
@@ -172,11 +166,11 @@ impl CacheDir {
     /// # Errors
     /// When a file of that name is there that ringfall did not make, or O_DIRECT is refused.
     pub fn create_data_file(&mut self) -> Result<(File, PathBuf), SetupError> {
-        let MadeFiles { directory, lock, data, .. } = &*self.made;
+        let MadeFiles { directory, data, .. } = &*self.made;
         let path = self.path().join(DATA_NAME);
         let opened = directory.create(DATA_NAME, OFlags::DIRECT);
         let file = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::EEXIST) => foreign_data_file(directory),
+            Some(libc::EEXIST) => foreign(directory, DATA_NAME),
             Some(libc::EINVAL) => {
                 // open(2): the file is left behind although O_DIRECT was refused.
                 let _made_by_this_call = directory.remove(DATA_NAME);
@@ -186,15 +180,30 @@ impl CacheDir {
         })?;
         let identity = Identity::of(&file, "");
         let _first = data.set(identity.map_err(|error| directory_error("read", &path, &error))?);
-        self.made.write_lock_file()?;
-        lock.sync_all()
-            .and_then(|()| directory.sync())
-            .map_err(|e| directory_error("make the lock file durable in", self.path(), &e))?;
+        self.made.record()?;
         Ok((file, path))
     }
 
-    /// Deletes the data files, the lock file, and the directories that this run made, unless
-    /// somebody put files of their own into them.
+    /// Makes a directory for files, whose name ends with `unique`, hexadecimal digits that nobody
+    /// can guess; it is durably recorded as ours before anything is in it.
+    ///
+    /// # Errors
+    /// When it can't be made or recorded.
+    ///
+    /// # Panics
+    /// When it has one already: a bug of the caller.
+    pub fn make_directory(&mut self, unique: &str) -> Result<Arc<HeldDirectory>, SetupError> {
+        let made = MadeDirectory::make(&self.made.directory, unique)
+            .map_err(|e| directory_error("create a directory in", self.path(), &e))?;
+        let inside = Arc::clone(&made.inside);
+        assert!(self.made.files.set(made).is_ok(), "a store has one directory for files");
+        self.made.record()?;
+        Ok(inside)
+    }
+
+    /// Deletes the data file, the directory for files with all that is in it, the lock file, and
+    /// the directories that this run made on the way to them, unless somebody put files of their
+    /// own into those.
     ///
     /// # Errors
     /// The first deletion that failed, after trying all of them.
@@ -215,15 +224,15 @@ impl Drop for CacheDir {
 }
 
 impl MadeFiles {
-    /// Deletes what is still there of them. May be called again. Where the data file can't be
-    /// deleted, the lock file stays: by its record the next run knows the data file as ours.
+    /// Deletes what is still there of them. May be called again. Where the data file or what is in
+    /// the directory for files can't be deleted, the lock file stays: by its record the next run
+    /// knows them as ours.
     ///
     /// # Errors
     /// The files that are left behind, or the first directory that could not be deleted.
     pub fn remove(&self) -> Result<(), SetupError> {
-        let removed = [DATA_NAME, LOCK_NAME].into_iter().try_for_each(|name| {
-            match self.is_there(name).map(|is_there| is_there.then(|| self.directory.remove(name)))
-            {
+        let removed = self.names().try_for_each(|name| {
+            match self.is_there(name).map(|is_there| is_there.then(|| self.delete(name))) {
                 Ok(Some(Err(error))) | Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     Err(error)
                 }
@@ -231,13 +240,29 @@ impl MadeFiles {
             }
         });
         let Err(error) = removed else { return remove_directories(&self.directories) };
-        let data = self.directory.stat_of(DATA_NAME).ok().flatten();
+        let data = self.data.get().and_then(|_| self.directory.stat_of(DATA_NAME).ok().flatten());
+        let inside_bytes = self.files.get().map_or(0, |made| made.inside.space_bytes());
         Err(SetupError::LeftBehind {
             paths: self.left(),
-            bytes: data.map_or(0, |stat| space_bytes(&stat)),
+            bytes: data.map_or(0, |stat| space_bytes(&stat)) + inside_bytes,
             errno: error.raw_os_error().unwrap_or(0),
             reason: error.to_string(),
         })
+    }
+
+    /// Names of what was made in the directory, the lock file's last.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let data = self.data.get().map(|_| DATA_NAME);
+        let made = self.files.get().map(|made| &*made.name);
+        data.into_iter().chain(made).chain([LOCK_NAME])
+    }
+
+    /// Deletes what has that name, which is ours.
+    fn delete(&self, name: &str) -> io::Result<()> {
+        match self.files.get() {
+            Some(made) if made.name == name => made.remove(&self.directory),
+            _ => self.directory.remove(name),
+        }
     }
 
     /// Whether that name is still this run's file: the directory may have been moved away, and
@@ -248,68 +273,32 @@ impl MadeFiles {
             let own = rustix::fs::fstat(&self.lock)?;
             return Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino));
         }
-        match self.data.get() {
+        let made = self.files.get().filter(|made| made.name == name).map(|made| &made.identity);
+        match made.or(self.data.get()) {
             Some(made) => Ok(Identity::of(&self.directory, name)? == *made),
             None => Ok(false),
         }
     }
 
+    /// Records what has been made, durably.
+    fn record(&self) -> Result<(), SetupError> {
+        self.write_lock_file()?;
+        self.lock.sync_all().and_then(|()| self.directory.sync()).map_err(|error| {
+            directory_error("make the lock file durable in", self.directory.path(), &error)
+        })
+    }
+
     /// Never empty at any moment: what was there is written over.
     fn write_lock_file(&self) -> Result<(), SetupError> {
         let mut text = format!("{MARKER}\npid {}\n", std::process::id());
-        if let Some(Identity { inode, born }) = self.data.get() {
-            text.push_str(&format!("file {DATA_NAME} {inode}\n"));
-            if let Some(Moment { s, ns }) = born {
-                text.push_str(&format!("born {s}.{ns:09}\n"));
-            }
-        }
+        let data = self.data.get().map(|data| data.record(DATA_KEY, DATA_BORN_KEY));
+        let made = self.files.get().map(MadeDirectory::record);
+        text.extend(data.into_iter().chain(made));
         let written = self
             .lock
             .write_all_at(text.as_bytes(), 0)
             .and_then(|()| self.lock.set_len(text.len() as u64));
         written.map_err(|e| directory_error("write the lock file in", self.directory.path(), &e))
-    }
-}
-
-impl Identity {
-    /// Looks at the file of that name in a directory, or at an open file itself, whose name is
-    /// empty.
-    fn of(at: impl AsFd, name: &str) -> io::Result<Identity> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
-        let stat = rustix::fs::statx(at, name, flags, StatxFlags::INO | StatxFlags::BTIME)?;
-        let is_told = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
-        let born = Moment { s: stat.stx_btime.tv_sec, ns: stat.stx_btime.tv_nsec.into() };
-        Ok(Identity { inode: stat.stx_ino, born: is_told.then_some(born) })
-    }
-
-    /// Identity that the text of a lock file records.
-    fn recorded_in(text: &str) -> Option<Identity> {
-        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
-        let inode = value("file ringfall.kv ")?.parse().ok()?;
-        // A time that can't be read is none that a file has.
-        let never = Moment { s: i64::MIN, ns: 0 };
-        let born = value("born ").map(|born| Moment::parse(born).unwrap_or(never));
-        Some(Identity { inode, born })
-    }
-
-    /// Whether this, recorded when the lock file was last written, is that of the file found. Where
-    /// there are no times of birth, a foreign file may have got the inode number of a lost one: it
-    /// is taken for ours only if it looks like a data file.
-    fn is_of(self, found: Identity, written: Moment, is_data: bool) -> bool {
-        let is_of_that_time = match (self.born, found.born) {
-            (Some(own), born) => born == Some(own),
-            // An earlier version recorded its file once that was made.
-            (None, Some(born)) => born <= written,
-            (None, None) => is_data,
-        };
-        self.inode == found.inode && is_of_that_time
-    }
-}
-
-impl Moment {
-    fn parse(text: &str) -> Option<Moment> {
-        let (s, ns) = text.split_once('.')?;
-        Some(Moment { s: s.parse().ok()?, ns: ns.parse().ok()? })
     }
 }
 
@@ -390,7 +379,8 @@ fn reclaim_whole(parent: &HeldDirectory, name: &Path) -> Option<u64> {
 }
 
 /// Deletes the data file that a dead run recorded, if it still is the one it made, or that has
-/// nothing in it: a run that lost its power before it could record it. Bytes freed.
+/// nothing in it: a run that lost its power before it could record it; and directories for files
+/// alike. Bytes freed.
 fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
     let mut text = vec![0; LOCK_MAX_BYTES as usize];
     let length = lock.read_at(&mut text, 0);
@@ -399,12 +389,14 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
     if !text.is_empty() && !text.starts_with(MARKER) {
         return Err(foreign_lock_file(directory));
     }
-    let recorded = Identity::recorded_in(text);
+    let recorded = Identity::recorded_in(text, DATA_KEY, DATA_BORN_KEY);
     let path = || directory.path().join(DATA_NAME);
     let found = directory.stat_of(DATA_NAME).map_err(|e| directory_error("read", &path(), &e))?;
     let written = lock.metadata();
     let written = written.map_err(|e| directory_error("look at", directory.path(), &e))?;
     let written = Moment { s: written.mtime(), ns: written.mtime_nsec() };
+    let freed_bytes = reclaim_directories(directory, text, written)
+        .map_err(|e| directory_error("delete what a run left in", directory.path(), &e))?;
     let is_ours = |stat: &Stat| {
         let found = Identity::of(directory, DATA_NAME).ok();
         let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
@@ -414,7 +406,7 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
         let is_recorded = recorded.zip(found).is_some_and(is_of);
         kind(stat) == FileType::RegularFile && (is_recorded || (is_own && stat.st_size == 0))
     };
-    let Some(found) = found.filter(is_ours) else { return Ok(0) };
+    let Some(found) = found.filter(is_ours) else { return Ok(freed_bytes) };
     // The kernel may hold the file of a run that was killed a moment ago open for a while: emptied,
     // its space is free all the same. Of a file with another name, which may be wanted, only the
     // name goes.
@@ -424,17 +416,23 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
         let _or_free_when_it_is_closed = file.set_len(0);
     }
     directory.remove(DATA_NAME).map_err(|e| directory_error("delete", &path(), &e))?;
-    Ok(space_bytes(&found))
+    Ok(freed_bytes + space_bytes(&found))
 }
 
-fn space_bytes(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_blocks).unwrap_or(0) * 512
+/// Name of the data file or of a directory for files, where nothing of ours is left.
+fn first_foreign(directory: &HeldDirectory) -> io::Result<Option<String>> {
+    match directory.stat_of(DATA_NAME)? {
+        Some(_) => Ok(Some(DATA_NAME.to_owned())),
+        None => Ok(made_directories(directory)?.into_iter().next()),
+    }
 }
 
-fn foreign_data_file(directory: &HeldDirectory) -> SetupError {
-    let found = directory.stat_of(DATA_NAME).ok().flatten();
-    let bytes = found.map_or(0, |stat| space_bytes(&stat));
-    SetupError::ForeignDataFile { path: directory.path().join(DATA_NAME), bytes }
+fn foreign(directory: &HeldDirectory, name: &str) -> SetupError {
+    let found = directory.stat_of(name).ok().flatten();
+    let inside = directory.below(Path::new(name), false).ok();
+    let bytes = found.map_or(0, |stat| space_bytes(&stat))
+        + inside.map_or(0, |inside| inside.space_bytes());
+    SetupError::ForeignDataFile { path: directory.path().join(name), bytes }
 }
 
 fn foreign_lock_file(directory: &HeldDirectory) -> SetupError {
@@ -498,13 +496,11 @@ impl Leftover for MadeFiles {
             // One that can't be looked at may be there.
             self.is_there(name).unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
         };
-        let left = [DATA_NAME, LOCK_NAME].into_iter().filter(is_left);
-        left.map(|name| self.directory.path().join(name)).collect()
+        self.names().filter(is_left).map(|name| self.directory.path().join(name)).collect()
     }
 
     fn paths(&self) -> Vec<PathBuf> {
-        let data = self.data.get().map(|_| DATA_NAME);
-        data.into_iter().chain([LOCK_NAME]).map(|name| self.directory.path().join(name)).collect()
+        self.names().map(|name| self.directory.path().join(name)).collect()
     }
 }
 
@@ -641,6 +637,52 @@ mod tests {
             second.remove().unwrap();
             fs::remove_dir_all(path).unwrap();
         }
+    }
+
+    /// Nobody deleted it or spoke of it.
+    #[test]
+    fn a_directory_that_a_dead_run_left_is_reclaimed_and_one_of_nobody_is_named() {
+        let path = scratch("dead-files");
+        let mut dead = CacheDir::open(&path).unwrap();
+        let inside = dead.make_directory("0a").unwrap();
+        assert_eq!(dead.made().upgrade().unwrap().left().len(), 2);
+        fs::create_dir_all(inside.path().join("a/b")).unwrap();
+        fs::write(inside.path().join("a/b/object"), [1; 9_000]).unwrap();
+        dead.removed = true;
+        drop(dead);
+        for name in ["ringfall-layouts-0b", "ringfall-layouts-theirs"] {
+            fs::create_dir(path.join(name)).unwrap();
+        }
+        fs::write(path.join("ringfall-layouts-0c"), b"theirs").unwrap();
+        let mut next = CacheDir::open(&path).unwrap();
+        assert!(!inside.path().exists() && !path.join("ringfall-layouts-0b").exists());
+        // Another one of that name is none of the dead run's.
+        let inside = next.make_directory("0a").unwrap();
+        next.removed = true;
+        drop(next);
+        fs::rename(inside.path(), path.join("moved")).unwrap();
+        fs::create_dir(inside.path()).unwrap();
+        fs::write(inside.path().join("object"), b"theirs").unwrap();
+        let error = CacheDir::open(&path).unwrap_err();
+        assert!(
+            matches!(&error, SetupError::ForeignDataFile { path, .. } if path == inside.path())
+        );
+        assert_eq!(fs::read(inside.path().join("object")).unwrap(), b"theirs");
+        fs::remove_dir_all(inside.path()).unwrap();
+        CacheDir::open(&path).unwrap().remove().unwrap();
+        assert!(path.join("moved").exists() && path.join("ringfall-layouts-theirs").exists());
+        assert!(path.join("ringfall-layouts-0c").exists());
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_directory_for_files_goes_with_all_that_is_in_it() {
+        let path = scratch("files");
+        let mut place = CacheDir::open(&path).unwrap();
+        let inside = place.make_directory("0a").unwrap();
+        fs::write(inside.path().join("object"), b"x").unwrap();
+        place.remove().unwrap();
+        assert!(!path.exists());
     }
 
     #[test]
@@ -787,7 +829,7 @@ mod tests {
         assert!(text.starts_with(&before), "{text}");
         let made = directory.made.data.get().unwrap();
         assert!(text.contains(&format!("\nfile {DATA_NAME} {}\n", made.inode)), "{text}");
-        assert_eq!(Identity::recorded_in(&text), Some(*made));
+        assert_eq!(Identity::recorded_in(&text, DATA_KEY, DATA_BORN_KEY), Some(*made));
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod ata;
 mod directory;
 mod file;
 mod identify;
+mod identity;
+mod made_directory;
 mod namespace;
 mod objects;
 mod pages;

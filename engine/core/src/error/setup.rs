@@ -57,10 +57,10 @@ pub enum SetupError {
         /// Where that leads.
         resolved: PathBuf,
     },
-    /// The data file exists, and no engine made it.
+    /// The data file, or a directory for files, exists, and no engine made it.
     #[error("{} exists, and no record says that ringfall made it", path.display())]
     ForeignDataFile {
-        /// The file.
+        /// The file or directory.
         path: PathBuf,
         /// Space that it takes, bytes.
         bytes: u64,

@@ -1,0 +1,98 @@
+//! The directory for files that a run makes in that of its store: recorded in the lock file as the
+//! data file is, so that the next run there knows it as ours when this one is killed, and removed
+//! with all that is in it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Mode, Stat, mkdirat};
+
+use super::identity::{Identity, Moment};
+use crate::held::{HeldDirectory, kind, space_bytes};
+
+/// Beginning of the name of a directory for files.
+pub(super) const DIRECTORY_PREFIX: &str = "ringfall-layouts-";
+/// Keys of a lock file: before the name and the number of the inode, and before the time of birth.
+const KEY: &str = "directory ";
+const BORN_KEY: &str = "directory-born ";
+/// Mode of the directory, less what the umask takes.
+const MODE: Mode = Mode::from_raw_mode(0o777);
+
+/// A directory that was made; see the top of the file.
+#[derive(Debug)]
+pub(super) struct MadeDirectory {
+    pub(super) name: String,
+    pub(super) identity: Identity,
+    pub(super) inside: Arc<HeldDirectory>,
+}
+
+impl MadeDirectory {
+    /// Makes it, with a name that ends with `unique`: hexadecimal digits that nobody can guess.
+    pub(super) fn make(parent: &HeldDirectory, unique: &str) -> io::Result<MadeDirectory> {
+        let name = format!("{DIRECTORY_PREFIX}{unique}");
+        mkdirat(parent, &*name, MODE)?;
+        let inside = parent.below(Path::new(&name), false)?;
+        let identity = Identity::of(&inside, "")?;
+        Ok(MadeDirectory { name, identity, inside: Arc::new(inside) })
+    }
+
+    /// Lines of the lock file that record it.
+    pub(super) fn record(&self) -> String {
+        self.identity.record(&format!("{KEY}{} ", self.name), BORN_KEY)
+    }
+
+    /// Removes it with all that is in it.
+    pub(super) fn remove(&self, parent: &HeldDirectory) -> io::Result<()> {
+        self.inside.clear()?;
+        parent.remove_directory(&self.name)
+    }
+}
+
+/// Names of the directories in a directory that are named as those for files are, whoever made
+/// them; of one that may not be listed, none.
+pub(super) fn made_directories(parent: &HeldDirectory) -> io::Result<Vec<String>> {
+    let names = match parent.names_in() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Vec::new()),
+        names => names?,
+    };
+    let is_named = |name: &String| {
+        let unique = name.strip_prefix(DIRECTORY_PREFIX).unwrap_or_default();
+        !unique.is_empty() && unique.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let is_directory = |name: &String| {
+        let found = parent.stat_of(name).ok().flatten();
+        found.is_some_and(|stat| kind(&stat) == FileType::Directory)
+    };
+    let names = names.into_iter().filter_map(|name| name.into_string().ok());
+    Ok(names.filter(is_named).filter(is_directory).collect())
+}
+
+/// Deletes the directory that a dead run recorded in the text of a lock file `written` then, if it
+/// still is the one it made, and those that nothing is in: of runs that lost their power before
+/// they could record them. Bytes freed.
+pub(super) fn reclaim_directories(
+    parent: &HeldDirectory,
+    text: &str,
+    written: Moment,
+) -> io::Result<u64> {
+    let mut freed_bytes = 0;
+    for name in made_directories(parent)? {
+        let is_own = |stat: &Stat| {
+            kind(stat) == FileType::Directory && stat.st_uid == rustix::process::geteuid().as_raw()
+        };
+        let Some(stat) = parent.stat_of(&name)?.filter(is_own) else { continue };
+        let inside = parent.below(Path::new(&name), false)?;
+        let found = Identity::of(&inside, "")?;
+        let recorded = Identity::recorded_in(text, &format!("{KEY}{name} "), BORN_KEY);
+        // Nobody guesses the name of one that a lock file records.
+        if recorded.is_some_and(|own| own.is_of(found, written, true)) {
+            freed_bytes += space_bytes(&stat) + inside.space_bytes();
+            inside.clear()?;
+        } else if !inside.names_in()?.is_empty() {
+            continue;
+        }
+        parent.remove_directory(&name)?;
+    }
+    Ok(freed_bytes)
+}
