@@ -1,7 +1,7 @@
 //! `ringfall layouts`: the list, a comparison by the real binary, and the system calls that it
 //! makes in an engine's place.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ringfall_host::takes_direct_io;
@@ -12,12 +12,22 @@ use crate::support::{
     Scratch, assert_fails, assert_valid_as, finish, output, skipped, spawn, text, wait_until,
 };
 
+/// Beginning of the name of a comparison's directory.
+const MADE: &[u8] = b"ringfall-layouts-";
+
 fn compare(scratch: &Scratch, place: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
     command.args(["layouts", "compare", "--cache-dir"]).arg(place);
     command.args(["--model", "tiny-1b", "--prefix-tokens", "512", "--seconds-each", "0.3"]);
     command.args(more).current_dir(&scratch.path);
     command
+}
+
+/// Directories that comparisons have made in a place.
+pub fn directories(place: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    let made = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(MADE));
+    made.map(|entry| entry.path()).collect()
 }
 
 fn figures(scratch: &Scratch) -> Value {
@@ -115,16 +125,42 @@ fn an_interrupted_comparison_removes_what_it_made() {
     let scratch = Scratch::new("layouts-interrupted");
     let more = ["--space", "64MiB", "--layout", "vllm", "--seconds-each", "5", "--json", "l.json"];
     let child = spawn(compare(&scratch, &scratch.store(), &more));
-    let is_made = || {
-        let entries = std::fs::read_dir(scratch.store()).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.any(|name| name.starts_with("ringfall-layouts-"))
-    };
+    let is_made = || !directories(&scratch.store()).is_empty();
     wait_until("its directory is made", is_made);
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     let ended = finish(child);
     assert_fails(&ended, 130, &["interrupted: nothing was written"]);
     assert!(!scratch.store().exists() && !scratch.file("l.json").exists());
+}
+
+/// Nobody deleted it or spoke of it.
+#[test]
+fn what_a_killed_comparison_left_is_reclaimed_by_the_next_one_and_by_a_run() {
+    let scratch = Scratch::new("layouts-killed");
+    for is_run in [false, true] {
+        let more = ["--space", "64MiB", "--layout", "vllm", "--engine-limits", "theirs"];
+        let long = [&more[..], &["--seconds-each", "5"]].concat();
+        let mut child = spawn(compare(&scratch, &scratch.store(), &long));
+        let made = || directories(&scratch.store());
+        let is_stored = || made().iter().any(|made| made.read_dir().unwrap().count() > 0);
+        wait_until("objects are stored", is_stored);
+        child.kill().unwrap();
+        drop(finish(child));
+        assert_eq!(made().len(), 1);
+        let next = match is_run {
+            true => scratch.run(&[]),
+            false => output(compare(&scratch, &scratch.store(), &more)),
+        };
+        assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+        assert_eq!(std::fs::read_dir(scratch.store()).unwrap().count(), 0);
+    }
+    let foreign = scratch.store().join("ringfall-layouts-0123456789abcdef");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("object"), [1; 9_000]).unwrap();
+    let ended = output(compare(&scratch, &scratch.store(), &[]));
+    let told = ["layouts-0123456789abcdef exists, and no record says", "delete it, which frees"];
+    assert_fails(&ended, 1, &told);
+    assert!(foreign.join("object").exists());
 }
 
 /// A file system without room for as many names.

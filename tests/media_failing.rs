@@ -389,6 +389,49 @@ fn mount_again(device: &mut Loop, point: &Path) -> Result<(), String> {
     device.mount(&name, point.to_path_buf(), "rw,errors=remount-ro").map(drop)
 }
 
+/// Only the failed call was told: neither what was left nor what to do about it.
+#[test]
+fn a_comparison_of_layouts_names_what_it_leaves_on_a_file_system_that_turns_read_only() {
+    let scratch = Scratch::new("layouts-read-only");
+    if let Err(why) = turn_read_only_below_layouts(&scratch) {
+        skipped("layouts on a file system that turns read-only", &why);
+    }
+}
+
+fn turn_read_only_below_layouts(scratch: &Scratch) -> Result<(), String> {
+    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    let name = device.device.clone();
+    tool("mkfs.ext4", &["-q", "-F", &name])?;
+    let point = device.mount(&name, scratch.file("mounted"), "rw,errors=remount-ro")?;
+    let place = point.join("kv");
+    let compare = |seconds: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(["layouts", "compare", "--model", "tiny-1b", "--layout", "vllm", "--space"]);
+        command.args(["128MiB", "--seconds-each", seconds, "--cache-dir"]).arg(&place);
+        command.current_dir(&scratch.path).stdin(Stdio::null());
+        spawn(command)
+    };
+    let comparing = compare("5");
+    let made = || crate::layouts::directories(&place);
+    let is_stored = || made().first().is_some_and(|made| made.read_dir().unwrap().count() > 0);
+    wait_until("objects are stored", is_stored);
+    let aborted = tool("mount", &["-o", "remount,abort", point.to_str().unwrap()]);
+    if aborted.is_err() {
+        insist(&comparing);
+    }
+    let ended = finish(comparing);
+    aborted?;
+    let left =
+        ["kv/ringfall-layouts-", "kv/ringfall.lock, left behind", "next run in that directory"];
+    assert_fails(&ended, 1, &[&["Read-only file system"][..], &left].concat());
+
+    mount_again(&mut device, &point)?;
+    let next = finish(compare("0.3"));
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next));
+    assert_eq!(place.read_dir().unwrap().count(), 0);
+    Ok(())
+}
+
 /// The lock file, which says that the data file is ours, was never synced: it came back empty.
 #[test]
 fn what_a_power_failure_leaves_is_reclaimed() {

@@ -7,22 +7,23 @@ use anyhow::{Context as _, Result};
 use ringfall_config::{Facts, InputError, Options, Places, resolve};
 use ringfall_core::units::{GIB, gib};
 use ringfall_engine::device::{CacheDir, is_block_device};
-use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
-use ringfall_host::interrupt::Interrupt;
+use ringfall_host::files::unguessable;
+use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
 use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, takes_direct_io};
 use ringfall_model::facts::Roofline;
 use ringfall_model::write_json;
 use ringfall_report::show::{LAYOUTS_VERSION, LayoutsReport, layouts_list, layouts_page};
-use ringfall_running::layouts::{LayoutBench, LayoutDirectory, LayoutError, OBJECT_BYTES_MAX};
+use ringfall_running::layouts::{LayoutBench, LayoutError, OBJECT_BYTES_MAX};
 use ringfall_workloads::layout::{
     EngineLayout, LayoutOption, LayoutOptions, LayoutPlan, LayoutWork,
 };
 
 use super::answer::{Answer, Work};
 use super::run::check_output_writable;
-use super::{is_stdout, print, print_json, saturate, text_stream, write_form};
+use super::{both, is_stdout, print, print_json, saturate, tell_error, text_stream, write_form};
 use crate::cli::{Command, LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, SaturateArgs};
+use crate::remedy::told;
 
 /// Least and most space in which the drive's limits are searched, GiB.
 const LIMITS_GIB: (f64, f64) = (0.125, 2.0);
@@ -52,18 +53,34 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     check_place(args)?;
     let is_direct = takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false);
     let (model, plans) = plans(args, is_direct)?;
+    check_room(args)?;
     let interrupt = super::interrupt()?;
     let work = Work {
         name: "comparison",
         keeps: ", without figures",
         places: vec![args.cache_dir.clone()],
         output: None,
-        left: "its directory ringfall-layouts-… may be deleted",
+        left: "the next run there deletes it",
     };
     let _answer = Answer::to(work, &interrupt);
-    let Some(report) = measured(args, model, &plans, is_direct, &interrupt)? else {
+    let interrupted = || {
         ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
-        return Ok(Exit::Interrupted);
+        Ok(Exit::Interrupted)
+    };
+    let Some(limits) = drive_limits(args, is_direct, &interrupt)? else {
+        return interrupted();
+    };
+    let mut place = CacheDir::open(&args.cache_dir)?;
+    leave_nothing_of(place.made());
+    let found = measured(args, model, &plans, limits, &mut place, &interrupt);
+    let removed = place.remove();
+    let report = match found {
+        Ok(Some(report)) => report,
+        Ok(None) => {
+            removed.err().into_iter().for_each(|left| tell_error(told(&left)));
+            return interrupted();
+        }
+        Err(error) => return both(Err(error), removed.map_err(Into::into)),
     };
     let written = write_form(file, "the figures", |path| write_json(&report, path));
     // What was found is shown also when it could not be kept.
@@ -72,7 +89,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
         false if args.quiet => Exit::Done,
         false => print(&layouts_page(&report))?,
     };
-    written?;
+    both(written, removed.map_err(Into::into))?;
     Ok(if report.has_failed() { Exit::Failed } else { Exit::Done })
 }
 
@@ -93,14 +110,20 @@ fn check_place(args: &LayoutsCompareArgs) -> Result<(), InputError> {
     }
     CacheDir::check(place).map_err(|error| {
         InputError::new(format!("--cache-dir: {error}: give a directory on the drive to measure"))
-    })?;
+    })
+}
+
+/// Refuses more space than is free, when what a comparison that was killed left there is deleted.
+fn check_room(args: &LayoutsCompareArgs) -> Result<()> {
+    let place = &args.cache_dir;
+    if place.exists() {
+        CacheDir::open(place)?.remove()?;
+    }
+    let space_bytes = (args.space.0 * GIB as f64) as u64;
     match free_bytes(place) {
-        Some(free) if args.space.0 * GIB as f64 > free as f64 => refuse!(
-            "--space {}: {} has {} free",
-            human((args.space.0 * GIB as f64) as u64),
-            place.display(),
-            human(free)
-        ),
+        Some(free) if space_bytes > free => {
+            refuse!("--space {}: {} has {} free", human(space_bytes), place.display(), human(free))
+        }
         _ => Ok(()),
     }
 }
@@ -152,36 +175,47 @@ fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<Layo
     Ok((plan.model.clone(), planned))
 }
 
-/// Measures the drive's limits, then each layout; none where a signal ended that.
+/// Limits of the drive, as far as they are known.
+struct DriveLimits {
+    roofline: Option<Roofline>,
+    notes: Vec<String>,
+}
+
+impl DriveLimits {
+    /// Bandwidth at that percentage of reads, GiB/s.
+    fn gib_per_s(&self, read_percent: u32) -> Option<f64> {
+        Some(self.roofline.as_ref()?.bandwidth(read_percent)? / GIB as f64)
+    }
+}
+
+/// Measures the drive's limits; none where a signal ended that.
+fn drive_limits(
+    args: &LayoutsCompareArgs,
+    is_direct: bool,
+    interrupt: &Interrupt,
+) -> Result<Option<DriveLimits>> {
+    if !is_direct {
+        let note = "the file system takes no O_DIRECT: all layouts go through the page cache, as \
+                    vLLM does there, and the drive's limits are unknown";
+        return Ok(Some(DriveLimits { roofline: None, notes: vec![note.to_owned()] }));
+    }
+    let roofline = saturate::limits(&limits_args(args)?, interrupt)?;
+    Ok(roofline
+        .map(|roofline| DriveLimits { notes: roofline.warnings.clone(), roofline: Some(roofline) }))
+}
+
+/// Measures each layout in a directory for files; none where a signal ended that.
 fn measured(
     args: &LayoutsCompareArgs,
     model: String,
     plans: &[LayoutPlan],
-    is_direct: bool,
+    limits: DriveLimits,
+    place: &mut CacheDir,
     interrupt: &Interrupt,
 ) -> Result<Option<LayoutsReport>> {
-    let mut notes = Vec::new();
-    let roofline = match is_direct {
-        true => match saturate::limits(&limits_args(args)?, interrupt)? {
-            Some(roofline) => Some(roofline),
-            None => return Ok(None),
-        },
-        false => {
-            notes.push(
-                "the file system takes no O_DIRECT: all layouts go through the page cache, as \
-                 vLLM does there, and the drive's limits are unknown"
-                    .to_owned(),
-            );
-            None
-        }
-    };
-    let limit = |percent| Some(roofline.as_ref()?.bandwidth(percent)? / GIB as f64);
-    notes.extend(roofline.iter().flat_map(|roofline: &Roofline| roofline.warnings.clone()));
-    let room = Room::look();
-    let place = CacheDir::open(&args.cache_dir)?;
-    let machine = Machine::look(place.path());
-    let directory = LayoutDirectory::make(place.path())
-        .with_context(|| format!("no directory can be made in {}", terminal_path(place.path())))?;
+    let unique = unguessable().context("the system gives no random name for a directory")?;
+    let directory = place.make_directory(&unique)?;
+    let (room, machine) = (Room::look(), Machine::look(place.path()));
     let bench = LayoutBench {
         machine: &machine,
         each: Duration::from_secs_f64(args.seconds_each),
@@ -203,10 +237,10 @@ fn measured(
         seconds_each: args.seconds_each,
         space_gib: gib(bench.space_bytes),
         seed: bench.seed,
-        read_limit_gib_per_s: limit(100),
-        write_limit_gib_per_s: limit(0),
+        read_limit_gib_per_s: limits.gib_per_s(100),
+        write_limit_gib_per_s: limits.gib_per_s(0),
         layouts: Vec::new(),
-        notes,
+        notes: limits.notes,
     };
     let mut progress = ProgressLine::new(text_stream(is_json(args)), args.quiet, None);
     for (plan, limits) in
@@ -222,8 +256,6 @@ fn measured(
         }
     }
     progress.clear();
-    directory.remove().context("the directory of the comparison can't be removed")?;
-    place.remove()?;
     Ok(Some(report))
 }
 

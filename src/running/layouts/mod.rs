@@ -5,7 +5,6 @@
 //! and operations a layout has (`ringfall_workloads::layout`), and who carries the operations out
 //! (`ringfall_engine::files`).
 
-mod directory;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfall_core::error::SetupError;
+use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::gib;
 use ringfall_engine::files::{
     FaultCause, FileFault, FileLoad, FileOutcome, FilePass, FileWorkers, StepKind, run, run_passes,
@@ -23,9 +23,10 @@ use ringfall_host::{Machine, human};
 use ringfall_model::facts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
 use ringfall_workloads::layout::{EngineWorkers, LayoutPlan, LayoutWork, shuffled};
 
+use rustix::fs::syncfs;
+
 use crate::remedy::remedy;
 use crate::saturate::Counted;
-pub use directory::LayoutDirectory;
 use steps::{forgetting, request};
 
 /// Objects in flight where the engine's own limits are left aside.
@@ -74,6 +75,14 @@ pub enum LayoutError {
         /// Error of the system.
         error: io::Error,
     },
+    /// An operation failed, and then what had been stored could not be removed.
+    #[error("{layout}: {why}")]
+    Failed {
+        /// Name of the layout.
+        layout: &'static str,
+        /// Sentence about the operation.
+        why: String,
+    },
 }
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> LayoutError {
@@ -94,22 +103,25 @@ impl LayoutBench<'_> {
     /// [`LayoutError`]. A failed operation is none: the outcome tells it.
     pub fn measure(
         &self,
-        directory: &LayoutDirectory,
+        directory: &HeldDirectory,
         plan: &LayoutPlan,
         limits: EngineLimits,
         tell: &mut dyn FnMut(&str),
     ) -> Result<Option<LayoutRun>, LayoutError> {
         let measured = self.stored_and_fetched(directory, plan, limits, tell);
-        // What failed first is told, whether or not the rest could be removed.
         let removed = directory.clear().map_err(failed("removing what was stored"));
+        // What failed first is told, whether or not the rest could be removed.
         let found = measured?;
+        if let (Err(_), Some(LayoutRun { layout, failure: Some(why), .. })) = (&removed, &found) {
+            return Err(LayoutError::Failed { layout, why: why.clone() });
+        }
         removed?;
         Ok(found.filter(|_| !self.interrupt.is_set()))
     }
 
     fn stored_and_fetched(
         &self,
-        directory: &LayoutDirectory,
+        directory: &HeldDirectory,
         plan: &LayoutPlan,
         limits: EngineLimits,
         tell: &mut dyn FnMut(&str),
@@ -119,8 +131,12 @@ impl LayoutBench<'_> {
         let load = self.load(plan, LayoutWork::Store, limits, self.prefixes(plan), &mut notes);
         let (prefixes, stored) = self.store(directory, plan, &load, limits)?;
         let began = Instant::now();
-        directory.settle().map_err(failed("writing the page cache to the drive"))?;
+        let settled = settle(directory).map_err(failed("writing the page cache to the drive"));
         let settle_s = began.elapsed().as_secs_f64();
+        // What failed first is told.
+        if stored.faults.is_empty() {
+            settled?;
+        }
         // A bucket that is not full is not written: what counts is what went to the drive.
         let part = plan.useful_bytes() as f64 / plan.prefix_bytes() as f64;
         let useful_gib = gib(stored.written_bytes) * part;
@@ -223,7 +239,7 @@ impl LayoutBench<'_> {
     /// Stores prefixes until the space is full or the time is over; their number.
     fn store(
         &self,
-        directory: &LayoutDirectory,
+        directory: &HeldDirectory,
         plan: &LayoutPlan,
         load: &FileLoad,
         limits: EngineLimits,
@@ -247,7 +263,7 @@ impl LayoutBench<'_> {
             }
             None
         };
-        let outcome = run(directory.held(), load, &mut next, self.interrupt.flag())?;
+        let outcome = run(directory, load, &mut next, self.interrupt.flag())?;
         Ok((prefix, outcome))
     }
 
@@ -255,7 +271,7 @@ impl LayoutBench<'_> {
     /// kernel forgets them.
     fn fetch(
         &self,
-        directory: &LayoutDirectory,
+        directory: &HeldDirectory,
         plan: &LayoutPlan,
         load: &FileLoad,
         limits: EngineLimits,
@@ -263,7 +279,7 @@ impl LayoutBench<'_> {
     ) -> Result<FileOutcome, LayoutError> {
         let mut pass = 0;
         let outcome = run_passes(
-            directory.held(),
+            directory,
             load,
             &mut |measured| {
                 let left = self.each.saturating_sub(measured);
@@ -288,7 +304,7 @@ impl LayoutBench<'_> {
     /// Has the kernel forget the files of these prefixes.
     fn forget(
         &self,
-        directory: &LayoutDirectory,
+        directory: &HeldDirectory,
         plan: &LayoutPlan,
         prefixes: u64,
     ) -> Result<(), SetupError> {
@@ -302,9 +318,14 @@ impl LayoutBench<'_> {
             seed: self.seed,
             verifies: false,
         };
-        run(directory.held(), &load, &mut || requests.next(), self.interrupt.flag())?;
+        run(directory, &load, &mut || requests.next(), self.interrupt.flag())?;
         Ok(())
     }
+}
+
+/// Has a file system write what the page cache holds to the drive.
+fn settle(directory: &HeldDirectory) -> io::Result<()> {
+    Ok(syncfs(directory.to_read()?)?)
 }
 
 /// Sentence about the first operation that failed, with the next step.

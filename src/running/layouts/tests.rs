@@ -1,3 +1,4 @@
+use ringfall_engine::device::CacheDir;
 use ringfall_host::Scratch;
 use ringfall_workloads::layout::{EngineLayout, LayoutOptions};
 use ringfall_workloads::model::built_in;
@@ -17,10 +18,10 @@ fn plan(layout: EngineLayout) -> LayoutPlan {
     LayoutPlan::new(options, "tiny-1b", &spec, 1, 512).unwrap()
 }
 
-fn with_bench(each: Duration, work: impl FnOnce(&LayoutBench<'_>, &LayoutDirectory)) {
+fn with_bench(each: Duration, work: impl FnOnce(&LayoutBench<'_>, &HeldDirectory)) {
     let scratch = Scratch::new("layouts-measured");
-    let place = scratch.canonicalize().unwrap();
-    let directory = LayoutDirectory::make(&place).unwrap();
+    let mut place = CacheDir::open(&scratch.join("place")).unwrap();
+    let directory = place.make_directory("0a").unwrap();
     let interrupt = Interrupt::install().unwrap();
     let bench = LayoutBench {
         machine: &Machine::default(),
@@ -31,8 +32,8 @@ fn with_bench(each: Duration, work: impl FnOnce(&LayoutBench<'_>, &LayoutDirecto
         interrupt: &interrupt,
     };
     work(&bench, &directory);
-    directory.remove().unwrap();
-    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+    place.remove().unwrap();
+    assert_eq!(std::fs::read_dir(&*scratch).unwrap().count(), 0);
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn every_layout_is_stored_fetched_and_removed_by_either_kind_of_workers() {
                 assert_eq!(count(&run.store, "rename") > 0, renames, "{name}");
                 let syncs = layout == EngineLayout::Mlperf;
                 assert_eq!(count(&run.store, "fsync") > 0, syncs, "{name}");
-                let inside = std::fs::read_dir(directory.held().path()).unwrap();
+                let inside = std::fs::read_dir(directory.path()).unwrap();
                 assert_eq!(inside.count(), 0, "{name}: its files are left");
             }
         }
@@ -125,7 +126,7 @@ fn a_layout_that_can_t_be_stored_says_why_and_leaves_nothing() {
     with_bench(Duration::from_millis(10), |bench, directory| {
         // A directory in the place of the first object.
         let plan = plan(EngineLayout::Mlperf);
-        let taken = directory.held().path().join(&*plan.objects(0)[0].path);
+        let taken = directory.path().join(&*plan.objects(0)[0].path);
         std::fs::create_dir(taken).unwrap();
         let run = bench.measure(directory, &plan, EngineLimits::Theirs, &mut |_| {});
         let run = run.unwrap().expect("nothing interrupts it");
