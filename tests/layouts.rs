@@ -109,6 +109,8 @@ fn what_can_not_be_compared_is_refused_with_the_remedy() {
         (&["--model", "no-such"], &["no-such"]),
         (&["--cache-dir", "/dev/full"], &["/dev/full"]),
         (&["--cache-dir", "/etc/kv"], &["belongs to the system"]),
+        (&["--cache-dir", "s3://b/p"], &["is an object store", "`ringfall saturate s3://b/p`"]),
+        (&["--cache-dir", "s3:/b/p"], &["write s3://b/p, or ./s3:/b/p for a directory"]),
     ];
     for (more, words) in cases {
         let ended = output(compare(&scratch, &scratch.store(), more));
@@ -116,7 +118,7 @@ fn what_can_not_be_compared_is_refused_with_the_remedy() {
         for word in *words {
             assert!(text(&ended).contains(word), "{word}: {}", text(&ended));
         }
-        assert!(!scratch.store().exists(), "{more:?}");
+        assert!(!scratch.store().exists() && !scratch.file("s3:").exists(), "{more:?}");
     }
 }
 

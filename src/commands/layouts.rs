@@ -1,9 +1,11 @@
 //! `ringfall layouts`: how inference engines keep KV cache on storage, as a list, and compared on a
 //! drive.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use ringfall_config::object_store::Place;
 use ringfall_config::{Facts, InputError, Options, Places, resolve};
 use ringfall_core::units::{GIB, gib};
 use ringfall_engine::device::{CacheDir, is_block_device};
@@ -46,6 +48,7 @@ pub fn run(args: &LayoutsArgs) -> Result<Exit> {
 
 fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     super::refuse_launcher("layouts compare")?;
+    let args = &LayoutsCompareArgs { cache_dir: directory(&args.cache_dir)?, ..args.clone() };
     let file = args.json.as_deref().filter(|output| !is_stdout(output));
     if let Some(output) = file {
         check_output_writable("--json", output)?;
@@ -96,6 +99,19 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
 /// Whether the figures go to standard output.
 fn is_json(args: &LayoutsCompareArgs) -> bool {
     args.json.as_deref().is_some_and(is_stdout)
+}
+
+/// The directory that was typed, also as a file's URL.
+fn directory(typed: &Path) -> Result<PathBuf, InputError> {
+    match typed.to_str().map(Place::parse) {
+        None => Ok(typed.to_path_buf()),
+        Some(Ok(Place::Path(path))) => Ok(path),
+        Some(Ok(Place::Objects(url))) => refuse!(
+            "--cache-dir {url} is an object store, and engines keep files: give a directory on the \
+             drive to measure, or measure the object store with `ringfall saturate {url}`"
+        ),
+        Some(Err(what)) => refuse!("--cache-dir can't be used: {what}"),
+    }
 }
 
 /// Checks the place before anything is made there.
