@@ -3,7 +3,7 @@
 //! `checkpoint-unfinished.json` says what it is to become.
 
 use ringfall_core::units::gib;
-use ringfall_host::human;
+use ringfall_host::{counted, human};
 
 use super::layout::{Layout, Manifest};
 use super::restore::missing;
@@ -16,6 +16,8 @@ const FINISHED: &str = "checkpoint.json";
 const UNFINISHED: &str = "checkpoint-unfinished.json";
 /// Longest manifest, bytes: that of 65,536 ranks has a tenth of it.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+/// Files of an unfinished checkpoint that an error names, at most.
+const NAMED_MAX: usize = 16;
 
 /// Handling of a checkpoint that already exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,18 +44,73 @@ impl<T: Target> Commit<'_, T> {
     /// Writes the checkpoint.
     ///
     /// # Errors
-    /// Fails if an existing checkpoint forbids it, there is no room, or the target failed.
+    /// Fails if an existing checkpoint forbids it, there is no room, or the target failed; says
+    /// then what is left of a checkpoint that can be gone on with, and how.
     pub fn write(&self, begin: Begin) -> Result<Saved, StreamError> {
         let layout = Layout::new(self.manifest, self.prefix);
+        self.write_files(&layout, begin).map_err(|error| match error {
+            StreamError::Target(error) if !error.is_input => self.with_left(&layout, error).into(),
+            error => error,
+        })
+    }
+
+    /// An error, with the files that are left of an unfinished checkpoint; without them where they
+    /// can't be looked at, or only `write` could go on with them.
+    fn with_left(&self, layout: &Layout, error: TargetError) -> TargetError {
+        match self.left(layout) {
+            Ok(Some(left)) if self.prefix.is_empty() => TargetError {
+                remedy: format!(
+                    "{}; {left}: --resume with the same flags goes on from there, and --overwrite \
+                     begins again",
+                    error.remedy
+                ),
+                ..error
+            },
+            _ => error,
+        }
+    }
+
+    /// Files that are left of an unfinished checkpoint, and their length, as a clause; none where
+    /// there is no such checkpoint.
+    fn left(&self, layout: &Layout) -> Result<Option<String>, TargetError> {
+        let target = self.on.target;
+        let there = |name| read(target, self.prefix, name);
+        if there(FINISHED)?.is_some() || there(UNFINISHED)?.is_none() {
+            return Ok(None);
+        }
+        let (mut names, mut length_bytes) = (vec![self.name(UNFINISHED)], 0);
+        for file in &layout.files {
+            let name = &file.plan.name;
+            let draft = || target.draft_name(name);
+            let (name, bytes) = match target.presence(name)? {
+                Presence::Absent => continue,
+                Presence::Draft { bytes } => (draft(), bytes),
+                Presence::Parts { parts } => (draft(), parts.iter().map(|part| part.1).sum()),
+                Presence::Published { bytes } => (name.clone(), bytes),
+            };
+            names.push(name);
+            length_bytes += bytes;
+        }
+        let more = names.len().saturating_sub(NAMED_MAX);
+        names.truncate(NAMED_MAX);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {}", counted(more as u64, "more file")),
+        };
+        let (names, place, size) = (names.join(", "), target.name(), human(length_bytes));
+        Ok(Some(format!("{names}{more} ({size}) are left in {place}")))
+    }
+
+    fn write_files(&self, layout: &Layout, begin: Begin) -> Result<Saved, StreamError> {
         layout.files.iter().try_for_each(|file| self.on.target.check(&file.plan))?;
-        let Some(works) = self.prepare(&layout, begin)? else {
+        let Some(works) = self.prepare(layout, begin)? else {
             let (step, found_bytes) = (self.manifest.step, self.manifest.total_bytes());
             return Ok(Saved { step, found_bytes, ..Saved::default() });
         };
-        let to_store = missing_bytes(&layout, &works);
-        self.check_room(&layout, &works)?;
+        let to_store = missing_bytes(layout, &works);
+        self.check_room(layout, &works)?;
         put(self.on.target, self.prefix, self.manifest, UNFINISHED)?;
-        let saved = save(self.on, &layout, &works, self.manifest.step)?;
+        let saved = save(self.on, layout, &works, self.manifest.step)?;
         put(self.on.target, self.prefix, self.manifest, FINISHED)?;
         self.on.target.remove_small(&self.name(UNFINISHED))?;
         Ok(Saved { found_bytes: self.manifest.total_bytes() - to_store, ..saved })
@@ -233,8 +290,66 @@ pub fn remove<T: Target>(target: &T, manifest: &Manifest, prefix: &str) -> Resul
 #[cfg(test)]
 mod tests {
     use ringfall_core::units::{GIB, MIB};
+    use ringfall_host::Scratch;
 
+    use super::super::file::{FileTarget, Io};
+    use super::super::layout::{FORMAT, FORMAT_VERSION};
+    use super::super::meter::Meter;
+    use super::super::save::{SaveSettings, StreamSettings, Way};
     use super::*;
+
+    /// Only the file whose write had failed was named, and neither the others nor a way on.
+    #[test]
+    fn an_error_names_all_that_is_left_and_how_to_go_on() {
+        let scratch = Scratch::new("checkpoint-left");
+        let path = scratch.join("c");
+        let target = FileTarget::open(&path, Io::Buffered, true).unwrap();
+        let stream = StreamSettings { threads: 1, buffers: 1, chunk_bytes: MIB };
+        let settings = SaveSettings { stream, files_at_once: 1, durable: true, way: Way::Stream };
+        let (meter, stop) = (Meter::default(), || false);
+        let on = Stream { target: &target, settings: &settings, meter: &meter, stop: &stop };
+        let manifest = |ranks: usize| Manifest {
+            format: FORMAT.to_owned(),
+            version: FORMAT_VERSION,
+            seed: 1,
+            step: 1,
+            shard_bytes: vec![MIB; ranks],
+            shared_file: false,
+            chunk_bytes: MIB,
+            dedupe_ratio: 1.0,
+            compress_ratio: 1.0,
+        };
+        let told = |manifest: &Manifest, prefix: &str| {
+            let commit = Commit { on: &on, manifest, prefix };
+            let error = TargetError::new("can't write x: Read-only file system", "look at dmesg");
+            commit.with_left(&Layout::new(manifest, prefix), error).to_string()
+        };
+        let bare = "can't write x: Read-only file system: look at dmesg";
+        let three = manifest(3);
+        assert_eq!(told(&three, ""), bare, "nothing is there");
+        put(&target, "", &three, UNFINISHED).unwrap();
+        scratch.file("c/rank-00000-of-00003.ckpt.part", "12345");
+        scratch.file("c/rank-00002-of-00003.ckpt", "12345");
+        let all = format!(
+            "{bare}; checkpoint-unfinished.json, rank-00000-of-00003.ckpt.part, \
+             rank-00002-of-00003.ckpt (1 KiB) are left in {}: --resume with the same flags goes on \
+             from there, and --overwrite begins again",
+            path.display()
+        );
+        assert_eq!(told(&three, ""), all);
+        // Of many some are named. What is below a prefix, `write` can't go on with.
+        let many = manifest(20);
+        put(&target, "", &many, UNFINISHED).unwrap();
+        put(&target, "compared/", &many, UNFINISHED).unwrap();
+        for rank in 0..20 {
+            scratch.file(&format!("c/rank-{rank:05}-of-00020.ckpt.part"), "1");
+        }
+        let some = told(&many, "");
+        assert!(some.contains("rank-00014-of-00020.ckpt.part and 5 more files (1 KiB)"), "{some}");
+        assert_eq!(told(&many, "compared/"), bare);
+        put(&target, "", &many, FINISHED).unwrap();
+        assert_eq!(told(&many, ""), bare, "it is whole");
+    }
 
     /// It had `room for 0.10 GiB, 0.00 GiB less than the checkpoint needs`.
     #[test]

@@ -299,6 +299,10 @@ impl Target for FileTarget {
         Ok(draft.map_or(Presence::Absent, |bytes| Presence::Draft { bytes }))
     }
 
+    fn draft_name(&self, name: &str) -> String {
+        draft_name(name)
+    }
+
     fn create(&self, plan: &FilePlan, goes_on: bool) -> Result<FileDraft, TargetError> {
         let path = self.path_of(&draft_name(&plan.name));
         let (directory, name) = self

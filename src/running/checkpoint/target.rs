@@ -187,6 +187,11 @@ pub trait Target: Send + Sync {
     /// Fails if the state can't be determined.
     fn presence(&self, name: &str) -> Result<Presence, TargetError>;
 
+    /// Name under which people find the draft of a file: that of the file, unless it has another.
+    fn draft_name(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
     /// Whether it can store such a file at all; asked before anything is written.
     ///
     /// # Errors
