@@ -740,6 +740,13 @@ fn what_is_only_gone_by_besides_makes_no_win_alone() {
         let told = of(first, verdicts);
         assert!(told.starts_with(begin), "{first:?} {verdicts:?}: {told}");
     }
+    // "No difference is certain" was said of an interval of 0.65 to 0.95, and not by which rule.
+    let why = ", and this metric decides only where a second one agrees";
+    for one in [Wins, Loses] {
+        let told = of(Trust::Secondary, [one, Unknown, NotShown]);
+        assert!(told.starts_with("No difference is certain: ") && told.contains(why), "{told}");
+    }
+    assert!(!of(Trust::Secondary, [Unknown, Wins, NotShown]).contains(why));
 }
 
 /// "The candidate is better: read device P95 0.86×", above reads of 0.93× and writes of 0.71×.

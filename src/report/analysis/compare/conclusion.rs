@@ -153,7 +153,14 @@ pub(in crate::analysis) fn outcome(
             }
             let is = if finding.verdict == Verdict::NotShown { "shown" } else { "certain" };
             let told = finding.told(" is", baseline);
-            Ok(format!("No difference is {is}: the {candidate}'s {told}"))
+            // Its interval may say otherwise.
+            let why = match finding.verdict {
+                Verdict::Better | Verdict::Worse => {
+                    ", and this metric decides only where a second one agrees"
+                }
+                _ => "",
+            };
+            Ok(format!("No difference is {is}: the {candidate}'s {told}{why}"))
         }
     }
 }
