@@ -180,7 +180,7 @@ pub struct AutoscalingSummary from conclusion: Conclusion {
     /// Number of times that the number of users was changed. Differs from the reference, which also
     /// counts the row with which its search stops.
     pub total_scale_events: Sum<usize> = changes(conclusion),
-    /// Smallest number of users that reaches 99 % of the peak throughput, or comes so close to it
+    /// Smallest number of users that reaches 97 % of the peak throughput, or comes so close to it
     /// that noise explains the rest, as defined for `peak_users` in `ringfall.autoscaler`; only in
     /// mode `capacity`. Differs from the reference, whose figure is the number of users when the
     /// average throughput since the start last rose by more than 1 %.
@@ -211,16 +211,17 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// is false that of the steps that were made, and more users might move more.
     pub peak_gib_per_s: Same<f64> =
         capacity(conclusion).map(|answer| answer.peak_bytes_per_s / GIB as f64),
-    /// Mode capacity: smallest number of users that reaches 99 % of the peak throughput, or comes
-    /// so close to it that noise explains the rest: its throughput in `curve` is at least 97 % of
-    /// the peak where `peak_confirmed` is true, and 94 % elsewhere. Where throughput did not rise
+    /// Mode capacity: smallest number of users that reaches 97 % of the peak throughput, or comes
+    /// so close to it that noise explains the rest: its throughput in `curve` is at least 96 % of
+    /// the peak where `peak_confirmed` is true, and 92 % elsewhere. Where throughput did not rise
     /// with users, as many or fewer reach it, and `peak_confirmed` is false.
     pub peak_users: Same<u32> = capacity(conclusion).map(|answer| answer.peak_users),
     /// Mode capacity: whether the curve confirms the peak. It does when the search finished, with
     /// several steps, when one with fewer users than `peak_users` moved clearly less than 95 % of
     /// the peak (or a single user who waits for answers reaches it), when a longer step with
     /// `peak_users`, in which each user had eight requests answered on average, is known to 5 % and
-    /// finished requests, and when no step moved more than the peak by over 3 % and its own
+    /// finished requests, when one with at most a fifth fewer moved less (or there can be no fewer
+    /// users), and when no step moved more than the peak by over 3 % and its own
     /// uncertainty, short ones left out where there is a longer one with as many users. `reason`
     /// says what is missing.
     pub peak_confirmed: Same<bool> = capacity(conclusion).map(|_| conclusion.conclusive),

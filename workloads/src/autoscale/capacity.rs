@@ -11,15 +11,19 @@ const NOT_PAYING_MIN: u32 = 2;
 /// Steps up in a row of which hardly anything is known, and which therefore do not count as ones
 /// that did not pay: with more users a load is more even.
 const HARDLY_KNOWN_MAX: u32 = 3;
-/// The knee: the fewest users that reach this share of the peak, less what noise explains.
-const KNEE_SHARE: f64 = 0.99;
-/// Share that noise may explain of what a longer step lacks to the peak: what it moved is told as
-/// the peak.
-const KNEE_NOISE: f64 = 0.02;
-/// The knee is known to this share.
+/// Steps that reach this share of the best one, less what noise explains, are the peak's.
+const PEAK_SHARE: f64 = 0.99;
+/// The knee: the fewest users that reach this share of the peak, less what noise explains. Nearer
+/// to it a curve is so level that the noise of longer steps, 1 to 2 %, would decide.
+const KNEE_SHARE: f64 = 0.97;
+/// Share that noise may explain of what a longer step lacks: what it moved is told as the peak.
+const LONGER_NOISE_MAX: f64 = 0.01;
+/// Short steps know the knee to this share.
 const KNEE_TOLERANCE: f64 = 0.08;
+/// A longer step that lacks the knee's throughput has at least the knee's users over this.
+const KNEE_TIMES: f64 = 1.25;
 /// Longer steps that confirm what short ones found, at most.
-const PATIENT_MAX: usize = 8;
+const PATIENT_MAX: usize = 16;
 /// Times as long as the others that the longest of these steps may be.
 const LONGER_TIMES: f64 = 4.0;
 /// A summit between two counts is looked for until they are this close.
@@ -37,8 +41,8 @@ pub struct CapacityAnswer {
     /// of the best one (less what their noise explains), or that lie beyond it and are not clearly
     /// less, weighted by their time, bytes/s. Where no step is known so well, that of the best one.
     pub peak_bytes_per_s: f64,
-    /// Fewest users that reach 99 % of the peak, or come so close to it that noise explains the
-    /// rest: 97 % of it in a longer step, 94 % where only a short one was made.
+    /// Fewest users that reach 97 % of the peak, or come so close to it that noise explains the
+    /// rest: 96 % of it in a longer step, 92 % where only a short one was made.
     pub peak_users: u32,
     /// Throughput of the longest step with `peak_users`, bytes/s.
     pub knee_bytes_per_s: f64,
@@ -52,8 +56,9 @@ pub struct CapacityAnswer {
     pub usl: Option<UslFit>,
     /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
     /// throughput rises to the peak, a longer step with `peak_users` is known to 5 % and finished
-    /// requests, and no step moved more than the peak by over 3 % and its own uncertainty, short
-    /// ones left out where there is a longer one with as many users.
+    /// requests, one with at most a fifth fewer moved less, and no step moved more than the peak by
+    /// over 3 % and its own uncertainty, short ones left out where there is a longer one with as
+    /// many users.
     pub confirmed: bool,
 }
 
@@ -134,16 +139,34 @@ impl Capacity {
         }
         match self.knee_bracket() {
             (Some(low), Some(high)) => match between(low, high, KNEE_TOLERANCE) {
+                // Longer steps are not put right by short ones, and a short one that left open on
+                // which side it lies would do so again.
+                Some(users) if self.is_patient(low, high) || self.has_tried(users) => {
+                    self.confirm()
+                }
                 Some(users) => Wish::Step { users, patient: false },
                 None => self.fewest().unwrap_or_else(|| self.confirm()),
             },
             // The first step reached the peak already: the knee is below it.
             (None, Some(high)) => match self.settings.fewer(high) {
-                Some(users) => Wish::Step { users, patient: false },
-                None => self.confirm(),
+                Some(users) if self.points.iter().all(|point| point.users >= high) => {
+                    Wish::Step { users, patient: false }
+                }
+                _ => self.confirm(),
             },
             _ => self.confirm(),
         }
+    }
+
+    /// Whether there is a step with so many users.
+    fn has_tried(&self, users: u32) -> bool {
+        self.points.iter().any(|point| point.users == users)
+    }
+
+    /// Whether the points of both numbers of users are of longer steps.
+    fn is_patient(&self, low: u32, high: u32) -> bool {
+        let mut ends = self.points.iter().filter(|point| [low, high].contains(&point.users));
+        ends.all(|point| point.patient)
     }
 
     /// A step with fewer users than any before it, as long as the curve is flat.
@@ -205,14 +228,18 @@ impl Capacity {
     /// one after the other; the end when none is left. So with fewer of users who do not wait: the
     /// search begins with them, while the tiers above storage take what they write. One that ended
     /// long before another had to is taken again: a load swings as slowly with as many users, and
-    /// half a minute may have been even by chance.
+    /// half a minute may have been even by chance. Then more users are tried than any short step
+    /// told of, and fewer than the knee's.
     fn confirm(&self) -> Wish {
         let taken = self.points.iter().filter(|point| point.patient).count();
         let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
         if best.bytes_per_s <= 0.0 || taken >= PATIENT_MAX {
             return Wish::Stop;
         }
-        let above = self.points.iter().filter(|point| point.bytes_per_s > peak);
+        let is_above = |point: &&Point| {
+            !point.patient && is_more((peak, 0.0), (point.bytes_per_s, point.uncertainty))
+        };
+        let above = self.points.iter().filter(is_above);
         let above = above.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
         let knee = self.knee_bracket().1;
         let knee = self.points.iter().find(|point| Some(point.users) == knee);
@@ -221,22 +248,73 @@ impl Capacity {
         let is_short = |point: &&Point| !point.patient || point.seconds < enough_s;
         let low = self.low().filter(|_| !self.settings.users_wait).max_by_key(|low| low.users);
         let next = [Some(&best), knee, above, low].into_iter().flatten().find(is_short);
-        next.map_or(Wish::Stop, |point| Wish::Step { users: point.users, patient: true })
+        let next = next.map(|point| point.users);
+        let next = next.or_else(|| self.beyond()).or_else(|| self.below());
+        next.map_or(Wish::Stop, |users| Wish::Step { users, patient: true })
     }
 
-    /// The point that moved the most, of those that are known if there are any: an uncertain one
-    /// may be the highest by chance.
+    /// Users of a longer step that goes on with the climb: the most of the short ones, which may
+    /// have been over before memory was full and entries were read back, and more where they pay.
+    fn beyond(&self) -> Option<u32> {
+        if !self.settings.users_wait {
+            return None;
+        }
+        let top = self.points.iter().max_by_key(|point| point.users)?;
+        if !top.patient {
+            return Some(top.users);
+        }
+        let fewer = self.points.iter().filter(|point| point.is_known && point.users < top.users);
+        let best = fewer.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
+        let goes_on = top.is_known && top.users < self.settings.users_max && pays(*best, top);
+        goes_on.then(|| self.settings.more(top.users))
+    }
+
+    /// Users of a longer step below the knee: half way to the most that lack its throughput, until
+    /// a longer step that lacks it has nearly as many as the knee, and no short one with fewer says
+    /// the opposite.
+    fn below(&self) -> Option<u32> {
+        let (peak, knee) = (self.peak()?, self.knee_bracket().1?);
+        let least = self.settings.users_min.max(1);
+        if knee <= least {
+            return None;
+        }
+        let knee_point = self.points.iter().find(|point| point.users == knee)?;
+        let fewer = || self.points.iter().filter(|point| point.users < knee);
+        let most = |low: Option<u32>| low.unwrap_or(0);
+        // A longer step that reached the peak would be the knee.
+        let shown = most(fewer().filter(|point| point.patient).map(|point| point.users).max());
+        let lacks = fewer().filter(|point| Self::lacks(point, peak)).map(|point| point.users);
+        let seen = most(lacks.max()).max(shown);
+        let is_near = |low: u32| knee - low <= 1 || f64::from(knee) <= f64::from(low) * KNEE_TIMES;
+        if is_near(shown) {
+            let denies =
+                |point: &&Point| !point.patient && point.bytes_per_s >= knee_point.bytes_per_s;
+            return fewer().filter(denies).map(|point| point.users).max();
+        }
+        if is_near(seen) {
+            let users = (f64::from(knee) / KNEE_TIMES).ceil() as u32;
+            return Some(users.min(knee - 1).max(least));
+        }
+        between(seen, knee, 0.0).map(|users| users.max(least))
+    }
+
+    /// The point that moved the most, of those that are known if there are any, and of longer steps
+    /// if there are any of these: an uncertain one may be the highest by chance.
     fn best(&self) -> Option<Point> {
-        self.points.iter().copied().max_by(|a, b| {
-            a.is_known.cmp(&b.is_known).then(a.bytes_per_s.total_cmp(&b.bytes_per_s))
-        })
+        let trust = |point: &Point| (point.is_known, point.is_known && point.patient);
+        self.points
+            .iter()
+            .copied()
+            .max_by(|a, b| trust(a).cmp(&trust(b)).then(a.bytes_per_s.total_cmp(&b.bytes_per_s)))
     }
 
     /// Where to look for a higher point, in a system that falls again beyond its best: in the
-    /// widest gap beside a point that is about as good as the best.
+    /// widest gap beside a point that is about as good as the best. Short steps say nothing against
+    /// a longer one.
     fn summit(&self) -> Option<u32> {
         let best = self.best()?;
-        let clearly_less = |point: &Point| is_clearly_less(point, &best);
+        let clearly_less =
+            |point: &Point| (point.patient || !best.patient) && is_clearly_less(point, &best);
         if !self.points.iter().any(|point| point.users > best.users && clearly_less(point)) {
             return None;
         }
@@ -248,12 +326,22 @@ impl Capacity {
         between(widest[0].users, widest[1].users, SUMMIT_TOLERANCE)
     }
 
-    /// Whether a point is as good as `bytes_per_s`, as far as its noise lets one tell; one that is
-    /// hardly known is not.
-    fn reaches(point: &Point, bytes_per_s: f64) -> bool {
-        let noise =
-            if point.patient { point.uncertainty.min(KNEE_NOISE) } else { point.uncertainty };
-        point.is_known && point.bytes_per_s >= (KNEE_SHARE - noise) * bytes_per_s
+    /// Whether a point comes to this share of `bytes_per_s`, as far as its noise lets one tell; one
+    /// that is hardly known does not.
+    fn reaches(point: &Point, share: f64, bytes_per_s: f64) -> bool {
+        let noise = match point.patient {
+            true => point.uncertainty.min(LONGER_NOISE_MAX),
+            false => point.uncertainty,
+        };
+        point.is_known && point.bytes_per_s >= (share - noise) * bytes_per_s
+    }
+
+    /// Whether a point lies below the knee's share of the peak, beyond its noise.
+    fn lacks(point: &Point, peak: f64) -> bool {
+        match point.patient && point.is_known {
+            true => !Self::reaches(point, KNEE_SHARE, peak),
+            false => point.bytes_per_s < (KNEE_SHARE - point.uncertainty) * peak,
+        }
     }
 
     /// Time-weighted mean of what is as good as the best. What lies beyond it and is not clearly
@@ -268,7 +356,8 @@ impl Capacity {
                 return false;
             }
             let is_beyond = point.is_known && point.users >= best.users;
-            Self::reaches(point, best.bytes_per_s) || is_beyond && !is_clearly_less(point, &best)
+            Self::reaches(point, PEAK_SHARE, best.bytes_per_s)
+                || is_beyond && !is_clearly_less(point, &best)
         });
         let (sum, seconds) = good.fold((0.0, 0.0), |(sum, seconds), point| {
             (sum + point.bytes_per_s * point.seconds, seconds + point.seconds)
@@ -276,16 +365,24 @@ impl Capacity {
         (seconds > 0.0).then(|| sum / seconds)
     }
 
-    /// The most users below the knee, and the fewest at or above it, as far as measured.
+    /// The most users shown to lie below the knee, and the fewest at or above it, as far as
+    /// measured.
     fn knee_bracket(&self) -> (Option<u32>, Option<u32>) {
         let Some(peak) = self.peak() else { return (None, None) };
-        let reaches = |point: &&Point| Self::reaches(point, peak);
-        let high = self.points.iter().filter(reaches).map(|point| point.users).min();
+        let reaches = |point: &&Point| Self::reaches(point, KNEE_SHARE, peak);
+        // One that is better known may fail with what another reaches the peak with.
+        let longer = self.points.iter().filter(|point| point.patient).filter(reaches);
+        let least = longer.map(|point| point.bytes_per_s).fold(f64::INFINITY, f64::min);
+        let is_as_good =
+            |point: &&Point| point.patient && point.is_known && point.bytes_per_s >= least;
+        let good = self.points.iter().filter(|point| reaches(point) || is_as_good(point));
+        let high = good.map(|point| point.users).min();
         let low = self
             .points
             .iter()
-            .filter(|point| !reaches(point) && high.is_none_or(|high| point.users < high))
+            .filter(|point| Self::lacks(point, peak))
             .map(|point| point.users)
+            .filter(|&users| high.is_none_or(|high| users < high))
             .max();
         (low, high)
     }
@@ -314,9 +411,12 @@ impl Capacity {
             let longer = of_knee().rev().find(|step| step.patient).copied();
             let at_knee = longer.or_else(|| most_bytes(of_knee()));
             let at_knee = at_knee.unwrap_or(best);
-            let flat_from = self.flat_from().filter(|_| results.len() > 1);
-            let doubt = flat_from
-                .map(|fewest| self.why_flat(fewest))
+            let has_several = results.len() > 1;
+            let flat_from = self.flat_from().filter(|_| has_several);
+            let fewer = self.below().filter(|_| has_several);
+            let doubt = fewer
+                .map(|_| why_not_fewest(peak_users))
+                .or_else(|| flat_from.map(|fewest| self.why_flat(fewest)))
                 .or_else(|| doubt(results, peak_bytes_per_s, peak_users));
             let is_told = |fit: &UslFit| flat_from.is_none() && fit.r_squared >= FIT_MIN;
             if let Some(doubt) = &doubt {
@@ -371,6 +471,14 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
     };
     let above = results.iter().filter(counts).find(is_above);
     above.map(|step| format!("{} moved more", counted(step.users)))
+}
+
+/// Reason why fewer users may reach the peak too.
+fn why_not_fewest(peak_users: u32) -> String {
+    format!(
+        "no longer window shows that slightly fewer users than {peak_users} move less, and fewer \
+         may reach it too"
+    )
 }
 
 /// The step that moved the most bytes/s.

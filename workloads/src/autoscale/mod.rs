@@ -306,7 +306,7 @@ impl<H: Latencies> Autoscaler<H> {
     /// Users there should be now.
     #[must_use]
     pub fn users(&self) -> u32 {
-        self.step.users()
+        self.step.users_now()
     }
 
     /// Takes in an interval and decides.
@@ -314,8 +314,10 @@ impl<H: Latencies> Autoscaler<H> {
         if self.stopped {
             return Decision::Stop;
         }
+        let users_before = self.step.users_now();
         let Some(result) = self.step.observe(sample, &self.settings) else {
-            return Decision::Hold;
+            let users = self.step.users_now();
+            return if users == users_before { Decision::Hold } else { Decision::Users(users) };
         };
         let users = self.step.users();
         self.longest = self.longest.max(self.step.patient_samples());

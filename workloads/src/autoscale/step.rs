@@ -15,6 +15,10 @@ const SETTLE_S_MAX: f64 = 45.0;
 /// are part of the load that the step measures, and nothing is known by it. Also the longest for
 /// those that a larger number of users left in the queue.
 const LEAVE_S_MAX: f64 = 600.0;
+/// Time after which users who wait for answers are sent home until the requests of those that left
+/// have ended, but for the fewest, s: the urgent requests of the others may hold up less urgent
+/// ones for ever.
+const RELIEF_AFTER_S: f64 = 45.0;
 /// Samples of a window at least.
 const WINDOW_SAMPLES_MIN: usize = 3;
 /// The same in a search for the peak, where it is the evenness of the samples that ends a window:
@@ -177,6 +181,11 @@ pub(super) struct UserStep<H> {
     /// Whether requests of users that went home are being served, or some from before the step are
     /// open, as far as is known.
     is_left_over: bool,
+    /// Time at which its users came, or came back, s since it began.
+    settles_from_s: f64,
+    /// Users who stay meanwhile, where the others were sent home for the requests of those that
+    /// left to end.
+    relief: Option<u32>,
     /// Longest wait for requests from before the step, s.
     older_s_max: f64,
     /// Wait for the backlog of more users; none where there was none, or users wait for answers.
@@ -232,6 +241,8 @@ impl<H: Latencies> UserStep<H> {
             settle_left: SETTLE_SAMPLES,
             settle_requests: settle_requests.into(),
             is_left_over: true,
+            settles_from_s: 0.0,
+            relief: None,
             older_s_max: SETTLE_S_MAX.max(targets(TARGETS[1]) as f64),
             drain: None,
             inherited: 0,
@@ -275,8 +286,14 @@ impl<H: Latencies> UserStep<H> {
         left.round().max(0.0) as u64
     }
 
+    /// Number of users that it is measured with.
     pub(super) fn users(&self) -> u32 {
         self.users
+    }
+
+    /// Number of users there should be now.
+    pub(super) fn users_now(&self) -> u32 {
+        self.relief.unwrap_or(self.users)
     }
 
     /// Samples of its window so far; 0 unless it is a patient one.
@@ -427,7 +444,7 @@ impl<H: Latencies> UserStep<H> {
     fn settle(&mut self, sample: &Sample<H>, increase_per_s: f64, settings: &Settings) {
         self.settle_left = self.settle_left.saturating_sub(1);
         self.settle_requests = self.settle_requests.saturating_sub(sample.requests_ended());
-        if self.elapsed_s >= SETTLE_S_MAX {
+        if self.elapsed_s - self.settles_from_s >= SETTLE_S_MAX {
             self.settle_requests = 0;
         }
         // First come, first served, but for more urgent classes.
@@ -439,10 +456,13 @@ impl<H: Latencies> UserStep<H> {
                 state == Draining::GoesOn
             }
             // Of a user who waits for answers one request is served at a time.
-            None => settings.users_wait && sample.requests_served > self.users.into(),
+            None => settings.users_wait && sample.requests_served > self.users_now().into(),
         };
         if self.elapsed_s >= LEAVE_S_MAX && std::mem::take(&mut self.is_left_over) {
             self.settled = false;
+        }
+        if settings.users_wait {
+            self.relieve(settings);
         }
         // What was asked less than a sample before the step counts as asked in it: ages are those
         // of a report, and a report follows its sample.
@@ -453,6 +473,19 @@ impl<H: Latencies> UserStep<H> {
         if self.mode == Mode::Slo && !settings.users_wait {
             let begun_ns = (begun_s * 1e9) as u64;
             self.inherited = sample.open.iter().map(|open| tally(open, begun_ns).late).sum();
+        }
+    }
+
+    /// Sends users home while requests of those that left are being served, and takes them back.
+    fn relieve(&mut self, settings: &Settings) {
+        let fewest = settings.users_min.max(1);
+        if self.relief.is_some() && !self.is_left_over {
+            self.relief = None;
+            self.settles_from_s = self.elapsed_s;
+            self.settle_left = SETTLE_SAMPLES;
+            self.settle_requests = self.users.into();
+        } else if self.is_left_over && self.elapsed_s >= RELIEF_AFTER_S && fewest < self.users {
+            self.relief = Some(fewest);
         }
     }
 

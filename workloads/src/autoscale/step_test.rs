@@ -177,7 +177,37 @@ fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     let sample = || Sample { requests_served: 6, ..busy() };
     let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
     let (samples, found) = ended.unwrap();
-    assert_eq!((samples, found.settled, found.is_known()), (1_206, false, false));
+    assert_eq!((samples, found.settled, found.is_known()), (1_207, false, false));
+}
+
+/// Requests of users that had left were never served beside those of 23 who were more urgent, so
+/// that no step with fewer users said anything.
+#[test]
+fn users_go_home_while_requests_of_those_that_left_are_held_up() {
+    let settings = settings(Mode::Capacity, 5);
+    let mut step = UserStep::new(&settings, 5, false, 0, 0);
+    // One of 40 is served in each second in which no more than one user asks.
+    let (mut left, mut changes) = (40, Vec::new());
+    for second in 1..200 {
+        let users = step.users_now();
+        left -= u64::from(users == 1 && left > 0);
+        let sample = Sample {
+            length_ns: 1_000_000_000,
+            requests_served: left + u64::from(users),
+            classes: [list(1), list(0), list(0)],
+            ..busy()
+        };
+        let found = step.observe(&sample, &settings);
+        if step.users_now() != users {
+            changes.push((second, step.users_now()));
+        }
+        if let Some(found) = found {
+            assert_eq!((found.users, found.settled, found.end_s), (5, true, 96.0));
+            break;
+        }
+    }
+    // Five requests end before the window of six seconds.
+    assert_eq!(changes, [(45, 1), (85, 5)]);
 }
 
 /// The queue that eight users had left was measured as the load of one.

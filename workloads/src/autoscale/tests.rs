@@ -29,7 +29,7 @@ impl Latencies for List {
 }
 
 /// Uniform in -1..1.
-fn noise(seed: u64) -> f64 {
+pub(super) fn noise(seed: u64) -> f64 {
     mix64(seed ^ 0x5eed) as f64 / u64::MAX as f64 * 2.0 - 1.0
 }
 
