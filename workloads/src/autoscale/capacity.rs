@@ -249,7 +249,10 @@ impl Capacity {
         let low = self.low().filter(|_| !self.settings.users_wait).max_by_key(|low| low.users);
         let next = [Some(&best), knee, above, low].into_iter().flatten().find(is_short);
         let next = next.map(|point| point.users);
-        let next = next.or_else(|| self.beyond()).or_else(|| self.below());
+        // A longer step that left open on which side it lies would do so again.
+        let is_new =
+            |users: &u32| !self.points.iter().any(|point| point.patient && point.users == *users);
+        let next = next.or_else(|| self.beyond()).or_else(|| self.below().filter(is_new));
         next.map_or(Wish::Stop, |users| Wish::Step { users, patient: true })
     }
 
@@ -281,10 +284,9 @@ impl Capacity {
         let knee_point = self.points.iter().find(|point| point.users == knee)?;
         let fewer = || self.points.iter().filter(|point| point.users < knee);
         let most = |low: Option<u32>| low.unwrap_or(0);
-        // A longer step that reached the peak would be the knee.
-        let shown = most(fewer().filter(|point| point.patient).map(|point| point.users).max());
-        let lacks = fewer().filter(|point| Self::lacks(point, peak)).map(|point| point.users);
-        let seen = most(lacks.max()).max(shown);
+        let lacks = || fewer().filter(|point| Self::lacks(point, peak));
+        let shown = most(lacks().filter(|point| point.patient).map(|point| point.users).max());
+        let seen = most(lacks().map(|point| point.users).max());
         let is_near = |low: u32| knee - low <= 1 || f64::from(knee) <= f64::from(low) * KNEE_TIMES;
         if is_near(shown) {
             let denies =

@@ -398,6 +398,30 @@ fn users_who_move_as_much_as_more_do_are_not_passed_over() {
     assert_eq!(of_rows(&rows).2, longer(3));
 }
 
+/// 256 users were confirmed by a step with 215, in which requests of others were still served.
+#[test]
+fn a_longer_step_of_which_nothing_is_known_confirms_nothing() {
+    let of = |users: u32, bytes_per_s: f64, settled: bool| StepResult {
+        settled,
+        requests_per_s: 0.3,
+        ..longer_at(users, bytes_per_s)
+    };
+    let settings = Settings { users_max: 10, ..settings(Mode::Capacity, 10) };
+    let mut search = Capacity::new(settings);
+    let mut results = Vec::new();
+    let mut after = |search: &mut Capacity, result: StepResult| {
+        results.push(result);
+        let wish = search.after(&results[results.len() - 1]);
+        let answer = search.conclude(&results.iter().collect::<Vec<_>>()).0.unwrap();
+        (wish, answer.peak_users, answer.confirmed)
+    };
+    assert_eq!(after(&mut search, of(10, 100.0, true)), (step(5), 10, false));
+    assert_eq!(after(&mut search, of(5, 50.0, true)), (longer(7), 10, false));
+    assert_eq!(after(&mut search, of(7, 99.0, false)), (Wish::Stop, 10, false));
+    assert_eq!(after(&mut search, of(7, 70.0, true)), (longer(8), 10, false));
+    assert_eq!(after(&mut search, of(8, 80.0, true)), (Wish::Stop, 10, true));
+}
+
 /// With 64 and 128 users a drive beside a CPU tier moved 6 and 9 % more than with the 32 of the
 /// answer: short steps were over while it was only written.
 #[test]

@@ -19,6 +19,8 @@ const LEAVE_S_MAX: f64 = 600.0;
 /// have ended, but for the fewest, s: the urgent requests of the others may hold up less urgent
 /// ones for ever.
 const RELIEF_AFTER_S: f64 = 45.0;
+/// Longest wait for them then, s: those of a few hundred users take a slow drive half an hour.
+const RELIEF_S_MAX: f64 = 3_600.0;
 /// Samples of a window at least.
 const WINDOW_SAMPLES_MIN: usize = 3;
 /// The same in a search for the peak, where it is the evenness of the samples that ends a window:
@@ -458,7 +460,8 @@ impl<H: Latencies> UserStep<H> {
             // Of a user who waits for answers one request is served at a time.
             None => settings.users_wait && sample.requests_served > self.users_now().into(),
         };
-        if self.elapsed_s >= LEAVE_S_MAX && std::mem::take(&mut self.is_left_over) {
+        let longest_s = if self.relief.is_some() { RELIEF_S_MAX } else { LEAVE_S_MAX };
+        if self.elapsed_s >= longest_s && std::mem::take(&mut self.is_left_over) {
             self.settled = false;
         }
         if settings.users_wait {

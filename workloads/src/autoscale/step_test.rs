@@ -175,9 +175,9 @@ fn a_step_begins_once_no_more_requests_are_served_than_there_are_users() {
     let settings = settings(Mode::Capacity, 5);
     let mut step = UserStep::new(&settings, 5, false, 0, 0);
     let sample = || Sample { requests_served: 6, ..busy() };
-    let ended = (1..2_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
+    let ended = (1..10_000).find_map(|n| Some((n, step.observe(&sample(), &settings)?)));
     let (samples, found) = ended.unwrap();
-    assert_eq!((samples, found.settled, found.is_known()), (1_207, false, false));
+    assert_eq!((samples, found.settled, found.is_known()), (7_207, false, false));
 }
 
 /// Requests of users that had left were never served beside those of 23 who were more urgent, so
