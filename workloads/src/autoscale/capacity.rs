@@ -16,7 +16,7 @@ const PEAK_SHARE: f64 = 0.99;
 /// The knee: the fewest users that reach this share of the peak, less what noise explains. Nearer
 /// to it a curve is so level that the noise of longer steps, 1 to 2 %, would decide.
 const KNEE_SHARE: f64 = 0.97;
-/// Share that noise may explain of what a longer step lacks: what it moved is told as the peak.
+/// Share of the peak that noise may explain in a longer step: its figure is told beside the peak.
 const LONGER_NOISE_MAX: f64 = 0.01;
 /// Short steps know the knee to this share.
 const KNEE_TOLERANCE: f64 = 0.08;
@@ -328,20 +328,27 @@ impl Capacity {
         between(widest[0].users, widest[1].users, SUMMIT_TOLERANCE)
     }
 
-    /// Whether a point comes to this share of `bytes_per_s`, as far as its noise lets one tell; one
-    /// that is hardly known does not.
-    fn reaches(point: &Point, share: f64, bytes_per_s: f64) -> bool {
+    /// Whether a point is as good as the best, as far as its noise lets one tell; one that is
+    /// hardly known is not.
+    fn is_as_good(point: &Point, best: &Point) -> bool {
         let noise = match point.patient {
             true => point.uncertainty.min(LONGER_NOISE_MAX),
             false => point.uncertainty,
         };
-        point.is_known && point.bytes_per_s >= (share - noise) * bytes_per_s
+        point.is_known && point.bytes_per_s >= (PEAK_SHARE - noise) * best.bytes_per_s
+    }
+
+    /// Whether a point comes to the knee's share of the peak. All longer steps have the same
+    /// margin: the peak has noise too, and no smaller number that moves more may be passed over.
+    fn reaches(point: &Point, peak: f64) -> bool {
+        let noise = if point.patient { LONGER_NOISE_MAX } else { point.uncertainty };
+        point.is_known && point.bytes_per_s >= (KNEE_SHARE - noise) * peak
     }
 
     /// Whether a point lies below the knee's share of the peak, beyond its noise.
     fn lacks(point: &Point, peak: f64) -> bool {
         match point.patient && point.is_known {
-            true => !Self::reaches(point, KNEE_SHARE, peak),
+            true => !Self::reaches(point, peak),
             false => point.bytes_per_s < (KNEE_SHARE - point.uncertainty) * peak,
         }
     }
@@ -358,8 +365,7 @@ impl Capacity {
                 return false;
             }
             let is_beyond = point.is_known && point.users >= best.users;
-            Self::reaches(point, PEAK_SHARE, best.bytes_per_s)
-                || is_beyond && !is_clearly_less(point, &best)
+            Self::is_as_good(point, &best) || is_beyond && !is_clearly_less(point, &best)
         });
         let (sum, seconds) = good.fold((0.0, 0.0), |(sum, seconds), point| {
             (sum + point.bytes_per_s * point.seconds, seconds + point.seconds)
@@ -371,13 +377,7 @@ impl Capacity {
     /// measured.
     fn knee_bracket(&self) -> (Option<u32>, Option<u32>) {
         let Some(peak) = self.peak() else { return (None, None) };
-        let reaches = |point: &&Point| Self::reaches(point, KNEE_SHARE, peak);
-        // One that is better known may fail with what another reaches the peak with.
-        let longer = self.points.iter().filter(|point| point.patient).filter(reaches);
-        let least = longer.map(|point| point.bytes_per_s).fold(f64::INFINITY, f64::min);
-        let is_as_good =
-            |point: &&Point| point.patient && point.is_known && point.bytes_per_s >= least;
-        let good = self.points.iter().filter(|point| reaches(point) || is_as_good(point));
+        let good = self.points.iter().filter(|point| Self::reaches(point, peak));
         let high = good.map(|point| point.users).min();
         let low = self
             .points
