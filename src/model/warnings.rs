@@ -304,9 +304,9 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
     let backlog = &result.workload;
     if backlog.users_a_sample > 1 {
         let text = format!(
-            "the numbers of requests that arrived, were queued, and had not finished are estimates, \
-             as are the latencies of all requests: to end soon after the interrupt, the run \
-             counted them for one user in {}",
+            "the numbers of requests that arrived, were queued, and had not finished are \
+             estimates, as are the latencies of all requests: to end soon after the interrupt, \
+             the run counted them for one user in {}",
             backlog.users_a_sample
         );
         warnings.push(warning(Code::UnfinishedSampled, text, None));
