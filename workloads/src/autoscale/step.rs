@@ -453,8 +453,11 @@ impl<H: Latencies> UserStep<H> {
         self.inherited = self.inherited.saturating_sub(sample.requests_ended()).min(self.open);
         self.is_left_over = match &mut self.drain {
             Some(drain) => {
-                let state = drain.observe(sample, increase_per_s, self.users);
+                let users = self.relief.unwrap_or(self.users);
+                let state = drain.observe(sample, increase_per_s, users);
                 self.inherited = if state == Draining::Done { 0 } else { self.inherited };
+                // Users who come back do not make it worth waiting once more.
+                self.drain.take_if(|_| state == Draining::InVain);
                 state == Draining::GoesOn
             }
             // Of a user who waits for answers one request is served at a time.
@@ -464,7 +467,7 @@ impl<H: Latencies> UserStep<H> {
         if self.elapsed_s >= longest_s && std::mem::take(&mut self.is_left_over) {
             self.settled = false;
         }
-        if settings.users_wait {
+        if settings.users_wait || self.mode == Mode::Capacity {
             self.relieve(settings);
         }
         // What was asked less than a sample before the step counts as asked in it: ages are those
