@@ -18,7 +18,7 @@ use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
-    QuickTry, Served, USERS_FLAG, is_reuse_enough, space_flag,
+    QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_enough, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::device_yaml;
@@ -45,8 +45,12 @@ const FREE_PERCENT: u64 = 90;
 const SIMULATED_REQUESTS: u64 = 800;
 const REQUEST_S: u64 = 8;
 /// I/Os of a simulated run are so many times as large as a real one's, and as many times fewer are
-/// in flight: the drive's time for an entry is the same, and the simulation takes a fourth.
+/// in flight, where these are many: the drive's time for an entry is the same, and the simulation takes a fourth.
 const SIMULATED_IOS: u32 = 4;
+/// I/Os of 1 MiB in flight on a shard: at least, and at most, as many as those of a run without the
+/// flag. Between them are those with which the drive's limits were found: with more, a virtual disk
+/// reads a lone context at three quarters of its limit.
+const DEPTHS: [u32; 2] = [4, 64];
 /// Percentage of reads in the mix that is measured beside reads and writes alone.
 const MIXED_READ_PERCENT: u32 = 50;
 /// Loads that the measured run and its check are to have, some more than are needed to judge it.
@@ -88,7 +92,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let missing = system_disk::missing(&place);
     let quick = Quick { args, command_line, place, missing, seed, unix_s };
     // What is wrong with the settings is told before anything is measured.
-    let plan = quick.plan(1, SPACE_BYTES, quick.times())?;
+    let plan = quick.plan(quick.load(1, SPACE_BYTES, DEPTHS[1]), quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
     super::tell(quick.missing.as_slice());
     let interrupt = super::interrupt()?;
@@ -255,7 +259,8 @@ impl Quick<'_> {
         let limits = limits_of(&roofline)?;
         let varied = Varied::of(&roofline);
         let space_bytes = self.filled(space, limits.write_gib_per_s);
-        let trials = Trials { quick: self, device: &device, interrupt, space_bytes };
+        let depth = depth_of(&roofline);
+        let trials = Trials { quick: self, device: &device, interrupt, space_bytes, depth };
         self.tell("simulating numbers of users on a drive of these limits…");
         let Some(Found { curve, by_speed, by_space }) = trials.found()? else { return Ok(None) };
         let users_by_probes = trials.users_by_probes(&roofline)?;
@@ -294,7 +299,7 @@ impl Quick<'_> {
             kernel_share: kernel_share(&run.result),
             run: ["run".to_owned(), place_of_run(&self.place)]
                 .into_iter()
-                .chain(self.load(users, space_bytes))
+                .chain(self.load(users, space_bytes, depth))
                 .collect(),
             notes: self.notes(&run.result),
             verdict: String::new(),
@@ -401,7 +406,7 @@ impl Quick<'_> {
     }
 
     /// Flags of a run that put this load on the drive.
-    fn load(&self, users: u32, space_bytes: u64) -> Vec<String> {
+    fn load(&self, users: u32, space_bytes: u64, depth: u32) -> Vec<String> {
         vec![
             format!("--model={}", self.args.model),
             format!("{USERS_FLAG}{users}"),
@@ -413,13 +418,14 @@ impl Quick<'_> {
             "--decode-reads=once".to_owned(),
             "--history-reads=last".to_owned(),
             "--preallocate=write".to_owned(),
+            format!("--queue-depth={depth}"),
         ]
     }
 
-    /// The plan of a run of so many users in so much space, with its warm-up and window.
-    fn plan(&self, users: u32, space_bytes: u64, times: Times) -> Result<Plan, InputError> {
+    /// The plan of a run that puts this load on the drive, with its warm-up and window.
+    fn plan(&self, load: Vec<String>, times: Times) -> Result<Plan, InputError> {
         let Times { warmup_s, window_s } = times;
-        let mut flags = self.load(users, space_bytes);
+        let mut flags = load;
         flags.push("--quiet".to_owned());
         flags.push(format!("--warmup={warmup_s}"));
         flags.push(format!("--duration={window_s}"));
@@ -436,6 +442,8 @@ struct Trials<'a> {
     device: &'a DeviceFile,
     interrupt: &'a Interrupt,
     space_bytes: u64,
+    /// I/Os in flight on a shard.
+    depth: u32,
 }
 
 /// Run of so many users on the drive.
@@ -458,7 +466,7 @@ impl Trials<'_> {
         let rule = self.quick.args.slo;
         let mut curve: Vec<QuickPoint> = Vec::new();
         let by_speed = self.search(&mut curve, |point| {
-            point.load_p95_s.is_none_or(|load| load <= rule.load_p95_s)
+            point.load_p95_s.is_none_or(|load| is_load_quick(load, rule.load_p95_s))
         })?;
         let by_space = self.search(&mut curve, |point| {
             point.reuse_share.is_none_or(|share| is_reuse_enough(share, rule.reuse_share))
@@ -526,11 +534,12 @@ impl Trials<'_> {
     fn on_drive(&self, users: u32) -> Result<Option<DriveRun>> {
         let quick = self.quick;
         let mut times = quick.times();
-        let mut plan = quick.plan(users, self.space_bytes, times)?;
+        let load = quick.load(users, self.space_bytes, self.depth);
+        let mut plan = quick.plan(load.clone(), times)?;
         let mut predicted = QuickPoint::of(&self.simulated(&plan)?);
         if let Some(longer) = quick.longer_times(predicted.loads) {
             times = longer;
-            plan = quick.plan(users, self.space_bytes, times)?;
+            plan = quick.plan(load, times)?;
             predicted = QuickPoint::of(&self.simulated(&plan)?);
         }
         quick.tell(&format!(
@@ -560,9 +569,11 @@ impl Trials<'_> {
 
     /// A run of large I/Os, which takes less time to simulate.
     fn coarse(&self, users: u32, space_bytes: u64, times: Times) -> Result<RunResult> {
-        let mut plan = self.quick.plan(users, space_bytes, times)?;
-        plan.io_size_bytes *= SIMULATED_IOS;
-        plan.queue_depth = (plan.queue_depth / SIMULATED_IOS).max(1);
+        let mut plan = self.quick.plan(self.quick.load(users, space_bytes, self.depth), times)?;
+        // As few in flight as the drive needs would be too few, were they fewer.
+        let ios = SIMULATED_IOS.min(plan.queue_depth / DEPTHS[0]).max(1);
+        plan.io_size_bytes *= ios;
+        plan.queue_depth /= ios;
         self.simulated(&plan)
     }
 
@@ -586,6 +597,16 @@ fn needed_s(brought: impl Fn(u64) -> Result<u64>) -> Result<u64> {
         }
         window_s = (needed_s.div_ceil(60) * 60).min(CHECK_S_MAX);
     }
+}
+
+/// I/Os of 1 MiB in flight with which the drive's limits are reached.
+fn depth_of(roofline: &Roofline) -> u32 {
+    let in_flight_bytes = roofline.limits.iter().map(|limit| {
+        let best = &limit.bandwidth.best;
+        u64::from(best.io_bytes) * u64::from(best.depth)
+    });
+    let depth = in_flight_bytes.max().unwrap_or(0).div_ceil(MIB);
+    u32::try_from(depth).unwrap_or(u32::MAX).clamp(DEPTHS[0], DEPTHS[1])
 }
 
 /// The limits with the bandwidths of the probes that the longer measurements do not bear out.

@@ -35,6 +35,13 @@ pub fn is_reuse_enough(share: f64, target: f64) -> bool {
     (share * 100.0).round() >= (target * 100.0).round()
 }
 
+/// Whether a load P95 is as short as it has to be, in whole percent of the target: one of 1.004 s
+/// that reads as the target of 1.00 s meets it.
+#[must_use]
+pub fn is_load_quick(load_s: f64, target_s: f64) -> bool {
+    (load_s / target_s * 100.0).round() <= 100.0
+}
+
 /// Figures of one number of users.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -501,6 +508,7 @@ mod tests {
         assert!(report.doubts()[0].contains("9.0 times as long"), "{:?}", report.doubts());
         assert!(show::beside_page(&report, &report).contains("9.0 times as long"));
         assert!(is_reuse_enough(0.6997, 0.7) && !is_reuse_enough(0.694, 0.7));
+        assert!(is_load_quick(1.004, 1.0) && !is_load_quick(1.006, 1.0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use ringfall_host::counted;
 
 use super::{
     CONFIRMED_TO, LOAD_P95_APART, LOADS_MIN, QUICK_TIME_S_MAX, QuickPoint, QuickReport, QuickTry,
-    Served, is_reuse_enough, time,
+    Served, is_load_quick, is_reuse_enough, time,
 };
 
 /// Longest load that `--slo` takes, s.
@@ -69,7 +69,7 @@ impl QuickReport {
         let served = self.served().users;
         let mut larger = self.curve.iter().filter(|point| point.users > served);
         let point = larger.find(|point| self.missed(point).is_some())?;
-        let is_slow = point.load_p95_s.is_some_and(|load| load > self.load_p95_s);
+        let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, self.load_p95_s));
         let speed = is_slow.then(|| match point.drive_busy_share {
             Some(busy) if busy >= BUSY_FROM => {
                 format!("bandwidth: the drive is {:.0} % busy", busy * 100.0)
@@ -283,7 +283,7 @@ impl QuickReport {
 
     /// Figures of a run that miss the rule, as part of a sentence; none where it meets the rule.
     fn missed(&self, run: &QuickPoint) -> Option<String> {
-        let load = run.load_p95_s.filter(|load| *load > self.load_p95_s);
+        let load = run.load_p95_s.filter(|load| !is_load_quick(*load, self.load_p95_s));
         let reuse = run.reuse_share.filter(|share| !is_reuse_enough(*share, self.reuse_share));
         let parts = [
             load.map(|load| format!("a load P95 of {}", time(load))),
@@ -344,7 +344,7 @@ impl QuickReport {
             );
         };
         let on_drive = self.measured.load_p95_s.filter(|_| self.measured.loads >= LOADS_MIN);
-        if let Some(load) = on_drive.filter(|load| *load <= target) {
+        if let Some(load) = on_drive.filter(|load| is_load_quick(*load, target)) {
             return format!(
                 "{NOT_CONFIRMED}: one user has a load P95 of {} by simulation and {} on the drive, \
                  and the target is {}",

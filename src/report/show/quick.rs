@@ -7,7 +7,9 @@ use ringfall_host::{counted, human_time as time};
 
 use super::prose::wrapped;
 use super::table::{Cell, Mark, Medium, Table, fixed, percent};
-use crate::quick::{LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_reuse_enough};
+use crate::quick::{
+    LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_load_quick, is_reuse_enough,
+};
 
 /// Rows of the curve on a terminal above and below the answer's.
 const ROWS_BESIDE: usize = 2;
@@ -83,7 +85,7 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
     if report.has_missed(point.users) {
         return "missed".to_owned();
     }
-    let is_slow = point.load_p95_s.is_some_and(|load| load > report.load_p95_s);
+    let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, report.load_p95_s));
     let is_lost =
         point.reuse_share.is_some_and(|share| !is_reuse_enough(share, report.reuse_share));
     match (is_slow, is_lost) {
