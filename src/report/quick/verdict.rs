@@ -63,8 +63,10 @@ impl QuickReport {
     /// where no number tried is too large.
     #[must_use]
     pub fn limit(&self) -> Option<String> {
-        if let Some(larger) = self.larger.last() {
-            return self.missed_by(larger);
+        let last = self.missed_by(&self.run_on_drive());
+        let missed = last.or_else(|| self.missed_by(self.larger.last()?));
+        if missed.is_some() {
+            return missed;
         }
         let served = self.served().users;
         let mut larger = self.curve.iter().filter(|point| point.users > served);
@@ -121,12 +123,13 @@ impl QuickReport {
         Served { users, is_largest_tried: served.is_largest_tried && users == served.users }
     }
 
-    /// Smaller number of users that is worth a run on the drive; none where the last run met the
-    /// rule or can't be judged, or one user missed it.
+    /// Smaller number of users that is worth a run on the drive: where the last one missed the rule
+    /// by so much that nobody meets it once the curve is worsened as much, though with fewer users
+    /// it may be worsened by less.
     #[must_use]
     pub fn fewer(&self) -> Option<u32> {
-        let is_open = self.disturbance().is_none() && self.is_missed();
-        let most = self.carried().max((f64::from(self.measured.users) * FEWER_SHARE) as u32);
+        let is_open = self.disturbance().is_none() && self.is_missed() && self.carried() == 0;
+        let most = (f64::from(self.measured.users) * FEWER_SHARE) as u32;
         let mut fewer = self.curve.iter().rev().map(|point| point.users);
         fewer.find(|users| is_open && *users <= most)
     }
@@ -231,11 +234,8 @@ impl QuickReport {
     fn objection(&self) -> Option<String> {
         let users = counted(self.measured.users.into(), "user");
         if let Some(missed) = self.missed_by(&self.run_on_drive()) {
-            let left = match self.carried() {
-                0 => "not even one user is sure to be served".to_owned(),
-                left => counted(left.into(), "user"),
-            };
-            return Some(format!("{left}, as {missed}"));
+            return (self.carried() == 0)
+                .then(|| format!("not even one user is sure to be served, as {missed}"));
         }
         if let Some(why) = self.shortage() {
             return Some(format!("{} by simulation, but {why}", users_of(self.tried())));
@@ -261,10 +261,11 @@ impl QuickReport {
         self.missed_by(&self.run_on_drive()).is_some()
     }
 
-    /// Whether a run of so many users on the drive missed the rule.
+    /// Whether so many users miss the rule by what a run of as many or more showed of the drive.
     pub(crate) fn has_missed(&self, users: u32) -> bool {
-        let is_last = self.measured.users == users && self.is_missed();
-        is_last || self.larger.iter().any(|run| run.measured.users == users)
+        let most = self.larger.first().map_or(self.measured.users, |run| run.measured.users);
+        let is_short = |answer: u32| (answer + 1..=most).contains(&users);
+        (self.is_missed() || !self.larger.is_empty()) && self.answer().is_some_and(is_short)
     }
 
     /// Sentence on the figures by which a run on the drive misses the rule: those of the curve, of
@@ -381,7 +382,8 @@ impl QuickReport {
     /// Verdict where nothing speaks against the curve.
     fn judge_served(&self) -> String {
         let (speed, space) = (self.served_by_speed, self.served_by_space);
-        if space.users < speed.users && self.larger.is_empty() {
+        let is_missed = self.is_missed() || !self.larger.is_empty();
+        if space.users < speed.users && !is_missed {
             return format!(
                 "good for {} in {:.1} GiB: space is the limit; with enough of it the drive's speed \
                  serves {}",
@@ -390,8 +392,10 @@ impl QuickReport {
                 users_of(speed)
             );
         }
-        let answer = self.tried();
-        if let Some(varied) = self.variation().filter(|_| self.larger.is_empty()) {
+        let tried = self.tried();
+        let users = self.answer().unwrap_or(tried.users);
+        let answer = Served { users, is_largest_tried: tried.is_largest_tried && !is_missed };
+        if let Some(varied) = self.variation().filter(|_| !is_missed) {
             let most = speed.users.max(self.users_by_probes.unwrap_or(0));
             let more = match most > answer.users {
                 true => format!(", or up to {most}"),
@@ -399,10 +403,10 @@ impl QuickReport {
             };
             return format!("good for {}{more}: {varied}", users_of(answer));
         }
-        let limit = match (self.larger.is_empty(), speed.is_largest_tried) {
-            (false, _) => "more missed the rule on the drive",
-            (true, true) => "no larger number was tried",
-            (true, false) => "the drive's speed is the limit",
+        let limit = match (is_missed, speed.is_largest_tried) {
+            (true, _) => "on the drive, more miss the rule",
+            (false, true) => "no larger number was tried",
+            (false, false) => "the drive's speed is the limit",
         };
         format!(
             "good for {}: {limit}, and one turn of each takes {:.1} GiB",
@@ -530,8 +534,8 @@ mod tests {
                     report.measured.load_p95_s = Some(1.89);
                     report.predicted.load_p95_s = Some(1.35);
                 },
-                "not confirmed: 2 users, as 4 users missed the rule with a load P95 of 1.40 s: on \
-                 the drive loads took 1.40 times as long as simulated",
+                "good for 2 users: on the drive, more miss the rule, and one turn of each takes \
+                 1.4 GiB",
             ),
             (
                 |report| {
@@ -603,7 +607,9 @@ mod tests {
         let mut report = report(4, 4);
         assert_eq!(report.fewer(), None);
         report.measured.load_p95_s = Some(1.4);
-        assert_eq!(report.fewer(), Some(2));
+        assert_eq!((report.fewer(), report.answer()), (None, Some(2)));
+        assert_eq!([1, 2, 4, 8].map(|users| report.has_missed(users)), [false, false, true, false]);
+        report.measured.load_p95_s = Some(9.0);
         // Each load took as long as simulated, but for one.
         (report.measured.load_mean_s, report.predicted.load_mean_s) = (Some(0.51), Some(0.5));
         report.curve[2].load_p95_s = Some(0.97);
@@ -619,7 +625,7 @@ mod tests {
         let report = report.judged();
         assert_eq!(
             report.verdict,
-            "good for 2 users: more missed the rule on the drive, and one turn of each takes 1.4 \
+            "good for 2 users: on the drive, more miss the rule, and one turn of each takes 1.4 \
              GiB"
         );
         assert_eq!(report.users, Some(2));
