@@ -45,7 +45,8 @@ const FREE_PERCENT: u64 = 90;
 const SIMULATED_REQUESTS: u64 = 800;
 const REQUEST_S: u64 = 8;
 /// I/Os of a simulated run are so many times as large as a real one's, and as many times fewer are
-/// in flight, where these are many: the drive's time for an entry is the same, and the simulation takes a fourth.
+/// in flight, where these are many: the drive's time for an entry is the same, and the simulation
+/// takes a fourth.
 const SIMULATED_IOS: u32 = 4;
 /// I/Os of 1 MiB in flight on a shard: at least, and at most, as many as those of a run without the
 /// flag. Between them are those with which the drive's limits were found: with more, a virtual disk
