@@ -154,6 +154,12 @@ class LmcacheRaw:
                       for what, count in (("store", 2), ("look", 1), ("load", 4))}
 
     def move(self, what, slot, prefix):
+        try:
+            self.move_now(what, slot, prefix)
+        except Exception as error:  # It would be lost with the thread, and waited for.
+            self.done.put(f"{what}: {error!r}:")
+
+    def move_now(self, what, slot, prefix):
         keys = [self.raw_block.RawBlockKeySpec(one.hexdigest(), unit)
                 for unit, one in enumerate(self.shape.digests(prefix))]
         names = [key.encoded for key in keys]
@@ -270,6 +276,12 @@ class Hicache:
             threading.Thread(target=self.work, args=(what,), daemon=True).start()
 
     def work(self, what):
+        try:
+            self.work_for_ever(what)
+        except Exception as error:  # It would be lost with the thread, and waited for.
+            self.done.put(f"{what}: {error!r}:")
+
+    def work_for_ever(self, what):
         while True:
             slot, prefix = self.queues[what].get()
             keys = [one.hexdigest() for one in self.shape.digests(prefix)]

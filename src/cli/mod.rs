@@ -72,8 +72,8 @@ pub struct Cli {
 /// The subcommands; `cli/help.rs` has the order in which they are listed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say in a minute how many users a drive serves: its limits, a curve over numbers of users,
-    /// and a run that confirms it
+    /// Say in a minute or two how many users a drive serves: its limits, a curve over numbers of
+    /// users, and a run that confirms it
     #[command(args_override_self = true)]
     Quick(QuickArgs),
     /// Run a workload of simulated users and measure the storage tier below their KV cache

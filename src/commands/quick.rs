@@ -50,7 +50,7 @@ const REQUEST_S: u64 = 8;
 const SIMULATED_IOS: u32 = 4;
 /// I/Os of 1 MiB in flight on a shard: at least, and at most, as many as those of a run without the
 /// flag. Between them are those with which the drive's limits were found: with more, a virtual disk
-/// reads a lone context at three quarters of its limit.
+/// reads a lone context, which has one shard to itself, at three quarters of its limit.
 const DEPTHS: [u32; 2] = [4, 64];
 /// Percentage of reads in the mix that is measured beside reads and writes alone.
 const MIXED_READ_PERCENT: u32 = 50;
@@ -58,7 +58,7 @@ const MIXED_READ_PERCENT: u32 = 50;
 const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
-/// Runs on the drive that may miss the rule before fewer users are tried no more.
+/// Largest number of runs that missed the rule after which fewer users are tried.
 const LARGER_MAX: usize = 2;
 /// Longest run that is simulated for the length of the check, s.
 const CHECK_S_MAX: u64 = 7_200;
@@ -263,11 +263,14 @@ impl Quick<'_> {
         let depth = depth_of(&roofline);
         let trials = Trials { quick: self, device: &device, interrupt, space_bytes, depth };
         self.tell("simulating numbers of users on a drive of these limits…");
-        let Some(Found { curve, by_speed, by_space }) = trials.found()? else { return Ok(None) };
+        let Some(Found { mut curve, by_speed, by_space }) = trials.found()? else {
+            return Ok(None);
+        };
         let users_by_probes = trials.users_by_probes(&roofline)?;
         let rule = self.args.slo;
         let simulated = by_speed.users.min(by_space.users);
         let users = users_by_probes.map_or(simulated, |probed| simulated.min(probed)).max(1);
+        trials.add_to(&mut curve, users)?;
         let Some(run) = trials.on_drive(users)? else { return Ok(None) };
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
@@ -309,7 +312,8 @@ impl Quick<'_> {
         while report.larger.len() < LARGER_MAX
             && let Some(fewer) = report.fewer()
         {
-            let Some(run) = trials.on_drive(fewer)? else { return Ok(None) };
+            // The answer so far stands.
+            let Some(run) = trials.on_drive(fewer)? else { break };
             let measured = replace(&mut report.measured, run.figures.measured);
             let predicted = replace(&mut report.predicted, run.figures.predicted);
             report.larger.push(QuickTry { measured, predicted });
@@ -507,16 +511,22 @@ impl Trials<'_> {
             if self.interrupt.is_set() {
                 return Ok(None);
             }
-            let at = curve.partition_point(|point| point.users < users);
-            if curve.get(at).is_none_or(|point| point.users != users) {
-                curve.insert(at, self.point(users)?);
-            }
+            let at = self.add_to(curve, users)?;
             match is_served(&curve[at]) {
                 true => served = users,
                 false => too_many = Some(users),
             }
         }
         Ok(Some(Served { users: served, is_largest_tried: too_many.is_none() }))
+    }
+
+    /// Place in the curve of so many users, whose figures are added where they are not there yet.
+    fn add_to(&self, curve: &mut Vec<QuickPoint>, users: u32) -> Result<usize> {
+        let at = curve.partition_point(|point| point.users < users);
+        if curve.get(at).is_none_or(|point| point.users != users) {
+            curve.insert(at, self.point(users)?);
+        }
+        Ok(at)
     }
 
     /// Figures of so many users: with as much space as they take, but for what they find again in
@@ -572,7 +582,10 @@ impl Trials<'_> {
     fn coarse(&self, users: u32, space_bytes: u64, times: Times) -> Result<RunResult> {
         let mut plan = self.quick.plan(self.quick.load(users, space_bytes, self.depth), times)?;
         // As few in flight as the drive needs would be too few, were they fewer.
-        let ios = SIMULATED_IOS.min(plan.queue_depth / DEPTHS[0]).max(1);
+        let fits = |ios: &u32| {
+            plan.queue_depth.is_multiple_of(*ios) && plan.queue_depth >= ios * DEPTHS[0]
+        };
+        let ios = (1..=SIMULATED_IOS).rev().find(fits).unwrap_or(1);
         plan.io_size_bytes *= ios;
         plan.queue_depth /= ios;
         self.simulated(&plan)

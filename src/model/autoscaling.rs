@@ -177,7 +177,7 @@ pub struct AutoscalingSummary from conclusion: Conclusion {
     /// steps that it made; without a step it is `initial_users`. Differs from the reference, whose
     /// figure is the last number tried.
     pub final_users: Same<u32> = final_users(conclusion),
-    /// Number of times that the number of users was changed. Differs from the reference, which also
+    /// Number of times that the number of users was changed between steps. Differs from the reference, which also
     /// counts the row with which its search stops.
     pub total_scale_events: Sum<usize> = changes(conclusion),
     /// Smallest number of users that reaches 97 % of the peak throughput, or comes so close to it
@@ -390,7 +390,7 @@ fn final_users(conclusion: &Conclusion) -> u32 {
     found.or_else(last).unwrap_or(conclusion.initial_users)
 }
 
-/// Number of times that the number of users was changed.
+/// Number of times that the number of users was changed between steps.
 fn changes(conclusion: &Conclusion) -> usize {
     let acts = conclusion.entries.iter().map(|entry| entry.act);
     acts.filter(|act| matches!(act, Act::ScaleUp | Act::ScaleDown)).count()

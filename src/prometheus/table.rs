@@ -281,7 +281,7 @@ pub const ANSWER_FAMILIES: &[AnswerFamily] = &[
         to.number(&[], users.into());
     }),
     family!(Gauge "ringfall_quick_is_confirmed":
-        "1 where a run on the drive bears that number out, otherwise 0.",
+        "1 where a run of as many users on the drive bears that out, otherwise 0.",
         |answer, to| to.number(&[], answer.is_borne_out().into())),
     family!(Gauge "ringfall_quick_read_limit_bytes_per_second" in "bytes_per_second":
         "Highest bandwidth of reads alone.",

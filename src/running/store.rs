@@ -42,7 +42,7 @@ pub enum StoreError {
     /// a sentence.
     #[error("{0}")]
     Short(String),
-    /// It was not waited for any longer, and what was made until then could not be deleted.
+    /// Error of deleting what an opening that was given up had made.
     #[error(transparent)]
     Left(SetupError),
 }

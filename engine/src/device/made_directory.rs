@@ -32,8 +32,10 @@ impl MadeDirectory {
     pub(super) fn make(parent: &HeldDirectory, unique: &str) -> io::Result<MadeDirectory> {
         let name = format!("{DIRECTORY_PREFIX}{unique}");
         mkdirat(parent, &*name, MODE)?;
-        let inside = parent.below(Path::new(&name), false)?;
-        let identity = Identity::of(&inside, "")?;
+        let opened = parent.below(Path::new(&name), false);
+        let known = opened.and_then(|inside| Ok((Identity::of(&inside, "")?, inside)));
+        // The first error counts; one that is left is empty, and reclaimed by the next run.
+        let (identity, inside) = known.inspect_err(|_| drop(parent.remove_directory(&name)))?;
         Ok(MadeDirectory { name, identity, inside: Arc::new(inside) })
     }
 
@@ -82,7 +84,8 @@ pub(super) fn reclaim_directories(
             kind(stat) == FileType::Directory && stat.st_uid == rustix::process::geteuid().as_raw()
         };
         let Some(stat) = parent.stat_of(&name)?.filter(is_own) else { continue };
-        let inside = parent.below(Path::new(&name), false)?;
+        // One that can't be opened is named as a foreign one.
+        let Ok(inside) = parent.below(Path::new(&name), false) else { continue };
         let found = Identity::of(&inside, "")?;
         let recorded = Identity::recorded_in(text, &format!("{KEY}{name} "), BORN_KEY);
         // Nobody guesses the name of one that a lock file records.

@@ -4,7 +4,7 @@
 use ringfall_host::counted;
 
 use super::{
-    CONFIRMED_TO, LOAD_P95_APART, LOADS_MIN, QUICK_TIME_S_MAX, QuickPoint, QuickReport, QuickTry,
+    CONFIRMED_TO, LOADS_APART, LOADS_MIN, QUICK_TIME_S_MAX, QuickPoint, QuickReport, QuickTry,
     Served, is_load_quick, is_reuse_enough, time,
 };
 
@@ -59,8 +59,8 @@ impl QuickReport {
         }
     }
 
-    /// Sentence on what the smallest number of users that is too large misses the rule by; none
-    /// where no number tried is too large.
+    /// Sentence on what a run on the drive misses the rule by, or where none does, the smallest
+    /// number of users of the curve that is too large; none where no number tried is.
     #[must_use]
     pub fn limit(&self) -> Option<String> {
         let last = self.missed_by(&self.run_on_drive());
@@ -134,10 +134,12 @@ impl QuickReport {
         fewer.find(|users| is_open && *users <= most)
     }
 
-    /// Whether the verdict is one that a run on the drive bears out.
+    /// Whether the verdict is one that a run of as many users on the drive bears out.
     #[must_use]
     pub fn is_borne_out(&self) -> bool {
-        !self.verdict.starts_with(NO_VERDICT) && !self.verdict.starts_with(NOT_CONFIRMED)
+        !self.is_missed()
+            && !self.verdict.starts_with(NO_VERDICT)
+            && !self.verdict.starts_with(NOT_CONFIRMED)
     }
 
     /// Sentences on why the answer is not to be relied on, but for what its verdict says.
@@ -175,9 +177,10 @@ impl QuickReport {
     fn slow_loads(&self) -> Option<String> {
         let (is, was) = (&self.measured, &self.predicted);
         let is_judged = is.loads >= LOADS_MIN && was.loads >= LOADS_MIN;
-        let ratio = is.load_p95_s.zip(was.load_p95_s).map(|(is, was)| is / was.max(1e-9));
-        let ratio = ratio.filter(|ratio| is_judged && *ratio > LOAD_P95_APART)?;
-        Some(format!("loads took {ratio:.1} times as long as predicted (P95)"))
+        let load = |point: &QuickPoint| point.load_mean_s.or(point.load_p95_s);
+        let ratio = load(is).zip(load(was)).map(|(is, was)| is / was.max(1e-9));
+        let ratio = ratio.filter(|ratio| is_judged && *ratio > LOADS_APART)?;
+        Some(format!("loads took {ratio:.1} times as long as simulated"))
     }
 
     /// Users that the answer says are served, and of whom its own curve says otherwise.
@@ -272,11 +275,12 @@ impl QuickReport {
     /// far more loads, worsened as the run is worse than the same one simulated; none where they
     /// meet it, nobody is served anyway, or the run has too few loads.
     fn missed_by(&self, run: &QuickTry) -> Option<String> {
-        let is_judged = run.measured.loads >= LOADS_MIN && self.served().users > 0;
-        let point = self.curve.iter().find(|point| point.users == run.measured.users);
-        let worse = Worse::of(run, point.filter(|_| is_judged)?);
-        let figures = worse.applied_to(point?);
-        let missed = self.missed(&figures)?;
+        if run.measured.loads < LOADS_MIN || self.served().users == 0 {
+            return None;
+        }
+        let point = self.curve.iter().find(|point| point.users == run.measured.users)?;
+        let worse = Worse::of(run, point);
+        let missed = self.missed(&worse.applied_to(point))?;
         let users = counted(run.measured.users.into(), "user");
         let why = worse.told().map(|told| format!(": {told}")).unwrap_or_default();
         Some(format!("{users} missed the rule with {missed}{why}"))
@@ -383,7 +387,7 @@ impl QuickReport {
     fn judge_served(&self) -> String {
         let (speed, space) = (self.served_by_speed, self.served_by_space);
         let is_missed = self.is_missed() || !self.larger.is_empty();
-        if space.users < speed.users && !is_missed {
+        if space.users < speed.users && self.tried() == space && !is_missed {
             return format!(
                 "good for {} in {:.1} GiB: space is the limit; with enough of it the drive's speed \
                  serves {}",
@@ -398,7 +402,7 @@ impl QuickReport {
         if let Some(varied) = self.variation().filter(|_| !is_missed) {
             let most = speed.users.max(self.users_by_probes.unwrap_or(0));
             let more = match most > answer.users {
-                true => format!(", or up to {most}"),
+                true => format!(", or up to {most} at the speed of a short probe"),
                 false => String::new(),
             };
             return format!("good for {}{more}: {varied}", users_of(answer));
@@ -584,7 +588,7 @@ mod tests {
                 |report| {
                     (report.limits_deviation, report.users_by_probes) = (Some(0.3), Some(6));
                 },
-                "good for 4 users, or up to 6: the drive's speed varied by 30 %",
+                "good for 4 users, or up to 6 at the speed of a short probe: the drive's speed varied",
             ),
             (
                 |report| {
@@ -592,7 +596,7 @@ mod tests {
                     report.measured = report.curve[1].clone();
                     report.predicted = report.curve[1].clone();
                 },
-                "good for 2 users, or up to 4: the drive's speed varied by 30 %",
+                "good for 2 users, or up to 4 at the speed of a short probe: the drive's speed varied",
             ),
         ];
         for (change, told) in cases {
@@ -711,7 +715,7 @@ mod tests {
         report.measured.loads = 1;
         let told = crate::show::quick_page(&report, None);
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains("simulated; 1 load, too few to judge their time"), "{told}");
+        assert!(told.contains("simulated; 1 load, too few to judge their latency"), "{told}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn rows_near(report: &QuickReport) -> &[QuickPoint] {
 /// Sentences that explain the columns of the curve.
 pub(super) fn legend(report: &QuickReport) -> Vec<String> {
     let missed = match report.curve.iter().any(|point| report.has_missed(point.users)) {
-        true => "; missed: too slow or lost in a run on the drive",
+        true => "; missed: too slow or lost once worsened as the run on the drive was",
         false => "",
     };
     let answer = match report.answer() {
@@ -125,7 +125,7 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
         ),
         false => format!(
             "{run}{rate:.2} GiB/s, and {simulated:.2} GiB/s simulated; {loads}, too few to judge \
-             their time, for which the check is"
+             their latency: run the check"
         ),
     }];
     lines.extend(report.doubts());

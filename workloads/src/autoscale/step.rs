@@ -15,8 +15,8 @@ const SETTLE_S_MAX: f64 = 45.0;
 /// are part of the load that the step measures, and nothing is known by it. Also the longest for
 /// those that a larger number of users left in the queue.
 const LEAVE_S_MAX: f64 = 600.0;
-/// Time after which users who wait for answers are sent home until the requests of those that left
-/// have ended, but for the fewest, s: the urgent requests of the others may hold up less urgent
+/// Time after which users are sent home, but for the fewest, until the requests of those that left
+/// have ended, s: the urgent requests of the others may hold up less urgent
 /// ones for ever.
 const RELIEF_AFTER_S: f64 = 45.0;
 /// Longest wait for them then, s: those of a few hundred users take a slow drive half an hour.
