@@ -115,7 +115,7 @@ fn answers_of_quick_are_set_side_by_side() {
     let output = compare(&scratch.path, &["a.json", "b.json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let page = text(&output);
-    for words in ["/mnt/a: good for 4 users", "/mnt/b: good for 8 users", "users by speed"] {
+    for words in ["/mnt/a: good for 4 users", "/mnt/b: good for 8 users", "users served"] {
         assert!(page.contains(words), "{words:?} is not in: {page}");
     }
     let row = page.lines().rfind(|line| line.contains("load P95 of 4 users")).unwrap();

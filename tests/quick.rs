@@ -48,7 +48,7 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     let flags = [&SHORT[..3], &["--output=r.json", "--beside=q.json"]].concat();
     let told = quick(&scratch, &store, &flags);
     assert_eq!(told.status.code(), Some(0), "{}", text(&told));
-    for part in ["users by speed", "Both answers are for", "ringfall compare"] {
+    for part in ["users served", "Both answers are for", "ringfall compare"] {
         assert!(text(&told).contains(part), "{part}: {}", text(&told));
     }
 }

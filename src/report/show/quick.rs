@@ -45,14 +45,21 @@ fn marked(report: &QuickReport) -> u32 {
 /// Rows of the curve around the answer, as many as a terminal shows.
 fn rows_near(report: &QuickReport) -> &[QuickPoint] {
     let at = report.curve.partition_point(|point| point.users < marked(report));
-    let end = report.curve.len().min(at + ROWS_BESIDE + 1);
+    let tried = report.curve.partition_point(|point| point.users <= report.measured.users);
+    let end = report.curve.len().min(at + ROWS_BESIDE + 1).max(tried);
     &report.curve[at.saturating_sub(ROWS_BESIDE)..end]
 }
 
 /// Sentences that explain the columns of the curve.
 pub(super) fn legend(report: &QuickReport) -> Vec<String> {
-    let missed = match report.curve.iter().any(|point| report.has_missed(point.users)) {
-        true => "; missed: too slow or lost once worsened as the run on the drive was",
+    let any = |is: fn(&QuickReport, u32) -> bool| {
+        report.curve.iter().any(|point| is(report, point.users))
+    };
+    let missed = if any(QuickReport::has_missed) { "; missed: in a run on the drive" } else { "" };
+    let is_inferred =
+        |report: &QuickReport, users: u32| report.is_ruled_out(users) && !report.has_missed(users);
+    let inferred = match any(is_inferred) {
+        true => "; inferred: too slow or lost once worsened as that run was",
         false => "",
     };
     let answer = match report.answer() {
@@ -62,7 +69,7 @@ pub(super) fn legend(report: &QuickReport) -> Vec<String> {
     };
     let mut sentences = vec![format!(
         "Simulated with space for every turn; found: earlier turns found in {:.1} GiB; busy: time \
-         in which the drive worked; slow, lost: too long a load, too few found{missed}{answer}.",
+         in which the drive worked; slow, lost: too long a load, too few found{missed}{inferred}{answer}.",
         report.space_gib
     )];
     if let [one, two, ..] = &report.curve[..]
@@ -84,6 +91,9 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
     }
     if report.has_missed(point.users) {
         return "missed".to_owned();
+    }
+    if report.is_ruled_out(point.users) {
+        return "inferred".to_owned();
     }
     let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, report.load_p95_s));
     let is_lost =
@@ -107,7 +117,7 @@ fn load(point: &QuickPoint) -> String {
 pub(super) fn expected(report: &QuickReport) -> Option<String> {
     let point = report.check_predicted.as_ref()?;
     let (rate, load) = (point.gib_per_s, load(point));
-    Some(format!("{rate:.2} GiB/s, load P50 / P95 {load}, by simulation"))
+    Some(format!("{rate:.2} GiB/s, load P50 / P95 {load}, by simulation from an empty drive"))
 }
 
 /// Sentences on the measured run beside its prediction, and on what the limits are worth.
@@ -404,11 +414,6 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         is_of_drive: true,
     };
     let mut rows = vec![
-        users(
-            "users by speed, simulated",
-            Some(first.served_by_speed.users),
-            Some(other.served_by_speed.users),
-        ),
         users("users served", first.answer(), other.answer()),
         limits("reads", |limits| Some(limits.read_gib_per_s)),
         limits("writes", |limits| Some(limits.write_gib_per_s)),
