@@ -177,8 +177,8 @@ pub struct AutoscalingSummary from conclusion: Conclusion {
     /// steps that it made; without a step it is `initial_users`. Differs from the reference, whose
     /// figure is the last number tried.
     pub final_users: Same<u32> = final_users(conclusion),
-    /// Number of times that the number of users was changed between steps. Differs from the reference, which also
-    /// counts the row with which its search stops.
+    /// Number of times that the number of users was changed between steps. Differs from the
+    /// reference, which also counts the row with which its search stops.
     pub total_scale_events: Sum<usize> = changes(conclusion),
     /// Smallest number of users that reaches 97 % of the peak throughput, or comes so close to it
     /// that noise explains the rest, as defined for `peak_users` in `ringfall.autoscaler`; only in

@@ -601,7 +601,7 @@ mod tests {
                 |report| {
                     (report.limits_deviation, report.users_by_probes) = (Some(0.3), Some(6));
                 },
-                "good for 4 users, or up to 6 at the speed of a short probe: the drive's speed varied",
+                "good for 4 users, or up to 6 at the speed of a short probe: the drive's speed",
             ),
             (
                 |report| {
@@ -609,7 +609,7 @@ mod tests {
                     report.measured = report.curve[1].clone();
                     report.predicted = report.curve[1].clone();
                 },
-                "good for 2 users, or up to 4 at the speed of a short probe: the drive's speed varied",
+                "good for 2 users, or up to 4 at the speed of a short probe: the drive's speed",
             ),
         ];
         for (change, told) in cases {

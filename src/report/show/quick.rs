@@ -69,7 +69,8 @@ pub(super) fn legend(report: &QuickReport) -> Vec<String> {
     };
     let mut sentences = vec![format!(
         "Simulated with space for every turn; found: earlier turns found in {:.1} GiB; busy: time \
-         in which the drive worked; slow, lost: too long a load, too few found{missed}{inferred}{answer}.",
+         in which the drive worked; slow, lost: too long a load, too few \
+         found{missed}{inferred}{answer}.",
         report.space_gib
     )];
     if let [one, two, ..] = &report.curve[..]

@@ -44,8 +44,8 @@ impl<T: Target> Commit<'_, T> {
     /// Writes the checkpoint.
     ///
     /// # Errors
-    /// Fails if an existing checkpoint forbids it, there is no room, or the target failed: the error
-    /// names what is left of the checkpoint, and how to resume it.
+    /// Fails if an existing checkpoint forbids it, there is no room, or the target failed: the
+    /// error names what is left of the checkpoint, and how to resume it.
     pub fn write(&self, begin: Begin) -> Result<Saved, StreamError> {
         let layout = Layout::new(self.manifest, self.prefix);
         self.write_files(&layout, begin).map_err(|error| match error {
