@@ -113,6 +113,10 @@ impl QuickReport {
             return None;
         }
         let tried = self.tried().users;
+        // The run before left nobody, and this one says nothing against that.
+        if !self.larger.is_empty() && self.measured.loads < LOADS_MIN {
+            return Some(0);
+        }
         Some(if self.is_missed() { self.carried().min(tried) } else { tried })
     }
 
@@ -239,6 +243,14 @@ impl QuickReport {
         if let Some(missed) = self.missed_by(&self.run_on_drive()) {
             return (self.carried() == 0)
                 .then(|| format!("not even one user is sure to be served, as {missed}"));
+        }
+        if let Some(larger) = self.larger.last().filter(|_| self.measured.loads < LOADS_MIN) {
+            let missed = self.missed_by(larger)?;
+            let loads = counted(self.measured.loads, "load");
+            return Some(format!(
+                "not even one user is sure to be served, as {missed}; the run of {users} had \
+                 {loads}, too few to judge it"
+            ));
         }
         if let Some(why) = self.shortage() {
             return Some(format!("{} by simulation, but {why}", users_of(self.tried())));
@@ -645,6 +657,12 @@ mod tests {
         let limit = report.limit().unwrap();
         assert!(limit.ends_with("have a load P95 of 8.73 s"), "{limit}");
         assert!(report.has_missed(4) && !report.has_missed(2));
+        let mut few = report.clone();
+        few.measured.loads = 3;
+        let few = few.judged();
+        assert!(few.verdict.starts_with("not confirmed: not even one user is sure"), "{few:?}");
+        assert!(few.verdict.ends_with("the run of 2 users had 3 loads, too few to judge it"));
+        assert_eq!((few.users, few.checked_users()), (Some(0), 1));
         let mut one = report;
         (one.measured, one.predicted) = (one.curve[0].clone(), one.curve[0].clone());
         one.measured.load_p95_s = Some(9.0);

@@ -151,8 +151,8 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
     labelled("verdict", &report.verdict);
     labelled("rule", &report.rule());
-    // The verdict on a drive that is too slow for one user has its limit.
-    if let Some(limit) = report.limit().filter(|_| report.served().users > 0) {
+    // The verdict on a drive on which not even one user is served has its limit.
+    if let Some(limit) = report.limit().filter(|_| report.answer() != Some(0)) {
         labelled("limit", &limit);
     }
     let limits = report.limits;
