@@ -240,17 +240,20 @@ impl QuickReport {
     /// Reason why the answer does not hold; none where the run on the drive bears it out.
     fn objection(&self) -> Option<String> {
         let users = counted(self.measured.users.into(), "user");
-        if let Some(missed) = self.missed_by(&self.run_on_drive()) {
-            return (self.carried() == 0)
-                .then(|| format!("not even one user is sure to be served, as {missed}"));
-        }
-        if let Some(larger) = self.larger.last().filter(|_| self.measured.loads < LOADS_MIN) {
-            let missed = self.missed_by(larger)?;
-            let loads = counted(self.measured.loads, "load");
+        if self.answer() == Some(0) {
+            let loads = self.measured.loads;
+            let few = (loads < LOADS_MIN).then(|| {
+                let loads = counted(loads, "load");
+                format!("; the run of {users} had {loads}, too few to judge it")
+            });
             return Some(format!(
-                "not even one user is sure to be served, as {missed}; the run of {users} had \
-                 {loads}, too few to judge it"
+                "not even one user is sure to be served, as {}{}",
+                self.limit()?,
+                few.unwrap_or_default()
             ));
+        }
+        if self.is_missed() {
+            return None;
         }
         if let Some(why) = self.shortage() {
             return Some(format!("{} by simulation, but {why}", users_of(self.tried())));
