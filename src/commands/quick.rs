@@ -21,7 +21,7 @@ use ringfall_report::quick::{
     QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_enough, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
-use ringfall_running::saturate::device_yaml;
+use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
 
 use super::run::{check_outputs, measured, simulated, system_disk};
 use super::{run_args, saturate, write_form};
@@ -48,10 +48,6 @@ const REQUEST_S: u64 = 8;
 /// in flight, where these are many: the drive's time for an entry is the same, and the simulation
 /// takes a fourth.
 const SIMULATED_IOS: u32 = 4;
-/// I/Os of 1 MiB in flight on a shard: at least, and at most, as many as those of a run without the
-/// flag. Between them are those with which the drive's limits were found: with more, a virtual disk
-/// reads a lone context, which has one shard to itself, at three quarters of its limit.
-const DEPTHS: [u32; 2] = [4, 64];
 /// Percentage of reads in the mix that is measured beside reads and writes alone.
 const MIXED_READ_PERCENT: u32 = 50;
 /// Loads that the measured run and its check are to have, some more than are needed to judge it.
@@ -93,7 +89,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let missing = system_disk::missing(&place);
     let quick = Quick { args, command_line, place, missing, seed, unix_s };
     // What is wrong with the settings is told before anything is measured.
-    let plan = quick.plan(quick.load(1, SPACE_BYTES, DEPTHS[1]), quick.times())?;
+    let plan = quick.plan(quick.load(1, SPACE_BYTES, RUN_DEPTHS[1]), quick.times())?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
     super::tell(quick.missing.as_slice());
     let interrupt = super::interrupt()?;
@@ -227,7 +223,7 @@ impl Quick<'_> {
 
     /// Time of the search for the drive's limits, s.
     fn limits_s(&self) -> u64 {
-        self.args.time / 3
+        self.args.time * 2 / 5
     }
 
     /// Times of the measured run, unless it is to be longer.
@@ -260,7 +256,7 @@ impl Quick<'_> {
         let limits = limits_of(&roofline)?;
         let varied = Varied::of(&roofline);
         let space_bytes = self.filled(space, limits.write_gib_per_s);
-        let depth = depth_of(&roofline);
+        let depth = run_depth(&roofline.limits);
         let trials = Trials { quick: self, device: &device, interrupt, space_bytes, depth };
         self.tell("simulating numbers of users on a drive of these limits…");
         let Some(Found { mut curve, by_speed, by_space }) = trials.found()? else {
@@ -583,7 +579,7 @@ impl Trials<'_> {
         let mut plan = self.quick.plan(self.quick.load(users, space_bytes, self.depth), times)?;
         // As few in flight as the drive needs would be too few, were they fewer.
         let fits = |ios: &u32| {
-            plan.queue_depth.is_multiple_of(*ios) && plan.queue_depth >= ios * DEPTHS[0]
+            plan.queue_depth.is_multiple_of(*ios) && plan.queue_depth >= ios * RUN_DEPTHS[0]
         };
         let ios = (1..=SIMULATED_IOS).rev().find(fits).unwrap_or(1);
         plan.io_size_bytes *= ios;
@@ -613,20 +609,11 @@ fn needed_s(brought: impl Fn(u64) -> Result<u64>) -> Result<u64> {
     }
 }
 
-/// I/Os of 1 MiB in flight with which the drive's limits are reached.
-fn depth_of(roofline: &Roofline) -> u32 {
-    let in_flight_bytes = roofline.limits.iter().map(|limit| {
-        let best = &limit.bandwidth.best;
-        u64::from(best.io_bytes) * u64::from(best.depth)
-    });
-    let depth = in_flight_bytes.max().unwrap_or(0).div_ceil(MIB);
-    u32::try_from(depth).unwrap_or(u32::MAX).clamp(DEPTHS[0], DEPTHS[1])
-}
-
 /// The limits with the bandwidths of the probes that the longer measurements do not bear out.
 fn as_probed(roofline: &Roofline) -> Roofline {
     let mut probed = roofline.clone();
     for limit in &mut probed.limits {
+        limit.usual.clear();
         if let Some(probe) = limit.bandwidth.outrun().cloned() {
             limit.bandwidth.best = probe;
         }
@@ -744,7 +731,7 @@ mod tests {
         let limit = |read_percent, probe, best| Limit {
             read_percent,
             bandwidth: Best { best: at(best), probes: vec![at(probe)], ..Best::default() },
-            iops: None,
+            ..Limit::default()
         };
         let limits = vec![limit(100, 3e9, 2e9), limit(0, 2e9, 2e9)];
         let probed = as_probed(&Roofline { limits, ..Roofline::default() });

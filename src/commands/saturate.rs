@@ -28,7 +28,7 @@ use ringfall_report::show::{direction, io_size, roofline_text, write_roofline_ht
 use ringfall_running::group::Group;
 use ringfall_running::run::FleetError;
 use ringfall_running::saturate::{
-    SaturateError, SaturateSettings, Watcher, device_yaml, find, together,
+    RunDepth, SaturateError, SaturateSettings, Watcher, device_yaml, find, together,
 };
 use ringfall_running::store::{Store, StoreError, StoreRequest};
 use serde::Serialize;
@@ -91,7 +91,8 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let _answer = Answer::to(work, &interrupt);
     let launch = rank.as_ref().map_or(Ok(None), |rank| Launch::of(rank, GIVE_OUTPUT))?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
-    let found = search(args, rank.as_ref(), group.as_deref(), &interrupt);
+    let usual = args.device_output.is_some().then_some(RunDepth::Standard);
+    let found = search(args, rank.as_ref(), group.as_deref(), usual, &interrupt);
     if let Some(group) = &group {
         leave(group, &found, interrupt.is_set());
     }
@@ -113,7 +114,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
 pub(super) fn limits(args: &SaturateArgs, interrupt: &Interrupt) -> Result<Option<Roofline>> {
     check(args)?;
     check_place(args, None)?;
-    search(args, None, None, interrupt)
+    search(args, None, None, Some(RunDepth::OfLimits), interrupt)
 }
 
 /// The file with the limits: the one asked for, or one of this kind and time.
@@ -182,6 +183,7 @@ fn search(
     args: &SaturateArgs,
     rank: Option<&Rank>,
     group: Option<&Group>,
+    usual: Option<RunDepth>,
     interrupt: &Interrupt,
 ) -> Result<Option<Roofline>> {
     let cpus = cores(args, rank);
@@ -209,6 +211,7 @@ fn search(
         polling: polling(args),
         read_percents: check(args)?,
         iops: !args.no_iops,
+        usual,
         seed: args.seed,
         time_limit_s: args.time_limit,
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfall_core::clock::Nanos;
 use ringfall_core::drive::DRIVES_MAX;
-use ringfall_core::model::{DeviceModel, DirectionModel, WriteCacheModel};
+use ringfall_core::model::{DeepQueue, DeviceModel, DirectionModel, WriteCacheModel};
 use ringfall_core::units::{GIB, MIB};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
@@ -105,6 +105,15 @@ struct DirectionText {
     iops: Spanned<f64>,
     latency_us: Spanned<f64>,
     latency_p99_us: Given,
+    deep: Option<DeepText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeepText {
+    from_mib: Spanned<f64>,
+    to_mib: Spanned<f64>,
+    mb_per_s: Spanned<f64>,
 }
 
 #[derive(Deserialize)]
@@ -262,6 +271,17 @@ impl Check<'_> {
             ios_per_s: self.within("iops", &text.iops, 1.0, 1e12),
             latency: time(median),
             latency_p99: time(tail.unwrap_or(median)),
+            deep: text.deep.as_ref().map(|deep| self.deep(deep)),
+        }
+    }
+
+    fn deep(&mut self, text: &DeepText) -> DeepQueue {
+        // Within 2^53.
+        let mut bytes = |key, mib| (self.within(key, mib, 0.0, 1e6) * MIB as f64) as u64;
+        DeepQueue {
+            from_bytes: bytes("from_mib", &text.from_mib),
+            to_bytes: bytes("to_mib", &text.to_mib),
+            bytes_per_s: self.within("mb_per_s", &text.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
         }
     }
 }
@@ -287,6 +307,8 @@ gpu:
   copy_mb_per_s: 50000
   latency_us: 8
 ";
+
+    const WRITE: &str = "write: {mb_per_s: 1000, iops: 9000, latency_us: 20}\n";
 
     #[test]
     fn a_drive_is_what_its_file_says() {
@@ -317,6 +339,14 @@ gpu:
         let both = format!("{short}duplex: true\nboth_mb_per_s: 1500\n");
         let file = DeviceFile::parse("d.yaml", &both).unwrap();
         assert_eq!((file.model.is_duplex, file.model.both_bytes_per_s), (true, Some(1.5e9)));
+        let slow = "latency_us: 20, deep: {from_mib: 4, to_mib: 8, mb_per_s: 900}}";
+        let deep = format!("name: a drive\nread: {{mb_per_s: 1000, iops: 9000, {slow}\n{WRITE}");
+        let file = DeviceFile::parse("d.yaml", &deep).unwrap();
+        let expected = DeepQueue { from_bytes: 4 * MIB, to_bytes: 8 * MIB, bytes_per_s: 9e8 };
+        assert_eq!((file.model.read.deep, file.model.write.deep), (Some(expected), None));
+        let turned = deep.replace("to_mib: 8", "to_mib: 2");
+        let error = DeviceFile::parse("d.yaml", &turned).unwrap_err().to_string();
+        assert!(error.contains("read: deep: to_mib is to be more than from_mib"), "{error}");
     }
 
     #[test]

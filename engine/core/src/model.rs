@@ -27,9 +27,32 @@ pub struct DirectionModel {
     pub latency: Nanos,
     /// 99th percentile of that time; when equal to `latency`, all I/Os take that.
     pub latency_p99: Nanos,
+    /// Bandwidth with a deep queue, where that is another.
+    pub deep: Option<DeepQueue>,
+}
+
+/// Bandwidth of a drive that is slower (or faster) with more bytes in flight: a virtual disk, for
+/// one, copies through its host's caches, which a deep queue outgrows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeepQueue {
+    /// Bytes in flight, in both directions, up to which the direction's own bandwidth holds.
+    pub from_bytes: u64,
+    /// Bytes in flight from which on it has `bytes_per_s`, on a straight line in between; more than
+    /// `from_bytes`.
+    pub to_bytes: u64,
+    /// Most bytes a second there.
+    pub bytes_per_s: f64,
 }
 
 impl DirectionModel {
+    /// Most bytes a second with so many bytes in flight.
+    fn bytes_per_s_with(&self, in_flight_bytes: u64) -> f64 {
+        let Some(deep) = self.deep else { return self.bytes_per_s };
+        let beyond = in_flight_bytes.saturating_sub(deep.from_bytes) as f64;
+        let share = (beyond / (deep.to_bytes - deep.from_bytes) as f64).min(1.0);
+        self.bytes_per_s + (deep.bytes_per_s - self.bytes_per_s) * share
+    }
+
     /// A latency, given where it stands among all (`draw`, evenly spread over 64 bits): straight
     /// lines through 0.8 of the median, the median, and the 99th percentile. Nothing but sums and
     /// products, so that every machine gets the same.
@@ -98,6 +121,9 @@ pub struct DeviceState {
     taken: u64,
     /// When those it works on end.
     working: BinaryHeap<Reverse<Nanos>>,
+    /// When those that have not ended do, and their bytes; and the sum of these.
+    in_flight: BinaryHeap<Reverse<(Nanos, u64)>>,
+    in_flight_bytes: u64,
     /// When all writes taken so far are done.
     written_at: Nanos,
     /// Bytes in the write cache at `cache_at`, and for how long reads had occupied the drive then.
@@ -124,6 +150,7 @@ impl DeviceModel {
             ios_per_s: bytes_per_s / 4096.0,
             latency,
             latency_p99: latency,
+            deep: None,
         };
         DeviceModel {
             read: direction(read_bytes_per_s, Nanos::from_us(80)),
@@ -172,6 +199,15 @@ impl DeviceModel {
             if direction.latency_p99 < direction.latency {
                 return Err(format!("{name}: a 99th percentile below the median"));
             }
+            let is_rate = |rate: f64| rate.is_finite() && rate >= 1.0;
+            if direction
+                .deep
+                .is_some_and(|deep| deep.from_bytes >= deep.to_bytes || !is_rate(deep.bytes_per_s))
+            {
+                return Err(format!(
+                    "{name}: deep: to_mib is to be more than from_mib, and mb_per_s a bandwidth"
+                ));
+            }
         }
         if !(0.0..=100.0).contains(&self.mixed_penalty) {
             return Err(format!("mixed penalty is {}: give 0 to 100", self.mixed_penalty));
@@ -209,8 +245,10 @@ impl DeviceModel {
         let is_cached = kind == IoKind::Write && self.write_cache.bytes > 0;
         // Whoever comes behind a write that waits for the cache waits too.
         let waits_ns = if is_cached { self.wait_for_cache_ns(state, start, bytes) } else { 0.0 };
-        let bytes_per_s =
-            if is_cached { self.write_cache.bytes_per_s } else { direction.bytes_per_s };
+        let bytes_per_s = match is_cached {
+            true => self.write_cache.bytes_per_s,
+            false => direction.bytes_per_s_with(self.in_flight_bytes(state, now) + bytes),
+        };
         let moves_ns = factor * Self::occupies_ns(direction, bytes_per_s, bytes);
         let occupied = Nanos::from_ns_f64(waits_ns + moves_ns);
         if bytes as f64 / bytes_per_s < 1.0 / direction.ios_per_s {
@@ -229,6 +267,10 @@ impl DeviceModel {
         let done = self.burst_begin(free_at, now).saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));
+        }
+        if self.has_deep() {
+            state.in_flight.push(Reverse((done, bytes)));
+            state.in_flight_bytes += bytes;
         }
         if kind == IoKind::Write {
             state.written_at = state.written_at.max(done);
@@ -268,6 +310,22 @@ impl DeviceModel {
             Nanos::ZERO => done,
             period => (done / period * period).max(now),
         }
+    }
+
+    /// Whether the bytes in flight matter.
+    fn has_deep(&self) -> bool {
+        self.read.deep.is_some() || self.write.deep.is_some()
+    }
+
+    /// Bytes of the I/Os that have not ended; zero where they don't matter.
+    fn in_flight_bytes(&self, state: &mut DeviceState, now: Nanos) -> u64 {
+        while let Some(Reverse((_, bytes))) =
+            state.in_flight.peek().filter(|Reverse((end, _))| *end <= now)
+        {
+            state.in_flight_bytes -= bytes;
+            state.in_flight.pop();
+        }
+        state.in_flight_bytes
     }
 
     /// When fewer than `parallel_ios` are being worked on.
@@ -473,6 +531,23 @@ mod tests {
             all[99_000]
         );
         assert!(all[0] >= 64 * MICROSECOND);
+    }
+
+    #[test]
+    fn a_deep_queue_has_a_bandwidth_of_its_own() {
+        let deep = DeepQueue { from_bytes: 4 * MIB, to_bytes: 8 * MIB, bytes_per_s: 1e9 };
+        let mut model = DeviceModel::with_bandwidth(2e9, 2e9);
+        model.read.deep = Some(deep);
+        for (depth, expected) in [(1, 1.73e9), (4, 2e9), (6, 1.5e9), (8, 1e9), (32, 1e9)] {
+            let rate = closed_loop(&model, &[IoKind::Read], MIB, depth);
+            assert!((rate / expected - 1.0).abs() < 0.01, "{depth}: {rate}");
+        }
+        // Both directions are in flight, and only one of them minds.
+        assert!((closed_loop(&model, &[IoKind::Write], MIB, 32) / 2e9 - 1.0).abs() < 0.01);
+        let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 8);
+        assert!((mixed / (2.0 / (1.0 / 1e9 + 1.0 / 2e9)) - 1.0).abs() < 0.01, "{mixed}");
+        model.read.deep = Some(DeepQueue { to_bytes: 4 * MIB, ..deep });
+        assert!(model.check().unwrap_err().contains("read: deep: to_mib"));
     }
 
     #[test]

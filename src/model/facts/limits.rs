@@ -93,6 +93,25 @@ pub struct Limit {
     pub bandwidth: Best,
     /// Largest rate of I/Os of the smallest size; null where it was not looked for.
     pub iops: Option<Best>,
+    /// Bandwidth of I/Os of a run's size with as many in flight as a run has, the shallowest first:
+    /// what a run is to expect. Empty where it was not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usual: Vec<Usual>,
+}
+
+/// Mean bandwidth over short windows between which other loads were measured, so that it is not
+/// that of one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Usual {
+    /// Bytes in flight, all threads together.
+    pub in_flight_bytes: u64,
+    /// Bytes a second, on average.
+    pub bytes_per_s: f64,
+    /// Bytes a second of the slowest window.
+    pub bytes_per_s_min: f64,
+    /// Bytes a second of the fastest window.
+    pub bytes_per_s_max: f64,
 }
 
 /// The best that a search found.

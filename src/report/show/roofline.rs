@@ -19,7 +19,7 @@ const WRITES_FASTER: f64 = 1.2;
 #[must_use]
 pub fn roofline_text(roofline: &Roofline) -> String {
     let mut rows: Vec<(String, &Measured)> = Vec::new();
-    for Limit { read_percent, bandwidth, iops } in &roofline.limits {
+    for Limit { read_percent, bandwidth, iops, .. } in &roofline.limits {
         let name = direction(*read_percent);
         for (what, found) in [("bandwidth", Some(bandwidth)), ("IOPS", iops.as_ref())] {
             let Some(Best { best, knee, .. }) = found else { continue };
@@ -192,7 +192,8 @@ mod tests {
         };
         let best =
             Best { best: measured.clone(), knee: measured, probes: Vec::new(), settled: false };
-        let limit = Limit { read_percent: 70, bandwidth: best.clone(), iops: Some(best) };
+        let iops = Some(best.clone());
+        let limit = Limit { read_percent: 70, bandwidth: best, iops, ..Limit::default() };
         let roofline = Roofline {
             threads: 1,
             seconds: 1.0,

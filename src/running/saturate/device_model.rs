@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use ringfall_core::units::gib;
+use ringfall_core::units::{MIB, gib};
 
 use ringfall_config::compact_utc;
 use ringfall_host::escape::yaml;
-use ringfall_model::facts::{Best, Limit, Measured, Roofline};
+use ringfall_model::facts::{Best, Limit, Measured, Roofline, Usual};
 
 /// From this much more than what taking turns would give on, reads and writes are taken to have a
 /// limit each.
@@ -48,7 +48,6 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         );
     }
     let mut direction = |name: &str, limit: &Limit| {
-        let best = &limit.bandwidth.best;
         let (median_us, p99_us) = latency_us(limit);
         let iops_from = match limit.iops {
             Some(_) => "",
@@ -57,9 +56,10 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         let _infallible = writeln!(
             text,
             "{name}: {{mb_per_s: {:.1}, iops: {:.0}, latency_us: {median_us:.1}, \
-             latency_p99_us: {p99_us:.1}}}{iops_from}",
-            best.bytes_per_s / 1e6,
+             latency_p99_us: {p99_us:.1}{}}}{iops_from}",
+            shallow_rate(limit) / 1e6,
             iops(limit).max(1.0),
+            deep(limit).map_or_else(String::new, |deep| deep.to_string()),
         );
     };
     direction("read", read);
@@ -77,10 +77,53 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
     Ok(text)
 }
 
+/// Bandwidth with few I/Os in flight, bytes a second: the usual one, where it was measured.
+fn shallow_rate(limit: &Limit) -> f64 {
+    match (limit.usual.first(), limit.usual.last()) {
+        (Some(shallow), Some(_)) if deep(limit).is_some() => shallow.bytes_per_s,
+        (Some(shallow), Some(deep)) => deep.bytes_per_s.max(shallow.bytes_per_s),
+        _ => limit.bandwidth.best.bytes_per_s,
+    }
+}
+
+/// Bandwidth with as many I/Os in flight as a run has at most, bytes a second.
+fn deep_rate(limit: &Limit) -> f64 {
+    match deep(limit) {
+        Some(deep) => deep.usual.bytes_per_s,
+        None => shallow_rate(limit),
+    }
+}
+
+/// The key of a queue that is slower the deeper it is.
+struct Deep {
+    from_bytes: u64,
+    usual: Usual,
+}
+
+/// The usual bandwidth of a deep queue where it is clearly less than that of a shallow one; more
+/// is what the latency of an I/O makes of it.
+fn deep(limit: &Limit) -> Option<Deep> {
+    let (shallow, deep) = limit.usual.first().zip(limit.usual.last())?;
+    let is_slower = deep.bytes_per_s < DEEP_SHARE * shallow.bytes_per_s;
+    is_slower.then_some(Deep { from_bytes: shallow.in_flight_bytes, usual: *deep })
+}
+
+/// Share of a shallow queue's bandwidth below which a deep one has one of its own.
+const DEEP_SHARE: f64 = 0.97;
+
+impl std::fmt::Display for Deep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / MIB as f64;
+        let (from, to) = (mib(self.from_bytes), mib(self.usual.in_flight_bytes));
+        let mb_per_s = self.usual.bytes_per_s / 1e6;
+        write!(f, ", deep: {{from_mib: {from:.2}, to_mib: {to:.2}, mb_per_s: {mb_per_s:.1}}}")
+    }
+}
+
 /// Most I/Os a second: what was found, or what 4 KiB blocks at full bandwidth would be, which no
 /// device exceeds.
 fn iops(limit: &Limit) -> f64 {
-    limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
+    limit.iops.as_ref().map_or(shallow_rate(limit) / 4096.0, |best| best.best.iops)
 }
 
 /// Latency of an I/O besides the time that it occupies the drive, median and 99th percentile, as
@@ -89,7 +132,7 @@ fn iops(limit: &Limit) -> f64 {
 fn latency_us(limit: &Limit) -> (f64, f64) {
     let Some(probe) = shallowest(limit) else { return (0.0, 0.0) };
     let occupied_us =
-        1e6 * (f64::from(probe.io_bytes) / limit.bandwidth.best.bytes_per_s).max(1.0 / iops(limit));
+        1e6 * (f64::from(probe.io_bytes) / shallow_rate(limit)).max(1.0 / iops(limit));
     // In a full queue the others' turns are waited for too.
     let depth = f64::from(probe.depth.max(1));
     let waited_us = occupied_us * depth;
@@ -151,7 +194,7 @@ impl Mixed {
     fn of(roofline: &Roofline, read: &Limit, write: &Limit) -> Mixed {
         let mix = roofline.limits.iter().find(|limit| (1..100).contains(&limit.read_percent));
         let Some(mix) = mix else { return Mixed::Unknown };
-        let rate = |limit: &Limit| limit.bandwidth.best.bytes_per_s;
+        let rate = deep_rate;
         let reads = f64::from(mix.read_percent) / 100.0;
         let turns = 1.0 / (reads / rate(read) + (1.0 - reads) / rate(write));
         let measured = rate(mix);
@@ -200,6 +243,7 @@ impl std::fmt::Display for Mixed {
 mod tests {
     use ringfall_config::DeviceFile;
     use ringfall_core::clock::{MICROSECOND, Nanos};
+    use ringfall_core::model::DeepQueue;
     use ringfall_model::testing::roofline;
 
     use super::*;
@@ -256,5 +300,27 @@ mod tests {
         assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);
         mixed.limits.remove(0);
         assert!(device_yaml(&mixed).unwrap_err().contains("reads"));
+    }
+
+    #[test]
+    fn a_drive_has_its_usual_bandwidth_by_depth() {
+        let usual = |mib, bytes_per_s| Usual {
+            in_flight_bytes: mib * MIB,
+            bytes_per_s,
+            ..Usual::default()
+        };
+        let mut found = roofline(4e9, 2e9);
+        found.limits[0].usual = vec![usual(4, 3.5e9), usual(8, 2.8e9)];
+        // As fast or faster: one bandwidth, and nothing of its depth.
+        found.limits[1].usual = vec![usual(4, 1.6e9), usual(8, 1.7e9)];
+        let mix = Limit { read_percent: 50, ..found.limits[0].clone() };
+        found.limits.push(Limit { usual: vec![usual(4, 2e9), usual(8, 1.5e9)], ..mix });
+        let text = device_yaml(&found).unwrap();
+        let model = DeviceFile::parse("d.yaml", &text).unwrap().model;
+        let deep = DeepQueue { from_bytes: 4 * MIB, to_bytes: 8 * MIB, bytes_per_s: 2.8e9 };
+        assert_eq!((model.read.bytes_per_s, model.read.deep), (3.5e9, Some(deep)));
+        assert_eq!((model.write.bytes_per_s, model.write.deep), (1.7e9, None));
+        // Taking turns at 2.8 and 1.7 GB/s would be 2.116.
+        assert!((model.mixed_penalty - 0.821).abs() < 2e-3, "{}", model.mixed_penalty);
     }
 }

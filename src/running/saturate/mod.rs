@@ -14,6 +14,7 @@ mod roofline;
 mod search;
 mod time;
 mod together;
+mod usual;
 mod vram;
 
 use std::cell::Cell;
@@ -43,6 +44,8 @@ pub use roofline::read_roofline;
 use search::{Bounds, Goal, Search, SearchStep};
 use time::{Budget, Share};
 pub use together::together;
+use usual::USUAL_SHARE;
+pub use usual::{RUN_DEPTHS, RunDepth, run_depth};
 pub use vram::{
     VramLimits, VramPoint, VramSettings, VramWayLimits, vram_bytes, vram_limits, vram_measurements,
 };
@@ -66,6 +69,8 @@ pub struct SaturateSettings {
     pub read_percents: Vec<u32>,
     /// Whether I/Os a second are looked for too.
     pub iops: bool,
+    /// Runs of which the usual bandwidth is measured too, by a process alone; none: it is not.
+    pub usual: Option<RunDepth>,
     /// Random seed of the offsets.
     pub seed: u64,
     /// Seconds that it may take, with writing the range; none: as long as it needs.
@@ -132,7 +137,10 @@ fn search_all(
 ) -> Result<Roofline, SaturateError> {
     let (file, settings) = (bench.file, bench.settings);
     let unix_s = unix_now_s();
-    let budget = bench.begin(watcher)?;
+    let usual = settings.usual.filter(|_| bench.group.is_none());
+    let whole = bench.begin(watcher)?;
+    let part = if usual.is_some() { 1.0 - USUAL_SHARE } else { 1.0 };
+    let budget = Budget { limit: whole.limit.map(|limit| limit.mul_f64(part)), ..whole };
     let prepared = bench.all_prepared()?;
     let are_commands = file.command_target().is_some();
     let before = Counted::now(&machine, are_commands);
@@ -147,7 +155,11 @@ fn search_all(
         let bandwidth = bench.search(Goal::Bandwidth, read_percent, share(), watcher)?;
         let iops = || bench.search(Goal::Iops, read_percent, share(), watcher);
         let iops = settings.iops.then(iops).transpose()?;
-        limits.push(Limit { read_percent, bandwidth, iops });
+        limits.push(Limit { read_percent, bandwidth, iops, usual: Vec::new() });
+    }
+    if let Some(depth) = usual {
+        let until = whole.limit.map(|limit| whole.began + limit);
+        bench.usual(&mut limits, depth, until, watcher)?;
     }
     bench.dismiss();
     let after = Counted::now(&machine, are_commands);
