@@ -85,8 +85,9 @@ impl Evicted {
                 | Binding::Memory
                 | Binding::GpuLink,
             ) => true,
-            Some(Binding::DriveLatency | Binding::Users) | None => self.are_written(),
-            Some(Binding::ServingSlots) => false,
+            Some(Binding::DriveLatency | Binding::Users | Binding::ServingSlots) | None => {
+                self.are_written()
+            }
         }
     }
 }
@@ -122,7 +123,7 @@ mod tests {
             (Some(Binding::QueueDepth), true, true),
             (Some(Binding::Memory), true, true),
             (Some(Binding::Users), false, true),
-            (Some(Binding::ServingSlots), false, false),
+            (Some(Binding::ServingSlots), false, true),
         ] {
             let held = [of(80.0, 20.0), of(20.0, 80.0)].map(|one| one.room_waits_follow(binds));
             assert_eq!(held, [scarce, slow], "{binds:?}");

@@ -115,6 +115,8 @@ const MORE_USERS: &str = "more --num-users";
 const FEWER_USERS: &str = "fewer --num-users";
 /// Remedy of a drive that takes few I/Os at a time or a second, unless they are as large as can be.
 const LARGER_IOS: &str = "a larger --io-size";
+/// Remedy of a drive that could have worked on more I/Os at a time.
+const LARGER_DEPTH: &str = "a larger --queue-depth";
 /// Remedy of a full storage tier, and of what is no longer in it.
 const LARGER_STORAGE: &str = "a larger --storage-capacity-gb";
 
@@ -361,8 +363,12 @@ fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
         Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
         Binding::DriveIops => (LimitKind::Iops, Some(LARGER_IOS)),
         Binding::DriveParallelism => (LimitKind::Parallelism, Some(LARGER_IOS)),
+        // There are more than can be served already: it is each entry that has too few in flight.
+        Binding::DriveLatency if of.queue >= QUEUED_SHARE => {
+            (LimitKind::Latency, Some(LARGER_DEPTH))
+        }
         Binding::DriveLatency => (LimitKind::Latency, Some(MORE_USERS)),
-        Binding::QueueDepth => (LimitKind::QueueDepth, Some("a larger --queue-depth")),
+        Binding::QueueDepth => (LimitKind::QueueDepth, Some(LARGER_DEPTH)),
         Binding::IoBuffers => (LimitKind::QueueDepth, Some("a larger --io-buffer-mb")),
         Binding::ServingSlots => {
             (LimitKind::ServingSlots, Some("a higher --max-inflight-requests"))
@@ -587,7 +593,8 @@ mod tests {
             })
         };
         // Entries on their way down found the tier below full.
-        for binds in [None, Some(Binding::DriveLatency), Some(Binding::Users)] {
+        let others = [Binding::DriveLatency, Binding::Users, Binding::ServingSlots];
+        for binds in others.map(Some).into_iter().chain([None]) {
             let limit = of(80.0, 20.0, binds);
             assert_eq!(limit.kind, LimitKind::Space, "{limit:?}");
             assert_eq!(limit.flag_to_try.as_deref(), Some(LARGER_STORAGE), "{limit:?}");
@@ -609,6 +616,19 @@ mod tests {
                 assert_eq!(of(room_ms, write_ms, Some(binds)).kind, kind);
             }
         }
+    }
+
+    /// More users were proposed where requests queued for those that there were.
+    #[test]
+    fn ios_that_take_long_while_requests_queue_are_no_reason_for_more_users() {
+        let of = |queue| {
+            let simulated = Some((Binding::DriveLatency, "because".to_owned()));
+            found(&Evidence { queue, storage: 1.0 - queue, simulated, ..Evidence::default() })
+        };
+        let [idle, queued] = [of(0.0), of(0.6)];
+        assert_eq!([idle.kind, queued.kind], [LimitKind::Latency; 2]);
+        let flags = [idle.flag_to_try.as_deref(), queued.flag_to_try.as_deref()];
+        assert_eq!(flags, [Some(MORE_USERS), Some(LARGER_DEPTH)]);
     }
 
     /// Space was named of requests that took a thousandth of the users' time.
