@@ -131,14 +131,15 @@ impl Rates {
         Rates { all: last, has_longer }
     }
 
-    /// Throughput with so many users or fewer, over the highest of all; 0 without any.
-    fn share_used(&self, users: u32) -> f64 {
+    /// Throughput of a step with so many users, bytes/s, or that with fewer where it is higher,
+    /// over the highest of all; 0 without any.
+    fn share_used(&self, users: u32, bytes_per_s: f64) -> f64 {
         let counts = |one: &(u32, f64, bool)| one.2 || !self.has_longer;
         let is_alone = self.all.iter().filter(|one| one.2).all(|one| one.0 == users);
         let of_peak = |one: &&(u32, f64, bool)| counts(one) || is_alone && one.0 > users;
-        let up_to = |one: &&(u32, f64, bool)| one.0 == users || one.0 < users && counts(one);
+        let fewer = |one: &&(u32, f64, bool)| one.0 < users && counts(one);
         let peak = most(self.all.iter().filter(of_peak));
-        let used = most(self.all.iter().filter(up_to));
+        let used = most(self.all.iter().filter(fewer)).max(bytes_per_s);
         if peak > 0.0 { (used / peak).min(1.0) } else { 0.0 }
     }
 }
@@ -148,7 +149,7 @@ pub(super) fn judge(results: &mut [&mut StepResult], targets: &StorageTargets) {
     let of = |result: &&mut StepResult| (result.users, result.storage.bytes_per_s, result.patient);
     let rates = Rates::of(results.iter().map(of));
     for result in results {
-        let used = rates.share_used(result.users);
+        let used = rates.share_used(result.users, result.storage.bytes_per_s);
         let (saturation, part) = saturation(&result.storage, targets, used);
         (result.saturation, result.worst) = (Some(saturation), Some(part));
     }
@@ -342,7 +343,7 @@ impl Storage {
         let of = |point: &Point| (point.users, point.load.bytes_per_s, point.patient);
         let rates = Rates::of(last.iter().map(of));
         let judge = |point: Point| {
-            let used = rates.share_used(point.users);
+            let used = rates.share_used(point.users, point.load.bytes_per_s);
             (point, saturation(&point.load, &self.settings.storage, used).0)
         };
         last.into_iter().map(judge).collect()

@@ -97,10 +97,16 @@ fn targets_of_nothing_are_targets_of_one() {
     }
 }
 
+/// Share that the last of the steps with so many users used.
+fn used_by_last(steps: impl IntoIterator<Item = (u32, f64, bool)>, users: u32) -> f64 {
+    let rates = Rates::of(steps);
+    rates.share_used(users, most(rates.all.iter().filter(|one| one.0 == users)))
+}
+
 #[test]
 fn what_is_used_is_the_most_of_as_many_users_over_the_most_of_all() {
     let used = |points: &[(u32, f64)], users| {
-        Rates::of(points.iter().map(|&(users, rate)| (users, rate, false))).share_used(users)
+        used_by_last(points.iter().map(|&(users, rate)| (users, rate, false)), users)
     };
     let points = [(1, 0.2), (2, 0.5), (4, 0.4)];
     assert_eq!([1, 2, 3, 4].map(|users| used(&points, users)), [0.4, 1.0, 1.0, 1.0]);
@@ -110,12 +116,24 @@ fn what_is_used_is_the_most_of_as_many_users_over_the_most_of_all() {
     assert_eq!(used(&[(1, 0.2), (2, 0.9), (2, 0.4)], 1), 0.5);
 }
 
+/// The throughput of the last step with a number of users was that of all with as many.
+#[test]
+fn each_step_is_judged_by_what_it_moved() {
+    let moved = [(4, 50.0), (4, 80.0), (8, 100.0), (8, 20.0)];
+    let mut steps = moved.map(|(users, rate)| result(users, load(1.0, rate)));
+    let mut results: Vec<&mut StepResult> = steps.iter_mut().collect();
+    judge(&mut results, &target().storage);
+    let found = steps.map(|step| step.saturation.unwrap());
+    // The highest is that of the last steps, with 4 users.
+    assert_eq!(found, [50.0 / 80.0, 1.0, 1.0, 1.0]);
+}
+
 /// A drive that was 100 % busy, at a P95 of 17 s where 0.2 s was the target, was within it: it had
 /// moved more in three seconds of reads alone.
 #[test]
 fn what_a_longer_step_moved_is_what_the_storage_can_do() {
     let steps = [(4, 0.28, false), (45, 0.38, false), (45, 0.3, true), (4, 0.28, true)];
-    let used = |count: usize| Rates::of(steps[..count].iter().copied()).share_used(4);
+    let used = |count: usize| used_by_last(steps[..count].iter().copied(), 4);
     assert!(used(2) < 0.8 && used(3) > 0.9 && used(4) > 0.9, "{} {}", used(2), used(4));
     // So one is taken with the users that moved the most, before the answer is confirmed.
     let quick = [(1, 0.1, 100.0), (2, 0.5, 200.0), (4, 5.0, 400.0), (8, 5.0, 400.0)];
@@ -213,11 +231,11 @@ fn the_most_users_are_confirmed_and_named() {
 #[test]
 fn a_longer_step_is_not_judged_by_itself_alone() {
     let steps = [(2, 1.86, false), (1, 1.9, false), (1, 1.3, true), (2, 1.82, true)];
-    let used = |count: usize, users| Rates::of(steps[..count].iter().copied()).share_used(users);
+    let used = |count: usize, users| used_by_last(steps[..count].iter().copied(), users);
     assert_eq!([used(3, 1), used(4, 1)], [1.3 / 1.86, 1.3 / 1.82]);
     // Fewer users are no measure of more, and of others it is one as before.
     assert_eq!([used(3, 2), used(4, 2)], [1.0, 1.0]);
-    assert_eq!(Rates::of([(1, 1.9, false), (2, 1.8, true)]).share_used(2), 1.0);
+    assert_eq!(used_by_last([(1, 1.9, false), (2, 1.8, true)], 2), 1.0);
 }
 
 #[test]
