@@ -1,6 +1,7 @@
 //! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
+use ringfall_config::Arrival;
 use ringfall_core::units::GIB;
 use ringfall_host::counted;
 use ringfall_workloads::autoscale::{
@@ -461,8 +462,28 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             ),
         ));
     }
+    let entries = &conclusion.entries;
+    let outlasting = entries.iter().filter(|entry| outlasts_window(result, &entry.result)).count();
+    if outlasting > 0 {
+        let of = counted(outlasting as u64, "step");
+        lines.push((
+            "backlog",
+            format!(
+                "in {of} the P95 of a class is longer than the window: most of these requests had \
+                 waited since before it, and where they pile up a longer step would show more"
+            ),
+        ));
+    }
     lines.push(("search", format!("{}; {}", counted(steps, "step"), report.reason)));
     lines
+}
+
+/// Whether requests of users who do not wait for answers took longer (P95) than the step's window,
+/// no backlog of other steps being told of: they arrived before the window began, in the same step.
+pub(crate) fn outlasts_window(result: &RunResult, step: &StepResult) -> bool {
+    let longest_ns = step.class_p95_ns.into_iter().flatten().max();
+    let is_longer = longest_ns.is_some_and(|p95_ns| p95_ns as f64 / 1e9 > step.window_s);
+    result.plan.arrival != Arrival::Closed && step.backlog_before == 0 && is_longer
 }
 
 #[cfg(test)]
@@ -531,6 +552,7 @@ mod tests {
     fn latencies_beside_a_backlog_are_not_those_of_so_few_users() {
         let step = |users: u32, backlog_before: u64| StepResult {
             users,
+            window_s: 3.0,
             backlog_before,
             read_ns: Some([1_000_000; 3]),
             write_ns: Some([2_000_000; 3]),
@@ -585,6 +607,44 @@ mod tests {
         result.autoscale = Some(conclusion(0));
         assert_eq!(told(&result, "backlog"), None);
         assert!(told(&result, "remedy").unwrap().contains(target));
+    }
+
+    /// A window of 3 s printed a P95 of 14.7 s without a word, and a target to match was proposed.
+    #[test]
+    fn latencies_longer_than_their_window_are_told_as_a_backlog_of_their_own_step() {
+        let step = StepResult {
+            users: 1,
+            window_s: 3.0,
+            class_p95_ns: [None, None, Some(14_730_000_000)],
+            class_open: [0, 0, 36],
+            saturation: Some(14.7),
+            ..StepResult::default()
+        };
+        let broke = QosBreak {
+            users: 1,
+            part: Some(Part::Class(2)),
+            saturation: Some(14.7),
+            largest_part: "storage",
+            largest_share: 1.0,
+        };
+        let mut result = crate::testing::nothing();
+        result.autoscale = Some(Conclusion {
+            mode: Mode::Slo,
+            initial_users: 1,
+            conclusive: false,
+            reason: String::new(),
+            answer: Answer::Qos(QosAnswer { users: 0, confirmed: false, broke: Some(broke) }),
+            entries: vec![Entry { result: step, act: Act::Stop }],
+        });
+        for (arrival, is_told) in [(Arrival::Open, true), (Arrival::Closed, false)] {
+            result.plan.arrival = arrival;
+            let lines = lines(&result);
+            let of = |label| lines.iter().find(|line| line.0 == label).map(|line| line.1.as_str());
+            assert_eq!(of("backlog").is_some(), is_told, "{lines:?}");
+            assert!(of("backlog").is_none_or(|told| told.starts_with("in 1 step the P95")));
+            let proposes = of("remedy").unwrap().contains("qos_targets_ms.batch");
+            assert_eq!(proposes, !is_told, "{lines:?}");
+        }
     }
 
     /// "Not confirmed" of a number of users was left out wherever the report was quoted.

@@ -7,7 +7,7 @@ use ringfall_workloads::autoscale::{Answer, Conclusion, Part, QosBreak, StepResu
 use ringfall_workloads::contract::Class;
 
 use super::RunResult;
-use super::autoscaling::qos;
+use super::autoscaling::{outlasts_window, qos};
 
 /// Decimals of a saturation: as many as a target is given with.
 const DECIMALS: f64 = 100.0;
@@ -20,6 +20,8 @@ pub(crate) struct Bound<'a> {
     pub broke: &'a QosBreak,
     /// The step in which it broke.
     step: Option<&'a StepResult>,
+    /// Whether its requests' latencies are those of a backlog, of earlier steps or its own.
+    has_backlog: bool,
     targets: SaturationTargets,
     class_targets_ms: [u64; 3],
     target_saturation: f64,
@@ -56,11 +58,14 @@ impl<'a> Bound<'a> {
         let conclusion: &Conclusion = result.autoscale.as_ref()?;
         let Answer::Qos(answer) = &conclusion.answer else { return None };
         let broke = answer.broke.as_ref()?;
-        let steps = conclusion.entries.iter().rev().map(|entry| &entry.result);
+        let mut steps = conclusion.entries.iter().rev().map(|entry| &entry.result);
+        let step = steps.find(|step| step.users == broke.users);
         let workload = &result.plan.workload;
         Some(Bound {
             broke,
-            step: steps.into_iter().find(|step| step.users == broke.users),
+            step,
+            has_backlog: step
+                .is_some_and(|step| step.backlog_before > 0 || outlasts_window(result, step)),
             targets: workload.saturation_targets,
             class_targets_ms: workload.qos_targets_ms.all_ms().map(|[p95, ..]| p95),
             target_saturation: result.plan.target_saturation,
@@ -168,7 +173,7 @@ impl<'a> Bound<'a> {
         match (part, self.latency(part)) {
             (Part::Class(class), Some((p95, _))) => {
                 // Beside a backlog it is not the latency of so many users.
-                if self.backlog_before() == 0
+                if !self.has_backlog
                     && let Some(ms) = needed(p95, target, TARGET_MS_MAX)
                 {
                     let name = Class::NAMES[class];
