@@ -139,16 +139,19 @@ fn an_interrupted_comparison_removes_what_it_made() {
 #[test]
 fn what_a_killed_comparison_left_is_reclaimed_by_the_next_one_and_by_a_run() {
     let scratch = Scratch::new("layouts-killed");
-    for is_run in [false, true] {
-        let more = ["--space", "64MiB", "--layout", "vllm", "--engine-limits", "theirs"];
+    let more = ["--space", "64MiB", "--layout", "vllm", "--engine-limits", "theirs"];
+    let made = || directories(&scratch.store());
+    let kill = || {
         let long = [&more[..], &["--seconds-each", "5"]].concat();
         let mut child = spawn(compare(&scratch, &scratch.store(), &long));
-        let made = || directories(&scratch.store());
         let is_stored = || made().iter().any(|made| made.read_dir().unwrap().count() > 0);
         wait_until("objects are stored", is_stored);
         child.kill().unwrap();
         drop(finish(child));
         assert_eq!(made().len(), 1);
+    };
+    for is_run in [false, true] {
+        kill();
         let next = match is_run {
             true => scratch.run(&[]),
             false => output(compare(&scratch, &scratch.store(), &more)),
@@ -156,6 +159,12 @@ fn what_a_killed_comparison_left_is_reclaimed_by_the_next_one_and_by_a_run() {
         assert_eq!(next.status.code(), Some(0), "{}", text(&next));
         assert_eq!(std::fs::read_dir(scratch.store()).unwrap().count(), 0);
     }
+    // Its space was missing from what `quick` says is free.
+    kill();
+    let mut quick = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    quick.args(["quick", "--space=900TiB"]).arg(scratch.store()).current_dir(&scratch.path);
+    assert_fails(&output(quick), 2, &["--space 900.0 TiB", "at most 90 % are used"]);
+    assert_eq!(std::fs::read_dir(scratch.store()).unwrap().count(), 0);
     let foreign = scratch.store().join("ringfall-layouts-0123456789abcdef");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("object"), [1; 9_000]).unwrap();

@@ -132,9 +132,7 @@ fn check_place(args: &LayoutsCompareArgs) -> Result<(), InputError> {
 /// Refuses more space than is free, when what a comparison that was killed left there is deleted.
 fn check_room(args: &LayoutsCompareArgs) -> Result<()> {
     let place = &args.cache_dir;
-    if place.exists() {
-        CacheDir::open(place)?.remove()?;
-    }
+    CacheDir::reclaim_in(place)?;
     let space_bytes = (args.space.0 * GIB as f64) as u64;
     match free_bytes(place) {
         Some(free) if space_bytes > free => {

@@ -2,13 +2,12 @@
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
 use std::mem::replace;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
 use ringfall_core::units::{GIB, MIB, gib};
-use ringfall_engine::device::{CacheDir, DATA_NAME, is_block_device};
+use ringfall_engine::device::{CacheDir, is_block_device};
 use ringfall_host::escape::terminal_path;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
@@ -90,6 +89,7 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let quick = Quick { args, command_line, place, missing, seed, unix_s };
     // What is wrong with the settings is told before anything is measured.
     let plan = quick.plan(quick.load(1, SPACE_BYTES, RUN_DEPTHS[1]), quick.times())?;
+    CacheDir::reclaim_in(&quick.place).map_err(|error| with_own_argument(error.into()))?;
     let space = quick.space(plan.workload_config().turn_bytes()[1])?;
     super::tell(quick.missing.as_slice());
     let interrupt = super::interrupt()?;
@@ -333,10 +333,7 @@ impl Quick<'_> {
 
     /// Space that may be used, where the largest entry has so many bytes.
     fn space(&self, entry_bytes: u64) -> Result<Space, InputError> {
-        // A run begins by deleting what one that was killed has left, or refuses it.
-        let left = std::fs::metadata(self.place.join(DATA_NAME));
-        let left_bytes = left.map_or(0, |file| file.blocks() * 512);
-        let free_bytes = free_bytes(&self.place).map(|free| free + left_bytes);
+        let free_bytes = free_bytes(&self.place);
         let most_bytes = free_bytes.map_or(u64::MAX, |free| free / 100 * FREE_PERCENT);
         let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
         let wanted_bytes = match self.args.space {

@@ -132,6 +132,18 @@ impl CacheDir {
         ours.filter_map(|name| reclaim_whole(&held, Path::new(&name))).sum()
     }
 
+    /// Deletes what a run that died left in the directory `path`, so that its space is free before
+    /// it is asked for. Nothing is made where there is none.
+    ///
+    /// # Errors
+    /// Those of [`CacheDir::open`] and [`CacheDir::remove`].
+    pub fn reclaim_in(path: &Path) -> Result<(), SetupError> {
+        match path.exists() {
+            true => CacheDir::open(path)?.remove(),
+            false => Ok(()),
+        }
+    }
+
     /// Path of the directory that holds this run's data files.
     #[must_use]
     pub fn path(&self) -> &Path {
