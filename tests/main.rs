@@ -58,6 +58,7 @@ mod sweep;
 mod tidy;
 mod tidy_directions;
 mod tidy_nested;
+mod tools;
 mod trace;
 mod tracing;
 mod trials;
