@@ -80,6 +80,9 @@ pub struct TracePlanArgs {
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]
     pub write_policy: WriteRule,
     /// Speed at which the trace is served; 2 is twice its own
+    ///
+    /// The busiest minute is sought at this speed: minutes are counted from the first request, and
+    /// what is left at the end, less than a minute, belongs to the last one.
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     pub speed: f64,
     /// File that describes the drive in YAML, as `simulate` takes it

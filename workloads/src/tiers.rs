@@ -32,14 +32,20 @@ pub enum WritePolicy {
 pub struct MovedBlocks {
     /// Number of blocks over the whole trace.
     pub blocks: u64,
-    /// Largest number of blocks in one window.
+    /// Number of blocks in the window with the highest rate.
     pub busiest_blocks: u64,
+    /// Length of that window in the trace's own time, ns; 0 where nothing was moved.
+    pub busiest_ns: u64,
 }
 
 impl MovedBlocks {
-    fn add_window(&mut self, blocks: u64) {
+    fn add_window(&mut self, blocks: u64, length_ns: u64) {
         self.blocks += blocks;
-        self.busiest_blocks = self.busiest_blocks.max(blocks);
+        let product = |blocks: u64, ns: u64| u128::from(blocks) * u128::from(ns);
+        let most = product(self.busiest_blocks, length_ns);
+        if product(blocks, self.busiest_ns.max(1)) > most {
+            (self.busiest_blocks, self.busiest_ns) = (blocks, length_ns);
+        }
     }
 }
 
@@ -65,6 +71,10 @@ pub struct TierPair {
 pub struct PairCounts {
     policy: WritePolicy,
     window_ns: u64,
+    /// Time of the first request, from which windows are counted; none before it.
+    begin_ns: Option<u64>,
+    /// Longest time between it and another request.
+    span_ns: u64,
     /// Number of the window that the current request is in.
     window: u64,
     /// Sizes of the SSD, ascending.
@@ -97,8 +107,10 @@ struct WindowCounts {
 }
 
 impl PairCounts {
-    /// Creates counts of nothing. Sizes are in blocks and in any order; windows of the trace's own
-    /// time, in which the busiest is sought, take `window_ns`, at least 1.
+    /// Creates counts of nothing. Sizes are in blocks and in any order. Windows of the trace's own
+    /// time, of which the busiest is sought, take `window_ns`, at least 1, from the first request
+    /// on. The last one is longer: what is left of the time, less than a window, belongs to it. A
+    /// trace that is shorter is one window, of its own length.
     #[must_use]
     pub fn new(
         policy: WritePolicy,
@@ -118,12 +130,23 @@ impl PairCounts {
             windows: BTreeMap::new(),
         };
         let drams = drams_blocks.iter().map(dram).collect();
-        PairCounts { policy, window_ns: window_ns.max(1), window: 0, ssds: ssds_blocks, drams }
+        PairCounts {
+            policy,
+            window_ns: window_ns.max(1),
+            begin_ns: None,
+            span_ns: 0,
+            window: 0,
+            ssds: ssds_blocks,
+            drams,
+        }
     }
 
-    /// Begins the next request, at this time of the trace.
+    /// Begins the next request, at this time of the trace. One that is earlier than the first
+    /// counts in its window.
     pub(crate) fn begin(&mut self, at_ns: u64) {
-        self.window = at_ns / self.window_ns;
+        let begin_ns = *self.begin_ns.get_or_insert(at_ns);
+        self.span_ns = self.span_ns.max(at_ns.abs_diff(begin_ns));
+        self.window = at_ns.saturating_sub(begin_ns) / self.window_ns;
         self.drams.iter_mut().for_each(|dram| dram.needs_ssd = false);
     }
 
@@ -180,16 +203,31 @@ impl PairCounts {
             ssd_requests: dram.ssd_requests[..above].iter().sum(),
             ..TierPair::default()
         };
-        for window in dram.windows.values() {
-            let (holding, others) = window.split_at(above);
-            pair.read.add_window(holding.iter().map(|counts| counts.read_blocks).sum());
-            // An SSD without room for a block takes none.
-            if ssd_blocks > 0 {
-                let written = others.iter().map(|counts| counts.written_below_blocks).sum();
-                pair.written.add_window(written);
-            }
+        pair.read = self
+            .moved(dram, |window| window[..above].iter().map(|counts| counts.read_blocks).sum());
+        // An SSD without room for a block takes none.
+        if ssd_blocks > 0 {
+            pair.written = self.moved(dram, |window| {
+                window[above..].iter().map(|counts| counts.written_below_blocks).sum()
+            });
         }
         Some(pair)
+    }
+
+    /// Blocks that were moved beside a size of DRAM, those of a window counted by `of`.
+    fn moved(&self, dram: &DramCounts, of: impl Fn(&[WindowCounts]) -> u64) -> MovedBlocks {
+        let last = (self.span_ns / self.window_ns).saturating_sub(1);
+        let mut windows = BTreeMap::<u64, u64>::new();
+        for (&window, counts) in &dram.windows {
+            *windows.entry(window.min(last)).or_default() += of(counts);
+        }
+        let mut moved = MovedBlocks::default();
+        for (window, blocks) in windows {
+            let is_last = window == last;
+            let last_ns = self.span_ns - last * self.window_ns;
+            moved.add_window(blocks, if is_last { last_ns } else { self.window_ns });
+        }
+        moved
     }
 }
 
@@ -264,6 +302,10 @@ mod tests {
         fn serve(&mut self, prompts: &[Prompt], window_ns: u64) -> TierPair {
             let mut pair = TierPair::default();
             let mut windows = BTreeMap::<u64, (u64, u64)>::new();
+            let begin_ns = prompts.first().map_or(0, |prompt| prompt.at_ns);
+            let spans_ns = prompts.iter().map(|prompt| prompt.at_ns.abs_diff(begin_ns));
+            let span_ns = spans_ns.max().unwrap_or(0);
+            let last = (span_ns / window_ns).saturating_sub(1);
             for Prompt { at_ns, blocks, tokens } in prompts {
                 let is_in_dram = |block: &&u64| self.dram.contains(block);
                 let alone = blocks.iter().take_while(is_in_dram).count();
@@ -275,13 +317,15 @@ mod tests {
                 pair.ssd_requests += u64::from(found.len() > alone);
                 let read = found.iter().filter(|block| !is_in_dram(block)).count() as u64;
                 let written: u64 = blocks.iter().rev().map(|block| self.store(*block)).sum();
-                let window = windows.entry(at_ns / window_ns).or_default();
+                let window = at_ns.saturating_sub(begin_ns) / window_ns;
+                let window = windows.entry(window.min(last)).or_default();
                 window.0 += read;
                 window.1 += written;
             }
-            for (read, written) in windows.into_values() {
-                pair.read.add_window(read);
-                pair.written.add_window(written);
+            for (window, (read, written)) in windows {
+                let length_ns = if window < last { window_ns } else { span_ns - last * window_ns };
+                pair.read.add_window(read, length_ns);
+                pair.written.add_window(written, length_ns);
             }
             pair
         }
@@ -360,12 +404,30 @@ mod tests {
         let prompts = requests.map(|(at_ns, block)| Prompt::new(at_ns, &[block]));
         let pair = counted(WritePolicy::Demote, &[1], &[2], &prompts).pair(1, 2).unwrap();
         assert_eq!((pair.dram_tokens, pair.ssd_tokens, pair.ssd_requests), (0, BLOCK, 1));
-        assert_eq!(pair.read, MovedBlocks { blocks: 1, busiest_blocks: 1 });
-        // One each from 0 to 9, from 10 to 19 and from 70 on, two from 30 to 39.
-        assert_eq!(pair.written, MovedBlocks { blocks: 5, busiest_blocks: 2 });
+        let busiest = |busiest_blocks| MovedBlocks { busiest_blocks, busiest_ns: 10, blocks: 5 };
+        assert_eq!(pair.read, MovedBlocks { blocks: 1, ..busiest(1) });
+        // One each from 0 to 9, from 10 to 19 and from 60 on, two from 30 to 39.
+        assert_eq!(pair.written, busiest(2));
         let through = counted(WritePolicy::Through, &[1], &[2], &prompts).pair(1, 2).unwrap();
         // The SSD holds 1, then 2 1, 1 2, 3 1, 4 3 and 2 4.
-        assert_eq!(through.written, MovedBlocks { blocks: 5, busiest_blocks: 2 });
+        assert_eq!(through.written, busiest(2));
         assert_eq!(through.read, pair.read);
+    }
+
+    /// A rest of the time counted as a whole window, and not at all where the trace began late.
+    #[test]
+    fn what_is_left_of_the_time_belongs_to_the_last_window() {
+        let of = |times_ns: &[u64]| {
+            let at = |(block, at_ns): (u64, &u64)| Prompt::new(*at_ns, &[block]);
+            let prompts: Vec<Prompt> = (0..).zip(times_ns).map(at).collect();
+            let pairs = counted(WritePolicy::Through, &[1], &[9], &prompts);
+            let written = pairs.pair(1, 9).unwrap().written;
+            (written.busiest_blocks, written.busiest_ns)
+        };
+        assert_eq!(of(&[0, 1, 12, 13]), (4, 13));
+        assert_eq!(of(&[0, 1, 2, 11, 20, 21, 22, 23, 24]), (6, 14));
+        assert_eq!(of(&[0, 1, 2, 3, 12, 24]), (4, 10));
+        assert_eq!(of(&[7, 8, 9, 10, 27]), (4, 10), "from the first request on");
+        assert_eq!(of(&[3, 9]), (2, 6), "a trace without a whole window");
     }
 }

@@ -289,12 +289,14 @@ impl PlanRates {
         block_bytes: u64,
         ssd_bytes: u64,
         span_s: f64,
+        speed: f64,
         saved_gpu_s: Option<f64>,
     ) -> PlanRates {
         let mean = |traffic: MovedBlocks| gib(bytes_of(traffic.blocks, block_bytes)) / span_s;
         let busiest = |traffic: MovedBlocks| {
             let bytes = bytes_of(traffic.busiest_blocks, block_bytes);
-            (gib(bytes) / MINUTE_S).max(mean(traffic))
+            let served_s = traffic.busiest_ns as f64 / 1e9 / speed;
+            if bytes > 0 { gib(bytes) / served_s } else { 0.0 }
         };
         let written_a_day_bytes = mean(pair.written) * GIB * DAY_S;
         PlanRates {
@@ -344,7 +346,8 @@ impl TracePlan {
                 let pair = pair(dram_bytes, ssd_bytes / block_bytes)?;
                 let saved_gpu_s = question.saved_gpu_s(&pair, block_bytes);
                 let rates = span_s.filter(|span_s| *span_s > 0.0).map(|span_s| {
-                    PlanRates::of(&pair, block_bytes, ssd_bytes, span_s, saved_gpu_s)
+                    let speed = question.speed;
+                    PlanRates::of(&pair, block_bytes, ssd_bytes, span_s, speed, saved_gpu_s)
                 });
                 let share = |tokens: u64| tokens as f64 / input_tokens.max(1) as f64;
                 let gain = question.gain(&pair, block_bytes);
@@ -616,6 +619,11 @@ mod tests {
         let shares: Vec<bool> =
             plan.points.iter().map(|point| point.gain_share == Some(1.0)).collect();
         assert_eq!(shares, [false, true, true]);
+        // At three times the speed it takes 200 s, of which the last 20 belong to the third minute.
+        let faster = PlanQuestion { speed: 3.0, ..question(&[2 << 20], &[6 << 20]) };
+        let rates = self::plan(faster).points[0].rates.unwrap();
+        assert_near(rates.read_gib_per_s_busiest, 4.0 / 1_024.0 / 80.0);
+        assert_near(rates.write_gib_per_s_busiest, 6.0 / 1_024.0 / 60.0);
         // At 20 times the speed, the same blocks are moved in a 20th of the time.
         let faster = PlanQuestion { speed: 20.0, ..question(&[2 << 20], &[6 << 20]) };
         let rates = self::plan(faster).points[0].rates.unwrap();
