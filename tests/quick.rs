@@ -45,9 +45,13 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     let html = std::fs::read_to_string(scratch.file("q.html")).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("P95 load of a context"));
 
-    let flags = [&SHORT[..3], &["--output=r.json", "--beside=q.json"]].concat();
+    // Without a space of its own it takes that of the other answer.
+    let flags = [SHORT[0], SHORT[2], "--output=r.json", "--beside=q.json"];
     let told = quick(&scratch, &store, &flags);
     assert_eq!(told.status.code(), Some(0), "{}", text(&told));
+    let bytes = std::fs::read(scratch.file("r.json")).unwrap();
+    let beside: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(beside["space_gib"], document["space_gib"]);
     for part in ["users served", "Both answers are for", "ringfall compare"] {
         assert!(text(&told).contains(part), "{part}: {}", text(&told));
     }

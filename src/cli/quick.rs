@@ -17,8 +17,8 @@ pub struct QuickArgs {
     /// Model whose KV cache is stored
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
-    /// Space to use on the drive; when not given, 6 GiB or twice the model's largest entry, or what
-    /// a slow drive writes in a sixth of the time
+    /// Space to use on the drive; when not given, that of the answer of --beside, or else 6 GiB or
+    /// twice the model's largest entry, or what a slow drive writes in a sixth of the time
     #[arg(long, value_name = "SIZE")]
     pub space: Option<Gib>,
     /// Targets with which users count as served: the P95 of the time in which a request loads what

@@ -86,7 +86,9 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let place = place(args);
     check_place(&place)?;
     let missing = system_disk::missing(&place);
-    let quick = Quick { args, command_line, place, missing, seed, unix_s };
+    let is_alike = |other: &&QuickReport| args.space.is_none() && other.model == args.model;
+    let beside_gib = other.as_ref().filter(is_alike).map(|other| other.space_gib);
+    let quick = Quick { args, command_line, place, missing, seed, unix_s, beside_gib };
     // What is wrong with the settings is told before anything is measured.
     let plan = quick.plan(quick.load(1, SPACE_BYTES, RUN_DEPTHS[1]), quick.times())?;
     CacheDir::reclaim_in(&quick.place).map_err(|error| with_own_argument(error.into()))?;
@@ -187,6 +189,8 @@ fn with_own_argument(error: anyhow::Error) -> anyhow::Error {
 struct Space {
     least_bytes: u64,
     most_bytes: u64,
+    /// Whether all of it is used, also on a drive that takes longer to fill it.
+    is_fixed: bool,
 }
 
 /// Space in which the limits are searched, GiB.
@@ -212,6 +216,9 @@ struct Quick<'a> {
     seed: u64,
     /// When it began.
     unix_s: u64,
+    /// Space of the answer that this one is to stand beside, GiB, where it is for the same model;
+    /// none where the space was asked for.
+    beside_gib: Option<f64>,
 }
 
 impl Quick<'_> {
@@ -336,11 +343,12 @@ impl Quick<'_> {
         let free_bytes = free_bytes(&self.place);
         let most_bytes = free_bytes.map_or(u64::MAX, |free| free / 100 * FREE_PERCENT);
         let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
-        let wanted_bytes = match self.args.space {
-            // Whole MiB, as the command of the check has them.
-            Some(given) => (given.0 * GIB as f64) as u64 / MIB * MIB,
-            None => SPACE_BYTES.max(usual).min(most_bytes),
-        };
+        // Whole MiB, as the command of the check has them.
+        let whole_bytes = |gib: f64| (gib * GIB as f64) as u64 / MIB * MIB;
+        let beside_bytes = self.beside_gib.map(whole_bytes);
+        let beside_bytes = beside_bytes.filter(|bytes| (least..=most_bytes).contains(bytes));
+        let fixed_bytes = self.args.space.map(|given| whole_bytes(given.0)).or(beside_bytes);
+        let wanted_bytes = fixed_bytes.unwrap_or(SPACE_BYTES.max(usual).min(most_bytes));
         let (place, model) = (self.place.display(), &self.args.model);
         let too_little = format!(
             "too little for entries of {model}, the largest of which take {}",
@@ -371,13 +379,14 @@ impl Quick<'_> {
                 human(wanted_bytes)
             );
         }
-        Ok(Space { least_bytes: least, most_bytes: wanted_bytes })
+        let is_fixed = fixed_bytes.is_some();
+        Ok(Space { least_bytes: least, most_bytes: wanted_bytes, is_fixed })
     }
 
-    /// Space of the measured run: what may be used, or what the drive writes in a sixth of the
-    /// time.
+    /// Space of the measured run: what was asked for or the other answer has, or else what the
+    /// drive writes in a sixth of the time.
     fn filled(&self, space: Space, write_gib_per_s: f64) -> u64 {
-        if self.args.space.is_some() {
+        if space.is_fixed {
             return space.most_bytes;
         }
         let filled_bytes = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;

@@ -597,6 +597,9 @@ mod tests {
         let users = page.lines().find(|line| line.contains("users served")).unwrap();
         assert!(users.contains("0.50"), "{users}");
         assert!(!page.contains("differ"), "{page}");
+        let small = QuickReport { space_gib: 3.8, ..report(2, 12) };
+        let page = show::beside_page(&report(4, 12), &small);
+        assert!(page.contains("Space differs (6.0 and 3.8 GiB): it bears on turns"), "{page}");
         assert!(page.contains("load P95 of 2 users"), "{page}");
         assert!(
             page.contains("/mnt/kv serves 4 users within the rule, and /mnt/slow 2;"),

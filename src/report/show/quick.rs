@@ -337,6 +337,13 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
             differs.join(", ")
         ));
     }
+    let has_other_space = first.space_gib != other.space_gib;
+    if has_other_space && differs.is_empty() {
+        notes.push(format!(
+            "Space differs ({:.1} and {:.1} GiB): it bears on turns found, and not on loads.",
+            first.space_gib, other.space_gib
+        ));
+    }
     let open = inconclusive(first, other);
     if !open.is_empty() {
         notes.push(format!("No conclusion can be drawn, since {}.", open.join("; ")));
