@@ -4,16 +4,12 @@
 use ringfall_host::counted;
 
 use super::{
-    CONFIRMED_TO, LOADS_APART, LOADS_MIN, QUICK_TIME_S_MAX, QuickPoint, QuickReport, QuickTry,
-    Served, is_load_quick, is_reuse_enough, time,
+    CONFIRMED_TO, LOADS_APART, LOADS_MIN, QuickPoint, QuickReport, QuickTry, Served, is_load_quick,
+    is_reuse_enough, time,
 };
 
 /// Longest load that `--slo` takes, s.
 const LOAD_S_MAX: f64 = 3_600.0;
-/// Loads that a longer time is to bring, as a multiple of those needed: their rate varies.
-const LOADS_MARGIN: f64 = 1.25;
-/// Step of the `--time` that is advised, s.
-const TIME_STEP_S: f64 = 10.0;
 
 /// Share of the time in which the drive works from which on more bandwidth is what it lacks.
 const BUSY_FROM: f64 = 0.9;
@@ -337,32 +333,17 @@ impl QuickReport {
         self.curve.iter().filter(is_carried).map(|point| point.users).max().unwrap_or(0)
     }
 
-    /// Sentence on a measured run with too few loads, with the time that brings enough; none where
-    /// there are enough.
+    /// Sentence on a measured run with too few loads, with the remedy; none where there are enough.
+    /// A longer `--time` would search for the limits again, and have fewer loads than the check.
     fn shortage(&self) -> Option<String> {
-        let loads = self.measured.loads;
-        if loads >= LOADS_MIN {
-            return None;
-        }
-        let had = counted(loads, "load");
-        let needed_s = self.time_s.filter(|_| loads > 0).map(|time_s| {
-            let times = LOADS_MIN as f64 * LOADS_MARGIN / loads as f64;
-            (time_s as f64 * times / TIME_STEP_S).ceil() * TIME_STEP_S
-        });
-        let remedy = match needed_s {
-            Some(time_s) if time_s <= QUICK_TIME_S_MAX as f64 => {
-                format!("give --time {time_s:.0}s")
-            }
-            _ => format!(
-                "more than --time {}m brings at this rate; the command below (check) measures for \
-                 {}m, which brings them",
-                QUICK_TIME_S_MAX / 60,
+        (self.measured.loads < LOADS_MIN).then(|| {
+            format!(
+                "the run on the drive had {}, and {LOADS_MIN} are needed to judge it: run the \
+                 check, whose {} min bring them",
+                counted(self.measured.loads, "load"),
                 self.check_minutes(self.checked_users())
-            ),
-        };
-        Some(format!(
-            "the run on the drive had {had}, and {LOADS_MIN} are needed to judge it: {remedy}"
-        ))
+            )
+        })
     }
 
     /// Verdict where the simulated drive is too slow for one user.
@@ -554,7 +535,7 @@ mod tests {
 
     #[test]
     fn a_verdict_follows_from_the_curve_and_both_runs() {
-        let cases: [(Change, &str); 14] = [
+        let cases: [(Change, &str); 12] = [
             (
                 |report| report.machine = Some(machine("/mnt/kv", "tmpfs", "memory")),
                 "no verdict: the data was in memory (tmpfs): no drive was measured; give a DIR on \
@@ -589,15 +570,7 @@ mod tests {
             (
                 |report| report.measured.loads = 5,
                 "not confirmed: 4 users by simulation, but the run on the drive had 5 loads, and \
-                 20 are needed to judge it: give --time 300s",
-            ),
-            (
-                |report| report.measured.loads = 2,
-                "had 2 loads, and 20 are needed to judge it: more than --time 10m brings",
-            ),
-            (
-                |report| report.measured.loads = 0,
-                "had 0 loads, and 20 are needed to judge it: more than --time 10m brings",
+                 20 are needed to judge it: run the check, whose 5 min bring them",
             ),
             (
                 |report| report.measured.gib_per_s *= 0.8,
@@ -716,11 +689,11 @@ mod tests {
     fn a_drive_that_others_used_is_not_given_more_time() {
         let mut report = report(4, 4);
         (report.kernel_share, report.measured.loads) = (Some(4.68), 5);
-        assert!(!report.judge().contains("--time"), "{}", report.judge());
+        assert!(!report.judge().contains("run the check"), "{}", report.judge());
         assert!(report.doubts().is_empty(), "{:?}", report.doubts());
         // A few percent are the file system's own.
         report.kernel_share = Some(1.07);
-        assert!(report.judge().contains("--time"), "{}", report.judge());
+        assert!(report.judge().contains("run the check"), "{}", report.judge());
     }
 
     #[test]
