@@ -67,7 +67,27 @@ fn real_results_are_compared_and_what_is_none_is_named() {
     assert_eq!(json["configuration_differences"][0]["key"], "queue_depth");
     assert!(json["trust"].as_array().unwrap().len() >= 3);
 
+    let config = &scratch.json()["ringfall"]["config"];
+    let users = u32::try_from(config["num_users"].as_u64().unwrap()).unwrap();
+    let mut checked = answer("/mnt/a", users);
+    let space_gib = config["storage_capacity_bytes"].as_f64().unwrap() / f64::from(1 << 30);
+    checked["space_gib"] = space_gib.into();
+    std::fs::write(scratch.file("one.json"), checked.to_string()).unwrap();
+    for pair in [["one.json", "result.json"], ["result.json", "one.json"]] {
+        let output = compare(&scratch.path, &pair);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let page = text(&output);
+        for words in ["  check      ", "expected", "measured", "load P95, at most 1.00 s"] {
+            assert!(page.contains(words), "{words:?} is not in: {page}");
+        }
+        assert!(page.contains("borne out: ") || page.contains("open: "), "{page}");
+    }
+    checked["space_gib"] = (space_gib + 1.0).into();
+    std::fs::write(scratch.file("two.json"), checked.to_string()).unwrap();
+
     let cases: &[(&[&str], &[&str])] = &[
+        (&["two.json", "result.json"], &["result.json is not of the check of two.json: it has "]),
+        (&["two.json", "cut.json"], &["cut.json", "cut off"]),
         (&["result.json", "cut.json"], &["cut.json", "cut off"]),
         (&["empty.json", "result.json"], &["empty.json", "empty"]),
         (&["result.json", "foreign.json"], &["foreign.json", "not an object"]),

@@ -63,9 +63,9 @@ pub struct MergeArgs {
 /// Arguments of the command `compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// The JSON result to start from, and the one to compare with it; or two answers of `quick`; or
-    /// two collections, the one that is expected to be faster first: directories of results, .xlsx
-    /// or .csv files
+    /// The JSON result to start from, and the one to compare with it; or two answers of `quick`, or
+    /// one and the result of its check; or two collections, the one that is expected to be faster
+    /// first: directories of results, .xlsx or .csv files
     #[arg(
         value_name = "FILE", num_args = 1..=2, required_unless_present = "baseline",
         conflicts_with_all = ["baseline", "candidate"]

@@ -1,5 +1,5 @@
 //! `ringfall compare`: how two results differ, how sure that is, and what to go by; also two
-//! collections of results, and two answers of `ringfall quick`.
+//! collections of results, two answers of `ringfall quick`, and one with the result of its check.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use anyhow::Result;
 use ringfall_config::{InputError, PUBLISHED_SYSTEMS};
 use ringfall_host::escape::terminal;
 use ringfall_host::exit::Exit;
+use ringfall_model::document::{Kind, ResultFile};
 use ringfall_model::metrics::Metric;
 use ringfall_report::analysis::compare::{Comparison, compare};
 use ringfall_report::quick::QuickReport;
-use ringfall_report::show::{beside_page, comparison_table};
+use ringfall_report::show::{beside_page, check_page, comparison_table};
 
 use super::merge::read_all;
 use super::{analyze, print, print_json, wrapped};
@@ -42,8 +43,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
             return analyze::run(first, second, table);
         }
         if [first, second].into_iter().any(|path| QuickReport::is_in(path)) {
-            refuse_other_kind(first, second)?;
-            return answers(first, second, table.json);
+            return with_answer(first, second, table.json);
         }
     }
     if !table.by.is_empty() || table.sort.is_some() {
@@ -68,32 +68,47 @@ fn is_collection(path: &Path) -> bool {
     path.is_dir() || ending.is_some_and(|ending| matches!(&*ending, "xlsx" | "csv"))
 }
 
-/// Refuses a file that is no answer of `ringfall quick` beside one. A pipe, which can be read but
-/// once, is left to the reading.
-fn refuse_other_kind(first: &Path, second: &Path) -> Result<(), InputError> {
+/// Prints two answers of `ringfall quick` side by side, or one and the result of its check. A pipe,
+/// which can be read but once, is left to the reading.
+fn with_answer(first: &Path, second: &Path, is_json: bool) -> Result<Exit> {
     let is_other = |path: &Path| path.is_file() && !QuickReport::is_in(path);
-    let (answer, other) = match (is_other(first), is_other(second)) {
-        (false, false) => return Ok(()),
-        (true, _) => (second, first),
-        (false, true) => (first, second),
-    };
-    refuse!(
-        "{} is no answer of `ringfall quick`, and {} is one: compare two answers, or two results \
-         of runs",
-        other.display(),
-        answer.display()
-    )
-}
-
-/// Prints two answers of `ringfall quick` side by side.
-fn answers(first: &Path, second: &Path, is_json: bool) -> Result<Exit> {
-    let read = |path: &Path| {
-        QuickReport::read(path).map_err(|problem| InputError::new(problem.to_string()))
-    };
-    let (first, second) = (read(first)?, read(second)?);
     if is_json {
         refuse!("--json: answers of `ringfall quick` are JSON already, and have no intervals");
     }
+    match (is_other(first), is_other(second)) {
+        (false, false) => answers(first, second),
+        (true, _) => checked(second, first),
+        (false, true) => checked(first, second),
+    }
+}
+
+fn read_answer(path: &Path) -> Result<QuickReport, InputError> {
+    QuickReport::read(path).map_err(|problem| InputError::new(problem.to_string()))
+}
+
+/// Prints an answer of `ringfall quick` beside the result of its check.
+fn checked(answer: &Path, result: &Path) -> Result<Exit> {
+    let report = read_answer(answer)?;
+    let file = ResultFile::read(result).map_err(|problem| InputError::new(problem.to_string()))?;
+    let (answer, result) = (answer.display(), result.display());
+    if file.kind() != Kind::Run {
+        refuse!(
+            "{result} is no answer of `ringfall quick`, and {answer} is one: compare two answers, \
+             two results of runs, or an answer and the result of its check"
+        );
+    }
+    match report.checked_by(&file.document) {
+        Ok(check) => print(&check_page(&report, &check)),
+        Err(differences) => refuse!(
+            "{result} is not of the check of {answer}: {differences}; that is: {}",
+            report.check_line("check.json")
+        ),
+    }
+}
+
+/// Prints two answers of `ringfall quick` side by side.
+fn answers(first: &Path, second: &Path) -> Result<Exit> {
+    let (first, second) = (read_answer(first)?, read_answer(second)?);
     let (first, second) = (first.told_from(&second, 1), second.told_from(&first, 2));
     let mut page = String::new();
     for answer in [&first, &second] {

@@ -106,13 +106,13 @@ pub fn run(args: &QuickArgs, command_line: Vec<String>) -> Result<Exit> {
     let shown = other.as_ref().map_or_else(|| report.clone(), numbered);
     let other = other.map(|other| other.told_from(&report, 1));
     let page = write_form(args.html_output.as_deref(), "the page", |path| {
-        write_quick_html(&shown, other.as_ref(), path)
+        write_quick_html(&shown, other.as_ref(), &output, path)
     });
     let metrics = write_form(args.metrics_file.as_deref(), "the metrics", |path| {
         write_output(path, answer_text(&report).as_bytes())
     });
     super::show(&report, args.json, args.quiet, || {
-        let mut text = quick_page(&shown, other.as_ref());
+        let mut text = quick_page(&shown, other.as_ref(), &output);
         if written.is_ok() {
             text.push_str(&format!("  answer     {}\n", terminal_path(&output)));
         }
@@ -714,6 +714,7 @@ fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
 mod tests {
     use ringfall_core::error::SetupError;
     use ringfall_model::facts::{Best, Limit, Measured};
+    use ringfall_report::quick::RUN_DEFAULTS;
 
     use super::*;
 
@@ -749,6 +750,16 @@ mod tests {
         for (place, expected) in [("kv", "./kv"), ("a/kv", "a/kv"), ("/mnt/kv", "/mnt/kv")] {
             assert_eq!(place_of_run(Path::new(place)), expected);
         }
+    }
+
+    #[test]
+    fn the_check_leaves_out_what_a_run_with_a_directory_has_anyway() {
+        let settings = |flags: &[&str]| {
+            let words = ["./kv", "--model=tiny-1b"].iter().chain(flags);
+            let args = run_args(words.map(|word| (*word).to_owned())).unwrap();
+            serde_json::to_value(&super::super::plan_of(&args).unwrap().effective).unwrap()
+        };
+        assert_eq!(settings(&RUN_DEFAULTS), settings(&[]));
     }
 
     /// Half of `--time 10m` brought 15 loads where 20 are needed.

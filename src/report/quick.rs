@@ -1,16 +1,20 @@
 //! Answer of `ringfall quick`: how many users a drive serves, by its limits, a curve simulated from
 //! them, and a measured run that confirms it.
 
+mod check;
 mod verdict;
+
+pub use check::Check;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use ringfall_config::ServedRule;
+use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
 use ringfall_host::{Machine, escape, human_time};
-use ringfall_model::RunResult;
 use ringfall_model::document::{FileProblem, read_bytes};
+use ringfall_model::{Document, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// Layout of the file.
@@ -74,22 +78,52 @@ impl QuickPoint {
         let engine = &result.engine;
         let bytes = engine.io_read.bytes.saturating_add(engine.io_write.bytes);
         let seconds = result.window.seconds;
-        let s = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
-        QuickPoint {
+        let point = QuickPoint {
             users: result.plan.users,
             gib_per_s: if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 },
-            load_p50_s: s(requests.load.quantile_ns(0.5)),
-            load_p95_s: s(requests.load.quantile_ns(0.95)),
-            load_mean_s: requests.load.mean_ns().map(|ns| ns / 1e9),
-            loads: requests.load.count(),
-            kv_io_p95_s: s(requests.storage_io.quantile_ns(0.95)),
+            kv_io_p95_s: quantile_s(&requests.storage_io, 0.95),
             drive_busy_share: result
                 .simulation
                 .as_ref()
                 .and_then(|simulation| simulation.drive_busy_share.known()),
             reuse_share: cache.reuse_share(),
+            ..QuickPoint::default()
+        };
+        point.with_loads(&requests.load)
+    }
+
+    /// Figures of a run's result; those that it lacks are 0 or none.
+    #[must_use]
+    pub fn of_document(document: &Document) -> QuickPoint {
+        let ours = &document.ringfall;
+        let bytes = |bytes: Option<u64>| bytes.unwrap_or(0);
+        let moved_bytes =
+            bytes(ours.io.read.bytes.known()).saturating_add(bytes(ours.io.write.bytes.known()));
+        let seconds = ours.window.seconds.known().unwrap_or(0.0);
+        let histogram = |name: &str| ours.histograms.decoded(name).unwrap_or_default();
+        let point = QuickPoint {
+            users: ours.config.as_ref().and_then(|config| config.num_users).unwrap_or(0),
+            gib_per_s: if seconds > 0.0 { gib(moved_bytes) / seconds } else { 0.0 },
+            kv_io_p95_s: quantile_s(&histogram("storage_io"), 0.95),
+            reuse_share: ours.cache.multi_turn_hit_rate.known(),
+            ..QuickPoint::default()
+        };
+        point.with_loads(&histogram("context_load"))
+    }
+
+    fn with_loads(self, load: &Histogram) -> QuickPoint {
+        QuickPoint {
+            load_p50_s: quantile_s(load, 0.5),
+            load_p95_s: quantile_s(load, 0.95),
+            load_mean_s: load.mean_ns().map(|ns| ns / 1e9),
+            loads: load.count(),
+            ..self
         }
     }
+}
+
+fn quantile_s(histogram: &Histogram, quantile: f64) -> Option<f64> {
+    histogram.quantile_ns(quantile).map(|ns| ns as f64 / 1e9)
 }
 
 /// Run on the drive beside the same one simulated.
@@ -256,23 +290,16 @@ impl QuickReport {
     #[must_use]
     pub fn is_of_one_drive(&self, other: &QuickReport) -> bool {
         let (Some(one), Some(two)) = (&self.machine, &other.machine) else { return false };
-        let disk = |machine: &Machine| {
-            let device = machine.device.as_ref()?;
-            Some((device.model.clone(), device.size_bytes))
-        };
-        let is_one = match (&one.device_chain[..], &two.device_chain[..]) {
-            // No device is known: a network file system, or one of a container.
-            ([], []) => one.mount == two.mount && one.cache_dir == two.cache_dir,
-            (above, others) => above == others && disk(one) == disk(two),
-        };
-        is_one && self.host.is_some() && self.host == other.host
+        is_one_disk(one, two) && self.host.is_some() && self.host == other.host
     }
 
     /// Limits of cgroups under which the answers were measured, where they differ, each with its
     /// place; none where they are alike. A drive under a limit is another system.
     #[must_use]
     pub fn limited_unlike(&self, other: &QuickReport) -> Option<String> {
-        if limits_of_cgroups(self) == limits_of_cgroups(other) {
+        let [own, others] = [self, other]
+            .map(|one| one.machine.as_ref().map(limits_of_cgroups).unwrap_or_default());
+        if own == others {
             return None;
         }
         let told = |one: &QuickReport| {
@@ -326,16 +353,12 @@ impl QuickReport {
         self.deviation().is_some_and(|deviation| deviation.abs() <= CONFIRMED_TO)
     }
 
-    /// Command that measures the answer for as long as it takes to be judged.
+    /// Command that measures the answer for as long as it takes to be judged, its result in
+    /// `output`.
     #[must_use]
-    pub fn run_line(&self) -> String {
+    pub fn check_line(&self, output: &str) -> String {
         let users = self.checked_users();
-        let flag = format!("{USERS_FLAG}{users}");
-        let words = self.run.iter().map(|word| match word.starts_with(USERS_FLAG) {
-            true => flag.as_str(),
-            false => word.as_str(),
-        });
-        run_line(words, self.check_minutes(users))
+        self.run_line_of(users, self.space_gib, self.check_minutes(users), output)
     }
 
     /// Users that the check puts on the drive: those of the verdict, or of the simulation where
@@ -353,15 +376,25 @@ impl QuickReport {
     }
 
     /// Command that puts so many users in so much space on this drive for so many minutes, and
-    /// names its result.
+    /// writes its result to `output` alone: `compare` tells what it says.
     #[must_use]
     pub fn run_line_of(&self, users: u32, space_gib: f64, minutes: u64, output: &str) -> String {
-        let (flag, space) = (format!("{USERS_FLAG}{users}"), space_flag(space_gib));
-        let given = |word: &str| word.starts_with(USERS_FLAG) || word.starts_with(SPACE_FLAG);
-        let words = self.run.iter().map(String::as_str).filter(|word| !given(word));
-        let output = format!("--output={output}");
-        let words = words.chain([flag.as_str(), space.as_str(), output.as_str()]);
-        run_line(words, minutes)
+        let is_left_out = |word: &&str| {
+            word.starts_with(USERS_FLAG)
+                || word.starts_with(SPACE_FLAG)
+                || RUN_DEFAULTS.contains(word)
+        };
+        let words = self.run.iter().map(String::as_str).filter(|word| !is_left_out(word));
+        let own = [
+            format!("{USERS_FLAG}{users}"),
+            space_flag(space_gib),
+            format!("--duration={minutes}m"),
+            "--quiet".to_owned(),
+            format!("--output={output}"),
+        ];
+        let words: Vec<_> =
+            words.chain(own.iter().map(String::as_str)).map(escape::shell).collect();
+        format!("ringfall {}", words.join(" "))
     }
 
     /// Rule that the report was made by.
@@ -382,12 +415,38 @@ impl QuickReport {
     }
 }
 
-/// Limits of cgroups on the drive of an answer, whatever the cgroups are called.
-fn limits_of_cgroups(report: &QuickReport) -> BTreeSet<(&str, &str)> {
-    let limits = report.machine.iter().flat_map(|machine| &machine.throttles);
+/// Whether the data of both lies on one disk, where both machines are the same.
+fn is_one_disk(one: &Machine, two: &Machine) -> bool {
+    let disk = |machine: &Machine| {
+        let device = machine.device.as_ref()?;
+        Some((device.model.clone(), device.size_bytes))
+    };
+    match (&one.device_chain[..], &two.device_chain[..]) {
+        // No device is known: a network file system, or one of a container.
+        ([], []) => one.mount == two.mount && one.cache_dir == two.cache_dir,
+        (above, others) => above == others && disk(one) == disk(two),
+    }
+}
+
+/// Limits of cgroups on the drive of a machine, whatever the cgroups are called.
+fn limits_of_cgroups(machine: &Machine) -> BTreeSet<(&str, &str)> {
+    let limits = machine.throttles.iter();
     limits.map(|throttle| (&*throttle.numbers, &*throttle.limit)).collect()
 }
 
+/// Sentence on others that used the drive, where the kernel counted such a share of the bytes that
+/// ringfall moved; none where they moved little, or it is not known.
+fn others_used(kernel_share: Option<f64>) -> Option<String> {
+    let share = kernel_share.filter(|share| share - 1.0 > CONFIRMED_TO)?;
+    Some(format!(
+        "others used the drive (the kernel counted {:.0} % of what ringfall moved)",
+        share * 100.0
+    ))
+}
+
+/// Flags of the measured run that `ringfall run` with a directory has without them.
+pub const RUN_DEFAULTS: [&str; 4] =
+    ["--seed=42", "--cpu-mem-gb=0", "--arrival=closed", "--generation-mode=realistic"];
 /// Flag of the number of users in the command of the measured run, up to its value.
 pub const USERS_FLAG: &str = "--num-users=";
 /// Flag of the space in the command of the measured run, up to its value.
@@ -400,12 +459,6 @@ pub fn space_flag(space_gib: f64) -> String {
         true => format!("{SPACE_FLAG}{space_gib}GiB"),
         false => format!("{SPACE_FLAG}{:.0}MiB", (space_gib * 1024.0).floor()),
     }
-}
-
-/// Command of these arguments of `ringfall`, for so many minutes.
-fn run_line<'a>(words: impl Iterator<Item = &'a str>, minutes: u64) -> String {
-    let words: Vec<_> = words.map(escape::shell).collect();
-    format!("ringfall {} --duration {minutes}m", words.join(" "))
 }
 
 /// A time with its unit.
@@ -494,6 +547,10 @@ mod tests {
         report.judged()
     }
 
+    fn page_of(report: &QuickReport) -> String {
+        show::quick_page(report, None, Path::new("results/one.json"))
+    }
+
     #[test]
     fn a_run_that_moved_another_bandwidth_than_predicted_confirms_nothing() {
         let mut report = report(4, 4);
@@ -542,11 +599,14 @@ mod tests {
         let missed = missed.judged();
         assert!(missed.verdict.starts_with("good for 2 users: on the drive"), "{}", missed.verdict);
         assert_eq!((missed.users, missed.served().users), (Some(2), 4));
-        let page = show::quick_page(&missed, None);
+        let page = show::quick_page(&missed, None, Path::new("one.json"));
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in
-            ["/mnt/kv --num-users=2", "expect ", "missed: in a run on the drive; <-: the answer."]
-        {
+        for part in [
+            "/mnt/kv --num-users=2",
+            "expect ",
+            "missed: in a run on the drive; <-: the answer.",
+            "then ringfall compare one.json one-check.json",
+        ] {
             assert!(words.contains(part), "{part}: {page}");
         }
         let row = |page: &str, name: &str| {
@@ -566,15 +626,23 @@ mod tests {
     #[test]
     fn a_check_takes_as_long_as_it_needs_to_be_judged() {
         let mut report = report(4, 4);
-        assert!(report.run_line().ends_with("--duration 5m"), "{}", report.run_line());
+        assert!(
+            report.check_line("c.json").contains("--duration=5m "),
+            "{}",
+            report.check_line("c.json")
+        );
         report.check_s = Some(500);
-        assert!(report.run_line().ends_with("--duration 9m"), "{}", report.run_line());
+        assert!(
+            report.check_line("c.json").contains("--duration=9m "),
+            "{}",
+            report.check_line("c.json")
+        );
         assert_eq!(report.check_minutes(2), 17);
         let mut other = report.clone();
         other.check_s = None;
         let page = show::beside_page(&report, &other);
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(words.matches("--duration 9m").count(), 2, "{page}");
+        assert_eq!(words.matches("--duration=9m").count(), 2, "{page}");
     }
 
     #[test]
@@ -749,15 +817,15 @@ mod tests {
         report.run = "run /mnt/nvme/kv --model=llama3.1-8b --num-users=9 --seed=42 \
                       --storage-capacity-gb=6GiB --cpu-mem-gb=0 --arrival=closed \
                       --generation-mode=realistic --decode-reads=once --history-reads=last \
-                      --preallocate=write"
+                      --preallocate=write --queue-depth=64"
             .split_whitespace()
             .map(str::to_owned)
             .collect();
         report.measured.load_p95_s = Some(1.89);
         report.predicted.load_p95_s = Some(1.35);
         let mut report = report.judged();
-        let page = show::quick_page(&report, None);
-        assert!(page.lines().count() <= 31, "{page}");
+        let page = page_of(&report);
+        assert!(page.lines().count() <= 34, "{page}");
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         for part in ["<-", "loads load P50", "  limit      4 users missed the rule: on", " found"] {
             assert!(page.contains(part), "{part}: {page}");
@@ -765,6 +833,6 @@ mod tests {
         let is_told = |page: &str| page.contains("A user's contexts");
         assert!(!is_told(&page), "{page}");
         report.curve[0].load_p95_s = Some(0.9);
-        assert!(is_told(&show::quick_page(&report, None)));
+        assert!(is_told(&page_of(&report)));
     }
 }

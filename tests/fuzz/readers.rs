@@ -324,9 +324,9 @@ fn device(path: &Path) -> Result<String, String> {
 
 fn quick(path: &Path) -> Result<String, String> {
     let report = QuickReport::read(path).map_err(|problem| problem.to_string())?;
-    let page = quick_page(&report, None) + &beside_page(&report, &report);
+    let page = quick_page(&report, None, path) + &beside_page(&report, &report);
     let error = |error: std::io::Error| error.to_string();
-    write_quick_html(&report, Some(&report), &path.with_extension("html")).map_err(error)?;
+    write_quick_html(&report, Some(&report), path, &path.with_extension("html")).map_err(error)?;
     Ok(format!("{} {}", page.lines().count() > 10, report.judge().is_empty()))
 }
 

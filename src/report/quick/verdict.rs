@@ -5,7 +5,7 @@ use ringfall_host::counted;
 
 use super::{
     CONFIRMED_TO, LOADS_APART, LOADS_MIN, QuickPoint, QuickReport, QuickTry, Served, is_load_quick,
-    is_reuse_enough, time,
+    is_reuse_enough, others_used, time,
 };
 
 /// Longest load that `--slo` takes, s.
@@ -206,7 +206,7 @@ impl QuickReport {
     }
 
     /// Sentence on the memory that held the data; none where a drive did, or it is not known.
-    fn in_memory(&self) -> Option<String> {
+    pub(super) fn in_memory(&self) -> Option<String> {
         self.machine.as_ref()?.in_memory()
     }
 
@@ -226,11 +226,7 @@ impl QuickReport {
 
     /// Sentence on others that used the drive; none where they moved little.
     fn others(&self) -> Option<String> {
-        let share = self.kernel_share.filter(|share| share - 1.0 > CONFIRMED_TO)?;
-        Some(format!(
-            "others used the drive (the kernel counted {:.0} % of what ringfall moved)",
-            share * 100.0
-        ))
+        others_used(self.kernel_share)
     }
 
     /// Reason why the answer does not hold; none where the run on the drive bears it out.
@@ -291,7 +287,7 @@ impl QuickReport {
     /// Sentence on the figures by which a run on the drive misses the rule: those of the curve, of
     /// far more loads, worsened as the run is worse than the same one simulated; none where they
     /// meet it, nobody is served anyway, or the run has too few loads.
-    fn missed_by(&self, run: &QuickTry) -> Option<String> {
+    pub(super) fn missed_by(&self, run: &QuickTry) -> Option<String> {
         if run.measured.loads < LOADS_MIN || self.served().users == 0 {
             return None;
         }
@@ -309,7 +305,7 @@ impl QuickReport {
     }
 
     /// Figures of a run that miss the rule, as part of a sentence; none where it meets the rule.
-    fn missed(&self, run: &QuickPoint) -> Option<String> {
+    pub(super) fn missed(&self, run: &QuickPoint) -> Option<String> {
         let load = run.load_p95_s.filter(|load| !is_load_quick(*load, self.load_p95_s));
         let reuse = run.reuse_share.filter(|share| !is_reuse_enough(*share, self.reuse_share));
         let parts = [
@@ -493,6 +489,8 @@ fn met_target(load_s: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::super::tests::{machine, report};
     use super::*;
 
@@ -716,7 +714,7 @@ mod tests {
         let told = "not confirmed: one user has a load P95 of 1.04 s by simulation and 900 ms on";
         assert!(report.judge().starts_with(told), "{}", report.judge());
         report.measured.loads = 1;
-        let told = crate::show::quick_page(&report, None);
+        let told = crate::show::quick_page(&report, None, Path::new("one.json"));
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.contains("simulated; 1 load, too few to judge their latency"), "{told}");
     }

@@ -39,7 +39,7 @@ pub use html::{
 };
 pub use layouts::{LAYOUTS_VERSION, LayoutRow, LayoutsReport, layouts_list, layouts_page};
 pub use mlperf::{MlperfRun, mlperf_text};
-pub use quick::{beside_page, quick_page};
+pub use quick::{beside_page, check_page, quick_page};
 pub use ranks::ranks_table;
 pub use roofline::{direction, io_size, roofline_text};
 pub use sheet::{SHEET_ENDING, write_audit_csv, write_sheet, write_suite_sheet};

@@ -41,6 +41,16 @@ pub(super) fn wrapped(page: &mut String, head: &str, text: &str) {
     prose(page, head, text, WIDTH);
 }
 
+/// Appends a command, whose lines but the last end with a backslash, so that they can be pasted. One
+/// with quotes, within which that would be part of a word, stays on one line.
+pub(super) fn command(page: &mut String, head: &str, line: &str) {
+    let width = if line.contains('\'') { usize::MAX } else { WIDTH - 2 };
+    let mut lines = String::new();
+    prose(&mut lines, head, line, width);
+    page.push_str(&lines.trim_end().replace('\n', " \\\n"));
+    page.push('\n');
+}
+
 /// The end of a path, which tells it from the others.
 pub(super) fn short_path(path: &str) -> String {
     /// Columns that it has.
@@ -72,5 +82,21 @@ mod tests {
         prose(&mut page, "- ", "a-word-that-is-wider-than-all-of-it and more", 20);
         let expected = "-\n- a\\u{1b}[2Jb c d\n- a-word-that-is-wider-than-all-of-it\n  and more\n";
         assert_eq!(page, expected);
+    }
+
+    #[test]
+    fn a_command_of_several_lines_can_be_pasted() {
+        let mut page = String::new();
+        let line = format!("ringfall run{}", " --flag=value".repeat(8));
+        command(&mut page, "  check  ", &line);
+        let lines: Vec<&str> = page.lines().collect();
+        assert!(lines.len() == 2 && lines[0].ends_with("value \\"), "{page}");
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{page}");
+        let pasted = page.replace("\\\n", " ");
+        let pasted: Vec<&str> = pasted.split_whitespace().skip(1).collect();
+        assert_eq!(pasted.join(" "), line);
+        page.clear();
+        command(&mut page, "", &line.replace(" run", " run '/mnt/a b'"));
+        assert_eq!(page.lines().count(), 1, "{page}");
     }
 }

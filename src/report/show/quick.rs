@@ -1,14 +1,15 @@
 //! The answer of `ringfall quick` on the terminal, alone or beside that for another drive.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use ringfall_host::escape::terminal_path;
+use ringfall_host::escape::{self, terminal_path};
 use ringfall_host::{counted, human_time as time};
 
-use super::prose::wrapped;
-use super::table::{Cell, Mark, Medium, Table, fixed, percent};
+use super::prose::{command, wrapped};
+use super::table::{Cell, Mark, Medium, Table, fixed, percent, times};
 use crate::quick::{
-    LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_load_quick, is_reuse_enough,
+    Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_load_quick, is_reuse_enough,
 };
 
 /// Rows of the curve on a terminal above and below the answer's.
@@ -143,9 +144,9 @@ pub(super) fn trust(report: &QuickReport) -> Vec<String> {
     lines
 }
 
-/// The page of a report, and of another one that it is set beside.
+/// Page of a report, which `answer` has, and of another one that it is set beside.
 #[must_use]
-pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
+pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> String {
     let mut page = String::from("\n");
     let mut labelled =
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
@@ -177,10 +178,6 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     for line in trust(report) {
         labelled("trust", &line);
     }
-    labelled("check", &report.run_line());
-    if let Some(expected) = expected(report) {
-        labelled("expect", &expected);
-    }
     let rows = rows_near(report);
     let _infallible = writeln!(page, "\n{}", curve(report, rows).page().trim_end());
     for line in legend(report) {
@@ -194,6 +191,60 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>) -> String {
             "`ringfall compare` of both answers prints two runs that put one load on both drives.",
         );
     }
+    page.push('\n');
+    let steps = steps(report, answer);
+    command(&mut page, "  check      ", &steps.check);
+    if let Some(expected) = expected(report) {
+        wrapped(&mut page, "  expect     ", &expected);
+    }
+    command(&mut page, "  then       ", &steps.compare);
+    page
+}
+
+/// Commands that check an answer.
+pub(super) struct Steps {
+    /// The longer run.
+    pub(super) check: String,
+    /// Comparison of its result with the answer.
+    pub(super) compare: String,
+}
+
+/// The commands that check a report, which `answer` has.
+pub(super) fn steps(report: &QuickReport, answer: &Path) -> Steps {
+    let stem = answer.file_stem().unwrap_or_default().to_string_lossy();
+    let result = answer.with_file_name(format!("{stem}-check.json")).display().to_string();
+    let compare = format!(
+        "ringfall compare {} {}",
+        escape::shell(&answer.display().to_string()),
+        escape::shell(&result)
+    );
+    Steps { check: report.check_line(&result), compare }
+}
+
+/// Page of an answer and the result of its check.
+#[must_use]
+pub fn check_page(report: &QuickReport, check: &Check) -> String {
+    let (expected, measured) = (report.check_predicted.as_ref(), &check.measured);
+    let row = |name, of: fn(&QuickPoint) -> Option<f64>, unit: fn(f64) -> String| Row {
+        name,
+        first: expected.and_then(of),
+        other: of(measured),
+        unit,
+        is_of_drive: true,
+    };
+    let load = format!("load P95, at most {}", time(report.load_p95_s * 1e3));
+    let found = format!("earlier turns found, at least {:.0} %", report.reuse_share * 100.0);
+    let s = |value: f64| time(value * 1e3);
+    let rows = [
+        row("bandwidth", |point| Some(point.gib_per_s), |rate| format!("{rate:.2} GiB/s")),
+        row("loads", |point| Some(point.loads as f64), |count| format!("{count:.0}")),
+        row("load P50", |point| point.load_p50_s, s),
+        row(load.as_str(), |point| point.load_p95_s, s),
+        row(found.as_str(), |point| point.reuse_share, percent),
+    ];
+    let mut page = String::new();
+    wrapped(&mut page, "  check      ", &check.finding);
+    page.push_str(&sides(&rows, "expected", "measured", true).page());
     page
 }
 
@@ -210,7 +261,7 @@ pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     let checks = checks(first, other);
     wrapped(&mut page, "  ", &checks.told);
     for line in checks.lines {
-        wrapped(&mut page, "  check      ", &line);
+        command(&mut page, "  check      ", &line);
     }
     page
 }
@@ -389,7 +440,7 @@ fn unlike(first: &QuickReport, other: &QuickReport) -> Vec<&'static str> {
     .collect()
 }
 
-/// Figure of two reports.
+/// Figure of two reports, or of an answer and its check.
 struct Row<'a> {
     name: &'a str,
     first: Option<f64>,
@@ -432,11 +483,18 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         rows.push(Row { name, first, other, unit: s, is_of_drive: false });
     }
     let is_alike = unlike(first, other).is_empty() && inconclusive(first, other).is_empty();
-    Table::of(&rows)
+    let [one, two] = [first, other].map(|report| terminal_path(Path::new(&report.place)));
+    sides(&rows, &one, &two, is_alike)
+}
+
+/// Rows side by side, below such names; with the ratios of the drives' own figures alone where the
+/// rest is not alike.
+fn sides(rows: &[Row], one: &str, two: &str, is_alike: bool) -> Table {
+    Table::of(rows)
         .text("", |row| row.name)
-        .count(&terminal_path(std::path::Path::new(&first.place)), |row| row.first.map(row.unit))
-        .count(&terminal_path(std::path::Path::new(&other.place)), |row| row.other.map(row.unit))
-        .number("ratio", super::table::times, |row| {
+        .count(one, |row| row.first.map(row.unit))
+        .count(two, |row| row.other.map(row.unit))
+        .number("ratio", times, |row| {
             let (first, other) = (row.first?, row.other?);
             // A drive that serves nobody is not so many times as good.
             (first > 0.0 && other > 0.0 && (is_alike || row.is_of_drive)).then(|| other / first)

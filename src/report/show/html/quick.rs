@@ -5,21 +5,22 @@ use std::path::Path;
 use super::chart::{self, Line};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
-use crate::show::quick::{beside, beside_notes, checks, curve, expected, legend, trust};
+use crate::show::quick::{beside, beside_notes, checks, curve, expected, legend, steps, trust};
 
-/// Writes the page of a report, beside another one where there is one.
+/// Writes the page of a report, which `answer` has, beside another one where there is one.
 ///
 /// # Errors
 /// Returns the error of the file system.
 pub fn write_quick_html(
     report: &QuickReport,
     other: Option<&QuickReport>,
+    answer: &Path,
     path: &Path,
 ) -> std::io::Result<()> {
-    ringfall_host::write_output(path, page(report, other).as_bytes())
+    ringfall_host::write_output(path, page(report, other, answer).as_bytes())
 }
 
-fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
+fn page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> String {
     let mut html = Html::new(&format!("quick: {}", report.place), &report.place);
     html.sub(&format!(
         "ringfall quick {} · {} · {} · seed {}",
@@ -51,7 +52,8 @@ fn page(report: &QuickReport, other: Option<&QuickReport>) -> String {
     html.notes(legend(report));
     html.heading("Trust");
     html.notes(trust(report));
-    html.paragraph(&format!("Check: {}", report.run_line()));
+    let steps = steps(report, answer);
+    html.paragraph(&format!("Check: {}; then: {}", steps.check, steps.compare));
     html.notes(expected(report).map(|told| format!("It is expected to have {told}.")));
     if let [first, second] = reports[..] {
         let checks = checks(first, second);

@@ -1,0 +1,271 @@
+//! Check of an answer: a longer run of its users, held against what was expected of it and against
+//! the answer's own rule.
+
+use ringfall_core::units::gib;
+use ringfall_host::counted;
+use ringfall_model::Document;
+use serde_json::Value;
+
+use super::{
+    CONFIRMED_TO, LOADS_MIN, QuickPoint, QuickReport, QuickTry, SPACE_FLAG, USERS_FLAG,
+    is_one_disk, is_reuse_enough, limits_of_cgroups, others_used, time,
+};
+
+/// Difference of two spaces from which on they are not the same, GiB: a check has whole MiB.
+const SPACE_STEP_GIB: f64 = 1.0 / 1024.0;
+
+/// Result of a check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Figures of the run.
+    pub measured: QuickPoint,
+    /// Finding in a sentence, which begins with `borne out`, `not borne out` or `open`.
+    pub finding: String,
+}
+
+impl QuickReport {
+    /// Holds the result of a check against this answer.
+    ///
+    /// # Errors
+    /// The result is of another run; the differences, as the end of a sentence.
+    pub fn checked_by(&self, document: &Document) -> Result<Check, String> {
+        let differences = self.unlike_check(document);
+        if !differences.is_empty() {
+            return Err(differences.join(", "));
+        }
+        let measured = QuickPoint::of_document(document);
+        let finding = match self.why_open(document, &measured) {
+            Some(why) => format!("open: {why}"),
+            None => self.found(&measured),
+        };
+        Ok(Check { measured, finding })
+    }
+
+    /// What of a run is not as in the check of this answer.
+    fn unlike_check(&self, document: &Document) -> Vec<String> {
+        let ours = &document.ringfall;
+        let Some(config) = ours.config.as_ref() else {
+            return vec!["it does not say what was run".to_owned()];
+        };
+        let mut differences = Vec::new();
+        let users = format!("{USERS_FLAG}{}", self.checked_users());
+        let is_own = |word: &&str| word.starts_with(USERS_FLAG) || word.starts_with(SPACE_FLAG);
+        let words = self.run.iter().map(String::as_str).filter(|word| !is_own(word));
+        for (flag, wanted) in words.chain([users.as_str()]).filter_map(|word| word.split_once('='))
+        {
+            let has = match config.settings.get(&flag.trim_start_matches('-').replace('-', "_")) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Number(number)) => number.to_string(),
+                _ => continue,
+            };
+            let number = |text: &str| text.parse::<f64>().ok();
+            if has != wanted && (number(&has).is_none() || number(&has) != number(wanted)) {
+                differences.push(format!("{flag} is {has} in place of {wanted}"));
+            }
+        }
+        let has_gib = config.storage_capacity_bytes.map_or(0.0, gib);
+        if (has_gib - self.space_gib).abs() >= SPACE_STEP_GIB {
+            differences.push(format!(
+                "it has {has_gib:.2} GiB of space in place of {:.2} GiB",
+                self.space_gib
+            ));
+        }
+        if let Some(machine) = &self.machine {
+            if ours.simulation.is_some() || !is_one_disk(machine, &ours.machine) {
+                differences.push("it was on another drive".to_owned());
+            } else if limits_of_cgroups(machine) != limits_of_cgroups(&ours.machine) {
+                differences.push("its cgroup had other limits".to_owned());
+            }
+        }
+        differences
+    }
+
+    /// Reason why a check says nothing of the answer; none where it does.
+    fn why_open(&self, document: &Document, measured: &QuickPoint) -> Option<String> {
+        let ours = &document.ringfall;
+        if let Some(failure) = ours.window.failure.as_ref() {
+            return Some(format!("the run failed: {failure}"));
+        }
+        if let Some(memory) = self.in_memory() {
+            return Some(memory);
+        }
+        let agreement = ours.device.agreement.as_ref();
+        let ratio = agreement.and_then(|agreement| agreement.total_ratio);
+        let share = ratio.filter(|ratio| *ratio > 0.0).map(|ratio| 1.0 / ratio);
+        if let Some(others) = others_used(share) {
+            return Some(format!("{others}; repeat the check when it is idle"));
+        }
+        (measured.loads < LOADS_MIN).then(|| {
+            format!(
+                "the run had {}, and {LOADS_MIN} are needed to judge it; give it a longer \
+                 --duration",
+                counted(measured.loads, "load")
+            )
+        })
+    }
+
+    /// Finding of a check that can be judged.
+    fn found(&self, measured: &QuickPoint) -> String {
+        let users = counted(measured.users.into(), "user");
+        let [meet, miss, have] = match measured.users {
+            1 => ["meets", "misses", "has"],
+            _ => ["meet", "miss", "have"],
+        };
+        let is_nobody = self.answer() == Some(0);
+        match self.missed(measured) {
+            None if is_nobody => format!("not borne out: {users} {meet} the rule"),
+            None => format!("borne out: {users} {meet} the rule{}", self.moved(measured)),
+            Some(missed) if is_nobody => {
+                format!("borne out: not even {users} {meet} the rule, with {missed}")
+            }
+            Some(missed) if self.is_by_chance(measured) => format!(
+                "open: {users} {have} {missed}, where the rule allows {}, but the average load is \
+                 as quick as the rule needs; give the run a longer --duration",
+                time(self.load_p95_s)
+            ),
+            Some(missed) => format!("not borne out: {users} {miss} the rule, with {missed}"),
+        }
+    }
+
+    /// Clause on a bandwidth far from the expected one; empty where it is not.
+    fn moved(&self, measured: &QuickPoint) -> String {
+        let expected = self.check_predicted.as_ref().map(|expected| expected.gib_per_s);
+        let deviation =
+            expected.filter(|rate| *rate > 0.0).map(|rate| measured.gib_per_s / rate - 1.0);
+        match deviation.filter(|deviation| deviation.abs() > CONFIRMED_TO) {
+            Some(deviation) => format!(
+                ", though the run moved {:+.0} % of the bandwidth expected",
+                deviation * 100.0
+            ),
+            None => String::new(),
+        }
+    }
+
+    /// Whether a check misses the rule by the P95 of its loads alone, and loads took on average no
+    /// longer than the rule needs.
+    fn is_by_chance(&self, measured: &QuickPoint) -> bool {
+        let is_kept =
+            measured.reuse_share.is_none_or(|share| is_reuse_enough(share, self.reuse_share));
+        let predicted = self.check_predicted.clone().filter(|_| is_kept);
+        predicted.is_some_and(|predicted| {
+            self.missed_by(&QuickTry { measured: measured.clone(), predicted }).is_none()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::key::Tier;
+    use ringfall_core::units::GIB;
+    use ringfall_model::RunResult;
+    use ringfall_model::testing::{file, run, to_json};
+
+    use super::super::tests::{machine, report};
+    use super::*;
+
+    #[test]
+    fn a_document_has_the_figures_of_its_run() {
+        let result = run(0..400, 10.0);
+        let of_run = QuickPoint::of(&result);
+        assert!(of_run.loads >= LOADS_MIN && of_run.load_p95_s.is_some(), "{of_run:?}");
+        let file = file("check.json", to_json(&result));
+        assert_eq!(QuickPoint::of_document(&file.document), of_run);
+    }
+
+    #[test]
+    fn a_check_bears_an_answer_out_by_the_rule_of_that_answer() {
+        type Change = fn(&mut QuickReport, &mut QuickPoint);
+        let cases: [(Change, &str); 7] = [
+            (|_, _| (), "borne out: 4 users meet the rule"),
+            (
+                |_, measured| measured.gib_per_s /= 2.0,
+                "borne out: 4 users meet the rule, though the run moved -50 % of the bandwidth \
+                 expected",
+            ),
+            (
+                |_, measured| measured.load_p95_s = Some(1.2),
+                "not borne out: 4 users miss the rule, with a load P95 of 1.20 s",
+            ),
+            (
+                |report, measured| {
+                    report.check_predicted.as_mut().unwrap().load_mean_s = Some(0.4);
+                    (measured.load_mean_s, measured.load_p95_s) = (Some(0.4), Some(1.2));
+                },
+                "open: 4 users have a load P95 of 1.20 s, where the rule allows 1.00 s, but the \
+                 average load is as quick as the rule needs; give the run a longer --duration",
+            ),
+            (
+                |_, measured| measured.reuse_share = Some(0.5),
+                "not borne out: 4 users miss the rule, with 50 % of earlier turns found",
+            ),
+            (
+                |report, measured| {
+                    report.served_by_speed.users = 0;
+                    (measured.users, measured.load_p95_s) = (1, Some(1.5));
+                },
+                "borne out: not even 1 user meets the rule, with a load P95 of 1.50 s",
+            ),
+            (
+                |report, measured| {
+                    report.served_by_speed.users = 0;
+                    measured.users = 1;
+                },
+                "not borne out: 1 user meets the rule",
+            ),
+        ];
+        for (change, told) in cases {
+            let mut report = report(4, 4);
+            let mut measured = report.curve[2].clone();
+            change(&mut report, &mut measured);
+            assert_eq!(report.judged().found(&measured), told);
+        }
+    }
+
+    type Change = fn(&mut QuickReport, &mut RunResult);
+
+    /// A check of 4 users in which these events happened, changed, held against its answer.
+    fn checked(events: std::ops::Range<u64>, change: Change) -> Result<Check, String> {
+        let (mut report, mut result) = (report(4, 4), run(events, 10.0));
+        result.machine = machine("/mnt/kv", "nvme0n1", "disk");
+        result.tiers[Tier::Storage.index()].capacity_bytes = 6 * GIB;
+        let words = ["--num-users=9", "--storage-capacity-gb=1GiB", "--decode-reads=batch"];
+        report.run.extend(words.map(str::to_owned));
+        change(&mut report, &mut result);
+        report.judged().checked_by(&file("check.json", to_json(&result)).document)
+    }
+
+    #[test]
+    fn a_check_that_can_t_be_judged_leaves_the_answer_open() {
+        let finding = |events, change| checked(events, change).unwrap().finding;
+        assert!(finding(0..400, |_, _| ()).starts_with("borne out: 4 users"));
+        let told = finding(0..9, |_, _| ());
+        assert!(told.starts_with("open: the run had 3 loads, and 20 are needed"), "{told}");
+        let told = finding(0..400, |_, result| result.failure = Some("no space".to_owned()));
+        assert_eq!(told, "open: the run failed: no space");
+        let told = finding(0..400, |_, result| {
+            if let Some(kernel) = &mut result.kernel {
+                kernel.write_bytes *= 4;
+            }
+        });
+        assert!(told.starts_with("open: others used the drive (the kernel counted "), "{told}");
+    }
+
+    #[test]
+    fn another_run_is_no_check_and_what_differs_is_told() {
+        let cases: [(Change, &str); 4] = [
+            (|report, _| report.served_by_speed.users = 2, "--num-users is 4 in place of 2"),
+            (
+                |report, _| report.run.push("--decode-reads=once".to_owned()),
+                "--decode-reads is batch in place of once",
+            ),
+            (|report, _| report.space_gib = 3.8, "it has 6.00 GiB of space in place of 3.80 GiB"),
+            (
+                |_, result| result.machine = machine("/mnt/kv", "sda", "disk"),
+                "it was on another drive",
+            ),
+        ];
+        for (change, told) in cases {
+            assert_eq!(checked(0..400, change).unwrap_err(), told);
+        }
+    }
+}
