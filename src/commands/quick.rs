@@ -681,9 +681,10 @@ const PLENTY_BYTES: u64 = 1 << 46;
 /// The warning of a place that was missing, and those of the measured run that concern the drive,
 /// rather than the load that was put on it; the verdict has those of memory and of others there.
 fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f64>) -> Vec<String> {
-    let is_shared = kernel_share.is_some_and(|share| share - 1.0 > CONFIRMED_TO);
+    // Others are told of in the verdict, and a few percent are the file system's own.
+    let is_counted = kernel_share.is_some_and(|share| share >= 1.0 - CONFIRMED_TO);
     let is_told_elsewhere = |code: &Code| match code {
-        Code::KernelDisagrees => is_shared,
+        Code::KernelDisagrees => is_counted,
         _ => matches!(
             code,
             Code::Unfinished
@@ -728,7 +729,8 @@ mod tests {
         ];
         let missing = "/mnt/kv does not exist".to_owned();
         let told = [missing.as_str(), "the kernel counted more"];
-        assert_eq!(notes(Some(&missing), &warnings, Some(1.1)), told);
+        assert_eq!(notes(Some(&missing), &warnings, Some(0.5)), told);
+        assert_eq!(notes(Some(&missing), &warnings, Some(1.1)), told[..1]);
         assert_eq!(notes(None, &warnings, None), told[1..]);
     }
 

@@ -407,8 +407,7 @@ impl QuickReport {
     #[must_use]
     pub fn rule(&self) -> String {
         format!(
-            "load P95 at most {}, {:.0} % of earlier turns found; users wait for answers, 30 ms a \
-             token, and load their context once a turn",
+            "load P95 at most {}, {:.0} % of earlier turns found",
             time(self.load_p95_s),
             self.reuse_share * 100.0
         )
@@ -603,7 +602,9 @@ mod tests {
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "/mnt/kv --num-users=2",
-            "expect ",
+            "100 400 ms 1.89 s 10.0 % 80.0 % run, missed",
+            "100 400 ms 1.00 s 10.0 % 80.0 % run simulated",
+            "80.0 % check simulated",
             "missed: in a run on the drive; <-: the answer.",
             "then ringfall compare one.json one-check.json",
         ] {
@@ -825,7 +826,7 @@ mod tests {
         report.predicted.load_p95_s = Some(1.35);
         let mut report = report.judged();
         let page = page_of(&report);
-        assert!(page.lines().count() <= 34, "{page}");
+        assert!(page.lines().count() <= 30, "{page}");
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         for part in ["<-", "loads load P50", "  limit      4 users missed the rule: on", " found"] {
             assert!(page.contains(part), "{part}: {page}");

@@ -15,26 +15,72 @@ use crate::quick::{
 /// Rows of the curve on a terminal above and below the answer's.
 const ROWS_BESIDE: usize = 2;
 
+/// Row of a table of users.
+struct Line {
+    point: QuickPoint,
+    /// Origin of the figures, or the targets that they miss.
+    told: String,
+    mark: Mark,
+}
+
 /// The curve: a row for each of these numbers of users, the answer marked.
 pub(super) fn curve(report: &QuickReport, points: &[QuickPoint]) -> Table {
-    let s = |value: Option<f64>| value.map(|seconds| time(seconds * 1e3));
-    let is_kept = |point: &QuickPoint| point.users <= marked(report);
-    let mark = |point: &QuickPoint| match is_kept(point) {
-        true => Mark::Good,
-        false => Mark::Bad,
+    table(&lines(report, points))
+}
+
+fn lines(report: &QuickReport, points: &[QuickPoint]) -> Vec<Line> {
+    let line = |point: &QuickPoint| Line {
+        point: point.clone(),
+        told: told(report, point),
+        mark: if point.users <= marked(report) { Mark::Good } else { Mark::Bad },
     };
-    Table::of(points)
-        .count("users", |point| point.users)
-        .number("GiB/s", fixed(2), |point| point.gib_per_s)
-        .count("loads", |point| point.loads)
-        .count("load P50", |point| s(point.load_p50_s))
-        .count("load P95", |point| s(point.load_p95_s))
+    points.iter().map(line).collect()
+}
+
+/// The runs on the drive in their order, the last one simulated, and its check.
+pub(super) fn runs(report: &QuickReport) -> Table {
+    table(&lines_of_runs(report))
+}
+
+fn lines_of_runs(report: &QuickReport) -> Vec<Line> {
+    let run = |point: &QuickPoint, is_missed: bool| {
+        let is_judged = point.loads >= LOADS_MIN;
+        let judged = |load: Option<f64>| load.filter(|_| is_judged);
+        let (load_p50_s, load_p95_s) = (judged(point.load_p50_s), judged(point.load_p95_s));
+        let told = match (is_judged, is_missed) {
+            (false, _) => "run, too few loads",
+            (true, true) => "run, missed",
+            (true, false) => "run",
+        };
+        Line {
+            point: QuickPoint { load_p50_s, load_p95_s, ..point.clone() },
+            told: told.to_owned(),
+            mark: if is_missed { Mark::Bad } else { Mark::Plain },
+        }
+    };
+    let simulated =
+        |point: &QuickPoint, what: &str| Line { told: what.to_owned(), ..run(point, false) };
+    let mut lines: Vec<Line> = report.larger.iter().map(|one| run(&one.measured, true)).collect();
+    lines.push(run(&report.measured, report.is_missed()));
+    lines.push(simulated(&report.predicted, "run simulated"));
+    lines.extend(report.check_predicted.iter().map(|point| simulated(point, "check simulated")));
+    lines
+}
+
+fn table(lines: &[Line]) -> Table {
+    let s = |value: Option<f64>| value.map(|seconds| time(seconds * 1e3));
+    Table::of(lines)
+        .count("users", |line| line.point.users)
+        .number("GiB/s", fixed(2), |line| line.point.gib_per_s)
+        .count("loads", |line| line.point.loads)
+        .count("load P50", |line| s(line.point.load_p50_s))
+        .count("load P95", |line| s(line.point.load_p95_s))
         .only(Medium::Page)
-        .count("KV I/O P95", |point| s(point.kv_io_p95_s))
+        .count("KV I/O P95", |line| s(line.point.kv_io_p95_s))
         .everywhere()
-        .number("busy", percent, |point| point.drive_busy_share)
-        .number("found", percent, |point| point.reuse_share)
-        .text("", |point| Cell::Marked(told(report, point), mark(point)))
+        .number("busy", percent, |line| line.point.drive_busy_share)
+        .number("found", percent, |line| line.point.reuse_share)
+        .text("", |line| Cell::Marked(line.told.clone(), line.mark))
         .done()
 }
 
@@ -51,30 +97,30 @@ fn rows_near(report: &QuickReport) -> &[QuickPoint] {
     &report.curve[at.saturating_sub(ROWS_BESIDE)..end]
 }
 
-/// Sentences that explain the columns of the curve.
-pub(super) fn legend(report: &QuickReport) -> Vec<String> {
-    let any = |is: fn(&QuickReport, u32) -> bool| {
-        report.curve.iter().any(|point| is(report, point.users))
-    };
-    let missed = if any(QuickReport::has_missed) { "; missed: in a run on the drive" } else { "" };
-    let is_inferred =
-        |report: &QuickReport, users: u32| report.is_ruled_out(users) && !report.has_missed(users);
-    let inferred = match any(is_inferred) {
-        true => "; inferred: too slow or lost once worsened as that run was",
-        false => "",
-    };
+/// Sentences that explain the columns of the curve, and what stands in these rows of it.
+pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String> {
     let answer = match report.answer() {
-        Some(0) => "",
-        Some(_) => "; <-: the answer",
-        None => "; <-: the most users that meet the rule",
+        Some(_) => "the answer",
+        None => "the most users that meet the rule",
     };
+    let told: Vec<String> = points.iter().map(|point| told(report, point)).collect();
+    let words = [
+        ("slow", "too long a load"),
+        ("lost", "too few found"),
+        ("missed", "in a run on the drive"),
+        ("inferred", "too slow or lost once worsened as that run was"),
+        ("<-", answer),
+    ];
+    let used = words.iter().filter(|(word, _)| told.iter().any(|told| told.contains(word)));
+    let clauses: Vec<String> = used.map(|(word, what)| format!("; {word}: {what}")).collect();
     let mut sentences = vec![format!(
-        "Simulated with space for every turn; found: earlier turns found in {:.1} GiB; busy: time \
-         in which the drive worked; slow, lost: too long a load, too few \
-         found{missed}{inferred}{answer}.",
-        report.space_gib
+        "Simulated with space for every turn; found: earlier turns found in {:.1} GiB, which a run \
+         has, empty at first; busy: time in which the drive worked{}.",
+        report.space_gib,
+        clauses.concat()
     )];
-    if let [one, two, ..] = &report.curve[..]
+    if let [one, two, ..] = points
+        && one.users == 1
         && one.load_p95_s > two.load_p95_s
     {
         sentences.push(
@@ -109,41 +155,6 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
     .to_owned()
 }
 
-/// P50 and P95 of loading a context.
-fn load(point: &QuickPoint) -> String {
-    let s = |value: Option<f64>| value.map_or("–".to_owned(), |value| time(value * 1e3));
-    format!("{} / {}", s(point.load_p50_s), s(point.load_p95_s))
-}
-
-/// Figures that a check of the answer is to bear out; none in answers that do not have them.
-pub(super) fn expected(report: &QuickReport) -> Option<String> {
-    let point = report.check_predicted.as_ref()?;
-    let (rate, load) = (point.gib_per_s, load(point));
-    Some(format!("{rate:.2} GiB/s, load P50 / P95 {load}, by simulation from an empty drive"))
-}
-
-/// Sentences on the measured run beside its prediction, and on what the limits are worth.
-pub(super) fn trust(report: &QuickReport) -> Vec<String> {
-    let (is, was) = (&report.measured, &report.predicted);
-    let run = format!("{} on the drive: ", counted(is.users.into(), "user"));
-    let (rate, simulated) = (is.gib_per_s, was.gib_per_s);
-    let loads = counted(is.loads, "load");
-    let mut lines = vec![match is.loads >= LOADS_MIN {
-        true => format!(
-            "{run}{rate:.2} GiB/s, load P50 / P95 {} ({loads}); the same loads simulated: \
-             {simulated:.2} GiB/s, {}",
-            load(is),
-            load(was),
-        ),
-        false => format!(
-            "{run}{rate:.2} GiB/s, and {simulated:.2} GiB/s simulated; {loads}, too few to judge \
-             their latency: run the check"
-        ),
-    }];
-    lines.extend(report.doubts());
-    lines
-}
-
 /// Page of a report, which `answer` has, and of another one that it is set beside.
 #[must_use]
 pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> String {
@@ -175,28 +186,23 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
             report.turn_gib, report.model, report.space_gib
         ),
     );
-    for line in trust(report) {
-        labelled("trust", &line);
+    for doubt in report.doubts() {
+        labelled("trust", &doubt);
     }
-    let rows = rows_near(report);
-    let _infallible = writeln!(page, "\n{}", curve(report, rows).page().trim_end());
-    for line in legend(report) {
+    let points = rows_near(report);
+    let mut rows = lines(report, points);
+    rows.extend(lines_of_runs(report));
+    let _infallible = writeln!(page, "\n{}", table(&rows).page().trim_end());
+    for line in legend(report, points) {
         wrapped(&mut page, "  ", &line);
     }
     if let Some(other) = other {
         page.push_str(&beside_lines(other, report));
-        wrapped(
-            &mut page,
-            "  ",
-            "`ringfall compare` of both answers prints two runs that put one load on both drives.",
-        );
+        wrapped(&mut page, "  ", "`ringfall compare` of both prints checks with one load.");
     }
     page.push('\n');
     let steps = steps(report, answer);
     command(&mut page, "  check      ", &steps.check);
-    if let Some(expected) = expected(report) {
-        wrapped(&mut page, "  expect     ", &expected);
-    }
     command(&mut page, "  then       ", &steps.compare);
     page
 }

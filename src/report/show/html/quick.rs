@@ -5,7 +5,7 @@ use std::path::Path;
 use super::chart::{self, Line};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
-use crate::show::quick::{beside, beside_notes, checks, curve, expected, legend, steps, trust};
+use crate::show::quick::{beside, beside_notes, checks, curve, legend, runs, steps};
 
 /// Writes the page of a report, which `answer` has, beside another one where there is one.
 ///
@@ -49,12 +49,12 @@ fn page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> Str
     );
     html.heading("Users");
     html.table(&curve(report, &report.curve));
-    html.notes(legend(report));
+    html.notes(legend(report, &report.curve));
     html.heading("Trust");
-    html.notes(trust(report));
+    html.table(&runs(report));
+    html.notes(report.doubts());
     let steps = steps(report, answer);
     html.paragraph(&format!("Check: {}; then: {}", steps.check, steps.compare));
-    html.notes(expected(report).map(|told| format!("It is expected to have {told}.")));
     if let [first, second] = reports[..] {
         let checks = checks(first, second);
         html.paragraph(&checks.told);
