@@ -46,11 +46,11 @@ fn a_directory_gets_an_answer_that_a_run_confirms_and_another_one_stands_beside_
     assert!(html.starts_with("<!doctype html>") && html.contains("P95 load of a context"));
 
     // Without a space of its own it takes that of the other answer.
-    let flags = [SHORT[0], SHORT[2], "--output=r.json", "--beside=q.json"];
+    let flags = [SHORT[0], SHORT[2], "--output=r.json", "--beside=q.json", "--json"];
     let told = quick(&scratch, &store, &flags);
     assert_eq!(told.status.code(), Some(0), "{}", text(&told));
-    let bytes = std::fs::read(scratch.file("r.json")).unwrap();
-    let beside: Value = serde_json::from_slice(&bytes).unwrap();
+    // Nothing but the answer is on standard output.
+    let beside: Value = serde_json::from_slice(&told.stdout).unwrap();
     assert_eq!(beside["space_gib"], document["space_gib"]);
     for part in ["users served", "Both answers are for", "ringfall compare"] {
         assert!(text(&told).contains(part), "{part}: {}", text(&told));

@@ -409,7 +409,8 @@ impl Quick<'_> {
             unreachable!("these are flags of saturate")
         };
         let cache_dir = Some(Places(vec![self.place.clone()]));
-        Ok(SaturateArgs { cache_dir, quiet: self.args.quiet, ..args })
+        let (quiet, json) = (self.args.quiet, self.args.json);
+        Ok(SaturateArgs { cache_dir, quiet, json, ..args })
     }
 
     /// Flags of a run that put this load on the drive.
