@@ -125,7 +125,7 @@ impl Worker<'_> {
             while let Some(op) = tile.next(buffer) {
                 tile.begins(monotonic_now());
                 let result = call(self.shared.directory, &mut file, buffer, &op);
-                tile.done(result, buffer, monotonic_now(), &mut outcome);
+                tile.done(result, monotonic_now(), &mut outcome);
             }
             if tile.end(monotonic_now(), &mut outcome) {
                 self.leaving.tell();

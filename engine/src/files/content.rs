@@ -1,6 +1,6 @@
 //! Content of objects, cheap enough to make for every write: a worker's buffer is filled once, and
 //! the first bytes of each 4 KiB block in a file are the object's and the block's own. So no two
-//! blocks are equal, and a block that is read can be told from any other.
+//! blocks are equal, and no drive or file system can keep two of them as one.
 
 use crate::key::{EntryKey, mix64};
 use crate::units::BLOCK_BYTES;
@@ -38,6 +38,7 @@ impl Marks {
     }
 
     /// Whether a buffer holds the object's blocks, read from `offset_bytes` of its file on.
+    #[cfg(test)]
     pub(super) fn are_in(self, buffer: &[u8], offset_bytes: u64) -> bool {
         self.parts(offset_bytes, buffer.len() as u64)
             .all(|part| buffer[part.at..][..part.length] == part.mark[part.from..][..part.length])

@@ -116,7 +116,6 @@ impl<'a> Course<'a> {
             FileStep::Rename { from, to } => {
                 PathOp::Rename { from: Arc::clone(from), to: Arc::clone(to) }
             }
-            FileStep::Unlink { path } => PathOp::Unlink { path: Arc::clone(path) },
         })
     }
 
@@ -137,19 +136,13 @@ impl<'a> Course<'a> {
     }
 
     /// Takes the answer to the operation: bytes moved, 0, or a negative errno.
-    pub(super) fn done(
-        &mut self,
-        result: i32,
-        buffer: &[u8],
-        now: Nanos,
-        outcome: &mut FileOutcome,
-    ) {
+    pub(super) fn done(&mut self, result: i32, now: Nanos, outcome: &mut FileOutcome) {
         let answer = usize::try_from(result).map_err(|_negative| result.saturating_neg());
         if self.has_failed {
             return self.cleaned_up(answer, outcome);
         }
         let Some(step) = self.script.steps.get(self.step).cloned() else { return };
-        match self.follow(&step, answer, buffer, outcome) {
+        match self.follow(&step, answer, outcome) {
             Ok(Then::More) => {}
             Ok(then) => {
                 let began = self.began.take().unwrap_or(now);
@@ -185,7 +178,6 @@ impl<'a> Course<'a> {
         &mut self,
         step: &FileStep,
         answer: Result<usize, i32>,
-        buffer: &[u8],
         outcome: &mut FileOutcome,
     ) -> Result<Then, FaultCause> {
         match (step, answer) {
@@ -196,11 +188,8 @@ impl<'a> Course<'a> {
             }
             (_, Err(libc::EINTR)) => return Ok(Then::More),
             (FileStep::MakeDirectories { path }, _) => return self.go_on(path, answer),
-            (FileStep::Stat { ends_if_found, .. }, Ok(_)) => {
-                outcome.found += 1;
-                return Ok(if *ends_if_found { Then::ScriptEnds } else { Then::StepEnds });
-            }
-            (FileStep::Stat { .. }, Err(libc::ENOENT)) => outcome.absent += 1,
+            (FileStep::Stat { ends_if_found: true, .. }, Ok(_)) => return Ok(Then::ScriptEnds),
+            (FileStep::Stat { .. }, Ok(_) | Err(libc::ENOENT)) => {}
             (FileStep::Open { path, how, direct: true }, Err(libc::EINVAL)) => {
                 outcome.refuses_direct = true;
                 self.shared.gives_up.store(true, Ordering::Relaxed);
@@ -219,16 +208,11 @@ impl<'a> Course<'a> {
                 outcome.written_bytes += moved as u64;
                 return self.moved(moved, *bytes);
             }
-            (FileStep::Read { offset_bytes, bytes }, Ok(moved)) => {
+            (FileStep::Read { bytes, .. }, Ok(moved)) => {
                 outcome.read_bytes += moved as u64;
-                let part = &buffer[self.moved_bytes as usize..][..moved];
-                let offset_bytes = offset_bytes + self.moved_bytes;
-                if self.shared.load.verifies && !self.marks.are_in(part, offset_bytes) {
-                    return Err(FaultCause::Corrupt);
-                }
                 return self.moved(moved, *bytes);
             }
-            (FileStep::Rename { from: path, .. } | FileStep::Unlink { path }, Ok(_)) => {
+            (FileStep::Rename { from: path, .. }, Ok(_)) => {
                 if self.made.as_ref() == Some(path) {
                     self.made = None;
                 }

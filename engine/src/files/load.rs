@@ -56,9 +56,6 @@ pub struct FileLoad {
     pub largest_bytes: u64,
     /// Random seed of the objects' content.
     pub seed: u64,
-    /// Whether what is read is compared with what was written: 16 bytes of each 4 KiB block, which
-    /// costs a cache miss a block.
-    pub verifies: bool,
 }
 
 /// Facts and flags of a load that all of its workers see.

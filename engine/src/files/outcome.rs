@@ -75,8 +75,6 @@ pub enum FaultCause {
     Errno(i32),
     /// The file ended before all was read, or nothing more of it was written.
     Short,
-    /// The bytes read are not those of the object.
-    Corrupt,
 }
 
 impl fmt::Display for FaultCause {
@@ -84,7 +82,6 @@ impl fmt::Display for FaultCause {
         match self {
             FaultCause::Errno(errno) => f.write_str(&errno_text(*errno)),
             FaultCause::Short => f.write_str("fewer bytes were moved than were asked for"),
-            FaultCause::Corrupt => f.write_str("the bytes read are not those that were written"),
         }
     }
 }
@@ -124,10 +121,6 @@ pub struct FileOutcome {
     pub requests_failed: u64,
     /// Requests that were cut short, as the load was stopped.
     pub requests_stopped: u64,
-    /// Looks that found an object.
-    pub found: u64,
-    /// Looks that found none.
-    pub absent: u64,
     /// Bytes read, those of failed requests too.
     pub read_bytes: u64,
     /// Bytes written, those of failed requests too.
@@ -139,8 +132,6 @@ pub struct FileOutcome {
     pub cpu_ns: u64,
     /// Failures, each kind of step and cause once.
     pub faults: Vec<FileFault>,
-    /// Whether the I/O went through a ring with which the buffers are registered.
-    pub registered_buffers: bool,
     /// Latencies of the steps that went well, by kind, ns.
     pub(super) steps: [Histogram; StepKind::ALL.len()],
     /// Whether the file system refused O_DIRECT.
@@ -160,35 +151,15 @@ impl FileOutcome {
         self.steps.iter().map(Histogram::count).sum()
     }
 
-    /// Objects that were to be read and were not there.
-    #[must_use]
-    pub fn missing(&self) -> u64 {
-        let is_missing = |fault: &&FileFault| {
-            fault.step == StepKind::Open && fault.cause == FaultCause::Errno(libc::ENOENT)
-        };
-        self.faults.iter().filter(is_missing).map(|fault| fault.count).sum()
-    }
-
-    /// Objects that ended before all of them was read.
-    #[must_use]
-    pub fn short(&self) -> u64 {
-        let is_short =
-            |fault: &&FileFault| fault.step == StepKind::Read && fault.cause == FaultCause::Short;
-        self.faults.iter().filter(is_short).map(|fault| fault.count).sum()
-    }
-
     /// Adds the figures of another load, or of another thread's part; times are added too.
     pub fn add(&mut self, other: &FileOutcome) {
         self.requests.merge(&other.requests);
         self.requests_failed += other.requests_failed;
         self.requests_stopped += other.requests_stopped;
-        self.found += other.found;
-        self.absent += other.absent;
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
         self.elapsed_ns += other.elapsed_ns;
         self.cpu_ns += other.cpu_ns;
-        self.registered_buffers |= other.registered_buffers;
         self.refuses_direct |= other.refuses_direct;
         for (mine, theirs) in self.steps.iter_mut().zip(&other.steps) {
             mine.merge(theirs);
@@ -236,8 +207,9 @@ mod tests {
         }
         let mut sum = outcome.clone();
         sum.add(&outcome);
-        assert_eq!((outcome.missing(), outcome.short()), (2, 1));
-        assert_eq!((sum.missing(), sum.short(), sum.faults.len()), (4, 2, 3));
+        let counts = |of: &FileOutcome| of.faults.iter().map(|fault| fault.count).collect();
+        let counted: [Vec<u64>; 2] = [&outcome, &sum].map(counts);
+        assert_eq!(counted, [[2, 1, 1], [4, 2, 2]]);
         let texts: Vec<String> = outcome.faults.iter().map(ToString::to_string).collect();
         assert_eq!(
             texts[0],

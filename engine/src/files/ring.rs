@@ -21,10 +21,7 @@ pub(super) fn run<'a, 'p: 'a>(
         shared.fill(ring.buffer(lane as u32), lane);
     }
     let mut lanes = Lanes {
-        outcome: FileOutcome {
-            registered_buffers: ring.has_registered_buffers(),
-            ..FileOutcome::default()
-        },
+        outcome: FileOutcome::default(),
         ring,
         tiles: (0..depth).map(|_| None).collect(),
         idle: (0..depth as u32).rev().collect(),
@@ -72,9 +69,8 @@ impl<'a> Lanes<'a> {
                 return self.give_up(waiting);
             }
             while let Some((lane, result)) = self.ring.next_done() {
-                let (buffer, tile) = (self.ring.buffer(lane), &mut self.tiles[lane as usize]);
-                if let Some(tile) = tile {
-                    tile.done(result, buffer, monotonic_now(), &mut self.outcome);
+                if let Some(tile) = &mut self.tiles[lane as usize] {
+                    tile.done(result, monotonic_now(), &mut self.outcome);
                 }
                 self.go_on(lane);
             }

@@ -83,11 +83,6 @@ pub enum FileStep {
         /// Path that the file gets.
         to: Arc<str>,
     },
-    /// Removes a file by its name.
-    Unlink {
-        /// Path of the file.
-        path: Arc<str>,
-    },
 }
 
 impl FileStep {
@@ -105,7 +100,6 @@ impl FileStep {
             FileStep::DontNeed => StepKind::DontNeed,
             FileStep::Close => StepKind::Close,
             FileStep::Rename { .. } => StepKind::Rename,
-            FileStep::Unlink { .. } => StepKind::Unlink,
         }
     }
 
@@ -114,8 +108,7 @@ impl FileStep {
         let (first, second) = match self {
             FileStep::Stat { path, .. }
             | FileStep::MakeDirectories { path }
-            | FileStep::Open { path, .. }
-            | FileStep::Unlink { path } => (Some(path), None),
+            | FileStep::Open { path, .. } => (Some(path), None),
             FileStep::Rename { from, to } => (Some(from), Some(to)),
             _ => (None, None),
         };
@@ -127,7 +120,7 @@ impl FileStep {
 /// [`FileStep::Open`] to the next [`FileStep::Close`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileScript {
-    /// Name of the object's content: what is written to an object and read from it has the same.
+    /// Name of the object, from which what is written to it follows.
     pub object: EntryKey,
     /// The steps, the first one first.
     pub steps: Vec<FileStep>,

@@ -56,15 +56,9 @@ impl<'a> Tile<'a> {
     }
 
     /// Takes the answer to the operation: bytes moved, 0, or a negative errno.
-    pub(super) fn done(
-        &mut self,
-        result: i32,
-        buffer: &[u8],
-        now: Nanos,
-        outcome: &mut FileOutcome,
-    ) {
+    pub(super) fn done(&mut self, result: i32, now: Nanos, outcome: &mut FileOutcome) {
         if let Some(course) = &mut self.course {
-            course.done(result, buffer, now, outcome);
+            course.done(result, now, outcome);
         }
     }
 

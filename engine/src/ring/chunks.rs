@@ -106,12 +106,6 @@ impl ChunkRing {
         self.flights.iter().flatten().count() + self.done.len()
     }
 
-    /// Whether the chunks' memory is registered with the kernel.
-    #[must_use]
-    pub fn has_registered_buffers(&self) -> bool {
-        self.registered_span.is_some()
-    }
-
     /// Takes a chunk and hands its pieces to the kernel, as many as it takes at once.
     ///
     /// # Panics

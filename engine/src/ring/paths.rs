@@ -157,12 +157,6 @@ impl PathRing {
         self.in_flight
     }
 
-    /// Whether the buffers are registered with the kernel.
-    #[must_use]
-    pub fn has_registered_buffers(&self) -> bool {
-        self.registered_span.is_some()
-    }
-
     /// The buffer of a lane that has no operation in flight.
     ///
     /// # Panics

@@ -232,7 +232,6 @@ impl LayoutBench<'_> {
             in_flight: size(in_flight),
             largest_bytes,
             seed: self.seed,
-            verifies: false,
         }
     }
 
@@ -316,7 +315,6 @@ impl LayoutBench<'_> {
             in_flight: FORGETTING_THREADS,
             largest_bytes: 4096,
             seed: self.seed,
-            verifies: false,
         };
         run(directory, &load, &mut || requests.next(), self.interrupt.flag())?;
         Ok(())
@@ -332,7 +330,7 @@ fn settle(directory: &HeldDirectory) -> io::Result<()> {
 fn told(what: &str, fault: &FileFault) -> String {
     let next = match fault.cause {
         FaultCause::Errno(errno) => remedy(&io::Error::from_raw_os_error(errno)),
-        FaultCause::Short | FaultCause::Corrupt => "nothing else may change these files meanwhile",
+        FaultCause::Short => "nothing else may change these files meanwhile",
     };
     format!("{what} ended early: {fault}; {next}")
 }
