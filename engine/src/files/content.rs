@@ -1,17 +1,17 @@
 //! Content of objects, cheap enough to make for every write: a worker's buffer is filled once, and
-//! the first bytes of each 4 KiB block in a file are the object's and the block's own. So no two
+//! the first bytes of each 4 KiB block in a file are the file's and the block's own. So no two
 //! blocks are equal, and no drive or file system can keep two of them as one.
 
-use crate::key::{EntryKey, mix64};
+use crate::key::mix64;
 use crate::units::BLOCK_BYTES;
 
 /// Bytes at the beginning of each block that name it.
 const MARK_BYTES: u64 = 16;
 
-/// Marks of one object's blocks.
+/// Marks of one file's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
-    object: u64,
+    file: u64,
 }
 
 /// Part of a mark, and where in a buffer it is.
@@ -25,8 +25,9 @@ struct MarkPart {
 }
 
 impl Marks {
-    pub(super) fn new(seed: u64, object: EntryKey) -> Marks {
-        Marks { object: mix64(seed ^ mix64(object.hash64())) }
+    /// Marks of the file that is written by this path.
+    pub(super) fn new(seed: u64, path: &str) -> Marks {
+        Marks { file: path.bytes().fold(mix64(seed), |file, byte| mix64(file ^ u64::from(byte))) }
     }
 
     /// Marks the blocks of a buffer that holds the file from `offset_bytes` on.
@@ -37,7 +38,7 @@ impl Marks {
         }
     }
 
-    /// Whether a buffer holds the object's blocks, read from `offset_bytes` of its file on.
+    /// Whether a buffer holds the file's blocks, read from `offset_bytes` of its file on.
     #[cfg(test)]
     pub(super) fn are_in(self, buffer: &[u8], offset_bytes: u64) -> bool {
         self.parts(offset_bytes, buffer.len() as u64)
@@ -64,9 +65,9 @@ impl Marks {
 
     fn mark(self, block: u64) -> [u8; MARK_BYTES as usize] {
         let mut mark = [0; MARK_BYTES as usize];
-        let (object, own) = mark.split_at_mut(8);
-        object.copy_from_slice(&self.object.to_le_bytes());
-        own.copy_from_slice(&mix64(self.object.wrapping_add(block)).to_le_bytes());
+        let (file, own) = mark.split_at_mut(8);
+        file.copy_from_slice(&self.file.to_le_bytes());
+        own.copy_from_slice(&mix64(self.file.wrapping_add(block)).to_le_bytes());
         mark
     }
 }
@@ -78,7 +79,7 @@ mod tests {
     /// However a file is cut into writes, it is the same file, and reads may be cut otherwise.
     #[test]
     fn marks_belong_to_the_file_and_not_to_the_cuts() {
-        let marks = Marks::new(7, EntryKey(1));
+        let marks = Marks::new(7, "a");
         let mut whole = vec![0; 3 * 4096 + 100];
         marks.write(&mut whole, 0);
         for cut in [1, 8, 15, 16, 17, 4095, 4096, 4100, 8192, 12_288, 12_300] {
@@ -92,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn another_object_block_or_seed_is_told_apart() {
-        let (one, other) = (Marks::new(7, EntryKey(1)), Marks::new(7, EntryKey(2)));
+    fn another_file_block_or_seed_is_told_apart() {
+        let (one, other) = (Marks::new(7, "a"), Marks::new(7, "b"));
         let mut bytes = vec![0; 8192];
         assert!(!one.are_in(&bytes, 0));
         one.write(&mut bytes, 0);
         assert!(one.are_in(&bytes, 0) && one.are_in(&bytes[4096..], 4096));
         assert!(!other.are_in(&bytes, 0) && !one.are_in(&bytes[4096..], 0));
-        assert!(!Marks::new(8, EntryKey(1)).are_in(&bytes, 0));
+        assert!(!Marks::new(8, "a").are_in(&bytes, 0));
         assert_ne!(bytes[..16], bytes[4096..4112]);
     }
 }

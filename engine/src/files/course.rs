@@ -48,7 +48,6 @@ enum Then {
 pub(super) struct Course<'a> {
     shared: &'a Shared<'a>,
     script: FileScript,
-    marks: Marks,
     /// Index of the step that is being done.
     step: usize,
     /// When its first operation was asked for.
@@ -66,7 +65,6 @@ pub(super) struct Course<'a> {
 impl<'a> Course<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, script: FileScript) -> Course<'a> {
         Course {
-            marks: Marks::new(shared.load.seed, script.object),
             shared,
             script,
             step: 0,
@@ -102,8 +100,9 @@ impl<'a> Course<'a> {
                 PathOp::Open { path: Arc::clone(path), flags: open_flags(*how, *direct) }
             }
             FileStep::Write { offset_bytes, bytes } => {
-                if self.moved_bytes == 0 {
-                    self.marks.write(&mut buffer[..*bytes as usize], *offset_bytes);
+                if let Some(file) = self.file.as_ref().filter(|_| self.moved_bytes == 0) {
+                    let marks = Marks::new(self.shared.load.seed, file);
+                    marks.write(&mut buffer[..*bytes as usize], *offset_bytes);
                 }
                 self.movement(IoKind::Write, *offset_bytes, *bytes)
             }

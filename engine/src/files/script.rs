@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::outcome::StepKind;
 use crate::error::SetupError;
-use crate::key::EntryKey;
 use crate::units::BLOCK_BYTES;
 
 /// Way in which a file is opened. Links are never followed.
@@ -120,8 +119,6 @@ impl FileStep {
 /// [`FileStep::Open`] to the next [`FileStep::Close`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileScript {
-    /// Name of the object, from which what is written to it follows.
-    pub object: EntryKey,
     /// The steps, the first one first.
     pub steps: Vec<FileStep>,
 }
@@ -226,7 +223,7 @@ mod tests {
     use super::*;
 
     fn refusal(steps: Vec<FileStep>) -> String {
-        let script = FileScript { object: EntryKey(1), steps };
+        let script = FileScript { steps };
         let request = FileRequest { tiles: vec![FileTile { scripts: vec![script] }] };
         request.check(8192).err().map_or_else(String::new, |error| error.to_string())
     }

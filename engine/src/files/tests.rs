@@ -12,7 +12,6 @@ use super::*;
 use crate::clock::Nanos;
 use crate::error::SetupError;
 use crate::held::HeldDirectory;
-use crate::key::EntryKey;
 use crate::ring::PathOp;
 
 const BOTH: [FileWorkers; 2] = [FileWorkers::Calls { threads: 3 }, FileWorkers::Ring { depth: 3 }];
@@ -40,8 +39,9 @@ impl Scratch {
 
     /// Whether a file holds just the object that [`store`] stores, block by block.
     fn holds(&self, object: u64, bytes: u64) -> bool {
-        let content = std::fs::read(self.path.join(path_of(object))).unwrap();
-        let marks = Marks::new(7, EntryKey(object.into()));
+        let path = path_of(object);
+        let content = std::fs::read(self.path.join(&path)).unwrap();
+        let marks = Marks::new(7, &draft_of(&path));
         content.len() as u64 == bytes && marks.are_in(&content, 0)
     }
 
@@ -58,10 +58,6 @@ impl Drop for Scratch {
 
 fn load(workers: FileWorkers) -> FileLoad {
     FileLoad { workers, in_flight: 2, largest_bytes: 64 << 10, seed: 7 }
-}
-
-fn script(object: u64, steps: Vec<FileStep>) -> FileScript {
-    FileScript { object: EntryKey(object.into()), steps }
 }
 
 /// One request, with a tile for each script.
@@ -96,10 +92,14 @@ fn path_of(object: u64) -> String {
     format!("m/{:02}/x/{object}", object % 3)
 }
 
+fn draft_of(path: &str) -> String {
+    format!("{path}.tmp")
+}
+
 /// Stored as a store does that publishes by a rename.
 fn store(object: u64, bytes: u64, direct: bool) -> FileScript {
     let (directory, path) = (format!("m/{:02}/x", object % 3), path_of(object));
-    let draft = format!("{path}.tmp");
+    let draft = draft_of(&path);
     let steps = vec![
         stat(&path, true),
         make_directories(&directory),
@@ -108,13 +108,13 @@ fn store(object: u64, bytes: u64, direct: bool) -> FileScript {
         FileStep::Close,
         rename(&draft, &path),
     ];
-    script(object, steps)
+    FileScript { steps }
 }
 
 fn fetch(object: u64, bytes: u64, direct: bool) -> FileScript {
     let read = FileStep::Read { offset_bytes: 0, bytes };
     let open = open(&path_of(object), OpenHow::Read, direct);
-    script(object, vec![open, read, FileStep::Close])
+    FileScript { steps: vec![open, read, FileStep::Close] }
 }
 
 /// Kind of step, cause, number and first path of each fault.
@@ -199,7 +199,7 @@ fn a_script_that_fails_leaves_no_file_and_the_others_of_its_tile_go_on() {
             vec![make_directories("left.tmp/x")],
             made("f.tmp", rename("f.tmp", "f")),
         ];
-        let scripts = scripts.into_iter().zip(0..).map(|(steps, n)| script(n, steps)).collect();
+        let scripts = scripts.into_iter().map(|steps| FileScript { steps }).collect();
         let tile = FileRequest { tiles: vec![FileTile { scripts }] };
         let outcome = scratch.run(&load(workers), vec![tile]);
         assert_eq!(
@@ -226,14 +226,17 @@ fn each_request_has_its_latency_and_a_load_that_is_stopped_begins_no_more() {
     for workers in BOTH {
         let scratch = Scratch::new("stopped", workers);
         let many = FileLoad { in_flight: 7, ..load(workers) };
-        let look = |n: u64| request(vec![script(n, vec![stat("x", false)]), script(n, vec![])]);
-        let outcome = scratch.run(&many, (0..500).map(look).collect());
+        let look = || {
+            let steps = [vec![stat("x", false)], vec![]];
+            request(steps.map(|steps| FileScript { steps }).into())
+        };
+        let outcome = scratch.run(&many, (0..500).map(|_| look()).collect());
         assert_eq!((outcome.requests.count(), outcome.steps()), (500, 500));
         let (stop, mut asked) = (AtomicBool::new(false), 0);
         let mut next = || {
             asked += 1;
             stop.store(asked == 20, Ordering::Relaxed);
-            Some(look(asked))
+            Some(look())
         };
         let outcome = run(&scratch.directory, &many, &mut next, &stop).unwrap();
         assert_eq!(outcome.requests.count() + outcome.requests_stopped, 20);
@@ -294,7 +297,7 @@ fn answers(steps: Vec<FileStep>, results: &[i32]) -> (Vec<PathOp>, FileOutcome, 
     let directory = HeldDirectory::open(&std::env::temp_dir()).unwrap();
     let (load, stop) = (load(BOTH[0]), AtomicBool::new(false));
     let shared = Shared::new(&directory, &load, &stop);
-    let mut course = Course::new(&shared, script(1, steps));
+    let mut course = Course::new(&shared, FileScript { steps });
     let (mut buffer, mut outcome) = (vec![0; 64 << 10], FileOutcome::default());
     let (mut asked, mut results) = (Vec::new(), results.iter());
     while let Some(op) = course.next(&mut buffer) {
@@ -369,7 +372,7 @@ fn a_file_system_without_o_direct_ends_the_load() {
     for workers in BOTH {
         let again = OpenHow::Create { exclusive: false, truncate: true };
         let steps = vec![open("a.tmp", again, true), write(4096), FileStep::Close];
-        let mut once = Some(request(vec![script(1, steps)]));
+        let mut once = Some(request(vec![FileScript { steps }]));
         let stop = AtomicBool::new(false);
         let ran = run(&directory, &load(workers), &mut || once.take(), &stop);
         // Newer kernels' tmpfs takes it.
@@ -425,7 +428,7 @@ fn script_of(tile: usize, deed: Deed) -> FileScript {
         5 => vec![rename(one, other)],
         _ => [vec![stat(one, true)], file(NEW, written), vec![rename(one, other)]].concat(),
     };
-    script(bytes, steps)
+    FileScript { steps }
 }
 
 /// Paths below a directory, with the content of files.
@@ -455,7 +458,7 @@ proptest! {
         let results = BOTH.map(|workers| {
             let scratch = Scratch::new("same", workers);
             let tiles = tiles.iter().enumerate().map(|(tile, deeds)| {
-                let begin = script(0, vec![make_directories(&tile.to_string())]);
+                let begin = FileScript { steps: vec![make_directories(&tile.to_string())] };
                 let scripts = deeds.iter().map(|deed| script_of(tile, *deed));
                 FileTile { scripts: std::iter::once(begin).chain(scripts).collect() }
             });

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use ringfall_core::key::EntryKey;
 use ringfall_engine::files::{FileRequest, FileScript, FileStep, FileTile, OpenHow};
 use ringfall_model::facts::EngineLimits;
 use ringfall_workloads::layout::{FileOperation, LayoutPlan, LayoutWork, ObjectScript, WorkerTile};
-use xxhash_rust::xxh3::xxh3_128;
 
 /// Work of that direction on a prefix, cut as the engine cuts it, or each object by itself; none
 /// where there is nothing to do.
@@ -41,19 +39,7 @@ fn tile(tile: WorkerTile) -> Option<FileTile> {
 }
 
 fn script(script: ObjectScript) -> FileScript {
-    // Whatever is done to an object, its own name comes first.
-    let name = script.operations.iter().find_map(path).unwrap_or_default();
-    let object = EntryKey(xxh3_128(name.as_bytes()));
-    FileScript { object, steps: script.operations.into_iter().map(step).collect() }
-}
-
-fn path(operation: &FileOperation) -> Option<&str> {
-    match operation {
-        FileOperation::Look { path, .. }
-        | FileOperation::OpenToRead { path, .. }
-        | FileOperation::Create { path, .. } => Some(path),
-        _ => None,
-    }
+    FileScript { steps: script.operations.into_iter().map(step).collect() }
 }
 
 fn step(operation: FileOperation) -> FileStep {
