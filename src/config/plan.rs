@@ -154,37 +154,26 @@ choice! {
     }
 }
 
+ringfall_core::named! {
 /// Where a value came from; later ones win.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(PartialOrd, Ord)]
 pub enum Origin {
     /// `config/default.yaml`, built in.
-    Default,
+    Default = "default",
     /// Worked out from this machine or from other values.
-    Computed,
+    Computed = "computed",
     /// The small run that a bare `ringfall run` makes.
-    Demo,
+    Demo = "demo",
     /// The defaults of a run with a plain DIR.
-    Own,
+    Own = "own",
     /// The file given with `--config`.
-    File,
+    File = "file",
     /// The command line.
-    CommandLine,
+    CommandLine = "command_line",
+}
 }
 
 impl Origin {
-    /// As it is reported.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Origin::Default => "default",
-            Origin::Computed => "computed",
-            Origin::Demo => "demo",
-            Origin::Own => "own",
-            Origin::File => "file",
-            Origin::CommandLine => "command_line",
-        }
-    }
-
     /// As the comments of `ringfall config` say it.
     #[must_use]
     pub const fn text(self) -> &'static str {

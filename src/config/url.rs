@@ -3,27 +3,16 @@
 use std::fmt;
 use std::path::PathBuf;
 
+ringfall_core::named! {
 /// Whose protocol is spoken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
     /// Amazon S3, and whatever speaks it: `s3://`.
-    S3,
+    S3 = "s3",
     /// Azure Blob Storage: `az://`.
-    Azure,
+    Azure = "az",
     /// Google Cloud Storage: `gs://`.
-    Google,
+    Google = "gs",
 }
-
-impl Scheme {
-    /// As it is written in a URL.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scheme::S3 => "s3",
-            Scheme::Azure => "az",
-            Scheme::Google => "gs",
-        }
-    }
 }
 
 /// A bucket (a container, in Azure's words) and what all names in it begin with.

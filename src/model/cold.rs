@@ -1,11 +1,11 @@
 //! Whether what a run read came from the device: the kernel's counters beside the engine's own, and
 //! what may lie below them that no counter of this machine shows.
 
+use ringfall_core::named;
 use ringfall_host::{BlockDelta, ChainLink, Machine};
 use serde::{Deserialize, Serialize};
 
 use super::RunResult;
-use super::named::named;
 
 /// Share of the bytes read from which on all of them count as having reached the device: what is in
 /// flight at the window's edges is counted on one side alone.

@@ -19,7 +19,6 @@ pub mod health;
 mod json;
 pub mod merge;
 pub mod metrics;
-mod named;
 pub mod published;
 mod run_result;
 mod saturation;

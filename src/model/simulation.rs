@@ -2,13 +2,13 @@
 
 use ringfall_config::{Arrival, Traffic};
 use ringfall_core::metrics::{Histogram, TierMetrics};
+use ringfall_core::named;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::SimulationFigures;
 use crate::figures::figure::{OfRun, OverTime, Same, shapes};
 use crate::figures::merge::figures;
 use crate::full::Evicted;
-use crate::named::named;
 use crate::warnings::SPACE_SHARE_TOLD;
 use crate::{RunResult, deep_queue};
 

@@ -8,6 +8,7 @@
 use serde::Serialize;
 
 use ringfall_config::{Named as _, PhaseMode};
+use ringfall_core::named;
 use ringfall_core::units::MIB;
 
 use super::Document;
@@ -19,7 +20,6 @@ use super::metrics::{
     DECODE_READ, Metric, PREFILL_WRITTEN, REQUEST_P95, STORAGE_THROUGHPUT, WALL_CLOCK,
     WRITE_BANDWIDTH,
 };
-use super::named::named;
 use super::stats;
 
 /// Share of the requests' time in waits that storage throughput leaves out from which on it says

@@ -1,5 +1,7 @@
 //! Resources that an engine got of the machine, as plain values for reports.
 
+use crate::named;
+
 /// Set-up flags the ring got, for the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RingFeatures {
@@ -45,24 +47,14 @@ pub fn buffers_a_shard(buffer_bytes: u64, shards: u16, io_bytes: u64, queue_dept
     fitting.clamp(1, u64::from(queue_depth)) as u32
 }
 
+named! {
 /// Who does the work of a GPU tier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GpuKind {
     /// GPUs, by way of the CUDA driver.
-    Cuda,
+    Cuda = "cuda",
     /// Host memory and this processor. Its figures say nothing of any GPU.
-    Emulated,
+    Emulated = "emulated",
 }
-
-impl GpuKind {
-    /// Name of the backend in reports and in the JSON results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            GpuKind::Cuda => "cuda",
-            GpuKind::Emulated => "emulated",
-        }
-    }
 }
 
 /// One device of a GPU tier.

@@ -1,5 +1,7 @@
 //! Names that everything shares: of an entry, of the shard that owns it, of the tier it is in.
 
+use crate::named;
+
 /// Name of an entry: 128 bits, chosen by the caller, unique within a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct EntryKey(pub u128);
@@ -33,38 +35,27 @@ impl EntryKey {
     }
 }
 
+named! {
 /// A tier of the waterfall, fastest first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Hash, PartialOrd, Ord)]
 pub enum Tier {
     /// GPU memory.
-    Gpu,
+    Gpu = "gpu",
     /// Host memory.
-    Cpu,
+    Cpu = "cpu",
     /// NVMe, through O_DIRECT; always present, always last.
-    Storage,
+    Storage = "storage",
+}
 }
 
 /// Number of tiers: GPU, CPU and storage.
 pub const TIER_COUNT: usize = 3;
 
 impl Tier {
-    /// All tiers, fastest first.
-    pub const ALL: [Tier; TIER_COUNT] = [Tier::Gpu, Tier::Cpu, Tier::Storage];
-
     /// As an index into per-tier arrays.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
-    }
-
-    /// Name in reports and JSON keys.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Tier::Gpu => "gpu",
-            Tier::Cpu => "cpu",
-            Tier::Storage => "storage",
-        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod held;
 pub mod key;
 pub mod metrics;
 pub mod model;
+mod named;
 pub mod nvme;
 pub mod occupation;
 pub mod placement;

@@ -6,66 +6,34 @@ use std::sync::Arc;
 use crate::error::errno_text;
 use crate::metrics::Histogram;
 
-/// Kind of step, by which steps are counted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+ringfall_core::named! {
+/// Kind of step, by which steps are counted, in the order of a store's life; it has the name of
+/// its system call where it is one.
+#[derive(Hash, PartialOrd, Ord)]
 pub enum StepKind {
     /// Look whether an object is there.
-    Stat,
+    Stat = "stat",
     /// Directory made, with those on the way to it.
-    MakeDirectories,
+    MakeDirectories = "mkdir",
     /// File opened to be read.
-    Open,
+    Open = "open",
     /// File opened to be written.
-    Create,
+    Create = "create",
     /// Write of an object or of a part of it.
-    Write,
+    Write = "write",
     /// Read of an object or of a part of it.
-    Read,
+    Read = "read",
     /// File made durable by `fsync`.
-    Sync,
+    Sync = "fsync",
     /// File dropped from the page cache.
-    DontNeed,
+    DontNeed = "fadvise",
     /// File closed after its I/O.
-    Close,
+    Close = "close",
     /// File given another name.
-    Rename,
+    Rename = "rename",
     /// File removed by its name.
-    Unlink,
+    Unlink = "unlink",
 }
-
-impl StepKind {
-    /// All kinds of steps, in the order of a store's life.
-    pub const ALL: [StepKind; 11] = [
-        StepKind::Stat,
-        StepKind::MakeDirectories,
-        StepKind::Open,
-        StepKind::Create,
-        StepKind::Write,
-        StepKind::Read,
-        StepKind::Sync,
-        StepKind::DontNeed,
-        StepKind::Close,
-        StepKind::Rename,
-        StepKind::Unlink,
-    ];
-
-    /// Name in reports and in the JSON results, the system call's where it is one.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            StepKind::Stat => "stat",
-            StepKind::MakeDirectories => "mkdir",
-            StepKind::Open => "open",
-            StepKind::Create => "create",
-            StepKind::Write => "write",
-            StepKind::Read => "read",
-            StepKind::Sync => "fsync",
-            StepKind::DontNeed => "fadvise",
-            StepKind::Close => "close",
-            StepKind::Rename => "rename",
-            StepKind::Unlink => "unlink",
-        }
-    }
 }
 
 /// Cause of a failed step.

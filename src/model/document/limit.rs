@@ -15,6 +15,7 @@
 //! and its counters tell bandwidth from I/Os that are too few.
 
 use ringfall_core::key::Tier;
+use ringfall_core::named;
 use ringfall_host::counted;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,6 @@ use super::evidence::Evidence;
 use crate::deep_queue::may_be_full;
 use crate::full::ROOFLINE_FULL;
 use crate::health::SAMPLES_MIN;
-use crate::named::named;
 use crate::simulation::{Binding, percent};
 use crate::warnings::SPACE_SHARE_TOLD;
 

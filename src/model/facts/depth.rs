@@ -1,8 +1,7 @@
 //! Steps and outcome of the search for a queue depth.
 
+use ringfall_core::named;
 use serde::{Deserialize, Serialize};
-
-use crate::named::named;
 
 /// Activity of the storage tier over an interval at one depth, all shards and drives together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,8 @@
 //! Figures of a layout in which an engine keeps KV cache: what storing its objects and fetching
 //! prefixes came to.
 
+use ringfall_core::named;
 use serde::Serialize;
-
-use crate::named::named;
 
 named! {
 /// Workers that move the objects of a layout.

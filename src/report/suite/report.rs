@@ -3,9 +3,9 @@
 
 use ringfall_config::Plan;
 use ringfall_core::facts::RingFeatures;
+use ringfall_core::named;
 use ringfall_host::survey::{Disk, Survey, Throttle};
 use ringfall_host::{counted, escape};
-use ringfall_model::named;
 use serde::Serialize;
 
 use super::machine::{Engine, Machine, Place};

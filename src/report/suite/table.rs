@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use ringfall_core::named;
 use ringfall_model::configuration::Configuration;
 use ringfall_model::health::Criterion;
 use ringfall_model::metrics::{Metric, WALL_CLOCK};
 use ringfall_model::published::{Published, published};
 use ringfall_model::stats::tail;
 use ringfall_model::trust::{Trust, headlines};
-use ringfall_model::{Code, Document, named};
+use ringfall_model::{Code, Document};
 use serde::Serialize;
 
 use super::workload::Invocation;

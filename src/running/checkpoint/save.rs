@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
+use ringfall_core::named;
 use ringfall_core::units::MIB;
 use ringfall_engine::buffer::{Chunk, ChunkPool};
 
@@ -30,24 +31,15 @@ pub enum StreamError {
     Interrupted,
 }
 
+named! {
 /// When content is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(ValueEnum)]
 pub enum Way {
     /// While earlier content is being stored
-    Stream,
+    Stream = "stream",
     /// All of it before anything is stored, which takes memory for the whole checkpoint
-    GenerateFirst,
+    GenerateFirst = "generate-first",
 }
-
-impl Way {
-    /// As it is given on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Way::Stream => "stream",
-            Way::GenerateFirst => "generate-first",
-        }
-    }
 }
 
 /// Threads and memory of a stream.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ringfall_core::clock::{Nanos, monotonic_now};
 use ringfall_core::fill::VerifyMode;
+use ringfall_core::named;
 
 use super::commit::{Begin, Commit, remove};
 use super::layout::{Layout, Manifest};
@@ -21,25 +22,16 @@ use crate::threads::locked;
 /// Interval between two checks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
+named! {
 /// Length of the pause in training for each save.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(ValueEnum)]
 pub enum SaveMode {
     /// Until the checkpoint is durable
-    Sync,
+    Sync = "sync",
     /// Until all content has been taken over; the next save, or the end of the job, waits for the
     /// rest
-    Async,
+    Async = "async",
 }
-
-impl SaveMode {
-    /// As it is given on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            SaveMode::Sync => "sync",
-            SaveMode::Async => "async",
-        }
-    }
 }
 
 /// Settings of the training job.

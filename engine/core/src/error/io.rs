@@ -3,18 +3,21 @@
 use super::{NvmeStatus, errno_text};
 use crate::drive::IoKind;
 use crate::key::Tier;
+use crate::named;
 
+named! {
 /// Operation during which an error arose.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Hash, PartialOrd, Ord)]
 pub enum Operation {
     /// An O_DIRECT read.
-    Read,
+    Read = "read",
     /// An O_DIRECT write.
-    Write,
+    Write = "write",
     /// `fdatasync` after an entry.
-    Flush,
+    Flush = "flush",
     /// Allocating or zeroing space ahead of use.
-    Preallocate,
+    Preallocate = "preallocate",
+}
 }
 
 impl Operation {
@@ -27,69 +30,41 @@ impl Operation {
             IoKind::Flush => Operation::Flush,
         }
     }
-
-    /// Name of the operation in reports and in the JSON results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Operation::Read => "read",
-            Operation::Write => "write",
-            Operation::Flush => "flush",
-            Operation::Preallocate => "preallocate",
-        }
-    }
 }
 
+named! {
 /// The class of a failure: what decides whether to retry, stop or report.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
     /// `ENOSPC`, `EDQUOT`, `EFBIG`: the file system gave less than it was thought to have.
-    NoSpace,
+    NoSpace = "no_space",
     /// `EIO`, `EREMOTEIO`, `ENODATA`, `EILSEQ`: the device could not do it.
-    Media,
+    Media = "media",
     /// `EACCES`, `EPERM`, `EROFS`: not allowed.
-    Permission,
+    Permission = "permission",
     /// `ENODEV`, `ENXIO`, `ENOENT`, `ESTALE`, `ENOMEDIUM`, `EBADF`: the device or file went away.
-    Gone,
+    Gone = "gone",
     /// `EINVAL`, `EOPNOTSUPP`, `EFAULT`: this kernel or file system refuses this kind of I/O.
-    Unsupported,
+    Unsupported = "unsupported",
     /// `ENOMEM`, `ENOBUFS`, `EMFILE`, `ENFILE`: the kernel is out of a resource.
-    Resources,
+    Resources = "resources",
     /// `ETIMEDOUT`: the device did not answer in time.
-    Timeout,
+    Timeout = "timeout",
     /// `ECANCELED`: given up on purpose, or for want of a worker thread of io_uring.
-    Cancelled,
+    Cancelled = "cancelled",
     /// A read met the end of the file, or a write made no progress: the file is shorter than it
     /// was.
-    Truncated,
+    Truncated = "truncated",
     /// The bytes read differ from those written.
-    Corrupt,
+    Corrupt = "corrupt",
     /// The shard that owns the key no longer answers.
-    ShardGone,
+    ShardGone = "shard_gone",
     /// Any other errno.
-    Other,
+    Other = "other",
+}
 }
 
 impl ErrorKind {
-    /// Name of the kind in reports and in the JSON results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            ErrorKind::NoSpace => "no_space",
-            ErrorKind::Media => "media",
-            ErrorKind::Permission => "permission",
-            ErrorKind::Gone => "gone",
-            ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Resources => "resources",
-            ErrorKind::Timeout => "timeout",
-            ErrorKind::Cancelled => "cancelled",
-            ErrorKind::Truncated => "truncated",
-            ErrorKind::Corrupt => "corrupt",
-            ErrorKind::ShardGone => "shard_gone",
-            ErrorKind::Other => "other",
-        }
-    }
-
     /// The kind of a positive errno, or of an NVMe status in its place ([`NvmeStatus::errno`]).
     #[must_use]
     pub fn of_errno(errno: i32) -> ErrorKind {

@@ -26,6 +26,7 @@ pub use shaped::{COMPRESS_RATIO_MAX, DEDUPE_RATIO_MAX, NamedContent, Shape};
 pub use verify::{VerifyMode, VerifyReport, verify, verify_with};
 
 use crate::key::EntryKey;
+use crate::named;
 use crate::units::BLOCK_BYTES;
 use xoshiro::NameHash;
 
@@ -49,32 +50,20 @@ pub struct ContentName {
     pub version: u32,
 }
 
-/// A way to compute the same bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+named! {
+/// A way to compute the same bytes; the slowest one first.
+#[derive(Hash)]
 pub enum Implementation {
     /// Plain Rust: every CPU, and the reference for the others.
-    Portable,
+    Portable = "portable",
     /// x86-64 with AVX2: two registers of four lanes.
-    Avx2,
+    Avx2 = "avx2",
     /// x86-64 with AVX-512 F and DQ (rotate and 64-bit multiply): one register of eight lanes.
-    Avx512,
+    Avx512 = "avx512",
+}
 }
 
 impl Implementation {
-    /// All of them, slowest first.
-    pub const ALL: [Implementation; 3] =
-        [Implementation::Portable, Implementation::Avx2, Implementation::Avx512];
-
-    /// Name of the implementation in reports and in the JSON results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Implementation::Portable => "portable",
-            Implementation::Avx2 => "avx2",
-            Implementation::Avx512 => "avx512",
-        }
-    }
-
     /// Whether this CPU can run it.
     #[must_use]
     pub fn is_supported(self) -> bool {

@@ -19,6 +19,7 @@ pub(super) use fair::{Measurement, RESOLUTION, Value, fair_ratio, verdict};
 pub(super) use hits::HitRates;
 pub(super) use load::{Load, gpus_told};
 
+use ringfall_core::named;
 use ringfall_model::cold::ColdReads;
 use ringfall_model::document::{
     CLASSES, FileProblem, Histograms, Kind, RequestsOfClass, ResultFile, SecondReport, UNFINISHED,
@@ -29,7 +30,7 @@ use ringfall_model::metrics::{Better, Evidence, METRICS, Metric};
 use ringfall_model::published::{Published, published};
 use ringfall_model::stats::{self, Interval, Slice};
 use ringfall_model::trust::{Advice, unfinished_share};
-use ringfall_model::{Code, Document, named};
+use ringfall_model::{Code, Document};
 use serde::Serialize;
 
 use super::differences::{self, Difference};

@@ -1,6 +1,6 @@
 //! Enums whose variants have names.
 
-/// An enum each of whose variants has a name, as people or scripts read it.
+/// Defines an enum each of whose variants has a name, as people or scripts read it.
 #[macro_export]
 macro_rules! named {
     (
@@ -16,6 +16,9 @@ macro_rules! named {
         }
 
         impl $name {
+            /// All variants, in the order of their declaration.
+            pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
+
             /// The name of the variant, as people or scripts read it.
             #[must_use]
             pub const fn name(self) -> &'static str {
@@ -26,4 +29,3 @@ macro_rules! named {
         }
     };
 }
-pub(crate) use named;
