@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfall_core::named;
 use serde::Serialize;
 
 use super::rank::{Figure, Known};
@@ -16,90 +17,61 @@ pub struct AuditSettings {
     pub drive_write_mb_per_s: Option<f64>,
 }
 
+named! {
 /// Subject of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema, serde::Deserialize))]
+// Its name is the title above the finding, in lower case.
+#[derive(PartialOrd, Ord, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Bytes counted after the time by which they are divided.
-    CountedAfterTheRun,
+    CountedAfterTheRun = "bytes counted after the run's time",
     /// Requests that took longer than the run.
-    LatencyBeyondTheRun,
+    LatencyBeyondTheRun = "requests longer than the run",
     /// A reported rate that is not the file's own bytes by its own time.
-    RateIsNotBytesByTime,
+    RateIsNotBytesByTime = "a rate that is not bytes by time",
     /// Figures of one file of which only one can be true.
-    ContradictsItself,
+    ContradictsItself = "a result that contradicts itself",
     /// Figures that could not be held against each other, in a file of another version or one that
     /// is damaged.
-    Unchecked,
+    Unchecked = "a result that could not be checked",
     /// Ranks without a file, or with one that can't be read.
-    LostRanks,
+    LostRanks = "lost ranks",
     /// Several result files of one rank.
-    SeveralFilesOfARank,
+    SeveralFilesOfARank = "several files of a rank",
     /// Ranks whose entries never reached storage.
-    RanksWithoutStorage,
+    RanksWithoutStorage = "ranks that never touched storage",
     /// Trials that differ.
-    TrialSpread,
+    TrialSpread = "trials that differ",
     /// A published figure that the rank files do not give.
-    SummaryDiffers,
+    SummaryDiffers = "a summary that its ranks do not give",
     /// Libraries preloaded by the recorded command.
-    PreloadedLibraries,
+    PreloadedLibraries = "preloaded libraries",
     /// Parameters of the recorded command that differ from the option's.
-    ChangedParameters,
+    ChangedParameters = "changed parameters",
     /// fsync in less time than any drive takes.
-    FsyncTooFast,
+    FsyncTooFast = "fsync times that no drive has",
     /// More bytes than the kernel counted.
-    MoreThanTheKernelCounted,
+    MoreThanTheKernelCounted = "more than the kernel counted",
     /// Rate by the kernel's counters over the time in which they moved.
-    RateByTheKernel,
+    RateByTheKernel = "the rate by the kernel's counters",
     /// More than the drive's given specification.
-    AboveTheDrive,
+    AboveTheDrive = "more than the drive's specification",
     /// Figures that can't be, taken as unknown.
-    ImpossibleFigures,
+    ImpossibleFigures = "figures that can't be",
     /// Classes of requests that missed their target.
-    TargetsMissed,
+    TargetsMissed = "latency targets missed",
     /// The result's own criteria of storage health, not met.
-    HealthFailed,
+    HealthFailed = "storage health failed",
     /// Results of simulated runs, in which no drive moved a byte.
-    Simulated,
+    Simulated = "simulated results",
     /// Runs that a signal ended early.
-    Interrupted,
+    Interrupted = "interrupted runs",
     /// Requests that ended with a failed step.
-    RequestsFailed,
+    RequestsFailed = "requests that failed",
     /// Blocks that were read back wrong.
-    BlocksBad,
+    BlocksBad = "blocks that were read back wrong",
 }
-
-impl Kind {
-    /// A short title for the kind of finding, in lower case, which stands above it.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Kind::CountedAfterTheRun => "bytes counted after the run's time",
-            Kind::LatencyBeyondTheRun => "requests longer than the run",
-            Kind::RateIsNotBytesByTime => "a rate that is not bytes by time",
-            Kind::ContradictsItself => "a result that contradicts itself",
-            Kind::Unchecked => "a result that could not be checked",
-            Kind::LostRanks => "lost ranks",
-            Kind::SeveralFilesOfARank => "several files of a rank",
-            Kind::RanksWithoutStorage => "ranks that never touched storage",
-            Kind::TrialSpread => "trials that differ",
-            Kind::SummaryDiffers => "a summary that its ranks do not give",
-            Kind::PreloadedLibraries => "preloaded libraries",
-            Kind::ChangedParameters => "changed parameters",
-            Kind::FsyncTooFast => "fsync times that no drive has",
-            Kind::MoreThanTheKernelCounted => "more than the kernel counted",
-            Kind::RateByTheKernel => "the rate by the kernel's counters",
-            Kind::AboveTheDrive => "more than the drive's specification",
-            Kind::ImpossibleFigures => "figures that can't be",
-            Kind::TargetsMissed => "latency targets missed",
-            Kind::HealthFailed => "storage health failed",
-            Kind::Simulated => "simulated results",
-            Kind::Interrupted => "interrupted runs",
-            Kind::RequestsFailed => "requests that failed",
-            Kind::BlocksBad => "blocks that were read back wrong",
-        }
-    }
 }
 
 /// Whether a finding puts a figure in question, or only adds what a reader should know.
@@ -216,25 +188,15 @@ pub(super) fn sort(findings: &mut [Finding]) {
 
 #[cfg(test)]
 mod tests {
-    use schemars::schema_for;
-
     use super::*;
 
     #[test]
     fn the_page_lists_every_kind_of_finding() {
-        let schema = serde_json::Value::from(schema_for!(Kind));
-        let kinds: Vec<Kind> = schema["oneOf"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|kind| serde_json::from_value(kind["const"].clone()).unwrap())
-            .collect();
-        assert!(kinds.contains(&Kind::BlocksBad) && kinds.len() > 20, "{kinds:?}");
         let page = include_str!("README.md");
         let (_, list) = page.split_once("It looks for: ").unwrap();
         let list = list.lines().next().unwrap();
-        for kind in kinds {
-            assert!(list.contains(kind.title()), "the page's list lacks {:?}", kind.title());
+        for kind in Kind::ALL {
+            assert!(list.contains(kind.name()), "the page's list lacks {:?}", kind.name());
         }
     }
 }

@@ -176,7 +176,7 @@ fn list(page: &mut String, audit: &Audit, all: bool) {
 
 fn one(page: &mut String, place: usize, finding: &Finding, several: bool, all: bool) {
     let head = format!("{place:>3}. ");
-    wrapped(page, &head, &format!("{}.", finding.kind.title()));
+    wrapped(page, &head, &format!("{}.", finding.kind.name()));
     let indent = " ".repeat(head.len());
     if several {
         wrapped(page, &indent, &format!("In {}", finding.run.display()));

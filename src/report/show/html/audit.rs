@@ -60,7 +60,7 @@ fn page(audit: &Audit) -> String {
 }
 
 fn one(html: &mut Html, number: usize, finding: &Finding) {
-    let mut title = finding.kind.title().chars();
+    let mut title = finding.kind.name().chars();
     let first = title.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
     html.subheading(&format!("{number}. {first}{}", title.as_str()));
     html.sub(&finding.run.display().to_string());
