@@ -1,7 +1,7 @@
 //! Results of the autoscaler: the reference's two keys, and our own with the whole curve.
 
 use jiff::Timestamp;
-use ringfall_config::Arrival;
+use ringfall_config::{Arrival, Named as _};
 use ringfall_core::units::GIB;
 use ringfall_host::counted;
 use ringfall_workloads::autoscale::{
@@ -26,7 +26,7 @@ pub struct AutoscalingRow of (conclusion, entry, end_s): (&Conclusion, &Entry, f
     pub timestamp: String = iso_8601(*end_s),
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`. Differs from the reference, whose mode
     /// `qos` judges by other figures (`saturation_level`) and which has no mode `slo`.
-    pub mode: Fact<String> = mode_name(conclusion.mode).to_owned(),
+    pub mode: Fact<String> = conclusion.mode.name().to_owned(),
     /// Action taken next: `scale_up`, `scale_down`, `hold` or `stop`. Differs from the reference,
     /// which has no row for `hold`.
     pub action: Fact<String> = act_name(entry.act).to_owned(),
@@ -199,7 +199,7 @@ pub struct AutoscalingSummary from conclusion: Conclusion {
 /// not add up.
 pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// Mode of the autoscaler: `qos`, `slo` or `capacity`.
-    pub mode: Same<String> = mode_name(conclusion.mode).to_owned(),
+    pub mode: Same<String> = conclusion.mode.name().to_owned(),
     /// Whether the search finished before the run ended and confirms its answer, as
     /// `peak_confirmed` or `qos_confirmed` says.
     pub conclusive: Same<bool> = conclusion.conclusive,
@@ -316,15 +316,6 @@ fn class(bound: &Bound<'_>) -> Option<String> {
     match bound.broke.part {
         Some(Part::Class(class)) => Some(Class::NAMES[class].to_owned()),
         _ => None,
-    }
-}
-
-/// A mode as it stands in results.
-const fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Qos => "qos",
-        Mode::Slo => "slo",
-        Mode::Capacity => "capacity",
     }
 }
 
