@@ -88,21 +88,6 @@ pub struct Seen<'a> {
     pub look: &'a RunLook,
 }
 
-/// Name of the phase in a label.
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Open => "open",
-        Phase::Precondition => "precondition",
-        Phase::Assemble => "assemble",
-        Phase::Populate => "populate",
-        Phase::Gather => "gather",
-        Phase::WarmUp => "warm_up",
-        Phase::Measure => "measure",
-        Phase::Drain => "drain",
-        Phase::Report => "report",
-    }
-}
-
 /// Writes a number for each tier.
 fn by_tier(to: &mut Samples<'_>, number: impl Fn(Tier) -> u64) {
     for tier in Tier::ALL {
@@ -152,7 +137,7 @@ pub const FAMILIES: &[RunFamily] = &[
     |seen, to| {
         for phase in Phase::ALL {
             let is_in = u64::from(seen.look.phase == phase);
-            to.number(&[label("ringfall_phase", phase_name(phase))], is_in);
+            to.number(&[label("ringfall_phase", phase.name())], is_in);
         }
     }),
     family!(Gauge "ringfall_phase_elapsed_seconds" in "seconds": "Time since the phase began.",

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use ringfall_core::clock::{Nanos, SECOND};
+use ringfall_core::named;
 
 /// I/O errors after which a run has failed for good, rather than hammering a dead device.
 pub const ERRORS_MAX: u64 = 1_000;
@@ -33,44 +34,33 @@ const GATHER_LEAD: Nanos = Nanos::from_ms(250);
 const SERVED_TOO_EARLY: &str = "every request was served before the warm-up was over, and none was \
                                 measured: shorten the warm-up, or ask for more requests";
 
+named! {
 /// Phases of a run, in the order in which they follow each other.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(PartialOrd, Ord)]
 pub enum Phase {
     /// Opening the store: directories, devices or buckets, and the space in them.
-    Open,
+    Open = "open",
     /// Doing with the store what is to be done before the run: writing the device full, measuring
     /// its roofline.
-    Precondition,
+    Precondition = "precondition",
     /// Starting the shards, each with its ring, buffers and memory.
-    Assemble,
+    Assemble = "assemble",
     /// Writing what must be there before measuring.
-    Populate,
+    Populate = "populate",
     /// Waiting for the moment at which the load begins.
-    Gather,
+    Gather = "gather",
     /// Running unmeasured.
-    WarmUp,
+    WarmUp = "warm_up",
     /// Running measured.
-    Measure,
+    Measure = "measure",
     /// Ending what is in flight.
-    Drain,
+    Drain = "drain",
     /// Collecting what the shards measured.
-    Report,
+    Report = "report",
+}
 }
 
 impl Phase {
-    /// All of them, in that order.
-    pub const ALL: [Phase; 9] = [
-        Phase::Open,
-        Phase::Precondition,
-        Phase::Assemble,
-        Phase::Populate,
-        Phase::Gather,
-        Phase::WarmUp,
-        Phase::Measure,
-        Phase::Drain,
-        Phase::Report,
-    ];
-
     /// Activity in the phase, as log lines, errors and progress put it: "while populating".
     #[must_use]
     pub fn doing(self) -> &'static str {
