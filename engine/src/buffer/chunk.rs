@@ -148,6 +148,12 @@ impl AsRef<[u8]> for Chunk {
     }
 }
 
+impl AsMut<[u8]> for Chunk {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes_mut()
+    }
+}
+
 impl Drop for Chunk {
     fn drop(&mut self) {
         self.pool.free().push(self.index);

@@ -89,21 +89,6 @@ struct Told {
     outcome: Result<Option<Chunk>, ObjectError>,
 }
 
-/// A chunk whose bytes are sent, or filled.
-struct Held(Chunk);
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
-
-impl AsMut<[u8]> for Held {
-    fn as_mut(&mut self) -> &mut [u8] {
-        self.0.bytes_mut()
-    }
-}
-
 impl From<ObjectError> for TargetError {
     fn from(error: ObjectError) -> TargetError {
         TargetError::new(error.what(), error.cause.to_string())
@@ -316,7 +301,7 @@ impl Mover for ObjectMover {
 
     fn write(&mut self, draft: &Arc<ObjectDraft>, place: ChunkPlace, chunk: Chunk) {
         let index = (place.offset_bytes / draft.plan.chunk_bytes) as usize;
-        let bytes = Bytes::from_owner(Held(chunk)).slice(..place.length_bytes);
+        let bytes = Bytes::from_owner(chunk).slice(..place.length_bytes);
         let (tag, tell, began) = (place.tag, self.tell.clone(), monotonic_now());
         let request = draft.upload.start_part(index, bytes, move |outcome| {
             let outcome = outcome.map(|()| None);
@@ -329,11 +314,11 @@ impl Mover for ObjectMover {
     fn read(&mut self, stored: &Arc<String>, place: ChunkPlace, chunk: Chunk) {
         let (tag, tell, began) = (place.tag, self.tell.clone(), monotonic_now());
         let (offset, length) = (place.offset_bytes, place.length_bytes);
-        let done = move |Held(chunk), outcome: Result<(), ObjectError>| {
+        let done = move |chunk: Chunk, outcome: Result<(), ObjectError>| {
             let outcome = outcome.map(|()| Some(chunk));
             let _nobody_asks = tell.send(Told { tag, outcome });
         };
-        let request = self.objects.start_get(stored, offset, length, Held(chunk), done);
+        let request = self.objects.start_get(stored, offset, length, chunk, done);
         self.in_flight.insert(tag, Flight { began, request, draft: None });
     }
 
