@@ -252,7 +252,7 @@ fn best_page(page: &mut String, matched: &[Pair]) {
             configuration.max_concurrent_allocs
         )
     };
-    let title = |row: &Best| Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
+    let title = |row: &Best| Metric::title_of(row.metric);
     let table = Table::of(&best)
         .text("best of a model, generation none", what)
         .text("by a metric to go by there", title)

@@ -165,7 +165,7 @@ fn figures(page: &mut String, comparison: &Comparison, all_metrics: bool) {
     let _infallible = writeln!(page, "\n{}", table.page());
     for advice in &comparison.trust {
         let word = advice.trust.name();
-        let title = Metric::by_key(advice.metric).map_or(advice.metric, |metric| metric.title);
+        let title = Metric::title_of(advice.metric);
         let why = if all_metrics { advice.told() } else { advice.why.clone() };
         wrapped(page, &format!("{word:<10} "), &format!("{title}: {why}"));
     }
@@ -173,7 +173,7 @@ fn figures(page: &mut String, comparison: &Comparison, all_metrics: bool) {
         wrapped(page, "words      ", LEGEND);
     }
     for row in &comparison.published {
-        let title = Metric::by_key(row.metric).map_or(row.metric, |metric| metric.title);
+        let title = Metric::title_of(row.metric);
         let here = row.here.map_or("–".to_owned(), |here| format!("{here:.2}×"));
         let text = format!(
             "{}: {title} {:.2}× for {PUBLISHED_SYSTEMS}; here {here}",

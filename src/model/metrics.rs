@@ -140,6 +140,12 @@ impl Metric {
     pub fn by_key(key: &str) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.key == key)
     }
+
+    /// Title of the metric of that key; the key itself where there is none.
+    #[must_use]
+    pub fn title_of(key: &str) -> &str {
+        Metric::by_key(key).map_or(key, |metric| metric.title)
+    }
 }
 
 /// Key of decode bytes read, as in the published analysis.

@@ -263,7 +263,7 @@ fn metrics_to_go_by(complete: &[ResultFile]) -> Vec<&'static str> {
 
 fn warning(too_wide: &TooWide) -> Warning {
     let TooWide { metric, cv, trials, needed } = too_wide;
-    let (needed, title) = (*needed, Metric::by_key(metric).map_or(&**metric, |m| m.title));
+    let (needed, title) = (*needed, Metric::title_of(metric));
     let (longer, flag) = match needed > TRIALS_WORTH_ASKING {
         true => (", or longer ones", "--duration".to_owned()),
         false => ("", format!("--trials {needed}")),

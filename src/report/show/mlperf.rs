@@ -89,7 +89,7 @@ pub(super) fn latencies(merged: &Merged) -> Table {
 pub(super) fn ratios(all: &[Held]) -> Table {
     Table::of(all)
         .text("option", |held| held.option)
-        .text("figure to go by", |held| metric_title(held.expectation.metric))
+        .text("figure to go by", |held| Metric::title_of(held.expectation.metric))
         .only(Medium::Page)
         .number("this", figure, |held| held.values[0])
         .number("other", figure, |held| held.values[1])
@@ -97,11 +97,6 @@ pub(super) fn ratios(all: &[Held]) -> Table {
         .number("this ÷ other", times, Held::ratio)
         .number("fast ÷ slow, published", times, |held| held.expectation.ratio)
         .done()
-}
-
-/// Title of the metric of that key.
-pub(super) fn metric_title(key: &str) -> &'static str {
-    Metric::by_key(key).map_or("", |metric| metric.title)
 }
 
 /// The report of an MLPerf Storage run as text for a terminal.

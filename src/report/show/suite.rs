@@ -100,7 +100,7 @@ pub(super) fn whole(suite: &SuiteTable) -> Table {
     table
         .count("dropped entries", |row| row.dropped_entries)
         .only(Medium::Sheet)
-        .text("metric to go by", |row| first(row).map(|own| title_of(own.metric)))
+        .text("metric to go by", |row| first(row).map(|own| Metric::title_of(own.metric)))
         .number("value", fixed(4), |row| first(row).map(|own| own.value))
         .number("baseline", fixed(4), |row| first(row)?.baseline)
         .number("ratio", fixed(2), |row| first(row)?.ratio)
@@ -192,19 +192,15 @@ pub(super) fn remarks(row: &Row) -> Vec<(&'static str, String)> {
     lines.extend(row.go_by.iter().map(|metric| ("go by", go_by(metric))));
     for published in &row.published {
         let here = published.here.map(|here| format!("; here {here:.2}×")).unwrap_or_default();
-        let title = title_of(published.metric);
+        let title = Metric::title_of(published.metric);
         let ratio = published.published;
         lines.push(("published", format!("{title}: {ratio:.2}× for {PUBLISHED_SYSTEMS}{here}")));
     }
     lines
 }
 
-fn title_of(key: &'static str) -> &'static str {
-    Metric::by_key(key).map_or(key, |metric| metric.title)
-}
-
 fn go_by(metric: &GoBy) -> String {
-    let mut text = format!("{} {:.4}", title_of(metric.metric), metric.value);
+    let mut text = format!("{} {:.4}", Metric::title_of(metric.metric), metric.value);
     if let (Some(other), Some(ratio)) = (metric.baseline, metric.ratio) {
         let _infallible = write!(text, ", baseline {other:.4}: {ratio:.2}×");
     }

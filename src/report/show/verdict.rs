@@ -63,7 +63,7 @@ impl Summary<'_> {
         let configuration = configuration.filter(|_| !headlines.is_empty());
         let Some(preset) = configuration.as_ref().and_then(preset_of) else { return };
         for (key, ratio) in preset.published {
-            let (name, _) = name_and_unit(Metric::by_key(key).map_or(*key, |metric| metric.title));
+            let (name, _) = name_and_unit(Metric::title_of(key));
             let sentence = format!(
                 "{name} of {PUBLISHED_SYSTEMS} differed {ratio:.2}× ({}); `ringfall compare` sets \
                  two results beside that",

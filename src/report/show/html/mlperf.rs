@@ -8,10 +8,11 @@ use ringfall_foreign::mlperf::published::{
 };
 use ringfall_foreign::mlperf::summary::{OptionSummary, Summary};
 use ringfall_host::counted;
+use ringfall_model::metrics::Metric;
 
 use super::markup::Html;
 use crate::show::MlperfRun;
-use crate::show::mlperf::{latencies, metric_title, overview, ratios, title};
+use crate::show::mlperf::{latencies, overview, ratios, title};
 use crate::show::table::{Mark, Table, figure, times};
 
 /// Name of the run among the published ones, and its division.
@@ -163,7 +164,7 @@ fn expected(html: &mut Html, run: &MlperfRun<'_>) {
     let Some((path, baseline)) = run.baseline else {
         let table = Table::of(&EXPECTATIONS)
             .text("CPU tier", |one| format!("{} GiB", one.cpu_mem_gib))
-            .text("figure to go by", |one| metric_title(one.metric))
+            .text("figure to go by", |one| Metric::title_of(one.metric))
             .number("fast ÷ slow, published", times, |one| one.ratio);
         html.table(&table.done());
         html.paragraph(
