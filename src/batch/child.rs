@@ -84,13 +84,8 @@ impl Running<'_> {
         let held = held.map_err(unwritable)?;
         files::begin_in(&held, mark(name)).map_err(unwritable)?;
         // What an earlier attempt left must not be taken for this one's.
-        match held.remove(format!("{name}.json")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let what = format!("the old result {} can't be removed", output.display());
-                return Err(error).context(what);
-            }
-            _ => {}
-        }
+        held.remove_if_there(format!("{name}.json"))
+            .with_context(|| format!("the old result {} can't be removed", output.display()))?;
         let printed = files::begin_in(&held, format!("{name}.log")).map_err(unwritable)?;
         let told = printed.try_clone().map_err(unwritable)?;
         let child = Command::new(&batch.program)

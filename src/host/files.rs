@@ -168,10 +168,7 @@ pub fn begin(path: &Path) -> Result<File> {
 /// Errors of the system.
 pub fn begin_in(directory: &HeldDirectory, name: impl AsRef<OsStr>) -> Result<File> {
     let name = name.as_ref();
-    match directory.remove(name) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    directory.remove_if_there(name)?;
     directory.create(name, OFlags::empty())
 }
 

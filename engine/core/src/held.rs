@@ -326,6 +326,17 @@ impl HeldDirectory {
         Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
     }
 
+    /// Removes what has that name, as [`HeldDirectory::remove`] does, if anything has it.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn remove_if_there(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+        match self.remove(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     /// Removes an empty directory.
     ///
     /// # Errors
@@ -634,6 +645,7 @@ mod tests {
         assert!(moved.join("renamed").exists() && !place.join("renamed").exists());
         std::fs::write(place.join("renamed"), b"theirs").unwrap();
         held.remove("renamed").unwrap();
+        held.remove_if_there("renamed").unwrap();
         assert!(!moved.join("renamed").exists() && place.join("renamed").exists());
     }
 

@@ -311,7 +311,8 @@ impl Target for FileTarget {
         let draft = draft_name(name);
         let file = match goes_on {
             true => directory.open_own(&draft, self.flags()),
-            false => remove_from(&directory, &draft)
+            false => directory
+                .remove_if_there(&draft)
                 .and_then(|()| directory.create(&draft, self.flags())),
         };
         let file = file.map_err(|error| {
@@ -406,8 +407,8 @@ impl Target for FileTarget {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             place => place.map_err(told)?,
         };
-        remove_from(&directory, own).map_err(told)?;
-        remove_from(&directory, &draft_name(own)).map_err(told)?;
+        directory.remove_if_there(own).map_err(told)?;
+        directory.remove_if_there(draft_name(own)).map_err(told)?;
         self.remove_empty_parent(name);
         Ok(())
     }
@@ -421,14 +422,6 @@ impl FileTarget {
         {
             let _left = directory.remove_directory(parent);
         }
-    }
-}
-
-/// Removes a file, if it is there.
-fn remove_from(directory: &HeldDirectory, name: &str) -> std::io::Result<()> {
-    match directory.remove(name) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 
