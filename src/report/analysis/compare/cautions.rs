@@ -88,11 +88,33 @@ impl Loads<'_> {
     /// Cautions; one that holds of every figure stands first.
     pub fn cautions(&self) -> Vec<Caution> {
         let all = [
-            self.contradicting(),
-            self.wrong_data(),
-            self.failed(),
+            self.open(
+                "a result contradicts itself",
+                "it was changed after the run, or is damaged; believe neither figure, and run it \
+                 again",
+                |load| load.contradiction.clone(),
+            ),
+            self.open(
+                "blocks were read back wrong",
+                "a drive that returns other data than was written has no speed to compare; find \
+                 the cause first",
+                |load| (load.blocks_bad > 0).then(|| counted(load.blocks_bad, "block")),
+            ),
+            self.open(
+                "a run failed",
+                "what it measured until then is not what it would have measured; run it again",
+                |load| match &load.cut {
+                    Some(Cut::Failed(failure)) => Some(failure.clone()),
+                    _ => None,
+                },
+            ),
             self.interrupted(Bearing::Open),
-            self.unknown_load(),
+            self.open(
+                "the load of a result is not known",
+                "it may be another one than that of the other side; give results of one load, as a \
+                 run wrote them",
+                |load| load.lacks.clone(),
+            ),
             self.searched_users(),
             self.same_files(),
             self.words(
@@ -150,6 +172,23 @@ impl Loads<'_> {
         let first = numbers.next()?;
         let is_far = |&second: &f64| (first - second).abs() > tolerance * first.max(second);
         Some(Apart { first, second: numbers.find(is_far)? })
+    }
+
+    /// What results say of themselves, each by its name, that leaves everything open.
+    fn open(
+        &self,
+        clause: &'static str,
+        effect: &'static str,
+        pick: fn(&Load) -> Option<String>,
+    ) -> Option<Caution> {
+        let told = |load: &Load| Some(format!("{}: {}", load.name(), pick(load)?));
+        let results: Vec<String> = self.all().filter_map(told).collect();
+        (!results.is_empty()).then(|| Caution {
+            clause,
+            values: results.join("; "),
+            effect,
+            bearing: Bearing::Open,
+        })
     }
 
     /// Differing words, of one side too, which make it another load.
@@ -226,61 +265,6 @@ impl Loads<'_> {
             effect: "whether both sides did the same work can't be checked; compare directories of \
                      JSON results instead",
             bearing: Bearing::None,
-        })
-    }
-
-    /// Results of which a figure says otherwise than another.
-    fn contradicting(&self) -> Option<Caution> {
-        let told = |load: &Load| Some(format!("{}: {}", load.name(), load.contradiction.as_ref()?));
-        let results: Vec<String> = self.all().filter_map(told).collect();
-        (!results.is_empty()).then(|| Caution {
-            clause: "a result contradicts itself",
-            values: results.join("; "),
-            effect: "it was changed after the run, or is damaged; believe neither figure, and run \
-                     it again",
-            bearing: Bearing::Open,
-        })
-    }
-
-    fn wrong_data(&self) -> Option<Caution> {
-        let told = |load: &Load| match load.blocks_bad {
-            0 => None,
-            bad => Some(format!("{}: {}", load.name(), counted(bad, "block"))),
-        };
-        let results: Vec<String> = self.all().filter_map(told).collect();
-        (!results.is_empty()).then(|| Caution {
-            clause: "blocks were read back wrong",
-            values: results.join("; "),
-            effect: "a drive that returns other data than was written has no speed to compare; \
-                     find the cause first",
-            bearing: Bearing::Open,
-        })
-    }
-
-    fn failed(&self) -> Option<Caution> {
-        let failure = |load: &Load| match &load.cut {
-            Some(Cut::Failed(failure)) => Some(format!("{}: {failure}", load.name())),
-            _ => None,
-        };
-        let failures: Vec<String> = self.all().filter_map(failure).collect();
-        (!failures.is_empty()).then(|| Caution {
-            clause: "a run failed",
-            values: failures.join("; "),
-            effect: "what it measured until then is not what it would have measured; run it again",
-            bearing: Bearing::Open,
-        })
-    }
-
-    /// Results of ringfall that do not say all that they ran.
-    fn unknown_load(&self) -> Option<Caution> {
-        let told = |load: &Load| Some(format!("{}: {}", load.name(), load.lacks.as_ref()?));
-        let results: Vec<String> = self.all().filter_map(told).collect();
-        (!results.is_empty()).then(|| Caution {
-            clause: "the load of a result is not known",
-            values: results.join("; "),
-            effect: "it may be another one than that of the other side; give results of one load, \
-                     as a run wrote them",
-            bearing: Bearing::Open,
         })
     }
 
