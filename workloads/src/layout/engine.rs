@@ -1,72 +1,34 @@
 //! The engines whose layouts are known, and what each does unless it is told otherwise.
 
+use super::choices::choices;
 use super::options::LayoutOption;
 use crate::error::Error;
 
+choices! {
 /// Layout of an engine's KV cache on storage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineLayout {
     /// LMCache's `fs_native` adapter.
-    Lmcache,
+    Lmcache = "lmcache": "LMCache fs_native: a file per chunk and rank, renamed",
     /// LMCache's `raw_block` slots, here in a file.
-    LmcacheRaw,
+    LmcacheRaw = "lmcache-raw": "LMCache raw_block: a slot per chunk and rank",
     /// vLLM's `fs` tier of its offloading connector.
-    Vllm,
+    Vllm = "vllm": "vLLM fs tier: a file per chunk of all ranks, renamed",
     /// The file backend of llm-d.
-    Llmd,
+    Llmd = "llmd": "llm-d: a file per chunk and rank, renamed",
     /// SGLang HiCache's file backend.
-    Hicache,
+    Hicache = "hicache": "SGLang HiCache: a file per page and rank, renamed",
     /// Buckets of Mooncake Store, filled by SGLang.
-    Mooncake,
+    Mooncake = "mooncake": "Mooncake Store: K and V of pages in buckets of 256 MiB",
     /// Blocks of NIXL's kvbench.
-    Nixl,
+    Nixl = "nixl": "NIXL kvbench: blocks in one file per GPU",
     /// MLPerf Storage's KV cache benchmark.
-    Mlperf,
+    Mlperf = "mlperf": "MLPerf Storage: a file per request, fsync",
+}
+/// Engine and unit of its storage, a part of a sentence.
+fn unit;
 }
 
 impl EngineLayout {
-    /// All layouts, in the order of the documentation.
-    pub const ALL: [EngineLayout; 8] = [
-        EngineLayout::Lmcache,
-        EngineLayout::LmcacheRaw,
-        EngineLayout::Vllm,
-        EngineLayout::Llmd,
-        EngineLayout::Hicache,
-        EngineLayout::Mooncake,
-        EngineLayout::Nixl,
-        EngineLayout::Mlperf,
-    ];
-
-    /// Word for the layout, as flags and results have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            EngineLayout::Lmcache => "lmcache",
-            EngineLayout::LmcacheRaw => "lmcache-raw",
-            EngineLayout::Vllm => "vllm",
-            EngineLayout::Llmd => "llmd",
-            EngineLayout::Hicache => "hicache",
-            EngineLayout::Mooncake => "mooncake",
-            EngineLayout::Nixl => "nixl",
-            EngineLayout::Mlperf => "mlperf",
-        }
-    }
-
-    /// Engine and unit of its storage, a part of a sentence.
-    #[must_use]
-    pub const fn unit(self) -> &'static str {
-        match self {
-            EngineLayout::Lmcache => "LMCache fs_native: a file per chunk and rank, renamed",
-            EngineLayout::LmcacheRaw => "LMCache raw_block: a slot per chunk and rank",
-            EngineLayout::Vllm => "vLLM fs tier: a file per chunk of all ranks, renamed",
-            EngineLayout::Llmd => "llm-d: a file per chunk and rank, renamed",
-            EngineLayout::Hicache => "SGLang HiCache: a file per page and rank, renamed",
-            EngineLayout::Mooncake => "Mooncake Store: K and V of pages in buckets of 256 MiB",
-            EngineLayout::Nixl => "NIXL kvbench: blocks in one file per GPU",
-            EngineLayout::Mlperf => "MLPerf Storage: a file per request, fsync",
-        }
-    }
-
     /// The layout of that name.
     ///
     /// # Errors

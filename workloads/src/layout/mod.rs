@@ -4,6 +4,7 @@
 //! Names have each engine's pattern and length; the digests in them are ours, which no engine would
 //! recognise. Not here: carrying the operations out.
 
+mod choices;
 mod engine;
 mod names;
 mod operations;

@@ -1,64 +1,30 @@
 //! Options of layouts: the engine's own values, and those that the user gives in their place.
 
+use super::choices::choices;
 use super::engine::EngineLayout;
 use crate::error::Error;
 
+choices! {
 /// Option of a layout that the user may set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LayoutOption {
     /// Number of tokens that an object holds.
-    ChunkTokens,
+    ChunkTokens = "chunk_tokens": "Tokens in a chunk, page or block",
     /// Number of threads that load.
-    LoadThreads,
+    LoadThreads = "load_threads": "Loading threads (of a rank: llmd, hicache; nixl: queue depth)",
     /// Number of threads that store.
-    StoreThreads,
+    StoreThreads = "store_threads": "The same for stores",
     /// Number of prefixes that are moved at a time.
-    Requests,
+    Requests = "requests": "Prefixes that are stored or fetched at a time",
     /// Whether files are opened with `O_DIRECT`.
-    Direct,
+    Direct = "direct": "Whether files are opened with O_DIRECT",
     /// Whether each file is made durable.
-    Fsync,
+    Fsync = "fsync": "Whether each file is made durable before it is closed",
+}
+/// Meaning of the option, a sentence.
+fn meaning;
 }
 
 impl LayoutOption {
-    /// All options, in the order of the documentation.
-    pub const ALL: [LayoutOption; 6] = [
-        LayoutOption::ChunkTokens,
-        LayoutOption::LoadThreads,
-        LayoutOption::StoreThreads,
-        LayoutOption::Requests,
-        LayoutOption::Direct,
-        LayoutOption::Fsync,
-    ];
-
-    /// Word for the option, as flags and results have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            LayoutOption::ChunkTokens => "chunk_tokens",
-            LayoutOption::LoadThreads => "load_threads",
-            LayoutOption::StoreThreads => "store_threads",
-            LayoutOption::Requests => "requests",
-            LayoutOption::Direct => "direct",
-            LayoutOption::Fsync => "fsync",
-        }
-    }
-
-    /// Meaning of the option, a sentence.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            LayoutOption::ChunkTokens => "Tokens in a chunk, page or block",
-            LayoutOption::LoadThreads => {
-                "Loading threads (of a rank: llmd, hicache; nixl: queue depth)"
-            }
-            LayoutOption::StoreThreads => "The same for stores",
-            LayoutOption::Requests => "Prefixes that are stored or fetched at a time",
-            LayoutOption::Direct => "Whether files are opened with O_DIRECT",
-            LayoutOption::Fsync => "Whether each file is made durable before it is closed",
-        }
-    }
-
     /// Whether its values are yes and no.
     #[must_use]
     pub const fn is_switch(self) -> bool {
