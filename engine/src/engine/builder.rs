@@ -172,19 +172,12 @@ impl EngineBuilder {
     /// Stores entries in a file below this directory, which is made if it is not there, locked, and
     /// cleaned of what the engine made when it stops.
     ///
-    /// Called again, or beside the two below, it adds a drive: entries are stored on all of them.
+    /// Called again, or beside [`Self::file`], it adds a drive: entries are stored on all of them.
     /// Each has an equal part of [`Self::storage_bytes`], unless [`Self::drive_bytes`] says
     /// otherwise.
     #[must_use]
     pub fn directory(self, path: impl Into<PathBuf>) -> Self {
         self.drive(Place::Directory(path.into()))
-    }
-
-    /// Stores entries on this block device. Whatever is on it is lost. Adds a drive, as
-    /// [`Self::directory`].
-    #[must_use]
-    pub fn overwrite_device(self, path: impl Into<PathBuf>) -> Self {
-        self.drive(Place::Device(path.into()))
     }
 
     /// Stores entries in a file that the caller has opened and prepared, and deletes itself. Adds a

@@ -51,14 +51,6 @@ pub enum SettingsError {
         /// Number of drives.
         drives: usize,
     },
-    /// The device is smaller than the storage asked for.
-    #[error("storage of {bytes} bytes does not fit the device, which has {device_bytes}")]
-    StorageBeyondDevice {
-        /// Requested size, bytes.
-        bytes: u64,
-        /// Size of the device, bytes.
-        device_bytes: u64,
-    },
     /// The step of leasing is no positive multiple of a block.
     #[error("a segment of {bytes} bytes is not possible: choose a multiple of {BLOCK_BYTES}")]
     SegmentBytes {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::error::{EngineError, SettingsError};
-use crate::device::{CacheDir, DataFile, Preallocate, RawDevice};
+use super::error::EngineError;
+use crate::device::{CacheDir, DataFile, Preallocate};
 use crate::error::SetupError;
 use crate::units::BLOCK_BYTES;
 
@@ -13,8 +13,6 @@ use crate::units::BLOCK_BYTES;
 pub(super) enum Place {
     /// A directory, for a file that the engine makes.
     Directory(PathBuf),
-    /// A block device, written over.
-    Device(PathBuf),
     /// A file of the caller's, prepared.
     File(Arc<DataFile>),
 }
@@ -28,46 +26,22 @@ pub(super) struct Drive {
     pub(super) bytes: Option<u64>,
 }
 
-/// Guard that is held as long as the engine runs.
-enum Held {
-    Directory(CacheDir),
-    Device { _claim: RawDevice },
-    Nothing,
-}
-
 /// An open place.
 pub(super) struct Opened {
     pub(super) file: Arc<DataFile>,
-    held: Held,
+    /// The directory that it was made in; none for a file of the caller's.
+    directory: Option<CacheDir>,
 }
 
 impl Place {
-    /// Opens it, for so many bytes; [`Opened::prepare`] gives them their space.
-    pub(super) fn open(
-        &self,
-        storage_bytes: u64,
-        preallocate: Preallocate,
-    ) -> Result<Opened, EngineError> {
-        let (file, path, held) = match self {
-            Place::File(file) => {
-                return Ok(Opened { file: Arc::clone(file), held: Held::Nothing });
-            }
-            Place::Directory(path) => {
-                let mut directory = CacheDir::open(path)?;
-                let (file, path) = directory.create_data_file()?;
-                (file, path, Held::Directory(directory))
-            }
-            Place::Device(path) => {
-                let (device, file) = RawDevice::open(path)?;
-                let device_bytes = device.bytes();
-                if storage_bytes > device_bytes {
-                    let bytes = storage_bytes;
-                    return Err(SettingsError::StorageBeyondDevice { bytes, device_bytes }.into());
-                }
-                let path = device.path().to_path_buf();
-                (file, path, Held::Device { _claim: device })
-            }
+    /// Opens it; [`Opened::prepare`] gives it its space.
+    pub(super) fn open(&self, preallocate: Preallocate) -> Result<Opened, EngineError> {
+        let path = match self {
+            Place::File(file) => return Ok(Opened { file: Arc::clone(file), directory: None }),
+            Place::Directory(path) => path,
         };
+        let mut directory = CacheDir::open(path)?;
+        let (file, path) = directory.create_data_file()?;
         let file = DataFile::new(file, path.clone(), preallocate).map_err(|error| {
             SetupError::Directory {
                 doing: "look at",
@@ -76,24 +50,21 @@ impl Place {
                 reason: error.to_string(),
             }
         })?;
-        Ok(Opened { file: Arc::new(file), held })
+        Ok(Opened { file: Arc::new(file), directory: Some(directory) })
     }
 }
 
 impl Opened {
     /// Gives so many bytes of the file their space, unless the caller has.
     pub(super) fn prepare(&self, storage_bytes: u64) -> Result<(), EngineError> {
-        match self.held {
-            Held::Nothing => Ok(()),
-            _ => Ok(self.file.prepare(storage_bytes / BLOCK_BYTES)?),
+        match self.directory {
+            Some(_) => Ok(self.file.prepare(storage_bytes / BLOCK_BYTES)?),
+            None => Ok(()),
         }
     }
 
     /// Deletes what was made for the engine.
     pub(super) fn remove(self) -> Result<(), SetupError> {
-        match self.held {
-            Held::Directory(directory) => directory.remove(),
-            Held::Device { .. } | Held::Nothing => Ok(()),
-        }
+        self.directory.map_or(Ok(()), CacheDir::remove)
     }
 }

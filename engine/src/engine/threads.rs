@@ -69,9 +69,9 @@ impl Engine {
     pub(super) fn start(builder: EngineBuilder) -> Result<Engine, EngineError> {
         builder.check()?;
         let mut opened = Vec::new();
-        for (drive, bytes) in builder.drives.iter().zip(builder.drive_sizes()) {
+        for drive in &builder.drives {
             let place = drive.place.as_ref().ok_or(SettingsError::Place)?;
-            opened.push(place.open(bytes, builder.preallocate)?);
+            opened.push(place.open(builder.preallocate)?);
         }
         if opened.is_empty() {
             return Err(SettingsError::Place.into());
