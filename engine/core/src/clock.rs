@@ -82,13 +82,6 @@ impl Nanos {
         self.0 as f64
     }
 
-    /// The value in milliseconds with its fraction, rounded as `f64` rounds.
-    #[inline]
-    #[must_use]
-    pub const fn as_ms_f64(self) -> f64 {
-        self.0 as f64 / 1e6
-    }
-
     /// The value in seconds with its fraction, rounded as `f64` rounds.
     #[inline]
     #[must_use]
@@ -272,7 +265,7 @@ mod tests {
         let time = Nanos::from_ms(2_500);
         assert_eq!((time / SECOND, time.div_ceil(SECOND), time / 2), (2, 3, Nanos(1_250_000_000)));
         assert_eq!(time % SECOND, 500 * MILLISECOND);
-        assert_eq!((time.as_secs_f64(), time.as_ms_f64()), (2.5, 2_500.0));
+        assert_eq!(time.as_secs_f64(), 2.5);
         assert_eq!(time.as_duration(), Duration::from_millis(2_500));
     }
 
