@@ -1,6 +1,6 @@
 //! The search for peak throughput: climb until it stops paying, then back to the knee.
 
-use super::step::{KNOWN_TO, StepResult};
+use super::step::{KNOWN_TO, PATIENT_REQUESTS_EACH, StepResult};
 use super::usl::{UslFit, fit};
 use super::{LEFT, Settings, Wish, between, counted};
 
@@ -55,10 +55,10 @@ pub struct CapacityAnswer {
     /// where its R² is below 0.8, and where the curve is flat.
     pub usl: Option<UslFit>,
     /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
-    /// throughput rises to the peak, a longer step with `peak_users` is known to 5 % and finished
-    /// requests, one with at most a fifth fewer moved less, and no step moved more than the peak by
-    /// over 3 % and its own uncertainty, short ones left out where there is a longer one with as
-    /// many users.
+    /// throughput rises to the peak, a longer step with `peak_users` is known to 5 %, had eight
+    /// requests of each user answered, and began beside no requests of earlier steps, one with at
+    /// most a fifth fewer moved less, and no step moved more than the peak by over 3 % and its own
+    /// uncertainty, short ones left out where there is a longer one with as many users.
     pub confirmed: bool,
 }
 
@@ -81,6 +81,7 @@ struct Point {
     uncertainty: f64,
     is_known: bool,
     patient: bool,
+    too_short: bool,
     seconds: f64,
     /// Whether it is shown that its requests piled up.
     grows: bool,
@@ -110,6 +111,7 @@ impl Capacity {
             uncertainty: result.uncertainty,
             is_known: result.is_known(),
             patient: result.patient,
+            too_short: result.is_too_short(),
             seconds: result.window_s,
             grows: result.storage.backlog.is_some_and(|backlog| backlog.grows()),
         });
@@ -229,7 +231,7 @@ impl Capacity {
     /// search begins with them, while the tiers above storage take what they write. One that ended
     /// long before another had to is taken again: a load swings as slowly with as many users, and
     /// half a minute may have been even by chance. Then more users are tried than any short step
-    /// told of, and fewer than the knee's.
+    /// told of, as many as can be answered, and fewer than the knee's.
     fn confirm(&self) -> Wish {
         let taken = self.points.iter().filter(|point| point.patient).count();
         let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
@@ -252,7 +254,8 @@ impl Capacity {
         // A longer step that left open on which side it lies would do so again.
         let is_new =
             |users: &u32| !self.points.iter().any(|point| point.patient && point.users == *users);
-        let next = next.or_else(|| self.beyond()).or_else(|| self.below().filter(is_new));
+        let next = next.or_else(|| self.beyond()).or_else(|| self.answered().filter(is_new));
+        let next = next.or_else(|| self.below().filter(is_new));
         next.map_or(Wish::Stop, |users| Wish::Step { users, patient: true })
     }
 
@@ -270,6 +273,21 @@ impl Capacity {
         let best = fewer.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))?;
         let goes_on = top.is_known && top.users < self.settings.users_max && pays(*best, top);
         goes_on.then(|| self.settings.more(top.users))
+    }
+
+    /// Users of a longer step for whose answers it may have time, where it had too little for more
+    /// who moved more, or for all: half way to the most of whom enough is known.
+    fn answered(&self) -> Option<u32> {
+        let (best, peak) = (self.best()?, self.peak()?);
+        let known = self.points.iter().filter(|point| point.patient && point.is_known);
+        let known = known.map(|point| point.users).max();
+        let known = known.unwrap_or(self.settings.users_min.saturating_sub(1));
+        let too_short =
+            || self.points.iter().filter(|point| point.too_short && point.users > known);
+        let is_more = |point: &Point| is_more((peak, 0.0), (point.bytes_per_s, point.uncertainty));
+        let may_move_more = !best.is_known || too_short().any(is_more);
+        let fewest = too_short().map(|point| point.users).min().filter(|_| may_move_more)?;
+        between(known, fewest, SUMMIT_TOLERANCE)
     }
 
     /// Users of a longer step below the knee: half way to the most that lack its throughput, until
@@ -445,12 +463,21 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
         return Some("a single number of users shows no peak".to_owned());
     }
     let is_longer = |step: &&&StepResult| step.patient && step.users == peak_users;
-    let Some(step) = results.iter().find(is_longer) else {
+    let Some(step) = results.iter().rev().find(is_longer) else {
         let users = counted(peak_users);
         return Some(format!("{users} were not measured over a longer window"));
     };
     if !step.settled {
         return Some(format!("{LEFT} {}", counted(peak_users)));
+    }
+    if step.backlog_before > 0 {
+        return Some(format!(
+            "requests that earlier steps had left were still open beside {}",
+            counted(peak_users)
+        ));
+    }
+    if step.is_too_short() {
+        return Some(too_short(step));
     }
     if !step.is_known() {
         return Some(format!(
@@ -471,8 +498,26 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
     let is_above = |step: &&&StepResult| {
         step.bytes_per_s > peak_bytes_per_s * (1.0 + GAIN_MIN + step.uncertainty)
     };
-    let above = results.iter().filter(counts).find(is_above);
-    above.map(|step| format!("{} moved more", counted(step.users)))
+    let above = results.iter().filter(counts).find(is_above)?;
+    let moved_more = format!("{} moved more", counted(above.users));
+    Some(match above.is_too_short() {
+        true => format!(
+            "{moved_more}, but {}, so that throughput may be flat from {peak_users} to {} users, \
+             or rise",
+            too_short(above),
+            above.users
+        ),
+        false => moved_more,
+    })
+}
+
+/// Clause on a longer step that had to end before each user had its answers.
+fn too_short(step: &StepResult) -> String {
+    format!(
+        "{:.0} s were too short for {PATIENT_REQUESTS_EACH} requests of each of {}",
+        step.window_s,
+        counted(step.users)
+    )
 }
 
 /// Reason why fewer users may reach the peak too.

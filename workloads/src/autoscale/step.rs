@@ -34,7 +34,7 @@ const WINDOW_SAMPLES_MAX: usize = 12;
 /// who stops at the first even stretch finds the drive's limit in every load that reaches it for a
 /// while. Where that is not enough to know a peak, or whether requests are in time, it goes on for
 /// twice as long, and twice again.
-const PATIENT_REQUESTS_EACH: u64 = 8;
+pub(super) const PATIENT_REQUESTS_EACH: u64 = 8;
 /// Samples of a patient step at least, and at most.
 const PATIENT_SAMPLES: [usize; 2] = [30, 600];
 /// In slo mode, a step's length at least and at most, as multiples of the largest target: a request
@@ -168,7 +168,18 @@ pub struct StepResult {
 impl StepResult {
     /// Whether its throughput is known well enough to look for a peak by it.
     pub(super) fn is_known(&self) -> bool {
-        self.settled && self.bytes_per_s > 0.0 && self.uncertainty <= KNOWN_TO
+        self.settled
+            && !self.is_too_short()
+            && self.bytes_per_s > 0.0
+            && self.uncertainty <= KNOWN_TO
+    }
+
+    /// Whether a longer one in a search for the peak had to end before each user had its answers,
+    /// while it still read back what those of other steps had left. Where users do not wait for
+    /// answers, their backlog says as much.
+    pub(super) fn is_too_short(&self) -> bool {
+        let users_wait = self.storage.backlog.is_none();
+        users_wait && self.patient && !self.steady && self.uncertainty <= KNOWN_TO
     }
 }
 
@@ -413,10 +424,11 @@ impl<H: Latencies> UserStep<H> {
         classes.all(|(ended, open)| ended.count() > 0 || open.count() == 0)
     }
 
-    /// Whether it is time to look at a patient step; the next time is after twice as many samples,
-    /// since who looks at each of them ends with the first that is right by chance.
+    /// Whether it is time to look at a patient step: at its end, and before that each time after
+    /// twice as many samples, since who looks at each of them ends with the first that is right by
+    /// chance.
     fn looks_now(&mut self) -> bool {
-        let is_time = self.rates.len() >= self.looks_after;
+        let is_time = self.rates.len() >= self.looks_after.min(self.samples_max);
         if is_time {
             self.looks_after = 2 * self.rates.len();
         }

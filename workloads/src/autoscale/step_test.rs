@@ -136,7 +136,7 @@ fn a_longer_step_to_a_peak_sees_eight_requests_of_each_user() {
     assert_eq!(longer(1, |_| 1_000), (40, true));
     // A minimum of 30 samples, and a maximum of 600.
     assert_eq!(longer(100, |_| 1_000), (30, true));
-    assert_eq!(longer(0, |_| 1_000), (600, true));
+    assert_eq!(longer(0, |_| 1_000), (600, false), "one without answers is not known");
 }
 
 /// A swing that lasts for longer than a step's first samples was known to 5 % by them alone.
@@ -147,6 +147,8 @@ fn a_longer_step_goes_on_while_its_parts_differ() {
     assert_eq!(longer(100, swing(2)).1, longer(100, swing(2)).0 < 600);
     let (samples, is_known) = longer(100, swing(60));
     assert!(samples > 60, "{samples} {is_known}");
+    // Each part of 100 holds one period of as many, which shows only at the end.
+    assert_eq!(longer(100, |n| swing(100)(n + 35)), (600, true));
     // Of one that gets ever faster nothing is known.
     assert_eq!(longer(100, |n| n as u64 * n as u64), (600, false));
 }
