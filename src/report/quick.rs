@@ -666,9 +666,6 @@ mod tests {
         let users = page.lines().find(|line| line.contains("users served")).unwrap();
         assert!(users.contains("0.50"), "{users}");
         assert!(!page.contains("differ"), "{page}");
-        let small = QuickReport { space_gib: 3.8, ..report(2, 12) };
-        let page = show::beside_page(&report(4, 12), &small);
-        assert!(page.contains("Space differs (6.0 and 3.8 GiB): it bears on turns"), "{page}");
         assert!(page.contains("load P95 of 2 users"), "{page}");
         assert!(
             page.contains("/mnt/kv serves 4 users within the rule, and /mnt/slow 2;"),
@@ -678,6 +675,10 @@ mod tests {
             let check = format!("ringfall run {place} --num-users=2 --storage-capacity-gb=6GiB");
             assert!(page.contains(&check), "{page}");
         }
+        let small = QuickReport { space_gib: 3.8, ..report(2, 8) };
+        let page = show::beside_page(&report(4, 8), &small);
+
+        assert!(page.contains("Space differs (6.0 and 3.8 GiB): it bears on turns"), "{page}");
         other.seed = 7;
         let page = show::beside_page(&first, &other);
         assert!(page.trim_start().starts_with("The two differ in their seeds"), "{page}");
