@@ -41,7 +41,7 @@ impl QuickReport {
         Ok(Check { measured, finding })
     }
 
-    /// What of a run is not as in the check of this answer.
+    /// Settings of a run that are not those of this answer's check, each as a clause.
     fn unlike_check(&self, document: &Document) -> Vec<String> {
         let ours = &document.ringfall;
         let Some(config) = ours.config.as_ref() else {

@@ -41,8 +41,8 @@ pub(super) fn wrapped(page: &mut String, head: &str, text: &str) {
     prose(page, head, text, WIDTH);
 }
 
-/// Appends a command, whose lines but the last end with a backslash, so that they can be pasted. One
-/// with quotes, within which that would be part of a word, stays on one line.
+/// Appends a command, whose lines but the last end with a backslash, so that they can be pasted.
+/// One with quotes, within which that would be part of a word, stays on one line.
 pub(super) fn command(page: &mut String, head: &str, line: &str) {
     let width = if line.contains('\'') { usize::MAX } else { WIDTH - 2 };
     let mut lines = String::new();

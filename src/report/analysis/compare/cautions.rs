@@ -174,7 +174,7 @@ impl Loads<'_> {
         Some(Apart { first, second: numbers.find(is_far)? })
     }
 
-    /// What results say of themselves, each by its name, that leaves everything open.
+    /// Cautions that results carry of themselves, each by its name, and that leave everything open.
     fn open(
         &self,
         clause: &'static str,
