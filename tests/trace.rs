@@ -163,6 +163,47 @@ fn sessions_have_ids_of_their_own_and_subagents_share_them() {
     assert!(page.contains("2 files, the first d/a.json") && page.contains("no common"), "{page}");
 }
 
+/// Their requests, tokens and sessions are told, and that nobody can tell what a cache would find.
+#[test]
+fn traces_without_blocks_have_their_tokens_told() {
+    let copilot = figures(Path::new(DATA), &["copilot_made.jsonl"]);
+    let input =
+        json!({"count": 5, "sum": 7000, "mean": 1400.0, "p50": 1500, "p95": 2000, "max": 2000});
+    assert_eq!((&copilot["format"], &copilot["input_tokens"]), (&json!("copilot"), &input));
+    assert_eq!(copilot["found_tokens_recorded"], 1000 + 1500 + 600);
+    assert_eq!(copilot["hit_rate_recorded"], 3_100.0 / 7_000.0);
+    assert_eq!(
+        (&copilot["sessions"]["count"], &copilot["sessions"]["max"]),
+        (&json!(2), &json!(4))
+    );
+    assert_eq!(copilot["span_s"], 5_409.0, "from 9:30 to 11:00:09");
+    let azure = figures(Path::new(DATA), &["azure_made.csv"]);
+    assert_eq!((&azure["format"], &azure["sessions"]), (&json!("azure"), &Value::Null));
+    assert_eq!((&azure["input_tokens"]["sum"], &azure["span_s"]), (&json!(15_565), &json!(2.0201)));
+    let burst = figures(Path::new(DATA), &["burst_sessions.csv"]);
+    assert_eq!(
+        (&burst["format"], &burst["input_tokens"]["count"]),
+        (&json!("burstgpt"), &json!(300))
+    );
+    for found in [&azure, &burst, &copilot] {
+        for key in ["block_tokens", "working_set_bytes", "distinct_blocks", "hit_rate_unbounded"] {
+            assert_eq!(found[key], Value::Null, "{key}: {found}");
+        }
+        assert_eq!(found["curve"], json!([]));
+    }
+    let page = text(&info(Path::new(DATA), &["copilot_made.jsonl"]));
+    for part in
+        ["(copilot, without blocks)", "5 in 5409 s", "recorded  44.29 %", "reuse     unknown"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let words = ["azure_made.csv: it is of the format azure", "traces of Mooncake", "trace info"];
+    assert_fails(&plan(Path::new(DATA), &["azure_made.csv"]), 2, &words);
+    let asked = info(Path::new(DATA), &["azure_made.csv", "--cache-size", "64"]);
+    assert_fails(&asked, 2, &["it is of the format azure", "leave --cache-size out"]);
+}
+
 #[test]
 fn rows_that_cannot_be_read_are_counted_and_the_first_is_named() {
     let scratch = Scratch::new("skipped-rows");
@@ -180,25 +221,24 @@ fn rows_that_cannot_be_read_are_counted_and_the_first_is_named() {
 }
 
 #[test]
-fn what_is_no_trace_with_blocks_is_refused() {
+fn what_is_no_trace_is_refused() {
     let scratch = Scratch::new("no-trace");
     std::fs::write(scratch.file("garbage.jsonl"), vec![0xff; 100_000]).unwrap();
     std::fs::write(scratch.file("empty.jsonl"), "\n\n").unwrap();
-    let azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6,374,44\n";
+    let azure = "TIMESTAMP,Tokens\n2023-11-16 18:15:46.6,374\n";
     std::fs::write(scratch.file("azure.csv"), azure).unwrap();
     std::fs::create_dir(scratch.file("none")).unwrap();
     std::fs::copy(format!("{DATA}/qwen_made.jsonl"), scratch.file("q.jsonl")).unwrap();
     let burst = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/burst_sessions.csv");
     let sessions = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sessions_made.jsonl");
-    let no_blocks = "does not name the blocks of a prompt";
     let cases: &[(&[&str], &[&str])] = &[
         (&[], &["FILE"]),
         (&["no-such-file"], &["no-such-file: there is no such file: check the path"]),
-        (&["none"], &["none: the directory has no .json or .jsonl file"]),
+        (&["none"], &["none: the directory has no .csv or .json or .jsonl file"]),
         (&["empty.jsonl"], &["empty.jsonl: it is empty", "Mooncake", "Qwen", "kv-cache-tester"]),
-        (&["garbage.jsonl"], &[no_blocks]),
-        (&["azure.csv"], &[no_blocks, "TIMESTAMP,ContextTokens", "traces of Mooncake"]),
-        (&[burst], &[no_blocks, "those of BurstGPT"]),
+        (&["garbage.jsonl"], &["of no known format", "traces of Mooncake"]),
+        (&["azure.csv"], &["of no known format", "TIMESTAMP,Tokens"]),
+        (&["azure.csv", "--format", "azure"], &["line 1 is \"TIMESTAMP,Tokens\"", "ContextTokens"]),
         (&[sessions, "--format", "mooncake"], &["none of its rows", "trace of kv-cache-tester"]),
         (
             &["q.jsonl", "--format", "sessions"],

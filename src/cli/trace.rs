@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use ringfall_config::values::{self, PrefillSpeed};
-use ringfall_workloads::source::BlockFormat;
+use ringfall_workloads::source::TraceFormat;
 
 use super::checkpoint::{size_gib, within};
 
@@ -20,12 +20,13 @@ pub struct TraceArgs {
 /// Subcommands of `trace`, in the order of the help.
 #[derive(Clone, Debug, Subcommand)]
 pub enum TraceCommand {
-    /// Describe a trace that names the blocks of its prompts: tokens, sessions, working set, and
-    /// the hit rate of caches of all sizes
+    /// Describe a recorded trace: tokens, sessions and, where it names the blocks of its prompts,
+    /// the working set and the hit rate of caches of all sizes
     #[command(args_override_self = true)]
     Info(TraceInfoArgs),
-    /// Choose the sizes of DRAM and an SSD for a trace: what each of them finds, what the drive
-    /// must read, write and endure, and whether reading from it beats computing
+    /// Choose the sizes of DRAM and an SSD for a trace that names the blocks of its prompts: what
+    /// each of them finds, what the drive must read, write and endure, and whether reading from it
+    /// beats computing
     #[command(args_override_self = true)]
     Plan(TracePlanArgs),
 }
@@ -33,15 +34,15 @@ pub enum TraceCommand {
 /// Arguments that all subcommands of `trace` have.
 #[derive(Clone, Debug, Args)]
 pub struct TraceFileArgs {
-    /// Trace to read: a file, which may be compressed (.gz, .zst), a directory of .json and .jsonl
-    /// files, or a pattern
+    /// Trace to read: a file, which may be compressed (.gz, .zst), a directory of .csv, .json and
+    /// .jsonl files, or a pattern
     #[arg(value_name = "FILE")]
     pub path: PathBuf,
     /// Model whose KV cache the sizes are of
     #[arg(short = 'm', long, value_name = "NAME", default_value = "llama3.1-8b")]
     pub model: String,
-    /// Format of the trace: Mooncake's, Qwen-Bailian's, or sessions of kv-cache-tester (cc-traces,
-    /// AgentX); auto recognises it by the first row
+    /// Format of the trace: Mooncake's, Qwen-Bailian's, sessions of kv-cache-tester (cc-traces,
+    /// AgentX), BurstGPT's, Azure's, or Copilot's; auto recognises it by the first row
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = formats())]
     pub format: String,
     /// Write the figures as JSON to this file; `-` prints them instead of the page
@@ -110,14 +111,14 @@ pub enum WriteRule {
 impl TraceFileArgs {
     /// The format that was named; none for `auto`.
     #[must_use]
-    pub fn named_format(&self) -> Option<BlockFormat> {
-        BlockFormat::ALL.into_iter().find(|format| format.name() == self.format)
+    pub fn named_format(&self) -> Option<TraceFormat> {
+        TraceFormat::ALL.into_iter().find(|format| format.name() == self.format)
     }
 }
 
 /// Names of the formats, and the wish that it be recognised.
 fn formats() -> PossibleValuesParser {
-    std::iter::once("auto").chain(BlockFormat::ALL.map(BlockFormat::name)).into()
+    std::iter::once("auto").chain(TraceFormat::ALL.map(TraceFormat::name)).into()
 }
 
 /// A size as [`size_gib`] takes it, or 0.

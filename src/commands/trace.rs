@@ -14,8 +14,9 @@ use ringfall_report::show::{
     trace_plan_page,
 };
 use ringfall_report::suite::KvSize;
-use ringfall_running::source::{PromptTrace, Reading};
-use ringfall_workloads::source::{BlockFormat, Skipped};
+use ringfall_running::source::{Reading, RecordedTrace};
+use ringfall_workloads::Error;
+use ringfall_workloads::source::{Rows as _, Skipped, TraceFormat};
 use ringfall_workloads::tiers::WritePolicy;
 use ringfall_workloads::trace::TraceFigures;
 use serde::Serialize;
@@ -53,9 +54,15 @@ fn info(args: &TraceInfoArgs, interrupt: &Interrupt) -> Result<Exit> {
     let kv = KvSize::of(&planned(&args.trace, Options::default())?);
     let asked = in_bytes(&args.cache_size);
     let read = ReadTrace::read(&args.trace, interrupt, |format, memory_bytes| {
-        let block_bytes = kv.token_bytes * u64::from(format.block_tokens());
-        let capacities = cache_sizes(&asked).into_iter().map(|bytes| bytes / block_bytes).collect();
-        TraceFigures::new(format, capacities, memory_bytes)
+        let capacities = match format.block_tokens() {
+            Some(block_tokens) => {
+                let block_bytes = kv.token_bytes * u64::from(block_tokens);
+                cache_sizes(&asked).into_iter().map(|bytes| bytes / block_bytes).collect()
+            }
+            None if asked.is_empty() => Vec::new(),
+            None => return Err(without_blocks(format, "leave --cache-size out")),
+        };
+        Ok(TraceFigures::new(format, capacities, memory_bytes))
     })?;
     let ReadTrace { figures, files, skipped } = read;
     let report = TraceReport::new(&figures, files, skipped, &kv, &asked);
@@ -91,15 +98,27 @@ fn plan(args: &TracePlanArgs, interrupt: &Interrupt) -> Result<Exit> {
         }
     }
     let read = ReadTrace::read(&args.trace, interrupt, |format, memory_bytes| {
+        let block_tokens = format.block_tokens().ok_or_else(|| {
+            without_blocks(format, "`ringfall trace info` tells its requests and tokens")
+        })?;
         let mut figures = TraceFigures::new(format, Vec::new(), memory_bytes);
-        let block_bytes = kv.token_bytes * u64::from(format.block_tokens());
-        figures.reuse.tiers = Some(question.counts(block_bytes));
-        figures
+        figures.reuse.tiers = Some(question.counts(kv.token_bytes * u64::from(block_tokens)));
+        Ok(figures)
     })?;
     tell(doubt.as_slice());
     let ReadTrace { figures, files, skipped } = read;
     let report = TracePlan::new(&figures, files, skipped, &kv, question);
     show(&args.trace, &report, trace_plan_page)
+}
+
+/// Error of a question about caches to a trace that does not name the blocks of its prompts.
+fn without_blocks(format: TraceFormat, remedy: &str) -> Error {
+    Error::new(format!(
+        "it is of the format {}, which does not name the blocks of a prompt, and without them \
+         nobody can tell what a cache would find: traces of Mooncake, of Qwen-Bailian and of \
+         kv-cache-tester (cc-traces, AgentX) name them; {remedy}",
+        format.name()
+    ))
 }
 
 /// Plan of a run of the model, which may be the beginning of a name, on no machine.
@@ -125,11 +144,11 @@ struct ReadTrace {
 
 impl ReadTrace {
     /// Adds all of a trace to what `figures_of` begins with, given the format and the memory for
-    /// distinct blocks.
+    /// distinct blocks; a trace that it refuses is not read.
     fn read(
         args: &TraceFileArgs,
         interrupt: &Interrupt,
-        figures_of: impl FnOnce(BlockFormat, u64) -> TraceFigures,
+        figures_of: impl FnOnce(TraceFormat, u64) -> Result<TraceFigures, Error>,
     ) -> Result<ReadTrace> {
         let file = file_of(args);
         if let Some(output) = file {
@@ -137,14 +156,16 @@ impl ReadTrace {
         }
         let ended = interrupt.clone();
         let reading = Reading::new(move || ended.is_set(), true);
-        let mut trace = PromptTrace::open(&args.path, args.named_format(), &reading)?;
+        let unread = |error: Error| InputError::new(error.to_string());
+        let opened = RecordedTrace::open(&args.path, args.named_format(), &reading);
+        let mut trace = opened.map_err(unread)?;
         if let Some(output) = file {
             refuse_input("--json", output, trace.files().iter().map(PathBuf::as_path))?;
         }
         let memory_bytes = Room::look().memory.map_or(MEMORY_BYTES, |room| room.asked_bytes_max());
-        let mut figures = figures_of(trace.format(), memory_bytes);
         let wrong = |error| InputError::new(format!("{}: {error}", args.path.display()));
-        while let Some(row) = trace.next_row()? {
+        let mut figures = figures_of(trace.format(), memory_bytes).map_err(wrong)?;
+        while let Some(row) = trace.next_row().map_err(unread)? {
             figures.add(&row).map_err(wrong)?;
         }
         if figures.input_tokens.numbers == 0 {

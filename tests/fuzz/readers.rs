@@ -32,7 +32,8 @@ use ringfall_running::group::{Party, Session, Topic};
 use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
 use ringfall_running::source;
-use ringfall_running::source::{PromptTrace, Reading};
+use ringfall_running::source::{Reading, RecordedTrace};
+use ringfall_workloads::source::Rows as _;
 use ringfall_workloads::trace::TraceFigures;
 
 /// Rows of a trace that are read: then it goes on alike.
@@ -287,7 +288,7 @@ fn traffic(flag: &str, path: &Path) -> Result<String, String> {
 
 /// Traces whose format is recognised.
 fn prompt_blocks(path: &Path) -> Result<String, String> {
-    let mut trace = PromptTrace::open(path, None, &reading()).map_err(|error| said(&error))?;
+    let mut trace = RecordedTrace::open(path, None, &reading()).map_err(|error| said(&error))?;
     let mut figures = TraceFigures::new(trace.format(), vec![1, 100], 1 << 24);
     for _ in 0..ROWS_MAX {
         let Some(row) = trace.next_row().map_err(|error| said(&error))? else { break };

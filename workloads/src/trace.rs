@@ -1,11 +1,11 @@
-//! Figures of a trace that names the blocks of its prompts, counted a request at a time, in the
+//! Figures of a recorded trace, counted a request at a time, in the
 //! order in which it is read.
 
 use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::reuse::{BLOCK_BYTES, BLOCKS_MAX, PrefixReuse};
-use crate::source::{BlockFormat, Row};
+use crate::source::{Row, TraceFormat};
 
 /// Numbers counted by their value, so that their quantiles are exact.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -42,13 +42,16 @@ impl Tally {
 /// Figures of a trace so far.
 #[derive(Debug)]
 pub struct TraceFigures {
-    /// Format of the trace, by which its blocks have their size.
-    pub format: BlockFormat,
+    /// Format of the trace, by which its blocks have their size, if it names any.
+    pub format: TraceFormat,
     /// Tokens of the prompts, a number for each request.
     pub input_tokens: Tally,
     /// Tokens of the answers, a number for each request.
     pub output_tokens: Tally,
-    /// Hits of caches that hold blocks of prompts.
+    /// Tokens of the prompts that the recorded deployment's cache found, a number for each request
+    /// of which that is told.
+    pub cached_tokens: Tally,
+    /// Hits of caches that hold blocks of prompts; none where the format does not name blocks.
     pub reuse: PrefixReuse,
     /// Number of requests of each session.
     sessions: BTreeMap<u64, u64>,
@@ -61,12 +64,14 @@ impl TraceFigures {
     /// Figures of no request. Hits are counted for caches of so many blocks; to remember distinct
     /// blocks may take `memory_bytes_max`.
     #[must_use]
-    pub fn new(format: BlockFormat, capacities: Vec<u64>, memory_bytes_max: u64) -> TraceFigures {
+    pub fn new(format: TraceFormat, capacities: Vec<u64>, memory_bytes_max: u64) -> TraceFigures {
         TraceFigures {
             format,
             input_tokens: Tally::default(),
             output_tokens: Tally::default(),
-            reuse: PrefixReuse::new(format.block_tokens(), capacities),
+            cached_tokens: Tally::default(),
+            // Without blocks nothing is looked for, whatever their size.
+            reuse: PrefixReuse::new(format.block_tokens().unwrap_or(1), capacities),
             sessions: BTreeMap::new(),
             first_ns: u64::MAX,
             last_ns: 0,
@@ -81,6 +86,9 @@ impl TraceFigures {
     pub fn add(&mut self, row: &Row) -> Result<(), Error> {
         self.input_tokens.add(row.context_tokens.into());
         self.output_tokens.add(row.generate_tokens.into());
+        if let Some(cached) = row.cached_tokens {
+            self.cached_tokens.add(cached.into());
+        }
         self.first_ns = self.first_ns.min(row.timestamp_ns);
         self.last_ns = self.last_ns.max(row.timestamp_ns);
         if let Some(session) = row.session {
@@ -106,7 +114,7 @@ impl TraceFigures {
     /// its own, the latest time of all.
     #[must_use]
     pub fn span_ns(&self) -> u64 {
-        let is_common = self.format != BlockFormat::Sessions;
+        let is_common = self.format != TraceFormat::Sessions;
         self.last_ns.saturating_sub(if is_common { self.first_ns } else { 0 })
     }
 
@@ -130,7 +138,7 @@ mod tests {
             context_tokens: tokens,
             generate_tokens: 1,
             blocks: Some(blocks.into()),
-            operation: None,
+            ..Row::default()
         }
     }
 
@@ -153,17 +161,17 @@ mod tests {
             rows.iter().for_each(|row| figures.add(row).unwrap());
             figures
         };
-        let figures = counted(BlockFormat::Qwen);
+        let figures = counted(TraceFormat::Qwen);
         assert_eq!((figures.input_tokens.numbers, figures.span_ns()), (3, 4));
         assert_eq!(figures.reuse.found_unbounded(), 16 + 4);
         let sessions = figures.sessions().unwrap();
         assert_eq!((sessions.numbers, sessions.quantile(1.0)), (2, 2));
-        assert_eq!(counted(BlockFormat::Sessions).span_ns(), 9);
+        assert_eq!(counted(TraceFormat::Sessions).span_ns(), 9);
     }
 
     #[test]
     fn more_blocks_than_memory_are_refused_by_their_number() {
-        let mut figures = TraceFigures::new(BlockFormat::Mooncake, Vec::new(), 2 * BLOCK_BYTES);
+        let mut figures = TraceFigures::new(TraceFormat::Mooncake, Vec::new(), 2 * BLOCK_BYTES);
         figures.add(&row(0, None, 1, &[1, 2])).unwrap();
         assert_eq!(figures.sessions(), None);
         let error = figures.add(&row(0, None, 1, &[3])).unwrap_err().to_string();

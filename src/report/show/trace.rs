@@ -3,7 +3,7 @@
 
 use ringfall_core::units::gib;
 use ringfall_host::{counted, human, human_time};
-use ringfall_workloads::source::{BlockFormat, Skipped};
+use ringfall_workloads::source::{Skipped, TraceFormat};
 use ringfall_workloads::trace::{Tally, TraceFigures};
 use serde::Serialize;
 
@@ -26,21 +26,22 @@ pub struct TraceHead {
     pub version: &'static str,
     /// Files of the trace, in the order in which they were read.
     pub files: Vec<String>,
-    /// Format of the trace: `mooncake`, `qwen` or `sessions`.
+    /// Format of the trace: `mooncake`, `qwen`, `sessions`, `burstgpt`, `azure` or `copilot`.
     pub format: &'static str,
     /// Number of rows, or of sessions or their requests, that could not be read.
     pub skipped_rows: u64,
     /// Place of the first of these, and why it could not be read; null without any.
     pub first_skipped: Option<String>,
-    /// Number of tokens that a block of the trace stands for.
-    pub block_tokens: u32,
+    /// Number of tokens that a block of the trace stands for; null where the format does not name
+    /// the blocks of prompts.
+    pub block_tokens: Option<u32>,
     /// Name of the model whose KV cache the sizes in bytes are of.
     pub model: String,
     /// Size of the model's KV cache of a token, bytes.
     pub token_bytes: u64,
     /// Size of a cache that holds all distinct blocks, bytes; a partial block takes the space of a
-    /// whole one.
-    pub working_set_bytes: u64,
+    /// whole one. Null where no blocks are named.
+    pub working_set_bytes: Option<u64>,
 }
 
 impl TraceHead {
@@ -51,7 +52,10 @@ impl TraceHead {
         kv: &KvSize,
     ) -> TraceHead {
         let block_tokens = figures.format.block_tokens();
-        let block_bytes = kv.token_bytes * u64::from(block_tokens);
+        let working_set_bytes = block_tokens.map(|tokens| {
+            let block_bytes = kv.token_bytes * u64::from(tokens);
+            figures.reuse.distinct_blocks().saturating_mul(block_bytes)
+        });
         TraceHead {
             version: env!("CARGO_PKG_VERSION"),
             files,
@@ -61,13 +65,13 @@ impl TraceHead {
             block_tokens,
             model: kv.model.clone(),
             token_bytes: kv.token_bytes,
-            working_set_bytes: figures.reuse.distinct_blocks().saturating_mul(block_bytes),
+            working_set_bytes,
         }
     }
 
-    /// Size of a block, bytes.
-    pub(super) fn block_bytes(&self) -> u64 {
-        self.token_bytes * u64::from(self.block_tokens)
+    /// Size of a block, bytes; none where no blocks are named.
+    pub(super) fn block_bytes(&self) -> Option<u64> {
+        self.block_tokens.map(|tokens| self.token_bytes * u64::from(tokens))
     }
 
     /// Names the files and their format.
@@ -78,7 +82,10 @@ impl TraceHead {
             1 => String::new(),
             count => format!("{}, the first ", counted(count as u64, "file")),
         };
-        format!("{more}{first} ({format}, {block_tokens} tokens a block)")
+        match block_tokens {
+            Some(tokens) => format!("{more}{first} ({format}, {tokens} tokens a block)"),
+            None => format!("{more}{first} ({format}, without blocks)"),
+        }
     }
 
     /// Counts what could not be read; none where all could.
@@ -88,7 +95,7 @@ impl TraceHead {
     }
 }
 
-/// Figures of a recorded trace that names the blocks of its prompts.
+/// Figures of a recorded trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct TraceReport {
@@ -107,17 +114,23 @@ pub struct TraceReport {
     /// Requests, a number for each session or conversation, those of subagents among them; null
     /// where the format has no sessions.
     pub sessions: Option<TallyCounts>,
-    /// Number of distinct blocks in all prompts; equal tokens after different ones are distinct.
-    pub distinct_blocks: u64,
-    /// Number of input tokens that a cache finds that never evicts.
-    pub found_tokens_unbounded: u64,
+    /// Number of input tokens that the cache of the recorded deployment found; null where the trace
+    /// does not tell.
+    pub found_tokens_recorded: Option<u64>,
     /// The same as a share of all input tokens.
-    pub hit_rate_unbounded: f64,
+    pub hit_rate_recorded: Option<f64>,
+    /// Number of distinct blocks in all prompts; equal tokens after different ones are distinct.
+    /// Null where no blocks are named.
+    pub distinct_blocks: Option<u64>,
+    /// Number of input tokens that a cache finds that never evicts; null where no blocks are named.
+    pub found_tokens_unbounded: Option<u64>,
+    /// The same as a share of all input tokens.
+    pub hit_rate_unbounded: Option<f64>,
     /// LRU caches of ascending sizes: powers of two up to the first that holds the working set, and
     /// those that were asked for. Requests come in the order of the trace, sessions one after the
     /// other. Each looks up its blocks before it stores them; a block is found if it and all before
     /// it in the prompt are in the cache; of a prompt, its head stays longest. Only prompts are
-    /// stored, for traces do not name the blocks of answers.
+    /// stored, for traces do not name the blocks of answers. Empty where no blocks are named.
     pub curve: Vec<CachePoint>,
 }
 
@@ -198,7 +211,11 @@ impl TraceReport {
         let head = TraceHead::of(figures, files, skipped, kv);
         let (reuse, block_bytes) = (&figures.reuse, head.block_bytes());
         let share = |tokens: u64| tokens as f64 / figures.input_tokens.sum.max(1) as f64;
+        let found_tokens_recorded =
+            (figures.cached_tokens.numbers > 0).then_some(figures.cached_tokens.sum);
+        let found_tokens_unbounded = block_bytes.map(|_| reuse.found_unbounded());
         let point = |cache_bytes: u64| {
+            let block_bytes = block_bytes?;
             let cache_blocks = cache_bytes / block_bytes;
             let is_asked = asked_bytes.contains(&cache_bytes);
             let half_blocks = cache_bytes / 2 / block_bytes;
@@ -215,10 +232,35 @@ impl TraceReport {
             input_tokens: TallyCounts::of(&figures.input_tokens),
             output_tokens: TallyCounts::of(&figures.output_tokens),
             sessions: figures.sessions().as_ref().map(TallyCounts::of),
-            distinct_blocks: reuse.distinct_blocks(),
-            found_tokens_unbounded: reuse.found_unbounded(),
-            hit_rate_unbounded: share(reuse.found_unbounded()),
+            found_tokens_recorded,
+            hit_rate_recorded: found_tokens_recorded.map(share),
+            distinct_blocks: block_bytes.map(|_| reuse.distinct_blocks()),
+            found_tokens_unbounded,
+            hit_rate_unbounded: found_tokens_unbounded.map(share),
             curve: cache_sizes(asked_bytes).into_iter().filter_map(point).collect(),
+        }
+    }
+
+    /// The working set as a sentence.
+    fn blocks_told(&self) -> String {
+        let TraceHead { model, token_bytes, working_set_bytes, .. } = &self.head;
+        match (self.distinct_blocks, working_set_bytes) {
+            (Some(blocks), Some(bytes)) => format!(
+                "{blocks} distinct ones: {:.1} GiB of KV cache of {model} ({token_bytes} bytes a \
+                 token)",
+                gib(*bytes)
+            ),
+            _ => "unknown: traces of this format do not name the blocks of prompts".to_owned(),
+        }
+    }
+
+    /// Share of the tokens that can be found, as a sentence.
+    fn reuse_told(&self) -> String {
+        match self.hit_rate_unbounded.map(percent) {
+            Some(unbounded) => {
+                format!("{unbounded} of the input tokens found by a cache that never evicts")
+            }
+            None => "unknown: nobody can tell what caches of other sizes would find".to_owned(),
         }
     }
 
@@ -241,9 +283,8 @@ pub fn trace_page(report: &TraceReport) -> String {
     let mut page = String::new();
     let mut row = |head: &str, text: String| wrapped(&mut page, &format!("{head:<10}"), &text);
     let TraceReport { head, input_tokens: input, output_tokens: output, .. } = report;
-    let TraceHead { format, model, token_bytes, working_set_bytes, .. } = head;
     row("trace", head.told());
-    let is_of_sessions = *format == BlockFormat::Sessions.name();
+    let is_of_sessions = head.format == TraceFormat::Sessions.name();
     let of = if is_of_sessions { "; the longest session takes" } else { " in" };
     row("requests", format!("{}{of} {}", input.count, human_time(report.span_s * 1e3)));
     row("input", format!("{} tokens; a request: {}", input.sum, input.told()));
@@ -251,11 +292,12 @@ pub fn trace_page(report: &TraceReport) -> String {
     if let Some(requests) = &report.sessions {
         row("sessions", format!("{}; requests of each: {}", requests.count, requests.told()));
     }
-    let working_set = format!("{:.1} GiB", gib(*working_set_bytes));
-    let kv = format!("KV cache of {model} ({token_bytes} bytes a token)");
-    row("blocks", format!("{} distinct ones: {working_set} of {kv}", report.distinct_blocks));
-    let unbounded = percent(report.hit_rate_unbounded);
-    row("reuse", format!("{unbounded} of the input tokens found by a cache that never evicts"));
+    if let Some(hit_rate) = report.hit_rate_recorded {
+        let recorded = percent(hit_rate);
+        row("recorded", format!("{recorded} of the input tokens found by the deployment's cache"));
+    }
+    row("blocks", report.blocks_told());
+    row("reuse", report.reuse_told());
     if let Some(skipped) = head.skipped_told() {
         row("skipped", skipped);
     }
@@ -264,8 +306,12 @@ pub fn trace_page(report: &TraceReport) -> String {
                      hold everything find less where sessions take turns";
         row("order", order.to_owned());
     }
+    if report.curve.is_empty() {
+        return page;
+    }
+    let unbounded = report.found_tokens_unbounded.unwrap_or(0).max(1) as f64;
     let bar = |point: &CachePoint| {
-        let share = point.found_tokens as f64 / report.found_tokens_unbounded.max(1) as f64;
+        let share = point.found_tokens as f64 / unbounded;
         format!(" {}", "#".repeat((share * BAR).round() as usize))
     };
     let rows = LINES_MAX.saturating_sub(page.lines().count() + 1);
@@ -293,7 +339,7 @@ mod tests {
         let kv = KvSize { model: "m".to_owned(), token_bytes: 2_048, turn_bytes: 0 };
         let blocks = |bytes: u64| bytes / (512 * kv.token_bytes);
         let capacities = cache_sizes(asked_bytes).into_iter().map(blocks).collect();
-        let mut figures = TraceFigures::new(BlockFormat::Mooncake, capacities, 1 << 20);
+        let mut figures = TraceFigures::new(TraceFormat::Mooncake, capacities, 1 << 20);
         for at in [0, 1, 3_600] {
             let row = Row {
                 timestamp_ns: at * 1_000_000_000,
@@ -301,7 +347,7 @@ mod tests {
                 context_tokens: 64 * 512 - 12,
                 generate_tokens: 7,
                 blocks: Some((0..64).collect()),
-                operation: None,
+                ..Row::default()
             };
             figures.add(&row).unwrap();
         }
@@ -315,12 +361,12 @@ mod tests {
         let sizes: Vec<u64> = report.curve.iter().map(|point| point.cache_bytes >> 20).collect();
         assert_eq!(sizes, [1, 2, 3, 4, 8, 16, 32, 64, 1 << 20]);
         let asked = report.curve.iter().filter(|point| point.is_asked).count();
-        assert_eq!((asked, report.head.working_set_bytes), (2, 64 << 20));
+        assert_eq!((asked, report.head.working_set_bytes), (2, Some(64 << 20)));
         let found: Vec<u64> = report.curve.iter().map(|point| point.found_tokens).collect();
         let heads = [1, 2, 3, 4, 8, 16, 32].map(|blocks| 2 * blocks * 512);
         assert_eq!(found[..7], heads);
-        assert_eq!(found[7..], [report.found_tokens_unbounded; 2]);
-        assert_eq!(report.hit_rate_unbounded, 2.0 / 3.0);
+        assert_eq!(found[7..].to_vec(), [report.found_tokens_unbounded.unwrap(); 2]);
+        assert_eq!(report.hit_rate_unbounded, Some(2.0 / 3.0));
     }
 
     #[test]

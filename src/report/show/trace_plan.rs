@@ -5,7 +5,7 @@ use ringfall_config::DeviceFile;
 use ringfall_core::model::{DeviceModel, DirectionModel};
 use ringfall_core::units::{MIB, gib};
 use ringfall_host::{human, human_time};
-use ringfall_workloads::source::{BlockFormat, Skipped};
+use ringfall_workloads::source::{Skipped, TraceFormat};
 use ringfall_workloads::tiers::{MovedBlocks, PairCounts, TierPair, WritePolicy};
 use ringfall_workloads::trace::TraceFigures;
 use serde::Serialize;
@@ -322,10 +322,11 @@ impl TracePlan {
         question: PlanQuestion,
     ) -> TracePlan {
         let head = TraceHead::of(figures, files, skipped, kv);
-        let block_bytes = head.block_bytes();
+        // Of a trace that names no blocks there is nothing to plan, whatever their size.
+        let block_bytes = head.block_bytes().unwrap_or(1);
         let distinct_blocks = figures.reuse.distinct_blocks();
         let input_tokens = figures.input_tokens.sum;
-        let has_clock = figures.format != BlockFormat::Sessions;
+        let has_clock = figures.format != TraceFormat::Sessions;
         let span_s = has_clock.then(|| figures.span_ns() as f64 / 1e9 / question.speed);
         let is_shown = |bytes: &u64| {
             let blocks = bytes / block_bytes;
@@ -512,7 +513,7 @@ pub fn trace_plan_page(plan: &TracePlan) -> String {
     };
     row("trace", head.told());
     row("requests", format!("{requests}{pace}"));
-    let working_set = format!("{:.1} GiB", gib(*working_set_bytes));
+    let working_set = format!("{:.1} GiB", gib(working_set_bytes.unwrap_or(0)));
     row("blocks", format!("{working_set} of {model}'s KV cache ({token_bytes} bytes a token)"));
     row("writes", plan.rule().to_owned());
     if let Some(skipped) = head.skipped_told() {
@@ -574,7 +575,7 @@ mod tests {
     /// after the first 0 to 3 again.
     fn plan(question: PlanQuestion) -> TracePlan {
         let kv = KvSize { model: "m".to_owned(), token_bytes: 2_048, turn_bytes: 0 };
-        let mut figures = TraceFigures::new(BlockFormat::Mooncake, Vec::new(), 1 << 20);
+        let mut figures = TraceFigures::new(TraceFormat::Mooncake, Vec::new(), 1 << 20);
         figures.reuse.tiers = Some(question.counts(512 * kv.token_bytes));
         for (at_s, first) in [(0, 0), (30, 10), (600, 0)] {
             let row = Row {
@@ -583,7 +584,7 @@ mod tests {
                 context_tokens: 4 * 512,
                 generate_tokens: 1,
                 blocks: Some((first..first + 4).collect()),
-                operation: None,
+                ..Row::default()
             };
             figures.add(&row).unwrap();
         }

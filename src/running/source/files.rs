@@ -12,8 +12,8 @@ use super::reading::Reading;
 const READ_BYTES: usize = 1 << 18;
 /// Endings of a trace's files in a directory.
 pub(super) const TRACE_ENDINGS: [&str; 2] = ["csv", "jsonl"];
-/// The same where they name the blocks of prompts.
-pub(super) const BLOCK_ENDINGS: [&str; 2] = ["json", "jsonl"];
+/// The same where the format is recognised.
+pub(super) const RECORDED_ENDINGS: [&str; 3] = ["csv", "json", "jsonl"];
 
 /// Opens a file for reading, through its compression.
 ///

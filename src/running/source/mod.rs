@@ -4,8 +4,8 @@
 
 mod feed;
 mod files;
-mod prompts;
 mod reading;
+mod recorded;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use ringfall_workloads::source::{
 };
 
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
-pub use prompts::PromptTrace;
 pub use reading::Reading;
+pub use recorded::RecordedTrace;
 
 #[cfg(not(feature = "tokenizer"))]
 use ringfall_config::Part;
@@ -201,7 +201,7 @@ impl Rows for NamedRows {
             .map_err(|error| ringfall_workloads::Error::new(format!("{}: {error}", self.name)))
     }
 
-    fn skipped(&self) -> &Skipped {
+    fn skipped(&self) -> Skipped {
         self.rows.skipped()
     }
 }

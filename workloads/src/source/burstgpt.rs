@@ -17,7 +17,7 @@ const WANTED: &str = "a BurstGPT trace begins with a header that names the colum
 
 /// Where the header says the columns are.
 #[derive(Clone, Copy, Debug)]
-struct Columns {
+pub(super) struct Columns {
     timestamp: usize,
     request: usize,
     response: usize,
@@ -63,7 +63,8 @@ pub(super) fn read_header<R: BufRead, C>(
     }
 }
 
-fn columns(fields: &Fields) -> Option<Columns> {
+/// Where the columns are in this header; none where one of them is missing.
+pub(super) fn columns(fields: &Fields) -> Option<Columns> {
     Some(Columns {
         timestamp: fields.find("Timestamp")?,
         request: fields.find("Request tokens")?,
@@ -81,30 +82,19 @@ impl<R: BufRead + Send> Rows for BurstGpt<R> {
         })
     }
 
-    fn skipped(&self) -> &Skipped {
-        &self.skipped
+    fn skipped(&self) -> Skipped {
+        self.skipped.clone()
     }
 }
 
 fn row(fields: &Fields, columns: Columns) -> Result<Row, String> {
-    let number = |name: &str, column: usize| -> Result<f64, String> {
-        let field = fields.get(column).ok_or_else(|| format!("it has no {name}"))?.trim_ascii();
-        let text = std::str::from_utf8(field).ok();
-        text.and_then(|text| text.parse().ok())
-            .ok_or_else(|| format!("{name} is {}, not a number", shown(field)))
-    };
-    let count = |name: &str, column: usize| match number(name, column)? {
-        value if value >= 0.0 => tokens(name, value as u64),
-        value => Err(format!("{name} is {value}, not a number of tokens")),
-    };
     let session = columns.session.and_then(|column| fields.get(column)).map(<[u8]>::trim_ascii);
     Ok(Row {
-        timestamp_ns: seconds_as_ns("Timestamp", number("Timestamp", columns.timestamp)?)?,
+        timestamp_ns: seconds_as_ns("Timestamp", fields.number("Timestamp", columns.timestamp)?)?,
         session: session.filter(|name| !name.is_empty()).map(name_hash),
-        context_tokens: count("Request tokens", columns.request)?,
-        generate_tokens: count("Response tokens", columns.response)?,
-        blocks: None,
-        operation: None,
+        context_tokens: fields.tokens("Request tokens", columns.request)?,
+        generate_tokens: fields.tokens("Response tokens", columns.response)?,
+        ..Row::default()
     })
 }
 
@@ -158,6 +148,28 @@ impl Fields {
             let field = self.get(at).unwrap_or_default().trim_ascii();
             field.eq_ignore_ascii_case(name.as_bytes())
         })
+    }
+
+    /// The field of this column, of which `name` is told where the line ends before it.
+    pub(super) fn named(&self, name: &str, column: usize) -> Result<&[u8], String> {
+        let field = self.get(column).ok_or_else(|| format!("it has no {name}"))?;
+        Ok(field.trim_ascii())
+    }
+
+    /// The number in this column.
+    pub(super) fn number(&self, name: &str, column: usize) -> Result<f64, String> {
+        let field = self.named(name, column)?;
+        let text = std::str::from_utf8(field).ok();
+        text.and_then(|text| text.parse().ok())
+            .ok_or_else(|| format!("{name} is {}, not a number", shown(field)))
+    }
+
+    /// The number of tokens in this column, at least 1.
+    pub(super) fn tokens(&self, name: &str, column: usize) -> Result<u32, String> {
+        match self.number(name, column)? {
+            value if value >= 0.0 => tokens(name, value as u64),
+            value => Err(format!("{name} is {value}, not a number of tokens")),
+        }
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&[u8]> {

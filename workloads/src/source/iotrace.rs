@@ -69,8 +69,6 @@ pub struct IoTrace<R> {
     columns: Columns,
     fields: Fields,
     rows: ReplayedRows,
-    /// Always empty: every row counts.
-    skipped: Skipped,
 }
 
 impl<R: BufRead> IoTrace<R> {
@@ -82,7 +80,7 @@ impl<R: BufRead> IoTrace<R> {
         let mut lines = Lines::new(reader);
         let mut fields = Fields::default();
         let columns = read_header(&mut lines, &mut fields, WANTED, columns)?;
-        Ok(IoTrace { lines, columns, fields, rows, skipped: Skipped::default() })
+        Ok(IoTrace { lines, columns, fields, rows })
     }
 }
 
@@ -119,8 +117,9 @@ impl<R: BufRead + Send> Rows for IoTrace<R> {
         Ok(None)
     }
 
-    fn skipped(&self) -> &Skipped {
-        &self.skipped
+    /// None: every row counts.
+    fn skipped(&self) -> Skipped {
+        Skipped::default()
     }
 }
 
@@ -155,10 +154,8 @@ fn row(fields: &Fields, columns: Columns, rows: ReplayedRows) -> Result<Option<R
     Ok(is_replayed.then(|| Row {
         timestamp_ns,
         session: Some(name_hash(key)),
-        context_tokens: 0,
-        generate_tokens: 0,
-        blocks: None,
         operation: Some(Operation { bytes, is_write, is_decode: phase == 1 }),
+        ..Row::default()
     }))
 }
 

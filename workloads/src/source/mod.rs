@@ -3,9 +3,12 @@
 //!
 //! A row that does not parse is skipped and counted; a file without one that does is an error.
 
-mod block_format;
+mod azure;
 mod bounded;
 mod burstgpt;
+mod calendar;
+mod copilot;
+mod format;
 mod iotrace;
 mod lines;
 mod mooncake;
@@ -18,8 +21,8 @@ mod validation;
 
 use std::sync::Arc;
 
-pub use block_format::BlockFormat;
 pub use burstgpt::BurstGpt;
+pub use format::TraceFormat;
 pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
 pub use mooncake::{BLOCK_TOKENS, Mooncake};
 pub use sharegpt::{ShareGptLimits, read_sharegpt};
@@ -54,7 +57,7 @@ impl Source {
 }
 
 /// One row of a trace, as the file says it.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Row {
     /// The file's own time, ns.
     pub timestamp_ns: u64,
@@ -62,6 +65,8 @@ pub struct Row {
     pub session: Option<u64>,
     /// Number of tokens of the request's context.
     pub context_tokens: u32,
+    /// Number of these that the recorded deployment's cache found, if the trace tells.
+    pub cached_tokens: Option<u32>,
     /// Number of tokens of its answer.
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
@@ -73,8 +78,15 @@ pub struct Row {
 impl Row {
     /// Adds what the row says to a digest.
     fn add_to(&self, digest: &mut Digest) {
-        let Row { timestamp_ns, session, context_tokens, generate_tokens, blocks, operation } =
-            self;
+        let Row {
+            timestamp_ns,
+            session,
+            context_tokens,
+            cached_tokens,
+            generate_tokens,
+            blocks,
+            operation,
+        } = self;
         let blocks = blocks.as_deref().unwrap_or_default();
         digest.add([*timestamp_ns, session.is_some().into(), session.unwrap_or(0)]);
         digest.add([*context_tokens, *generate_tokens].map(u64::from));
@@ -84,6 +96,9 @@ impl Row {
         let Operation { bytes, is_write, is_decode } =
             operation.unwrap_or(Operation { bytes: 0, is_write: false, is_decode: false });
         digest.add([bytes, is_write.into(), is_decode.into()]);
+        if let Some(cached_tokens) = cached_tokens {
+            digest.add([u64::from(*cached_tokens)]);
+        }
     }
 }
 
@@ -95,8 +110,8 @@ pub trait Rows: Send {
     /// The file can't be read on, or isn't of this kind.
     fn next_row(&mut self) -> Result<Option<Row>, Error>;
 
-    /// Rows skipped so far.
-    fn skipped(&self) -> &Skipped;
+    /// Rows skipped so far, and why the first was.
+    fn skipped(&self) -> Skipped;
 }
 
 /// Rows that did not parse.

@@ -46,8 +46,8 @@ impl<R: BufRead + Send> Rows for Mooncake<R> {
         next_row(&mut self.lines, &mut self.skipped, row)
     }
 
-    fn skipped(&self) -> &Skipped {
-        &self.skipped
+    fn skipped(&self) -> Skipped {
+        self.skipped.clone()
     }
 }
 
@@ -77,10 +77,9 @@ fn row(line: &[u8]) -> Result<Row, String> {
     }
     Ok(Row {
         timestamp_ns: seconds_as_ns("timestamp", record.timestamp / 1e3)?,
-        session: None,
         context_tokens: input_tokens,
         generate_tokens: tokens("output_length", record.output_length)?,
         blocks: Some(record.hash_ids.into()),
-        operation: None,
+        ..Row::default()
     })
 }

@@ -46,8 +46,8 @@ impl<R: BufRead + Send> Rows for Qwen<R> {
         next_row(&mut self.lines, &mut self.skipped, |line| row(line, firsts))
     }
 
-    fn skipped(&self) -> &Skipped {
-        &self.skipped
+    fn skipped(&self) -> Skipped {
+        self.skipped.clone()
     }
 }
 
@@ -72,7 +72,7 @@ fn row(line: &[u8], firsts: &mut BTreeMap<i64, i64>) -> Result<Row, String> {
         context_tokens,
         generate_tokens,
         blocks: Some(chained(record.hash_ids)),
-        operation: None,
+        ..Row::default()
     })
 }
 

@@ -39,9 +39,13 @@ struct Request {
     requests: Option<Vec<Request>>,
 }
 
+/// The requests of a session, given its text, its line, and the count of those that can't be used.
+type Parse = fn(&[u8], u64, &mut Skipped) -> Result<Vec<Row>, String>;
+
 /// A file of sessions, of which one is in memory at a time.
 pub struct Sessions<R> {
     lines: Lines<R>,
+    parse: Parse,
     /// Those of the session that was read last.
     rows: std::vec::IntoIter<Row>,
     skipped: Skipped,
@@ -49,10 +53,11 @@ pub struct Sessions<R> {
 }
 
 impl<R: BufRead> Sessions<R> {
-    /// Nothing is read yet.
-    pub fn new(reader: R) -> Self {
+    /// Sessions in the form that `parse` takes apart; nothing is read yet.
+    pub(super) fn new(reader: R, parse: Parse) -> Self {
         Sessions {
             lines: Lines::up_to(SESSION_BYTES_MAX, reader),
+            parse,
             rows: Vec::new().into_iter(),
             skipped: Skipped::default(),
             unusable: Unusable::default(),
@@ -78,7 +83,7 @@ impl<R: BufRead + Send> Rows for Sessions<R> {
                     self.skipped.count(number, why);
                 }
                 Line::Whole(text) if text.trim_ascii().is_empty() => {}
-                Line::Whole(text) => match rows(text, number, &mut self.skipped) {
+                Line::Whole(text) => match (self.parse)(text, number, &mut self.skipped) {
                     Ok(rows) => self.rows = rows.into_iter(),
                     Err(why) => self.skipped.count(number, || unread(text, &why)),
                 },
@@ -86,8 +91,8 @@ impl<R: BufRead + Send> Rows for Sessions<R> {
         }
     }
 
-    fn skipped(&self) -> &Skipped {
-        &self.skipped
+    fn skipped(&self) -> Skipped {
+        self.skipped.clone()
     }
 }
 
@@ -97,7 +102,7 @@ fn is_cut_off(text: &[u8]) -> bool {
 }
 
 /// The requests of a session, of which those that can't be used are counted.
-fn rows(text: &[u8], line: u64, skipped: &mut Skipped) -> Result<Vec<Row>, String> {
+pub(super) fn rows(text: &[u8], line: u64, skipped: &mut Skipped) -> Result<Vec<Row>, String> {
     let session: Session =
         serde_json::from_slice(text).map_err(|error| json_problem(text, &error))?;
     let block_tokens = session.block_size.unwrap_or(BLOCK_TOKENS);
@@ -147,6 +152,6 @@ fn row(request: Request, session: u64) -> Result<Row, String> {
         context_tokens,
         generate_tokens: tokens("out", request.out.unwrap_or(0))?,
         blocks: Some(hash_ids.into_iter().map(key).collect()),
-        operation: None,
+        ..Row::default()
     })
 }

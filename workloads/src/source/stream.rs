@@ -133,7 +133,7 @@ impl Stream {
             }
             if self.cycle == 0 {
                 // Later cycles would count the same rows again.
-                self.skipped.merge(rows.skipped());
+                self.skipped.merge(&rows.skipped());
             }
             self.current = None;
         }
@@ -144,7 +144,7 @@ impl Stream {
     pub fn skipped(&self) -> Skipped {
         let mut skipped = self.skipped.clone();
         if let Some(rows) = self.current.as_ref().filter(|_| self.cycle == 0) {
-            skipped.merge(rows.skipped());
+            skipped.merge(&rows.skipped());
         }
         skipped
     }
@@ -231,8 +231,17 @@ impl Stream {
             },
             user,
             sequence,
-            turn: if row.session.is_some() { Turn::Next } else { Turn::Alone },
-            context_tokens: row.context_tokens,
+            turn: match (row.session, row.cached_tokens) {
+                (None, _) => Turn::Alone,
+                // Nothing was left of what came before.
+                (Some(_), Some(0)) => Turn::Number(0),
+                (Some(_), _) => Turn::Next,
+            },
+            // What was found is what the session's earlier requests brought.
+            context_tokens: match row.cached_tokens {
+                Some(cached) => row.context_tokens.saturating_sub(cached).max(1),
+                None => row.context_tokens,
+            },
             generate_tokens: row.generate_tokens,
             blocks: row.blocks,
             operation: row.operation,

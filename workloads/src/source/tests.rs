@@ -24,7 +24,7 @@ fn all(mut rows: impl Rows) -> Result<(Vec<Row>, Skipped), Error> {
     while let Some(row) = rows.next_row()? {
         seen.push(row);
     }
-    Ok((seen, rows.skipped().clone()))
+    Ok((seen, rows.skipped()))
 }
 
 fn limits(conversations_max: u32) -> ShareGptLimits {
@@ -94,18 +94,21 @@ fn a_trace_of_another_kind_is_shown_and_named_where_it_is_known() {
 const QWEN: &str = include_str!("../../../tests/data/qwen_made.jsonl");
 const SESSIONS: &str = include_str!("../../../tests/data/sessions_made.jsonl");
 
-fn named(format: BlockFormat, text: &str) -> (Vec<Row>, Skipped) {
-    let mut rows = format.rows(std::io::Cursor::new(text.to_owned()));
+fn named(format: TraceFormat, text: &str) -> (Vec<Row>, Skipped) {
+    all_of(format.rows(std::io::Cursor::new(text.to_owned())).unwrap())
+}
+
+fn all_of(mut rows: Box<dyn Rows>) -> (Vec<Row>, Skipped) {
     let mut seen = Vec::new();
     while let Some(row) = rows.next_row().unwrap() {
         seen.push(row);
     }
-    (seen, rows.skipped().clone())
+    (seen, rows.skipped())
 }
 
 #[test]
 fn qwen_blocks_are_those_before_them_too_and_conversations_are_followed() {
-    let (rows, skipped) = named(BlockFormat::Qwen, QWEN);
+    let (rows, skipped) = named(TraceFormat::Qwen, QWEN);
     assert_eq!((rows.len(), skipped.rows), (6, 0));
     assert_eq!((rows[1].timestamp_ns, rows[1].context_tokens), (4_500_000_000, 72));
     let blocks = |at: usize| rows[at].blocks.as_deref().unwrap();
@@ -122,7 +125,7 @@ fn qwen_blocks_are_those_before_them_too_and_conversations_are_followed() {
             "{{\"chat_id\":1,\"parent_chat_id\":-1,\"timestamp\":0,\"input_length\":48,\
              \"output_length\":1,\"hash_ids\":{ids}}}"
         );
-        named(BlockFormat::Qwen, &row).0[0].blocks.clone().unwrap()
+        named(TraceFormat::Qwen, &row).0[0].blocks.clone().unwrap()
     };
     let keys = zeros("[0,0,0]");
     assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
@@ -131,7 +134,7 @@ fn qwen_blocks_are_those_before_them_too_and_conversations_are_followed() {
 
 #[test]
 fn a_session_and_its_subagents_share_ids_and_another_session_does_not() {
-    let (rows, skipped) = named(BlockFormat::Sessions, SESSIONS);
+    let (rows, skipped) = named(TraceFormat::Sessions, SESSIONS);
     let tokens: Vec<u32> = rows.iter().map(|row| row.context_tokens).collect();
     assert_eq!((&tokens[..], skipped.rows), (&[150, 130, 200, 200, 128, 190][..], 0));
     let blocks = |at: usize| rows[at].blocks.as_deref().unwrap();
@@ -154,7 +157,7 @@ fn sessions_and_requests_that_do_not_parse_are_counted() {
          {{\"t\":2,\"in\":64}},{{\"t\":3,\"type\":\"subagent\"}},{request}]}}\n\
          {{\"id\":4,\"requests\":[{request}"
     );
-    let (rows, skipped) = named(BlockFormat::Sessions, &text);
+    let (rows, skipped) = named(TraceFormat::Sessions, &text);
     assert_eq!((rows.len(), skipped.rows), (2, 7));
     let first = skipped.first.unwrap();
     assert!(
@@ -171,17 +174,17 @@ fn sessions_and_requests_that_do_not_parse_are_counted() {
         (text.lines().nth(5).unwrap(), "line 1: request 2: in is 64, but 2 hash_ids are given"),
         (text.lines().nth(6).unwrap(), "line 1: EOF while parsing"),
     ] {
-        let first = named(BlockFormat::Sessions, part).1.first.unwrap();
+        let first = named(TraceFormat::Sessions, part).1.first.unwrap();
         assert!(first.starts_with(told), "{told}: {first}");
     }
 }
 
 #[test]
 fn a_file_is_one_session_on_many_lines_or_has_one_a_line() {
-    let (rows, _) = named(BlockFormat::Sessions, SESSIONS);
+    let (rows, _) = named(TraceFormat::Sessions, SESSIONS);
     let first = SESSIONS.lines().next().unwrap();
     let session: serde_json::Value = serde_json::from_str(first).unwrap();
-    let (many_lines, skipped) = named(BlockFormat::Sessions, &format!("{session:#}"));
+    let (many_lines, skipped) = named(TraceFormat::Sessions, &format!("{session:#}"));
     assert_eq!((&many_lines[..], skipped.rows), (&rows[..4], 0));
 }
 
@@ -209,30 +212,103 @@ fn a_trace_that_is_a_json_array_is_told_how_to_be_converted() {
 }
 
 #[test]
-fn a_format_that_names_blocks_is_recognised_by_the_keys_of_the_first_row() {
+fn a_format_is_recognised_by_the_keys_or_columns_of_the_first_row() {
     let mooncake = "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n";
     for (text, format) in [
-        (mooncake, BlockFormat::Mooncake),
-        (QWEN, BlockFormat::Qwen),
-        (SESSIONS, BlockFormat::Sessions),
-        ("\n {\n\"id\": 1,\n \"requests\": [{\"hash_ids\": [1", BlockFormat::Sessions),
-        ("\u{feff}{\"timestamp\":0,\"hash_ids\":[1]}", BlockFormat::Mooncake),
+        (mooncake, TraceFormat::Mooncake),
+        (QWEN, TraceFormat::Qwen),
+        (SESSIONS, TraceFormat::Sessions),
+        ("\n {\n\"id\": 1,\n \"requests\": [{\"hash_ids\": [1", TraceFormat::Sessions),
+        ("\u{feff}{\"timestamp\":0,\"hash_ids\":[1]}", TraceFormat::Mooncake),
+        (BURST, TraceFormat::BurstGpt),
+        (AZURE, TraceFormat::Azure),
+        ("\u{feff}TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\r\n", TraceFormat::Azure),
+        (COPILOT, TraceFormat::Copilot),
     ] {
-        assert_eq!(BlockFormat::recognise(text.as_bytes()), Ok(format), "{text}");
+        assert_eq!(TraceFormat::recognise(text.as_bytes()), Ok(format), "{text}");
     }
-    let copilot = "{\"session_id\":\"s\",\"date\":\"d\",\"turns\":[{\"hash_ids\":[1]}]}";
     for (text, part) in [
         ("", "it is empty"),
         (" \n", "it is empty"),
-        (BURST, "the row is \"Timestamp,Model,"),
-        (copilot, "those of BurstGPT, Azure and Copilot do not"),
-        ("{\"hash_ids\":[1]}", "traces of Mooncake, of Qwen-Bailian and of kv-cache-tester"),
+        ("Timestamp,Tokens\n1,2\n", "the row is \"Timestamp,Tokens\""),
+        ("{\"hash_ids\":[1]}", "traces of Mooncake, of Qwen-Bailian, of kv-cache-tester"),
+        ("{\"session_id\":\"s\",\"input\":[]}", "no known format"),
         ("\u{feff}", "it is empty"),
         ("\u{feff}[{\"hash_ids\":[1],\"timestamp\":0}]", "a JSON array, and a trace has one"),
     ] {
-        let error = BlockFormat::recognise(text.as_bytes()).unwrap_err().to_string();
+        let error = TraceFormat::recognise(text.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+const AZURE: &str = include_str!("../../../tests/data/azure_made.csv");
+const COPILOT: &str = include_str!("../../../tests/data/copilot_made.jsonl");
+
+#[test]
+fn azure_s_rows_are_read_with_times_of_all_its_traces() {
+    let (rows, skipped) = named(TraceFormat::Azure, AZURE);
+    assert_eq!((rows.len(), skipped.rows), (5, 0));
+    let since_first = |at: usize| rows[at].timestamp_ns - rows[0].timestamp_ns;
+    assert_eq!([1, 2, 4].map(since_first), [52_000_000, 600_000_000, 2_020_100_000]);
+    let tokens = rows.iter().map(|row| (row.context_tokens, row.generate_tokens));
+    assert_eq!(tokens.collect::<Vec<_>>(), [(4808, 10), (3180, 8), (110, 27), (7433, 14), (34, 1)]);
+    assert!(rows.iter().all(|row| row.session.is_none() && row.blocks.is_none()));
+
+    let multimodal = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n\
+                      2024-10-15 00:00:01.5+00:00,2,900,30\nlater,1,5,5\n\
+                      2024-10-15 00:00:02+00:00,1,-5,5\n2024-10-15 00:00:02+00:00,1\n";
+    let (rows, skipped) = named(TraceFormat::Azure, multimodal);
+    assert_eq!((rows[0].context_tokens, rows[0].generate_tokens), (900, 30));
+    assert_eq!((rows.len(), skipped.rows), (1, 3));
+    let first = skipped.first.unwrap();
+    assert!(first.starts_with("line 3: TIMESTAMP is \"later\", not a time such as"), "{first}");
+    let error = TraceFormat::Azure.rows(BURST.as_bytes()).err().unwrap().to_string();
+    assert!(error.contains("line 1 is") && error.contains("ContextTokens"), "{error}");
+}
+
+#[test]
+fn copilot_s_calls_have_the_tokens_that_were_cached() {
+    let (rows, skipped) = named(TraceFormat::Copilot, COPILOT);
+    assert_eq!((rows.len(), skipped.rows), (5, 0));
+    let tokens: Vec<_> =
+        rows.iter().map(|row| (row.context_tokens, row.cached_tokens.unwrap())).collect();
+    // Those of the second turn by their time; the one without a prompt is left out.
+    assert_eq!(tokens, [(1000, 0), (1500, 1000), (2000, 1500), (1800, 0), (700, 600)]);
+    assert_eq!(rows[1].timestamp_ns - rows[0].timestamp_ns, 2_500_000_000);
+    assert!(rows[..4].iter().all(|row| row.session == rows[0].session));
+    assert_ne!(rows[4].session, rows[0].session);
+
+    let call = |prompt: u32, cached: u32, at: &str| {
+        format!("{{\"timestamp\":\"{at}\",\"tokens\":{{\"prompt\":{prompt},\"cached\":{cached}}}}}")
+    };
+    let calls =
+        [call(5, 6, "2026-06-01T10:00:00Z"), call(5, 5, "x"), call(5, 5, "2026-06-01T10:00:00Z")];
+    let text = format!(
+        "{{\"session_id\":\"s\",\"turns\":[{{\"llm_calls\":[{}]}},{{}}]}}\n{{\"turns\":[]}}\n",
+        calls.join(",")
+    );
+    let (rows, skipped) = named(TraceFormat::Copilot, &text);
+    assert_eq!((rows.len(), skipped.rows), (1, 3));
+    let first = skipped.first.unwrap();
+    assert_eq!(first, "line 1: call 1: cached is 6, more than the prompt's 5 tokens");
+}
+
+/// A request brings what was not found, and reads what its session brought since a cache had none
+/// of it.
+#[test]
+fn a_request_of_a_copilot_trace_brings_the_tokens_that_were_not_cached() {
+    let open: Open = Box::new(|_| TraceFormat::Copilot.rows(COPILOT.as_bytes()));
+    let mut stream = Stream::new(open, 1, settings(Pace::NoGaps, 1));
+    let requests: Vec<SourceRequest> =
+        std::iter::from_fn(|| stream.next_request().unwrap()).collect();
+    let seen: Vec<_> =
+        requests.iter().map(|request| (request.turn, request.context_tokens)).collect();
+    let (begins, goes_on) = (Turn::Number(0), Turn::Next);
+    assert_eq!(
+        seen,
+        [(begins, 1000), (goes_on, 500), (goes_on, 500), (begins, 1800), (goes_on, 100)]
+    );
+    assert!(requests[..4].iter().all(|request| request.user == requests[0].user));
 }
 
 #[test]
@@ -479,7 +555,10 @@ proptest! {
         let _ = read_sharegpt(&bytes[..], &limits(3));
         let _ = read_validation(&bytes[..]);
         let text = String::from_utf8_lossy(&bytes);
-        let _ = [BlockFormat::Qwen, BlockFormat::Sessions].map(|format| named(format, &text));
+        for format in [TraceFormat::Qwen, TraceFormat::Sessions, TraceFormat::Copilot] {
+                let _ = named(format, &text);
+            }
+            let _ = TraceFormat::Azure.rows(std::io::Cursor::new(text.to_string())).map(all_of);
     }
 
     #[test]
@@ -498,21 +577,17 @@ proptest! {
             let _ = mooncake(text.as_bytes());
             let _ = read_sharegpt(text.as_bytes(), &limits(0));
             let _ = read_validation(text.as_bytes());
-            let _ = [BlockFormat::Qwen, BlockFormat::Sessions].map(|format| named(format, &text));
+            for format in [TraceFormat::Qwen, TraceFormat::Sessions, TraceFormat::Copilot] {
+                let _ = named(format, &text);
+            }
+            let _ = TraceFormat::Azure.rows(std::io::Cursor::new(text.to_string())).map(all_of);
         }
     }
 }
 
 #[test]
 fn each_field_and_the_order_of_rows_make_another_digest() {
-    let row = || Row {
-        timestamp_ns: 1,
-        session: None,
-        context_tokens: 3,
-        generate_tokens: 4,
-        blocks: None,
-        operation: None,
-    };
+    let row = || Row { timestamp_ns: 1, context_tokens: 3, generate_tokens: 4, ..Row::default() };
     let operation = Operation { bytes: 6, is_write: true, is_decode: false };
     let others = [
         row(),
@@ -521,6 +596,7 @@ fn each_field_and_the_order_of_rows_make_another_digest() {
         Row { context_tokens: 4, ..row() },
         Row { generate_tokens: 3, ..row() },
         Row { blocks: Some([5].into()), ..row() },
+        Row { cached_tokens: Some(0), ..row() },
         Row { operation: Some(operation), ..row() },
         Row { operation: Some(Operation { is_write: false, ..operation }), ..row() },
     ];

@@ -1,0 +1,122 @@
+//! The formats of recorded traces, and how the beginning of a file tells them apart.
+
+use std::io::BufRead;
+
+use super::azure::{self, Azure};
+use super::burstgpt::{self, BurstGpt, Fields};
+use super::lines::BYTE_ORDER_MARK;
+use super::qwen::{self, Qwen};
+use super::sessions::{self, Sessions};
+use super::{Mooncake, NO_ARRAY, Rows, copilot, is_array, mooncake, shown};
+use crate::error::Error;
+
+/// Format of a recorded trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceFormat {
+    /// Mooncake's JSONL, a request a line, with the blocks of its prompt.
+    Mooncake,
+    /// Qwen-Bailian's JSONL, a request a line, with the blocks of its prompt.
+    Qwen,
+    /// Sessions of kv-cache-tester, a JSON object each, whose times count from their own beginning.
+    Sessions,
+    /// BurstGPT's CSV, a request a row.
+    BurstGpt,
+    /// Azure's CSV of LLM inference, a request a row.
+    Azure,
+    /// Sessions of GitHub Copilot's coding agent, a JSON object a line, with the number of tokens
+    /// that a cache found of each prompt.
+    Copilot,
+}
+
+impl TraceFormat {
+    /// All formats, in the order of the documentation.
+    pub const ALL: [TraceFormat; 6] = [
+        TraceFormat::Mooncake,
+        TraceFormat::Qwen,
+        TraceFormat::Sessions,
+        TraceFormat::BurstGpt,
+        TraceFormat::Azure,
+        TraceFormat::Copilot,
+    ];
+
+    /// Recognises a file by the keys or columns at its beginning, which may end anywhere.
+    ///
+    /// # Errors
+    /// The first row has not the keys or columns of any of the formats, or is a JSON array.
+    pub fn recognise(begin: &[u8]) -> Result<TraceFormat, Error> {
+        const FORMATS: &str = "traces of Mooncake, of Qwen-Bailian, of kv-cache-tester (cc-traces, \
+                               AgentX), of BurstGPT, of Azure and of Copilot can be read";
+        let begin = begin.strip_prefix(BYTE_ORDER_MARK).unwrap_or(begin).trim_ascii_start();
+        if is_array(begin) {
+            return Err(Error::new(NO_ARRAY));
+        }
+        let row = begin.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        if row.is_empty() {
+            return Err(Error::new(format!("it is empty; give a trace: {FORMATS}")));
+        }
+        let has = |key: &str| begin.windows(key.len()).any(|part| part == key.as_bytes());
+        let mut fields = Fields::default();
+        let is_header = fields.split(row).is_ok();
+        match has("\"hash_ids\"") {
+            true if has("\"requests\"") => Ok(TraceFormat::Sessions),
+            true if has("\"chat_id\"") => Ok(TraceFormat::Qwen),
+            true if has("\"timestamp\"") => Ok(TraceFormat::Mooncake),
+            false if has("\"session_id\"") && has("\"llm_calls\"") => Ok(TraceFormat::Copilot),
+            false if is_header && burstgpt::columns(&fields).is_some() => Ok(TraceFormat::BurstGpt),
+            false if is_header && azure::columns(&fields).is_some() => Ok(TraceFormat::Azure),
+            _ => Err(Error::new(format!(
+                "its first row has the keys or columns of no known format: {FORMATS}; the row is \
+                 {}",
+                shown(row)
+            ))),
+        }
+    }
+
+    /// Word for the format, as flags and results have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            TraceFormat::Mooncake => "mooncake",
+            TraceFormat::Qwen => "qwen",
+            TraceFormat::Sessions => "sessions",
+            TraceFormat::BurstGpt => "burstgpt",
+            TraceFormat::Azure => "azure",
+            TraceFormat::Copilot => "copilot",
+        }
+    }
+
+    /// Number of tokens that a block stands for; none where the format does not name the blocks of
+    /// prompts.
+    #[must_use]
+    pub fn block_tokens(self) -> Option<u32> {
+        match self {
+            TraceFormat::Mooncake => Some(mooncake::BLOCK_TOKENS),
+            TraceFormat::Qwen => Some(qwen::BLOCK_TOKENS),
+            TraceFormat::Sessions => Some(sessions::BLOCK_TOKENS),
+            TraceFormat::BurstGpt | TraceFormat::Azure | TraceFormat::Copilot => None,
+        }
+    }
+
+    /// Whether the requests of a session follow each other in the file, and sessions that took
+    /// place at the same time come one after the other.
+    #[must_use]
+    pub fn is_by_session(self) -> bool {
+        matches!(self, TraceFormat::Sessions | TraceFormat::Copilot)
+    }
+
+    /// The rows of a file of this format. Of CSV the header is read, of others nothing yet.
+    ///
+    /// # Errors
+    /// The header is not that of the format.
+    pub fn rows(self, reader: impl BufRead + Send + 'static) -> Result<Box<dyn Rows>, Error> {
+        let rows: Box<dyn Rows> = match self {
+            TraceFormat::Mooncake => Box::new(Mooncake::new(reader)),
+            TraceFormat::Qwen => Box::new(Qwen::new(reader)),
+            TraceFormat::Sessions => Box::new(Sessions::new(reader, sessions::rows)),
+            TraceFormat::BurstGpt => Box::new(BurstGpt::new(reader)?),
+            TraceFormat::Azure => Box::new(Azure::new(reader)?),
+            TraceFormat::Copilot => Box::new(Sessions::new(reader, copilot::rows)),
+        };
+        Ok(rows)
+    }
+}
