@@ -9,7 +9,7 @@ use crate::contract::{
 use crate::conversation::PastTurn;
 use crate::key;
 use crate::rag;
-use crate::source::{BLOCK_TOKENS, Operation};
+use crate::source::Operation;
 use crate::stats::WorkloadStats;
 use crate::user::Demand;
 
@@ -80,6 +80,16 @@ pub(crate) struct Request {
     end: RequestEnd,
 }
 
+/// Blocks of a prompt, as a trace names them.
+#[derive(Clone, Debug)]
+pub(crate) struct PromptBlocks {
+    /// Cycle of the trace that they belong to.
+    pub(crate) cycle: u32,
+    pub(crate) ids: Box<[u64]>,
+    /// Tokens that each stands for, the last one for those that are left; above 0.
+    pub(crate) tokens: u32,
+}
+
 /// State that a request finds when it begins to be served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
@@ -90,8 +100,8 @@ pub(crate) struct Past {
     pub(crate) prompt_tokens: u32,
     /// Decode-only: the user whose entry is read.
     pub(crate) owner: u64,
-    /// A trace's prefix blocks, and the cycle that they belong to.
-    pub(crate) blocks: Option<(u32, Box<[u64]>)>,
+    /// A trace's prefix blocks.
+    pub(crate) blocks: Option<PromptBlocks>,
     /// Random seed of the run; documents follow from it.
     pub(crate) seed: u64,
     /// Documents that can be retrieved.
@@ -331,19 +341,24 @@ impl Request {
     }
 
     fn blocks(&self) -> u32 {
-        self.past.blocks.as_ref().map_or(0, |(_, blocks)| blocks.len() as u32)
+        self.past.blocks.as_ref().map_or(0, |blocks| blocks.ids.len() as u32)
+    }
+
+    fn named_blocks(&self) -> &PromptBlocks {
+        self.past.blocks.as_ref().expect("only a request with blocks asks")
     }
 
     fn block_key(&self, place: u32) -> Key {
-        let (cycle, blocks) = self.past.blocks.as_ref().expect("only a request with blocks asks");
-        key::block(*cycle, blocks[place as usize])
+        let blocks = self.named_blocks();
+        key::block(blocks.cycle, blocks.ids[place as usize])
     }
 
     /// Tokens of a trace's block; the last holds what is left of the context.
     fn block_tokens(&self, place: u32) -> u32 {
-        let before = u64::from(place) * u64::from(BLOCK_TOKENS);
+        let block_tokens = u64::from(self.named_blocks().tokens);
+        let before = u64::from(place) * block_tokens;
         let left = u64::from(self.demand.context_tokens).saturating_sub(before);
-        left.clamp(1, u64::from(BLOCK_TOKENS)) as u32
+        left.clamp(1, block_tokens) as u32
     }
 
     fn write_block(&self, config: &WorkloadConfig, place: u32) -> RequestStep {

@@ -261,7 +261,8 @@ fn a_retrieval_reads_its_chunks_between_prefill_and_decode_and_only_counts_misse
 fn leading_blocks_are_read_and_the_rest_written() {
     let config = WorkloadConfig::default();
     let with_blocks = |ids: &[u64]| {
-        let past = Past { blocks: Some((0, ids.into())), ..Past::default() };
+        let blocks = PromptBlocks { cycle: 0, ids: ids.into(), tokens: 512 };
+        let past = Past { blocks: Some(blocks), ..Past::default() };
         Request::new(3, (Class::Batch, Class::Batch), times(), demand(512 * 3 + 7, 5), past)
     };
     let token = 131_072;

@@ -16,7 +16,7 @@ use crate::ingest::{Ingest, Library};
 use crate::key;
 use crate::queue::{Queue, Queued};
 use crate::rag;
-use crate::request::{Past, Request, RequestStep, own_tokens};
+use crate::request::{Past, PromptBlocks, Request, RequestStep, own_tokens};
 use crate::rng::{StreamPurpose, stream};
 use crate::row_buffer::RowBuffer;
 use crate::sample::{self, Sample};
@@ -166,7 +166,7 @@ impl Workload {
     pub fn start(&mut self, now: Nanos) {
         match self.source {
             // The file may have been read ahead; nothing of it arrives before.
-            Source::Rows | Source::Operations(_) => self.rows.start(),
+            Source::Rows { .. } | Source::Operations(_) => self.rows.start(),
             Source::Synthetic | Source::Dataset(_) => self.set_users(self.config.num_users, now),
         }
     }
@@ -589,7 +589,11 @@ impl Workload {
             history,
             prompt_tokens,
             owner: self.population_owner(user),
-            blocks,
+            blocks: blocks.map(|(cycle, ids)| PromptBlocks {
+                cycle,
+                ids,
+                tokens: self.source.block_tokens(),
+            }),
             seed: self.seed,
             documents: self.documents(),
         };
@@ -723,7 +727,7 @@ impl Workload {
 fn habits<'a>(config: &'a WorkloadConfig, source: &'a Source, users: u32) -> Habits<'a> {
     let dataset = match source {
         Source::Dataset(dataset) => Some(&**dataset),
-        Source::Synthetic | Source::Rows | Source::Operations(_) => None,
+        Source::Synthetic | Source::Rows { .. } | Source::Operations(_) => None,
     };
     let rate_per_ns = config.request_rate_per_s / 1e9;
     Habits { config, dataset, mean_gap_ns: f64::from(users.max(1)) / rate_per_ns }

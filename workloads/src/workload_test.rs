@@ -170,13 +170,13 @@ fn sources() -> Vec<(&'static str, WorkloadConfig, Source, Vec<SourceRequest>)> 
         (
             "sessions",
             config.clone(),
-            Source::Rows,
+            Source::Rows { block_tokens: 0 },
             rows(Box::new(move |_| Ok(Box::new(BurstGpt::new(burst.as_bytes())?)))),
         ),
         (
             "blocks",
             config,
-            Source::Rows,
+            Source::Rows { block_tokens: 512 },
             rows(Box::new(move |_| Ok(Box::new(Mooncake::new(mooncake.as_bytes()))))),
         ),
     ]
@@ -356,7 +356,8 @@ fn turns_that_are_queued_are_looked_for_only_when_asked_and_are_all_missed() {
 fn nothing_of_a_trace_arrives_before_the_start() {
     for arrival in [None, Some(Nanos::ZERO)] {
         let config = Arc::new(WorkloadConfig::default());
-        let mut workload = Workload::new(config, Source::Rows, 1, 0, 1).unwrap();
+        let mut workload =
+            Workload::new(config, Source::Rows { block_tokens: 0 }, 1, 0, 1).unwrap();
         let (user, sequence, cycle, blocks) = (0, 0, 0, None);
         let (context_tokens, generate_tokens, turn) = (1, 1, Turn::Alone);
         workload.supply(SourceRequest {
@@ -382,7 +383,7 @@ fn nothing_of_a_trace_arrives_before_the_start() {
 #[test]
 fn a_trace_that_falls_behind_stays_in_its_file() {
     let config = Arc::new(WorkloadConfig::default());
-    let mut workload = Workload::new(config, Source::Rows, 1, 0, 1).unwrap();
+    let mut workload = Workload::new(config, Source::Rows { block_tokens: 512 }, 1, 0, 1).unwrap();
     let mut actions = Vec::new();
     let mut supplied = 0u64;
     workload.start(Nanos::ZERO);

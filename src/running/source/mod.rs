@@ -14,8 +14,8 @@ use ringfall_workloads::Source;
 use ringfall_workloads::source::tokenizer::{CountTokens, Tokenizer, estimate};
 use ringfall_workloads::source::{
     BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
-    Skipped, Stream, StreamSettings, ValidationTrace, objects_read_first, read_sharegpt,
-    read_validation,
+    Skipped, Stream, StreamSettings, TraceFormat, ValidationTrace, objects_read_first,
+    read_sharegpt, read_validation,
 };
 
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
@@ -151,8 +151,12 @@ fn open_trace(
         .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
     reading.end();
     let rows = Some(RowReader::new(first, stream, facts.operations));
-    let workload =
-        operations.map_or(Source::Rows, |(_, objects)| Source::Operations(objects.into()));
+    let format = (kind == TraceKind::Mooncake).then_some(TraceFormat::Mooncake);
+    let block_tokens = format.and_then(TraceFormat::block_tokens).unwrap_or(0);
+    let workload = match operations {
+        Some((_, objects)) => Source::Operations(objects.into()),
+        None => Source::Rows { block_tokens },
+    };
     Ok(OpenSource { workload, rows, facts })
 }
 

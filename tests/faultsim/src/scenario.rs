@@ -109,7 +109,7 @@ impl Scenario {
             None => Source::Synthetic,
             Some(_) => {
                 config.phases = PhaseMode::Both;
-                Source::Rows
+                Source::Rows { block_tokens: 512 }
             }
         };
         Scenario {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use burstgpt::BurstGpt;
 pub use format::TraceFormat;
 pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
-pub use mooncake::{BLOCK_TOKENS, Mooncake};
+pub use mooncake::Mooncake;
 pub use sharegpt::{ShareGptLimits, read_sharegpt};
 pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
 pub use validation::{Recorded, ValidationTrace, read_validation};
@@ -43,7 +43,10 @@ pub enum Source {
     /// Users who repeat recorded conversations.
     Dataset(Arc<Dataset>),
     /// Rows of a trace, given by [`crate::Workload::supply`].
-    Rows,
+    Rows {
+        /// Number of tokens that a block stands for; 0 where rows name no blocks.
+        block_tokens: u32,
+    },
     /// The same, where each row is an operation; these entries must be there before.
     Operations(Arc<[ReplayObject]>),
 }
@@ -52,7 +55,16 @@ impl Source {
     /// Whether requests are rows of a trace.
     #[must_use]
     pub fn is_rows(&self) -> bool {
-        matches!(self, Source::Rows | Source::Operations(_))
+        matches!(self, Source::Rows { .. } | Source::Operations(_))
+    }
+
+    /// Number of tokens that a block of a prompt stands for; 0 where no blocks are named.
+    #[must_use]
+    pub fn block_tokens(&self) -> u32 {
+        match self {
+            Source::Rows { block_tokens } => *block_tokens,
+            Source::Synthetic | Source::Dataset(_) | Source::Operations(_) => 0,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::key::PART_MAX;
 
 /// Tokens of a block, in the published traces (FAST'25).
-pub const BLOCK_TOKENS: u32 = 512;
+pub(super) const BLOCK_TOKENS: u32 = 512;
 
 #[derive(Deserialize)]
 struct Record {
