@@ -15,6 +15,7 @@ mod mooncake;
 mod qwen;
 mod sessions;
 mod sharegpt;
+mod side_by_side;
 mod stream;
 pub mod tokenizer;
 mod validation;
@@ -26,6 +27,7 @@ pub use format::TraceFormat;
 pub use iotrace::{IoTrace, Operation, ReplayObject, ReplayedRows, objects_read_first};
 pub use mooncake::Mooncake;
 pub use sharegpt::{ShareGptLimits, read_sharegpt};
+pub use side_by_side::SideBySide;
 pub use stream::{Open, Pace, SourceRequest, Stream, StreamSettings};
 pub use validation::{Recorded, ValidationTrace, read_validation};
 
