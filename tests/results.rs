@@ -75,6 +75,7 @@ fn a_pointer_of_git_lfs_is_named_wherever_a_file_is_read() {
     std::fs::write(scratch.file("p.csv.gz"), LFS_POINTER).unwrap();
     for flags in [
         &["--mooncake-trace", "p.csv.gz"][..],
+        &["--trace", "p.csv.gz"],
         &["--use-burst-trace", "--burst-trace-path", "p.csv.gz"],
         &["--dataset-path", "p.csv.gz"],
         &["--validation-trace", "p.csv.gz"],

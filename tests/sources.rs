@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Scratch, assert_fails, text};
 
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 const MOONCAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mooncake_part.jsonl");
 const BURST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/burst_sessions.csv");
 const THIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/thin.yaml");
@@ -82,6 +83,63 @@ fn a_mooncake_trace_hits_exactly_the_blocks_that_it_must() {
         assert_eq!(number(&json, "/summary/cache_stats/cache_hit_rate"), rate);
         assert_eq!(number(&json, "/requests_completed"), 400.0);
         assert_eq!(number(&json, "/ringfall/verify/blocks_bad"), 0.0);
+    }
+}
+
+/// Blocks that are found and those that are not in a cache that holds everything. A block is what
+/// is in it and before it, in a session of its own or in all of the trace.
+fn block_hits_unbounded(requests: &[(String, Vec<u64>)]) -> (u64, u64) {
+    let (mut seen, mut hits, mut misses) = (BTreeSet::new(), 0, 0);
+    for (scope, ids) in requests {
+        let prefixes = || (1..=ids.len()).map(|count| (scope.clone(), ids[..count].to_vec()));
+        let leading = prefixes().take_while(|prefix| seen.contains(prefix)).count() as u64;
+        hits += leading;
+        misses += ids.len() as u64 - leading;
+        seen.extend(prefixes());
+    }
+    (hits, misses)
+}
+
+fn ids(request: &Value) -> Vec<u64> {
+    request["hash_ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect()
+}
+
+fn lines(name: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(format!("{DATA}/{name}")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_trace_of_any_format_is_recognised_and_replayed() {
+    let qwen: Vec<_> =
+        lines("qwen_made.jsonl").iter().map(|row| (String::new(), ids(row))).collect();
+    let mut sessions = Vec::new();
+    for session in lines("sessions_made.jsonl") {
+        let name = session["id"].as_str().unwrap().to_owned();
+        for request in session["requests"].as_array().unwrap() {
+            let own = std::slice::from_ref(request);
+            let requests = request["requests"].as_array().map_or(own, Vec::as_slice);
+            sessions.extend(requests.iter().map(|request| (name.clone(), ids(request))));
+        }
+    }
+    for (file, format, rows, blocks) in [
+        ("mooncake_part.jsonl", "mooncake", 400, Some(block_hits(usize::MAX))),
+        ("qwen_made.jsonl", "qwen", 6, Some(block_hits_unbounded(&qwen))),
+        ("sessions_made.jsonl", "sessions", 6, Some(block_hits_unbounded(&sessions))),
+        ("burst_sessions.csv", "burstgpt", 300, None),
+        ("azure_made.csv", "azure", 5, None),
+        ("copilot_made.jsonl", "copilot", 5, None),
+    ] {
+        let path = format!("{DATA}/{file}");
+        let trace = ["--trace", &path, "--trace-speedup", "0", "--replay-cycles", "1"];
+        let json = thin("any-format", &[&trace[..], &["--num-users", "2"]].concat());
+        let source = &json["ringfall"]["source"];
+        assert_eq!((&source["kind"], &source["rows"]), (&format.into(), &rows.into()), "{source}");
+        assert_eq!(number(&json, "/requests_completed") as u64, rows, "{file}");
+        if let Some((hits, misses)) = blocks {
+            let found = (&source["block_hits"], &source["block_misses"]);
+            assert_eq!(found, (&hits.into(), &misses.into()), "{file}");
+        }
     }
 }
 
@@ -336,9 +394,10 @@ fn a_bad_file_is_told_by_name_and_line_with_status_2() {
         (write("header.csv", b"Time,Prompt\n1,2\n"), ""),
         (write("cut.zst", &[0x28, 0xb5, 0x2f, 0xfd, 0, 1]), ""),
     ];
-    let sources: [&[&str]; 4] = [
+    let sources: [&[&str]; 5] = [
         &["--use-burst-trace", "--burst-trace-path"],
         &["--mooncake-trace"],
+        &["--trace"],
         &["--dataset-path"],
         &["--validation-trace"],
     ];

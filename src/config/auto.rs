@@ -26,6 +26,7 @@ pub(super) fn max_inflight_requests(settings: &Options, _: &Facts) -> Auto<i64> 
     let is_given =
         |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str() != "none");
     let is_traced = is_given(&settings.mooncake_trace)
+        || is_given(&settings.trace)
         || is_given(&settings.replay_trace)
         || settings.use_burst_trace == Some(true);
     // The autoscaler's users come later, a trace's are in the trace.

@@ -90,6 +90,9 @@ fn traffic(settings: &Settings) -> Traffic {
         let path = path.unwrap_or_else(|| PathBuf::from(BURST_TRACE));
         return trace(TraceKind::BurstGpt, path);
     }
+    if let Some(path) = settings.trace.clone() {
+        return trace(TraceKind::Recorded, path);
+    }
     match (settings.mooncake_trace.clone(), dataset) {
         (Some(path), _) => trace(TraceKind::Mooncake, path),
         (None, Some(path)) => Traffic::ShareGpt { path },

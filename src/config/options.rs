@@ -128,8 +128,8 @@ settings! {
     section "Traces" {
         /// Replay a BurstGPT trace instead of simulating users; see --burst-trace-path
         ///
-        /// At most one of --use-burst-trace, --mooncake-trace, --replay-trace and --dataset-path
-        /// may be given, except that --dataset-path wins over --use-burst-trace.
+        /// At most one of --use-burst-trace, --mooncake-trace, --trace, --replay-trace and
+        /// --dataset-path may be given, except that --dataset-path wins over --use-burst-trace.
         use_burst_trace: bool = "false", "BOOL";
         /// BurstGPT trace in CSV: a file, a directory of files or a pattern
         ///
@@ -138,6 +138,14 @@ settings! {
         burst_trace_path: Optional = "none", "PATH", compared apart;
         /// Replay a Mooncake trace in JSONL; its prefix blocks are the entries of the cache
         mooncake_trace: Optional = "none", "FILE", compared apart;
+        /// Replay a trace of any known format, which is recognised: a file, a directory of files or
+        /// a pattern
+        ///
+        /// Mooncake's, Qwen-Bailian's, sessions of kv-cache-tester (cc-traces, AgentX), BurstGPT's,
+        /// Azure's or Copilot's; files may be compressed (.gz or .zst). Where a trace has one
+        /// session after the other, --num-users of them take place at once, and where one ends, the
+        /// next one begins.
+        trace: Optional = "none", "FILE", compared apart;
         /// Replay the operations of a logical trace, as `ringfall replay` does
         replay_trace: Optional = "none", "FILE", compared apart;
         /// Operations of the logical trace to replay

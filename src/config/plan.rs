@@ -216,6 +216,7 @@ impl Traffic {
             Traffic::ShareGpt { .. } => "sharegpt",
             Traffic::Trace { kind: TraceKind::BurstGpt, .. } => "burstgpt",
             Traffic::Trace { kind: TraceKind::Mooncake, .. } => "mooncake",
+            Traffic::Trace { kind: TraceKind::Recorded, .. } => "recorded",
             Traffic::Trace { kind: TraceKind::Io(_), .. } => "io_trace",
         }
     }
@@ -228,6 +229,8 @@ pub enum TraceKind {
     BurstGpt,
     /// JSONL with prefix blocks.
     Mooncake,
+    /// A format that is recognised when the trace is opened.
+    Recorded,
     /// Operations on entries.
     Io(ReplayedRows),
 }

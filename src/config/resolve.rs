@@ -51,6 +51,7 @@ fn own(given: &Options) -> Options {
     let is_paced = (has_rate && given.dataset_path.is_some())
         || given.use_burst_trace == Some(true)
         || given.mooncake_trace.is_some()
+        || given.trace.is_some()
         || given.replay_trace.is_some();
     Options {
         arrival: (!is_paced).then_some(Word(Arrival::Closed)),

@@ -23,7 +23,7 @@ pub(super) const IDLE: &[Idle] = &[
     (
         &["trace_speedup", "replay_cycles", "trace_classes"],
         |s, _| !has_trace(s),
-        "without a trace: --mooncake-trace, --use-burst-trace or --replay-trace",
+        "without a trace: --trace, --mooncake-trace, --use-burst-trace or --replay-trace",
     ),
     (
         &["trace_speedup"],
@@ -137,15 +137,21 @@ pub(super) const CONFLICTS: &[(&[&str], &str, &str)] = &[
             "enable_rag",
             "use_burst_trace",
             "mooncake_trace",
+            "trace",
             "dataset_path",
         ],
         "replay_trace",
         ": recorded operations are replayed, and nothing else",
     ),
     (
-        &["decode_only", "enable_rag", "use_burst_trace", "dataset_path"],
+        &["decode_only", "enable_rag", "use_burst_trace", "trace", "dataset_path"],
         "mooncake_trace",
         ": its requests consist of recorded blocks",
+    ),
+    (
+        &["decode_only", "enable_rag", "use_burst_trace", "dataset_path"],
+        "trace",
+        ": its requests are those that were recorded",
     ),
     (
         &["xlsx_output", "html_output"],
@@ -165,7 +171,10 @@ pub(super) fn real_only(key: &str) -> Option<&'static str> {
 fn has_trace(settings: &Settings) -> bool {
     // A dataset wins over --use-burst-trace.
     let is_burst = settings.use_burst_trace && settings.dataset_path.is_none();
-    is_burst || settings.mooncake_trace.is_some() || settings.replay_trace.is_some()
+    is_burst
+        || [&settings.mooncake_trace, &settings.trace, &settings.replay_trace]
+            .iter()
+            .any(|path| path.is_some())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use ringfall_core::facts::ShardFacts;
 use ringfall_core::key::{TIER_COUNT, Tier};
 use ringfall_core::units::MIB;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
-use ringfall_workloads::source::ValidationTrace;
+use ringfall_workloads::source::{TraceFormat, ValidationTrace};
 
 use crate::SimulationReport;
 use crate::facts::{
@@ -87,6 +87,12 @@ impl DerefMut for RunResult {
 }
 
 impl RunResult {
+    /// Word for where requests came from: the format of a trace, or the kind of another source.
+    #[must_use]
+    pub fn source_name(&self) -> &'static str {
+        self.source.format.map_or(self.plan.traffic.name(), TraceFormat::name)
+    }
+
     /// Looks for entries that could be missed for want of room: those that other requests left, and
     /// in a decode-only run, whose requests write nothing, those of the population.
     #[must_use]

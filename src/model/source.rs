@@ -16,8 +16,9 @@ const VALIDATION_TOLERANCE: f64 = 0.05;
 figures! {
 /// Where requests came from, and how they arrived.
 pub struct SourceReport of result: RunResult {
-    /// Kind of source: `synthetic`, `sharegpt`, `burstgpt`, `mooncake` or `io_trace`.
-    pub kind: Same<String> = result.plan.traffic.name().to_owned(),
+    /// Kind of source: `synthetic`, `sharegpt`, `io_trace`, or the format of a trace: `burstgpt`,
+    /// `mooncake`, `qwen`, `sessions`, `azure` or `copilot`.
+    pub kind: Same<String> = result.source_name().to_owned(),
     /// Names of the files that were read.
     pub files: Union<String> = result.source.files.iter().cloned(),
     /// Digests of what was read, each of so many first rows of a trace (`first ROWS: DIGEST`),

@@ -49,8 +49,9 @@ pub struct ConfigReport of result: RunResult {
     pub request_rate_per_s: Option<f64> = result.plan.request_rate_per_s,
     /// Number of documents to ingest; 0: no retrieval.
     pub rag_documents: Option<u32> = result.plan.rag_documents,
-    /// Where requests came from: synthetic, sharegpt, burstgpt, mooncake or io_trace.
-    pub source: Option<String> = result.plan.traffic.name().to_owned(),
+    /// Where requests came from: synthetic, sharegpt, io_trace, or the format of a trace: burstgpt,
+    /// mooncake, qwen, sessions, azure or copilot.
+    pub source: Option<String> = result.source_name().to_owned(),
     /// Mode of the autoscaler: qos, slo or capacity; null: the number of users was fixed.
     pub autoscaler: Option<String> =
         result.plan.enable_autoscaling.then(|| result.plan.autoscaler_mode.name().to_owned()),

@@ -1,13 +1,15 @@
 //! Facts about the source of requests, and counters of reading it.
 
 use ringfall_workloads::digest::Digest;
-use ringfall_workloads::source::Skipped;
+use ringfall_workloads::source::{Skipped, TraceFormat};
 
 /// Facts about the source of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SourceFacts {
     /// Files, in the order read.
     pub files: Vec<String>,
+    /// Format of a trace, where it was recognised.
+    pub format: Option<TraceFormat>,
     /// Conversations of a dataset.
     pub conversations: Option<u64>,
     /// Number of turns in all conversations of a dataset; none for other sources.

@@ -7,16 +7,17 @@ mod files;
 mod reading;
 mod recorded;
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfall_workloads::Source;
 use ringfall_workloads::source::tokenizer::{CountTokens, Tokenizer, estimate};
 use ringfall_workloads::source::{
-    BurstGpt, IoTrace, Mooncake, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits,
+    IoTrace, Open, Pace, ReplayObject, ReplayedRows, Row, Rows, ShareGptLimits, SideBySide,
     Skipped, Stream, StreamSettings, TraceFormat, ValidationTrace, objects_read_first,
     read_sharegpt, read_validation,
 };
+use ringfall_workloads::{Error, Source};
 
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
 pub use reading::Reading;
@@ -99,6 +100,7 @@ fn open_trace(
     let flag = match kind {
         TraceKind::BurstGpt => "--burst-trace-path",
         TraceKind::Mooncake => "--mooncake-trace",
+        TraceKind::Recorded => "--trace",
         TraceKind::Io(_) => "--replay-trace",
     };
     if kind == TraceKind::BurstGpt && path == Path::new(BURST_TRACE) && !path.exists() {
@@ -107,8 +109,14 @@ fn open_trace(
              is named: give --burst-trace-path"
         )));
     }
-    let paths =
-        files::expand(path, &files::TRACE_ENDINGS).map_err(|what| wrong(flag, path, what))?;
+    let opened = match kind {
+        TraceKind::BurstGpt => OpenedTrace::of_format(TraceFormat::BurstGpt, path, reading),
+        TraceKind::Mooncake => OpenedTrace::of_format(TraceFormat::Mooncake, path, reading),
+        TraceKind::Io(tiers) => OpenedTrace::of_operations(tiers, path, reading),
+        TraceKind::Recorded => OpenedTrace::recorded(path, plan.users, reading),
+    };
+    let OpenedTrace { paths, open, streams, format } =
+        opened.map_err(|what| wrong(flag, path, what))?;
     let pace = match (plan.request_rate_per_s, plan.trace_speedup) {
         (rate, _) if rate > 0.0 => {
             Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
@@ -133,11 +141,10 @@ fn open_trace(
             (objects.len() as u64, objects.iter().map(|object| object.bytes).sum())
         }),
         files: paths.iter().map(|path| path.display().to_string()).collect(),
+        format,
         ..SourceFacts::default()
     };
-    let count = paths.len();
-    let open = rows_of(kind, paths, reading.clone());
-    let mut stream = Stream::new(open, count, settings);
+    let mut stream = Stream::new(open, streams, settings);
     let first = stream
         .next_request()
         .map_err(|error| {
@@ -151,7 +158,6 @@ fn open_trace(
         .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
     reading.end();
     let rows = Some(RowReader::new(first, stream, facts.operations));
-    let format = (kind == TraceKind::Mooncake).then_some(TraceFormat::Mooncake);
     let block_tokens = format.and_then(TraceFormat::block_tokens).unwrap_or(0);
     let workload = match operations {
         Some((_, objects)) => Source::Operations(objects.into()),
@@ -160,24 +166,84 @@ fn open_trace(
     Ok(OpenSource { workload, rows, facts })
 }
 
-/// Opens one file after the other, as a stream asks for them.
-fn rows_of(kind: TraceKind, paths: Vec<PathBuf>, beside: Reading) -> Open {
-    Box::new(move |n| {
-        let named = |what: String| {
-            ringfall_workloads::Error::new(format!("{}: {what}", paths[n].display()))
-        };
-        let reader = files::open(&paths[n], &beside).map_err(named)?;
-        let rows: Box<dyn Rows> = match kind {
-            TraceKind::BurstGpt => {
-                Box::new(BurstGpt::new(reader).map_err(|error| named(error.to_string()))?)
-            }
-            TraceKind::Mooncake => Box::new(Mooncake::new(reader)),
-            TraceKind::Io(tiers) => {
-                Box::new(IoTrace::new(reader, tiers).map_err(|error| named(error.to_string()))?)
-            }
-        };
-        Ok(Box::new(NamedRows { name: paths[n].display().to_string(), rows }))
-    })
+/// A trace of which nothing but its beginning has been read.
+struct OpenedTrace {
+    paths: Vec<PathBuf>,
+    /// Opens the rows of each of the streams.
+    open: Open,
+    /// Number of streams that follow each other, each with a clock of its own.
+    streams: usize,
+    /// Format of the requests; none for operations.
+    format: Option<TraceFormat>,
+}
+
+impl OpenedTrace {
+    /// A trace of a format that was named.
+    fn of_format(
+        format: TraceFormat,
+        path: &Path,
+        reading: &Reading,
+    ) -> Result<OpenedTrace, String> {
+        let opened = OpenedTrace::by_file(path, reading, move |reader| format.rows(reader))?;
+        Ok(OpenedTrace { format: Some(format), ..opened })
+    }
+
+    /// A trace of operations.
+    fn of_operations(
+        tiers: ReplayedRows,
+        path: &Path,
+        reading: &Reading,
+    ) -> Result<OpenedTrace, String> {
+        OpenedTrace::by_file(path, reading, move |reader| {
+            Ok(Box::new(IoTrace::new(reader, tiers)?))
+        })
+    }
+
+    /// One stream for each file, whose rows are those of `rows_of`.
+    fn by_file(
+        path: &Path,
+        reading: &Reading,
+        rows_of: impl Fn(Box<dyn BufRead + Send>) -> Result<Box<dyn Rows>, Error> + Send + 'static,
+    ) -> Result<OpenedTrace, String> {
+        let paths = files::expand(path, &files::TRACE_ENDINGS)?;
+        let (to_open, beside) = (paths.clone(), reading.clone());
+        let open: Open = Box::new(move |n| {
+            let name = to_open[n].display().to_string();
+            let named = |what: String| Error::new(format!("{name}: {what}"));
+            let reader = files::open(&to_open[n], &beside).map_err(named)?;
+            let rows = rows_of(reader).map_err(|error| named(error.to_string()))?;
+            Ok(Box::new(NamedRows { name, rows }))
+        });
+        Ok(OpenedTrace { streams: paths.len(), paths, open, format: None })
+    }
+
+    /// A trace of a format that is recognised: one stream for all files. Where they have one
+    /// session after the other, up to `users` of them take place at once.
+    fn recorded(path: &Path, users: u32, reading: &Reading) -> Result<OpenedTrace, String> {
+        let first = RecordedTrace::open(path, None, reading).map_err(|error| {
+            // Who asks names the path too.
+            let text = error.to_string();
+            let name = format!("{}: ", path.display());
+            text.strip_prefix(&name).unwrap_or(&text).to_owned()
+        })?;
+        let (format, paths) = (first.format(), first.files().to_vec());
+        // A pipe can be opened but once.
+        let mut first = Some(first);
+        let (path, beside) = (path.to_path_buf(), reading.clone());
+        let open: Open = Box::new(move |_| {
+            let trace = match first.take() {
+                Some(trace) => trace,
+                None => RecordedTrace::open(&path, Some(format), &beside)
+                    .map_err(|error| Error::new(error.to_string()))?,
+            };
+            let rows: Box<dyn Rows> = match format.is_by_session() {
+                true => Box::new(SideBySide::new(Box::new(trace), users as usize)),
+                false => Box::new(trace),
+            };
+            Ok(rows)
+        });
+        Ok(OpenedTrace { paths, open, streams: 1, format: Some(format) })
+    }
 }
 
 /// Part of the machine's memory that may remember what a file lists, percent: the run comes after.
@@ -199,10 +265,8 @@ struct NamedRows {
 }
 
 impl Rows for NamedRows {
-    fn next_row(&mut self) -> Result<Option<Row>, ringfall_workloads::Error> {
-        self.rows
-            .next_row()
-            .map_err(|error| ringfall_workloads::Error::new(format!("{}: {error}", self.name)))
+    fn next_row(&mut self) -> Result<Option<Row>, Error> {
+        self.rows.next_row().map_err(|error| Error::new(format!("{}: {error}", self.name)))
     }
 
     fn skipped(&self) -> Skipped {
