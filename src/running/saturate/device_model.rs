@@ -202,9 +202,11 @@ impl Mixed {
         let apart = (rate(read) / reads).min(rate(write) / (1.0 - reads));
         if measured > turns * DUPLEX_GAIN {
             let fastest = rate(read).max(rate(write));
-            return match measured < apart * APART_SHARE && measured > fastest {
-                true => Mixed::Both { bytes_per_s: measured },
+            return match measured < apart * APART_SHARE {
                 false => Mixed::Apart,
+                true if measured > fastest => Mixed::Both { bytes_per_s: measured },
+                // A limit together would hold back the faster direction alone.
+                true => Mixed::Turns { penalty: 0.0 },
             };
         }
         // A random mix turns round so often.
@@ -295,6 +297,10 @@ mod tests {
         shared.limits[2].bandwidth.best.bytes_per_s = 5e9;
         let model = DeviceFile::parse("d.yaml", &device_yaml(&shared).unwrap()).unwrap().model;
         assert_eq!((model.is_duplex, model.both_bytes_per_s), (true, Some(5e9)));
+        // Little more than by turns is no limit each.
+        mixed.limits[2].bandwidth.best.bytes_per_s = 2.85e9;
+        let turns = DeviceFile::parse("d.yaml", &device_yaml(&mixed).unwrap()).unwrap().model;
+        assert_eq!((turns.is_duplex, turns.mixed_penalty), (false, 0.0));
         mixed.limits[2].bandwidth.best.bytes_per_s = 2e9;
         let slower = DeviceFile::parse("d.yaml", &device_yaml(&mixed).unwrap()).unwrap().model;
         assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);
