@@ -40,6 +40,25 @@ impl DepthStep {
     }
 }
 
+/// Share of a depth's bandwidth below which the largest depth has clearly less.
+const REFERENCE_SHARE: f64 = 0.8;
+
+/// Depth that smaller ones are held against: the largest, or the one with the most bandwidth where
+/// the largest has clearly less, as on a drive that a deep queue slows down. Of a depth that was
+/// tried more than once, the last time counts.
+#[must_use]
+pub fn reference_depth(steps: &[DepthStep], deepest: u32) -> u32 {
+    let last_at = |depth: u32| steps.iter().rev().find(|step| step.depth == depth);
+    let known = steps.iter().filter_map(|step| last_at(step.depth));
+    let best = known.max_by(|one, other| one.bytes_per_s.total_cmp(&other.bytes_per_s));
+    match (best, last_at(deepest)) {
+        (Some(best), Some(there)) if there.bytes_per_s < REFERENCE_SHARE * best.bytes_per_s => {
+            best.depth
+        }
+        _ => deepest,
+    }
+}
+
 named! {
 /// Why a depth was chosen.
 #[derive(Serialize, Deserialize)]
@@ -90,9 +109,15 @@ impl DepthFigures {
     pub fn told(&self) -> String {
         let (chosen, deepest) = (self.chosen, self.deepest);
         let mib_per_s = |step: &DepthStep| step.bytes_per_s / f64::from(1 << 20);
-        match (self.reason, self.last_at(chosen), self.last_at(deepest)) {
+        let reference = reference_depth(&self.steps, deepest);
+        match (self.reason, self.last_at(chosen), self.last_at(reference)) {
+            (DepthReason::Knee, Some(here), Some(_)) if chosen == reference => format!(
+                "the depth with the most bandwidth: {:.0} MiB/s, where depth {deepest} has {:.0}",
+                mib_per_s(here),
+                self.last_at(deepest).map_or(0.0, mib_per_s)
+            ),
             (DepthReason::Knee, Some(here), Some(there)) => format!(
-                "the smallest depth that reaches the bandwidth of depth {deepest}: {:.0} of {:.0} \
+                "the smallest depth that reaches the bandwidth of depth {reference}: {:.0} of {:.0} \
                  MiB/s, single I/O P50 {:.3} instead of {:.3} ms",
                 mib_per_s(here),
                 mib_per_s(there),

@@ -20,6 +20,8 @@ struct Drive {
     queues: u32,
     /// Places in each queue.
     buffers: u32,
+    /// I/Os in flight from which on it does half as much for each doubling.
+    slows_from: f64,
 }
 
 const NVME: Drive = Drive {
@@ -29,6 +31,7 @@ const NVME: Drive = Drive {
     offered: 1e9,
     queues: 2,
     buffers: 512,
+    slows_from: f64::INFINITY,
 };
 
 impl Drive {
@@ -38,7 +41,8 @@ impl Drive {
 
     fn per_s(&self, depth: u32) -> f64 {
         let in_flight = self.in_flight(depth);
-        (in_flight * 1e6 / self.latency_us).min(self.per_s_max)
+        let slowed = (self.slows_from / in_flight).min(1.0);
+        (in_flight * 1e6 / self.latency_us).min(self.per_s_max * slowed)
     }
 
     /// An interval at that depth, `factor` times as fast as described.
@@ -107,6 +111,18 @@ fn it_finds_the_knee_of_a_drive_whose_queue_is_always_full() {
         assert!(here.latency_us[1] <= there.latency_us[1] / 2.0 || knee * 2 > deepest);
         assert!(found.told().contains(&format!("depth {deepest}")), "{}", found.told());
     }
+}
+
+/// The depth was 1, since that reaches what the deepest queue does.
+#[test]
+fn a_drive_that_a_deep_queue_slows_down_is_held_against_its_best_depth() {
+    let slowed = Drive { per_s_max: 20_000.0, slows_from: 20.0, ..NVME };
+    for (deepest, chosen) in [(64, 8), (512, 8), (8, 8), (4, 4)] {
+        let found = search(slowed, deepest, WARMUP, steady);
+        assert_eq!(found.chosen, chosen, "{found:?}");
+    }
+    let told = search(slowed, 64, WARMUP, steady).told();
+    assert!(told.starts_with("the depth with the most bandwidth: "), "{told}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Which depth to try next, and which to choose: a ladder of powers of two, climbed down from the
 //! largest depth for as long as bandwidth stays and I/Os do not wait longer for their places. Where
 //! that ends, it is held against the largest depth once more, side by side, since a load that warms
-//! up changes meanwhile, and a drive has hiccups.
+//! up changes meanwhile, and a drive has hiccups; or against the depth with the most bandwidth,
+//! where the largest has clearly less.
 
-use ringfall_model::facts::{DepthReason, DepthStep};
+use ringfall_model::facts::{DepthReason, DepthStep, reference_depth};
 
 /// The knee is the smallest depth with this share of the best bandwidth: the same share as in
 /// `saturate`.
@@ -34,20 +35,20 @@ pub(super) enum Next {
 enum Stage {
     /// On that rung, all above it hold.
     Descending { rung: usize },
-    /// Measures the largest depth again, to hold a rung against it.
+    /// Measures the reference again, to hold a rung against it.
     Reference(Trial),
     /// Measures that rung again, beside this.
     Confirming(Trial, DepthStep),
 }
 
-/// A rung that is held against the largest depth.
+/// A rung that is held against the reference ([`reference_depth`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Trial {
     rung: usize,
     /// Whether the rung below was not tried yet, so that the way down goes on if this one holds.
     goes_on: bool,
     pairs: u32,
-    /// Sums of bandwidths and of times of an I/O: the rung's, and the largest depth's beside it.
+    /// Sums of bandwidths and of times of an I/O: the rung's, and the reference's beside it.
     bytes_per_s: [f64; 2],
     total_us: [f64; 2],
 }
@@ -123,7 +124,15 @@ impl Search {
                 self.since = self.steps.len() + 1;
                 self.refer(Trial::of(rung, rung < last))
             }
-            Stage::Reference(trial) => self.compare(trial, step),
+            Stage::Reference(trial) => {
+                let tried = step.depth;
+                self.steps.push(step);
+                // Its bandwidth was that of a moment: another is the reference.
+                return match self.reference() {
+                    reference if reference == tried => self.compare(trial, step),
+                    _ => self.refer(trial),
+                };
+            }
             Stage::Confirming(mut trial, reference) => {
                 trial.add(&step, &reference);
                 match (trial.is_decided(), trial.holds()) {
@@ -174,7 +183,11 @@ impl Search {
 
     fn refer(&mut self, trial: Trial) -> Next {
         self.stage = Stage::Reference(trial);
-        Next::Try(self.deepest())
+        Next::Try(self.reference())
+    }
+
+    fn reference(&self) -> u32 {
+        reference_depth(&self.steps, self.deepest())
     }
 
     fn compare(&mut self, trial: Trial, reference: DepthStep) -> Next {
