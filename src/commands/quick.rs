@@ -17,7 +17,7 @@ use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
-    QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_enough, space_flag,
+    QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_sure, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
@@ -477,7 +477,7 @@ impl Trials<'_> {
             point.load_p95_s.is_none_or(|load| is_load_quick(load, rule.load_p95_s))
         })?;
         let by_space = self.search(&mut curve, |point| {
-            point.reuse_share.is_none_or(|share| is_reuse_enough(share, rule.reuse_share))
+            point.reuse_share.is_none_or(|share| is_reuse_sure(share, rule.reuse_share))
         })?;
         let both = by_speed.zip(by_space);
         Ok(both.map(|(by_speed, by_space)| Found { curve, by_speed, by_space }))

@@ -39,6 +39,16 @@ pub fn is_reuse_enough(share: f64, target: f64) -> bool {
     (share * 100.0).round() >= (target * 100.0).round()
 }
 
+/// Share of earlier turns by which two windows of one load differ, with which an answer is to meet
+/// the rule, as its check has another window than the table.
+const REUSE_MARGIN: f64 = 0.02;
+
+/// Whether so many of the earlier turns are enough in another window, too.
+#[must_use]
+pub fn is_reuse_sure(share: f64, target: f64) -> bool {
+    is_reuse_enough(share, (target + REUSE_MARGIN).min(1.0))
+}
+
 /// Whether a load P95 is as short as it has to be, to half a percent of the target, which is less
 /// than two measurements of one drive differ by.
 #[must_use]

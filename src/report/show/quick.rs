@@ -9,7 +9,7 @@ use ringfall_host::{counted, human_time as time};
 use super::prose::{command, wrapped};
 use super::table::{Cell, Mark, Medium, Table, fixed, percent, times};
 use crate::quick::{
-    Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_load_quick, is_reuse_enough,
+    Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_load_quick, is_reuse_sure,
 };
 
 /// Rows of the curve on a terminal above and below the answer's.
@@ -106,7 +106,7 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
     let told: Vec<String> = points.iter().map(|point| told(report, point)).collect();
     let words = [
         ("slow", "too long a load"),
-        ("lost", "too few found"),
+        ("lost", "too few found, or too near the rule"),
         ("missed", "in a run on the drive"),
         ("inferred", "too slow or lost once worsened as that run was"),
         ("<-", answer),
@@ -144,8 +144,7 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
         return "inferred".to_owned();
     }
     let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, report.load_p95_s));
-    let is_lost =
-        point.reuse_share.is_some_and(|share| !is_reuse_enough(share, report.reuse_share));
+    let is_lost = point.reuse_share.is_some_and(|share| !is_reuse_sure(share, report.reuse_share));
     match (is_slow, is_lost) {
         (true, true) => "slow, lost",
         (true, false) => "slow",
