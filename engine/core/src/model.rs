@@ -27,7 +27,7 @@ pub struct DirectionModel {
     pub latency: Nanos,
     /// 99th percentile of that time; when equal to `latency`, all I/Os take that.
     pub latency_p99: Nanos,
-    /// Bandwidth with a deep queue, where that is another.
+    /// Bandwidth with a deep queue, where that is another; none for writes that a cache takes.
     pub deep: Option<DeepQueue>,
 }
 
@@ -199,14 +199,13 @@ impl DeviceModel {
             if direction.latency_p99 < direction.latency {
                 return Err(format!("{name}: a 99th percentile below the median"));
             }
-            let is_rate = |rate: f64| rate.is_finite() && rate >= 1.0;
-            if direction
-                .deep
-                .is_some_and(|deep| deep.from_bytes >= deep.to_bytes || !is_rate(deep.bytes_per_s))
-            {
-                return Err(format!(
-                    "{name}: deep: to_mib is to be more than from_mib, and mb_per_s a bandwidth"
-                ));
+            let Some(deep) = direction.deep else { continue };
+            if deep.from_bytes >= deep.to_bytes {
+                return Err(format!("{name}: deep: to_mib is to be more than from_mib"));
+            }
+            if !(deep.bytes_per_s.is_finite() && deep.bytes_per_s >= 1.0) {
+                let rate = deep.bytes_per_s;
+                return Err(format!("{name}: deep: bandwidth is {rate}: give at least 1"));
             }
         }
         if !(0.0..=100.0).contains(&self.mixed_penalty) {
@@ -217,6 +216,13 @@ impl DeviceModel {
             return Err(format!("both directions: bandwidth is {rate}: give at least 1"));
         }
         let cache = &self.write_cache;
+        if cache.bytes > 0 && self.write.deep.is_some() {
+            return Err(
+                "write: deep: a write cache has one bandwidth at any depth: leave out one \
+                        of the two"
+                    .to_owned(),
+            );
+        }
         if cache.bytes > 0 && !(cache.bytes_per_s.is_finite() && cache.bytes_per_s >= 1.0) {
             return Err(format!(
                 "write cache: bandwidth is {}: give at least 1",
@@ -245,9 +251,10 @@ impl DeviceModel {
         let is_cached = kind == IoKind::Write && self.write_cache.bytes > 0;
         // Whoever comes behind a write that waits for the cache waits too.
         let waits_ns = if is_cached { self.wait_for_cache_ns(state, start, bytes) } else { 0.0 };
+        let in_flight_bytes = self.in_flight_bytes(state, now) + bytes;
         let bytes_per_s = match is_cached {
             true => self.write_cache.bytes_per_s,
-            false => direction.bytes_per_s_with(self.in_flight_bytes(state, now) + bytes),
+            false => direction.bytes_per_s_with(in_flight_bytes),
         };
         let moves_ns = factor * Self::occupies_ns(direction, bytes_per_s, bytes);
         let occupied = Nanos::from_ns_f64(waits_ns + moves_ns);
@@ -548,6 +555,8 @@ mod tests {
         assert!((mixed / (2.0 / (1.0 / 1e9 + 1.0 / 2e9)) - 1.0).abs() < 0.01, "{mixed}");
         model.read.deep = Some(DeepQueue { to_bytes: 4 * MIB, ..deep });
         assert!(model.check().unwrap_err().contains("read: deep: to_mib"));
+        (model.read.deep, model.write.deep, model.write_cache.bytes) = (None, Some(deep), MIB);
+        assert!(model.check().unwrap_err().contains("leave out one"));
     }
 
     #[test]

@@ -183,7 +183,10 @@ impl PlanDrive {
         let DeviceModel { read, write, parallel_ios, .. } = &device.model;
         // The program cuts an entry in I/Os of 1 MiB.
         let rate = |direction: &DirectionModel| {
-            let io_s = (MIB as f64 / direction.bytes_per_s).max(1.0 / direction.ios_per_s);
+            // Engines keep deep queues.
+            let deep = direction.deep.map_or(direction.bytes_per_s, |deep| deep.bytes_per_s);
+            let io_s =
+                (MIB as f64 / deep.min(direction.bytes_per_s)).max(1.0 / direction.ios_per_s);
             // A place is taken for the latency, too.
             let place_s = match parallel_ios {
                 0 => 0.0,

@@ -123,7 +123,7 @@ impl std::fmt::Display for Deep {
 /// Most I/Os a second: what was found, or what 4 KiB blocks at full bandwidth would be, which no
 /// device exceeds.
 fn iops(limit: &Limit) -> f64 {
-    limit.iops.as_ref().map_or(shallow_rate(limit) / 4096.0, |best| best.best.iops)
+    limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
 }
 
 /// Latency of an I/O besides the time that it occupies the drive, median and 99th percentile, as
