@@ -48,6 +48,8 @@ struct Trial {
     /// Whether the rung below was not tried yet, so that the way down goes on if this one holds.
     goes_on: bool,
     pairs: u32,
+    /// Whether the reference has changed since: it does once, on a drive that is uneven.
+    has_moved: bool,
     /// Sums of bandwidths and of times of an I/O: the rung's, and the reference's beside it.
     bytes_per_s: [f64; 2],
     total_us: [f64; 2],
@@ -55,7 +57,14 @@ struct Trial {
 
 impl Trial {
     fn of(rung: usize, goes_on: bool) -> Trial {
-        Trial { rung, goes_on, pairs: 0, bytes_per_s: [0.0; 2], total_us: [0.0; 2] }
+        Trial {
+            rung,
+            goes_on,
+            pairs: 0,
+            has_moved: false,
+            bytes_per_s: [0.0; 2],
+            total_us: [0.0; 2],
+        }
     }
 
     fn add(&mut self, here: &DepthStep, there: &DepthStep) {
@@ -108,7 +117,7 @@ impl Search {
         self.ladder[0]
     }
 
-    /// Takes what came of the depth tried last. A rung takes seven steps at the most, besides those
+    /// Takes what came of the depth tried last. A rung takes eight steps at the most, besides those
     /// in which next to nothing reached the drive at first.
     pub(super) fn judge(&mut self, step: DepthStep) -> Next {
         if self.steps.is_empty() && step.ios < IOS_MIN {
@@ -125,12 +134,12 @@ impl Search {
                 self.refer(Trial::of(rung, rung < last))
             }
             Stage::Reference(trial) => {
-                let tried = step.depth;
                 self.steps.push(step);
-                // Its bandwidth was that of a moment: another is the reference.
-                return match self.reference() {
-                    reference if reference == tried => self.compare(trial, step),
-                    _ => self.refer(trial),
+                // Where its bandwidth was that of a moment, another is the reference.
+                let has_moved = self.reference() != step.depth;
+                return match has_moved && !trial.has_moved {
+                    true => self.refer(Trial { has_moved, ..trial }),
+                    false => self.compare(trial, step),
                 };
             }
             Stage::Confirming(mut trial, reference) => {
@@ -195,7 +204,11 @@ impl Search {
         Next::Try(self.ladder[trial.rung])
     }
 
+    /// The answer where no smaller depth holds against the reference.
     fn still_rises(&self) -> Next {
-        Next::Choose(self.deepest(), DepthReason::StillRises)
+        match self.reference() {
+            best if best != self.deepest() => Next::Choose(best, DepthReason::Knee),
+            deepest => Next::Choose(deepest, DepthReason::StillRises),
+        }
     }
 }
