@@ -476,9 +476,7 @@ impl Trials<'_> {
         let by_speed = self.search(&mut curve, |point| {
             point.load_p95_s.is_none_or(|load| is_load_quick(load, rule.load_p95_s))
         })?;
-        let by_space = self.search(&mut curve, |point| {
-            point.reuse_share.is_none_or(|share| is_reuse_sure(share, rule.reuse_share))
-        })?;
+        let by_space = self.search(&mut curve, |point| is_reuse_sure(point, rule.reuse_share))?;
         let both = by_speed.zip(by_space);
         Ok(both.map(|(by_speed, by_space)| Found { curve, by_speed, by_space }))
     }

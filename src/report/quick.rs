@@ -39,14 +39,15 @@ pub fn is_reuse_enough(share: f64, target: f64) -> bool {
     (share * 100.0).round() >= (target * 100.0).round()
 }
 
-/// Share of earlier turns by which two windows of one load differ, with which an answer is to meet
-/// the rule, as its check has another window than the table.
-const REUSE_MARGIN: f64 = 0.02;
+/// Part of the misses that the rule allows by which two windows of one load differ.
+const REUSE_MARGIN: f64 = 0.05;
 
-/// Whether so many of the earlier turns are enough in another window, too.
+/// Whether so many users of the table find enough of the earlier turns in the window of a check,
+/// too. A single user is judged by the rule itself, as there is nobody to leave out.
 #[must_use]
-pub fn is_reuse_sure(share: f64, target: f64) -> bool {
-    is_reuse_enough(share, (target + REUSE_MARGIN).min(1.0))
+pub fn is_reuse_sure(point: &QuickPoint, target: f64) -> bool {
+    let margin = if point.users > 1 { (1.0 - target) * REUSE_MARGIN } else { 0.0 };
+    point.reuse_share.is_none_or(|share| is_reuse_enough(share, target + margin))
 }
 
 /// Whether a load P95 is as short as it has to be, to half a percent of the target, which is less

@@ -147,7 +147,9 @@ impl QuickReport {
         let is_kept =
             measured.reuse_share.is_none_or(|share| is_reuse_enough(share, self.reuse_share));
         let predicted = self.check_predicted.clone().filter(|_| is_kept);
-        predicted.is_some_and(|predicted| {
+        let is_judged =
+            self.served().users > 0 && self.curve.iter().any(|point| point.users == measured.users);
+        predicted.filter(|_| is_judged).is_some_and(|predicted| {
             self.missed_by(&QuickTry { measured: measured.clone(), predicted }).is_none()
         })
     }

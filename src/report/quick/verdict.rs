@@ -5,7 +5,7 @@ use ringfall_host::counted;
 
 use super::{
     CONFIRMED_TO, LOADS_APART, LOADS_MIN, QuickPoint, QuickReport, QuickTry, Served, is_load_quick,
-    is_reuse_enough, others_used, time,
+    is_reuse_enough, is_reuse_sure, others_used, time,
 };
 
 /// Longest load that `--slo` takes, s.
@@ -66,7 +66,8 @@ impl QuickReport {
         }
         let served = self.served().users;
         let mut larger = self.curve.iter().filter(|point| point.users > served);
-        let point = larger.find(|point| self.missed(point).is_some())?;
+        let is_near = |point: &QuickPoint| !is_reuse_sure(point, self.reuse_share);
+        let point = larger.find(|point| self.missed(point).is_some() || is_near(point))?;
         let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, self.load_p95_s));
         let speed = is_slow.then(|| match point.drive_busy_share {
             Some(busy) if busy >= BUSY_FROM => {
@@ -74,8 +75,7 @@ impl QuickReport {
             }
             busy => format!("load latency: {}", self.idle_load(busy)),
         });
-        let is_lost = |share: &f64| !is_reuse_enough(*share, self.reuse_share);
-        let space = point.reuse_share.filter(is_lost).map(|share| {
+        let space = point.reuse_share.filter(|_| is_near(point)).map(|share| {
             format!(
                 "space: {:.0} % of earlier turns are found in {:.1} GiB",
                 share * 100.0,
@@ -84,7 +84,11 @@ impl QuickReport {
         });
         let parts: Vec<String> = speed.into_iter().chain(space).collect();
         let users = counted(point.users.into(), "user");
-        let verb = if point.users == 1 { "misses" } else { "miss" };
+        let verb = match (point.users, self.missed(point).is_some()) {
+            (1, _) => "misses",
+            (_, true) => "miss",
+            (_, false) => "may miss",
+        };
         Some(format!("{users} {verb} the rule by {}", parts.join(", and by ")))
     }
 

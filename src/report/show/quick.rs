@@ -111,7 +111,11 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
         ("inferred", "too slow or lost once worsened as that run was"),
         ("<-", answer),
     ];
-    let used = words.iter().filter(|(word, _)| told.iter().any(|told| told.contains(word)));
+    let is_used = |word: &str| {
+        let has_missed = word == "missed" && !report.larger.is_empty();
+        has_missed || told.iter().any(|told| told.contains(word))
+    };
+    let used = words.iter().filter(|(word, _)| is_used(word));
     let clauses: Vec<String> = used.map(|(word, what)| format!("; {word}: {what}")).collect();
     let mut sentences = vec![format!(
         "Simulated with space for every turn; found: earlier turns found in {:.1} GiB, which a run \
@@ -144,7 +148,7 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
         return "inferred".to_owned();
     }
     let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, report.load_p95_s));
-    let is_lost = point.reuse_share.is_some_and(|share| !is_reuse_sure(share, report.reuse_share));
+    let is_lost = !is_reuse_sure(point, report.reuse_share);
     match (is_slow, is_lost) {
         (true, true) => "slow, lost",
         (true, false) => "slow",
