@@ -1,5 +1,4 @@
-//! Figures of a recorded trace, counted a request at a time, in the
-//! order in which it is read.
+//! Figures of a recorded trace, counted a request at a time, in the order in which it is read.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ fn row(line: &[u8]) -> Result<Row, String> {
                 Ok(_) => {
                     "it is a whole trace of kv-cache-tester, one object with all \"requests\"; \
                       a Mooncake trace has an object a line, with timestamp, input_length, \
-                      output_length and hash_ids"
+                      output_length and hash_ids: give it as --trace, which takes both"
                         .to_owned()
                 }
                 Err(_) => json_problem(line, &error),

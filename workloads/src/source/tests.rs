@@ -556,9 +556,9 @@ proptest! {
         let _ = read_validation(&bytes[..]);
         let text = String::from_utf8_lossy(&bytes);
         for format in [TraceFormat::Qwen, TraceFormat::Sessions, TraceFormat::Copilot] {
-                let _ = named(format, &text);
-            }
-            let _ = TraceFormat::Azure.rows(std::io::Cursor::new(text.to_string())).map(all_of);
+            let _ = named(format, &text);
+        }
+        let _ = TraceFormat::Azure.rows(std::io::Cursor::new(text.to_string())).map(all_of);
     }
 
     #[test]
