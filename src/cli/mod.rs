@@ -202,7 +202,7 @@ fn directory(places: Places) -> Result<Places, String> {
 #[derive(Clone, Debug, Default, Args)]
 pub struct ReplayArgs {
     /// Logical trace to replay: CSV, which may be compressed (.zst or .gz)
-    #[arg(value_name = "TRACE")]
+    #[arg(id = "replayed", value_name = "TRACE")]
     pub trace: PathBuf,
     /// As for `run`; --trace-speedup sets the pace, 0: as fast as possible
     #[command(flatten)]
