@@ -147,7 +147,7 @@ fn answers_of_quick_are_set_side_by_side() {
             &["other.json is no answer of `ringfall quick`, and a.json is one: compare two"][..],
         ),
         (&["other.json", "b.json"], &["other.json is no answer", "and b.json is one"]),
-        (&["a.json", "b.json", "--json"], &["--json", "JSON already"]),
+        (&["a.json", "b.json", "--json"], &["--json", "as text alone"]),
     ] {
         assert_fails(&compare(&scratch.path, args), 2, words);
     }

@@ -74,8 +74,8 @@ fn with_answer(first: &Path, second: &Path, is_json: bool) -> Result<Exit> {
     let is_other = |path: &Path| path.is_file() && !QuickReport::is_in(path);
     if is_json {
         refuse!(
-            "--json: an answer of `ringfall quick` is set beside another, or beside its check, as text \
-             alone: leave out --json; the figures are in the JSON of each"
+            "--json: an answer of `ringfall quick` is set beside another, or beside its check, as \
+             text alone: leave out --json; the figures are in the JSON of each"
         );
     }
     match (is_other(first), is_other(second)) {

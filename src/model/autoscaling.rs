@@ -460,9 +460,9 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
         lines.push((
             "backlog",
             format!(
-                "in {of} the P95 of a class is longer than the window: one in twenty of its requests or \
-                 more had waited since before it, and where they pile up a longer step would show \
-                 more"
+                "in {of} the P95 of a class is longer than the window: one in twenty of its \
+                 requests or more had waited since before it, and where they pile up a longer \
+                 step would show more"
             ),
         ));
     }

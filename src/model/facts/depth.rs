@@ -117,8 +117,8 @@ impl DepthFigures {
                 self.last_at(deepest).map_or(0.0, mib_per_s)
             ),
             (DepthReason::Knee, Some(here), Some(there)) => format!(
-                "the smallest depth that reaches the bandwidth of depth {reference}: {:.0} of {:.0} \
-                 MiB/s, single I/O P50 {:.3} instead of {:.3} ms",
+                "the smallest depth that reaches the bandwidth of depth {reference}: {:.0} of \
+                 {:.0} MiB/s, single I/O P50 {:.3} instead of {:.3} ms",
                 mib_per_s(here),
                 mib_per_s(there),
                 here.latency_us[1] / 1e3,
