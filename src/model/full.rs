@@ -79,6 +79,7 @@ impl Evicted {
             Some(
                 Binding::Drive
                 | Binding::DriveIops
+                | Binding::DeepQueue
                 | Binding::DriveParallelism
                 | Binding::QueueDepth
                 | Binding::IoBuffers

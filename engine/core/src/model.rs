@@ -136,6 +136,8 @@ pub struct DeviceState {
     occupied: [Occupation; 3],
     /// For how long I/Os occupy it by their number rather than their bytes.
     by_number: Nanos,
+    /// For how long I/Os occupy it besides because so many are in flight.
+    slowed: Nanos,
     /// When I/Os wait for one of the parallel places.
     crowded: Occupation,
 }
@@ -257,6 +259,10 @@ impl DeviceModel {
             false => direction.bytes_per_s_with(in_flight_bytes),
         };
         let moves_ns = factor * Self::occupies_ns(direction, bytes_per_s, bytes);
+        if !is_cached && bytes_per_s < direction.bytes_per_s {
+            let slowed_ns = moves_ns * (1.0 - bytes_per_s / direction.bytes_per_s);
+            state.slowed = state.slowed.saturating_add(Nanos::from_ns_f64(slowed_ns));
+        }
         let occupied = Nanos::from_ns_f64(waits_ns + moves_ns);
         if bytes as f64 / bytes_per_s < 1.0 / direction.ios_per_s {
             state.by_number = state.by_number.saturating_add(Nanos::from_ns_f64(moves_ns));
@@ -405,6 +411,12 @@ impl DeviceState {
         self.by_number
     }
 
+    /// Time that all I/Os taken so far occupy the shared part besides, as so many are in flight.
+    #[must_use]
+    pub fn slowed(&self) -> Nanos {
+        self.slowed
+    }
+
     /// Time that I/Os waited for one of the parallel places until `now`.
     #[must_use]
     pub fn crowded(&self, now: Nanos) -> Nanos {
@@ -549,6 +561,15 @@ mod tests {
             let rate = closed_loop(&model, &[IoKind::Read], MIB, depth);
             assert!((rate / expected - 1.0).abs() < 0.01, "{depth}: {rate}");
         }
+        let mut state = DeviceState::default();
+        for _ in 0..8 {
+            model.serve(&mut state, Nanos::ZERO, IoKind::Read, MIB);
+        }
+        // At 1.75, 1.5, 1.25 and 1 GB/s: a byte takes 1/rate - 1/2 longer.
+        let longer_s: f64 =
+            [1.75e9, 1.5e9, 1.25e9, 1e9].map(|rate| 1.0 / rate - 0.5e-9).iter().sum();
+        let slowed_s = state.slowed().as_secs_f64();
+        assert!((slowed_s / (longer_s * MIB as f64) - 1.0).abs() < 1e-3, "{slowed_s}");
         // Both directions are in flight, and only one of them minds.
         assert!((closed_loop(&model, &[IoKind::Write], MIB, 32) / 2e9 - 1.0).abs() < 0.01);
         let mixed = closed_loop(&model, &[IoKind::Read, IoKind::Write], MIB, 8);

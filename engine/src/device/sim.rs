@@ -203,6 +203,12 @@ impl SimDrive {
         self.state.borrow().by_number()
     }
 
+    /// Time that I/Os taken so far occupy it besides, as so many are in flight.
+    #[must_use]
+    pub fn slowed(&self) -> Nanos {
+        self.state.borrow().slowed()
+    }
+
     /// Time that I/Os waited for one of its parallel places so far.
     #[must_use]
     pub fn crowded(&self) -> Nanos {

@@ -179,7 +179,10 @@ fn found(of: &Evidence) -> RunLimit {
         return limit(LimitKind::Users, told.to_owned(), Some(MORE_USERS));
     }
     match (&of.simulated, of.roofline_share) {
-        (Some((binds @ (Binding::Drive | Binding::DriveIops), because)), _) => {
+        (
+            Some((binds @ (Binding::Drive | Binding::DriveIops | Binding::DeepQueue), because)),
+            _,
+        ) => {
             return simulated(of, *binds, because);
         }
         (None, Some(used)) if used >= ROOFLINE_FULL => {
@@ -242,7 +245,7 @@ fn found(of: &Evidence) -> RunLimit {
 /// there are slots for, or all that the drive can serve.
 fn asked_for_no_more(of: &Evidence) -> bool {
     let has_drive_left = match (&of.simulated, of.roofline_share.or(of.utilisation)) {
-        (Some((Binding::Drive | Binding::DriveIops | Binding::DriveParallelism, _)), _) => false,
+        (Some((binds, _)), _) if binds.is_drive() => false,
         (_, used) => used.is_none_or(|used| used <= USED_HALF),
     };
     let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
@@ -362,6 +365,7 @@ fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
     let (kind, flag) = match binds {
         Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
         Binding::DriveIops => (LimitKind::Iops, Some(LARGER_IOS)),
+        Binding::DeepQueue => (LimitKind::QueueDepth, Some("--queue-depth auto")),
         Binding::DriveParallelism => (LimitKind::Parallelism, Some(LARGER_IOS)),
         // There are more than can be served already: it is each entry that has too few in flight.
         Binding::DriveLatency if of.queue >= QUEUED_SHARE => {

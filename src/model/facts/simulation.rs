@@ -8,6 +8,8 @@ pub struct SimulationFigures {
     /// Share of the window in which I/Os occupied it for as long as its limit of I/Os a second
     /// says, rather than its bandwidth.
     pub drive_iops_share: f64,
+    /// Share of the window in which I/Os occupied it only because so many are in flight.
+    pub drive_slowed_share: f64,
     /// Share of the window in which I/Os waited for one of the drive's parallel places.
     pub drive_crowded_share: f64,
     /// Number of I/Os that the drives serve at a time, all together; 0: as many as are asked for.

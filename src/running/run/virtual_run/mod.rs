@@ -287,6 +287,7 @@ impl Simulation<'_> {
         let figures = SimulationFigures {
             drive_busy_share: parts.into_iter().fold(0.0, f64::max),
             drive_iops_share: share(&|busy| busy.by_number),
+            drive_slowed_share: share(&|busy| busy.slowed),
             drive_crowded_share: share(&|busy| busy.crowded),
             drive_places: self.drive_places,
             memory_busy_share: memories.fold(0.0, f64::max),
@@ -304,6 +305,7 @@ impl Simulation<'_> {
         Busy {
             drive: [0, 1, 2].map(|part| mean(&|drive| drive.busy()[part])),
             by_number: mean(&|drive| drive.by_number()),
+            slowed: mean(&|drive| drive.slowed()),
             crowded: mean(&|drive| drive.crowded()),
             memories: self.memories.iter().map(|busy| busy.borrow().until(now)).collect(),
             link: self.link_busy.borrow().until(now),
@@ -418,6 +420,7 @@ struct Busy {
     /// That of reads, of writes and of both, where each has a part of the drive.
     drive: [Nanos; 3],
     by_number: Nanos,
+    slowed: Nanos,
     crowded: Nanos,
     /// That of each shard's core with copies.
     memories: Vec<Nanos>,
