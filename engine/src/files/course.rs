@@ -56,6 +56,8 @@ pub(super) struct Course<'a> {
     way: Option<Way>,
     /// File that was opened last.
     file: Option<Arc<str>>,
+    /// Marks of its blocks.
+    marks: Option<Marks>,
     is_open: bool,
     /// File that the script has made and not renamed.
     made: Option<Arc<str>>,
@@ -72,6 +74,7 @@ impl<'a> Course<'a> {
             moved_bytes: 0,
             way: None,
             file: None,
+            marks: None,
             is_open: false,
             made: None,
             has_failed: false,
@@ -100,8 +103,7 @@ impl<'a> Course<'a> {
                 PathOp::Open { path: Arc::clone(path), flags: open_flags(*how, *direct) }
             }
             FileStep::Write { offset_bytes, bytes } => {
-                if let Some(file) = self.file.as_ref().filter(|_| self.moved_bytes == 0) {
-                    let marks = Marks::new(self.shared.load.seed, file);
+                if let Some(marks) = self.marks.filter(|_| self.moved_bytes == 0) {
                     marks.write(&mut buffer[..*bytes as usize], *offset_bytes);
                 }
                 self.movement(IoKind::Write, *offset_bytes, *bytes)
@@ -199,6 +201,7 @@ impl<'a> Course<'a> {
             (_, Err(errno)) => return Err(FaultCause::Errno(errno)),
             (FileStep::Open { path, how, .. }, Ok(_)) => {
                 (self.file, self.is_open) = (Some(Arc::clone(path)), true);
+                self.marks = Some(Marks::new(self.shared.load.seed, path));
                 if *how != OpenHow::Read {
                     self.made = Some(Arc::clone(path));
                 }
