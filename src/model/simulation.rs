@@ -26,8 +26,8 @@ const BUSY_SHARE_BEHIND_QUEUE: f64 = 0.75;
 /// by that: a shallow queue would bring 1.4 times as much.
 const SLOWED_SHARE: f64 = 0.3;
 /// From this share of the queues' places on, users who wait for I/Os wait for these: each of a few
-/// users fills one queue, and not all the time. Three times the depth made such a run twice as fast,
-/// three times the users 1.15 times.
+/// users fills one queue, and not all the time. Three times the depth made such a run twice as
+/// fast, three times the users 1.15 times.
 const FILLED_SHARE: f64 = 0.75;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
@@ -221,7 +221,8 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     if figures.drive_slowed_share >= SLOWED_SHARE {
         let slowed = percent(figures.drive_slowed_share);
         let why = format!(
-            "the drive was busy {busy} of the time, and would have been {slowed} of the time less with a shallower queue"
+            "the drive was busy {busy} of the time, and a shallower queue would have saved it \
+             {slowed} of the time"
         );
         return (Binding::DeepQueue, why);
     }
@@ -590,24 +591,24 @@ mod tests {
         assert_eq!((of(0.78), of(0.7)), (Binding::Drive, Binding::QueueDepth));
     }
 
-    /// More users were proposed to four of whom two shared a queue of depth 1 with 1.73 of 2 I/Os in
-    /// flight: three times the depth made them twice as fast.
+    /// More users were proposed to four, of whom two shared a queue of depth 1, with 1.73 of 2 I/Os
+    /// in flight: three times the depth made them twice as fast.
     #[test]
     fn queues_that_users_fill_most_of_the_time_bind_them() {
         let of = |in_flight: u64| {
             let mut result = busy();
             result.plan.arrival = Arrival::Closed;
             (result.plan.shards, result.plan.users, result.plan.queue_depth) = (1, 1, 10);
-            let most_ns = result.requests.end_to_end_all().max_ns().unwrap();
-            (0..9).for_each(|_| result.requests.storage_io.record(most_ns));
             result.engine.io_read.latency = Histogram::new();
             result.engine.io_write.latency = Histogram::new();
             let window_ns = Nanos::from_ns_f64(result.window.seconds * 1e9).as_ns();
+            result.requests.storage_io.record(window_ns);
             (0..in_flight).for_each(|_| result.engine.io_read.latency.record(window_ns));
-            result.engine.tiers[Tier::Storage.index()].read.total.record(most_ns);
+            result.engine.tiers[Tier::Storage.index()].read.total.record(window_ns);
             binding(SimulationFigures::default(), &result)
         };
-        assert_eq!((of(8).0, of(5).0), (Binding::QueueDepth, Binding::DriveLatency), "{:?}", of(8));
+        let expected = (Binding::QueueDepth, Binding::DriveLatency);
+        assert_eq!((of(8).0, of(5).0), expected, "{:?}", of(8));
     }
 
     /// A larger queue depth was proposed to a drive that served no more I/Os at a time.
