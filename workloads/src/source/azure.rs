@@ -1,76 +1,37 @@
 //! Azure's CSV of LLM inference, as <https://github.com/Azure/AzurePublicDataset> describes the
-//! traces of 2023 and 2024 and the multimodal one of 2025: one request a row, columns found by the
-//! names in the header.
+//! traces of 2023 and 2024 and the multimodal one of 2025.
 
-use std::io::BufRead;
-
-use super::burstgpt::{Fields, read_header};
+use super::Row;
+use super::burstgpt::{Columns, Fields};
 use super::calendar::instant_ns;
-use super::lines::{Lines, next_row};
-use super::{Row, Rows, Skipped};
-use crate::error::Error;
 
-const WANTED: &str = "an Azure trace begins with a header that names the columns TIMESTAMP, \
-                      ContextTokens and GeneratedTokens";
-
-/// Where the header says the columns are. That of the images of a multimodal request is left out:
-/// their tokens are no text, and how many they are is not told.
+/// Columns of an Azure trace. That of the images of a multimodal request is left out: their tokens
+/// are no text, and how many they are is not told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Columns {
+pub struct AzureColumns {
     timestamp: usize,
     context: usize,
     generated: usize,
 }
 
-/// A file of Azure's rows.
-pub(super) struct Azure<R> {
-    lines: Lines<R>,
-    columns: Columns,
-    fields: Fields,
-    skipped: Skipped,
-}
+impl Columns for AzureColumns {
+    const WANTED: &str = "an Azure trace begins with a header that names the columns TIMESTAMP, \
+                          ContextTokens and GeneratedTokens";
 
-impl<R: BufRead> Azure<R> {
-    /// Reads the header.
-    ///
-    /// # Errors
-    /// It is not that of an Azure trace.
-    pub(super) fn new(reader: R) -> Result<Self, Error> {
-        let mut lines = Lines::new(reader);
-        let mut fields = Fields::default();
-        let columns = read_header(&mut lines, &mut fields, WANTED, columns)?;
-        Ok(Azure { lines, columns, fields, skipped: Skipped::default() })
-    }
-}
-
-/// Where the columns are in this header; none where one of them is missing.
-pub(super) fn columns(fields: &Fields) -> Option<Columns> {
-    Some(Columns {
-        timestamp: fields.find("TIMESTAMP")?,
-        context: fields.find("ContextTokens")?,
-        generated: fields.find("GeneratedTokens")?,
-    })
-}
-
-impl<R: BufRead + Send> Rows for Azure<R> {
-    fn next_row(&mut self) -> Result<Option<Row>, Error> {
-        let (fields, columns) = (&mut self.fields, self.columns);
-        next_row(&mut self.lines, &mut self.skipped, |line| {
-            fields.split(line)?;
-            row(fields, columns)
+    fn find(header: &Fields) -> Option<AzureColumns> {
+        Some(AzureColumns {
+            timestamp: header.find("TIMESTAMP")?,
+            context: header.find("ContextTokens")?,
+            generated: header.find("GeneratedTokens")?,
         })
     }
 
-    fn skipped(&self) -> Skipped {
-        self.skipped.clone()
+    fn row(self, fields: &Fields) -> Result<Row, String> {
+        Ok(Row {
+            timestamp_ns: instant_ns("TIMESTAMP", fields.named("TIMESTAMP", self.timestamp)?)?,
+            context_tokens: fields.tokens("ContextTokens", self.context)?,
+            generate_tokens: fields.tokens("GeneratedTokens", self.generated)?,
+            ..Row::default()
+        })
     }
-}
-
-fn row(fields: &Fields, columns: Columns) -> Result<Row, String> {
-    Ok(Row {
-        timestamp_ns: instant_ns("TIMESTAMP", fields.named("TIMESTAMP", columns.timestamp)?)?,
-        context_tokens: fields.tokens("ContextTokens", columns.context)?,
-        generate_tokens: fields.tokens("GeneratedTokens", columns.generated)?,
-        ..Row::default()
-    })
 }

@@ -1,4 +1,5 @@
-//! BurstGPT's CSV: one request a row, columns found by the names in the header.
+//! Traces in CSV, one request a row, columns found by the names in the header; and the columns of
+//! BurstGPT.
 
 use std::io::BufRead;
 
@@ -12,36 +13,52 @@ use crate::rng::mix64;
 
 /// Columns believed of a file; the published ones have 6 and 8.
 const COLUMNS_MAX: usize = 64;
-const WANTED: &str = "a BurstGPT trace begins with a header that names the columns Timestamp, \
-                      Request tokens and Response tokens";
 
-/// Where the header says the columns are.
+/// Columns of a trace, where its header says they are.
+pub trait Columns: Copy + Send + Sized {
+    /// First line that such a trace has, as a sentence.
+    const WANTED: &str;
+
+    /// The columns that this header names; none where one of them is missing.
+    fn find(header: &Fields) -> Option<Self>;
+
+    /// The request of a row.
+    ///
+    /// # Errors
+    /// A field is missing or not what it should be: which, and what it is.
+    fn row(self, fields: &Fields) -> Result<Row, String>;
+}
+
+/// Columns of a BurstGPT trace, where its header says they are; sessions are not in all files.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Columns {
+pub struct BurstGptColumns {
     timestamp: usize,
     request: usize,
     response: usize,
     session: Option<usize>,
 }
 
-/// A file of BurstGPT rows.
-pub struct BurstGpt<R> {
+/// A file of rows with these columns.
+pub struct CsvRows<R, C> {
     lines: Lines<R>,
-    columns: Columns,
+    columns: C,
     fields: Fields,
     skipped: Skipped,
 }
 
-impl<R: BufRead> BurstGpt<R> {
+/// A file of BurstGPT rows.
+pub type BurstGpt<R> = CsvRows<R, BurstGptColumns>;
+
+impl<R: BufRead, C: Columns> CsvRows<R, C> {
     /// Reads the header.
     ///
     /// # Errors
-    /// It is not that of a BurstGPT trace.
+    /// It is not that of such a trace.
     pub fn new(reader: R) -> Result<Self, Error> {
         let mut lines = Lines::new(reader);
         let mut fields = Fields::default();
-        let columns = read_header(&mut lines, &mut fields, WANTED, columns)?;
-        Ok(BurstGpt { lines, columns, fields, skipped: Skipped::default() })
+        let columns = read_header(&mut lines, &mut fields, C::WANTED, C::find)?;
+        Ok(CsvRows { lines, columns, fields, skipped: Skipped::default() })
     }
 }
 
@@ -63,22 +80,12 @@ pub(super) fn read_header<R: BufRead, C>(
     }
 }
 
-/// Where the columns are in this header; none where one of them is missing.
-pub(super) fn columns(fields: &Fields) -> Option<Columns> {
-    Some(Columns {
-        timestamp: fields.find("Timestamp")?,
-        request: fields.find("Request tokens")?,
-        response: fields.find("Response tokens")?,
-        session: fields.find("Session ID"),
-    })
-}
-
-impl<R: BufRead + Send> Rows for BurstGpt<R> {
+impl<R: BufRead + Send, C: Columns> Rows for CsvRows<R, C> {
     fn next_row(&mut self) -> Result<Option<Row>, Error> {
         let (fields, columns) = (&mut self.fields, self.columns);
         next_row(&mut self.lines, &mut self.skipped, |line| {
             fields.split(line)?;
-            row(fields, columns)
+            columns.row(fields)
         })
     }
 
@@ -87,15 +94,29 @@ impl<R: BufRead + Send> Rows for BurstGpt<R> {
     }
 }
 
-fn row(fields: &Fields, columns: Columns) -> Result<Row, String> {
-    let session = columns.session.and_then(|column| fields.get(column)).map(<[u8]>::trim_ascii);
-    Ok(Row {
-        timestamp_ns: seconds_as_ns("Timestamp", fields.number("Timestamp", columns.timestamp)?)?,
-        session: session.filter(|name| !name.is_empty()).map(name_hash),
-        context_tokens: fields.tokens("Request tokens", columns.request)?,
-        generate_tokens: fields.tokens("Response tokens", columns.response)?,
-        ..Row::default()
-    })
+impl Columns for BurstGptColumns {
+    const WANTED: &str = "a BurstGPT trace begins with a header that names the columns Timestamp, \
+                          Request tokens and Response tokens";
+
+    fn find(header: &Fields) -> Option<BurstGptColumns> {
+        Some(BurstGptColumns {
+            timestamp: header.find("Timestamp")?,
+            request: header.find("Request tokens")?,
+            response: header.find("Response tokens")?,
+            session: header.find("Session ID"),
+        })
+    }
+
+    fn row(self, fields: &Fields) -> Result<Row, String> {
+        let session = self.session.and_then(|column| fields.get(column)).map(<[u8]>::trim_ascii);
+        Ok(Row {
+            timestamp_ns: seconds_as_ns("Timestamp", fields.number("Timestamp", self.timestamp)?)?,
+            session: session.filter(|name| !name.is_empty()).map(name_hash),
+            context_tokens: fields.tokens("Request tokens", self.request)?,
+            generate_tokens: fields.tokens("Response tokens", self.response)?,
+            ..Row::default()
+        })
+    }
 }
 
 /// A session's name as a number of a key's width. Among a million sessions, two share one with a
@@ -111,7 +132,7 @@ pub(super) fn name_hash(name: &[u8]) -> u64 {
 
 /// The fields of one CSV line.
 #[derive(Default)]
-pub(super) struct Fields {
+pub struct Fields {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }

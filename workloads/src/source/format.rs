@@ -2,8 +2,8 @@
 
 use std::io::BufRead;
 
-use super::azure::{self, Azure};
-use super::burstgpt::{self, BurstGpt, Fields};
+use super::azure::AzureColumns;
+use super::burstgpt::{BurstGpt, BurstGptColumns, Columns as _, CsvRows, Fields};
 use super::lines::BYTE_ORDER_MARK;
 use super::qwen::{self, Qwen};
 use super::sessions::{self, Sessions};
@@ -62,8 +62,10 @@ impl TraceFormat {
             true if has("\"chat_id\"") => Ok(TraceFormat::Qwen),
             true if has("\"timestamp\"") => Ok(TraceFormat::Mooncake),
             false if has("\"session_id\"") && has("\"llm_calls\"") => Ok(TraceFormat::Copilot),
-            false if is_header && burstgpt::columns(&fields).is_some() => Ok(TraceFormat::BurstGpt),
-            false if is_header && azure::columns(&fields).is_some() => Ok(TraceFormat::Azure),
+            false if is_header && BurstGptColumns::find(&fields).is_some() => {
+                Ok(TraceFormat::BurstGpt)
+            }
+            false if is_header && AzureColumns::find(&fields).is_some() => Ok(TraceFormat::Azure),
             _ => Err(Error::new(format!(
                 "its first row has the keys or columns of no known format: {FORMATS}; the row is \
                  {}",
@@ -114,7 +116,7 @@ impl TraceFormat {
             TraceFormat::Qwen => Box::new(Qwen::new(reader)),
             TraceFormat::Sessions => Box::new(Sessions::new(reader, sessions::rows)),
             TraceFormat::BurstGpt => Box::new(BurstGpt::new(reader)?),
-            TraceFormat::Azure => Box::new(Azure::new(reader)?),
+            TraceFormat::Azure => Box::new(CsvRows::<_, AzureColumns>::new(reader)?),
             TraceFormat::Copilot => Box::new(Sessions::new(reader, copilot::rows)),
         };
         Ok(rows)

@@ -1,6 +1,7 @@
-//! Sessions of coding agents as kv-cache-tester records them (cc-traces, AgentX): a JSON object
-//! each, one a file or one a line, with its requests, those of subagents among them, and the
-//! 64-token blocks of each prompt.
+//! Sessions of coding agents, one in memory at a time, in any form that a parser takes apart; and
+//! that in which kv-cache-tester records them (cc-traces, AgentX): a JSON object each, one a file
+//! or one a line, with its requests, those of subagents among them, and the 64-token blocks of each
+//! prompt.
 
 use std::io::BufRead;
 
