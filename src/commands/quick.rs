@@ -17,7 +17,7 @@ use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
-    QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_sure, space_flag,
+    QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
@@ -51,6 +51,8 @@ const SIMULATED_IOS: u32 = 4;
 const MIXED_READ_PERCENT: u32 = 50;
 /// Loads that the measured run and its check are to have, some more than are needed to judge it.
 const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
+/// Flag of the pace at which answers are generated, up to its value.
+const GENERATION_FLAG: &str = "--generation-mode=";
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
 /// Largest number of runs that missed the rule after which fewer users are tried.
@@ -238,13 +240,12 @@ impl Quick<'_> {
         Times { warmup_s: self.args.time / 12, window_s: self.args.time / 3 }
     }
 
-    /// Times of the measured run where its usual ones bring so few loads that it can't be judged,
-    /// and longer ones enough; none where they don't, or would take too long.
+    /// Times of the measured run where its usual ones bring so few loads that it can't be judged:
+    /// as long as is needed, or bearable; none where they bring enough.
     fn longer_times(&self, loads: u64) -> Option<Times> {
         let Times { warmup_s, window_s } = self.times();
-        let longer_s = (window_s * LOADS_WANTED).div_ceil(loads.max(1));
-        let is_bearable = window_s < longer_s && longer_s <= self.args.time;
-        is_bearable.then_some(Times { warmup_s, window_s: longer_s })
+        let longer_s = (window_s * LOADS_WANTED).div_ceil(loads.max(1)).min(self.args.time);
+        (window_s < longer_s).then_some(Times { warmup_s, window_s: longer_s })
     }
 
     /// All of it; none when it was interrupted.
@@ -266,9 +267,9 @@ impl Quick<'_> {
         let depth = run_depth(&roofline.limits);
         let trials = Trials { quick: self, device: &device, interrupt, space_bytes, depth };
         self.tell("simulating numbers of users on a drive of these limits…");
-        let Some(Found { mut curve, by_speed, by_space }) = trials.found()? else {
-            return Ok(None);
-        };
+        let Some(mut found) = trials.found()? else { return Ok(None) };
+        trials.doubt(&mut found)?;
+        let Found { mut curve, by_speed, by_space } = found;
         let users_by_probes = trials.users_by_probes(&roofline)?;
         let rule = self.args.slo;
         let simulated = by_speed.users.min(by_space.users);
@@ -323,13 +324,11 @@ impl Quick<'_> {
             report.kernel_share = kernel_share(&run.result);
             report.notes = self.notes(&run.result);
         }
-        let users = report.checked_users();
-        let check_s = trials.check_s(users)?;
+        let (check_s, predicted) = trials.check(report.checked_users())?;
         // All is measured by now: an interrupt only leaves the check with its least length, and
         // without a prediction.
         report.check_s = (!interrupt.is_set()).then_some(check_s);
-        let check = trials.check(users, 60 * report.check_minutes(users))?;
-        report.check_predicted = (!interrupt.is_set()).then(|| QuickPoint::of(&check));
+        report.check_predicted = (!interrupt.is_set()).then_some(predicted);
         Ok(Some(report.judged()))
     }
 
@@ -422,7 +421,7 @@ impl Quick<'_> {
             format!("--seed={}", self.seed),
             "--cpu-mem-gb=0".to_owned(),
             "--arrival=closed".to_owned(),
-            "--generation-mode=realistic".to_owned(),
+            format!("{GENERATION_FLAG}realistic"),
             "--decode-reads=once".to_owned(),
             "--history-reads=last".to_owned(),
             "--preallocate=write".to_owned(),
@@ -459,6 +458,13 @@ struct DriveRun {
     plan: Plan,
     result: RunResult,
     figures: QuickTry,
+}
+
+/// Run on the drive that is to be made.
+struct Expected {
+    times: Times,
+    plan: Plan,
+    predicted: QuickPoint,
 }
 
 /// Users that the simulated drive serves.
@@ -545,15 +551,15 @@ impl Trials<'_> {
     /// run simulated; none when it was interrupted.
     fn on_drive(&self, users: u32) -> Result<Option<DriveRun>> {
         let quick = self.quick;
-        let mut times = quick.times();
-        let load = quick.load(users, self.space_bytes, self.depth);
-        let mut plan = quick.plan(load.clone(), times)?;
-        let mut predicted = QuickPoint::of(&self.simulated(&plan)?);
-        if let Some(longer) = quick.longer_times(predicted.loads) {
-            times = longer;
-            plan = quick.plan(load, times)?;
-            predicted = QuickPoint::of(&self.simulated(&plan)?);
+        let mut load = quick.load(users, self.space_bytes, self.depth);
+        let mut expected = self.expected(&load)?;
+        let is_without_pauses = expected.predicted.loads < LOADS_MIN;
+        if is_without_pauses {
+            load.retain(|flag| !flag.starts_with(GENERATION_FLAG));
+            load.push(format!("{GENERATION_FLAG}none"));
+            expected = self.expected(&load)?;
         }
+        let Expected { times, plan, predicted } = expected;
         quick.tell(&format!(
             "{} on the drive in {:.2} GiB, {} s…",
             ringfall_host::counted(users.into(), "user"),
@@ -561,21 +567,76 @@ impl Trials<'_> {
             times.warmup_s + times.window_s
         ));
         let result = measured(&plan, quick.command_line.clone(), self.interrupt)?;
-        let figures = QuickTry { measured: QuickPoint::of(&result), predicted };
+        let paced = |point| QuickPoint { is_without_pauses, ..point };
+        let figures =
+            QuickTry { measured: paced(QuickPoint::of(&result)), predicted: paced(predicted) };
         Ok((!self.interrupt.is_set()).then_some(DriveRun { plan, result, figures }))
     }
 
-    /// Time in which a run of so many users from its beginning can be judged, s.
-    fn check_s(&self, users: u32) -> Result<u64> {
-        needed_s(|window_s| {
-            let result = self.check(users, window_s)?;
-            let requests = &result.requests;
-            Ok(requests.load.count().min(requests.completed()))
-        })
+    /// The run of a load on the drive, for as long as it takes to judge it or may take, and what it
+    /// is to bring.
+    fn expected(&self, load: &[String]) -> Result<Expected> {
+        let quick = self.quick;
+        let expected = |times| {
+            let plan = quick.plan(load.to_vec(), times)?;
+            let predicted = QuickPoint::of(&self.simulated(&plan)?);
+            anyhow::Ok(Expected { times, plan, predicted })
+        };
+        let usual = expected(quick.times())?;
+        match quick.longer_times(usual.predicted.loads) {
+            Some(longer) => expected(longer),
+            None => Ok(usual),
+        }
     }
 
-    /// The run that checks the answer, from its beginning.
-    fn check(&self, users: u32, window_s: u64) -> Result<RunResult> {
+    /// Worsens the figures of as many users as are served until the check of an answer for them is
+    /// to bear it out: it is shorter than what the curve is of, and begins empty. A single user
+    /// stays, as there is nobody to leave out.
+    fn doubt(&self, found: &mut Found) -> Result<()> {
+        let rule = self.quick.args.slo;
+        let is_slow = |point: &QuickPoint| {
+            point.load_p95_s.is_some_and(|load| !is_load_quick(load, rule.load_p95_s))
+        };
+        loop {
+            let users = found.by_speed.users.min(found.by_space.users);
+            if users <= 1 || self.interrupt.is_set() {
+                return Ok(());
+            }
+            let (_, check) = self.check(users)?;
+            let share = check.reuse_share;
+            let is_lost = share.is_some_and(|share| !is_reuse_enough(share, rule.reuse_share));
+            if !is_slow(&check) && !is_lost {
+                return Ok(());
+            }
+            let at = self.add_to(&mut found.curve, users)?;
+            let is_served =
+                |point: &&QuickPoint| !is_slow(point) && is_reuse_sure(point, rule.reuse_share);
+            let fewer = found.curve[..at].iter().rev().find(is_served);
+            let fewer =
+                Served { users: fewer.map_or(0, |point| point.users), is_largest_tried: false };
+            let point = &mut found.curve[at];
+            if is_slow(&check) {
+                (point.load_p95_s, found.by_speed) = (check.load_p95_s, fewer);
+            }
+            if is_lost {
+                (point.reuse_share, found.by_space) = (share, fewer);
+            }
+        }
+    }
+
+    /// Time that the check of an answer of so many users takes, s, and what it is to bring.
+    fn check(&self, users: u32) -> Result<(u64, QuickPoint)> {
+        let check_s = needed_s(|window_s| {
+            let run = self.from_empty(users, window_s)?;
+            let requests = &run.requests;
+            Ok(requests.load.count().min(requests.completed()))
+        })?;
+        let check = self.from_empty(users, check_s.max(CHECK_S_MIN).next_multiple_of(60))?;
+        Ok((check_s, QuickPoint::of(&check)))
+    }
+
+    /// A run from its beginning.
+    fn from_empty(&self, users: u32, window_s: u64) -> Result<RunResult> {
         self.coarse(users, self.space_bytes, Times { warmup_s: 0, window_s })
     }
 

@@ -79,6 +79,12 @@ pub struct QuickPoint {
     pub drive_busy_share: Option<f64>,
     /// Share of earlier turns that were found when they were looked for; null where none was.
     pub reuse_share: Option<f64>,
+    /// Number of earlier turns that were looked for; null in answers that do not have it.
+    pub earlier_turns: Option<u64>,
+    /// Whether users asked again at once, without an answer being generated: so a short run of few
+    /// users brings enough loads to be judged by.
+    #[serde(default)]
+    pub is_without_pauses: bool,
 }
 
 impl QuickPoint {
@@ -98,6 +104,7 @@ impl QuickPoint {
                 .as_ref()
                 .and_then(|simulation| simulation.drive_busy_share.known()),
             reuse_share: cache.reuse_share(),
+            earlier_turns: Some(cache.multi_turn_hits + cache.multi_turn_misses),
             ..QuickPoint::default()
         };
         point.with_loads(&requests.load)
@@ -112,11 +119,17 @@ impl QuickPoint {
             bytes(ours.io.read.bytes.known()).saturating_add(bytes(ours.io.write.bytes.known()));
         let seconds = ours.window.seconds.known().unwrap_or(0.0);
         let histogram = |name: &str| ours.histograms.decoded(name).unwrap_or_default();
+        let turns = &document.summary.multi_turn_stats;
         let point = QuickPoint {
             users: ours.config.as_ref().and_then(|config| config.num_users).unwrap_or(0),
             gib_per_s: if seconds > 0.0 { gib(moved_bytes) / seconds } else { 0.0 },
             kv_io_p95_s: quantile_s(&histogram("storage_io"), 0.95),
             reuse_share: ours.cache.multi_turn_hit_rate.known(),
+            earlier_turns: turns
+                .cache_hits
+                .known()
+                .zip(turns.cache_misses.known())
+                .map(|(found, missed)| found + missed),
             ..QuickPoint::default()
         };
         point.with_loads(&histogram("context_load"))
@@ -351,11 +364,12 @@ impl QuickReport {
     }
 
     /// Deviation of the measured bandwidth from the predicted one, as a share of that; none where
-    /// either moved nothing.
+    /// either moved nothing, and where users did not pause: then it is that of the loads.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         let (is, was) = (self.measured.gib_per_s, self.predicted.gib_per_s);
-        (is > 0.0 && was > 0.0).then(|| is / was - 1.0)
+        let is_own = !self.measured.is_without_pauses;
+        (is_own && is > 0.0 && was > 0.0).then(|| is / was - 1.0)
     }
 
     /// Whether the measured run moved the bandwidth of the simulated one.
@@ -514,6 +528,8 @@ mod tests {
             kv_io_p95_s: Some(0.5 * f64::from(users)),
             drive_busy_share: Some(0.1),
             reuse_share: Some(1.0 - f64::from(users) / 20.0),
+            earlier_turns: Some(100),
+            is_without_pauses: false,
         };
         let curve: Vec<QuickPoint> = [1, 2, 4, 8].map(point).into();
         let report = QuickReport {
@@ -844,7 +860,13 @@ mod tests {
             assert!(page.contains(part), "{part}: {page}");
         }
         let is_told = |page: &str| page.contains("A user's contexts");
-        assert!(!is_told(&page), "{page}");
+        assert!(!is_told(&page) && !page.contains("no pauses"), "{page}");
+        report.measured.is_without_pauses = true;
+        (report.measured.load_p95_s, report.measured.earlier_turns) = (Some(1.35), Some(24));
+        let page_of_few = page_of(&report);
+        let words = page_of_few.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("10.0 % 19/24 run, no pauses"), "{page_of_few}");
+        assert!(words.contains("no pauses: users ask again at once"), "{page_of_few}");
         report.curve[0].load_p95_s = Some(0.9);
         assert!(is_told(&page_of(&report)));
     }

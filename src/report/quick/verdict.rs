@@ -92,6 +92,31 @@ impl QuickReport {
         Some(format!("{users} {verb} the rule by {}", parts.join(", and by ")))
     }
 
+    /// Users that are served where the drive loads contexts slower, or quicker, by as much as a run
+    /// may deviate from what its curve says; none where that changes nothing, or nobody is served.
+    #[must_use]
+    pub fn range(&self) -> Option<String> {
+        let answer = self.answer().filter(|answer| *answer > 0 && self.objection().is_none())?;
+        let last = self.curve.last()?.users;
+        let served_at = |slower: f64| {
+            let worse = Worse { slower, kept: 1.0 };
+            let meets = |point: &&QuickPoint| {
+                self.missed(&worse.applied_to(point)).is_none()
+                    && is_reuse_sure(point, self.reuse_share)
+            };
+            self.curve.iter().filter(meets).map(|point| point.users).max().unwrap_or(0)
+        };
+        let least = served_at(1.0 + CONFIRMED_TO).min(answer);
+        let most = served_at(1.0 / (1.0 + CONFIRMED_TO)).max(answer);
+        (least < most).then(|| {
+            format!(
+                "about {least} to {} for a drive whose speed is up to {:.0} % off these limits",
+                users_of(Served { users: most, is_largest_tried: most == last }),
+                CONFIRMED_TO * 100.0
+            )
+        })
+    }
+
     /// Clauses on loads that are slow on a drive that is not busy all the time.
     fn idle_load(&self, busy_share: Option<f64>) -> String {
         let busy = busy_share.map(|busy| format!("the drive is {:.0} % busy", busy * 100.0));
@@ -179,12 +204,17 @@ impl QuickReport {
     /// Sentence on loads that took far longer on the drive than predicted; none where they did not,
     /// or are too few.
     fn slow_loads(&self) -> Option<String> {
+        let ratio = self.load_ratio().filter(|ratio| *ratio > LOADS_APART)?;
+        Some(format!("loads took {ratio:.1} times as long as simulated"))
+    }
+
+    /// Ratio of the average load on the drive to the predicted one; none where there are too few.
+    fn load_ratio(&self) -> Option<f64> {
         let (is, was) = (&self.measured, &self.predicted);
         let is_judged = is.loads >= LOADS_MIN && was.loads >= LOADS_MIN;
         let load = |point: &QuickPoint| point.load_mean_s.or(point.load_p95_s);
-        let ratio = load(is).zip(load(was)).map(|(is, was)| is / was.max(1e-9));
-        let ratio = ratio.filter(|ratio| is_judged && *ratio > LOADS_APART)?;
-        Some(format!("loads took {ratio:.1} times as long as simulated"))
+        let both = load(is).zip(load(was)).filter(|_| is_judged);
+        both.map(|(is, was)| is / was.max(1e-9))
     }
 
     /// Users that the answer says are served, and of whom its own curve says otherwise.
@@ -355,18 +385,20 @@ impl QuickReport {
                 time(target)
             );
         };
-        let on_drive = self.measured.load_p95_s.filter(|_| self.measured.loads >= LOADS_MIN);
-        if let Some(load) = on_drive.filter(|load| is_load_quick(*load, target)) {
+        let slower = self.load_ratio();
+        if slower.is_some_and(|slower| is_load_quick(simulated * slower, target)) {
             return format!(
-                "{NOT_CONFIRMED}: one user has a load P95 of {} by simulation and {} on the drive, \
-                 and the target is {}",
+                "{NOT_CONFIRMED}: one user has a load P95 of {} by simulation, and the target is \
+                 {}, but loads on the drive took {:.2} times as long as simulated",
                 time(simulated),
-                time(load),
-                time(target)
+                time(target),
+                slower.unwrap_or(1.0)
             );
         }
-        let met = met_target(on_drive.unwrap_or(0.0).max(simulated));
-        let run = on_drive.map(|load| format!(", and {} on the drive", time(load)));
+        let met = met_target(simulated * slower.unwrap_or(1.0).max(1.0));
+        let run = slower.map(|slower| {
+            format!(", and loads on the drive took {slower:.2} times as long as simulated")
+        });
         let limit = self.entry_gib_max.map(|entry| {
             let read = self.limits.read_gib_per_s;
             format!(
@@ -386,7 +418,7 @@ impl QuickReport {
             time(target),
             run.unwrap_or_default(),
             limit.unwrap_or_default(),
-            met.map(|met| format!("; --slo load-p95={met} would be met")).unwrap_or_default()
+            met.map(|met| format!("; --slo load-p95={met} should be met")).unwrap_or_default()
         )
     }
 
@@ -531,7 +563,7 @@ mod tests {
 
     #[test]
     fn a_verdict_follows_from_the_curve_and_both_runs() {
-        let cases: [(Change, &str); 12] = [
+        let cases: [(Change, &str); 13] = [
             (
                 |report| report.machine = Some(machine("/mnt/kv", "tmpfs", "memory")),
                 "no verdict: the data was in memory (tmpfs): no drive was measured; give a DIR on \
@@ -571,6 +603,13 @@ mod tests {
             (
                 |report| report.measured.gib_per_s *= 0.8,
                 "not confirmed: 4 users met the rule, but the run moved -20 % of the bandwidth",
+            ),
+            (
+                |report| {
+                    report.measured.gib_per_s *= 0.8;
+                    report.measured.is_without_pauses = true;
+                },
+                "good for 4 users: the drive's speed is the limit",
             ),
             (
                 |report| report.kernel_share = Some(4.68),
@@ -681,6 +720,25 @@ mod tests {
         assert!(told.starts_with("1 user misses the rule by load latency: "), "{told}");
     }
 
+    /// An answer of 4 users did not say that 1 to 6 were as likely on a drive of varying speed.
+    #[test]
+    fn an_answer_says_which_users_are_served_at_other_speeds() {
+        let mut report = report(4, 4);
+        assert_eq!(
+            report.range().unwrap_or_default(),
+            "about 2 to 4 users for a drive whose speed is up to 15 % off these limits"
+        );
+        report.curve[3].load_p95_s = Some(1.1);
+        // Space does not depend on the speed.
+        assert!(report.range().unwrap_or_default().starts_with("about 2 to 4 users"));
+        report.curve[3].reuse_share = Some(0.9);
+        let told = report.range().unwrap_or_default();
+        assert!(told.starts_with("about 2 to 8 users or more for"), "{told}");
+        report.curve[2].load_p95_s = Some(0.5);
+        report.curve[3].load_p95_s = Some(5.0);
+        assert_eq!(report.range(), None);
+    }
+
     #[test]
     fn a_drive_that_others_used_is_not_given_more_time() {
         let mut report = report(4, 4);
@@ -696,20 +754,23 @@ mod tests {
     fn a_miss_by_one_user_tells_by_how_much_why_and_which_target_is_met() {
         let mut report = report(0, 0);
         report.curve[0].load_p95_s = Some(1.04);
-        report.measured = QuickPoint { load_p95_s: Some(1.02), ..report.curve[0].clone() };
+        report.predicted = report.curve[0].clone();
+        report.measured = QuickPoint { load_p95_s: Some(1.09), ..report.curve[0].clone() };
         assert_eq!(
             report.judge(),
             "not good enough for one user: its load P95 is 1.04 s by simulation, 4 % above the \
-             target of 1.00 s, and 1.02 s on the drive; the largest entry, 2.4 GiB, takes 800 ms \
-             to read at 3.00 GiB/s; --slo load-p95=1.2s would be met"
+             target of 1.00 s, and loads on the drive took 1.05 times as long as simulated; the \
+             largest entry, 2.4 GiB, takes 800 ms to read at 3.00 GiB/s; --slo load-p95=1.2s \
+             should be met"
         );
         let mut slow = report.clone();
         slow.curve[0].load_p95_s = Some(6.4);
         let told = "its load P95 is 6.40 s by simulation, 6.4 times the target of 1.00 s, and";
         assert!(slow.judge().contains(told), "{}", slow.judge());
-        assert!(slow.judge().ends_with("--slo load-p95=7.1s would be met"), "{}", slow.judge());
+        assert!(slow.judge().ends_with("--slo load-p95=7.4s should be met"), "{}", slow.judge());
         report.measured.load_p95_s = Some(0.9);
-        let told = "not confirmed: one user has a load P95 of 1.04 s by simulation and 900 ms on";
+        let told = "not confirmed: one user has a load P95 of 1.04 s by simulation, and the target \
+                    is 1.00 s, but loads on the drive took 0.87 times as long";
         assert!(report.judge().starts_with(told), "{}", report.judge());
         report.measured.loads = 1;
         let page = crate::show::quick_page(&report, None, Path::new("one.json"));

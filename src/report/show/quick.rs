@@ -50,6 +50,7 @@ fn lines_of_runs(report: &QuickReport) -> Vec<Line> {
         let told = match (is_judged, is_missed) {
             (false, _) => "run, too few loads",
             (true, true) => "run, missed",
+            (true, false) if point.is_without_pauses => "run, no pauses",
             (true, false) => "run",
         };
         Line {
@@ -79,10 +80,23 @@ fn table(lines: &[Line]) -> Table {
         .count("KV I/O P95", |line| s(line.point.kv_io_p95_s))
         .everywhere()
         .number("busy", percent, |line| line.point.drive_busy_share)
-        .number("found", percent, |line| line.point.reuse_share)
+        .count("found", |line| found(&line.point))
         .text("", |line| Cell::Marked(line.told.clone(), line.mark))
         .done()
 }
+
+/// Share of earlier turns found; of few turns, their numbers.
+fn found(point: &QuickPoint) -> Option<String> {
+    let share = point.reuse_share?;
+    Some(match point.earlier_turns {
+        Some(turns @ ..TURNS_OF_PERCENT) => format!("{:.0}/{turns}", share * turns as f64),
+        _ => percent(share),
+    })
+}
+
+/// Number of turns from which on the share found is told in percent: of fewer, a single one is more
+/// than a percent.
+const TURNS_OF_PERCENT: u64 = 100;
 
 /// Number of users that the curve marks: the answer, or the simulation's where there is none.
 fn marked(report: &QuickReport) -> u32 {
@@ -123,13 +137,20 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
         report.space_gib,
         clauses.concat()
     )];
-    if let [one, two, ..] = points
-        && one.users == 1
-        && one.load_p95_s > two.load_p95_s
-    {
+    let is_quicker = |one: &QuickPoint, two: &QuickPoint| {
+        one.load_p50_s > two.load_p50_s || one.load_p95_s > two.load_p95_s
+    };
+    if points.windows(2).any(|pair| is_quicker(&pair[0], &pair[1])) {
         sentences.push(
-            "A user's contexts have sizes of their own, and a load reads a whole one, so a single \
-             user may be slower than several."
+            "A user's contexts have sizes of their own, and a load reads a whole one, so loads of \
+             more users may be quicker."
+                .to_owned(),
+        );
+    }
+    if report.measured.is_without_pauses {
+        sentences.push(
+            "no pauses: users ask again at once, as a minute would else have too few loads; what \
+             counts is how long they take beside the same run simulated."
                 .to_owned(),
         );
     }
@@ -166,6 +187,9 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
     labelled("verdict", &report.verdict);
     labelled("rule", &report.rule());
+    if let Some(range) = report.range() {
+        labelled("range", &range);
+    }
     // The verdict on a drive on which not even one user is served has its limit.
     if let Some(limit) = report.limit().filter(|_| report.answer() != Some(0)) {
         labelled("limit", &limit);
