@@ -222,7 +222,7 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// the peak (or a single user who waits for answers reaches it), when a longer step with
     /// `peak_users`, in which each user had eight requests answered on average, is known to 5 % and
     /// finished requests, when one with at most a fifth fewer moved less (or there can be no fewer
-    /// users), and when no step moved more than the peak by over 3 % and its own
+    /// users), when no memory stands before storage, and when no step moved more than the peak by over 3 % and its own
     /// uncertainty, short ones left out where there is a longer one with as many users. `reason`
     /// says what is missing.
     pub peak_confirmed: Same<bool> = capacity(conclusion).map(|_| conclusion.conclusive),

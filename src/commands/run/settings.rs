@@ -115,6 +115,8 @@ fn autoscaler(plan: &Plan) -> Option<autoscale::Settings> {
     plan.enable_autoscaling.then(|| autoscale::Settings {
         mode: plan.autoscaler_mode,
         users_wait: plan.arrival == Arrival::Closed,
+        has_memory_tier: !plan.is_without_storage
+            && plan.cpu_memory_bytes.max(plan.gpu_memory_bytes) > 0,
         initial_users: plan.users,
         users_min: plan.workload.autoscaler.users_min,
         users_max: plan.workload.autoscaler.users_max,

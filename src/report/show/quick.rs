@@ -147,7 +147,7 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
                 .to_owned(),
         );
     }
-    if report.measured.is_without_pauses {
+    if report.measured.is_without_pauses && report.measured.loads >= LOADS_MIN {
         sentences.push(
             "no pauses: users ask again at once, as a minute would else have too few loads; what \
              counts is how long they take beside the same run simulated."

@@ -17,6 +17,7 @@ fn settings() -> Settings {
     Settings {
         mode: Mode::Capacity,
         users_wait: true,
+        has_memory_tier: false,
         initial_users: 2,
         users_min: 1,
         users_max: 10_000,

@@ -57,7 +57,7 @@ pub struct CapacityAnswer {
     /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
     /// throughput rises to the peak, a longer step with `peak_users` is known to 5 %, had eight
     /// requests of each user answered where users wait for answers, and began beside no requests of
-    /// earlier steps, one with at most a fifth fewer moved less, and no step moved more than the
+    /// earlier steps, no memory stands before storage, one with at most a fifth fewer moved less, and no step moved more than the
     /// peak by over 3 % and its own uncertainty, short ones left out where there is a longer one
     /// with as many users.
     pub confirmed: bool,
@@ -438,7 +438,8 @@ impl Capacity {
             let doubt = fewer
                 .map(|_| why_not_fewest(peak_users))
                 .or_else(|| flat_from.map(|fewest| self.why_flat(fewest)))
-                .or_else(|| doubt(results, peak_bytes_per_s, peak_users));
+                .or_else(|| doubt(results, peak_bytes_per_s, peak_users))
+                .or_else(|| self.settings.has_memory_tier.then(|| why_not_its_own(peak_users)));
             let is_told = |fit: &UslFit| flat_from.is_none() && fit.r_squared >= FIT_MIN;
             if let Some(doubt) = &doubt {
                 reason = format!("{reason}; the peak is not confirmed: {doubt}");
@@ -510,6 +511,17 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
         ),
         false => moved_more,
     })
+}
+
+/// Reason why steps behind a tier of memory confirm no peak: with as many users, later steps and
+/// longer runs moved from a tenth less to a half more.
+fn why_not_its_own(peak_users: u32) -> String {
+    format!(
+        "memory stands before storage and keeps entries of the users of earlier steps, so that \
+         what {} move depends on who came before; search with --cpu-mem-gb 0 and without a GPU \
+         tier, or run --num-users {peak_users} and more and compare",
+        counted(peak_users)
+    )
 }
 
 /// Clause on a longer step that had to end before each user had its answers.

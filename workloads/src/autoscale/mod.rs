@@ -107,6 +107,9 @@ pub struct Settings {
     pub mode: Mode,
     /// Whether a user asks for nothing as long as a request of its own is not answered.
     pub users_wait: bool,
+    /// Whether memory, of GPUs or of the host, stands before the storage that is judged: what it
+    /// keeps of one step's entries decides what storage moves in later ones.
+    pub has_memory_tier: bool,
     /// Users to begin with, ≥ 1.
     pub initial_users: u32,
     /// Fewest users to try, ≥ 1.

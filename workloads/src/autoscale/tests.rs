@@ -85,6 +85,7 @@ pub(super) fn settings(mode: Mode, initial_users: u32) -> Settings {
     Settings {
         mode,
         users_wait: true,
+        has_memory_tier: false,
         initial_users,
         users_min: 1,
         users_max: 100_000,
