@@ -363,6 +363,27 @@ mod tests {
         directory.remove().unwrap();
     }
 
+    /// Regression: FUSE ends an I/O as it is handed over, and a thread that found more each time it
+    /// looked told nobody of them: the search for limits never ended.
+    #[test]
+    fn what_ends_at_once_is_told_while_the_load_goes_on() {
+        let (directory, file) = scratch("at-once", 4096);
+        // What the page cache holds is read at once.
+        std::fs::read(file.path()).unwrap();
+        let cached = std::fs::File::open(file.path()).unwrap();
+        let file = DataFile::new(cached, file.path().to_owned(), Preallocate::Write).unwrap();
+        let file = Arc::new(file);
+        let plan = LoadPlan { depth: 4, cpus: vec![None], ..plan(100) };
+        let load = Load::start(&file, &plan).unwrap();
+        let told = (0..5_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            load.progress().0 > 0
+        });
+        load.stop().unwrap();
+        directory.remove().unwrap();
+        assert!(told);
+    }
+
     #[test]
     fn reads_outside_of_the_window_are_counted_for_themselves() {
         let (directory, file) = scratch("outside", 4096);

@@ -133,7 +133,9 @@ impl Worker {
                 figures.cpu_ns = thread_cpu_ns() - cpu_at_start.unwrap_or(0);
             }
             let (mut ios, mut bytes) = (0, 0);
-            while let Some((lane, result)) = ring.next_completion() {
+            // No more than are in flight: those pushed here may have ended before the next look.
+            for _ in 0..self.lanes {
+                let Some((lane, result)) = ring.next_completion() else { break };
                 let (kind, offset_bytes, submitted) = lanes[lane as usize];
                 if result != self.plan.io_bytes as i32 {
                     return Err(self.failure(kind, offset_bytes, result));
