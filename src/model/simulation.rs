@@ -29,6 +29,8 @@ const SLOWED_SHARE: f64 = 0.3;
 /// users fills one queue, and not all the time. Three times the depth made such a run twice as
 /// fast, three times the users 1.15 times.
 const FILLED_SHARE: f64 = 0.75;
+/// From this share of the time on, what a drive has left is less than what it gives.
+const HALF_BUSY_SHARE: f64 = 0.5;
 /// From this share of a request's time on, waiting for a serving slot counts.
 const QUEUED_SHARE: f64 = 0.1;
 /// The same where requests arrive at set times and none are left over at the end: as many are
@@ -229,7 +231,8 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     if figures.drive_busy_share >= busy_from {
         return drive_binding(&figures);
     }
-    let drive = format!("the drive was busy {busy} of the time only");
+    let only = if figures.drive_busy_share < HALF_BUSY_SHARE { " only" } else { "" };
+    let drive = format!("the drive was busy {busy} of the time{only}");
     if figures.drive_crowded_share >= BUSY_SHARE {
         let crowded = percent(figures.drive_crowded_share);
         let why = format!("{drive}; I/Os waited {crowded} of the time for it to take them");
@@ -379,7 +382,8 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         return (Binding::ServingSlots, why);
     }
     if is_paced {
-        let why = format!("{drive}; requests arrive at set times, and no more than can be served");
+        let why =
+            format!("{drive}; requests arrive at set times, and no faster than they were served");
         return (Binding::Users, why);
     }
     let requests = &result.requests;
@@ -667,9 +671,25 @@ mod tests {
         let mut result = nothing();
         result.plan.arrival = Arrival::Open;
         let (binds, why) = binding(figures, &result);
-        assert!(binds == Binding::Users && why.contains("no more than can be served"), "{why}");
+        assert!(binds == Binding::Users && why.contains("no faster than they were"), "{why}");
         result.workload.queued_at_end = u64::from(result.plan.max_inflight_requests) + 3;
         let (binds, why) = binding(figures, &result);
-        assert!(binds == Binding::ServingSlots && why.contains("faster than they were"), "{why}");
+        assert!(binds == Binding::ServingSlots && why.contains("times, faster than they"), "{why}");
+    }
+
+    /// "Busy 86 % of the time only" read as if the drive could do far more.
+    #[test]
+    fn a_drive_that_is_busy_most_of_the_time_is_not_busy_so_long_only() {
+        let mut result = nothing();
+        result.plan.arrival = Arrival::Open;
+        let of = |drive_busy_share| {
+            binding(SimulationFigures { drive_busy_share, ..Default::default() }, &result)
+        };
+        let (binds, why) = of(0.86);
+        assert_eq!(binds, Binding::Users, "{why}");
+        let told = "the drive was busy 86 % of the time; requests arrive at set times, and no \
+                    faster than they were served";
+        assert_eq!(why, told);
+        assert!(of(0.3).1.starts_with("the drive was busy 30 % of the time only; "));
     }
 }

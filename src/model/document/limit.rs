@@ -175,8 +175,13 @@ fn found(of: &Evidence) -> RunLimit {
     let served = of.served_share();
     let share = |part: f64| percent(part / served);
     if asked_for_no_more(of) {
-        let told = "requests took less than 5 % of the users' time, who asked for no more";
-        return limit(LimitKind::Users, told.to_owned(), Some(MORE_USERS));
+        // Much of its time may go without its bandwidth being used.
+        let drive = busy(of).or_else(|| used(of)).map(|drive| format!(", and {drive}"));
+        let told = format!(
+            "requests took less than 5 % of the users' time, who asked for no more{}",
+            drive.unwrap_or_default()
+        );
+        return limit(LimitKind::Users, told, Some(MORE_USERS));
     }
     match (&of.simulated, of.roofline_share) {
         (
@@ -281,13 +286,17 @@ fn space(of: &Evidence, share: &str) -> RunLimit {
     limit(LimitKind::Space, told, Some(flag))
 }
 
+/// Time in which the drive had something to do, as the end of a sentence; none where it is unknown.
+fn busy(of: &Evidence) -> Option<String> {
+    let busy = of.utilisation?;
+    Some(format!("the drive was busy {} of the time", percent(busy.min(1.0))))
+}
+
 /// Use of the drive, and what limits it from outside, as the end of a sentence; none where nothing
 /// is known of it.
 fn used(of: &Evidence) -> Option<String> {
     let of_limits = |share| format!("the drive was used to {} of its limit", percent(share));
-    let of_time =
-        |share: f64| format!("the drive was busy {} of the time", percent(share.min(1.0)));
-    let used = of.roofline_share.map(of_limits).or_else(|| of.utilisation.map(of_time));
+    let used = of.roofline_share.map(of_limits).or_else(|| busy(of));
     let parts: Vec<String> = used.into_iter().chain(of.throttled.clone()).collect();
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
@@ -643,6 +652,22 @@ mod tests {
         };
         assert_eq!(of(Some(0.001)), LimitKind::Users);
         assert_eq!((of(Some(0.5)), of(None)), (LimitKind::Space, LimitKind::Space));
+    }
+
+    /// They "asked for no more" of a drive that was busy most of the time, without a word of that.
+    #[test]
+    fn users_who_asked_for_no_more_are_told_with_the_time_in_which_the_drive_was_busy() {
+        let little = Evidence { served_of_users: Some(0.03), storage: 0.3, ..Evidence::default() };
+        for (roofline_share, utilisation, told) in [
+            (Some(0.3), Some(0.86), ", and the drive was busy 86 % of the time"),
+            (None, Some(0.2), ", and the drive was busy 20 % of the time"),
+            (Some(0.3), None, ", and the drive was used to 30 % of its limit"),
+            (None, None, "who asked for no more"),
+        ] {
+            let limit = found(&Evidence { roofline_share, utilisation, ..little.clone() });
+            assert_eq!(limit.kind, LimitKind::Users, "{limit:?}");
+            assert!(limit.told.ends_with(told), "{limit:?}");
+        }
     }
 
     #[test]
