@@ -21,6 +21,8 @@ pub struct Check {
     pub measured: QuickPoint,
     /// Finding in a sentence, which begins with `borne out`, `not borne out` or `open`.
     pub finding: String,
+    /// Sentence on a run that was shorter than the answer's check; none where it was as long.
+    pub shortness: Option<String>,
 }
 
 impl QuickReport {
@@ -38,7 +40,23 @@ impl QuickReport {
             Some(why) => format!("open: {why}"),
             None => self.found(&measured),
         };
-        Ok(Check { measured, finding })
+        Ok(Check { measured, finding, shortness: self.shortness(document) })
+    }
+
+    /// Sentence on a run that ended before this answer's check would have; none where it did not,
+    /// or where it failed, which the finding has.
+    fn shortness(&self, document: &Document) -> Option<String> {
+        let has_failed = document.ringfall.window.failure.as_ref().is_some();
+        let ran_s = document.seconds().filter(|_| !has_failed)?;
+        let minutes = self.check_minutes(self.checked_users());
+        // A window is as long as was asked for to some milliseconds.
+        (ran_s.round() < (60 * minutes) as f64).then(|| {
+            format!(
+                "the run measured {}, and the answer's check takes {minutes} min: what a shorter \
+                 run finds is more open to chance",
+                time(ran_s)
+            )
+        })
     }
 
     /// Settings of a run that are not those of this answer's check, each as a clause.
@@ -164,6 +182,7 @@ mod tests {
 
     use super::super::tests::{machine, report};
     use super::*;
+    use crate::show;
 
     #[test]
     fn a_document_has_the_figures_of_its_run() {
@@ -250,6 +269,29 @@ mod tests {
             }
         });
         assert!(told.starts_with("open: others used the drive (the kernel counted "), "{told}");
+    }
+
+    /// "Borne out", after 20 s where the printed check takes 5 min.
+    #[test]
+    fn a_run_that_is_shorter_than_the_check_is_told_with_both_times() {
+        let of = |change| checked(0..400, change).unwrap();
+        let short = of(|_, _| ());
+        let told = "the run measured 10.0 s, and the answer's check takes 5 min: what a shorter \
+                    run finds is more open to chance";
+        assert_eq!(short.shortness.as_deref(), Some(told));
+        let page = show::check_page(&report(4, 4), &short);
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(&format!("trust {told}")), "{page}");
+        let check = of(|_, result| result.window.seconds = 299.98);
+        assert_eq!(check.shortness, None);
+        let longer = of(|report, result| {
+            report.check_s = Some(500);
+            result.window.seconds = 300.0;
+        });
+        let told = longer.shortness.unwrap();
+        assert!(told.contains("300 s, and the answer's check takes 9 min"), "{told}");
+        let failed = of(|_, result| result.failure = Some("no space".to_owned()));
+        assert_eq!(failed.shortness, None);
     }
 
     #[test]

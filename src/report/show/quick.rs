@@ -277,6 +277,9 @@ pub fn check_page(report: &QuickReport, check: &Check) -> String {
     ];
     let mut page = String::new();
     wrapped(&mut page, "  check      ", &check.finding);
+    if let Some(shortness) = &check.shortness {
+        wrapped(&mut page, "  trust      ", shortness);
+    }
     page.push_str(&sides(&rows, "expected", "measured", true).page());
     page
 }
