@@ -400,8 +400,8 @@ impl QuickReport {
         own_s.div_ceil(60 * u64::from(users.max(1))).max(CHECK_S_MIN / 60)
     }
 
-    /// Command that puts so many users in so much space on this drive for so many minutes, and
-    /// writes its result to `output` alone: `compare` tells what it says.
+    /// Command that puts so many users in so much space on this drive for so many minutes, with its
+    /// progress on the terminal, and writes its result to `output`: `compare` tells what it says.
     #[must_use]
     pub fn run_line_of(&self, users: u32, space_gib: f64, minutes: u64, output: &str) -> String {
         let is_left_out = |word: &&str| {
@@ -414,7 +414,6 @@ impl QuickReport {
             format!("{USERS_FLAG}{users}"),
             space_flag(space_gib),
             format!("--duration={minutes}m"),
-            "--quiet".to_owned(),
             format!("--output={output}"),
         ];
         let words: Vec<_> =
@@ -671,6 +670,13 @@ mod tests {
         let page = show::beside_page(&report, &other);
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words.matches("--duration=9m").count(), 2, "{page}");
+    }
+
+    /// The check was silent for all of its minutes.
+    #[test]
+    fn a_check_of_minutes_shows_its_progress() {
+        let line = report(4, 4).check_line("c.json");
+        assert!(line.ends_with("--duration=5m --output=c.json"), "{line}");
     }
 
     #[test]
