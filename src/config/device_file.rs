@@ -186,6 +186,13 @@ impl DeviceFile {
                  limit each: give duplex: true, or leave it out"
             )));
         }
+        if let Some(deep) = parsed.write.deep.as_ref().filter(|_| model.write_cache.bytes > 0) {
+            let line = deep.from_mib.referenced.line();
+            return Err(InputError::new(format!(
+                "{file}, line {line}: deep: a write cache has one bandwidth at any depth: leave \
+                 out deep of write, or write_cache"
+            )));
+        }
         model.check().map_err(|what| InputError::new(format!("{file}: {what}")))?;
         // A terminal would obey them.
         let shown = |text: String| text.replace(|c: char| c.is_control(), " ").trim().to_owned();
@@ -278,9 +285,21 @@ impl Check<'_> {
     fn deep(&mut self, text: &DeepText) -> DeepQueue {
         // Within 2^53.
         let mut bytes = |key, mib| (self.within(key, mib, 0.0, 1e6) * MIB as f64) as u64;
+        let from_bytes = bytes("from_mib", &text.from_mib);
+        let to_bytes = bytes("to_mib", &text.to_mib);
+        if from_bytes >= to_bytes {
+            let what = format!(
+                "{}, line {}: to_mib: {} is to be more than from_mib, {}",
+                self.file,
+                text.to_mib.referenced.line(),
+                text.to_mib.value,
+                text.from_mib.value
+            );
+            self.wrong.get_or_insert(what);
+        }
         DeepQueue {
-            from_bytes: bytes("from_mib", &text.from_mib),
-            to_bytes: bytes("to_mib", &text.to_mib),
+            from_bytes,
+            to_bytes,
             bytes_per_s: self.within("mb_per_s", &text.mb_per_s, 0.001, MB_PER_S_MAX) * MB,
         }
     }
@@ -344,9 +363,6 @@ gpu:
         let file = DeviceFile::parse("d.yaml", &deep).unwrap();
         let expected = DeepQueue { from_bytes: 4 * MIB, to_bytes: 8 * MIB, bytes_per_s: 9e8 };
         assert_eq!((file.model.read.deep, file.model.write.deep), (Some(expected), None));
-        let turned = deep.replace("to_mib: 8", "to_mib: 2");
-        let error = DeviceFile::parse("d.yaml", &turned).unwrap_err().to_string();
-        assert!(error.contains("read: deep: to_mib is to be more than from_mib"), "{error}");
     }
 
     #[test]
@@ -380,6 +396,33 @@ gpu:
         for text in ["", "name: x", "[]", "\u{0}", "name: &a [*a]"] {
             let error = DeviceFile::parse("d.yaml", text).unwrap_err().to_string();
             assert!(error.contains("d.yaml"), "{error}");
+        }
+    }
+
+    /// Errors about `deep` named the file alone.
+    #[test]
+    fn what_is_wrong_with_a_deep_queue_is_named_with_its_line() {
+        let deep = "  deep:\n    from_mib: 4\n    to_mib: 8\n    mb_per_s: 900\n";
+        let with_deep = GOOD.replace("  latency_us: 20\n", &format!("  latency_us: 20\n{deep}"));
+        let alone =
+            with_deep.replace("write_cache: {mib: 64, mb_per_s: 2000, volatile: true}\n", "");
+        assert!(DeviceFile::parse("d.yaml", &alone).is_ok());
+        for (text, told) in [
+            (
+                with_deep.clone(),
+                "d.yaml, line 8: deep: a write cache has one bandwidth at any depth: leave out \
+                 deep of write, or write_cache",
+            ),
+            (
+                alone.replace("to_mib: 8", "to_mib: 2"),
+                "d.yaml, line 9: to_mib: 2 is to be more than from_mib, 4",
+            ),
+            (
+                alone.replace("mb_per_s: 900", "mb_per_s: 0"),
+                "d.yaml, line 10: mb_per_s: 0 is out of bounds: 0.001 to 1000000000",
+            ),
+        ] {
+            assert_eq!(DeviceFile::parse("d.yaml", &text).unwrap_err().to_string(), told);
         }
     }
 
