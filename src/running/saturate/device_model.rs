@@ -48,7 +48,7 @@ pub fn device_yaml(roofline: &Roofline) -> Result<String, String> {
         );
     }
     let mut direction = |name: &str, limit: &Limit| {
-        let (median_us, p99_us) = latency_us(limit);
+        let Latency { median_us, p99_us } = Latency::of(limit);
         let iops_from = match limit.iops {
             Some(_) => "",
             None => "  # iops: not measured, 4 KiB blocks at full bandwidth",
@@ -126,28 +126,44 @@ fn iops(limit: &Limit) -> f64 {
     limit.iops.as_ref().map_or(limit.bandwidth.best.bytes_per_s / 4096.0, |best| best.best.iops)
 }
 
-/// Latency of an I/O besides the time that it occupies the drive, median and 99th percentile, as
-/// left over at the smallest depth that was tried. The tail is no longer than the mean allows: a
-/// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
-fn latency_us(limit: &Limit) -> (f64, f64) {
-    let Some(probe) = shallowest(limit) else { return (0.0, 0.0) };
-    let occupied_us =
-        1e6 * (f64::from(probe.io_bytes) / shallow_rate(limit)).max(1.0 / iops(limit));
-    // In a full queue the others' turns are waited for too.
-    let depth = f64::from(probe.depth.max(1));
-    let waited_us = occupied_us * depth;
-    // Little's law.
-    let mean_us = depth * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6 - waited_us;
-    let median = (probe.latency_p50_us - waited_us).min(mean_us / MEAN_OF_MEDIAN).max(0.0);
-    let tail = (mean_us - MEAN_OF_MEDIAN * median) / MEAN_OF_TAIL;
-    let p99 = (probe.latency_p99_us - waited_us).min(median + tail);
-    (median, p99.max(median))
+/// Latency of an I/O besides the time that it occupies the drive.
+struct Latency {
+    median_us: f64,
+    p99_us: f64,
+}
+
+impl Latency {
+    /// The larger of what large and small I/Os leave over at the smallest depth that was tried: a
+    /// bandwidth that a single large I/O fills hides the latency that each small one has.
+    fn of(limit: &Limit) -> Latency {
+        let small = limit.iops.as_ref().and_then(shallowest);
+        let probes = small.into_iter().chain(shallowest(&limit.bandwidth));
+        let largest = probes
+            .map(|probe| Latency::left_over(limit, probe))
+            .max_by(|one, other| one.median_us.total_cmp(&other.median_us));
+        largest.unwrap_or(Latency { median_us: 0.0, p99_us: 0.0 })
+    }
+
+    /// The latency that is left over in a probe. The tail is no longer than the mean allows: a
+    /// device that works in bursts has slow I/Os beside fast ones at no cost to the rate.
+    fn left_over(limit: &Limit, probe: &Measured) -> Latency {
+        let occupied_us =
+            1e6 * (f64::from(probe.io_bytes) / shallow_rate(limit)).max(1.0 / iops(limit));
+        // In a full queue the others' turns are waited for too.
+        let depth = f64::from(probe.depth.max(1));
+        let waited_us = occupied_us * depth;
+        // Little's law.
+        let mean_us = depth * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6 - waited_us;
+        let median_us = (probe.latency_p50_us - waited_us).min(mean_us / MEAN_OF_MEDIAN).max(0.0);
+        let tail_us = (mean_us - MEAN_OF_MEDIAN * median_us) / MEAN_OF_TAIL;
+        let p99_us = (probe.latency_p99_us - waited_us).min(median_us + tail_us);
+        Latency { median_us, p99_us: p99_us.max(median_us) }
+    }
 }
 
 /// The probe with the smallest depth.
-fn shallowest(limit: &Limit) -> Option<&Measured> {
-    let probes = limit.bandwidth.probes.iter();
-    let shallow = probes.min_by_key(|probe| (probe.depth, probe.io_bytes));
+fn shallowest(found: &Best) -> Option<&Measured> {
+    let shallow = found.probes.iter().min_by_key(|probe| (probe.depth, probe.io_bytes));
     shallow.filter(|probe| probe.bytes_per_s > 0.0)
 }
 
@@ -161,7 +177,7 @@ const MEAN_OF_TAIL: f64 = 0.5 * 0.5 * 0.5 / 0.49;
 /// Interval between bursts, if the device works in such: then most I/Os at the smallest depth take
 /// much less than their share of the time, and some wait for the next burst.
 fn burst_ms(limit: &Limit) -> f64 {
-    let Some(probe) = shallowest(limit) else { return 0.0 };
+    let Some(probe) = shallowest(&limit.bandwidth) else { return 0.0 };
     let mean_us = f64::from(probe.depth) * f64::from(probe.io_bytes) / probe.bytes_per_s * 1e6;
     let (median_us, pause_us) = (probe.latency_p50_us, probe.latency_p99_us);
     let is_bursting = median_us < BURST_MEDIAN * mean_us && pause_us > BURST_PAUSE * mean_us;
@@ -306,6 +322,35 @@ mod tests {
         assert!(!slower.is_duplex && (slower.mixed_penalty - 2.0 / 3.0).abs() < 1e-3);
         mixed.limits.remove(0);
         assert!(device_yaml(&mixed).unwrap_err().contains("reads"));
+    }
+
+    /// A virtual disk of which one large I/O fills the bandwidth had no latency, though a block of
+    /// 4 KiB took 25 µs.
+    #[test]
+    fn a_drive_has_the_latency_of_its_small_ios_where_large_ones_hide_it() {
+        let probe = |io_bytes, mean_us: f64, latency_p50_us, latency_p99_us| Measured {
+            io_bytes,
+            depth: 1,
+            bytes_per_s: f64::from(io_bytes) / (mean_us * 1e-6),
+            latency_p50_us,
+            latency_p99_us,
+            ..Measured::default()
+        };
+        let mut found = roofline(2.5e9, 2e9);
+        found.limits[0].bandwidth.probes = vec![probe(1 << 20, 421.0, 378.0, 580.0)];
+        let best = Measured { iops: 1e5, ..Measured::default() };
+        let probes = vec![probe(4096, 30.0, 25.0, 46.0)];
+        found.limits[0].iops = Some(Best { best, probes, ..Best::default() });
+        let text = device_yaml(&found).unwrap();
+        let model = DeviceFile::parse("d.yaml", &text).unwrap().model;
+        // Of 25 µs, 10 are an I/O's part of 100,000 a second.
+        assert_eq!(model.read.latency, Nanos::from_us(15));
+        assert_eq!(model.read.latency_p99, Nanos::from_us(36));
+        // Large I/Os that take longer besides their transfer have the say.
+        found.limits[0].bandwidth.probes = vec![probe(1 << 20, 530.0, 520.0, 600.0)];
+        let text = device_yaml(&found).unwrap();
+        let model = DeviceFile::parse("d.yaml", &text).unwrap().model;
+        assert_eq!(model.read.latency / MICROSECOND, 100);
     }
 
     #[test]
