@@ -17,6 +17,7 @@ pub mod datagen;
 pub mod discover;
 pub mod layouts;
 pub mod man;
+mod memory;
 pub mod merge;
 pub mod mlperf;
 pub mod quick;

@@ -4,6 +4,7 @@
 
 use std::ptr::NonNull;
 
+use super::reserved::RESERVED;
 use crate::error::SetupError;
 use crate::units::MIB;
 
@@ -48,6 +49,7 @@ impl Mapping {
     pub fn new(bytes: usize, reserved: bool) -> Result<Mapping, SetupError> {
         let length_bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
         if reserved && let Ok(start) = map(length_bytes, OPEN, libc::MAP_HUGETLB) {
+            RESERVED.take(length_bytes);
             return Ok(Mapping {
                 start,
                 length_bytes,
@@ -190,6 +192,9 @@ impl Drop for Mapping {
         // SAFETY: exactly the range that mmap returned, unmapped once; users hold the Mapping.
         let rc = unsafe { libc::munmap(self.map_start.as_ptr().cast(), self.map_bytes) };
         assert_eq!(rc, 0, "munmap of our own mapping can't fail");
+        if self.page_kind == PageKind::Huge {
+            RESERVED.give_back(self.map_bytes);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod mapping;
 mod memory;
 mod nodes;
 mod pool;
+mod reserved;
 mod tickets;
 
 pub use aligned::AlignedBytes;
@@ -16,4 +17,5 @@ pub use mapping::{Mapping, PageKind, SMALL_PAGES};
 pub use memory::{IoMemory, Lender, MemoryPlace};
 pub use nodes::NumaNodes;
 pub use pool::{Buffer, BufferPool};
+pub use reserved::{reserved_peak_bytes, reset_reserved_peak};
 pub use tickets::{Acquire, Ticket, Tickets, URGENCY_LEVELS, Urgency};

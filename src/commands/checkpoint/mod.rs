@@ -16,7 +16,7 @@ use ringfall_config::InputError;
 use ringfall_core::units::GIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_host::{Room, counted, human, reset_peak_rss};
+use ringfall_host::{Room, counted, human};
 use ringfall_model::write_json_unsynced;
 use ringfall_running::checkpoint::{
     Begin, Commit, Layout, Manifest, Meter, SaveSettings, Saved, Stream, StreamError, Target,
@@ -33,6 +33,7 @@ use result::{CheckpointResult, Restore, Save};
 use screen::show_progress;
 
 use super::answer::{Answer, Work};
+use super::memory::reset_peak_memory;
 use super::run::check_output_writable;
 use super::{interrupt, tell_error, write_form, write_result};
 
@@ -74,7 +75,7 @@ impl<'a> Session<'a> {
             check_output_writable("--output", output)?;
         }
         let interrupt = interrupt()?;
-        reset_peak_rss();
+        reset_peak_memory();
         let work = Work {
             name: "checkpoint",
             keeps: "",
@@ -314,7 +315,7 @@ fn compare(args: &CheckpointCompareArgs) -> Result<Exit> {
         let shift = trial as usize % rows.len();
         for index in 0..rows.len() {
             let (target, way) = rows[(index + shift) % rows.len()];
-            reset_peak_rss();
+            reset_peak_memory();
             let settings = SaveSettings { way, ..settings };
             let (place, written) = with_target!(target, target => {
                 (target.name(), save_and_remove(target, &session, &manifest, &settings, begin))

@@ -4,11 +4,12 @@ use ringfall_core::clock::Nanos;
 use ringfall_core::metrics::Histogram;
 use serde::Serialize;
 
-use ringfall_host::peak_rss_bytes;
 use ringfall_running::checkpoint::{
     BadBlock, Manifest, Restored, SaveSettings, Saved, Target, TargetCounters, TargetError,
     Trained, Training, Way,
 };
+
+use super::super::memory::peak_memory_bytes;
 
 /// Version of this document.
 const FORMAT_VERSION: u32 = 1;
@@ -55,7 +56,7 @@ pub(in crate::commands) struct CheckpointResult {
     /// Whether files were made durable before they got their names.
     pub durable: bool,
     /// Highest resident memory of the process since the command began, or since the last save of a
-    /// comparison, bytes.
+    /// comparison, with the most that it held in reserved huge pages, bytes.
     pub peak_rss_bytes: Option<u64>,
     /// Requests sent over a network, and those sent again.
     pub requests: u64,
@@ -112,7 +113,8 @@ pub(in crate::commands) struct Save {
     pub durable_s: f64,
     /// Bytes stored over the time until durable.
     pub bytes_per_s: f64,
-    /// Highest resident memory of the process until then, bytes.
+    /// Highest resident memory of the process until then, with the most that it held in reserved
+    /// huge pages, bytes.
     pub peak_rss_bytes: Option<u64>,
     /// Latency of a chunk, from when it was given to the target until it was stored, ms.
     pub chunk_latency_ms: Latency,
@@ -200,7 +202,7 @@ impl CheckpointResult {
             buffers: settings.stream.buffers,
             threads: settings.stream.threads,
             durable: settings.durable,
-            peak_rss_bytes: peak_rss_bytes(),
+            peak_rss_bytes: peak_memory_bytes(),
             requests: 0,
             retries: 0,
             saves: Vec::new(),
@@ -259,7 +261,7 @@ impl Save {
             stall_s: saved.stall.as_secs_f64(),
             durable_s: saved.stored.as_secs_f64(),
             bytes_per_s: rate(saved.transfer.bytes, saved.stored),
-            peak_rss_bytes: peak_rss_bytes(),
+            peak_rss_bytes: peak_memory_bytes(),
             chunk_latency_ms: Latency::of(&saved.transfer.chunk_latency),
             bytes_by_second: saved.transfer.seconds.clone(),
         }

@@ -10,6 +10,7 @@ use ringfall_model::{Document, RunResult, warnings_of};
 use ringfall_report::show::fio_job;
 use ringfall_running::run::{Cleanup, Ending, RunOutcome};
 
+use super::super::memory::peak_memory_bytes;
 use super::shortages;
 use super::teller::Teller;
 
@@ -80,10 +81,7 @@ pub(super) fn result_of(teller: &Teller<'_>, outcome: RunOutcome) -> (RunResult,
         simulation: None,
         precondition: teller.prepared.precondition.clone(),
         roofline: teller.prepared.roofline.clone().or_else(|| read.roofline.clone()),
-        cost: cost.unwrap_or_else(|| Cost {
-            peak_rss_bytes: ringfall_host::peak_rss_bytes(),
-            ..Cost::default()
-        }),
+        cost: Cost { peak_rss_bytes: peak_memory_bytes(), ..cost.unwrap_or_default() },
         warnings: Vec::new(),
     };
     result.warnings = warnings_of(&result);

@@ -186,7 +186,8 @@ pub struct CostReport from cost: Cost {
     pub cpu_system_s: Sum<Option<f64>>,
     /// CPU time in user mode and in the kernel for each GiB that storage moved, s/GiB.
     pub cpu_s_per_gib: Derived<Option<f64>> = None::<f64>,
-    /// Largest resident set size of the process, bytes.
+    /// Largest resident set size of the process, with the most that it held in reserved huge pages,
+    /// which the kernel counts apart, bytes.
     pub peak_rss_bytes: Max<Option<u64>>,
     /// Number of context switches because the process waited.
     pub context_switches_voluntary: Sum<Option<u64>>,
