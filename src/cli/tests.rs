@@ -1,6 +1,7 @@
 use clap::CommandFactory;
 use ringfall_config::values::{Auto, Gib, Seconds, Seed};
 use ringfall_config::{Defaults, Options, SETTINGS, Setting, Word};
+use ringfall_report::quick::{QuickPoint, is_reuse_sure};
 
 use super::*;
 
@@ -166,6 +167,20 @@ fn the_short_help_of_a_run_fits_on_a_screen_and_the_long_one_has_every_flag() {
     for flag in SETTINGS.iter().map(Setting::flag) {
         assert!(long.contains(&flag), "{flag}");
     }
+}
+
+/// Users whose turns found were just enough were left out, and nothing said by which margin.
+#[test]
+fn the_help_of_quick_has_the_margin_by_which_it_judges_turns_found() {
+    let Err(Stop::Said(help)) = parsed("ringfall quick --help") else { panic!("no help") };
+    let help = help.to_string();
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("by 5 % of the misses that it allows (71.5 % for 70 %)"), "{help}");
+    let is_sure = |users, share| {
+        let point = QuickPoint { users, reuse_share: Some(share), ..QuickPoint::default() };
+        is_reuse_sure(&point, 0.7)
+    };
+    assert_eq!((is_sure(2, 0.71), is_sure(2, 0.72), is_sure(1, 0.7)), (false, true, true));
 }
 
 #[test]
