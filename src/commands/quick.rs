@@ -1,6 +1,8 @@
 //! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
+mod space;
+
 use std::mem::replace;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,8 @@ use ringfall_report::quick::{
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
+
+use space::FirstSpace;
 
 use super::run::{check_outputs, measured, simulated, system_disk};
 use super::{run_args, saturate, write_form};
@@ -193,6 +197,7 @@ struct Space {
     most_bytes: u64,
     /// Whether all of it is used, also on a drive that takes longer to fill it.
     is_fixed: bool,
+    first: FirstSpace,
 }
 
 /// Space in which the limits are searched, GiB.
@@ -324,6 +329,8 @@ impl Quick<'_> {
             report.kernel_share = kernel_share(&run.result);
             report.notes = self.notes(&run.result);
         }
+        let written_bytes = self.written_bytes(limits.write_gib_per_s);
+        report.notes.extend(space.first.told(space_bytes, written_bytes));
         let (check_s, predicted) = trials.check(report.checked_users())?;
         // All is measured by now: an interrupt only leaves the check with its least length, and
         // without a prediction.
@@ -344,10 +351,12 @@ impl Quick<'_> {
         let [least, usual] = SPACE_ENTRIES.map(|entries| (entry_bytes as f64 * entries) as u64);
         // Whole MiB, as the command of the check has them.
         let whole_bytes = |gib: f64| (gib * GIB as f64) as u64 / MIB * MIB;
-        let beside_bytes = self.beside_gib.map(whole_bytes);
-        let beside_bytes = beside_bytes.filter(|bytes| (least..=most_bytes).contains(bytes));
-        let fixed_bytes = self.args.space.map(|given| whole_bytes(given.0)).or(beside_bytes);
-        let wanted_bytes = fixed_bytes.unwrap_or(SPACE_BYTES.max(usual).min(most_bytes));
+        let other_bytes = self.beside_gib.map(whole_bytes);
+        let beside_bytes = other_bytes.filter(|bytes| (least..=most_bytes).contains(bytes));
+        let given_bytes = self.args.space.map(|given| whole_bytes(given.0));
+        let fixed_bytes = given_bytes.or(beside_bytes);
+        let usual_bytes = SPACE_BYTES.max(usual);
+        let wanted_bytes = fixed_bytes.unwrap_or(usual_bytes.min(most_bytes));
         let (place, model) = (self.place.display(), &self.args.model);
         let too_little = format!(
             "too little for entries of {model}, the largest of which take {}",
@@ -378,8 +387,13 @@ impl Quick<'_> {
                 human(wanted_bytes)
             );
         }
+        let first = FirstSpace {
+            bytes: given_bytes.or(other_bytes).unwrap_or(usual_bytes),
+            is_of_other: other_bytes.is_some(),
+            room_bytes: most_bytes,
+        };
         let is_fixed = fixed_bytes.is_some();
-        Ok(Space { least_bytes: least, most_bytes: wanted_bytes, is_fixed })
+        Ok(Space { least_bytes: least, most_bytes: wanted_bytes, is_fixed, first })
     }
 
     /// Space of the measured run: what was asked for or the other answer has, or else what the
@@ -388,9 +402,14 @@ impl Quick<'_> {
         if space.is_fixed {
             return space.most_bytes;
         }
-        let filled_bytes = (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64;
-        let bytes = space.most_bytes.min(filled_bytes) / SPACE_STEP_BYTES * SPACE_STEP_BYTES;
+        let written_bytes = self.written_bytes(write_gib_per_s);
+        let bytes = space.most_bytes.min(written_bytes) / SPACE_STEP_BYTES * SPACE_STEP_BYTES;
         bytes.max(space.least_bytes.div_ceil(MIB) * MIB)
+    }
+
+    /// Bytes that a drive of that speed writes in a sixth of the time.
+    fn written_bytes(&self, write_gib_per_s: f64) -> u64 {
+        (write_gib_per_s * self.args.time as f64 / 6.0 * GIB as f64) as u64
     }
 
     /// The search for limits, in the same space.

@@ -256,8 +256,8 @@ pub struct QuickReport {
     pub kernel_share: Option<f64>,
     /// Arguments of `ringfall` for the measured run, but for its warm-up, window and output.
     pub run: Vec<String>,
-    /// Warnings that concern the drive: of a directory made on the system's own disk, and of the
-    /// measured run.
+    /// Warnings that concern the drive: of a directory made on the system's own disk, of the
+    /// measured run, and of its space where the disk or the drive made it less than by choice.
     pub notes: Vec<String>,
     /// Answer in a sentence, which begins with `no verdict` or `not confirmed` where it can't be
     /// relied on.
