@@ -131,21 +131,29 @@ pub(super) fn name_hash(name: &[u8]) -> u64 {
 }
 
 /// The fields of one CSV line.
-#[derive(Default)]
 pub struct Fields {
+    /// Kept from line to line: building its tables takes many times as long as reading a line.
+    reader: csv_core::Reader,
     bytes: Vec<u8>,
     ends: Vec<usize>,
+}
+
+impl Default for Fields {
+    fn default() -> Fields {
+        // The reader's own default has no tables, and reads nothing.
+        Fields { reader: csv_core::Reader::new(), bytes: Vec::new(), ends: Vec::new() }
+    }
 }
 
 impl Fields {
     pub(super) fn split(&mut self, line: &[u8]) -> Result<(), String> {
         self.bytes.resize(line.len() + 1, 0);
         self.ends.resize(COLUMNS_MAX, 0);
-        let mut reader = csv_core::Reader::new();
+        self.reader.reset();
         let (mut read, mut wrote, mut ended) = (0, 0, 0);
         loop {
             // An empty input tells the reader that the line is over.
-            let (result, bytes_in, bytes_out, ends_out) = reader.read_record(
+            let (result, bytes_in, bytes_out, ends_out) = self.reader.read_record(
                 &line[read..],
                 &mut self.bytes[wrote..],
                 &mut self.ends[ended..],
@@ -197,5 +205,41 @@ impl Fields {
         let end = *self.ends.get(at)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.bytes.get(begin..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line is read alike after any other one, also after one that is not whole.
+    #[test]
+    fn a_line_s_fields_do_not_depend_on_the_lines_before_it() {
+        let many = "x,".repeat(COLUMNS_MAX + 1);
+        let lines = [
+            "1,2,3",
+            "\"one, with a comma\",\"and \"\"quotes\"\"\",",
+            "\"never closed,1",
+            "\u{feff}a,b",
+            "",
+            &many,
+            " a , b\r",
+            "\"a\"b,\"",
+            ",",
+        ];
+        let seen = |fields: &mut Fields, line: &str| {
+            let split = fields.split(line.as_bytes());
+            let all = (0..fields.ends.len()).filter_map(|at| fields.get(at).map(<[u8]>::to_vec));
+            split.map(|()| all.collect::<Vec<_>>())
+        };
+        let mut kept = Fields::default();
+        for before in lines {
+            for line in lines {
+                let _before = seen(&mut kept, before);
+                let alone = seen(&mut Fields::default(), line);
+                assert_eq!(seen(&mut kept, line), alone, "{line:?} after {before:?}");
+            }
+        }
+        assert_eq!(seen(&mut kept, lines[1]).unwrap()[1], b"and \"quotes\"");
     }
 }
