@@ -180,6 +180,8 @@ fn traces_without_blocks_have_their_tokens_told() {
     let azure = figures(Path::new(DATA), &["azure_made.csv"]);
     assert_eq!((&azure["format"], &azure["sessions"]), (&json!("azure"), &Value::Null));
     assert_eq!((&azure["input_tokens"]["sum"], &azure["span_s"]), (&json!(15_565), &json!(2.0201)));
+    // One of its requests has no answer.
+    assert_eq!(azure["output_tokens"]["sum"], json!(59));
     let burst = figures(Path::new(DATA), &["burst_sessions.csv"]);
     assert_eq!(
         (&burst["format"], &burst["input_tokens"]["count"]),

@@ -107,9 +107,11 @@ pub struct TraceReport {
     /// Time from the earliest request to the latest, s. In the format `sessions`, where times count
     /// from the beginning of each session, that of the longest one.
     pub span_s: f64,
-    /// Tokens of the prompts, a number for each request; none counts as 1.
+    /// Tokens of the prompts, a number for each request, as the trace has them: 0 where there are
+    /// none, of which a run serves 1.
     pub input_tokens: TallyCounts,
-    /// Tokens of the answers, a number for each request; none counts as 1.
+    /// Tokens of the answers, a number for each request, as the trace has them: 0 where there are
+    /// none, of which a run serves 1.
     pub output_tokens: TallyCounts,
     /// Requests, a number for each session or conversation, those of subagents among them; null
     /// where the format has no sessions.

@@ -193,7 +193,7 @@ impl Fields {
             .ok_or_else(|| format!("{name} is {}, not a number", shown(field)))
     }
 
-    /// The number of tokens in this column, at least 1.
+    /// The number of tokens in this column.
     pub(super) fn tokens(&self, name: &str, column: usize) -> Result<u32, String> {
         match self.number(name, column)? {
             value if value >= 0.0 => tokens(name, value as u64),

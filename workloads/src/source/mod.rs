@@ -77,11 +77,11 @@ pub struct Row {
     pub timestamp_ns: u64,
     /// Hash of its session's name, if it has one.
     pub session: Option<u64>,
-    /// Number of tokens of the request's context.
+    /// Number of tokens of the request's context, which may be none.
     pub context_tokens: u32,
     /// Number of these that the recorded deployment's cache found, if the trace tells.
     pub cached_tokens: Option<u32>,
-    /// Number of tokens of its answer.
+    /// Number of tokens of its answer, which may be none.
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
     pub blocks: Option<Box<[u64]>>,
@@ -90,7 +90,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// Adds what the row says to a digest.
+    /// Smallest number of tokens of a context and of an answer that a run serves.
+    fn tokens_min(&self) -> u32 {
+        // An operation has bytes.
+        u32::from(self.operation.is_none())
+    }
+
+    /// Adds what a run serves of the row to a digest.
     fn add_to(&self, digest: &mut Digest) {
         let Row {
             timestamp_ns,
@@ -103,10 +109,10 @@ impl Row {
         } = self;
         let blocks = blocks.as_deref().unwrap_or_default();
         digest.add([*timestamp_ns, session.is_some().into(), session.unwrap_or(0)]);
-        digest.add([*context_tokens, *generate_tokens].map(u64::from));
+        let served = |tokens: u32| u64::from(tokens.max(self.tokens_min()));
+        digest.add([*context_tokens, *generate_tokens].map(served));
         digest.add([blocks.len() as u64]);
         digest.add(blocks.iter().copied());
-        // An operation has bytes.
         let Operation { bytes, is_write, is_decode } =
             operation.unwrap_or(Operation { bytes: 0, is_write: false, is_decode: false });
         digest.add([bytes, is_write.into(), is_decode.into()]);
@@ -169,23 +175,23 @@ const ROW_TOKENS_MAX: u64 = 100_000_000;
 /// Latest time believed of a row, s: a century.
 const ROW_SECONDS_MAX: f64 = 3.2e9;
 
-/// A number of tokens, at least 1.
+/// A number of tokens, which may be 0.
 fn tokens(name: &str, value: u64) -> Result<u32, String> {
     match u32::try_from(value) {
-        Ok(tokens) if value <= ROW_TOKENS_MAX => Ok(tokens.max(1)),
+        Ok(tokens) if value <= ROW_TOKENS_MAX => Ok(tokens),
         _ => Err(format!("{name} is {value}, more than {ROW_TOKENS_MAX}")),
     }
 }
 
 /// Refuses a row that names more blocks than its prompt has; `name` is that of its tokens. With
-/// fewer, its last tokens are in no block, and never found.
+/// fewer, its last tokens are in no block, and never found. A prompt without tokens may name one.
 fn not_more_blocks(
     name: &str,
     tokens: u32,
     block_tokens: u32,
     blocks: usize,
 ) -> Result<(), String> {
-    match blocks as u64 <= tokens.div_ceil(block_tokens).into() {
+    match blocks as u64 <= tokens.max(1).div_ceil(block_tokens).into() {
         true => Ok(()),
         false => Err(format!(
             "{name} is {tokens}, but {blocks} hash_ids are given: each stands for {block_tokens} \

@@ -66,7 +66,9 @@ fn row(line: &[u8]) -> Result<Row, String> {
         })?;
     let input_tokens = tokens("input_length", record.input_length)?;
     let blocks = record.hash_ids.len() as u64;
-    if blocks != u64::from(input_tokens.div_ceil(BLOCK_TOKENS)) {
+    // A prompt without tokens has no block, or names the one that it would begin.
+    let blocks_min = u64::from(input_tokens.div_ceil(BLOCK_TOKENS));
+    if !(blocks_min..=blocks_min.max(1)).contains(&blocks) {
         return Err(format!(
             "input_length is {input_tokens}, but {blocks} hash_ids are given: each stands for \
              {BLOCK_TOKENS} tokens, the last one for the rest"

@@ -55,9 +55,9 @@ pub struct SourceRequest {
     pub sequence: u64,
     /// Place in a conversation.
     pub turn: Turn,
-    /// Number of tokens of the request's context.
+    /// Number of tokens of the request's context, at least 1; 0 of an operation.
     pub context_tokens: u32,
-    /// Number of tokens of its answer.
+    /// Number of tokens of its answer, at least 1; 0 of an operation.
     pub generate_tokens: u32,
     /// Its prefix blocks, if the trace names them.
     pub blocks: Option<Box<[u64]>>,
@@ -156,7 +156,7 @@ impl Stream {
         self.disordered
     }
 
-    /// Digest of the rows given so far, as the files say them: without pace and seed.
+    /// Digest of the rows given so far: without pace and seed.
     #[must_use]
     pub fn digest(&self) -> Digest {
         self.digest
@@ -238,11 +238,11 @@ impl Stream {
                 (Some(_), _) => Turn::Next,
             },
             // What was found is what the session's earlier requests brought.
-            context_tokens: match row.cached_tokens {
-                Some(cached) => row.context_tokens.saturating_sub(cached).max(1),
-                None => row.context_tokens,
-            },
-            generate_tokens: row.generate_tokens,
+            context_tokens: row
+                .context_tokens
+                .saturating_sub(row.cached_tokens.unwrap_or(0))
+                .max(row.tokens_min()),
+            generate_tokens: row.generate_tokens.max(row.tokens_min()),
             blocks: row.blocks,
             operation: row.operation,
             cycle: self.cycle,

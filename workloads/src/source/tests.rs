@@ -53,7 +53,7 @@ fn burstgpt_columns_are_found_by_name_in_both_published_forms() {
     assert_eq!(rows[0].timestamp_ns, 1_500_000_000);
     assert!(rows[0].session.is_some() && rows[0].session == rows[1].session);
     assert_ne!(rows[1].session, rows[2].session);
-    assert_eq!(rows[2].context_tokens, 1, "at least one token");
+    assert_eq!(rows[2].context_tokens, 0);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn azure_s_rows_are_read_with_times_of_all_its_traces() {
     let since_first = |at: usize| rows[at].timestamp_ns - rows[0].timestamp_ns;
     assert_eq!([1, 2, 4].map(since_first), [52_000_000, 600_000_000, 2_020_100_000]);
     let tokens = rows.iter().map(|row| (row.context_tokens, row.generate_tokens));
-    assert_eq!(tokens.collect::<Vec<_>>(), [(4808, 10), (3180, 8), (110, 27), (7433, 14), (34, 1)]);
+    assert_eq!(tokens.collect::<Vec<_>>(), [(4808, 10), (3180, 8), (110, 27), (7433, 14), (34, 0)]);
     assert!(rows.iter().all(|row| row.session.is_none() && row.blocks.is_none()));
 
     let multimodal = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n\
@@ -309,6 +309,32 @@ fn a_request_of_a_copilot_trace_brings_the_tokens_that_were_not_cached() {
         [(begins, 1000), (goes_on, 500), (goes_on, 500), (begins, 1800), (goes_on, 100)]
     );
     assert!(requests[..4].iter().all(|request| request.user == requests[0].user));
+}
+
+/// A file's tokens are told as they are; a run serves at least one.
+#[test]
+fn a_request_without_tokens_has_none_in_its_file_and_one_in_a_run() {
+    let served = |format: TraceFormat, text: &'static str| {
+        let open: Open = Box::new(move |_| format.rows(text.as_bytes()));
+        let mut stream = Stream::new(open, 1, settings(Pace::NoGaps, 1));
+        let requests = std::iter::from_fn(|| stream.next_request().unwrap());
+        let tokens = requests.map(|request| (request.context_tokens, request.generate_tokens));
+        (tokens.collect::<Vec<_>>(), stream.digest())
+    };
+    let burst = "Timestamp,Request tokens,Response tokens\n1,5,0\n2,0,5\n3,0,0\n";
+    let mooncake = "{\"timestamp\":1000,\"input_length\":5,\"output_length\":0,\"hash_ids\":[1]}\n\
+                    {\"timestamp\":2000,\"input_length\":0,\"output_length\":5,\"hash_ids\":[]}\n\
+                    {\"timestamp\":3000,\"input_length\":0,\"output_length\":0,\"hash_ids\":[1]}\n";
+    for (format, text) in [(TraceFormat::BurstGpt, burst), (TraceFormat::Mooncake, mooncake)] {
+        let (rows, skipped) = named(format, text);
+        let tokens: Vec<_> =
+            rows.iter().map(|row| (row.context_tokens, row.generate_tokens)).collect();
+        assert_eq!((&tokens[..], skipped), (&[(5, 0), (0, 5), (0, 0)][..], Skipped::default()));
+        assert_eq!(served(format, text).0, [(5, 1), (1, 5), (1, 1)], "{format:?}");
+    }
+    let one_each = "Timestamp,Request tokens,Response tokens\n1,5,1\n2,1,5\n3,1,1\n";
+    let runs = [burst, one_each].map(|text| served(TraceFormat::BurstGpt, text));
+    assert_eq!(runs[0], runs[1], "one workload, which has one digest");
 }
 
 #[test]
