@@ -229,6 +229,8 @@ fn what_is_no_trace_is_refused() {
     std::fs::write(scratch.file("empty.jsonl"), "\n\n").unwrap();
     let azure = "TIMESTAMP,Tokens\n2023-11-16 18:15:46.6,374\n";
     std::fs::write(scratch.file("azure.csv"), azure).unwrap();
+    let named = "{\"chat_id\": \"a\", \"hash_ids\": []}\n";
+    std::fs::write(scratch.file("named.jsonl"), named).unwrap();
     std::fs::create_dir(scratch.file("none")).unwrap();
     std::fs::copy(format!("{DATA}/qwen_made.jsonl"), scratch.file("q.jsonl")).unwrap();
     let burst = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/burst_sessions.csv");
@@ -247,6 +249,7 @@ fn what_is_no_trace_is_refused() {
             &["none of its rows can be read (", "missing field"],
         ),
         (&[burst, "--format", "qwen"], &["none of its rows", "format qwen"]),
+        (&["named.jsonl"], &["none of its rows", "format qwen, by its first row", "--format"]),
         (&["q.jsonl", "--model", "no-such"], &["--model", "no-such"]),
         (&["q.jsonl", "--cache-size", "0"], &["--cache-size", "GiB"]),
         (&["q.jsonl", "--format", "burst"], &["--format", "mooncake, qwen, sessions"]),

@@ -169,7 +169,12 @@ impl ReadTrace {
             figures.add(&row).map_err(wrong)?;
         }
         if figures.input_tokens.numbers == 0 {
-            let wanted = format!("it is read as a trace of the format {}", trace.format().name());
+            let format = trace.format().name();
+            let remedy = match args.named_format() {
+                Some(_) => "",
+                None => ", by its first row: if it is of another one, name that with --format",
+            };
+            let wanted = format!("it is read as a trace of the format {format}{remedy}");
             return Err(wrong(trace.skipped().nothing_left(&wanted)).into());
         }
         let files = trace.files().iter().map(|path| path.display().to_string()).collect();

@@ -1,5 +1,6 @@
 //! The formats of recorded traces, and how the beginning of a file tells them apart.
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 
 use super::azure::AzureColumns;
@@ -39,7 +40,8 @@ impl TraceFormat {
         TraceFormat::Copilot,
     ];
 
-    /// Recognises a file by the keys or columns at its beginning, which may end anywhere.
+    /// Recognises a file by the keys of the first JSON object or the columns of the first line at
+    /// its beginning, which may end anywhere.
     ///
     /// # Errors
     /// The first row has not the keys or columns of any of the formats, or is a JSON array.
@@ -54,24 +56,35 @@ impl TraceFormat {
         if row.is_empty() {
             return Err(Error::new(format!("it is empty; give a trace: {FORMATS}")));
         }
-        let has = |key: &str| begin.windows(key.len()).any(|part| part == key.as_bytes());
-        let mut fields = Fields::default();
-        let is_header = fields.split(row).is_ok();
-        match has("\"hash_ids\"") {
-            true if has("\"requests\"") => Ok(TraceFormat::Sessions),
-            true if has("\"chat_id\"") => Ok(TraceFormat::Qwen),
-            true if has("\"timestamp\"") => Ok(TraceFormat::Mooncake),
-            false if has("\"session_id\"") && has("\"llm_calls\"") => Ok(TraceFormat::Copilot),
-            false if is_header && BurstGptColumns::find(&fields).is_some() => {
-                Ok(TraceFormat::BurstGpt)
-            }
-            false if is_header && AzureColumns::find(&fields).is_some() => Ok(TraceFormat::Azure),
-            _ => Err(Error::new(format!(
-                "its first row has the keys or columns of no known format: {FORMATS}; the row is \
-                 {}",
-                shown(row)
-            ))),
+        TraceFormat::of_keys(&Keys::of(begin)).or_else(|| TraceFormat::of_header(row)).ok_or_else(
+            || {
+                Error::new(format!(
+                    "its first row has the keys or columns of no known format: {FORMATS}; the row \
+                     is {}: remove it if a trace follows, or name the format to `ringfall trace` \
+                     (--format)",
+                    shown(row)
+                ))
+            },
+        )
+    }
+
+    fn of_keys(keys: &Keys<'_>) -> Option<TraceFormat> {
+        let own = |key: &str| keys.own.contains(key.as_bytes());
+        let any = |key: &str| keys.all.contains(key.as_bytes());
+        match own("hash_ids") {
+            _ if own("requests") && any("hash_ids") => Some(TraceFormat::Sessions),
+            true if own("chat_id") => Some(TraceFormat::Qwen),
+            true if own("timestamp") => Some(TraceFormat::Mooncake),
+            false if own("session_id") && any("llm_calls") => Some(TraceFormat::Copilot),
+            _ => None,
         }
+    }
+
+    fn of_header(line: &[u8]) -> Option<TraceFormat> {
+        let mut fields = Fields::default();
+        fields.split(line).ok()?;
+        let burst = BurstGptColumns::find(&fields).map(|_| TraceFormat::BurstGpt);
+        burst.or_else(|| AzureColumns::find(&fields).map(|_| TraceFormat::Azure))
     }
 
     /// Word for the format, as flags and results have it.
@@ -121,4 +134,54 @@ impl TraceFormat {
         };
         Ok(rows)
     }
+}
+
+/// Keys of the JSON object that a text begins with, as far as the text has it; none where it begins
+/// with something else.
+#[derive(Default)]
+struct Keys<'a> {
+    own: BTreeSet<&'a [u8]>,
+    /// These, and those of the objects within.
+    all: BTreeSet<&'a [u8]>,
+}
+
+impl<'a> Keys<'a> {
+    fn of(text: &'a [u8]) -> Keys<'a> {
+        let mut keys = Keys::default();
+        let (mut depth, mut at) = (0_usize, 0);
+        while let Some(&byte) = text.get(at) {
+            at += 1;
+            match byte {
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b'"' => {
+                    let string = string_of(&text[at..]);
+                    at += string.len() + 1;
+                    let behind = text.get(at..).unwrap_or_default().trim_ascii_start();
+                    if behind.starts_with(b":") {
+                        keys.all.insert(string);
+                        if depth == 1 {
+                            keys.own.insert(string);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        keys
+    }
+}
+
+/// Part of a text that belongs to the JSON string whose opening quote is before it.
+fn string_of(text: &[u8]) -> &[u8] {
+    let mut is_escaped = false;
+    let end = text.iter().position(|&byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    });
+    &text[..end.unwrap_or(text.len())]
 }

@@ -224,6 +224,15 @@ fn a_format_is_recognised_by_the_keys_or_columns_of_the_first_row() {
         (AZURE, TraceFormat::Azure),
         ("\u{feff}TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\r\n", TraceFormat::Azure),
         (COPILOT, TraceFormat::Copilot),
+        // Later rows, values, and keys within others are those of nothing.
+        (&format!("{mooncake}{{\"note\":\"chat_id\",\"hash_ids\":[]}}"), TraceFormat::Mooncake),
+        (&format!("{mooncake}{QWEN}"), TraceFormat::Mooncake),
+        (&format!("{QWEN}{SESSIONS}"), TraceFormat::Qwen),
+        (
+            "{\"note\":\"chat_id\",\"\\\"requests\":{\"chat_id\":{}},\"hash_ids\":[{}],\
+              \"timestamp\" :0}",
+            TraceFormat::Mooncake,
+        ),
     ] {
         assert_eq!(TraceFormat::recognise(text.as_bytes()), Ok(format), "{text}");
     }
@@ -233,6 +242,9 @@ fn a_format_is_recognised_by_the_keys_or_columns_of_the_first_row() {
         ("Timestamp,Tokens\n1,2\n", "the row is \"Timestamp,Tokens\""),
         ("{\"hash_ids\":[1]}", "traces of Mooncake, of Qwen-Bailian, of kv-cache-tester"),
         ("{\"session_id\":\"s\",\"input\":[]}", "no known format"),
+        (&format!("{{}}\n{mooncake}"), "the row is \"{}\": remove it if a trace follows"),
+        (&format!("oops\n{mooncake}"), "name the format to `ringfall trace` (--format)"),
+        (&format!("{{\"id\":[1,\n{mooncake}"), "no known format"),
         ("\u{feff}", "it is empty"),
         ("\u{feff}[{\"hash_ids\":[1],\"timestamp\":0}]", "a JSON array, and a trace has one"),
     ] {
