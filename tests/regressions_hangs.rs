@@ -3,7 +3,7 @@
 use std::fs::File;
 #[cfg(feature = "objects")]
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{FileType, Mode};
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Action, tcflow};
 
 use crate::support::terminal::Terminal;
-use crate::support::{Scratch, assert_fails, data_bytes, finish, output, text, wait_until};
+use crate::support::{Scratch, assert_fails, data_bytes, finish, output, spawn, text, wait_until};
 
 /// A terminal whose output was stopped (Ctrl-S).
 fn stopped_terminal() -> Terminal {
@@ -93,7 +93,7 @@ fn an_object_store_that_never_answers_held_up_the_first_signal() {
     for args in [&[&run[..], &["--cache-dir", "s3://bucket/silent"]].concat(), &sweep[..]] {
         let mut command = command(&scratch, args);
         command.args(["--object-endpoint", &endpoint, "--output", "result.json"]);
-        let mut child = crate::support::spawn(command);
+        let mut child = spawn(command);
         let mut told = String::new();
         let mut shown = BufReader::new(child.stderr.take().unwrap());
         while !told.contains("waiting for s3://bucket/silent to answer") {
@@ -116,6 +116,27 @@ fn a_configuration_whose_writer_never_comes_was_waited_for_twice() {
     let ended = scratch.run(&["--config", path.to_str().unwrap()]);
     assert_fails(&ended, 2, &["nobody has written for 5 s"]);
     assert_eq!(text(&ended).matches("waiting for the writer of").count(), 1, "{}", text(&ended));
+}
+
+#[test]
+fn no_file_that_is_read_first_is_waited_for_without_a_writer() {
+    let scratch = Scratch::new("pipe-first");
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &scratch.file("pipe"), FileType::Fifo, mode, 0).unwrap();
+    let lines: [&[&str]; 4] = [
+        &["simulate", "--device", "pipe"],
+        &["config", "--config", "pipe"],
+        &["trace", "info", "pipe"],
+        &["trace", "plan", "no-trace", "--device", "pipe"],
+    ];
+    let started = lines.map(|line| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+        command.args(line).current_dir(&scratch.path);
+        spawn(command)
+    });
+    for child in started {
+        assert_fails(&finish(child), 2, &["nobody has written for 5 s"]);
+    }
 }
 
 #[test]
