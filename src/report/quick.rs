@@ -27,8 +27,14 @@ pub const CONFIRMED_TO: f64 = 0.15;
 pub const QUICK_TIME_S_MAX: u64 = 600;
 /// Shortest run that checks an answer, s.
 pub const CHECK_S_MIN: u64 = 300;
-/// Smallest number of loads by which a run is judged: the P95 of fewer is their largest.
+/// Smallest number of loads whose P95 is told, and by which a check is judged: the P95 of fewer is
+/// their largest.
 pub const LOADS_MIN: u64 = 20;
+/// Smallest number of loads by whose average a run is judged beside the same loads simulated.
+pub const AVERAGE_LOADS_MIN: u64 = 10;
+/// Number of turns from which on the share found is told in percent, and a run is judged by it: of
+/// fewer, a single one is more than a percent.
+pub const TURNS_MIN: u64 = 100;
 /// Ratio of the measured mean load to the predicted one from which on it is told.
 const LOADS_APART: f64 = 1.5;
 
@@ -624,7 +630,11 @@ mod tests {
         missed.run.push(format!("{USERS_FLAG}4"));
         missed.measured.load_p95_s = Some(1.89);
         let missed = missed.judged();
-        assert!(missed.verdict.starts_with("good for 2 users: on the drive"), "{}", missed.verdict);
+        assert!(
+            missed.verdict.starts_with("good for 2 users, load P95 945 ms: on"),
+            "{}",
+            missed.verdict
+        );
         assert_eq!((missed.users, missed.served().users), (Some(2), 4));
         let page = show::quick_page(&missed, None, Path::new("one.json"));
         let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -722,6 +732,38 @@ mod tests {
         assert!(ratio_of("reads") && !ratio_of("users served"), "{page}");
         let page = show::beside_page(&first, &first);
         assert!(page.contains("Both answers are for one drive (nvme0n1 of node1)"), "{page}");
+        // Of the rule alone.
+        other = QuickReport { seed: 42, load_p95_s: 3.0, ..other };
+        let page = show::beside_page(&first, &other);
+        let told = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("give the second the --slo of the first"), "{page}");
+    }
+
+    /// "Serves 0 users", of a drive that no run had ruled 1 or 2 out for.
+    #[test]
+    fn users_that_no_run_bears_out_are_compared_as_a_range() {
+        let (mut first, mut other) = (report(4, 4), report(2, 4));
+        let missed = QuickPoint { load_p95_s: Some(9.0), ..first.measured.clone() };
+        first.larger.push(QuickTry { measured: missed, predicted: first.predicted.clone() });
+        first.predicted = first.curve[1].clone();
+        first.measured = QuickPoint { loads: 3, ..first.curve[1].clone() };
+        let first = first.judged();
+        assert!(first.verdict.starts_with("not confirmed: 0 to 2 users, as"), "{}", first.verdict);
+        other.place = "/mnt/slow".to_owned();
+        other.machine = Some(machine("/mnt/slow", "sda", "disk"));
+        other.curve.iter_mut().for_each(|point| {
+            point.load_p95_s = point.load_p95_s.map(|load| load * 2.0);
+        });
+        other.measured.load_p95_s = Some(1.2);
+        let page = show::beside_page(&first, &other);
+        let told = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "/mnt/kv serves 0 to 2 users within the rule, and /mnt/slow",
+            "/mnt/slow is about 2.0 to 2.4× slower: load P95 of 1 user by simulation (no run bears",
+            "users served –",
+        ] {
+            assert!(told.contains(part), "{part}: {page}");
+        }
     }
 
     /// "Both answers are for .", measured on two drives from two directories.

@@ -4,8 +4,8 @@
 use ringfall_host::counted;
 
 use super::{
-    CONFIRMED_TO, LOADS_APART, LOADS_MIN, QuickPoint, QuickReport, QuickTry, Served, is_load_quick,
-    is_reuse_enough, is_reuse_sure, others_used, time,
+    AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_APART, QuickPoint, QuickReport, QuickTry, Served,
+    TURNS_MIN, is_load_quick, is_reuse_enough, is_reuse_sure, others_used, time,
 };
 
 /// Longest load that `--slo` takes, s.
@@ -93,11 +93,13 @@ impl QuickReport {
     }
 
     /// Users that are served where the drive loads contexts slower, or quicker, by as much as a run
-    /// may deviate from what its curve says; none where that changes nothing, or nobody is served.
+    /// may deviate from what its curve says, or as the drive's speed varied; none where that changes
+    /// nothing, or nobody is served.
     #[must_use]
     pub fn range(&self) -> Option<String> {
         let answer = self.answer().filter(|answer| *answer > 0 && self.objection().is_none())?;
         let last = self.curve.last()?.users;
+        let off = CONFIRMED_TO.max(self.limits_deviation.unwrap_or(0.0));
         let served_at = |slower: f64| {
             let worse = Worse { slower, kept: 1.0 };
             let meets = |point: &&QuickPoint| {
@@ -106,13 +108,13 @@ impl QuickReport {
             };
             self.curve.iter().filter(meets).map(|point| point.users).max().unwrap_or(0)
         };
-        let least = served_at(1.0 + CONFIRMED_TO).min(answer);
-        let most = served_at(1.0 / (1.0 + CONFIRMED_TO)).max(answer);
+        let least = served_at(1.0 + off).min(answer);
+        let most = served_at(1.0 / (1.0 + off)).max(answer);
         (least < most).then(|| {
             format!(
                 "about {least} to {} for a drive whose speed is up to {:.0} % off these limits",
                 users_of(Served { users: most, is_largest_tried: most == last }),
-                CONFIRMED_TO * 100.0
+                off * 100.0
             )
         })
     }
@@ -139,7 +141,7 @@ impl QuickReport {
         }
         let tried = self.tried().users;
         // The run before left nobody, and this one says nothing against that.
-        if !self.larger.is_empty() && self.measured.loads < LOADS_MIN {
+        if !self.larger.is_empty() && self.measured.loads < AVERAGE_LOADS_MIN {
             return Some(0);
         }
         Some(if self.is_missed() { self.carried().min(tried) } else { tried })
@@ -211,7 +213,7 @@ impl QuickReport {
     /// Ratio of the average load on the drive to the predicted one; none where there are too few.
     fn load_ratio(&self) -> Option<f64> {
         let (is, was) = (&self.measured, &self.predicted);
-        let is_judged = is.loads >= LOADS_MIN && was.loads >= LOADS_MIN;
+        let is_judged = is.loads >= AVERAGE_LOADS_MIN && was.loads >= AVERAGE_LOADS_MIN;
         let load = |point: &QuickPoint| point.load_mean_s.or(point.load_p95_s);
         let both = load(is).zip(load(was)).filter(|_| is_judged);
         both.map(|(is, was)| is / was.max(1e-9))
@@ -263,19 +265,52 @@ impl QuickReport {
         others_used(self.kernel_share)
     }
 
+    /// Most users that may be served where no run bears out even one: those whom the simulation
+    /// serves, fewer than any run that missed the rule had; none where the answer is sure.
+    #[must_use]
+    pub fn most_unsure(&self) -> Option<u32> {
+        let is_unsure = self.answer() == Some(0) && self.served().users > 0;
+        let last = self.is_missed().then_some(self.measured.users);
+        let missed = self.larger.iter().map(|run| run.measured.users).chain(last).min();
+        let fewer = |point: &&QuickPoint| {
+            missed.is_none_or(|missed| point.users < missed)
+                && self.missed(point).is_none()
+                && point.users <= self.served().users
+        };
+        let most = self.curve.iter().filter(fewer).map(|point| point.users).max();
+        is_unsure.then_some(most.unwrap_or(0))
+    }
+
+    /// Clause on a target that the fewest users of a run that missed the rule should meet; none
+    /// where no load was too long.
+    fn met_by_run(&self) -> Option<String> {
+        let last = self.run_on_drive();
+        let run = if self.is_missed() { &last } else { self.larger.last()? };
+        let point = self.curve.iter().find(|point| point.users == run.measured.users)?;
+        let load = Worse::of(run, point).applied_to(point).load_p95_s?;
+        let users = counted(run.measured.users.into(), "user");
+        let met = met_target(load).filter(|_| !is_load_quick(load, self.load_p95_s))?;
+        Some(format!("; {users} should meet --slo load-p95={met}"))
+    }
+
     /// Reason why the answer does not hold; none where the run on the drive bears it out.
     fn objection(&self) -> Option<String> {
         let users = counted(self.measured.users.into(), "user");
         if self.answer() == Some(0) {
             let loads = self.measured.loads;
-            let few = (loads < LOADS_MIN).then(|| {
+            let few = (loads < AVERAGE_LOADS_MIN).then(|| {
                 let loads = counted(loads, "load");
                 format!("; the run of {users} had {loads}, too few to judge it")
             });
+            let sure = match self.most_unsure() {
+                Some(most @ 1..) => format!("0 to {most} users"),
+                _ => "not even one user is sure to be served".to_owned(),
+            };
             return Some(format!(
-                "not even one user is sure to be served, as {}{}",
+                "{sure}, as {}{}{}",
                 self.limit()?,
-                few.unwrap_or_default()
+                few.unwrap_or_default(),
+                self.met_by_run().unwrap_or_default()
             ));
         }
         if self.is_missed() {
@@ -322,7 +357,7 @@ impl QuickReport {
     /// far more loads, worsened as the run is worse than the same one simulated; none where they
     /// meet it, nobody is served anyway, or the run has too few loads.
     pub(super) fn missed_by(&self, run: &QuickTry) -> Option<String> {
-        if run.measured.loads < LOADS_MIN || self.served().users == 0 {
+        if run.measured.loads < AVERAGE_LOADS_MIN || self.served().users == 0 {
             return None;
         }
         let point = self.curve.iter().find(|point| point.users == run.measured.users)?;
@@ -366,9 +401,9 @@ impl QuickReport {
     /// Sentence on a measured run with too few loads, with the remedy; none where there are enough.
     /// A longer `--time` would search for the limits again, and have fewer loads than the check.
     fn shortage(&self) -> Option<String> {
-        (self.measured.loads < LOADS_MIN).then(|| {
+        (self.measured.loads < AVERAGE_LOADS_MIN).then(|| {
             format!(
-                "the run on the drive had {}, and {LOADS_MIN} are needed to judge it: run the \
+                "the run on the drive had {}, and {AVERAGE_LOADS_MIN} are needed to judge it: run the \
                  check, whose {} min bring them",
                 counted(self.measured.loads, "load"),
                 self.check_minutes(self.checked_users())
@@ -426,11 +461,16 @@ impl QuickReport {
     fn judge_served(&self) -> String {
         let (speed, space) = (self.served_by_speed, self.served_by_space);
         let is_missed = self.is_missed() || !self.larger.is_empty();
+        let good = |served: Served| {
+            let load = self.load_of(served.users);
+            let load = load.map(|load| format!(", load P95 {}", time(load))).unwrap_or_default();
+            format!("good for {}{load}", users_of(served))
+        };
         if space.users < speed.users && self.tried() == space && !is_missed {
             return format!(
-                "good for {} in {:.1} GiB: space is the limit; with enough of it the drive's speed \
-                 serves {}",
-                users_of(space),
+                "{}, in {:.1} GiB: space is the limit; with enough of it the drive's speed serves \
+                 {}",
+                good(space),
                 self.space_gib,
                 users_of(speed)
             );
@@ -444,16 +484,24 @@ impl QuickReport {
                 true => format!(", or up to {most} at the speed of a short probe"),
                 false => String::new(),
             };
-            return format!("good for {}{more}: {varied}", users_of(answer));
+            return format!("{}{more}: {varied}", good(answer));
         }
         if is_missed {
-            return format!("good for {}: on the drive, more miss the rule", users_of(answer));
+            return format!("{}: on the drive, more miss the rule", good(answer));
         }
         let limit = match speed.is_largest_tried {
             true => "no larger number was tried",
             false => "the drive's speed is the limit",
         };
-        format!("good for {}: {limit}", users_of(answer))
+        format!("{}: {limit}", good(answer))
+    }
+
+    /// Load P95 of so many users: the curve's, worsened as the last run is worse than simulated.
+    #[must_use]
+    pub fn load_of(&self, users: u32) -> Option<f64> {
+        let point = self.curve.iter().find(|point| point.users == users)?;
+        let slower = self.load_ratio().unwrap_or(1.0).max(1.0);
+        point.load_p95_s.map(|load| load * slower)
     }
 }
 
@@ -462,7 +510,7 @@ struct Worse {
     /// That of the mean load, at least 1. The P95 of a short run's few loads is one of them, and
     /// varies by far more.
     slower: f64,
-    /// That of the share of earlier turns found, at most 1.
+    /// That of the share of earlier turns found, at most 1; 1 where they are too few to tell.
     kept: f64,
 }
 
@@ -470,14 +518,15 @@ impl Worse {
     /// Those of a run; beside the curve's figures for as many users where the simulated run has too
     /// few loads.
     fn of(run: &QuickTry, point: &QuickPoint) -> Worse {
-        let is_judged = run.predicted.loads >= LOADS_MIN;
+        let is_judged = run.predicted.loads >= AVERAGE_LOADS_MIN;
         let beside = if is_judged { &run.predicted } else { point };
+        let has_turns = run.measured.earlier_turns.is_none_or(|turns| turns >= TURNS_MIN);
         let ratio = |of: fn(&QuickPoint) -> Option<f64>| {
             of(&run.measured).zip(of(beside)).map_or(1.0, |(is, was)| is / was.max(1e-9))
         };
         Worse {
             slower: ratio(|point| point.load_mean_s.or(point.load_p95_s)).max(1.0),
-            kept: ratio(|point| point.reuse_share).min(1.0),
+            kept: if has_turns { ratio(|point| point.reuse_share).min(1.0) } else { 1.0 },
         }
     }
 
@@ -539,9 +588,16 @@ mod tests {
     fn the_smaller_of_speed_and_space_is_the_answer_and_its_limit_is_named() {
         for (speed, space, parts) in [
             (4, 0, &["6.0 GiB are too little for one user", "speed serves 4 users"][..]),
-            (12, 4, &["good for 4 users in 6.0 GiB: space is the limit", "serves 12 users"][..]),
-            (4, 12, &["good for 4 users: the drive's speed is the limit"][..]),
-            (1, 1, &["good for 1 user:"][..]),
+            (
+                12,
+                4,
+                &[
+                    "good for 4 users, load P95 1.00 s, in 6.0 GiB: space is the limit",
+                    "serves 12 users",
+                ][..],
+            ),
+            (4, 12, &["good for 4 users, load P95 1.00 s: the drive's speed is the limit"][..]),
+            (1, 1, &["good for 1 user, load P95 250 ms:"][..]),
         ] {
             let report = report(speed, space);
             for part in parts {
@@ -558,7 +614,10 @@ mod tests {
             report.served_by_speed.is_largest_tried = true;
             report.served_by_space.is_largest_tried = true;
         });
-        assert_eq!(verdict, "good for 4 users or more: no larger number was tried");
+        assert_eq!(
+            verdict,
+            "good for 4 users or more, load P95 1.00 s: no larger number was tried"
+        );
     }
 
     #[test]
@@ -569,26 +628,26 @@ mod tests {
                 "no verdict: the data was in memory (tmpfs): no drive was measured; give a DIR on \
                  a drive",
             ),
-            (|_| (), "good for 4 users: the drive's speed"),
+            (|_| (), "good for 4 users, load P95 1.00 s: the drive's speed"),
             (
                 |report| {
                     report.measured.load_p95_s = Some(1.89);
                     report.predicted.load_p95_s = Some(1.35);
                 },
-                "good for 2 users: on the drive, more miss the rule",
+                "good for 2 users, load P95 700 ms: on the drive, more miss the rule",
             ),
             (
                 |report| {
                     report.measured.load_p95_s = Some(1.35);
                     report.predicted.load_p95_s = Some(1.35);
                 },
-                "good for 4 users: the drive's speed is the limit",
+                "good for 4 users, load P95 1.00 s: the drive's speed is the limit",
             ),
             (
                 |report| report.measured.load_p95_s = Some(9.0),
-                "not confirmed: not even one user is sure to be served, as 4 users missed the \
-                 rule: on the drive loads took 9.00 times as long as simulated, and the table's \
-                 figures, worsened as much, have a load P95 of 9.00 s",
+                "not confirmed: 0 to 2 users, as 4 users missed the rule: on the drive loads took \
+                 9.00 times as long as simulated, and the table's figures, worsened as much, have \
+                 a load P95 of 9.00 s; 4 users should meet --slo load-p95=9.9s",
             ),
             (
                 |report| report.measured.reuse_share = Some(0.5),
@@ -598,7 +657,7 @@ mod tests {
             (
                 |report| report.measured.loads = 5,
                 "not confirmed: 4 users by simulation, but the run on the drive had 5 loads, and \
-                 20 are needed to judge it: run the check, whose 5 min bring them",
+                 10 are needed to judge it: run the check, whose 5 min bring them",
             ),
             (
                 |report| report.measured.gib_per_s *= 0.8,
@@ -609,7 +668,7 @@ mod tests {
                     report.measured.gib_per_s *= 0.8;
                     report.measured.is_without_pauses = true;
                 },
-                "good for 4 users: the drive's speed is the limit",
+                "good for 4 users, load P95 1.00 s: the drive's speed is the limit",
             ),
             (
                 |report| report.kernel_share = Some(4.68),
@@ -618,13 +677,13 @@ mod tests {
             ),
             (
                 |report| report.limits_deviation = Some(0.3),
-                "good for 4 users: the drive's speed varied by 30 % while its limits were measured",
+                "good for 4 users, load P95 1.00 s: the drive's speed varied by 30 % while its limits were measured",
             ),
             (
                 |report| {
                     (report.limits_deviation, report.users_by_probes) = (Some(0.3), Some(6));
                 },
-                "good for 4 users, or up to 6 at the speed of a short probe: the drive's speed",
+                "good for 4 users, load P95 1.00 s, or up to 6 at the speed of a short probe: the drive's speed",
             ),
             (
                 |report| {
@@ -632,7 +691,7 @@ mod tests {
                     report.measured = report.curve[1].clone();
                     report.predicted = report.curve[1].clone();
                 },
-                "good for 2 users, or up to 4 at the speed of a short probe: the drive's speed",
+                "good for 2 users, load P95 500 ms, or up to 4 at the speed of a short probe: the",
             ),
         ];
         for (change, told) in cases {
@@ -663,7 +722,10 @@ mod tests {
         report.predicted = report.curve[1].clone();
         assert_eq!(report.fewer(), None);
         let report = report.judged();
-        assert_eq!(report.verdict, "good for 2 users: on the drive, more miss the rule");
+        assert_eq!(
+            report.verdict,
+            "good for 2 users, load P95 500 ms: on the drive, more miss the rule"
+        );
         assert_eq!(report.users, Some(2));
         let limit = report.limit().unwrap();
         assert!(limit.ends_with("have a load P95 of 8.73 s"), "{limit}");
@@ -671,8 +733,9 @@ mod tests {
         let mut few = report.clone();
         few.measured.loads = 3;
         let few = few.judged();
-        assert!(few.verdict.starts_with("not confirmed: not even one user is sure"), "{few:?}");
-        assert!(few.verdict.ends_with("the run of 2 users had 3 loads, too few to judge it"));
+        assert!(few.verdict.starts_with("not confirmed: 0 to 2 users, as 4 users"), "{few:?}");
+        let told = "the run of 2 users had 3 loads, too few to judge it; 4 users should meet --slo";
+        assert!(few.verdict.contains(told), "{}", few.verdict);
         assert_eq!((few.users, few.checked_users()), (Some(0), 1));
         let mut one = report;
         (one.measured, one.predicted) = (one.curve[0].clone(), one.curve[0].clone());

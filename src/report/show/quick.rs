@@ -9,7 +9,8 @@ use ringfall_host::{counted, human_time as time};
 use super::prose::{command, wrapped};
 use super::table::{Cell, Mark, Medium, Table, fixed, percent, times};
 use crate::quick::{
-    Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, is_load_quick, is_reuse_sure,
+    AVERAGE_LOADS_MIN, Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, TURNS_MIN,
+    is_load_quick, is_reuse_sure,
 };
 
 /// Rows of the curve on a terminal above and below the answer's.
@@ -44,10 +45,9 @@ pub(super) fn runs(report: &QuickReport) -> Table {
 
 fn lines_of_runs(report: &QuickReport) -> Vec<Line> {
     let run = |point: &QuickPoint, is_missed: bool| {
-        let is_judged = point.loads >= LOADS_MIN;
-        let judged = |load: Option<f64>| load.filter(|_| is_judged);
+        let judged = |load: Option<f64>| load.filter(|_| point.loads >= LOADS_MIN);
         let (load_p50_s, load_p95_s) = (judged(point.load_p50_s), judged(point.load_p95_s));
-        let told = match (is_judged, is_missed) {
+        let told = match (point.loads >= AVERAGE_LOADS_MIN, is_missed) {
             (false, _) => "run, too few loads",
             (true, true) => "run, missed",
             (true, false) if point.is_without_pauses => "run, no pauses",
@@ -89,14 +89,10 @@ fn table(lines: &[Line]) -> Table {
 fn found(point: &QuickPoint) -> Option<String> {
     let share = point.reuse_share?;
     Some(match point.earlier_turns {
-        Some(turns @ ..TURNS_OF_PERCENT) => format!("{:.0}/{turns}", share * turns as f64),
+        Some(turns @ ..TURNS_MIN) => format!("{:.0}/{turns}", share * turns as f64),
         _ => percent(share),
     })
 }
-
-/// Number of turns from which on the share found is told in percent: of fewer, a single one is more
-/// than a percent.
-const TURNS_OF_PERCENT: u64 = 100;
 
 /// Number of users that the curve marks: the answer, or the simulation's where there is none.
 fn marked(report: &QuickReport) -> u32 {
@@ -147,7 +143,7 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
                 .to_owned(),
         );
     }
-    if report.measured.is_without_pauses && report.measured.loads >= LOADS_MIN {
+    if report.measured.is_without_pauses && report.measured.loads >= AVERAGE_LOADS_MIN {
         sentences.push(
             "no pauses: users ask again at once, as a minute would else have too few loads; what \
              counts is how long they take beside the same run simulated."
@@ -209,8 +205,9 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     labelled(
         "space",
         &format!(
-            "{:.2} GiB a turn of {} on average; {:.1} GiB on the drive",
-            report.turn_gib, report.model, report.space_gib
+            "{:.2} GiB a turn of {} on average; {:.1} GiB on the drive (--space) are enough for {} \
+             users",
+            report.turn_gib, report.model, report.space_gib, report.served_by_space.users
         ),
     );
     for doubt in report.doubts() {
@@ -375,14 +372,27 @@ fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
     let (quick, slow) = if ratio >= 1.0 { (first, other) } else { (other, first) };
     let times = ratio.max(1.0 / ratio);
     let served = quick.answer().zip(slow.answer()).map(|(most, least)| {
+        let quick_users = match quick.most_unsure() {
+            Some(unsure @ 1..) => format!("0 to {unsure} users"),
+            _ => counted(most.into(), "user"),
+        };
+        let slow_users = match slow.most_unsure() {
+            Some(unsure @ 1..) => format!("0 to {unsure}"),
+            _ => least.to_string(),
+        };
         format!(
-            "{} serves {} within the rule, and {} {}; ",
-            quick.place,
-            counted(most.into(), "user"),
-            slow.place,
-            least
+            "{} serves {quick_users} within the rule, and {} {slow_users}; ",
+            quick.place, slow.place
         )
     });
+    // The same, with both as much slower as their runs were than simulated.
+    let worsened = quick.load_of(shared.users).zip(slow.load_of(shared.users));
+    let worsened = worsened.map_or(times, |(quick, slow)| slow / quick).max(1.0);
+    let apart = match (format!("{times:.1}"), format!("{worsened:.1}")) {
+        (simulated, run) if simulated == run => simulated,
+        (simulated, run) if times < worsened => format!("{simulated} to {run}"),
+        (simulated, run) => format!("{run} to {simulated}"),
+    };
     let users = counted(shared.users.into(), "user");
     let (quick, slow) = (&quick.place, &slow.place);
     let varied = [first, other].map(|report| 1.0 + report.limits_deviation.unwrap_or(0.0));
@@ -395,7 +405,7 @@ fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
              the drives' speeds varied by {by_chance:.1}× while their limits were measured"
         )
     } else {
-        format!("{slow} is about {times:.1}× slower: load P95 of {users} by simulation")
+        format!("{slow} is about {apart}× slower: load P95 of {users} by simulation")
     };
     let unsure: Vec<&str> = [first, other]
         .into_iter()
@@ -418,10 +428,12 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
     let mut notes = Vec::new();
     let differs = unlike(first, other);
     if !differs.is_empty() {
+        let (what, flags): (Vec<_>, Vec<_>) = differs.iter().copied().unzip();
         notes.push(format!(
             "The two differ in their {}, and the users served can't be compared: give the second \
-             the same --model, --seed, --space or --slo.",
-            differs.join(", ")
+             the {} of the first.",
+            what.join(", "),
+            flags.join(", ")
         ));
     }
     let has_other_space = first.space_gib != other.space_gib;
@@ -462,17 +474,18 @@ fn inconclusive(first: &QuickReport, other: &QuickReport) -> Vec<String> {
     [first, other].into_iter().filter_map(told).collect()
 }
 
-/// Settings for which the users that two drives serve can't be compared; empty where they can.
-fn unlike(first: &QuickReport, other: &QuickReport) -> Vec<&'static str> {
+/// Settings for which the users that two drives serve can't be compared, each with its flag; empty
+/// where they can.
+fn unlike(first: &QuickReport, other: &QuickReport) -> Vec<(&'static str, &'static str)> {
     let is_by_space = [first, other].iter().any(|one| one.served() == one.served_by_space);
     [
-        ("models", first.model != other.model),
-        ("seeds", first.seed != other.seed),
-        ("space", first.space_gib != other.space_gib && is_by_space),
-        ("rules", first.served_rule() != other.served_rule()),
+        (("models", "--model"), first.model != other.model),
+        (("seeds", "--seed"), first.seed != other.seed),
+        (("space", "--space"), first.space_gib != other.space_gib && is_by_space),
+        (("rules", "--slo"), first.served_rule() != other.served_rule()),
     ]
     .into_iter()
-    .filter_map(|(what, differs)| differs.then_some(what))
+    .filter_map(|(setting, differs)| differs.then_some(setting))
     .collect()
 }
 
@@ -501,6 +514,9 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         unit: count,
         is_of_drive: false,
     };
+    let sure = |report: &QuickReport| {
+        report.answer().filter(|_| !matches!(report.most_unsure(), Some(1..)))
+    };
     let limits = |name, of: fn(QuickLimits) -> Option<f64>| Row {
         name,
         first: of(first.limits),
@@ -509,7 +525,7 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         is_of_drive: true,
     };
     let mut rows = vec![
-        users("users served", first.answer(), other.answer()),
+        users("users served", sure(first), sure(other)),
         limits("reads", |limits| Some(limits.read_gib_per_s)),
         limits("writes", |limits| Some(limits.write_gib_per_s)),
         limits("both at once", |limits| limits.mixed_gib_per_s),
