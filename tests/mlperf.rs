@@ -100,11 +100,8 @@ fn the_harness_starts_ranks_through_the_shim() {
 
 #[test]
 fn a_rank_that_can_t_begin_the_sequence_tells_the_others() {
-    for (wrong, why) in [
-        (&["--bogus", "1"][..], "unexpected argument '--bogus' found"),
-        (&["--num-users", "0"], "--num-users"),
-        (&["--", "--queue-depht", "4"], "--queue-depth"),
-    ] {
+    // All at once: each waits until the failure that it found can't be of an earlier launch.
+    let refuse = |wrong: &[&str], why: &str| {
         let scratch = Scratch::new("sequence-refused");
         let waits = spawn(as_rank(sequence_command(&scratch, &["--trials", "1"]), "0"));
         let refused = output(as_rank(sequence_command(&scratch, wrong), "1"));
@@ -113,7 +110,12 @@ fn a_rank_that_can_t_begin_the_sequence_tells_the_others() {
         assert_fails(&told, 1, &["rank 1", why]);
         let told = String::from_utf8_lossy(&told.stderr).into_owned();
         assert!(!told.contains("\\u{a}") && !told.contains("Usage"), "{told}");
-    }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| refuse(&["--bogus", "1"], "unexpected argument '--bogus' found"));
+        threads.spawn(|| refuse(&["--num-users", "0"], "--num-users"));
+        threads.spawn(|| refuse(&["--", "--queue-depht", "4"], "--queue-depth"));
+    });
 }
 
 #[test]
