@@ -65,7 +65,10 @@ fn intervals_cover_the_truth_as_often_as_they_say() {
         // P80 of uniform values.
         let draws = |values: &[f64], salt| -> Vec<f64> {
             let shares = quantile_draws(200, 0.8, seed + salt).unwrap();
-            shares.into_iter().map(|share| quantile(values, share).unwrap()).collect()
+            // Sorted once: to sort them again for each share takes a tenth of the time.
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            shares.into_iter().map(|share| quantile(&sorted, share).unwrap()).collect()
         };
         let interval = ratio_interval(&draws(&a, 0), &draws(&b, 1_000)).unwrap();
         covered[0] += u64::from(interval.contains(1.0));
