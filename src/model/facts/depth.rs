@@ -1,7 +1,11 @@
 //! Steps and outcome of the search for a queue depth.
 
+use std::collections::BTreeSet;
+
 use ringfall_core::named;
 use serde::{Deserialize, Serialize};
+
+use crate::stats::median;
 
 /// Activity of the storage tier over an interval at one depth, all shards and drives together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,23 +44,42 @@ impl DepthStep {
     }
 }
 
-/// Share of a depth's bandwidth below which the largest depth has clearly less.
-const REFERENCE_SHARE: f64 = 0.8;
+/// Outcome of all intervals at one depth: the medians, which a hiccup or a burst does not move.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TriedDepth {
+    /// I/Os that might be in flight, each shard on each drive.
+    pub depth: u32,
+    /// Bandwidth, bytes a second.
+    pub bytes_per_s: f64,
+    /// Median latency of an I/O, µs.
+    pub latency_p50_us: f64,
+    /// Mean time of an I/O with its wait for a place, µs.
+    pub total_us: f64,
+}
 
-/// Depth that smaller ones are held against: the largest, or the one with the most bandwidth where
-/// the largest has clearly less, as on a drive that a deep queue slows down. Of a depth that was
-/// tried more than once, the last time counts.
+/// Depths that were tried in these steps, from the smallest up.
 #[must_use]
-pub fn reference_depth(steps: &[DepthStep], deepest: u32) -> u32 {
-    let last_at = |depth: u32| steps.iter().rev().find(|step| step.depth == depth);
-    let known = steps.iter().filter_map(|step| last_at(step.depth));
-    let best = known.max_by(|one, other| one.bytes_per_s.total_cmp(&other.bytes_per_s));
-    match (best, last_at(deepest)) {
-        (Some(best), Some(there)) if there.bytes_per_s < REFERENCE_SHARE * best.bytes_per_s => {
-            best.depth
+pub fn tried_depths(steps: &[DepthStep]) -> Vec<TriedDepth> {
+    let depths: BTreeSet<u32> = steps.iter().map(|step| step.depth).collect();
+    let tried = depths.into_iter().map(|depth| {
+        let middle = |of: &dyn Fn(&DepthStep) -> f64| {
+            let at_depth = steps.iter().filter(|step| step.depth == depth);
+            median(&at_depth.map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+        };
+        TriedDepth {
+            depth,
+            bytes_per_s: middle(&|step| step.bytes_per_s),
+            latency_p50_us: middle(&|step| step.latency_us[1]),
+            total_us: middle(&DepthStep::total_us),
         }
-        _ => deepest,
-    }
+    });
+    tried.collect()
+}
+
+/// The depth with the most bandwidth, the smallest of equals; `None` of nothing.
+#[must_use]
+pub fn best_depth(tried: &[TriedDepth]) -> Option<&TriedDepth> {
+    tried.iter().rev().max_by(|one, other| one.bytes_per_s.total_cmp(&other.bytes_per_s))
 }
 
 named! {
@@ -98,31 +121,29 @@ pub struct DepthFigures {
 }
 
 impl DepthFigures {
-    /// The last interval at that depth.
-    #[must_use]
-    pub fn last_at(&self, depth: u32) -> Option<&DepthStep> {
-        self.steps.iter().rev().find(|step| step.depth == depth)
-    }
-
     /// Why this depth, in a sentence without a full stop.
     #[must_use]
     pub fn told(&self) -> String {
         let (chosen, deepest) = (self.chosen, self.deepest);
-        let mib_per_s = |step: &DepthStep| step.bytes_per_s / f64::from(1 << 20);
-        let reference = reference_depth(&self.steps, deepest);
-        match (self.reason, self.last_at(chosen), self.last_at(reference)) {
-            (DepthReason::Knee, Some(here), Some(_)) if chosen == reference => format!(
+        let tried = tried_depths(&self.steps);
+        let at = |depth: u32| tried.iter().find(|tried| tried.depth == depth);
+        let best = best_depth(&tried);
+        let mib_per_s = |tried: &TriedDepth| tried.bytes_per_s / f64::from(1 << 20);
+        match (self.reason, at(chosen), best.zip(at(deepest))) {
+            (DepthReason::Knee, Some(here), Some((best, deep))) if here == best => format!(
                 "the depth with the most bandwidth: {:.0} MiB/s, where depth {deepest} has {:.0}",
                 mib_per_s(here),
-                self.last_at(deepest).map_or(0.0, mib_per_s)
+                mib_per_s(deep)
             ),
-            (DepthReason::Knee, Some(here), Some(there)) => format!(
-                "the smallest depth that reaches the bandwidth of depth {reference}: {:.0} of \
-                 {:.0} MiB/s, single I/O P50 {:.3} instead of {:.3} ms",
+            (DepthReason::Knee, Some(here), Some((best, deep))) => format!(
+                "the smallest depth that costs no bandwidth and has no I/O wait: {:.0} MiB/s, of \
+                 {:.0} with depth {} (medians of several intervals), single I/O P50 {:.3} instead \
+                 of {:.3} ms with depth {deepest}",
                 mib_per_s(here),
-                mib_per_s(there),
-                here.latency_us[1] / 1e3,
-                there.latency_us[1] / 1e3
+                mib_per_s(best),
+                best.depth,
+                here.latency_p50_us / 1e3,
+                deep.latency_p50_us / 1e3
             ),
             (DepthReason::StillRises, ..) => self.still_rises(),
             (DepthReason::OutOfTime, here, _) => {
@@ -130,13 +151,15 @@ impl DepthFigures {
                     1 => "one step".to_owned(),
                     steps => format!("{steps} steps"),
                 };
-                let untried = match here {
-                    Some(_) => "",
-                    None => "; until then it is what --queue-depth standard has",
+                let taken = match here {
+                    Some(here) => {
+                        format!("this had the most bandwidth so far, {:.0} MiB/s", mib_per_s(here))
+                    }
+                    None => "until then it is what --queue-depth standard has".to_owned(),
                 };
                 format!(
                     "the warm-up was over after {steps}, before the search was: a longer --warmup \
-                     lets it end{untried}"
+                     lets it end; {taken}"
                 )
             }
             (DepthReason::NoAnswer, ..) => {
@@ -156,8 +179,9 @@ impl DepthFigures {
     }
 
     fn still_rises(&self) -> String {
-        let (deepest, least) = (self.deepest, self.steps.iter().map(|step| step.depth).min());
-        match (least.filter(|&least| least < deepest), self.lacks_buffers) {
+        let deepest = self.deepest;
+        let smaller = self.steps.iter().map(|step| step.depth).filter(|&depth| depth < deepest);
+        match (smaller.max(), self.lacks_buffers) {
             (None, true) => format!(
                 "depth {deepest} is the only one that there are buffers for: a larger \
                  --io-buffer-mb, or a higher ulimit -l, lets it try others"
@@ -166,13 +190,13 @@ impl DepthFigures {
                 "depth {deepest} is the only one for so many shards: with fewer --shards there are \
                  others to try"
             ),
-            (Some(least), true) => format!(
-                "depth {least} costs bandwidth or has I/Os wait, and {deepest} is the largest that \
+            (Some(next), true) => format!(
+                "depth {next} costs bandwidth or has I/Os wait, and {deepest} is the largest that \
                  there are buffers for: a larger --io-buffer-mb, or a higher ulimit -l, may be \
                  faster still"
             ),
-            (Some(least), false) => format!(
-                "depth {least} costs bandwidth or has I/Os wait, and {deepest} is the largest that \
+            (Some(next), false) => format!(
+                "depth {next} costs bandwidth or has I/Os wait, and {deepest} is the largest that \
                  was tried: a larger number may be faster still"
             ),
         }

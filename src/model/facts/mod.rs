@@ -28,7 +28,7 @@ mod window;
 
 pub use block_layer::{BlockDirection, BlockTraceFigures, Bucket, HeatCell, SizeCell};
 pub use cache::{CacheStats, Looks};
-pub use depth::{DepthFigures, DepthReason, DepthStep, reference_depth};
+pub use depth::{DepthFigures, DepthReason, DepthStep, TriedDepth, best_depth, tried_depths};
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};
 pub use drive_log::{DriveAccount, DriveAnswer};

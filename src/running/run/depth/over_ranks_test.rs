@@ -2,6 +2,7 @@ use std::path::Path;
 
 use ringfall_core::clock::SECOND;
 use ringfall_host::Scratch;
+use ringfall_model::facts::tried_depths;
 
 use super::*;
 use crate::group::tests::{eventually, join};
@@ -13,7 +14,7 @@ const QUEUES: u32 = 2;
 const PER_S_MAX: f64 = 24_000.0;
 const LATENCY_US: f64 = 1_000.0;
 const IO_BYTES: u64 = 1_000_000;
-const WARMUP: (Nanos, Nanos) = (SECOND, Nanos::from_secs(31));
+const WARMUP: (Nanos, Nanos) = (SECOND, Nanos::from_secs(51));
 
 fn groups(common: &Path) -> Vec<Arc<Group>> {
     (0..RANKS).map(|rank| Arc::new(join(common, rank, RANKS))).collect()
@@ -67,7 +68,8 @@ fn ranks_choose_one_depth_by_what_they_do_together() {
     // 24 in flight of 1 ms each are 4 in each of 6 queues.
     assert_eq!((found.chosen, found.reason), (4, DepthReason::Knee), "{found:?}");
     assert_eq!((found.ranks, found.queues), (Some(RANKS), RANKS * QUEUES));
-    let here = found.last_at(4).unwrap();
+    let tried = tried_depths(&found.steps);
+    let here = tried.iter().find(|tried| tried.depth == 4).unwrap();
     let all = PER_S_MAX * IO_BYTES as f64;
     assert!((here.bytes_per_s / all - 1.0).abs() < 0.01, "{here:?}");
     for rank in &mut ranks {

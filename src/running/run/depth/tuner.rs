@@ -12,12 +12,12 @@ use crate::driver::TunerOrder;
 const RAMP: Nanos = SECOND;
 /// Time for a new depth to come about, at least and at most; between them, twice the latency of an
 /// I/O, after which all that was in flight before has ended.
-const SETTLES: [Nanos; 2] = [Nanos::from_ms(250), Nanos::from_secs(2)];
-/// Steps for which the warm-up has time: the ladder from 512 has ten rungs, the one that fails may
-/// take six more, and so may the one above it.
-const STEPS: u64 = 24;
-/// Shortest and longest interval: of many I/Os, and no longer than the warm-up has room for.
-const INTERVALS: [Nanos; 2] = [Nanos::from_ms(500), Nanos::from_secs(3)];
+const SETTLES: [Nanos; 2] = [Nanos::from_ms(100), Nanos::from_secs(2)];
+/// Time for the orders and answers of a step, which a run carries when it looks around.
+const TALK: Nanos = Nanos::from_ms(50);
+/// Shortest and longest interval: of many I/Os, and so short that the warm-up has room for all
+/// steps, as a load changes less from one interval to the next.
+const INTERVALS: [Nanos; 2] = [Nanos::from_ms(300), Nanos::from_secs(3)];
 /// The answer comes so long before the window, in which the depth is to be the measured one.
 const LEAD: Nanos = Nanos::from_ms(500);
 /// A shard that is alive answers long before: it does whenever it is polled.
@@ -51,7 +51,6 @@ pub struct Tuner {
     queues: u32,
     began: Nanos,
     deadline: Nanos,
-    interval: Nanos,
     /// Time for an order to reach all shards.
     lag: Nanos,
     /// Sum of the shards' answers, and their number.
@@ -73,7 +72,6 @@ impl Tuner {
         // Rungs above the places would all be the same load.
         let deepest = built.min(places);
         let deadline = window.saturating_sub(LEAD).max(began);
-        let interval = ((deadline - began) / STEPS).clamp(INTERVALS[0], INTERVALS[1]);
         Tuner {
             search: Search::new(deepest, standard.min(deepest)),
             state: State::New,
@@ -82,7 +80,6 @@ impl Tuner {
             queues,
             began,
             deadline,
-            interval,
             lag: Nanos::ZERO,
             sum: IoInterval::default(),
             answers: 0,
@@ -107,6 +104,14 @@ impl Tuner {
     #[must_use]
     pub fn figures(&self) -> Option<&DepthFigures> {
         self.figures.as_ref()
+    }
+
+    /// Length of each interval, with which the warm-up has time for all steps, unless the drive is
+    /// so slow that its depths take longer to come about.
+    fn interval(&self) -> Nanos {
+        let time = self.deadline.saturating_sub(self.began.saturating_add(RAMP));
+        let step = time / self.search.steps_max() as u64;
+        step.saturating_sub(SETTLES[0] + TALK + self.lag).clamp(INTERVALS[0], INTERVALS[1])
     }
 
     /// When [`Tuner::next`] has something to say without an answer; `MAX` when it is over.
@@ -149,7 +154,7 @@ impl Tuner {
                 Some(self.follow(Next::Try(self.depth), now, settles))
             }
             State::Settling { until } if now >= until => {
-                self.state = State::Measuring { until: now.saturating_add(self.interval) };
+                self.state = State::Measuring { until: now.saturating_add(self.interval()) };
                 Some(TunerOrder::Begin)
             }
             State::Measuring { until } if now >= until => {
