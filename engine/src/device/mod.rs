@@ -25,7 +25,8 @@ pub use directory::{CacheDir, DATA_NAME, LOCK_NAME, MadeFiles};
 pub use file::{DataFile, FileDevice};
 pub use namespace::Namespace;
 pub use objects::{
-    ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectParker, ObjectSpace,
+    ObjectDevice, ObjectDone, ObjectIo, ObjectName, ObjectOutcome, ObjectParker, ObjectPart,
+    ObjectSpace,
 };
 pub use pages::DrivePages;
 pub use polled::PolledDevice;
@@ -36,7 +37,8 @@ pub use touched::TouchedRanges;
 
 use crate::buffer::Ticket;
 use crate::clock::Nanos;
-use crate::ring::{IoFuture, IoRequest, Slots};
+use crate::placement::Extent;
+use crate::ring::{IoFuture, IoKind, IoRequest, Slots};
 
 /// An I/O in flight on a device, with the ticket it holds.
 pub type DeviceFuture = IoFuture<Ticket>;
@@ -73,6 +75,16 @@ pub trait Device {
     fn place(&self, offset_bytes: u64) -> (&str, u64) {
         (self.name(), offset_bytes)
     }
+
+    /// Opens a way to an entry of so many blocks, which is written to those extents or was, where
+    /// the device knows entries by more than the addresses of their blocks: the addresses for the
+    /// I/Os of this one transfer. `None`: the extents are the addresses.
+    fn open_entry(&self, _kind: IoKind, _extents: &[Extent], _blocks: u64) -> Option<Extent> {
+        None
+    }
+
+    /// Closes a way that was opened, when nothing more is submitted to it.
+    fn close_entry(&self, _way: Extent) {}
 
     /// Bytes among `start..start + blocks` being written for the first time since they were
     /// preallocated; remembers them as written.

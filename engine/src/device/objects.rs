@@ -1,22 +1,27 @@
-//! Objects by name as a block device: each write becomes an object of its own, whose name says
-//! where it lies and that it is the latest there.
+//! Objects by name as a storage device: each I/O of an entry becomes an object of its own, whose
+//! name says of which entry it is, and where it lies in that.
 //!
 //! ```text
-//! addresses   0        16        32        48    blocks of 4 KiB
-//! objects     [ 0-g7   )[16-g2 )          [40-g9 )
-//! write 8..24          ^ a new object 8-g10; then 0-g7 and 16-g2, which it overlaps, are removed
+//! extents     [ entry 7   )   [ 7  )[ entry 4 )      blocks that the placement gave them
+//! objects     7-0  7-256  7-512     4-0  4-256       one for each I/O of 256 blocks
+//! entry 9 is written over [ 7  ): before it is, all objects of entry 7 are removed
 //! ```
 //!
-//! A name is never used twice, so that the removal of an old object can't meet the write of a new
-//! one. The objects of a device never overlap, so they hold no more bytes than its capacity: what
-//! an eviction frees is removed when its space is written again, as on a drive. A shard reads and
-//! writes an entry in the same pieces, so a read lies in one object.
+//! No two entries have the same number, so that the removal of an old object can't meet the write
+//! of a new one. The extents of the entries that are there never overlap, so their objects hold no
+//! more bytes than the device's capacity: what an eviction frees is removed when its space is
+//! written again, as on a drive. A shard reads and writes an entry in the same pieces, so a read
+//! lies in one object.
+//!
+//! Extents don't tell a shard's I/Os what they belong to, so a transfer has addresses of its own
+//! while it lasts ([`Device::open_entry`]): the number of its way, and above it a block's place in
+//! the entry.
 //!
 //! *Critique.* A buffer is copied once on its way out and once on its way in: it belongs to the
 //! shard's pool, and a store may keep what it sends until long after the shard gave up on it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,16 +31,35 @@ use std::time::Duration;
 use super::{Device, DeviceFuture, DeviceSlots};
 use crate::buffer::Ticket;
 use crate::clock::{Clock, Nanos};
+use crate::placement::Extent;
 use crate::ring::{Doorbell, IoKind, IoRequest, Parker, Ring, SlotToken, Slots};
 use crate::units::BLOCK_BYTES;
 
-/// Name of an object: the first block that it holds, and how new it is.
+/// Bits of an address that say which block of its entry is meant: entries have less than 64 GiB.
+const PLACE_BITS: u32 = 24;
+/// Most ways to entries that a shard has open at a time. All addresses are the first drive's.
+const WAYS_MAX: usize = u16::MAX as usize;
+/// Way that leads to no entry.
+const NOWHERE: u64 = WAYS_MAX as u64;
+
+/// Name of an object: its entry, and which part of that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectName {
-    /// The first block of the device that it holds.
-    pub start_block: u64,
-    /// Counts all objects of the device: the latest has the highest.
-    pub generation: u64,
+    /// Number of the entry, which no other has or had.
+    pub entry: u64,
+    /// The first block of the entry that it holds.
+    pub first_block: u64,
+}
+
+/// An object as a part of what moves its entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ObjectPart {
+    /// The object.
+    pub name: ObjectName,
+    /// Size of the whole entry, blocks.
+    pub entry_blocks: u64,
+    /// Number of the entry's transfer, which no other has or had.
+    pub transfer: u64,
 }
 
 /// Result of a request: its buffer, or an errno > 0 that says best why not.
@@ -47,10 +71,10 @@ pub type ObjectDone = Box<dyn FnOnce(ObjectOutcome) + Send>;
 /// shards' threads and don't block; they answer on any thread.
 pub trait ObjectIo: Send + Sync + Debug {
     /// Stores an object whole. Its bytes come back.
-    fn put(&self, name: ObjectName, bytes: Vec<u8>, done: ObjectDone);
+    fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone);
 
     /// Fills the buffer from an object, from `offset_bytes` on.
-    fn get(&self, name: ObjectName, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone);
+    fn get(&self, part: ObjectPart, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone);
 
     /// Removes an object, which may not be there. Nobody waits for it; what fails is counted by
     /// whoever has the store.
@@ -60,68 +84,171 @@ pub trait ObjectIo: Send + Sync + Debug {
     fn name(&self) -> &str;
 }
 
-/// An object that is there.
-#[derive(Clone, Copy, Debug)]
+/// An entry of which objects are there, or are being written.
+#[derive(Debug)]
 struct Stored {
-    blocks: u64,
-    generation: u64,
+    extents: Box<[Extent]>,
+    /// Sizes of its objects, blocks, by their first blocks.
+    objects: BTreeMap<u64, u64>,
+}
+
+/// The entries of a device.
+#[derive(Debug, Default)]
+struct Entries {
+    /// By their numbers.
+    stored: HashMap<u64, Stored>,
+    /// Number of the entry, and where the extent ends, by the extents' first blocks. They don't
+    /// overlap.
+    extents: BTreeMap<u64, (u64, u64)>,
 }
 
 /// The objects of one device, for all shards.
 #[derive(Debug)]
 pub struct ObjectSpace {
     io: Arc<dyn ObjectIo>,
-    /// By their first block. They don't overlap.
-    stored: Mutex<BTreeMap<u64, Stored>>,
-    generation: AtomicU64,
+    entries: Mutex<Entries>,
+    numbers: AtomicU64,
+}
+
+impl Entries {
+    /// Forgets the entry that overlaps an extent, if one does: its objects.
+    fn take_overlapped(&mut self, extent: Extent) -> Option<Vec<ObjectName>> {
+        let (_, &(entry, end)) = self.extents.range(..extent.end_block()).next_back()?;
+        if end <= extent.start_block {
+            return None;
+        }
+        let Stored { extents, objects } = self.stored.remove(&entry)?;
+        for extent in &extents {
+            self.extents.remove(&extent.start_block);
+        }
+        let name = |first_block| ObjectName { entry, first_block };
+        Some(objects.into_keys().map(name).collect())
+    }
 }
 
 impl ObjectSpace {
     /// Nothing is stored yet.
     #[must_use]
     pub fn new(io: Arc<dyn ObjectIo>) -> ObjectSpace {
-        ObjectSpace { io, stored: Mutex::default(), generation: AtomicU64::new(0) }
+        ObjectSpace { io, entries: Mutex::default(), numbers: AtomicU64::new(0) }
     }
 
-    fn stored(&self) -> MutexGuard<'_, BTreeMap<u64, Stored>> {
-        // Each change is one call: a panic elsewhere can't have left it half-changed.
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        // A panic elsewhere ends the run: what it could have left half-changed is not used.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn new_name(&self, start_block: u64) -> ObjectName {
-        ObjectName { start_block, generation: self.generation.fetch_add(1, Ordering::Relaxed) }
+    fn new_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The object that holds these blocks, and where in it they begin, bytes.
-    fn find(&self, start_block: u64, blocks: u64) -> Option<(ObjectName, u64)> {
-        let stored = self.stored();
-        let (&start, object) = stored.range(..=start_block).next_back()?;
-        let is_within = start_block + blocks <= start + object.blocks;
-        let name = ObjectName { start_block: start, generation: object.generation };
-        is_within.then_some((name, (start_block - start) * BLOCK_BYTES))
-    }
-
-    /// That object is there now; those that it overlaps are removed.
-    fn written(&self, name: ObjectName, blocks: u64) {
-        let end = name.start_block + blocks;
+    /// A new entry in those extents: those that it overlaps are removed.
+    fn begin(&self, extents: &[Extent]) -> u64 {
+        let entry = self.new_number();
         let mut old = Vec::new();
         {
-            let mut stored = self.stored();
-            while let Some((&start, object)) = stored.range(..end).next_back()
-                && start + object.blocks > name.start_block
-            {
-                old.push(ObjectName { start_block: start, generation: object.generation });
-                stored.remove(&start);
+            let mut entries = self.entries();
+            for extent in extents {
+                while let Some(names) = entries.take_overlapped(*extent) {
+                    old.extend(names);
+                }
+                entries.extents.insert(extent.start_block, (entry, extent.end_block()));
             }
-            stored.insert(name.start_block, Stored { blocks, generation: name.generation });
+            let stored = Stored { extents: extents.into(), objects: BTreeMap::new() };
+            entries.stored.insert(entry, stored);
         }
         old.into_iter().for_each(|name| self.io.remove(name));
+        entry
+    }
+
+    /// The entry that begins at that block.
+    fn entry_at(&self, start_block: u64) -> Option<u64> {
+        let entries = self.entries();
+        let &(entry, _) = entries.extents.get(&start_block)?;
+        let first = entries.stored.get(&entry)?.extents.first()?;
+        (first.start_block == start_block).then_some(entry)
+    }
+
+    /// The object that holds these blocks of an entry, and where in it they begin, bytes.
+    fn find(&self, entry: u64, first_block: u64, blocks: u64) -> Option<(ObjectName, u64)> {
+        let entries = self.entries();
+        let objects = &entries.stored.get(&entry)?.objects;
+        let (&start, &length) = objects.range(..=first_block).next_back()?;
+        let is_within = first_block + blocks <= start + length;
+        let name = ObjectName { entry, first_block: start };
+        is_within.then_some((name, (first_block - start) * BLOCK_BYTES))
+    }
+
+    /// That object of so many blocks is there now, unless its entry has gone meanwhile.
+    fn written(&self, name: ObjectName, blocks: u64) {
+        let is_known = match self.entries().stored.get_mut(&name.entry) {
+            Some(stored) => {
+                stored.objects.insert(name.first_block, blocks);
+                true
+            }
+            None => false,
+        };
+        if !is_known {
+            self.io.remove(name);
+        }
     }
 
     /// Bytes of the objects that are there.
     #[cfg(test)]
     fn stored_bytes(&self) -> u64 {
-        self.stored().values().map(|object| object.blocks * BLOCK_BYTES).sum()
+        let blocks = |stored: &Stored| stored.objects.values().sum::<u64>();
+        self.entries().stored.values().map(blocks).sum::<u64>() * BLOCK_BYTES
+    }
+}
+
+/// A way to an entry, open for one transfer.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// None: nothing is stored there.
+    entry: Option<u64>,
+    entry_blocks: u64,
+    transfer: u64,
+}
+
+impl Way {
+    fn part(self, name: ObjectName) -> ObjectPart {
+        ObjectPart { name, entry_blocks: self.entry_blocks, transfer: self.transfer }
+    }
+}
+
+/// The ways of a shard, by their numbers.
+#[derive(Debug, Default)]
+struct Ways {
+    open: Vec<Option<Way>>,
+    free: Vec<usize>,
+}
+
+impl Ways {
+    /// Number of the new way; none where there are too many.
+    fn open(&mut self, way: Way) -> Option<u64> {
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None if self.open.len() == WAYS_MAX => return None,
+            None => {
+                self.open.push(None);
+                self.open.len() - 1
+            }
+        };
+        self.open[number] = Some(way);
+        Some(number as u64)
+    }
+
+    /// The way of an address, and the block of its entry.
+    fn of(&self, block: u64) -> (Option<Way>, u64) {
+        let (number, place) = (block >> PLACE_BITS, block & ((1 << PLACE_BITS) - 1));
+        (self.open.get(number as usize).copied().flatten(), place)
+    }
+
+    fn close(&mut self, extent: Extent) {
+        let number = (extent.start_block >> PLACE_BITS) as usize;
+        if self.open.get_mut(number).is_some_and(|way| way.take().is_some()) {
+            self.free.push(number);
+        }
     }
 }
 
@@ -157,6 +284,7 @@ pub struct ObjectDevice {
     space: Arc<ObjectSpace>,
     slots: Rc<DeviceSlots>,
     letters: Arc<Letters>,
+    ways: RefCell<Ways>,
     /// Memory that came back.
     spare: RefCell<Vec<Vec<u8>>>,
     clock: Clock,
@@ -171,7 +299,8 @@ impl ObjectDevice {
         clock: Clock,
     ) -> ObjectDevice {
         let letters = Arc::new(Letters { answers: Mutex::default(), bell });
-        ObjectDevice { space, slots: Slots::new(), letters, spare: RefCell::default(), clock }
+        let (ways, spare) = (RefCell::default(), RefCell::default());
+        ObjectDevice { space, slots: Slots::new(), letters, ways, spare, clock }
     }
 
     fn buffer(&self, length: usize) -> Vec<u8> {
@@ -211,28 +340,33 @@ impl ObjectDevice {
 
     fn send(&self, request: IoRequest, token: SlotToken, content: Option<Vec<u8>>) {
         let letters = Arc::clone(&self.letters);
-        let start_block = request.offset_bytes / BLOCK_BYTES;
+        let (way, first_block) = self.ways.borrow().of(request.offset_bytes / BLOCK_BYTES);
         let blocks = u64::from(request.length_bytes) / BLOCK_BYTES;
         let buffer_offset = request.buffer_offset as usize;
         let answer = move |written, outcome| Answer { token, written, buffer_offset, outcome };
-        match (request.kind, content) {
-            (IoKind::Write, Some(bytes)) => {
-                let name = self.space.new_name(start_block);
+        let entry = way.and_then(|way| Some((way, way.entry?)));
+        match (request.kind, content, entry) {
+            (IoKind::Write, Some(bytes), Some((way, entry))) => {
+                let name = ObjectName { entry, first_block };
                 let written = Some((name, blocks));
                 let done = move |outcome| letters.post(answer(written, outcome));
-                self.space.io.put(name, bytes, Box::new(done));
+                self.space.io.put(way.part(name), bytes, Box::new(done));
             }
-            (IoKind::Read, _) => match self.space.find(start_block, blocks) {
-                Some((name, offset_bytes)) => {
-                    let buffer = self.buffer(request.length_bytes as usize);
-                    let done = move |outcome| letters.post(answer(None, outcome));
-                    self.space.io.get(name, offset_bytes, buffer, Box::new(done));
+            (IoKind::Read, _, Some((way, entry))) => {
+                match self.space.find(entry, first_block, blocks) {
+                    Some((name, offset_bytes)) => {
+                        let buffer = self.buffer(request.length_bytes as usize);
+                        let done = move |outcome| letters.post(answer(None, outcome));
+                        self.space.io.get(way.part(name), offset_bytes, buffer, Box::new(done));
+                    }
+                    None => letters.post(answer(None, Err(libc::ENODATA))),
                 }
-                None => letters.post(answer(None, Err(libc::ENODATA))),
-            },
+            }
+            (IoKind::Read, _, None) => letters.post(answer(None, Err(libc::ENODATA))),
             // What a store has answered for is durable.
-            (IoKind::Flush, _) => letters.post(answer(None, Ok(Vec::new()))),
-            (IoKind::Write, None) => letters.post(answer(None, Err(libc::EINVAL))),
+            (IoKind::Flush, _, _) => letters.post(answer(None, Ok(Vec::new()))),
+            // More ways than there can be, or a larger entry.
+            (IoKind::Write, _, _) => letters.post(answer(None, Err(libc::ENOBUFS))),
         }
     }
 }
@@ -291,6 +425,26 @@ impl Device for ObjectDevice {
         self.space.io.name()
     }
 
+    /// The offset is that in the entry.
+    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+        (self.name(), offset_bytes % (BLOCK_BYTES << PLACE_BITS))
+    }
+
+    fn open_entry(&self, kind: IoKind, extents: &[Extent], blocks: u64) -> Option<Extent> {
+        let entry = match kind {
+            IoKind::Write => Some(self.space.begin(extents)),
+            _ => extents.first().and_then(|first| self.space.entry_at(first.start_block)),
+        };
+        let way = Way { entry, entry_blocks: blocks, transfer: self.space.new_number() };
+        let fits = blocks < 1 << PLACE_BITS;
+        let number = fits.then(|| self.ways.borrow_mut().open(way)).flatten();
+        Some(Extent { start_block: number.unwrap_or(NOWHERE) << PLACE_BITS, blocks })
+    }
+
+    fn close_entry(&self, extent: Extent) {
+        self.ways.borrow_mut().close(extent);
+    }
+
     fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
         0
     }
@@ -313,20 +467,19 @@ mod tests {
     }
 
     impl ObjectIo for Shelf {
-        fn put(&self, name: ObjectName, bytes: Vec<u8>, done: ObjectDone) {
+        fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
             match self.refuses.lock().unwrap().take() {
                 Some(errno) => done(Err(errno)),
                 None => {
-                    self.objects.lock().unwrap().insert(name, bytes.clone());
+                    self.objects.lock().unwrap().insert(part.name, bytes.clone());
                     done(Ok(bytes));
                 }
             }
         }
 
-        fn get(&self, name: ObjectName, offset: u64, mut buffer: Vec<u8>, done: ObjectDone) {
-            let length = buffer.len();
-            buffer
-                .copy_from_slice(&self.objects.lock().unwrap()[&name][offset as usize..][..length]);
+        fn get(&self, part: ObjectPart, offset: u64, mut buffer: Vec<u8>, done: ObjectDone) {
+            let (length, objects) = (buffer.len(), self.objects.lock().unwrap());
+            buffer.copy_from_slice(&objects[&part.name][offset as usize..][..length]);
             done(Ok(buffer));
         }
 
@@ -357,7 +510,7 @@ mod tests {
             Bench { shelf, space, device, tickets }
         }
 
-        /// The result, and the first byte of each block that was read.
+        /// One I/O on the blocks of an open entry: the result, and the first byte of each block.
         fn io(&self, kind: IoKind, start: u64, blocks: u64, value: u8) -> (i32, Vec<u8>) {
             let mut context = Context::from_waker(Waker::noop());
             let mut acquire = self.tickets.acquire(Urgency::HIGHEST);
@@ -378,25 +531,49 @@ mod tests {
             (done.result, bytes.chunks(BLOCK_BYTES as usize).map(|block| block[0]).collect())
         }
 
-        fn write(&self, start: u64, blocks: u64, value: u8) {
-            let (result, _) = self.io(IoKind::Write, start, blocks, value);
-            assert_eq!(u64::try_from(result), Ok(blocks * BLOCK_BYTES));
+        /// Writes an entry into those extents by I/Os of four blocks; the last result.
+        fn write(&self, extents: &[Extent], value: u8) -> i32 {
+            let blocks = extents.iter().map(|extent| extent.blocks).sum();
+            let way = self.device.open_entry(IoKind::Write, extents, blocks).unwrap();
+            let mut last = 0;
+            for place in (0..blocks).step_by(4) {
+                let length = (blocks - place).min(4);
+                (last, _) = self.io(IoKind::Write, way.start_block + place, length, value);
+            }
+            self.device.close_entry(way);
+            last
         }
 
-        fn starts(&self) -> Vec<u64> {
+        /// Reads blocks of the entry that begins with that extent.
+        fn read(&self, extent: Extent, place: u64, blocks: u64) -> (i32, Vec<u8>) {
+            let way = self.device.open_entry(IoKind::Read, &[extent], 8).unwrap();
+            let found = self.io(IoKind::Read, way.start_block + place, blocks, 0);
+            self.device.close_entry(way);
+            found
+        }
+
+        /// Entries and first blocks of the objects that are there.
+        fn names(&self) -> Vec<(u64, u64)> {
             let objects = self.shelf.objects.lock().unwrap();
-            let mut starts: Vec<u64> = objects.keys().map(|name| name.start_block).collect();
-            starts.sort_unstable();
-            starts
+            let mut names: Vec<_> = objects.keys().map(|n| (n.entry, n.first_block)).collect();
+            names.sort_unstable();
+            names
         }
     }
 
+    const fn extent(start_block: u64, blocks: u64) -> Extent {
+        Extent { start_block, blocks }
+    }
+
+    /// An entry's objects are cut by its own length, however its extents lie.
     #[test]
-    fn what_is_written_is_read_whole_and_in_part() {
+    fn an_entry_is_read_whole_and_in_part_across_its_extents() {
         let bench = Bench::new();
-        bench.write(8, 4, 7);
-        assert_eq!(bench.io(IoKind::Read, 8, 4, 0).1, [7; 4]);
-        assert_eq!(bench.io(IoKind::Read, 9, 2, 0), (2 * BLOCK_BYTES as i32, vec![7; 2]));
+        assert_eq!(bench.write(&[extent(8, 3), extent(40, 6)], 7), BLOCK_BYTES as i32);
+        let entry = bench.names()[0].0;
+        assert_eq!(bench.names(), [(entry, 0), (entry, 4), (entry, 8)]);
+        assert_eq!(bench.read(extent(8, 3), 0, 4).1, [7; 4]);
+        assert_eq!(bench.read(extent(8, 3), 5, 2), (2 * BLOCK_BYTES as i32, vec![7; 2]));
         assert_eq!(bench.io(IoKind::Flush, 0, 0, 0).0, 0);
         assert_eq!(bench.device.in_flight(), 0);
     }
@@ -404,51 +581,70 @@ mod tests {
     #[test]
     fn what_was_never_written_can_t_be_read() {
         let bench = Bench::new();
-        bench.write(8, 4, 7);
-        for (start, blocks) in [(0, 4), (7, 2), (10, 4), (12, 1)] {
-            assert_eq!(bench.io(IoKind::Read, start, blocks, 0).0, -libc::ENODATA, "{start}");
+        bench.write(&[extent(8, 6)], 7);
+        for (start, place, blocks) in [(0, 0, 4), (9, 0, 2), (8, 3, 2), (8, 4, 3), (8, 7, 1)] {
+            let (result, _) = bench.read(extent(start, 8), place, blocks);
+            assert_eq!(result, -libc::ENODATA, "{start} {place} {blocks}");
         }
     }
 
     #[test]
-    fn what_a_write_overlaps_is_removed_and_nothing_else() {
+    fn entries_that_a_new_one_overlaps_are_removed_and_no_others() {
         let bench = Bench::new();
         for start in [0, 8, 16, 24] {
-            bench.write(start, 8, start as u8);
+            bench.write(&[extent(start, 4), extent(start + 100, 4)], start as u8);
         }
-        bench.write(4, 8, 99);
-        assert_eq!(bench.starts(), [4, 16, 24]);
-        bench.write(4, 8, 100);
-        assert_eq!(bench.starts(), [4, 16, 24]);
-        assert_eq!(bench.io(IoKind::Read, 4, 8, 0).1, [100; 8]);
-        bench.write(0, 16, 1);
-        assert_eq!(bench.starts(), [0, 16, 24]);
-        assert_eq!(bench.space.stored_bytes(), 32 * BLOCK_BYTES);
+        bench.write(&[extent(6, 3), extent(200, 3)], 99);
+        let values = || [0, 6, 8, 16, 24].map(|start| bench.read(extent(start, 1), 0, 1).0 > 0);
+        assert_eq!(values(), [true, true, false, true, true]);
+        bench.write(&[extent(108, 4), extent(115, 12)], 1);
+        assert_eq!(values(), [true, true, false, false, false]);
+        assert_eq!(bench.read(extent(108, 4), 12, 4).1, [1; 4]);
+        assert_eq!(bench.space.stored_bytes(), (8 + 6 + 16) * BLOCK_BYTES);
+        assert_eq!(bench.names().len(), 2 + 2 + 4);
     }
 
     #[test]
-    fn a_write_that_fails_leaves_what_was_there() {
+    fn a_write_that_fails_can_be_made_again() {
         let bench = Bench::new();
-        bench.write(0, 4, 5);
         *bench.shelf.refuses.lock().unwrap() = Some(libc::ETIMEDOUT);
-        assert_eq!(bench.io(IoKind::Write, 0, 4, 6).0, -libc::ETIMEDOUT);
-        assert_eq!(bench.io(IoKind::Read, 0, 4, 0).1, [5; 4]);
+        assert_eq!(bench.write(&[extent(0, 4)], 6), -libc::ETIMEDOUT);
+        assert_eq!(bench.read(extent(0, 4), 0, 4).0, -libc::ENODATA);
+        bench.write(&[extent(0, 4)], 5);
+        assert_eq!(bench.read(extent(0, 4), 0, 4).1, [5; 4]);
+    }
+
+    #[test]
+    fn more_ways_than_there_can_be_or_a_larger_entry_are_errors() {
+        let mut ways = Ways::default();
+        let way = Way { entry: Some(1), entry_blocks: 1, transfer: 2 };
+        assert!((0..WAYS_MAX as u64).all(|number| ways.open(way) == Some(number)));
+        assert_eq!(ways.open(way), None);
+        ways.close(extent(NOWHERE << PLACE_BITS, 1));
+        ways.close(extent(3 << PLACE_BITS, 1));
+        assert_eq!((ways.open(way), ways.open(way)), (Some(3), None));
+        let bench = Bench::new();
+        let large = bench.device.open_entry(IoKind::Write, &[extent(0, 4)], 1 << PLACE_BITS);
+        let place = large.unwrap().start_block;
+        assert_eq!(bench.io(IoKind::Write, place, 4, 1).0, -libc::ENOBUFS);
     }
 
     #[test]
     fn a_dropped_read_gives_its_buffer_back_when_it_is_answered() {
         let bench = Bench::new();
-        bench.write(0, 4, 5);
+        bench.write(&[extent(0, 4)], 5);
         let mut context = Context::from_waker(Waker::noop());
         let mut acquire = bench.tickets.acquire(Urgency::HIGHEST);
         let Poll::Ready(ticket) = Pin::new(&mut acquire).poll(&mut context) else { panic!() };
-        let length_bytes = 4 * BLOCK_BYTES as u32;
+        let way = bench.device.open_entry(IoKind::Read, &[extent(0, 4)], 4).unwrap();
+        let (offset_bytes, length_bytes) = (way.start_block * BLOCK_BYTES, 4 * BLOCK_BYTES as u32);
         let request =
-            IoRequest { kind: IoKind::Read, offset_bytes: 0, length_bytes, buffer_offset: 0 };
+            IoRequest { kind: IoKind::Read, offset_bytes, length_bytes, buffer_offset: 0 };
         drop(bench.device.submit(request, Some(ticket)));
+        bench.device.close_entry(way);
         assert_eq!(bench.device.in_flight(), 1);
         bench.device.kick();
         assert_eq!(bench.device.in_flight(), 0);
-        assert_eq!(bench.io(IoKind::Read, 0, 4, 0).1, [5; 4]);
+        assert_eq!(bench.read(extent(0, 4), 0, 4).1, [5; 4]);
     }
 }

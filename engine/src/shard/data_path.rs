@@ -124,6 +124,29 @@ pub(super) struct TransferSpec<'a> {
     pub sink: EntryData,
 }
 
+/// A device's own way to an entry, until this is dropped.
+struct OpenWay<'a> {
+    device: &'a dyn Device,
+    extent: Extent,
+}
+
+impl<'a> OpenWay<'a> {
+    fn of(device: &'a dyn Device, spec: &TransferSpec<'_>) -> Option<OpenWay<'a>> {
+        let kind = match spec.direction {
+            Direction::Read => IoKind::Read,
+            Direction::Write => IoKind::Write,
+        };
+        let extent = device.open_entry(kind, spec.extents, blocks_for(spec.bytes))?;
+        Some(OpenWay { device, extent })
+    }
+}
+
+impl Drop for OpenWay<'_> {
+    fn drop(&mut self) {
+        self.device.close_entry(self.extent);
+    }
+}
+
 /// An I/O that has its buffer.
 pub(super) struct Begun {
     pub(super) request: IoRequest,
@@ -204,10 +227,27 @@ impl DataPath {
     /// Moves one entry; a write is flushed as configured. Its times, or the first error, after
     /// everything that was in flight has come back.
     pub(super) async fn transfer(&self, spec: &TransferSpec<'_>) -> Result<TransferDone, IoError> {
+        if let Some(way) = OpenWay::of(&*self.config.device, spec) {
+            // In memory of its own, for which transfers to drives then need no room.
+            return Box::pin(self.transfer_by(way, spec)).await;
+        }
         if let Some((request, ticket)) = self.single_read(spec) {
             return self.read_single(spec, request, ticket).await;
         }
         let mut transfer = Transfer::new(self, spec);
+        transfer.end().await
+    }
+
+    /// Moves one entry by the way that the device has to it, which is closed then.
+    async fn transfer_by(
+        &self,
+        way: OpenWay<'_>,
+        spec: &TransferSpec<'_>,
+    ) -> Result<TransferDone, IoError> {
+        let extents = [way.extent];
+        let (source, sink) = (spec.source.clone(), spec.sink.clone());
+        let spec = TransferSpec { extents: &extents, source, sink, ..*spec };
+        let mut transfer = Transfer::new(self, &spec);
         transfer.end().await
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
-use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName};
+use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart};
 use ringfall_model::facts::ObjectCounts;
 use rustix::io::Errno;
 
@@ -104,30 +104,30 @@ fn errno_of(cause: &Cause) -> Errno {
     }
 }
 
-/// Names sort by where they lie on the device.
+/// Objects of one entry have names that begin alike.
 fn key(name: ObjectName) -> String {
-    format!("{:012x}-{:x}", name.start_block, name.generation)
+    format!("{:012x}-{:x}", name.entry, name.first_block)
 }
 
 /// The engine's view of it: it calls back on a thread of the store.
 impl ObjectIo for TierObjects {
-    fn put(&self, name: ObjectName, bytes: Vec<u8>, done: ObjectDone) {
+    fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
         let (content, tier) = (Bytes::from(bytes), self.clone());
         let kept = content.clone();
-        self.objects.start_put(&key(name), content, move |outcome| match outcome {
+        self.objects.start_put(&key(part.name), content, move |outcome| match outcome {
             // Without a copy, unless a connection still holds it.
             Ok(()) => done(Ok(Vec::from(kept))),
             Err(error) => done(Err(tier.errno(&error))),
         });
     }
 
-    fn get(&self, name: ObjectName, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
+    fn get(&self, part: ObjectPart, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
         let (length, tier) = (buffer.len(), self.clone());
         let answer = move |buffer, outcome: Result<(), ObjectError>| match outcome {
             Ok(()) => done(Ok(buffer)),
             Err(error) => done(Err(tier.errno(&error))),
         };
-        self.objects.start_get(&key(name), offset_bytes, length, buffer, answer);
+        self.objects.start_get(&key(part.name), offset_bytes, length, buffer, answer);
     }
 
     fn remove(&self, name: ObjectName) {
@@ -160,15 +160,16 @@ mod tests {
             let tell = tell.clone();
             Box::new(move |outcome| tell.send(outcome).unwrap())
         };
-        let name = ObjectName { start_block: 16, generation: 3 };
-        io.put(name, vec![7; 8192], answer());
+        let name = ObjectName { entry: 16, first_block: 3 };
+        let part = |name| ObjectPart { name, entry_blocks: 5, transfer: 1 };
+        io.put(part(name), vec![7; 8192], answer());
         assert_eq!(told.recv().unwrap(), Ok(vec![7; 8192]));
-        io.get(name, 4096, vec![0; 4096], answer());
+        io.get(part(name), 4096, vec![0; 4096], answer());
         assert_eq!(told.recv().unwrap(), Ok(vec![7; 4096]));
         assert_eq!(io.objects.list(9).unwrap(), [("000000000010-3".to_owned(), 8192)]);
-        io.get(ObjectName { generation: 4, ..name }, 0, vec![0; 4096], answer());
+        io.get(part(ObjectName { first_block: 4, ..name }), 0, vec![0; 4096], answer());
         assert_eq!(told.recv().unwrap(), Err(Errno::NODATA.raw_os_error()));
-        io.get(name, 8192, vec![0; 4096], answer());
+        io.get(part(name), 8192, vec![0; 4096], answer());
         assert!(told.recv().unwrap().is_err());
         io.remove_all().unwrap();
         assert_eq!(io.objects.list(9).unwrap(), []);
