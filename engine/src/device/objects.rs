@@ -92,14 +92,20 @@ struct Stored {
     objects: BTreeMap<u64, u64>,
 }
 
+/// Blocks that an entry was given.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    entry: u64,
+    end_block: u64,
+}
+
 /// The entries of a device.
 #[derive(Debug, Default)]
 struct Entries {
     /// By their numbers.
     stored: HashMap<u64, Stored>,
-    /// Number of the entry, and where the extent ends, by the extents' first blocks. They don't
-    /// overlap.
-    extents: BTreeMap<u64, (u64, u64)>,
+    /// By their first blocks. They don't overlap.
+    extents: BTreeMap<u64, Taken>,
 }
 
 /// The objects of one device, for all shards.
@@ -113,8 +119,9 @@ pub struct ObjectSpace {
 impl Entries {
     /// Forgets the entry that overlaps an extent, if one does: its objects.
     fn take_overlapped(&mut self, extent: Extent) -> Option<Vec<ObjectName>> {
-        let (_, &(entry, end)) = self.extents.range(..extent.end_block()).next_back()?;
-        if end <= extent.start_block {
+        let (_, &Taken { entry, end_block }) =
+            self.extents.range(..extent.end_block()).next_back()?;
+        if end_block <= extent.start_block {
             return None;
         }
         let Stored { extents, objects } = self.stored.remove(&entry)?;
@@ -152,7 +159,8 @@ impl ObjectSpace {
                 while let Some(names) = entries.take_overlapped(*extent) {
                     old.extend(names);
                 }
-                entries.extents.insert(extent.start_block, (entry, extent.end_block()));
+                let taken = Taken { entry, end_block: extent.end_block() };
+                entries.extents.insert(extent.start_block, taken);
             }
             let stored = Stored { extents: extents.into(), objects: BTreeMap::new() };
             entries.stored.insert(entry, stored);
@@ -164,7 +172,7 @@ impl ObjectSpace {
     /// The entry that begins at that block.
     fn entry_at(&self, start_block: u64) -> Option<u64> {
         let entries = self.entries();
-        let &(entry, _) = entries.extents.get(&start_block)?;
+        let entry = entries.extents.get(&start_block)?.entry;
         let first = entries.stored.get(&entry)?.extents.first()?;
         (first.start_block == start_block).then_some(entry)
     }

@@ -136,7 +136,7 @@ impl Worker<'_> {
 }
 
 /// Makes one system call; bytes moved, 0, or a negative errno, as a ring would answer.
-fn call(
+pub(super) fn call(
     directory: &HeldDirectory,
     file: &mut Option<OwnedFd>,
     buffer: &mut [u8],

@@ -6,7 +6,7 @@
 //! | `EINTR` | the same operation again |
 //! | fewer bytes than asked for | the rest is asked for |
 //! | no bytes at all | the script has failed: the object is short |
-//! | a look's `ENOENT` | the object is absent, and the script goes on |
+//! | `ENOENT` of a look or a removal | the object is absent, and the script goes on |
 //! | `EEXIST` of a directory, or of one on the way to it | it is there |
 //! | any other errno | the script has failed |
 //!
@@ -14,12 +14,10 @@
 //! got another name since.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustix::fs::OFlags;
 
 use super::content::Marks;
-use super::load::Shared;
 use super::outcome::{FaultCause, FileOutcome, StepKind};
 use super::script::{FileScript, FileStep, OpenHow};
 use crate::clock::Nanos;
@@ -45,8 +43,9 @@ enum Then {
 }
 
 /// A script under way.
-pub(super) struct Course<'a> {
-    shared: &'a Shared<'a>,
+pub(super) struct Course {
+    /// Seed of the marks that what is written gets; none where it is written as it is.
+    marks_seed: Option<u64>,
     script: FileScript,
     /// Index of the step that is being done.
     step: usize,
@@ -61,13 +60,14 @@ pub(super) struct Course<'a> {
     is_open: bool,
     /// File that the script has made and not renamed.
     made: Option<Arc<str>>,
-    has_failed: bool,
+    /// Cause of the first failure.
+    failure: Option<FaultCause>,
 }
 
-impl<'a> Course<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, script: FileScript) -> Course<'a> {
+impl Course {
+    pub(super) fn new(marks_seed: Option<u64>, script: FileScript) -> Course {
         Course {
-            shared,
+            marks_seed,
             script,
             step: 0,
             began: None,
@@ -77,19 +77,19 @@ impl<'a> Course<'a> {
             marks: None,
             is_open: false,
             made: None,
-            has_failed: false,
+            failure: None,
         }
     }
 
-    /// Whether a step of it has failed.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed
+    /// Why a step of it has failed, if one has.
+    pub(super) fn failure(&self) -> Option<FaultCause> {
+        self.failure
     }
 
     /// The next operation; none when the script is over. What is to be written is in the buffer
     /// then.
     pub(super) fn next(&self, buffer: &mut [u8]) -> Option<PathOp> {
-        if self.has_failed {
+        if self.failure.is_some() {
             let made = || self.made.clone().map(|path| PathOp::Unlink { path });
             return self.is_open.then_some(PathOp::Close).or_else(made);
         }
@@ -117,6 +117,7 @@ impl<'a> Course<'a> {
             FileStep::Rename { from, to } => {
                 PathOp::Rename { from: Arc::clone(from), to: Arc::clone(to) }
             }
+            FileStep::Remove { path } => PathOp::Unlink { path: Arc::clone(path) },
         })
     }
 
@@ -139,7 +140,7 @@ impl<'a> Course<'a> {
     /// Takes the answer to the operation: bytes moved, 0, or a negative errno.
     pub(super) fn done(&mut self, result: i32, now: Nanos, outcome: &mut FileOutcome) {
         let answer = usize::try_from(result).map_err(|_negative| result.saturating_neg());
-        if self.has_failed {
+        if self.failure.is_some() {
             return self.cleaned_up(answer, outcome);
         }
         let Some(step) = self.script.steps.get(self.step).cloned() else { return };
@@ -161,13 +162,13 @@ impl<'a> Course<'a> {
     /// Ends the script, whose operation the drive does not answer.
     pub(super) fn give_up(&mut self, outcome: &mut FileOutcome) {
         let step = self.script.steps.get(self.step).cloned();
-        if let Some(step) = step.filter(|_| !self.has_failed) {
+        if let Some(step) = step.filter(|_| self.failure.is_none()) {
             self.fail(&step, FaultCause::Errno(libc::ETIMEDOUT), outcome);
         }
     }
 
     fn fail(&mut self, step: &FileStep, cause: FaultCause, outcome: &mut FileOutcome) {
-        self.has_failed = true;
+        self.failure = Some(cause);
         // A step without a path of its own is the open file's.
         if let Some(path) = step.paths().next().or(self.file.as_ref()) {
             outcome.count_fault(step.kind(), cause, path);
@@ -190,10 +191,9 @@ impl<'a> Course<'a> {
             (_, Err(libc::EINTR)) => return Ok(Then::More),
             (FileStep::MakeDirectories { path }, _) => return self.go_on(path, answer),
             (FileStep::Stat { ends_if_found: true, .. }, Ok(_)) => return Ok(Then::ScriptEnds),
-            (FileStep::Stat { .. }, Ok(_) | Err(libc::ENOENT)) => {}
+            (FileStep::Stat { .. } | FileStep::Remove { .. }, Ok(_) | Err(libc::ENOENT)) => {}
             (FileStep::Open { path, how, direct: true }, Err(libc::EINVAL)) => {
                 outcome.refuses_direct = true;
-                self.shared.gives_up.store(true, Ordering::Relaxed);
                 // open(2): a file that was to be made is left behind.
                 self.made = Some(Arc::clone(path)).filter(|_| how.begins_anew());
                 return Err(FaultCause::Errno(libc::EINVAL));
@@ -201,7 +201,7 @@ impl<'a> Course<'a> {
             (_, Err(errno)) => return Err(FaultCause::Errno(errno)),
             (FileStep::Open { path, how, .. }, Ok(_)) => {
                 (self.file, self.is_open) = (Some(Arc::clone(path)), true);
-                self.marks = Some(Marks::new(self.shared.load.seed, path));
+                self.marks = self.marks_seed.map(|seed| Marks::new(seed, path));
                 if *how != OpenHow::Read {
                     self.made = Some(Arc::clone(path));
                 }

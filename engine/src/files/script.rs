@@ -82,6 +82,11 @@ pub enum FileStep {
         /// Path that the file gets.
         to: Arc<str>,
     },
+    /// Removes a file, which may be absent.
+    Remove {
+        /// Path of the file.
+        path: Arc<str>,
+    },
 }
 
 impl FileStep {
@@ -99,6 +104,7 @@ impl FileStep {
             FileStep::DontNeed => StepKind::DontNeed,
             FileStep::Close => StepKind::Close,
             FileStep::Rename { .. } => StepKind::Rename,
+            FileStep::Remove { .. } => StepKind::Unlink,
         }
     }
 
@@ -107,7 +113,8 @@ impl FileStep {
         let (first, second) = match self {
             FileStep::Stat { path, .. }
             | FileStep::MakeDirectories { path }
-            | FileStep::Open { path, .. } => (Some(path), None),
+            | FileStep::Open { path, .. }
+            | FileStep::Remove { path } => (Some(path), None),
             FileStep::Rename { from, to } => (Some(from), Some(to)),
             _ => (None, None),
         };

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 
 use super::content::Marks;
 use super::course::Course;
-use super::load::Shared;
 use super::*;
 use crate::clock::Nanos;
 use crate::error::SetupError;
@@ -293,11 +292,8 @@ fn a_request_that_makes_no_sense_ends_the_load_with_the_reason() {
 }
 
 /// Answers one script's operations as told, and tells which they were.
-fn answers(steps: Vec<FileStep>, results: &[i32]) -> (Vec<PathOp>, FileOutcome, bool) {
-    let directory = HeldDirectory::open(&std::env::temp_dir()).unwrap();
-    let (load, stop) = (load(BOTH[0]), AtomicBool::new(false));
-    let shared = Shared::new(&directory, &load, &stop);
-    let mut course = Course::new(&shared, FileScript { steps });
+fn answers(steps: Vec<FileStep>, results: &[i32]) -> (Vec<PathOp>, FileOutcome) {
+    let mut course = Course::new(Some(7), FileScript { steps });
     let (mut buffer, mut outcome) = (vec![0; 64 << 10], FileOutcome::default());
     let (mut asked, mut results) = (Vec::new(), results.iter());
     while let Some(op) = course.next(&mut buffer) {
@@ -307,7 +303,7 @@ fn answers(steps: Vec<FileStep>, results: &[i32]) -> (Vec<PathOp>, FileOutcome, 
         course.done(result, Nanos::ZERO, &mut outcome);
     }
     assert_eq!(results.next(), None, "{asked:?}");
-    (asked, outcome, shared.is_over())
+    (asked, outcome)
 }
 
 #[test]
@@ -322,7 +318,7 @@ fn whatever_goes_wrong_the_file_is_closed_and_the_draft_removed() {
         // The descriptor is gone all the same.
         (vec![0, 1000, 0, eio, 0], StepKind::Close),
     ] {
-        let (asked, outcome, _) = answers(steps(), &results);
+        let (asked, outcome) = answers(steps(), &results);
         let found = faults(&outcome);
         assert!(found.len() == 1 && found[0].0 == step && found[0].3 == "a.tmp", "{found:?}");
         let closes = asked.iter().filter(|op| **op == PathOp::Close).count();
@@ -330,7 +326,7 @@ fn whatever_goes_wrong_the_file_is_closed_and_the_draft_removed() {
         let was_made = step != StepKind::Create;
         assert_eq!((closes, removes), (usize::from(was_made), was_made), "{asked:?}");
     }
-    let (_, outcome, _) = answers(steps(), &[0, 0, eio, eio]);
+    let (_, outcome) = answers(steps(), &[0, 0, eio, eio]);
     assert_eq!(
         faults(&outcome),
         [
@@ -348,7 +344,7 @@ fn what_is_left_of_a_short_transfer_is_asked_for_from_where_it_ended() {
         FileStep::Write { offset_bytes: 128, bytes: 1000 },
         FileStep::Close,
     ];
-    let (asked, outcome, _) = answers(steps, &[0, 600, -libc::EINTR, 400, 0]);
+    let (asked, outcome) = answers(steps, &[0, 600, -libc::EINTR, 400, 0]);
     let place = |op: &PathOp| match op {
         PathOp::Move { offset_bytes, buffer_offset, length_bytes, .. } => {
             Some((*offset_bytes, *buffer_offset, *length_bytes))
@@ -363,8 +359,8 @@ fn what_is_left_of_a_short_transfer_is_asked_for_from_where_it_ended() {
 #[test]
 fn a_file_system_without_o_direct_ends_the_load() {
     let steps = vec![open("a.tmp", NEW, true), write(4096), FileStep::Close];
-    let (asked, outcome, is_over) = answers(steps, &[-libc::EINVAL, 0]);
-    assert!(is_over && outcome.refuses_direct);
+    let (asked, outcome) = answers(steps, &[-libc::EINVAL, 0]);
+    assert!(outcome.refuses_direct);
     assert_eq!(asked.last(), Some(&PathOp::Unlink { path: "a.tmp".into() }));
     let shm =
         std::path::Path::new("/dev/shm").join(format!("ringfall-files-{}", std::process::id()));
@@ -394,7 +390,7 @@ fn directories_on_the_way_are_looked_for_upward_and_made_downward() {
         [look("a/bc/d"), look("a/bc"), look("a"), make("a/bc"), make("a/bc/d")]
     );
     assert_eq!(asked(&[enoent, enoent, enoent, 0, 0, 0]).last(), Some(&make("a/bc/d")));
-    let (_, outcome, _) = answers(vec![make_directories("a")], &[enoent, -libc::EROFS]);
+    let (_, outcome) = answers(vec![make_directories("a")], &[enoent, -libc::EROFS]);
     assert_eq!(outcome.faults[0].cause, FaultCause::Errno(libc::EROFS));
 }
 

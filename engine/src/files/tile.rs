@@ -25,7 +25,7 @@ pub(super) struct Tile<'a> {
     shared: &'a Shared<'a>,
     flight: Arc<Flight>,
     scripts: std::vec::IntoIter<FileScript>,
-    course: Option<Course<'a>>,
+    course: Option<Course>,
 }
 
 impl<'a> Tile<'a> {
@@ -36,7 +36,8 @@ impl<'a> Tile<'a> {
                 if let Some(op) = course.next(buffer) {
                     return Some(op);
                 }
-                self.flight.has_failed.fetch_or(course.has_failed(), Ordering::Relaxed);
+                let has_failed = course.failure().is_some();
+                self.flight.has_failed.fetch_or(has_failed, Ordering::Relaxed);
             }
             let script = self.scripts.next()?;
             if self.shared.is_over() {
@@ -44,7 +45,7 @@ impl<'a> Tile<'a> {
                 self.course = None;
                 return None;
             }
-            self.course = Some(Course::new(self.shared, script));
+            self.course = Some(Course::new(Some(self.shared.load.seed), script));
         }
     }
 
@@ -59,6 +60,9 @@ impl<'a> Tile<'a> {
     pub(super) fn done(&mut self, result: i32, now: Nanos, outcome: &mut FileOutcome) {
         if let Some(course) = &mut self.course {
             course.done(result, now, outcome);
+        }
+        if outcome.refuses_direct {
+            self.shared.gives_up.store(true, Ordering::Relaxed);
         }
     }
 

@@ -1,0 +1,312 @@
+//! Threads that do scripts for whoever asks, each with bytes that are given: plain system calls,
+//! one at a time on a thread, until the crew is ended.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::calls::call;
+use super::course::Course;
+use super::outcome::{FaultCause, FileOutcome};
+use super::script::{FileScript, FileStep};
+use crate::buffer::{Chunk, ChunkPool};
+use crate::clock::monotonic_now;
+use crate::error::SetupError;
+use crate::held::HeldDirectory;
+use crate::units::BLOCK_BYTES;
+
+/// Callback with the bytes of a job, or an errno > 0 that says best why not. Called on any thread.
+pub type FileDone = Box<dyn FnOnce(Result<Vec<u8>, i32>) + Send>;
+
+/// Line of jobs: each waits for the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FileLine {
+    /// Number of the request that the jobs are of.
+    pub request: u64,
+    /// Number of the line in that request.
+    pub number: u64,
+}
+
+/// Scripts on one object, with its bytes.
+pub struct FileJob {
+    /// Done in their order until one fails. Each write is of the first bytes, each read to them.
+    pub scripts: Vec<FileScript>,
+    /// What is written, or memory for what is read, as long as the longest step.
+    pub bytes: Vec<u8>,
+    /// Jobs of one line are done one after the other, as they came.
+    pub line: FileLine,
+    /// Called once the last script has ended.
+    pub done: FileDone,
+}
+
+/// Jobs that wait. They are as many as whoever asks has in flight.
+#[derive(Default)]
+struct Queue {
+    /// The first of each line that no thread works on.
+    ready: VecDeque<FileJob>,
+    /// Those that wait for the one before them, by their lines.
+    behind: HashMap<FileLine, VecDeque<FileJob>>,
+    is_over: bool,
+}
+
+struct Shared {
+    directory: Arc<HeldDirectory>,
+    queue: Mutex<Queue>,
+    /// Rung when a job is ready, and when it is over.
+    bell: Condvar,
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    outcome: Arc<Mutex<FileOutcome>>,
+    /// Aligned memory for I/O past the page cache.
+    aligned: Option<Chunk>,
+}
+
+/// Threads for jobs on files below one directory. They end with it, when no job is left.
+pub struct FileCrew {
+    shared: Arc<Shared>,
+    outcomes: Vec<Arc<Mutex<FileOutcome>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Figures and queues: a panic elsewhere ends the run anyway.
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FileCrew {
+    /// Starts so many threads. `direct_bytes` is the longest I/O that passes the page cache by; 0
+    /// where none does.
+    ///
+    /// # Errors
+    /// A thread, or memory for such I/O, can't be had.
+    pub fn start(
+        directory: Arc<HeldDirectory>,
+        threads: usize,
+        direct_bytes: u64,
+    ) -> Result<FileCrew, SetupError> {
+        let chunk_bytes = direct_bytes.next_multiple_of(BLOCK_BYTES) as usize;
+        let pool = (chunk_bytes > 0).then(|| ChunkPool::new(chunk_bytes, threads as u32));
+        let pool = pool.transpose()?;
+        let shared = Shared { directory, queue: Mutex::default(), bell: Condvar::new() };
+        let shared = Arc::new(shared);
+        let mut crew =
+            FileCrew { shared, outcomes: Vec::with_capacity(threads), threads: Mutex::default() };
+        for index in 0..threads {
+            let (shared, outcome) = (Arc::clone(&crew.shared), Arc::default());
+            crew.outcomes.push(Arc::clone(&outcome));
+            let aligned = pool.as_ref().and_then(ChunkPool::take);
+            let worker = Worker { shared, outcome, aligned };
+            let thread = std::thread::Builder::new()
+                .name(format!("ringfall-io-{index}"))
+                .spawn(move || worker.work())
+                .map_err(|error| SetupError::NoThread { reason: error.to_string() })?;
+            held(&crew.threads).push(thread);
+        }
+        Ok(crew)
+    }
+
+    /// Has the job done.
+    pub fn ask(&self, job: FileJob) {
+        let mut queue = held(&self.shared.queue);
+        match queue.behind.get_mut(&job.line) {
+            Some(behind) => behind.push_back(job),
+            None => {
+                queue.behind.insert(job.line, VecDeque::new());
+                queue.ready.push_back(job);
+                self.shared.bell.notify_one();
+            }
+        }
+    }
+
+    /// Figures of all threads so far. Requests and times are not counted.
+    #[must_use]
+    pub fn outcome(&self) -> FileOutcome {
+        let mut sum = FileOutcome::default();
+        self.outcomes.iter().for_each(|outcome| sum.add(&held(outcome)));
+        sum
+    }
+
+    /// Ends the threads when they have done what was asked for, and waits for that.
+    pub fn end(&self) {
+        held(&self.shared.queue).is_over = true;
+        self.shared.bell.notify_all();
+        for thread in std::mem::take(&mut *held(&self.threads)) {
+            // Its panic was told when it came.
+            let _panic = thread.join();
+        }
+    }
+}
+
+impl Drop for FileCrew {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// The next job, once there is one; none when it is over.
+    fn next(&self) -> Option<FileJob> {
+        let mut queue = held(&self.queue);
+        loop {
+            if let Some(job) = queue.ready.pop_front() {
+                return Some(job);
+            }
+            if queue.is_over {
+                return None;
+            }
+            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The job behind the one of that line that has ended.
+    fn behind(&self, line: FileLine) -> Option<FileJob> {
+        let mut queue = held(&self.queue);
+        let next = queue.behind.get_mut(&line).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            queue.behind.remove(&line);
+        }
+        next
+    }
+}
+
+impl Worker {
+    fn work(mut self) {
+        while let Some(mut job) = self.shared.next() {
+            loop {
+                let line = job.line;
+                self.do_job(job);
+                match self.shared.behind(line) {
+                    Some(next) => job = next,
+                    None => break,
+                }
+            }
+        }
+    }
+
+    fn do_job(&mut self, job: FileJob) {
+        let FileJob { scripts, mut bytes, done, .. } = job;
+        let opens_direct = |step: &FileStep| matches!(step, FileStep::Open { direct: true, .. });
+        let is_direct = scripts.iter().any(|script| script.steps.iter().any(opens_direct));
+        let aligned = if is_direct { self.aligned.take() } else { None };
+        let failure = match aligned {
+            // What is read takes the place of what is copied there.
+            Some(mut chunk) => {
+                let buffer = &mut chunk.bytes_mut()[..bytes.len()];
+                buffer.copy_from_slice(&bytes);
+                let failure = self.do_scripts(scripts, buffer);
+                bytes.copy_from_slice(buffer);
+                self.aligned = Some(chunk);
+                failure
+            }
+            None => self.do_scripts(scripts, &mut bytes),
+        };
+        done(match failure {
+            None => Ok(bytes),
+            Some(FaultCause::Errno(errno)) => Err(errno),
+            Some(FaultCause::Short) => Err(libc::ENODATA),
+        });
+    }
+
+    /// Does scripts until one fails: why.
+    fn do_scripts(&self, scripts: Vec<FileScript>, buffer: &mut [u8]) -> Option<FaultCause> {
+        let mut file = None;
+        for script in scripts {
+            let mut course = Course::new(None, script);
+            while let Some(op) = course.next(buffer) {
+                course.begins(monotonic_now());
+                let result = call(&self.shared.directory, &mut file, buffer, &op);
+                course.done(result, monotonic_now(), &mut held(&self.outcome));
+            }
+            if course.failure().is_some() {
+                return course.failure();
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::super::script::OpenHow;
+    use super::super::{FileStep, StepKind};
+    use super::*;
+
+    fn job(steps: Vec<FileStep>, bytes: Vec<u8>, line: u64, done: FileDone) -> FileJob {
+        FileJob {
+            scripts: vec![FileScript { steps }],
+            bytes,
+            line: FileLine { request: line, number: 0 },
+            done,
+        }
+    }
+
+    fn open(path: &str, how: OpenHow, direct: bool) -> FileStep {
+        FileStep::Open { path: path.into(), how, direct }
+    }
+
+    /// Bytes come back as they were given, past the page cache and through it.
+    #[test]
+    fn given_bytes_are_written_as_they_are_and_read_back() {
+        let path = std::env::temp_dir().join(format!("ringfall-crew-{}", std::process::id()));
+        let directory = Arc::new(HeldDirectory::make(&path).unwrap());
+        let crew = FileCrew::start(directory, 3, 8192).unwrap();
+        let (tell, told) = channel();
+        let ask = |steps, bytes, line| {
+            let tell = tell.clone();
+            crew.ask(job(steps, bytes, line, Box::new(move |end| tell.send(end).unwrap())));
+        };
+        for (name, direct, value) in [("a", false, 1), ("b", true, 2)] {
+            let how = OpenHow::Create { exclusive: true, truncate: false };
+            let write = FileStep::Write { offset_bytes: 0, bytes: 8192 };
+            let steps = vec![open(name, how, direct), write, FileStep::Close];
+            ask(steps, vec![value; 8192], 7);
+            assert_eq!(told.recv().unwrap(), Ok(vec![value; 8192]));
+            assert_eq!(std::fs::read(path.join(name)).unwrap(), vec![value; 8192]);
+            let read = FileStep::Read { offset_bytes: 4096, bytes: 4096 };
+            let steps = vec![open(name, OpenHow::Read, direct), read, FileStep::Close];
+            ask(steps, vec![0; 4096], 7);
+            assert_eq!(told.recv().unwrap(), Ok(vec![value; 4096]));
+            ask(vec![FileStep::Remove { path: name.into() }; 2], Vec::new(), 7);
+            assert_eq!(told.recv().unwrap(), Ok(Vec::new()));
+        }
+        ask(vec![open("a", OpenHow::Read, false), FileStep::Close], Vec::new(), 7);
+        assert_eq!(told.recv().unwrap(), Err(libc::ENOENT));
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+        assert_eq!(
+            (crew.outcome().step(StepKind::Unlink).count(), crew.outcome().steps()),
+            (4, 16)
+        );
+        std::fs::remove_dir(&path).unwrap();
+    }
+
+    /// Each appends to the same file, which only the first makes.
+    #[test]
+    fn jobs_of_a_line_are_done_in_their_order_and_before_the_crew_ends() {
+        let path = std::env::temp_dir().join(format!("ringfall-line-{}", std::process::id()));
+        let directory = Arc::new(HeldDirectory::make(&path).unwrap());
+        let crew = FileCrew::start(directory, 4, 0).unwrap();
+        let (tell, told) = channel();
+        for number in 0..200_u64 {
+            let (line, place) = (number % 2, number / 2);
+            let how = OpenHow::Create { exclusive: place == 0, truncate: place == 0 };
+            let write = FileStep::Write { offset_bytes: place, bytes: 1 };
+            let steps = vec![open(&line.to_string(), how, false), write, FileStep::Close];
+            let tell = tell.clone();
+            let done = move |end: Result<Vec<u8>, i32>| tell.send((line, end)).unwrap();
+            crew.ask(job(steps, vec![place as u8], line, Box::new(done)));
+        }
+        drop(crew);
+        let ends: Vec<_> = told.try_iter().collect();
+        for line in 0..2 {
+            let of_line = ends.iter().filter(|(of, _)| *of == line);
+            let places: Vec<u8> = of_line.map(|(_, end)| end.as_ref().unwrap()[0]).collect();
+            assert_eq!(places, (0..100).collect::<Vec<u8>>());
+            assert_eq!(std::fs::read(path.join(line.to_string())).unwrap(), places);
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
