@@ -98,7 +98,7 @@ fn what_can_not_be_compared_is_refused_with_the_remedy() {
         (&["--layout-option", "nonsense"], &["\"nonsense\": give LAYOUT.KEY=VALUE"]),
         (&["--layout-option", "vllm.colour=1"], &["colour is not an option"]),
         (&["--layout-option", "vllm.requests=0"], &["from 1 to 1024"]),
-        (&["--layout", "mlperf", "--layout-option", "direct=yes"], &["no layout that is compared"]),
+        (&["--layout", "mlperf", "--layout-option", "direct=yes"], &["no layout that is chosen"]),
         (&["--tensor-parallel", "3"], &["among 3 ranks", "a divisor of its 4 KV heads"]),
         (&["--prefix-tokens", "8"], &["a prefix of 8 tokens is shorter than a chunk of lmcache"]),
         (&["--space", "1MiB"], &["--space 1.0 MiB is too little for the layout lmcache"]),

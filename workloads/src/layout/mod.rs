@@ -6,12 +6,14 @@
 
 mod choices;
 mod engine;
+mod entry;
 mod names;
 mod operations;
 mod options;
 mod plan;
 
 pub use engine::EngineLayout;
+pub use entry::EntryPart;
 pub use operations::{EngineRequest, EngineWorkers, FileOperation, ObjectScript, WorkerTile};
 pub use options::{LayoutOption, LayoutOptions};
 pub use plan::{KvObject, LayoutPlan, LayoutWork, shuffled};

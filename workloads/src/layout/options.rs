@@ -105,6 +105,12 @@ impl LayoutOptions {
         self.value(option).unwrap_or(1)
     }
 
+    /// Turns `O_DIRECT` off, where the engine has that option.
+    pub(super) fn forgo_direct(&mut self) {
+        let direct = &mut self.values[LayoutOption::Direct.place()];
+        *direct = direct.map(|_| 0);
+    }
+
     /// The options that differ from the engine's own, as they are typed.
     #[must_use]
     pub fn changed(&self) -> Vec<String> {
@@ -149,9 +155,9 @@ impl LayoutOptions {
                 Err(wrong(format!("the layout {} has no option {key}", layout.name())))
             }
             (0, Some(layout)) => {
-                Err(wrong(format!("the layout {} is not among those compared", layout.name())))
+                Err(wrong(format!("the layout {} is not among those chosen", layout.name())))
             }
-            (0, None) => Err(wrong(format!("no layout that is compared has an option {key}"))),
+            (0, None) => Err(wrong(format!("no layout that is chosen has an option {key}"))),
         }
     }
 }

@@ -15,7 +15,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Offset of the first slot of LMCache's `raw_block`: two containers of its index come before.
 const SLOTS_AT_BYTES: u64 = 256 << 20;
 /// Header of a `.npy` file, bytes.
-const NPY_HEADER_BYTES: u64 = 128;
+pub(super) const NPY_HEADER_BYTES: u64 = 128;
 /// Most bytes of values that Mooncake puts into a bucket, and its largest number of objects.
 const BUCKET_BYTES: u64 = 268_435_456;
 const BUCKET_OBJECTS_MAX: u64 = 500;
@@ -24,7 +24,7 @@ const BUCKET_ENTRY_BYTES: u64 = 16;
 /// Number of Mooncake's first bucket: a time in seconds, shifted by 12 bits.
 const FIRST_BUCKET: u64 = 1_760_000_000 << 12;
 /// A time in milliseconds, part of MLPerf's keys.
-const CONVERSATION_MS: u64 = 1_760_000_000_000;
+pub(super) const CONVERSATION_MS: u64 = 1_760_000_000_000;
 
 /// Object of an engine: a file, or a part of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,6 +111,18 @@ impl LayoutPlan {
     #[must_use]
     pub fn options(&self) -> &LayoutOptions {
         &self.options
+    }
+
+    /// The same without `O_DIRECT`, for a file system that takes none.
+    #[must_use]
+    pub fn through_the_page_cache(mut self) -> LayoutPlan {
+        self.options.forgo_direct();
+        self
+    }
+
+    /// KV bytes of a token, of all ranks together.
+    pub(super) fn token_bytes(&self) -> u64 {
+        self.token_bytes
     }
 
     fn chunk_tokens(&self) -> u64 {
@@ -229,7 +241,7 @@ impl LayoutPlan {
         objects
     }
 
-    fn path(&self, prefix: u64, digest: &str, rank: u64, number: u64) -> String {
+    pub(super) fn path(&self, prefix: u64, digest: &str, rank: u64, number: u64) -> String {
         let (model, ranks) = (&self.model, self.tensor_parallel);
         match self.layout() {
             EngineLayout::Lmcache => {
@@ -368,7 +380,7 @@ impl LayoutPlan {
     }
 
     /// Stores an object.
-    fn stored(&self, object: &KvObject) -> ObjectScript {
+    pub(super) fn stored(&self, object: &KvObject) -> ObjectScript {
         let KvObject { path, offset_bytes: offset, bytes, .. } = object;
         let (path, offset, bytes) = (Arc::clone(path), *offset, *bytes);
         let mut operations = Vec::new();
@@ -411,7 +423,7 @@ impl LayoutPlan {
     }
 
     /// Looks an object up before any is loaded; none where the engine knows by itself.
-    fn looked_up(&self, object: &KvObject) -> Option<ObjectScript> {
+    pub(super) fn looked_up(&self, object: &KvObject) -> Option<ObjectScript> {
         let path = Arc::clone(&object.path);
         let look = FileOperation::Look { path, ends_if_found: false };
         let looks = matches!(
@@ -422,7 +434,7 @@ impl LayoutPlan {
     }
 
     /// Loads an object.
-    fn loaded(&self, object: &KvObject) -> ObjectScript {
+    pub(super) fn loaded(&self, object: &KvObject) -> ObjectScript {
         let KvObject { path, offset_bytes: offset, bytes, .. } = object;
         let (path, offset, bytes) = (Arc::clone(path), *offset, *bytes);
         let open =

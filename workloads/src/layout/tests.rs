@@ -269,6 +269,42 @@ fn work_is_dealt_as_each_engine_deals_it() {
 }
 
 /// A bucket of llama3.1-8b holds 64 objects, and a prefix of 2,112 tokens has 66.
+/// As a prefix of so many objects is dealt, where the engine has one.
+#[test]
+fn parts_of_an_entry_are_dealt_and_looked_up_as_objects_of_a_prefix() {
+    for layout in [
+        EngineLayout::Lmcache,
+        EngineLayout::Vllm,
+        EngineLayout::Llmd,
+        EngineLayout::Hicache,
+        EngineLayout::Mlperf,
+    ] {
+        let parts = if layout == EngineLayout::Mlperf { 1 } else { 10 };
+        let chunk_tokens = layout.default_of(LayoutOption::ChunkTokens).unwrap_or(100);
+        let plan = plan(layout, "llama3.1-8b", 1, parts * chunk_tokens);
+        let bytes = chunk_tokens * 131_072;
+        assert_eq!(plan.chunk_bytes().unwrap_or(bytes), bytes);
+        let turns = |work| -> Vec<_> {
+            let turns = (0..parts).map(|index| plan.turn_of(work, index, parts));
+            turns.collect::<Vec<_>>().chunk_by(|a, b| a == b).map(|same| same[0].clone()).collect()
+        };
+        let part = |index| EntryPart { entry: 7, index, bytes };
+        let stores = turns(LayoutWork::Store).into_iter().map(|turn| WorkerTile {
+            scripts: turn.map(|index| plan.store_part(part(index))).collect(),
+        });
+        let loads = turns(LayoutWork::Load).into_iter().map(|turn| WorkerTile {
+            scripts: turn.clone().flat_map(|index| plan.load_part(part(index), &turn)).collect(),
+        });
+        assert_eq!(stores.collect::<Vec<_>>(), plan.request(LayoutWork::Store, 7).tiles);
+        assert_eq!(loads.collect::<Vec<_>>(), plan.request(LayoutWork::Load, 7).tiles);
+    }
+    let mlperf = plan(EngineLayout::Mlperf, "llama3.1-8b", 1, 100);
+    assert_eq!(&*mlperf.path_of_part(7, 1), "conv_7_1760000000000_turn_2.npy");
+    assert_eq!(mlperf.turn_of(LayoutWork::Store, 2, 5), 0..5);
+    let hicache = plan(EngineLayout::Hicache, "llama3.1-8b", 1, 64);
+    assert!(!hicache.shares_threads() && mlperf.entry_threads(LayoutWork::Load) == 4);
+}
+
 #[test]
 fn buckets_fill_across_prefixes_and_what_is_not_full_stays_in_memory() {
     let plan = plan(EngineLayout::Mooncake, "llama3.1-8b", 1, 2_112);
@@ -318,9 +354,9 @@ fn options_are_typed_for_one_layout_or_for_all() {
         ("mlperf.requests=0", "requests=0: give a whole number from 1 to 1024"),
         ("mlperf.fsync=maybe", "fsync=maybe: give yes or no"),
         ("mlperf.chunk_tokens=1", "the layout mlperf has no option chunk_tokens"),
-        ("vllm.requests=1", "the layout vllm is not among those compared"),
+        ("vllm.requests=1", "the layout vllm is not among those chosen"),
         ("other.requests=1", "\"other\" is not a known layout: give some of lmcache,"),
-        ("direct=yes", "no layout that is compared has an option direct"),
+        ("direct=yes", "no layout that is chosen has an option direct"),
     ] {
         let told = LayoutOptions::apply(&mut one, typed).unwrap_err().to_string();
         assert!(told.contains(words), "{typed}: {told}");

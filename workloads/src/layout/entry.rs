@@ -1,0 +1,96 @@
+//! A layout for entries of any length, which are moved part by part: each part is an object, and
+//! what is left over at the end is a smaller one.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::engine::EngineLayout;
+use super::names::chunk_digest;
+use super::operations::{EngineWorkers, ObjectScript};
+use super::options::LayoutOption;
+use super::plan::{CONVERSATION_MS, KvObject, LayoutPlan, LayoutWork, NPY_HEADER_BYTES};
+
+/// Part of an entry, an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryPart {
+    /// Number of the entry, which no other has.
+    pub entry: u64,
+    /// Number of the part in the entry, from 0 on.
+    pub index: u64,
+    /// Bytes of KV cache in it.
+    pub bytes: u64,
+}
+
+impl LayoutPlan {
+    /// Bytes of KV cache in a chunk, all ranks together; none where an object has all of a prefix.
+    #[must_use]
+    pub fn chunk_bytes(&self) -> Option<u64> {
+        Some(self.options().value(LayoutOption::ChunkTokens)? * self.token_bytes())
+    }
+
+    /// Number of threads for that direction, where it has threads of its own; else for both.
+    #[must_use]
+    pub fn entry_threads(&self, work: LayoutWork) -> u64 {
+        let threads = |work| match self.workers(work) {
+            EngineWorkers::Threads(count) | EngineWorkers::Queue(count) => count,
+        };
+        match self.shares_threads() {
+            true => threads(LayoutWork::Load).max(threads(LayoutWork::Store)),
+            false => threads(work),
+        }
+    }
+
+    /// Whether the same threads load and store. HiCache has one that fetches ahead, and one that
+    /// backs up.
+    #[must_use]
+    pub fn shares_threads(&self) -> bool {
+        self.layout() != EngineLayout::Hicache
+    }
+
+    /// Parts, among them that of `index`, which one worker takes in their order.
+    #[must_use]
+    pub fn turn_of(&self, work: LayoutWork, index: u64, parts: u64) -> Range<u64> {
+        let turns = match self.layout() {
+            EngineLayout::Lmcache => self.entry_threads(work).min(parts),
+            EngineLayout::Llmd => parts,
+            _ => 1,
+        };
+        let turn = |turn| parts * turn / turns..parts * (turn + 1) / turns;
+        (0..turns).map(turn).find(|turn| turn.contains(&index)).unwrap_or(index..index + 1)
+    }
+
+    /// Stores a part.
+    #[must_use]
+    pub fn store_part(&self, part: EntryPart) -> ObjectScript {
+        self.stored(&self.object(part))
+    }
+
+    /// Loads a part. With the first of a turn, all of that are looked up before.
+    #[must_use]
+    pub fn load_part(&self, part: EntryPart, turn: &Range<u64>) -> Vec<ObjectScript> {
+        let looked_up = if part.index == turn.start { turn.clone() } else { 0..0 };
+        let lookups =
+            looked_up.filter_map(|index| self.looked_up(&self.object(EntryPart { index, ..part })));
+        lookups.chain([self.loaded(&self.object(part))]).collect()
+    }
+
+    /// File that the part is.
+    #[must_use]
+    pub fn path_of_part(&self, entry: u64, index: u64) -> Arc<str> {
+        match self.layout() {
+            EngineLayout::Mlperf => {
+                format!("conv_{entry}_{CONVERSATION_MS}_turn_{}.npy", index + 1).into()
+            }
+            _ => self.path(entry, &chunk_digest(entry, index), 0, 0).into(),
+        }
+    }
+
+    fn object(&self, part: EntryPart) -> KvObject {
+        let header_bytes = match self.layout() {
+            EngineLayout::Mlperf => NPY_HEADER_BYTES,
+            _ => 0,
+        };
+        let path = self.path_of_part(part.entry, part.index);
+        KvObject { path, offset_bytes: 0, bytes: part.bytes + header_bytes, rank: 0 }
+    }
+}
