@@ -174,6 +174,138 @@ fn what_a_killed_comparison_left_is_reclaimed_by_the_next_one_and_by_a_run() {
     assert!(foreign.join("object").exists());
 }
 
+/// Files that a run keeps below its directory for them: paths there, and sizes.
+fn kept(store: &Path) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    let mut open = directories(store);
+    let root = open.clone();
+    while let Some(directory) = open.pop() {
+        // What is removed meanwhile is not there.
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => open.push(entry.path()),
+                Ok(metadata) => {
+                    let path = entry.path().strip_prefix(&root[0]).unwrap().display().to_string();
+                    found.push((path, metadata.len()));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    found
+}
+
+/// Layouts of a run: the beginning and end of a file's path, the number of bytes in it beside KV
+/// cache, and the tokens of a whole chunk of 24 KiB each.
+const OF_RUNS: [(&str, &str, &str, u64, u64); 5] = [
+    ("lmcache", "tiny-1b@0x01000100@0@", ".data", 0, 256),
+    ("vllm", "tiny-1b_", ".bin", 0, 16),
+    ("hicache", "", "_tiny-1b_0_1.bin", 0, 64),
+    ("llmd", "tiny-1b_", ".bin", 0, 256),
+    ("mlperf", "conv_", "_turn_1.npy", 128, 64 * 1024 / 24),
+];
+
+#[test]
+fn a_run_keeps_its_entries_in_an_engine_s_files_and_leaves_none() {
+    for (layout, ..) in OF_RUNS {
+        let scratch = Scratch::new(&format!("layout-{layout}"));
+        // Several times what it has room for.
+        let more = ["--duration", "60", "--max-requests", "60", "--storage-capacity-gb", "0.125"];
+        let more = [&more[..], &["--layout", layout, "--verify", "full"]].concat();
+        let ended = scratch.run(&more);
+        let page = text(&ended);
+        assert_eq!(ended.status.code(), Some(0), "{layout}: {page}");
+        assert!(page.contains(&format!("{layout}, limits theirs")), "{layout}: {page}");
+        let document = scratch.json();
+        let ours = &document["ringfall"];
+        let files = &ours["files"];
+        assert_eq!((&files["layout"], &files["limits"]), (&layout.into(), &"theirs".into()));
+        assert_eq!(ours["verify"]["blocks_bad"], 0, "{layout}");
+        assert!(ours["verify"]["blocks_checked"].as_u64() > Some(1_000), "{layout}");
+        assert_eq!(ours["config"]["settings"]["decode_reads"], "once", "{layout}");
+        let count = |name: &str| {
+            let all = files["operations"].as_array().unwrap();
+            let found = all.iter().find(|one| one["name"] == name);
+            found.map_or(0, |one| one["count"].as_u64().unwrap())
+        };
+        assert!(count("create") > 0 && count("read") > 0 && count("unlink") > 0, "{files}");
+        let is_renamed = layout != "mlperf";
+        assert_eq!(count("rename"), if is_renamed { count("create") } else { 0 }, "{files}");
+        assert_eq!(count("fsync"), if is_renamed { 0 } else { count("create") }, "{files}");
+        // Each file is written by one call, a header by another.
+        let writes = if is_renamed { count("create") } else { 2 * count("create") };
+        assert_eq!(count("write"), writes, "{files}");
+        let largest = files["file_bytes"].as_u64().unwrap() + 128;
+        assert!(files["written_bytes"].as_u64() <= Some(count("create") * largest), "{files}");
+        assert!(!scratch.store().exists(), "the directory was made for it");
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_in_an_engine_s_files_is_the_engine_s_and_is_reclaimed() {
+    for (layout, begin, end, header_bytes, tokens) in OF_RUNS {
+        let scratch = Scratch::new(&format!("layout-killed-{layout}"));
+        let more = ["--layout", layout, "--duration", "100"];
+        let mut child = scratch.start(&more);
+        wait_until("entries are stored", || kept(&scratch.store()).len() > 10);
+        child.kill().unwrap();
+        drop(finish(child));
+        let left = kept(&scratch.store());
+        // A draft that was not renamed may be short.
+        let whole = left.iter().filter(|(path, _)| !path.ends_with(".tmp"));
+        let largest = tokens * 24 * 1024;
+        for (path, bytes) in whole {
+            assert!(path.starts_with(begin) && path.ends_with(end), "{layout}: {path}");
+            assert!((1..=largest + header_bytes + 24 * 1024).contains(bytes), "{path}: {bytes}");
+        }
+        let is_whole = |(_, bytes): &&(String, u64)| *bytes == largest;
+        assert!(layout == "mlperf" || left.iter().any(|one| is_whole(&one)), "{layout}: {left:?}");
+        let next = scratch.run(&["--layout", layout, "--engine-limits", "ours"]);
+        assert_eq!(next.status.code(), Some(0), "{layout}: {}", text(&next));
+        assert!(text(&next).contains("reclaimed"), "{layout}: {}", text(&next));
+        assert_eq!(std::fs::read_dir(scratch.store()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn what_a_run_in_a_layout_can_not_do_is_refused_with_the_remedy() {
+    let scratch = Scratch::new("layout-refused");
+    let two = format!("{},{}", scratch.file("a").display(), scratch.file("b").display());
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--layout", "nixl"], &["'nixl'", "lmcache, vllm, llmd, hicache, mlperf"]),
+        (&["--layout", "vllm", "--cache-dir", &two], &["works with one directory"]),
+        (&["--layout", "vllm", "--io-size", "2MiB"], &["whose files have 384KiB each"]),
+        (&["--layout", "vllm", "--precondition"], &["--precondition works with ringfall's own"]),
+        (&["--layout", "vllm", "--iopoll"], &["--iopoll works with ringfall's own data file"]),
+        (&["--layout", "vllm", "--fio-output", "a.fio"], &["--fio-output works with ringfall's"]),
+        (
+            &["--layout", "vllm", "--disable-storage", "--cpu-mem-gb", "1"],
+            &["--layout has no effect with --disable-storage"],
+        ),
+        (
+            &["--layout", "vllm", "--num-gpus", "2", "--tensor-parallel", "2"],
+            &["--tensor-parallel 2 cannot be combined"],
+        ),
+        (
+            &["--layout", "vllm", "--layout-option", "requests=4"],
+            &["requests has no effect on a run"],
+        ),
+        (&["--layout", "mlperf", "--layout-option", "direct=yes"], &["no layout that is chosen"]),
+        (
+            &["--layout", "lmcache", "--layout-option", "chunk_tokens=8192"],
+            &["192MiB", "chunk_tokens=2730"],
+        ),
+    ];
+    for (more, words) in cases {
+        let ended = scratch.run(more);
+        assert_ne!(ended.status.code(), Some(0), "{more:?}");
+        for word in *words {
+            assert!(text(&ended).contains(word), "{word}: {}", text(&ended));
+        }
+        assert!(!scratch.store().exists(), "{more:?}");
+    }
+}
+
 /// A file system without room for as many names.
 #[test]
 fn a_full_file_system_ends_a_layout_with_the_reason() {

@@ -12,7 +12,8 @@ use super::names::Names;
 use super::rules::{CONFLICTS, IDLE, Idle, OF_DRIVES, OF_STORAGE};
 use super::values::{Gib, Size};
 use super::{
-    Facts, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared, WorkloadSection,
+    Facts, Named, Options, Origin, Part, Plan, Ranks, RooflineFrom, Settings, Shared,
+    StorageLayout, WorkloadSection,
 };
 
 /// Farthest that a start may lie ahead, s: a day.
@@ -62,6 +63,7 @@ impl Check<'_> {
         self.precondition(&plan.typed);
         self.needs(settings, &changed);
         self.objects(settings);
+        self.layout(plan);
         self.idle(settings, &changed, facts);
         self.queue_depth(asked, plan);
         if self.sentences.is_empty()
@@ -288,6 +290,13 @@ impl Check<'_> {
             } else if let Some(url) = url.as_ref().filter(|_| needs_drive) {
                 let what = format!("works with a drive, not with an object store ({url})");
                 self.wrong(key, what);
+            } else if settings.storage_layout != StorageLayout::Native && OF_DRIVES.contains(&key) {
+                let (other, layout) = (self.name_of("layout"), settings.storage_layout.name());
+                let what = format!(
+                    "works with ringfall's own data file, and {other} {layout} keeps the engine's \
+                     files instead: leave one of them out"
+                );
+                self.wrong(key, what);
             }
         }
     }
@@ -320,6 +329,34 @@ impl Check<'_> {
         }
         if let Err(what) = settings.object_options().check() {
             self.sentences.push(what);
+        }
+    }
+
+    /// Refuses what doesn't go with an engine's layout.
+    fn layout(&mut self, plan: &Plan) {
+        if plan.layout_plan.is_none() {
+            return;
+        }
+        let other = self.name_of("cache_dir");
+        if let Some(url) = plan.object_url() {
+            let what =
+                format!("keeps files, and {other} {url} is an object store: name a directory");
+            self.wrong("layout", what);
+        } else if plan.cache_dirs.len() > 1 {
+            let what = format!(
+                "works with one directory, and {other} names {}: name one of them",
+                plan.cache_dirs.len()
+            );
+            self.wrong("layout", what);
+        }
+        if plan.tensor_parallel > 1 {
+            let other = self.name_of("tensor_parallel");
+            let what = format!(
+                "and {other} {} cannot be combined: a run has the entries of one rank, and an \
+                 engine keeps those of all; `ringfall layouts compare` has several ranks",
+                plan.tensor_parallel
+            );
+            self.wrong("layout", what);
         }
     }
 

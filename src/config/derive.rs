@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ringfall_workloads::layout::LayoutPlan;
 use ringfall_workloads::model::ModelSpec;
 
 use super::depth::{Depth, SEARCH_WARMUP_S};
@@ -22,6 +23,7 @@ pub(super) struct Given {
     /// Each setting by itself, as it was asked for.
     pub(super) settings: Settings,
     pub(super) model_spec: ModelSpec,
+    pub(super) layout_plan: Option<LayoutPlan>,
     pub(super) workload: WorkloadSection,
     /// The process's place among those of a launcher, if one started it.
     pub(super) rank: Option<Rank>,
@@ -33,7 +35,8 @@ pub(super) struct Given {
 /// The plan that these make. Where a setting comes to something else than was asked for, `names`
 /// has it as worked out from then on.
 pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
-    let Given { mut settings, model_spec, workload, mut rank, demo, typed, effective } = given;
+    let Given { mut settings, model_spec, layout_plan, workload, mut rank, demo, .. } = given;
+    let (typed, effective) = (given.typed, given.effective);
     if let Some(rank) = &mut rank {
         rank.place(&mut settings, names.origin("seed"));
         settings.pin &= rank.cores != Cores::Crowded;
@@ -58,6 +61,7 @@ pub(super) fn derive(given: Given, names: &mut Names<'_>) -> Plan {
     }
     Plan {
         model_spec,
+        layout_plan,
         queue_depth,
         depth_search,
         users: users(&settings, &workload.autoscaler, names),

@@ -16,6 +16,7 @@ mod file;
 mod first_page;
 mod input_error;
 mod kinds;
+mod layout;
 mod listen;
 mod names;
 pub mod nearest;
@@ -52,6 +53,7 @@ pub use figures::{
 };
 pub use file::ConfigFile;
 pub use input_error::InputError;
+pub use layout::{LayoutLimits, StorageLayout};
 pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
 pub use part::Part;

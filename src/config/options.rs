@@ -20,8 +20,9 @@ use super::words::{
     Preallocate, RagIngestion, ReplayedRows, Tokenizer, VerifyMode,
 };
 use super::{
-    Facts, GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, PerformanceProfile,
-    ProgressForm, Promotion, Ranks, RooflineFrom, TraceEpoch, Until, WorkloadSection, auto,
+    Facts, GpuBackend, GpuTransfer, LayoutLimits, LogLevel, MergeRanks, OnDeviceFailure,
+    PerformanceProfile, ProgressForm, Promotion, Ranks, RooflineFrom, StorageLayout, TraceEpoch,
+    Until, WorkloadSection, auto,
 };
 use crate::object_store::{
     Balance, CONCURRENCY_MAX, Checksum, PathStyle, RETRIES_MAX, TIMEOUT_S_MAX,
@@ -223,6 +224,23 @@ settings! {
         placement as layout: EntryLayout = "stripe", "LAYOUT", keeps demo, compared system;
         /// Action when one of several drives fails during the run
         on_device_failure: OnDeviceFailure = "stop", "ACTION", keeps demo, compared system;
+        /// Layout in which the storage tier keeps entries, as `ringfall layouts` lists them
+        ///
+        /// With an engine's layout each I/O is a file with the engine's name, of the size of its
+        /// chunk, stored and loaded by the engine's system calls in a directory in --cache-dir.
+        /// Which entries are kept is decided as with native: the oldest are removed when the tier
+        /// is full. --io-size follows from the layout, and --decode-reads is once unless it is
+        /// given. An entry of llama3.1-70b-instruct or another large model may need a smaller
+        /// chunk: --layout-option chunk_tokens=N.
+        ///
+        /// It works with one directory, and without --tensor-parallel.
+        layout as storage_layout: StorageLayout = "native", "NAME", keeps demo, compared system;
+        /// Options in place of the engine's own, as KEY=VALUE, separated by commas; `ringfall
+        /// layouts` lists them
+        layout_option as layout_options: String = "none", "KEY=VALUE,...", keeps demo,
+            compared system;
+        /// Limits of whoever moves the files of an engine's layout
+        engine_limits: LayoutLimits = "theirs", "WHOSE", keeps demo, compared system;
         /// Allow a block device given as --cache-dir to be overwritten
         destroy_device_contents: bool = "false", "BOOL", keeps demo, compared nothing;
         /// Capacity of the storage tier (drives or an object store) in GiB; 0 allows 95 % of the

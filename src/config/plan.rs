@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ringfall_workloads::layout::LayoutPlan;
 use ringfall_workloads::model::ModelSpec;
 
 use super::rules::real_only;
@@ -244,6 +245,8 @@ pub struct Plan {
     pub settings: Settings,
     /// The model that the settings name.
     pub model_spec: ModelSpec,
+    /// Layout of an engine in which the storage tier keeps entries; none: ringfall's own.
+    pub layout_plan: Option<LayoutPlan>,
     /// Simulated users when the run begins, 1..=1,000,000; in a run that moves data 1..=100,000.
     pub users: u32,
     /// I/Os in flight at most, each shard on each drive: what rings and buffers are made for.

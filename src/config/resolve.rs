@@ -9,6 +9,7 @@ use ringfall_workloads::model::{MODELS, ModelSpec};
 use super::bounds::with_cpu_tier_that_fits;
 use super::check::Check;
 use super::derive::{Given, derive};
+use super::layout;
 use super::names::Names;
 use super::nearest::nearest;
 use super::options::SETTINGS;
@@ -115,7 +116,22 @@ pub fn resolve_with(
     let (name, model_spec) = found.unwrap_or_else(|| (String::new(), MODELS[0].1.clone()));
     let typed = Options { model: Some(name), ..settings };
     let mut effective = typed.clone();
-    for key in effective.work_out(&facts) {
+    let name = typed.model.as_deref().unwrap_or_default();
+    // In a simulated run nothing is kept in files.
+    let asked_layout = match facts.is_simulated {
+        true => Ok(None),
+        false => layout::planned(&typed, name, &model_spec, &names),
+    };
+    let fitted = asked_layout.and_then(|plan| {
+        let keys = plan.as_ref().map(|plan| layout::fit(plan, &mut effective, &names));
+        let keys = keys.transpose()?.unwrap_or_default();
+        Ok((plan, keys))
+    });
+    let (layout_plan, keys) = fitted.unwrap_or_else(|what| {
+        sentences.push(what);
+        (None, Vec::new())
+    });
+    for key in keys.into_iter().chain(effective.work_out(&facts)) {
         names.compute(key);
     }
     let checked = Settings::of(&effective, &mut |key, what| {
@@ -125,7 +141,8 @@ pub fn resolve_with(
         return Err(InputError { sentences });
     };
     let (settings, rank) = (asked.clone(), facts.rank.clone());
-    let given = Given { settings, model_spec, workload, rank, demo: is_demo, typed, effective };
+    let demo = is_demo;
+    let given = Given { settings, model_spec, layout_plan, workload, rank, demo, typed, effective };
     let mut plan = derive(given, &mut names);
     let told = file.map(|file| file.told.clone()).unwrap_or_default();
     let mut check = Check { names: &names, sentences, told };

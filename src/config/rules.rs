@@ -1,7 +1,7 @@
 //! Rules between settings, as tables by their keys: what has no effect, what needs a drive or
 //! storage, what excludes what. [`super::check`] makes sentences of them.
 
-use super::{AutoscalerMode, Facts, GpuBackend, Settings, Shared};
+use super::{AutoscalerMode, Facts, GpuBackend, Settings, Shared, StorageLayout};
 
 /// Settings; whether they have no effect as the others stand; and why, as what comes after "has no
 /// effect". Of several rows that hold for a setting the first counts.
@@ -71,6 +71,16 @@ pub(super) const IDLE: &[Idle] = &[
         |s, facts| s.cache_dirs.len() < 2 && !facts.is_simulated,
         "with one drive",
     ),
+    (
+        &["layout_option", "engine_limits"],
+        |s, _| s.storage_layout == StorageLayout::Native,
+        "without an engine's layout (--layout)",
+    ),
+    (
+        &["durability"],
+        |s, _| s.storage_layout != StorageLayout::Native,
+        "with an engine's layout (--layout): whether files are synced is the engine's choice",
+    ),
     (&["trace_epoch"], |s, _| s.io_trace_log.is_none(), "without --io-trace-log"),
     (&["merge_ranks"], |_, facts| facts.rank.is_none(), "for a process that has no other ranks"),
 ];
@@ -82,6 +92,7 @@ const REAL_ONLY: &[(&[&str], &str)] = &[
     (&["cache_dir"], "the file that describes the drive says how many there are"),
     (&["on_device_failure"], "no device is used"),
     (&["destroy_device_contents"], "no device is touched"),
+    (&["layout", "layout_option", "engine_limits"], "no file is written"),
     (&["precondition"], "there is no drive to precondition"),
     (&["numa"], "no core is pinned"),
     (&["sqpoll", "iopoll", "nvme_passthrough"], "no io_uring is used"),
@@ -97,6 +108,7 @@ const REAL_ONLY: &[(&[&str], &str)] = &[
 /// Settings that mean nothing without a storage tier, besides a depth that is searched for.
 pub(super) const OF_STORAGE: &[&str] = &[
     "storage_capacity_gb",
+    "layout",
     "precondition",
     "sqpoll",
     "iopoll",

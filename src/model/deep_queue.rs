@@ -52,6 +52,7 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
     let found = result.queue_depth.as_ref().map(|found| found.reason);
     if matches!(found, Some(DepthReason::Knee | DepthReason::StillRises))
         || result.objects.is_some()
+        || result.files.is_some()
     {
         return None;
     }

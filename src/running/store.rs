@@ -20,8 +20,9 @@ use ringfall_engine::engine::SEGMENT_BYTES_MIN;
 use ringfall_host::Overdue;
 use ringfall_host::files::unguessable;
 use ringfall_host::remedy::{setup_remedy, told_setup};
-use ringfall_model::facts::ObjectCounts;
+use ringfall_model::facts::{FileCounts, ObjectCounts};
 
+use crate::layouts::{TierFiles, TierLayout};
 #[cfg(feature = "objects")]
 use crate::objects::{ObjectError, OpenError, TierObjects};
 use found::{
@@ -120,6 +121,8 @@ pub enum Place {
     Directory(CacheDir),
     /// A claimed block device, written over.
     Device(RawDevice),
+    /// Files as an engine keeps them, in a locked directory.
+    Files(TierFiles, CacheDir),
     /// A prefix in an object store.
     #[cfg(feature = "objects")]
     Objects(TierObjects),
@@ -142,7 +145,7 @@ impl StoreDrive {
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.place {
-            Place::Directory(directory) => directory.path(),
+            Place::Directory(directory) | Place::Files(_, directory) => directory.path(),
             Place::Device(device) => device.path(),
             #[cfg(feature = "objects")]
             Place::Objects(objects) => objects.path(),
@@ -235,6 +238,36 @@ impl Store {
         Ok(Store { drives, wanted_bytes, is_file_limited, reclaimed_bytes })
     }
 
+    /// A store of files as an engine keeps them: opens the directory, reclaims what a dead run
+    /// left, and starts the engine's threads.
+    ///
+    /// # Errors
+    /// Each thing that can be wrong with a directory, too little space, or no threads.
+    pub fn in_layout(request: &StoreRequest, layout: &TierLayout) -> Result<Store, StoreError> {
+        let overdue = Overdue::new("the storage to be opened".to_owned());
+        let (reclaimed_bytes, path) = match &request.places[..] {
+            [] => (reclaim_fresh(), fresh_directory()?),
+            [path, ..] => (0, path.clone()),
+        };
+        if is_block_device(&path) {
+            return Err(StoreError::Short(format!(
+                "--cache-dir {} is a block device, and engines keep files: give a directory on its \
+                 file system",
+                path.display()
+            )));
+        }
+        let found = vec![find_directory(&path)?];
+        let Capacity { bytes, wanted_bytes, .. } = capacity(request, &found)?;
+        overdue.moves();
+        let made = found.into_iter().map(|place| place.make_files(layout, bytes / BLOCK_BYTES));
+        let drives = made.collect::<Result<Vec<StoreDrive>, StoreError>>()?;
+        let Some(StoreDrive { place: Place::Files(_, directory), .. }) = drives.first() else {
+            unreachable!("it was made for files")
+        };
+        let reclaimed_bytes = reclaimed_bytes + directory.reclaimed_bytes();
+        Ok(Store { drives, wanted_bytes, is_file_limited: false, reclaimed_bytes })
+    }
+
     /// No store, for a run without a storage tier: no directory is made and no drive touched.
     ///
     /// # Errors
@@ -276,23 +309,30 @@ impl Store {
     }
 
     fn without_file(place: Place, capacity_blocks: u64) -> Result<Store, StoreError> {
-        let file = DataFile::of_no_blocks().map_err(|error| {
-            let what = format!("cannot create a file in memory: {error}");
-            SetupError::new(what, "raise the limit on open files (ulimit -n)")
-        })?;
-        let drive = StoreDrive { place, file: Arc::new(file), capacity_blocks };
-        let drives = vec![drive];
+        let drives = vec![StoreDrive { place, file: no_file()?, capacity_blocks }];
         Ok(Store { drives, wanted_bytes: None, is_file_limited: false, reclaimed_bytes: 0 })
     }
 
-    /// The engine's view of the object store, where there is one.
+    /// The engine's view of the object store or of an engine's files, where there are such.
     #[must_use]
     pub fn object_io(&self) -> Option<Arc<dyn ObjectIo>> {
+        if let Place::Files(files, _) = &self.drives[0].place {
+            return Some(Arc::new(files.clone()));
+        }
         #[cfg(feature = "objects")]
         if let Place::Objects(objects) = &self.drives[0].place {
             return Some(Arc::new(objects.clone()));
         }
         None
+    }
+
+    /// Counts of operations on the files of an engine's layout, where there are such.
+    #[must_use]
+    pub fn file_counts(&self) -> Option<FileCounts> {
+        match &self.drives[0].place {
+            Place::Files(files, _) => Some(files.counts()),
+            _ => None,
+        }
     }
 
     /// Counts of requests to the object store, where there is one.
@@ -348,7 +388,9 @@ impl Store {
     /// Whether it is in files, which have to be deleted.
     #[must_use]
     pub fn is_in_files(&self) -> bool {
-        self.drives.iter().any(|drive| matches!(drive.place, Place::Directory(_)))
+        self.drives
+            .iter()
+            .any(|drive| matches!(drive.place, Place::Directory(_) | Place::Files(..)))
     }
 
     /// As [`Store::remove`], but waits no longer than that for files, which is asked anew while it
@@ -406,10 +448,23 @@ fn error_beside(first: SetupError, cleaned: Result<(), SetupError>) -> SetupErro
     }
 }
 
+/// A file that holds nothing, where data is elsewhere.
+fn no_file() -> Result<Arc<DataFile>, SetupError> {
+    let made = DataFile::of_no_blocks().map_err(|error| {
+        let what = format!("cannot create a file in memory: {error}");
+        SetupError::new(what, "raise the limit on open files (ulimit -n)")
+    });
+    made.map(Arc::new)
+}
+
 /// Deletes the files or objects that were made on those drives.
 fn remove(drives: Vec<StoreDrive>) -> Result<(), SetupError> {
     let removed = drives.into_iter().map(|drive| match drive.place {
         Place::Directory(directory) => directory.remove(),
+        Place::Files(files, directory) => {
+            files.end();
+            directory.remove()
+        }
         #[cfg(feature = "objects")]
         Place::Objects(objects) => objects.remove_all().map_err(|error| refused(&error)),
         Place::Device(_) | Place::Nowhere => Ok(()),
@@ -420,13 +475,17 @@ fn remove(drives: Vec<StoreDrive>) -> Result<(), SetupError> {
 /// Prefix of a directory made without `--cache-dir`; identifies leftovers of runs that died.
 const FRESH_PREFIX: &str = "ringfall-";
 
+/// Digits that nobody can guess, for a directory's name.
+fn random_name() -> Result<String, SetupError> {
+    unguessable().map_err(|error| {
+        let what = format!("the system gives no random name for a directory: {error}");
+        SetupError::new(what, "look whether /dev/urandom can be read")
+    })
+}
+
 /// Others may write to the system's temporary directory too: nobody can have made it before.
 fn fresh_directory() -> Result<PathBuf, SetupError> {
-    let unguessable = unguessable().map_err(|error| {
-        let what = format!("the system gives no random name for a directory: {error}");
-        SetupError::new(what, "give --cache-dir a directory")
-    })?;
-    let name = format!("{FRESH_PREFIX}{}-{unguessable}", std::process::id());
+    let name = format!("{FRESH_PREFIX}{}-{}", std::process::id(), random_name()?);
     Ok(std::env::temp_dir().join(name))
 }
 

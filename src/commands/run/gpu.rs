@@ -118,7 +118,8 @@ impl Gpu {
 
 /// Whether the way past host memory is tried: when it is asked for, or may be there.
 fn tries_direct(plan: &Plan) -> bool {
-    let has_drive = !plan.is_without_storage && plan.object_url().is_none();
+    let has_drive =
+        !plan.is_without_storage && plan.object_url().is_none() && plan.layout_plan.is_none();
     has_drive
         && match plan.gpu_transfer {
             GpuTransfer::Pinned => false,
@@ -132,6 +133,7 @@ fn way_without_files(plan: &Plan) -> GpuTransferOutcome {
     let why = match plan.gpu_transfer {
         GpuTransfer::Pinned => None,
         _ if plan.object_url().is_some() => Some("the data is in an object store"),
+        _ if plan.layout_plan.is_some() => Some("the data is in an engine's files"),
         GpuTransfer::Auto if plan.gpu_backend == GpuBackend::Emulated => None,
         GpuTransfer::Auto | GpuTransfer::Gds => Some("GPUDirect Storage is not installed"),
     };

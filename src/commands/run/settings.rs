@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfall_config::{Arrival, OnDeviceFailure, Origin, Plan, Promotion, Rank};
+use ringfall_config::{Arrival, LayoutLimits, OnDeviceFailure, Origin, Plan, Promotion, Rank};
 use ringfall_core::clock::SECOND;
+use ringfall_core::drive::Durability;
 use ringfall_engine::device::is_block_device;
 use ringfall_engine::engine::{Engine, EngineBuilder};
 use ringfall_engine::tier::cpu::MemoryGauge;
-use ringfall_host::{DeviceFacts, Room, Topology, device_numbers, free_bytes, interrupted_cores};
+use ringfall_host::{
+    DeviceFacts, Room, Topology, device_numbers, free_bytes, interrupted_cores, takes_direct_io,
+};
+use ringfall_model::facts::EngineLimits;
+use ringfall_running::layouts::TierLayout;
 use ringfall_running::run::{RunSettings, Start};
 use ringfall_running::store::StoreRequest;
 use ringfall_workloads::autoscale;
@@ -26,6 +31,7 @@ pub fn of(plan: &Plan) -> RunSettings {
         engine: engine(plan),
         store: store(plan),
         objects: plan.object_url().map(|url| (url, plan.object_options())),
+        layout: layout(plan),
         has_storage: !plan.is_without_storage,
         outlives_drives: plan.on_device_failure == OnDeviceFailure::Continue,
         shards: plan.shards,
@@ -63,10 +69,34 @@ fn engine(plan: &Plan) -> EngineBuilder {
         .submission_thread(plan.sqpoll)
         .polled(plan.iopoll)
         .passthrough(plan.nvme_passthrough)
-        .durability(plan.durability)
+        // An engine's files are synced where the engine does that.
+        .durability(match plan.layout_plan {
+            Some(_) => Durability::None,
+            None => plan.durability,
+        })
         .verify(plan.verify)
         .shape(plan.shape())
         .requests_max(Some(plan.max_inflight_requests))
+}
+
+/// The engine's layout of the storage tier; files are opened without O_DIRECT where the file system
+/// takes none.
+fn layout(plan: &Plan) -> Option<TierLayout> {
+    let layout = plan.layout_plan.clone()?;
+    let temporary = std::env::temp_dir();
+    let place = plan.cache_dirs.first().unwrap_or(&temporary);
+    let place = std::path::absolute(place).unwrap_or_else(|_| place.clone());
+    Some(TierLayout {
+        plan: match takes_direct_io(&place) {
+            Some(false) => layout.through_the_page_cache(),
+            _ => layout,
+        },
+        limits: match plan.engine_limits {
+            LayoutLimits::Theirs => EngineLimits::Theirs,
+            LayoutLimits::Ours => EngineLimits::Ours,
+        },
+        io_bytes: u64::from(plan.io_size_bytes),
+    })
 }
 
 /// Where the data goes.

@@ -324,7 +324,7 @@ impl Observer for Teller<'_> {
         #[cfg(feature = "objects")]
         let in_objects = "object store".to_owned();
         let file_system = match store.drives[0].place {
-            Place::Directory(_) => mount.map(|m| &m.file_system),
+            Place::Directory(_) | Place::Files(..) => mount.map(|m| &m.file_system),
             Place::Device(_) => Some(&raw),
             #[cfg(feature = "objects")]
             Place::Objects(_) => Some(&in_objects),

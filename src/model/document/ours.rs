@@ -31,14 +31,21 @@ use super::served::ServedReport;
 use super::timeline::SecondReport;
 use crate::autoscaling::AutoscalerReport;
 use crate::facts::{
-    BlockTraceFigures, ObjectCounts, PreconditionReport, Roofline, SAMPLES_MAX, TierShortage,
-    WatchdogReport, share_of_limits,
+    BlockTraceFigures, FileCounts, ObjectCounts, PreconditionReport, Roofline, SAMPLES_MAX,
+    TierShortage, WatchdogReport, share_of_limits,
 };
 use crate::figures::given::row;
 use crate::source::{SourceReport, ValidationReport};
 use crate::{RunResult, SimulationReport, SteadinessReport, Warning, autoscaling};
 
-shapes!(BlockTraceFigures, ObjectCounts, PreconditionReport, RunLimit, SteadinessReport);
+shapes!(
+    BlockTraceFigures,
+    FileCounts,
+    ObjectCounts,
+    PreconditionReport,
+    RunLimit,
+    SteadinessReport
+);
 
 /// Version of the layout of `ringfall`: readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 5;
@@ -114,6 +121,10 @@ pub struct Ours of result: RunResult {
     /// in which case there are no counters of a device.
     #[serde(default)]
     pub objects: Added<ObjectCounts> = result.objects.clone(),
+    /// Operations on the files of an engine's layout since the start of the run; null without
+    /// `--layout`, and in merged results where the layouts differ.
+    #[serde(default)]
+    pub files: Added<FileCounts> = result.files.clone(),
     /// Activity of the kernel's block layer; null when it was not traced. In merged results the
     /// counts add up; null when they were not all traced on a device of the same name, and for
     /// ranks that used several devices.

@@ -11,6 +11,7 @@ mod cache;
 mod depth;
 mod drive;
 mod drive_log;
+mod files;
 mod gpu;
 mod layouts;
 mod limits;
@@ -32,6 +33,7 @@ pub use depth::{DepthFigures, DepthReason, DepthStep, TriedDepth, best_depth, tr
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};
 pub use drive_log::{DriveAccount, DriveAnswer};
+pub use files::{FileCounts, FileOperations};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub use layouts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
 pub(crate) use limits::share_of_limits;

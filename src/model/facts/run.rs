@@ -7,7 +7,7 @@ use ringfall_workloads::WorkloadStats;
 use ringfall_workloads::autoscale::Conclusion;
 
 use super::{
-    CacheStats, DepthFigures, FeedFigures, ObjectCounts, RequestStats, TimelineSecond,
+    CacheStats, DepthFigures, FeedFigures, FileCounts, ObjectCounts, RequestStats, TimelineSecond,
     WatchdogReport,
 };
 
@@ -44,4 +44,6 @@ pub struct RunFigures {
     pub watchdog: WatchdogReport,
     /// Counts of object store requests, where the storage tier was in an object store.
     pub objects: Option<ObjectCounts>,
+    /// Counts of operations on files, where the storage tier was in an engine's layout.
+    pub files: Option<FileCounts>,
 }

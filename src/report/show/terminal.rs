@@ -628,6 +628,9 @@ impl Summary<'_> {
         if let Some(objects) = &result.objects {
             self.labelled("object store", &objects.sentence());
         }
+        if let Some(files) = &result.files {
+            self.labelled("layout", &files.sentence());
+        }
         if let Some(cold) = ours.device.cold_reads.as_ref() {
             let told = match (is_whole, cold.verdict, cold.reached_share) {
                 (false, ColdVerdict::Reached, Some(share)) => {

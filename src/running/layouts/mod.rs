@@ -6,6 +6,7 @@
 //! (`ringfall_engine::files`).
 
 mod steps;
+mod tier;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,6 +29,7 @@ use rustix::fs::syncfs;
 use crate::remedy::remedy;
 use crate::saturate::Counted;
 use steps::{forgetting, request};
+pub use tier::{TierFiles, TierLayout};
 
 /// Objects in flight where the engine's own limits are left aside.
 const OURS_IN_FLIGHT: u64 = 64;

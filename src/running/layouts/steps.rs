@@ -38,7 +38,7 @@ fn tile(tile: WorkerTile) -> Option<FileTile> {
     (!scripts.is_empty()).then_some(FileTile { scripts })
 }
 
-fn script(script: ObjectScript) -> FileScript {
+pub(super) fn script(script: ObjectScript) -> FileScript {
     FileScript { steps: script.operations.into_iter().map(step).collect() }
 }
 

@@ -6,7 +6,7 @@ use ringfall_workloads::model::built_in;
 use super::*;
 
 /// Prefixes of 512 tokens of a small model, 12 MiB each; buckets of Mooncake hold 500 objects.
-fn plan(layout: EngineLayout) -> LayoutPlan {
+pub(super) fn plan(layout: EngineLayout) -> LayoutPlan {
     let mut options = [LayoutOptions::of(layout)];
     if layout == EngineLayout::Mooncake {
         LayoutOptions::apply(&mut options, "chunk_tokens=16").unwrap();

@@ -40,6 +40,7 @@ use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 
 use crate::driver::{RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
+use crate::layouts::TierLayout;
 use crate::source::RowReader;
 use crate::store::{Store, StoreRequest};
 pub use cleanup::Cleanup;
@@ -66,6 +67,8 @@ pub struct RunSettings {
     pub store: StoreRequest,
     /// The object store in place of drives; none: the data goes to drives.
     pub objects: Option<(ObjectUrl, ObjectOptions)>,
+    /// The engine's layout in which data is kept in files; none: in a data file.
+    pub layout: Option<TierLayout>,
     /// Whether there is a storage tier.
     pub has_storage: bool,
     /// Whether the run goes on with the others when one of several drives fails.

@@ -143,6 +143,7 @@ impl<'a> RealRun<'a> {
         };
         let mut outcome = RunOutcome { ending, window, ..RunOutcome::default() };
         outcome.figures.objects = store.as_ref().and_then(Store::object_counts);
+        outcome.figures.files = store.as_ref().and_then(Store::file_counts);
         outcome.cleanup =
             store.map(|store| Cleanup::new(store, &outcome.ending, self.interrupt, true));
         outcome
@@ -196,16 +197,17 @@ fn open_store(
     observer: &mut dyn Observer,
 ) -> Result<Store, StoreError> {
     let request = StoreRequest { shards: settings.shards, ..settings.store.clone() };
-    match (settings.has_storage, &settings.objects) {
-        (false, _) => Store::nowhere(),
+    match (settings.has_storage, &settings.objects, &settings.layout) {
+        (false, ..) => Store::nowhere(),
         #[cfg(feature = "objects")]
-        (true, Some((url, options))) => {
+        (true, Some((url, options)), _) => {
             let bytes = settings.store.capacity_bytes;
             let goes_on = &mut || !interrupt.is_set();
             Store::in_objects(url, options, bytes, settings.shards, goes_on)
         }
         // Without the feature such a place is refused with the other settings.
-        (true, _) => Store::open(&request, &mut |done_bytes, all_bytes| {
+        (true, _, Some(layout)) => Store::in_layout(&request, layout),
+        (true, _, None) => Store::open(&request, &mut |done_bytes, all_bytes| {
             observer.giving_space(done_bytes, all_bytes);
             !interrupt.is_set()
         }),

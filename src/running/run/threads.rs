@@ -292,6 +292,7 @@ impl<'a> Threads<'a> {
             population_failed: self.shards.iter().filter_map(|shard| shard.populated).sum(),
             shortfalls: self.fleet.shared.shortfalls(),
             objects: self.store.object_counts(),
+            files: self.store.file_counts(),
             ..RunFigures::default()
         };
         let mut outcome = RunOutcome {

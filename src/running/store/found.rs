@@ -14,7 +14,8 @@ use ringfall_engine::engine::SEGMENT_BYTES_MIN;
 use ringfall_host::remedy::told_io;
 use ringfall_host::{human, human_apart, interrupt};
 
-use super::{Place, StoreDrive, StoreError, StoreRequest};
+use super::{Place, StoreDrive, StoreError, StoreRequest, no_file, random_name};
+use crate::layouts::{TierFiles, TierLayout};
 
 /// Part of the free space that `--storage-capacity-gb 0` takes.
 const AUTO_CAPACITY_PERCENT: u64 = 95;
@@ -171,6 +172,22 @@ impl Found {
         })?;
         let file = Arc::new(file.leaving(kept_free_bytes));
         Ok(StoreDrive { place, file, capacity_blocks })
+    }
+}
+
+impl Found {
+    /// Makes a directory for an engine's files, and starts its threads.
+    pub(super) fn make_files(
+        self,
+        layout: &TierLayout,
+        capacity_blocks: u64,
+    ) -> Result<StoreDrive, StoreError> {
+        let FoundPlace::Directory(mut directory) = self.place else {
+            unreachable!("files are in a directory")
+        };
+        let inside = directory.make_directory(&random_name()?)?;
+        let files = TierFiles::start(layout, &inside)?;
+        Ok(StoreDrive { place: Place::Files(files, directory), file: no_file()?, capacity_blocks })
     }
 }
 

@@ -1,0 +1,194 @@
+//! Layout of the storage tier: ringfall's own, or that of an inference engine, with what follows
+//! from it for other settings.
+
+use ringfall_core::units::BLOCK_BYTES;
+use ringfall_workloads::layout::{EngineLayout, LayoutOption, LayoutOptions, LayoutPlan};
+use ringfall_workloads::model::ModelSpec;
+
+use super::kinds::IO_SIZE_BYTES_MAX;
+use super::names::Names;
+use super::values::Size;
+use super::words::{DecodeReads, choice};
+use super::{Options, Word};
+
+choice! {
+    /// Layout in which the storage tier keeps entries.
+    StorageLayout {
+        /// In one data file on each drive, or on the device itself.
+        Native = "native",
+        /// A file for each chunk, as LMCache's `fs_native` adapter keeps it.
+        Lmcache = "lmcache",
+        /// A file for each block, as vLLM's `fs` tier keeps it.
+        Vllm = "vllm",
+        /// A file for each chunk, as llm-d's file backend keeps it.
+        Llmd = "llmd",
+        /// A file for each page, as SGLang HiCache's file backend keeps it.
+        Hicache = "hicache",
+        /// A synced file for each entry, or for each 64 MiB of it, as MLPerf Storage's KV cache
+        /// benchmark keeps it.
+        Mlperf = "mlperf",
+    }
+}
+
+choice! {
+    /// Limits of whoever moves the files of an engine's layout.
+    LayoutLimits {
+        /// The engine's threads, each with one system call at a time.
+        Theirs = "theirs",
+        /// The same calls with 64 files in flight.
+        Ours = "ours",
+    }
+}
+
+impl StorageLayout {
+    /// The engine whose layout it is; none where it is ringfall's own.
+    #[must_use]
+    pub const fn engine(self) -> Option<EngineLayout> {
+        Some(match self {
+            StorageLayout::Native => return None,
+            StorageLayout::Lmcache => EngineLayout::Lmcache,
+            StorageLayout::Vllm => EngineLayout::Vllm,
+            StorageLayout::Llmd => EngineLayout::Llmd,
+            StorageLayout::Hicache => EngineLayout::Hicache,
+            StorageLayout::Mlperf => EngineLayout::Mlperf,
+        })
+    }
+}
+
+/// The layout that is asked for, of a model; none where it is ringfall's own.
+///
+/// # Errors
+/// An option that it has not, or that means nothing here; or files larger than an I/O: a sentence.
+pub(super) fn planned(
+    settings: &Options,
+    name: &str,
+    spec: &ModelSpec,
+    names: &Names<'_>,
+) -> Result<Option<LayoutPlan>, String> {
+    let Some(engine) = settings.layout.and_then(|Word(layout)| layout.engine()) else {
+        return Ok(None);
+    };
+    let flag = names.name_of("layout_option");
+    let mut options = [LayoutOptions::of(engine)];
+    let typed = settings.layout_option.as_deref().filter(|typed| *typed != "none");
+    for typed in typed.into_iter().flat_map(|typed| typed.split(',')) {
+        let applied = LayoutOptions::apply(&mut options, typed.trim());
+        applied.map_err(|error| format!("{flag} {error}"))?;
+    }
+    let [options] = options;
+    if options.value(LayoutOption::Requests) != engine.default_of(LayoutOption::Requests) {
+        return Err(format!(
+            "{flag} requests has no effect on a run, whose users decide how many entries are moved \
+             at a time: leave it out"
+        ));
+    }
+    let tokens = options.value(LayoutOption::ChunkTokens).unwrap_or(1);
+    let plan =
+        LayoutPlan::new(options, name, spec, 1, tokens).map_err(|error| error.to_string())?;
+    match file_bytes(&plan) {
+        0..=IO_SIZE_BYTES_MAX => Ok(Some(plan)),
+        bytes => {
+            let fitting = IO_SIZE_BYTES_MAX * tokens / bytes;
+            Err(format!(
+                "{} {}: {tokens} tokens of {name} take {}, and an I/O has at most 64 MiB: give \
+                 --layout-option chunk_tokens={}",
+                names.name_of("layout"),
+                engine.name(),
+                Size(bytes),
+                fitting.max(1)
+            ))
+        }
+    }
+}
+
+/// Size of a file of a run in that layout without its header, whole blocks, bytes.
+fn file_bytes(plan: &LayoutPlan) -> u64 {
+    plan.chunk_bytes().unwrap_or(IO_SIZE_BYTES_MAX).next_multiple_of(BLOCK_BYTES)
+}
+
+/// Sets what follows from that layout: an I/O is a file, and an entry that was loaded stays with
+/// the engine. The keys of what was set.
+///
+/// # Errors
+/// Another size of I/Os was asked for: a sentence.
+pub(super) fn fit(
+    plan: &LayoutPlan,
+    settings: &mut Options,
+    names: &Names<'_>,
+) -> Result<Vec<&'static str>, String> {
+    let mut keys = vec!["io_size"];
+    let size = Size(file_bytes(plan));
+    let given = settings.io_size.replace(size);
+    let is_asked = names.is_given("io_size") && given != Options::defaults().io_size;
+    if let Some(given) = given.filter(|given| is_asked && *given != size) {
+        return Err(format!(
+            "{} {given} can't be had with {} {}, whose files have {size} each: leave one of them \
+             out",
+            names.name_of("io_size"),
+            names.name_of("layout"),
+            plan.layout().name()
+        ));
+    }
+    if !names.is_given("decode_reads") {
+        settings.decode_reads = Some(Word(DecodeReads::Once));
+        keys.push("decode_reads");
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_core::units::MIB;
+
+    use super::*;
+    use crate::tests::{complaint_on, facts, plan_on, typed};
+    use crate::{ConfigFile, Facts, defaults_page, resolve};
+
+    #[test]
+    fn an_io_is_a_file_of_the_engine_s_and_reads_are_once() {
+        for (line, bytes) in [
+            ("--layout vllm", 2 * MIB),
+            ("--layout lmcache", 32 * MIB),
+            ("--layout hicache --layout-option chunk_tokens=16", 2 * MIB),
+            ("--layout mlperf", 64 * MIB),
+            // 274.5 blocks, which vLLM pads.
+            ("--layout vllm --model deepseek-v3", 1_126_400),
+            ("--layout vllm --io-size 2MiB", 2 * MIB),
+            ("--layout native", MIB),
+        ] {
+            let plan = plan_on(line, &facts());
+            assert_eq!(u64::from(plan.io_size_bytes), bytes, "{line}");
+            let is_native = line.ends_with("native");
+            assert_eq!(plan.layout_plan.is_none(), is_native, "{line}");
+            assert_eq!(plan.decode_reads == DecodeReads::Batch, is_native, "{line}");
+        }
+        let given = plan_on("--layout vllm --decode-reads batch", &facts());
+        assert_eq!(given.decode_reads, DecodeReads::Batch);
+        // A printed configuration names every setting.
+        let file = ConfigFile::parse("my.yaml".into(), defaults_page()).unwrap();
+        let plan = resolve(&typed("--layout vllm"), Some(&file), &facts()).unwrap();
+        assert_eq!(u64::from(plan.io_size_bytes), 2 * MIB);
+        let simulated = Facts { is_simulated: true, ..facts() };
+        assert!(plan_on("--layout vllm", &simulated).layout_plan.is_none());
+    }
+
+    #[test]
+    fn what_can_t_be_kept_in_files_is_refused_with_the_remedy() {
+        for (line, words) in [
+            ("--layout vllm --io-size 4MiB", "whose files have 2MiB each: leave one"),
+            ("--layout vllm --layout-option colour=1", "--layout-option \"colour=1\": colour"),
+            ("--layout vllm --layout-option requests=3", "requests has no effect on a run"),
+            ("--layout lmcache --model llama3.1-70b", "chunk_tokens=204"),
+            ("--layout vllm --cache-dir /a,/b", "works with one directory, and --cache-dir"),
+            ("--layout vllm --precondition", "--precondition works with ringfall's own data"),
+            ("--layout vllm --disable-storage", "--layout has no effect with --disable"),
+            ("--layout vllm --num-gpus 2 --tensor-parallel 2", "--tensor-parallel 2 cannot be"),
+        ] {
+            let told = complaint_on(line, &facts());
+            assert!(told.contains(words), "{line}: {told}");
+        }
+        let objects = "--layout vllm --cache-dir s3://b/p --storage-capacity-gb 1";
+        let told = complaint_on(objects, &facts());
+        assert!(told.contains("s3://b/p is an object store: name a directory"), "{told}");
+    }
+}

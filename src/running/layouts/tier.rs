@@ -1,0 +1,237 @@
+//! The storage tier of a run as an engine keeps it: each I/O of an entry is a file with the
+//! engine's name, stored and loaded by the engine's calls on as many threads.
+
+use std::sync::Arc;
+
+use ringfall_core::error::SetupError;
+use ringfall_core::held::HeldDirectory;
+use ringfall_core::units::BLOCK_BYTES;
+use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart};
+use ringfall_engine::files::{
+    FileCrew, FileDone, FileJob, FileLine, FileOutcome, FileScript, FileStep, StepKind,
+};
+use ringfall_model::facts::{EngineLimits, FileCounts, FileOperations};
+use ringfall_workloads::layout::{EngineLayout, EntryPart, LayoutOption, LayoutPlan, LayoutWork};
+use rustix::io::Errno;
+
+use super::OURS_IN_FLIGHT;
+use super::steps::script;
+
+/// Layout of a run's storage tier.
+#[derive(Clone, Debug)]
+pub struct TierLayout {
+    /// The layout for the run's model.
+    pub plan: LayoutPlan,
+    /// Whose limits hold: the engine's threads, or many objects in flight.
+    pub limits: EngineLimits,
+    /// Size of an I/O of the run, and of a file but for its header, bytes.
+    pub io_bytes: u64,
+}
+
+/// Files of a run's storage tier, below a directory that is the run's own. Cheap to clone.
+#[derive(Clone)]
+pub struct TierFiles(Arc<Files>);
+
+struct Files {
+    layout: TierLayout,
+    /// Path of the directory.
+    name: String,
+    stores: FileCrew,
+    /// None where those that store load, too.
+    loads: Option<FileCrew>,
+}
+
+impl std::fmt::Debug for TierFiles {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("TierFiles").field("layout", &self.0.layout).finish()
+    }
+}
+
+impl TierFiles {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// A thread, or memory for direct I/O, can't be had.
+    pub fn start(
+        layout: &TierLayout,
+        inside: &Arc<HeldDirectory>,
+    ) -> Result<TierFiles, SetupError> {
+        let TierLayout { plan, limits, io_bytes } = layout;
+        let is_direct = plan.options().value(LayoutOption::Direct) == Some(1);
+        let direct_bytes = if is_direct { *io_bytes } else { 0 };
+        let name = inside.path().display().to_string();
+        let start = |work| {
+            let threads = match limits {
+                EngineLimits::Theirs => plan.entry_threads(work),
+                EngineLimits::Ours => OURS_IN_FLIGHT,
+            };
+            FileCrew::start(Arc::clone(inside), threads as usize, direct_bytes)
+        };
+        let has_loads = *limits == EngineLimits::Theirs && !plan.shares_threads();
+        let loads = has_loads.then(|| start(LayoutWork::Load)).transpose()?;
+        let stores = start(LayoutWork::Store)?;
+        Ok(TierFiles(Arc::new(Files { layout: layout.clone(), name, stores, loads })))
+    }
+
+    /// Ends the threads, when they have done what they were asked for.
+    pub fn end(&self) {
+        self.0.stores.end();
+        self.0.loads.iter().for_each(FileCrew::end);
+    }
+
+    /// Name of the layout.
+    #[must_use]
+    pub fn layout(&self) -> EngineLayout {
+        self.0.layout.plan.layout()
+    }
+
+    /// Operations so far.
+    #[must_use]
+    pub fn counts(&self) -> FileCounts {
+        let mut outcome = self.0.stores.outcome();
+        self.0.loads.iter().for_each(|loads| outcome.add(&loads.outcome()));
+        let TierLayout { plan, limits, io_bytes } = &self.0.layout;
+        FileCounts {
+            layout: plan.layout().name().to_owned(),
+            changed_options: plan.options().changed(),
+            limits: limits.name().to_owned(),
+            file_bytes: *io_bytes,
+            written_bytes: outcome.written_bytes,
+            read_bytes: outcome.read_bytes,
+            operations: operations(&outcome),
+        }
+    }
+
+    /// Has a part's scripts done, in its turn.
+    fn ask(&self, work: LayoutWork, part: ObjectPart, bytes: Vec<u8>, done: FileDone) {
+        let TierLayout { plan, limits, io_bytes } = &self.0.layout;
+        let io_blocks = io_bytes / BLOCK_BYTES;
+        let (index, parts) =
+            (part.name.first_block / io_blocks, part.entry_blocks.div_ceil(io_blocks));
+        let turn = match limits {
+            EngineLimits::Theirs => plan.turn_of(work, index, parts),
+            EngineLimits::Ours => index..index + 1,
+        };
+        let of_entry = EntryPart { entry: part.name.entry, index, bytes: bytes.len() as u64 };
+        let (scripts, crew) = match work {
+            LayoutWork::Store => (vec![plan.store_part(of_entry)], &self.0.stores),
+            LayoutWork::Load => {
+                (plan.load_part(of_entry, &turn), self.0.loads.as_ref().unwrap_or(&self.0.stores))
+            }
+        };
+        let scripts = scripts.into_iter().map(script).collect();
+        crew.ask(FileJob {
+            scripts,
+            bytes,
+            line: FileLine { request: part.transfer, number: turn.start },
+            done,
+        });
+    }
+}
+
+/// The operations of each kind that was done.
+fn operations(outcome: &FileOutcome) -> Vec<FileOperations> {
+    let figures = |kind: StepKind| {
+        let latency = outcome.step(kind);
+        let us = |quantile| latency.quantile_ns(quantile).map(|ns| ns as f64 / 1e3);
+        (latency.count() > 0).then(|| FileOperations {
+            name: kind.name().to_owned(),
+            count: latency.count(),
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+        })
+    };
+    StepKind::ALL.into_iter().filter_map(figures).collect()
+}
+
+/// The engine's view of it: it calls back on a thread of the files'.
+impl ObjectIo for TierFiles {
+    fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
+        self.ask(LayoutWork::Store, part, bytes, done);
+    }
+
+    fn get(&self, part: ObjectPart, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
+        match offset_bytes {
+            0 => self.ask(LayoutWork::Load, part, buffer, done),
+            // No I/O here ends short, to be gone on with.
+            _ => done(Err(Errno::INVAL.raw_os_error())),
+        }
+    }
+
+    fn remove(&self, name: ObjectName) {
+        let TierLayout { plan, io_bytes, .. } = &self.0.layout;
+        let index = name.first_block / (io_bytes / BLOCK_BYTES);
+        let path = plan.path_of_part(name.entry, index);
+        let scripts = vec![FileScript { steps: vec![FileStep::Remove { path }] }];
+        // What is left now is removed at the end.
+        let done = Box::new(|_removed| {});
+        let line = FileLine { request: name.entry, number: name.first_block };
+        self.0.stores.ask(FileJob { scripts, bytes: Vec::new(), line, done });
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use ringfall_engine::device::CacheDir;
+    use ringfall_host::Scratch;
+
+    use super::super::tests::plan;
+    use super::*;
+
+    const IO_BYTES: usize = 16 << 10;
+
+    /// The last object is smaller, and what is there is what the engine would have.
+    #[test]
+    fn parts_of_an_entry_are_the_engine_s_files_until_they_are_removed() {
+        for layout in [EngineLayout::Vllm, EngineLayout::Hicache, EngineLayout::Mlperf] {
+            for limits in [EngineLimits::Theirs, EngineLimits::Ours] {
+                let scratch = Scratch::new("tier-files");
+                let mut place = CacheDir::open(&scratch.join("place")).unwrap();
+                let inside = place.make_directory("0a").unwrap();
+                let layout = TierLayout { plan: plan(layout), limits, io_bytes: IO_BYTES as u64 };
+                let files = TierFiles::start(&layout, &inside).unwrap();
+                let (tell, told) = channel();
+                let answer = || {
+                    let tell = tell.clone();
+                    Box::new(move |outcome| tell.send(outcome).unwrap())
+                };
+                let part = |first_block| ObjectPart {
+                    name: ObjectName { entry: 5, first_block },
+                    entry_blocks: 9,
+                    transfer: 6 + first_block,
+                };
+                let parts = [(0, IO_BYTES, 1), (4, IO_BYTES, 2), (8, 4096, 3)];
+                for (first_block, bytes, value) in parts {
+                    files.put(part(first_block), vec![value; bytes], answer());
+                    assert_eq!(told.recv().unwrap(), Ok(vec![value; bytes]));
+                }
+                for (first_block, bytes, value) in parts {
+                    files.get(part(first_block), 0, vec![0; bytes], answer());
+                    assert_eq!(told.recv().unwrap(), Ok(vec![value; bytes]));
+                }
+                files.get(part(12), 0, vec![0; 4096], answer());
+                assert_eq!(told.recv().unwrap(), Err(Errno::NOENT.raw_os_error()));
+                let header_bytes = if layout.plan.chunk_bytes().is_none() { 128 } else { 0 };
+                let written = (2 * IO_BYTES + 4096) as u64 + 3 * header_bytes;
+                assert_eq!(files.counts().written_bytes, written);
+                for (first_block, ..) in parts {
+                    files.remove(ObjectName { entry: 5, first_block });
+                }
+                files.end();
+                let count = |name| {
+                    let counts = files.counts().operations;
+                    counts.iter().find(|one| one.name == name).map(|one| one.count)
+                };
+                assert_eq!((count("create"), count("unlink")), (Some(3), Some(3)));
+                place.remove().unwrap();
+                assert_eq!(std::fs::read_dir(&*scratch).unwrap().count(), 0);
+            }
+        }
+    }
+}
