@@ -34,8 +34,8 @@ const RUNNING: Table = &[
     ("driver", &["iotrace"]),
     ("saturate", &["group", "objects", "precondition"]),
     ("layouts", &["remedy", "saturate"]),
-    ("store", &["objects"]),
-    ("run", &["driver", "group", "iotrace", "source", "store"]),
+    ("store", &["layouts", "objects"]),
+    ("run", &["driver", "group", "iotrace", "layouts", "source", "store"]),
 ];
 
 const CORE: Table = &[

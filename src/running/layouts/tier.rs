@@ -224,7 +224,7 @@ mod tests {
                     files.remove(ObjectName { entry: 5, first_block });
                 }
                 files.end();
-                let count = |name| {
+                let count = |name: &str| {
                     let counts = files.counts().operations;
                     counts.iter().find(|one| one.name == name).map(|one| one.count)
                 };
