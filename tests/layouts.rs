@@ -207,7 +207,7 @@ const OF_RUNS: [(&str, &str, &str, u64, u64); 5] = [
 
 #[test]
 fn a_run_keeps_its_entries_in_an_engine_s_files_and_leaves_none() {
-    for (layout, ..) in OF_RUNS {
+    for (layout, _, _, header_bytes, _) in OF_RUNS {
         let scratch = Scratch::new(&format!("layout-{layout}"));
         // Several times what it has room for.
         let more = ["--duration", "60", "--max-requests", "60", "--storage-capacity-gb", "0.125"];
@@ -235,8 +235,9 @@ fn a_run_keeps_its_entries_in_an_engine_s_files_and_leaves_none() {
         // Each file is written by one call, a header by another.
         let writes = if is_renamed { count("create") } else { 2 * count("create") };
         assert_eq!(count("write"), writes, "{files}");
-        let largest = files["file_bytes"].as_u64().unwrap() + 128;
-        assert!(files["written_bytes"].as_u64() <= Some(count("create") * largest), "{files}");
+        let written = ours["io"]["write"]["bytes"].as_u64().unwrap();
+        let told = written + header_bytes * count("create");
+        assert_eq!(files["written_bytes"].as_u64(), Some(told), "{files}");
         assert!(!scratch.store().exists(), "the directory was made for it");
     }
 }
@@ -256,7 +257,8 @@ fn what_a_killed_run_left_in_an_engine_s_files_is_the_engine_s_and_is_reclaimed(
         let largest = tokens * 24 * 1024;
         for (path, bytes) in whole {
             assert!(path.starts_with(begin) && path.ends_with(end), "{layout}: {path}");
-            assert!((1..=largest + header_bytes + 24 * 1024).contains(bytes), "{path}: {bytes}");
+            // MLPerf has no drafts: the last may be empty.
+            assert!(*bytes <= largest + header_bytes + 24 * 1024, "{path}: {bytes}");
         }
         let is_whole = |(_, bytes): &&(String, u64)| *bytes == largest;
         assert!(layout == "mlperf" || left.iter().any(|one| is_whole(&one)), "{layout}: {left:?}");
