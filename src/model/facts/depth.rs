@@ -136,9 +136,9 @@ impl DepthFigures {
                 mib_per_s(deep)
             ),
             (DepthReason::Knee, Some(here), Some((best, deep))) => format!(
-                "the smallest depth that costs no bandwidth and has no I/O wait: {:.0} MiB/s, of \
-                 {:.0} with depth {} (medians of several intervals), single I/O P50 {:.3} instead \
-                 of {:.3} ms with depth {deepest}",
+                "the smallest depth that comes within 5 % of the best bandwidth without longer \
+                 waits: {:.0} of {:.0} MiB/s (medians; depth {} is the best), single I/O P50 \
+                 {:.3} ms instead of {:.3} ms at depth {deepest}",
                 mib_per_s(here),
                 mib_per_s(best),
                 best.depth,
