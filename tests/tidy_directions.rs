@@ -33,7 +33,7 @@ const RUNNING: Table = &[
     ("datagen", &["remedy", "threads"]),
     ("driver", &["iotrace"]),
     ("saturate", &["group", "objects", "precondition"]),
-    ("layouts", &["remedy", "saturate"]),
+    ("layouts", &["remedy", "saturate", "threads"]),
     ("store", &["layouts", "objects"]),
     ("run", &["driver", "group", "iotrace", "layouts", "source", "store"]),
 ];
@@ -86,6 +86,7 @@ const WORKLOADS: Table = &[
     ("rag", &["config", "rng"]),
     ("ingest", &["config", "contract", "key", "rag"]),
     ("source", &["contract", "conversation", "dataset", "digest", "error", "key", "rng"]),
+    ("recording", &["error", "source"]),
     ("tiers", &[]),
     ("reuse", &["tiers"]),
     ("trace", &["error", "reuse", "source"]),

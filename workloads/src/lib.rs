@@ -19,6 +19,7 @@ pub mod model;
 pub mod prefill;
 mod queue;
 mod rag;
+pub mod recording;
 mod request;
 pub mod reuse;
 mod rng;

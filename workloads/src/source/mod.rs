@@ -10,7 +10,7 @@ mod calendar;
 mod copilot;
 mod format;
 mod iotrace;
-mod lines;
+pub(crate) mod lines;
 mod mooncake;
 mod qwen;
 mod sessions;

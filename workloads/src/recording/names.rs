@@ -1,0 +1,405 @@
+//! The part of a recording that lies below one directory, and what must be there before it begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::operation::{Action, RecordedOperation};
+use super::strace::{LeftOut, Recording, normal};
+use crate::error::Error;
+use crate::source::Skipped;
+
+/// Directories in which no data of a program lies.
+const OF_SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// File that the recording finds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileBefore {
+    /// Path below the directory.
+    pub path: Arc<str>,
+    /// Bytes of it that were read before they were written.
+    pub bytes: u64,
+}
+
+/// Operations below one directory.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// Directory in the recording, a whole path.
+    pub below: String,
+    /// Paths below it by number.
+    pub names: Vec<Arc<str>>,
+    /// Number of open files.
+    pub handles: u32,
+    /// Files that must be there before, those without a byte too.
+    pub files_before: Vec<FileBefore>,
+    /// Directories that must be there before, without those above them.
+    pub directories_before: Vec<Arc<str>>,
+    /// Calls on these files that are not done again, by name.
+    pub left_out: Vec<LeftOut>,
+    /// Number of calls on other files.
+    pub elsewhere: u64,
+    /// Number of calls without a path that is known, or without an end.
+    pub untold: u64,
+    /// Lines that could not be read.
+    pub skipped: Skipped,
+    /// Operations in the order in which they began.
+    pub operations: Vec<RecordedOperation>,
+    /// Directory of each name; none where that is the directory of all.
+    pub(super) parents: Vec<Option<u32>>,
+    /// File that each handle has open, whatever its name is later.
+    pub(super) files: Vec<u32>,
+}
+
+impl Part {
+    /// Takes what lies below a directory; without one, below the longest that all files have in
+    /// common that were read or written.
+    ///
+    /// # Errors
+    /// The directory is no whole path, none is common to all files, or nothing lies below it.
+    pub fn of(recording: Recording, below: Option<&str>) -> Result<Part, Error> {
+        let below = match below {
+            Some(typed) => normal(typed)
+                .ok_or_else(|| Error::new(format!("--below {typed} is no path from the root /")))?,
+            None => common(&recording)?,
+        };
+        let mut names = Names::default();
+        let start = format!("{}/", below.trim_end_matches('/'));
+        let renamed: Vec<Option<u32>> = recording
+            .names
+            .iter()
+            .map(|name| name.strip_prefix(&start).filter(|rest| !rest.is_empty()))
+            .map(|rest| rest.map(|rest| names.with_parent(rest)))
+            .collect();
+        let (mut handles, mut kept) = (0, Vec::new());
+        for name in &recording.handles {
+            kept.push(renamed[*name as usize].is_some().then_some(handles));
+            handles += u32::from(renamed[*name as usize].is_some());
+        }
+        let mut part = Part { untold: recording.untold(), handles, ..Part::default() };
+        for operation in recording.operations {
+            let name = |name: u32| renamed[name as usize];
+            let handle = |handle: u32| kept[handle as usize];
+            match moved_below(operation.action, &name, &handle) {
+                Some(action) => part.operations.push(RecordedOperation { action, ..operation }),
+                None => part.elsewhere += u64::from(operation.is_call),
+            }
+        }
+        if !part.operations.iter().any(|operation| operation.is_call) {
+            return Err(Error::new(format!(
+                "it has no call on a file below {below}: give another directory with --below"
+            )));
+        }
+        part.operations.sort_by_key(|operation| operation.begin_ns);
+        let mut left_out: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for ((call, name), count) in &recording.left_out {
+            if name.is_none_or(|name| renamed[name as usize].is_some()) {
+                *left_out.entry(call).or_default() += count;
+            }
+        }
+        part.left_out = left_out.into_iter().map(|(call, count)| LeftOut { call, count }).collect();
+        part.skipped = recording.skipped;
+        part.below = below;
+        part.find_before(names);
+        Ok(part)
+    }
+
+    /// Finds what must be there before the first operation, and the file of each handle.
+    fn find_before(&mut self, names: Names) {
+        let mut before = Before::of(names, self.handles);
+        self.operations.iter().for_each(|operation| before.take(operation));
+        let Before { names, files, open, directories, .. } = before;
+        let path = |name: &u32| Arc::clone(&names.paths[*name as usize]);
+        self.directories_before = directories.iter().map(path).collect();
+        let needed = files.iter().filter(|file| file.is_before);
+        self.files_before = needed
+            .map(|file| FileBefore { path: path(&file.name), bytes: file.bytes_before })
+            .collect();
+        self.files = open.into_iter().map(|file| file.unwrap_or(u32::MAX)).collect();
+        (self.names, self.parents) = (names.paths, names.parents);
+    }
+}
+
+/// The action with the numbers of the part; none where it is on a file elsewhere.
+fn moved_below(
+    action: Action,
+    name_of: &dyn Fn(u32) -> Option<u32>,
+    handle_of: &dyn Fn(u32) -> Option<u32>,
+) -> Option<Action> {
+    Some(match action {
+        Action::Open { name, handle, mode } => {
+            let handle = handle.map(|handle| handle_of(handle).ok_or(())).transpose().ok()?;
+            Action::Open { name: name_of(name)?, handle, mode }
+        }
+        Action::Read { handle, offset, bytes } => {
+            Action::Read { handle: handle_of(handle)?, offset, bytes }
+        }
+        Action::Write { handle, offset, bytes } => {
+            Action::Write { handle: handle_of(handle)?, offset, bytes }
+        }
+        Action::Sync { handle, data_only } => {
+            Action::Sync { handle: handle_of(handle)?, data_only }
+        }
+        Action::Look { name, directory } => Action::Look { name: name_of(name)?, directory },
+        Action::LookAtOpen { handle } => Action::LookAtOpen { handle: handle_of(handle)? },
+        Action::MakeDirectory { name } => Action::MakeDirectory { name: name_of(name)? },
+        Action::Rename { from, to } => Action::Rename { from: name_of(from)?, to: name_of(to)? },
+        Action::Remove { name, directory } => Action::Remove { name: name_of(name)?, directory },
+        Action::Close { handle } => Action::Close { handle: handle_of(handle)? },
+    })
+}
+
+/// The longest directory that all files have in common of which bytes were read or written.
+fn common(recording: &Recording) -> Result<String, Error> {
+    let (mut of_all, mut of_written): (Option<&str>, Option<&str>) = (None, None);
+    for operation in &recording.operations {
+        let (handle, is_write) = match operation.action {
+            Action::Read { handle, .. } => (handle, false),
+            Action::Write { handle, .. } => (handle, true),
+            _ => continue,
+        };
+        let path = &*recording.names[recording.handles[handle as usize] as usize];
+        let is_of_system = OF_SYSTEM
+            .iter()
+            .any(|system| path.strip_prefix(system).is_some_and(|rest| rest.starts_with('/')));
+        if operation.moved_bytes == 0 || is_of_system {
+            continue;
+        }
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let part = |with: Option<&str>| {
+            &directory[..with.map_or(directory.len(), |with| shared(with, directory))]
+        };
+        of_all = Some(part(of_all));
+        if is_write {
+            of_written = Some(part(of_written));
+        }
+    }
+    match (of_all, of_written) {
+        (None, _) => Err(Error::new("no file in it was read or written with a byte of data")),
+        (Some(""), Some(written)) if !written.is_empty() => Err(Error::new(format!(
+            "the files that were read and written have no directory in common: give one with \
+             --below; all that were written are below {written}"
+        ))),
+        (Some(""), _) => Err(Error::new(
+            "the files that were read and written have no directory in common: give that of the \
+             store with --below",
+        )),
+        (Some(all), _) => Ok(all.to_owned()),
+    }
+}
+
+/// Length of the directory that two directories have in common.
+fn shared(one: &str, other: &str) -> usize {
+    let parts = one.split('/').zip(other.split('/'));
+    let same = parts.take_while(|(one, other)| one == other).map(|(one, _)| one.len() + 1);
+    // The first part of a path from the root is empty, and has no slash before it.
+    same.sum::<usize>().saturating_sub(1)
+}
+
+/// Paths below the directory, by number.
+#[derive(Default)]
+struct Names {
+    paths: Vec<Arc<str>>,
+    parents: Vec<Option<u32>>,
+    numbers: BTreeMap<Arc<str>, u32>,
+}
+
+impl Names {
+    fn number(&mut self, path: &str) -> u32 {
+        if let Some(number) = self.numbers.get(path) {
+            return *number;
+        }
+        let path: Arc<str> = path.into();
+        // Fewer than bytes of names.
+        let number = self.paths.len() as u32;
+        self.paths.push(Arc::clone(&path));
+        self.parents.push(None);
+        self.numbers.insert(path, number);
+        number
+    }
+
+    /// Number of a path, whose directory gets one, too.
+    fn with_parent(&mut self, path: &str) -> u32 {
+        let number = self.number(path);
+        if let Some((directory, _)) = path.rsplit_once('/') {
+            self.parents[number as usize] = Some(self.number(directory));
+        }
+        number
+    }
+}
+
+/// Knowledge of a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Absent,
+    File(u32),
+    /// There before the first operation.
+    Directory,
+    /// Directory that an operation made.
+    Made,
+}
+
+/// A file, whatever its name is.
+struct File {
+    /// Name under which it was first seen.
+    name: u32,
+    is_before: bool,
+    bytes_before: u64,
+    /// End of what was written since it was made or cut.
+    written_end: u64,
+    /// Whether nothing of what it held before is left.
+    is_fresh: bool,
+}
+
+/// Names and files as the operations leave them.
+struct Before {
+    names: Names,
+    states: Vec<State>,
+    files: Vec<File>,
+    /// File of each handle that is open.
+    open: Vec<Option<u32>>,
+    directories: Vec<u32>,
+}
+
+impl Before {
+    fn of(names: Names, handles: u32) -> Before {
+        let states = vec![State::Unknown; names.paths.len()];
+        let open = vec![None; handles as usize];
+        Before { names, states, files: Vec::new(), open, directories: Vec::new() }
+    }
+
+    fn take(&mut self, operation: &RecordedOperation) {
+        match operation.action {
+            _ if operation.fails => self.take_failed(operation.action),
+            Action::Open { name, handle, mode } => {
+                self.needs_directory(name);
+                let is_new = match self.states[name as usize] {
+                    State::Unknown => mode.create,
+                    State::Absent => true,
+                    State::File(_) | State::Directory | State::Made => false,
+                };
+                if mode.directory {
+                    self.is_directory(name);
+                }
+                let file = self.file(name, is_new && !mode.directory);
+                if let Some(file) = file.map(|file| &mut self.files[file as usize])
+                    && (mode.truncate || mode.exclusive)
+                {
+                    (file.is_fresh, file.written_end) = (true, 0);
+                }
+                if let Some(handle) = handle {
+                    self.open[handle as usize] = file;
+                }
+            }
+            Action::Read { handle, offset, .. } => {
+                let end = offset.saturating_add(operation.moved_bytes.into());
+                if let Some(file) = self.of_handle(handle)
+                    && operation.moved_bytes > 0
+                    && !file.is_fresh
+                    && end > file.written_end
+                {
+                    file.is_before = true;
+                    file.bytes_before = file.bytes_before.max(end);
+                }
+            }
+            Action::Write { handle, offset, .. } => {
+                let end = offset.saturating_add(operation.moved_bytes.into());
+                if let Some(file) = self.of_handle(handle) {
+                    file.written_end = file.written_end.max(end);
+                }
+            }
+            Action::Look { name, directory: true } => self.is_directory(name),
+            Action::Look { name, .. } => {
+                self.needs_directory(name);
+                self.file(name, false);
+            }
+            Action::MakeDirectory { name } => {
+                self.needs_directory(name);
+                self.states[name as usize] = State::Made;
+            }
+            Action::Rename { from, to } => {
+                self.needs_directory(from);
+                self.needs_directory(to);
+                self.file(from, false);
+                self.states[to as usize] = self.states[from as usize];
+                self.states[from as usize] = State::Absent;
+            }
+            Action::Remove { name, directory } => {
+                self.needs_directory(name);
+                match directory {
+                    true => self.is_directory(name),
+                    false => drop(self.file(name, false)),
+                }
+                self.states[name as usize] = State::Absent;
+            }
+            Action::Sync { .. } | Action::LookAtOpen { .. } | Action::Close { .. } => {}
+        }
+    }
+
+    /// Takes note of what an operation's failure tells of its name.
+    fn take_failed(&mut self, action: Action) {
+        match action {
+            Action::MakeDirectory { name } => self.is_directory(name),
+            Action::Open { name, mode, .. } if mode.exclusive => drop(self.file(name, false)),
+            Action::Open { name, .. }
+            | Action::Look { name, .. }
+            | Action::Remove { name, .. }
+            | Action::Rename { from: name, .. } => {
+                let state = &mut self.states[name as usize];
+                if *state == State::Unknown {
+                    *state = State::Absent;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn of_handle(&mut self, handle: u32) -> Option<&mut File> {
+        let file = self.open[handle as usize]?;
+        Some(&mut self.files[file as usize])
+    }
+
+    /// File of a name; of one that was not seen before, whether it is `new` must be told.
+    fn file(&mut self, name: u32, is_new: bool) -> Option<u32> {
+        match self.states[name as usize] {
+            State::Directory | State::Made => return None,
+            State::File(file) => return Some(file),
+            State::Unknown | State::Absent => {}
+        }
+        let is_before = !is_new && self.states[name as usize] == State::Unknown;
+        // One that was absent is made, by a call that may not be in the recording.
+        let is_fresh = self.states[name as usize] == State::Absent;
+        let file = self.files.len() as u32;
+        self.files.push(File { name, is_before, bytes_before: 0, written_end: 0, is_fresh });
+        self.states[name as usize] = State::File(file);
+        Some(file)
+    }
+
+    fn is_directory(&mut self, name: u32) {
+        self.needs_directory(name);
+        if self.states[name as usize] == State::Unknown {
+            self.states[name as usize] = State::Directory;
+            self.directories.push(name);
+        }
+    }
+
+    /// Takes note that the directory of a name is there, before all where nothing made it.
+    fn needs_directory(&mut self, name: u32) {
+        let path = Arc::clone(&self.names.paths[name as usize]);
+        let Some(parent) = self.names.parents[name as usize] else { return };
+        if matches!(self.states[parent as usize], State::Directory | State::Made) {
+            return;
+        }
+        let above = std::iter::successors(Some(&*path), |path| Some(path.rsplit_once('/')?.0));
+        let mut numbers = above.filter_map(|path| self.names.numbers.get(path));
+        // Nothing below a directory that the recording makes was there before.
+        let is_made = numbers.any(|number| self.states[*number as usize] == State::Made);
+        if let State::File(file) = self.states[parent as usize] {
+            // A call looked at it before that tells no kind.
+            self.files[file as usize].is_before = false;
+        }
+        self.states[parent as usize] = if is_made { State::Made } else { State::Directory };
+        if !is_made {
+            self.directories.push(parent);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Operations of a recording.
+
+/// Way in which a file was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenMode {
+    /// Whether it was opened to be read.
+    pub read: bool,
+    /// Whether it was opened to be written.
+    pub write: bool,
+    /// Whether it was made where it was missing (`O_CREAT`).
+    pub create: bool,
+    /// Whether it had to be missing (`O_EXCL`).
+    pub exclusive: bool,
+    /// Whether what it held was dropped (`O_TRUNC`).
+    pub truncate: bool,
+    /// Whether every write went to its end (`O_APPEND`).
+    pub append: bool,
+    /// Whether the page cache was passed by (`O_DIRECT`).
+    pub direct: bool,
+    /// Whether every write was made durable (`O_SYNC`, `O_DSYNC`).
+    pub sync: bool,
+    /// Whether it had to be a directory (`O_DIRECTORY`).
+    pub directory: bool,
+}
+
+/// Operation on files. A name is its number in [`Part::names`](super::Part::names); a handle is an
+/// open file, whatever descriptors lead to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Opens a file or a directory; of one that failed, the handle is none.
+    Open {
+        /// Name that is opened.
+        name: u32,
+        /// Open file that it becomes.
+        handle: Option<u32>,
+        /// Purpose and flags.
+        mode: OpenMode,
+    },
+    /// Reads in one call.
+    Read {
+        /// Open file, by its number.
+        handle: u32,
+        /// Place in the file, bytes.
+        offset: u64,
+        /// Number of bytes that are asked for, below 2 GiB.
+        bytes: u32,
+    },
+    /// Writes in one call.
+    Write {
+        /// Open file, by its number.
+        handle: u32,
+        /// Place in the file, bytes.
+        offset: u64,
+        /// Number of bytes, below 2 GiB.
+        bytes: u32,
+    },
+    /// Makes a file durable.
+    Sync {
+        /// Open file, by its number.
+        handle: u32,
+        /// Whether it is `fdatasync`.
+        data_only: bool,
+    },
+    /// Asks for a name's properties.
+    Look {
+        /// Name of a file or directory.
+        name: u32,
+        /// Whether a directory was found.
+        directory: bool,
+    },
+    /// Asks for an open file's properties.
+    LookAtOpen {
+        /// Open file, by its number.
+        handle: u32,
+    },
+    /// Makes a directory.
+    MakeDirectory {
+        /// Name that the directory gets.
+        name: u32,
+    },
+    /// Gives a file another name.
+    Rename {
+        /// Name that it has.
+        from: u32,
+        /// Name that it gets.
+        to: u32,
+    },
+    /// Removes a name.
+    Remove {
+        /// Name of a file or directory.
+        name: u32,
+        /// Whether it is a directory's.
+        directory: bool,
+    },
+    /// Closes a file.
+    Close {
+        /// Open file, by its number.
+        handle: u32,
+    },
+}
+
+/// Operation as it was recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordedOperation {
+    /// When it began, ns since 1970.
+    pub begin_ns: u64,
+    /// Duration of the call, ns.
+    pub took_ns: u64,
+    /// Number of the thread, in the order in which threads were seen.
+    pub thread: u32,
+    /// Operation with its operands.
+    pub action: Action,
+    /// Whether it failed.
+    pub fails: bool,
+    /// Number of bytes that were moved.
+    pub moved_bytes: u32,
+    /// Whether it is a call of the recording: not the opening of a file that was open before, nor
+    /// the closing of one by the end of its process.
+    pub is_call: bool,
+}
+
+impl RecordedOperation {
+    /// When it ended, ns since 1970.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.begin_ns.saturating_add(self.took_ns)
+    }
+}
+
+/// Operation of another lane that must have ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct After {
+    /// Index of the lane.
+    pub lane: u32,
+    /// Index of the operation in that lane.
+    pub place: u32,
+}
+
+/// Operation in its lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaneOperation {
+    /// Operation as it was recorded.
+    pub operation: RecordedOperation,
+    /// Time from the end of the last that it followed, in its own lane or another, ns.
+    pub gap_ns: u64,
+    /// Operations of other lanes that it followed.
+    pub after: Box<[After]>,
+}

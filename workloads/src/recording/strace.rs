@@ -1,0 +1,637 @@
+//! Output of strace as operations on files with their whole paths.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::sync::Arc;
+
+use super::call::{Answer, Call, Halves, Told, descriptor, string, unescaped, working_directory};
+use super::operation::{Action, OpenMode, RecordedOperation};
+use super::processes::Processes;
+use crate::error::Error;
+use crate::source::Skipped;
+use crate::source::lines::{Line, Lines, Unusable, too_long, unread};
+
+/// Most operations of a recording, which take about 80 bytes each, and as much again in order.
+const OPERATIONS_MAX: usize = 4 << 20;
+/// Most memory for names, bytes.
+const NAME_BYTES_MAX: usize = 512 << 20;
+/// Longest path of Linux, bytes.
+const PATH_BYTES_MAX: usize = 4096;
+/// Next step where a file holds nothing of use.
+const WANTED: &str = "record with `strace -f -ttt -T -y -o FILE PROGRAM`";
+/// Reason why calls that failed are counted as left out.
+const FAILED: &str = "failed";
+
+/// Calls on files that are counted and not done again.
+const NOT_REPLAYED: [&str; 23] = [
+    "copy_file_range",
+    "fadvise64",
+    "fallocate",
+    "flock",
+    "ftruncate",
+    "getdents64",
+    "io_submit",
+    "io_uring_enter",
+    "link",
+    "linkat",
+    "mmap",
+    "msync",
+    "readahead",
+    "sendfile",
+    "splice",
+    "statfs",
+    "symlink",
+    "symlinkat",
+    "sync",
+    "sync_file_range",
+    "syncfs",
+    "truncate",
+    "utimensat",
+];
+
+/// Calls of one name that are not done again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// Name of the system call; `failed`: of any, with an error that another drive need not have.
+    pub call: &'static str,
+    /// Number of such calls.
+    pub count: u64,
+}
+
+/// Open file with the place of its next read or write, bytes.
+#[derive(Clone, Copy, Default)]
+struct OpenFile {
+    name: u32,
+    position: u64,
+}
+
+/// Operations of a recording, in the order of its lines.
+#[derive(Default)]
+pub struct Recording {
+    pub(super) operations: Vec<RecordedOperation>,
+    /// Paths from the root, by number.
+    pub(super) names: Vec<Arc<str>>,
+    /// Name of each handle.
+    pub(super) handles: Vec<u32>,
+    /// Calls that are not done again, by name of the call and of the file, if there is one.
+    pub(super) left_out: BTreeMap<(&'static str, Option<u32>), u64>,
+    /// Number of calls that name no whole path.
+    pub(super) unresolved: u64,
+    /// Calls that had begun when the recording ended.
+    pub(super) unended: u64,
+    pub(super) skipped: Skipped,
+}
+
+impl Recording {
+    /// Reads what strace wrote with `-f -ttt -T -y`, from its first line to its last.
+    ///
+    /// # Errors
+    /// It can't be read, holds no call, or more than memory is meant for.
+    pub fn read(reader: impl BufRead) -> Result<Recording, Error> {
+        let mut lines = Lines::new(reader);
+        let (mut halves, mut strace) = (Halves::default(), Strace::default());
+        let (mut unusable, mut calls) = (Unusable::default(), 0u64);
+        while let Some((number, line)) = lines.next()? {
+            unusable.pass(number, &line)?;
+            let read = match line {
+                Line::TooLong => Err(too_long()),
+                Line::Whole(line) => {
+                    strace.line(&mut halves, line).map_err(|why| unread(line, &why))
+                }
+            };
+            match read {
+                Ok(is_call) if is_call => {
+                    calls += 1;
+                    unusable = Unusable::default();
+                }
+                Ok(_) => {}
+                Err(why) => strace.found.skipped.count(number, || why),
+            }
+            if strace.found.operations.len() > OPERATIONS_MAX || strace.name_bytes > NAME_BYTES_MAX
+            {
+                return Err(Error::new(format!(
+                    "the lines up to {number} have more than {OPERATIONS_MAX} operations, or names \
+                     of more than {} MiB: record a shorter time",
+                    NAME_BYTES_MAX >> 20
+                )));
+            }
+        }
+        let mut found = strace.found;
+        found.unended = halves.count();
+        match calls {
+            0 => Err(found.skipped.nothing_left(WANTED)),
+            _ => Ok(found),
+        }
+    }
+
+    /// Lines that could not be read, and why the first could not.
+    #[must_use]
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// Number of calls of which it can't be told which file they were on, as their path is
+    /// relative, and of those that had not ended.
+    #[must_use]
+    pub fn untold(&self) -> u64 {
+        self.unresolved + self.unended
+    }
+}
+
+/// A recording that is being read.
+#[derive(Default)]
+struct Strace {
+    found: Recording,
+    processes: Processes,
+    numbers: BTreeMap<Arc<str>, u32>,
+    name_bytes: usize,
+    open: Vec<OpenFile>,
+}
+
+/// Name that the arguments of a call lead to.
+enum Named {
+    Path(u32),
+    /// The open file itself.
+    Open(u32),
+    /// A path that is relative to nobody knows which directory.
+    Unresolved,
+}
+
+impl Strace {
+    /// Reads a line; whether it is the end of a call.
+    fn line(&mut self, halves: &mut Halves, line: &[u8]) -> Result<bool, String> {
+        let text = std::str::from_utf8(line).map_err(|_| "it is no text")?;
+        self.take(&halves.read(text)?)
+    }
+
+    /// Takes the meaning of a line; whether it is the end of a call.
+    fn take(&mut self, told: &Told<'_>) -> Result<bool, String> {
+        match told {
+            Told::Call(call) => {
+                self.call(call)?;
+                return Ok(true);
+            }
+            Told::Begins { thread, name, arguments } if begins_thread(name) => {
+                self.processes.begins_clone(*thread, shares_files(arguments));
+            }
+            Told::Exit { thread, time_ns } => {
+                let index = self.processes.index_of(*thread);
+                for handle in self.processes.exit(*thread) {
+                    self.found.operations.push(RecordedOperation {
+                        begin_ns: *time_ns,
+                        took_ns: 0,
+                        thread: index,
+                        action: Action::Close { handle },
+                        fails: false,
+                        moved_bytes: 0,
+                        is_call: false,
+                    });
+                }
+            }
+            Told::Begins { .. } | Told::Nothing => {}
+        }
+        Ok(false)
+    }
+
+    fn call(&mut self, call: &Call<'_>) -> Result<(), String> {
+        if let Some(told) = call.arguments.first().and_then(|first| working_directory(first)) {
+            let path = unescaped(told).ok_or("its directory is no path")?;
+            self.processes.set_working_directory(call.thread, &path);
+        }
+        match call.name {
+            "open" | "creat" | "openat" | "openat2" => self.opens(call),
+            "read" | "readv" | "write" | "writev" => self.moves(call, None),
+            "pread64" | "pwrite64" => self.moves(call, Some(3)),
+            "preadv" | "preadv2" | "pwritev" | "pwritev2" => self.moves(call, Some(3)),
+            "fsync" | "fdatasync" => {
+                let data_only = call.name == "fdatasync";
+                self.on_open(call, true, |handle| Action::Sync { handle, data_only })
+            }
+            "fstat" => self.on_open(call, false, |handle| Action::LookAtOpen { handle }),
+            "stat" | "lstat" | "access" => self.looks(call, None),
+            "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" => {
+                self.looks(call, Some(0))
+            }
+            "mkdir" => self.on_name(call, 0, |name| Action::MakeDirectory { name }),
+            "mkdirat" => self.on_name(call, 1, |name| Action::MakeDirectory { name }),
+            "unlink" => self.on_name(call, 0, |name| Action::Remove { name, directory: false }),
+            "rmdir" => self.on_name(call, 0, |name| Action::Remove { name, directory: true }),
+            "unlinkat" => {
+                let directory = argument(call, 2)?.contains("AT_REMOVEDIR");
+                self.on_name(call, 1, |name| Action::Remove { name, directory })
+            }
+            "rename" | "renameat" | "renameat2" => self.renames(call),
+            "lseek" => {
+                let Answer::Value { value, .. } = call.answer else { return Ok(()) };
+                if let Some(handle) = self.handle(call, 0, false)? {
+                    self.open[handle as usize].position = value;
+                }
+                Ok(())
+            }
+            "close" => self.closes(call),
+            "dup" | "dup2" | "dup3" | "fcntl" => self.duplicates(call),
+            "chdir" => {
+                let Named::Path(name) = self.named(call, None, 0)? else { return Ok(()) };
+                if let Answer::Value { .. } = call.answer {
+                    let path = Arc::clone(&self.found.names[name as usize]);
+                    self.processes.set_working_directory(call.thread, &path);
+                }
+                Ok(())
+            }
+            name if begins_thread(name) => {
+                let child = match call.answer {
+                    Answer::Value { value, .. } => u32::try_from(value).ok().filter(|id| *id > 0),
+                    _ => None,
+                };
+                let shares = call.arguments.iter().any(|argument| shares_files(argument));
+                self.processes.ends_clone(call.thread, child, shares);
+                Ok(())
+            }
+            name => self.leaves_out(call, name),
+        }
+    }
+
+    /// Adds an operation of a call that ended in a way that another drive has, too.
+    fn push(&mut self, call: &Call<'_>, action: Action, moved: u64) -> Result<(), String> {
+        let fails = match call.answer {
+            Answer::Value { .. } => false,
+            Answer::Failed("ENOENT" | "EEXIST" | "ENOTDIR" | "EISDIR" | "ENOTEMPTY") => true,
+            Answer::Failed(_) => {
+                let name = self.name_of(action);
+                *self.found.left_out.entry((FAILED, Some(name))).or_default() += 1;
+                return Ok(());
+            }
+            Answer::Other => return Ok(()),
+        };
+        let moved_bytes = u32::try_from(moved).ok().filter(|moved| *moved < 1 << 31);
+        self.found.operations.push(RecordedOperation {
+            begin_ns: call.begin_ns,
+            took_ns: call.took_ns,
+            thread: self.processes.index_of(call.thread),
+            action,
+            fails,
+            moved_bytes: moved_bytes.ok_or("no call moves as many bytes")?,
+            is_call: true,
+        });
+        Ok(())
+    }
+
+    fn name_of(&self, action: Action) -> u32 {
+        match action {
+            Action::Open { name, .. }
+            | Action::Look { name, .. }
+            | Action::MakeDirectory { name }
+            | Action::Rename { to: name, .. }
+            | Action::Remove { name, .. } => name,
+            Action::Read { handle, .. }
+            | Action::Write { handle, .. }
+            | Action::Sync { handle, .. }
+            | Action::LookAtOpen { handle }
+            | Action::Close { handle } => self.open[handle as usize].name,
+        }
+    }
+
+    fn opens(&mut self, call: &Call<'_>) -> Result<(), String> {
+        let (directory, path) = match call.name {
+            "open" | "creat" => (None, 0),
+            _ => (Some(0), 1),
+        };
+        let flags = match call.name {
+            "creat" => "O_WRONLY|O_CREAT|O_TRUNC",
+            _ => argument(call, path + 1)?,
+        };
+        let has = |flag: &str| flags.split(|c: char| !is_word(c)).any(|word| word == flag);
+        let (fd, note) = match call.answer {
+            Answer::Value { value, note } => (u32::try_from(value).ok(), note),
+            _ => (None, None),
+        };
+        let name = match (self.named(call, directory, path)?, note) {
+            (Named::Path(name), _) => name,
+            (_, Some(told)) if told.starts_with('/') => self.number(&decoded(told)?)?,
+            _ => {
+                self.found.unresolved += 1;
+                return Ok(());
+            }
+        };
+        if has("O_PATH") || has("O_TMPFILE") {
+            return Ok(());
+        }
+        let writes = has("O_WRONLY");
+        let mode = OpenMode {
+            read: !writes,
+            write: writes || has("O_RDWR"),
+            create: has("O_CREAT"),
+            exclusive: has("O_EXCL"),
+            truncate: has("O_TRUNC"),
+            append: has("O_APPEND"),
+            direct: has("O_DIRECT"),
+            sync: has("O_SYNC") || has("O_DSYNC"),
+            directory: has("O_DIRECTORY"),
+        };
+        let handle = fd.map(|fd| self.new_handle(call, fd, name));
+        self.push(call, Action::Open { name, handle, mode }, 0)
+    }
+
+    fn new_handle(&mut self, call: &Call<'_>, descriptor: u32, name: u32) -> u32 {
+        let handle = self.processes.new_file();
+        self.open.push(OpenFile { name, position: 0 });
+        self.found.handles.push(name);
+        // The one before was closed by a call that the recording does not have.
+        let _closed_unseen = self.processes.set(call.thread, descriptor, handle);
+        handle
+    }
+
+    /// Open file that an argument leads to. One that was open before the recording began is opened
+    /// now, if it `may_open`; none for what is no file.
+    fn handle(
+        &mut self,
+        call: &Call<'_>,
+        place: usize,
+        may_open: bool,
+    ) -> Result<Option<u32>, String> {
+        let (fd, note) = descriptor(argument(call, place)?).ok_or("it has no descriptor")?;
+        let told = match note {
+            Some(path) if path.starts_with('/') => Some(decoded(path)?),
+            Some(_) => return Ok(None),
+            None => None,
+        };
+        let (open, names) = (&self.open, &self.found.names);
+        let has_path = |handle: u32| {
+            let name = open[handle as usize].name as usize;
+            told.as_deref().is_some_and(|told| told == &*names[name])
+        };
+        if let Some(handle) = self.processes.file(call.thread, fd, has_path) {
+            return Ok(Some(handle));
+        }
+        let Some(path) = told.filter(|_| may_open) else { return Ok(None) };
+        let name = self.number(&path)?;
+        let handle = self.new_handle(call, fd, name);
+        let mode = OpenMode { read: true, write: true, ..OpenMode::default() };
+        self.found.operations.push(RecordedOperation {
+            begin_ns: call.begin_ns,
+            took_ns: 0,
+            thread: self.processes.index_of(call.thread),
+            action: Action::Open { name, handle: Some(handle), mode },
+            fails: false,
+            moved_bytes: 0,
+            is_call: false,
+        });
+        Ok(Some(handle))
+    }
+
+    fn on_open(
+        &mut self,
+        call: &Call<'_>,
+        may_open: bool,
+        action: impl FnOnce(u32) -> Action,
+    ) -> Result<(), String> {
+        match self.handle(call, 0, may_open)? {
+            Some(handle) => self.push(call, action(handle), 0),
+            None => Ok(()),
+        }
+    }
+
+    /// A read or write, at the file's position where no argument says where.
+    fn moves(&mut self, call: &Call<'_>, offset: Option<usize>) -> Result<(), String> {
+        let Some(handle) = self.handle(call, 0, true)? else { return Ok(()) };
+        let moved = match call.answer {
+            Answer::Value { value, .. } => value,
+            _ => 0,
+        };
+        // preadv2 and pwritev2: -1 is the file's position.
+        let told = offset.map(|place| argument(call, place)).transpose()?;
+        let offset = match told.filter(|told| *told != "-1") {
+            Some(told) => told.parse().map_err(|_| "it has no offset")?,
+            None => {
+                let position = &mut self.open[handle as usize].position;
+                let end = position.checked_add(moved).ok_or("it is beyond the end of any file")?;
+                std::mem::replace(position, end)
+            }
+        };
+        // A buffer has room for what was moved: no more is asked for than up to the end of a block.
+        let asked = match call.name.contains('v') {
+            true => moved,
+            false => argument(call, 2)?.parse().map_err(|_| "it has no length")?,
+        };
+        if moved > asked {
+            return Err("it moved more than it was asked for".to_owned());
+        }
+        let block_bytes = moved.max(1).checked_next_multiple_of(4096).ok_or("it has no length")?;
+        let bytes = match call.name.contains("read") {
+            true => asked.min(block_bytes),
+            // A write that ended early is one of what it wrote.
+            false => moved,
+        };
+        let bytes = u32::try_from(bytes).map_err(|_| "no call moves as many bytes")?;
+        let action = match call.name.contains("read") {
+            true => Action::Read { handle, offset, bytes },
+            false => Action::Write { handle, offset, bytes },
+        };
+        match (bytes, call.answer) {
+            (0, Answer::Value { .. }) => Ok(()),
+            _ => self.push(call, action, moved),
+        }
+    }
+
+    fn looks(&mut self, call: &Call<'_>, directory: Option<usize>) -> Result<(), String> {
+        let path = directory.map_or(0, |_| 1);
+        match self.named(call, directory, path)? {
+            Named::Path(name) => {
+                let directory = call.arguments.iter().any(|told| told.contains("mode=S_IFDIR"));
+                self.push(call, Action::Look { name, directory }, 0)
+            }
+            Named::Open(handle) => self.push(call, Action::LookAtOpen { handle }, 0),
+            Named::Unresolved => Ok(()),
+        }
+    }
+
+    fn on_name(
+        &mut self,
+        call: &Call<'_>,
+        path: usize,
+        action: impl FnOnce(u32) -> Action,
+    ) -> Result<(), String> {
+        match self.named(call, (path == 1).then_some(0), path)? {
+            Named::Path(name) => self.push(call, action(name), 0),
+            Named::Open(_) => Ok(()),
+            Named::Unresolved => {
+                self.found.unresolved += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn renames(&mut self, call: &Call<'_>) -> Result<(), String> {
+        if call.name == "renameat2" && !matches!(argument(call, 4)?, "0" | "RENAME_NOREPLACE") {
+            return self.leaves_out(call, "renameat2");
+        }
+        let names = match call.name {
+            "rename" => (self.named(call, None, 0)?, self.named(call, None, 1)?),
+            _ => (self.named(call, Some(0), 1)?, self.named(call, Some(2), 3)?),
+        };
+        match names {
+            (Named::Path(from), Named::Path(to)) => self.push(call, Action::Rename { from, to }, 0),
+            _ => {
+                self.found.unresolved += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn closes(&mut self, call: &Call<'_>) -> Result<(), String> {
+        let Some(_known) = self.handle(call, 0, false)? else { return Ok(()) };
+        let (fd, _) = descriptor(argument(call, 0)?).ok_or("it has no descriptor")?;
+        match self.processes.close(call.thread, fd) {
+            Some(handle) => self.push(call, Action::Close { handle }, 0),
+            None => Ok(()),
+        }
+    }
+
+    fn duplicates(&mut self, call: &Call<'_>) -> Result<(), String> {
+        if call.name == "fcntl" && !argument(call, 1)?.starts_with("F_DUPFD") {
+            return Ok(());
+        }
+        let Answer::Value { value, .. } = call.answer else { return Ok(()) };
+        let to = u32::try_from(value).map_err(|_| "it has no descriptor")?;
+        let (from, _) = descriptor(argument(call, 0)?).ok_or("it has no descriptor")?;
+        let file = self.handle(call, 0, false)?;
+        let replaced = match file {
+            Some(_) if from == to => None,
+            Some(handle) => self.processes.set(call.thread, to, handle),
+            None => self.processes.close(call.thread, to),
+        };
+        // Closed by the call, which is none on a file otherwise.
+        if let Some(handle) = replaced {
+            self.push(call, Action::Close { handle }, 0)?;
+            if let Some(closed) = self.found.operations.last_mut() {
+                closed.is_call = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a call on a file, or one that moves data without naming any, which is not done again.
+    fn leaves_out(&mut self, call: &Call<'_>, name: &str) -> Result<(), String> {
+        let known = NOT_REPLAYED.iter().find(|known| **known == name).copied();
+        let exchanged = (name == "renameat2").then_some("renameat2");
+        let Some(known) = known.or(exchanged) else { return Ok(()) };
+        let told = |argument: &&str| {
+            let file = descriptor(argument).and_then(|(_, note)| note.map(str::to_owned));
+            file.filter(|path| path.starts_with('/')).or_else(|| string(argument))
+        };
+        let path = call.arguments.iter().find_map(told);
+        let file = match path {
+            Some(path) => match self.absolute(call.thread, &path) {
+                Some(path) => Some(self.number(&path)?),
+                None => return Ok(()),
+            },
+            None if name.starts_with("io_") => None,
+            None => return Ok(()),
+        };
+        *self.found.left_out.entry((known, file)).or_default() += 1;
+        Ok(())
+    }
+
+    /// Name that a path's argument is, from the directory of another argument if there is one.
+    fn named(
+        &mut self,
+        call: &Call<'_>,
+        directory: Option<usize>,
+        path: usize,
+    ) -> Result<Named, String> {
+        let path = string(argument(call, path)?).ok_or("its path is no string")?;
+        let from = match directory {
+            Some(place) => Some(argument(call, place)?),
+            None => None,
+        };
+        let from = from.filter(|from| !path.starts_with('/') && !from.starts_with("AT_FDCWD"));
+        let Some(from) = from else {
+            return Ok(match self.absolute(call.thread, &path) {
+                Some(path) => Named::Path(self.number(&path)?),
+                None => Named::Unresolved,
+            });
+        };
+        if path.is_empty() {
+            let place = directory.unwrap_or(0);
+            let open = self.handle(call, place, false)?;
+            return Ok(open.map_or(Named::Unresolved, Named::Open));
+        }
+        let (_, note) = descriptor(from).ok_or("it has no directory")?;
+        let base = match note {
+            Some(told) => Some(decoded(told)?),
+            None => {
+                let place = directory.unwrap_or(0);
+                let open = self.handle(call, place, false)?;
+                open.map(|open| {
+                    self.found.names[self.open[open as usize].name as usize].to_string()
+                })
+            }
+        };
+        let whole = base.and_then(|base| normal(&format!("{base}/{path}")));
+        Ok(match whole {
+            Some(path) => Named::Path(self.number(&path)?),
+            None => Named::Unresolved,
+        })
+    }
+
+    /// Path from the root; none where it is relative to a directory that nobody told.
+    fn absolute(&mut self, thread: u32, path: &str) -> Option<String> {
+        if path.starts_with('/') {
+            return normal(path);
+        }
+        let base = self.processes.working_directory(thread)?;
+        normal(&format!("{base}/{path}"))
+    }
+
+    fn number(&mut self, path: &str) -> Result<u32, String> {
+        if let Some(number) = self.numbers.get(path) {
+            return Ok(*number);
+        }
+        if path.len() > PATH_BYTES_MAX || path.contains('\0') {
+            return Err("its path is none of Linux".to_owned());
+        }
+        self.name_bytes += path.len();
+        let number = self.found.names.len() as u32;
+        let path: Arc<str> = path.into();
+        self.found.names.push(Arc::clone(&path));
+        self.numbers.insert(path, number);
+        Ok(number)
+    }
+}
+
+fn argument<'a>(call: &Call<'a>, place: usize) -> Result<&'a str, String> {
+    call.arguments.get(place).copied().ok_or_else(|| format!("its call of {} is cut", call.name))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Path that is told of a descriptor.
+fn decoded(told: &str) -> Result<String, String> {
+    unescaped(told).and_then(|path| normal(&path)).ok_or_else(|| "it has no path".to_owned())
+}
+
+fn begins_thread(name: &str) -> bool {
+    matches!(name, "clone" | "clone3" | "fork" | "vfork")
+}
+
+fn shares_files(arguments: &str) -> bool {
+    arguments.contains("CLONE_FILES")
+}
+
+/// Path from the root without `.`, `..` and double slashes; none where it is relative.
+pub(super) fn normal(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.strip_prefix('/')?.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                // The root is above itself.
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(format!("/{}", parts.join("/")))
+}

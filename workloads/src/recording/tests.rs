@@ -1,0 +1,308 @@
+use super::*;
+
+/// Lines of strace on files below `/kv`, each with its thread; a call begins at the given
+/// microsecond.
+fn read(lines: &str) -> Recording {
+    Recording::read(lines.as_bytes()).unwrap()
+}
+
+fn part(lines: &str) -> Part {
+    Part::of(read(lines), Some("/kv")).unwrap()
+}
+
+/// Operations as words: those of the recording, `+` before what it does not have.
+fn told(part: &Part) -> Vec<String> {
+    let name = |name: u32| &*part.names[name as usize];
+    let told = |one: &RecordedOperation| {
+        let what = match one.action {
+            Action::Open { name: of, mode, .. } if mode.create => format!("create {}", name(of)),
+            Action::Open { name: of, .. } => format!("open {}", name(of)),
+            Action::Read { handle, offset, bytes } => format!("read {handle} {offset} {bytes}"),
+            Action::Write { handle, offset, bytes } => format!("write {handle} {offset} {bytes}"),
+            Action::Sync { handle, .. } => format!("sync {handle}"),
+            Action::Look { name: of, .. } => format!("look {}", name(of)),
+            Action::LookAtOpen { handle } => format!("look {handle}"),
+            Action::MakeDirectory { name: of } => format!("mkdir {}", name(of)),
+            Action::Rename { from, to } => format!("rename {} {}", name(from), name(to)),
+            Action::Remove { name: of, .. } => format!("remove {}", name(of)),
+            Action::Close { handle } => format!("close {handle}"),
+        };
+        let failed = if one.fails { "!" } else { "" };
+        format!("{}{what}{failed}", if one.is_call { "" } else { "+" })
+    };
+    part.operations.iter().map(told).collect()
+}
+
+#[test]
+fn calls_of_a_thread_are_read_with_their_offsets() {
+    let part = part(
+        "9 100.000001 openat(AT_FDCWD</>, \"kv/a,(b\\74\\303\\244\", O_RDWR|O_CREAT|O_DIRECT, \
+         0644) = 3</kv/a,(b\\74\\303\\244> <0.000005>\n\
+         9 100.000010 write(3</kv/a,(b\\74\\303\\244>, \"x) = 9 <\\\", \"..., 4096) = 4096 \
+         <0.000010>\n\
+         9 100.000030 pwritev(3</kv/a>, [{iov_base=\"\", iov_len=1}, {iov_base=\"\", iov_len=2}], \
+         2, 8192) = 3 <0.000010>\n\
+         9 100.000050 lseek(3</kv/a>, 100, SEEK_SET) = 100 <0.000001>\n\
+         9 100.000060 read(3</kv/a>, \"\"..., 100000) = 5000 <0.000001>\n\
+         9 100.000070 read(3</kv/a>, \"\", 100000) = 0 <0.000001>\n\
+         9 100.000080 preadv2(3</kv/a>, [{iov_base=\"\", iov_len=9}], 1, -1, 0) = 9 <0.000001>\n\
+         9 100.000090 fdatasync(3</kv/a>) = 0 <0.001000>\n\
+         9 100.002090 newfstatat(3</kv/a>, \"\", {st_mode=S_IFREG|0644, ...}, AT_EMPTY_PATH) = 0 \
+         <0.000001>\n\
+         9 100.002100 close(3</kv/a>) = 0 <0.000001>\n\
+         9 100.002110 renameat2(AT_FDCWD</kv>, \"x\", AT_FDCWD</kv>, \"./y/../z\", 0) = -1 ENOENT \
+         (No such file or directory) <0.000001>\n",
+    );
+    let expected = [
+        "create a,(b<ä",
+        "write 0 0 4096",
+        "write 0 8192 3",
+        "read 0 100 8192",
+        "read 0 5100 4096",
+        "read 0 5100 9",
+        "sync 0",
+        "look 0",
+        "close 0",
+        "rename x z!",
+    ];
+    assert_eq!(told(&part), expected);
+    assert_eq!(part.operations[0].begin_ns, 100_000_001_000);
+    assert_eq!(part.operations[6].took_ns, 1_000_000);
+    let Action::Open { mode, .. } = part.operations[0].action else { panic!("it opens") };
+    assert!(mode.read && mode.write && mode.direct && !mode.truncate);
+    assert_eq!(part.skipped, Default::default());
+}
+
+/// Its first half tells when it began, whatever stands between.
+#[test]
+fn calls_in_two_halves_are_put_together() {
+    let part = part(
+        "[pid 7] 100.000001 open(\"/kv/a\", O_RDONLY <unfinished ...>\n\
+         [pid 8] 100.000002 stat(\"/kv/b\",  <unfinished ...>\n\
+         [pid 7] 100.000030 <... open resumed>) = 3</kv/a> <0.000029>\n\
+         [pid 8] 100.000031 <... stat resumed>0x7ff) = -1 ENOENT (No such file or directory) \
+         <0.000029>\n\
+         [pid 7] 100.000040 read(3</kv/a>, \"\"..., 10) = 10 <0.000001>\n\
+         [pid 7] 100.000050 read(3</kv/a>,  <unfinished ...>\n\
+         [pid 8] 100.000060 +++ exited with 0 +++\n",
+    );
+    assert_eq!(told(&part), ["open a", "look b!", "read 0 0 10"]);
+    assert_eq!(part.operations[0].took_ns, 29_000);
+    assert_eq!(part.untold, 1);
+    assert_eq!(part.files_before, [FileBefore { path: "a".into(), bytes: 10 }]);
+}
+
+#[test]
+fn descriptors_are_those_of_a_process_and_its_threads() {
+    let part = part(
+        "1 100.000001 open(\"/kv/a\", O_RDONLY) = 3</kv/a> <0.000001>\n\
+         1 100.000010 clone3({flags=CLONE_VM|CLONE_FILES|CLONE_THREAD} => {parent_tid=[2]}, 88) \
+         = 2 <0.000001>\n\
+         2 100.000020 read(3, \"\"..., 10) = 10 <0.000001>\n\
+         1 100.000030 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n\
+         3 100.000031 close(3</kv/a>) = 0 <0.000001>\n\
+         3 100.000033 open(\"/kv/b\", O_WRONLY|O_CREAT) = 3</kv/b> <0.000001>\n\
+         1 100.000035 <... clone resumed>) = 3 <0.000005>\n\
+         3 100.000040 dup2(3</kv/b>, 1</dev/pts/0<char 136:0>>) = 1</kv/b> <0.000001>\n\
+         3 100.000041 close(3</kv/b>) = 0 <0.000001>\n\
+         3 100.000042 write(1</kv/b>, \"\"..., 7) = 7 <0.000001>\n\
+         3 100.000050 +++ exited with 0 +++\n\
+         2 100.000060 read(3</kv/a>, \"\"..., 10) = 10 <0.000001>\n\
+         2 100.000070 close(3</kv/a>) = 0 <0.000001>\n\
+         8 100.000080 pread64(5</kv/c>, \"\"..., 4, 4096) = 4 <0.000001>\n",
+    );
+    let expected = [
+        "open a",
+        "read 0 0 10",
+        "create b",
+        "write 1 0 7",
+        "+close 1",
+        "read 0 10 10",
+        "close 0",
+        "+open c",
+        "read 2 4096 4",
+    ];
+    assert_eq!(told(&part), expected);
+    let threads: Vec<u32> = part.operations.iter().map(|one| one.thread).collect();
+    assert_eq!(threads, [0, 1, 2, 2, 2, 1, 1, 3, 3]);
+}
+
+/// What the recording makes, or did not find, is not there before.
+#[test]
+fn what_was_there_before_is_what_was_found_and_not_made() {
+    let part = part(
+        "1 100.000001 mkdir(\"/kv/made\", 0777) = 0 <0.000001>\n\
+         1 100.000002 openat(AT_FDCWD, \"/kv/made/x\", O_WRONLY|O_CREAT|O_TRUNC) = 3 <0.000001>\n\
+         1 100.000003 write(3</kv/made/x>, \"\", 10) = 10 <0.000001>\n\
+         1 100.000004 rename(\"/kv/made/x\", \"/kv/made/y\") = 0 <0.000001>\n\
+         1 100.000005 open(\"/kv/made/y\", O_RDONLY) = 4</kv/made/y> <0.000001>\n\
+         1 100.000006 read(4</kv/made/y>, \"\", 10) = 10 <0.000001>\n\
+         1 100.000007 stat(\"/kv/d/e\", {st_mode=S_IFDIR|0755}) = 0 <0.000001>\n\
+         1 100.000008 open(\"/kv/d/e/log\", O_RDWR|O_CREAT) = 5 <0.000001>\n\
+         1 100.000009 pread64(5</kv/d/e/log>, \"\", 4096, 4096) = 100 <0.000001>\n\
+         1 100.000010 unlink(\"/kv/old\") = 0 <0.000001>\n\
+         1 100.000011 stat(\"/kv/none\", 0x7) = -1 ENOENT (No such file or directory) <0.000001>\n\
+         1 100.000012 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 5</kv/d/e/log>, 0) = 0x7f \
+         <0.000001>\n\
+         1 100.000013 mmap(NULL, 4096, PROT_READ, MAP_SHARED, 6</other>, 0) = 0x7f <0.000001>\n\
+         1 100.000014 io_uring_enter(9<anon_inode:[io_uring]>, 1, 1, 0) = 1 <0.000001>\n\
+         1 100.000015 fsync(5</kv/d/e/log>) = -1 EIO (Input/output error) <0.000001>\n\
+         1 100.000016 stat(\"/etc/x\", 0x7) = 0 <0.000001>\n",
+    );
+    let found: Vec<(&str, u64)> =
+        part.files_before.iter().map(|file| (&*file.path, file.bytes)).collect();
+    assert_eq!(found, [("d/e/log", 4196), ("old", 0)]);
+    assert_eq!(part.directories_before, ["d".into(), "d/e".into()] as [std::sync::Arc<str>; 2]);
+    let left_out: Vec<(&str, u64)> =
+        part.left_out.iter().map(|left| (left.call, left.count)).collect();
+    assert_eq!(left_out, [("failed", 1), ("io_uring_enter", 1), ("mmap", 1)]);
+    assert_eq!(part.elsewhere, 1);
+}
+
+#[test]
+fn the_directory_is_that_of_all_data_or_must_be_given() {
+    let open = |path: &str, fd: u32, call: &str| {
+        format!(
+            "100.000001 open(\"{path}\", O_RDWR) = {fd} <0.000001>\n\
+             100.000002 {call}({fd}<{path}>, \"\", 10) = 10 <0.000001>\n"
+        )
+    };
+    let both = open("/m/kv/a/1", 3, "read") + &open("/m/kv/b/2", 4, "write");
+    assert_eq!(Part::of(read(&both), None).unwrap().below, "/m/kv");
+    let more = both.clone() + &open("/usr/lib/x", 5, "read") + &open("/dev/null", 6, "write");
+    let error = Part::of(read(&more), None).unwrap_err().to_string();
+    assert!(error.contains("all that were written are below /m/kv/b"), "{error}");
+    let error = Part::of(read(&both), Some("kv")).unwrap_err().to_string();
+    assert!(error.contains("--below kv is no path"), "{error}");
+    let error = Part::of(read(&both), Some("/m/k")).unwrap_err().to_string();
+    assert!(error.contains("no call on a file below /m/k"), "{error}");
+    let relative = "100.000001 unlink(\"x\") = 0 <0.000001>\n";
+    assert_eq!(read(relative).untold(), 1);
+}
+
+#[test]
+fn lines_that_are_none_are_counted_and_the_first_is_named() {
+    let good = "1 100.000001 unlink(\"/kv/x\") = 0 <0.000001>\n";
+    for (line, why) in [
+        ("1 12:00:00.000001 unlink(\"/kv/x\") = 0 <0.000001>", "record with -ttt"),
+        ("1 100.000001 unlink(\"/kv/x\") = 0", "record with -T"),
+        ("1 100.000001 unlink(\"/kv/x) = 0 <0.000001>", "its arguments have no end"),
+        ("1 100.000001 unlink(\"/kv/x\"}) = 0 <0.000001>", "its arguments have no end"),
+        ("1 100.000001 write(3</kv/x>, \"\", 1) = 9 <0.000001>", "more than it was asked for"),
+        ("1 100.000001 write(3</kv/x>, \"\", 4294967296) = 4294967296 <0.1>", "as many bytes"),
+        ("1 100.000001 pread64(3</kv/x>, \"\", 1, -5) = 1 <0.000001>", "it has no offset"),
+        ("1 100.000001 <... read resumed>\"\", 1) = 1 <0.000001>", "has no begin"),
+        ("1 99999999999.1 unlink(\"/kv/x\") = 0 <0.000001>", "it has no time"),
+        ("1 100.000001 unlink() = 0 <0.000001>", "is cut"),
+        ("nonsense", "it has no time"),
+    ] {
+        let found = read(&format!("{good}{line}\n{line}\n"));
+        assert_eq!(found.skipped().rows, 2, "{line}");
+        let first = found.skipped().first.clone().unwrap();
+        assert!(first.starts_with("line 2: ") && first.contains(why), "{line}: {first}");
+    }
+    let error = Recording::read(&b"nonsense\n"[..]).err().unwrap().to_string();
+    assert!(error.contains("line 1") && error.contains("strace -f -ttt -T -y"), "{error}");
+    for quiet in ["", "strace: Process 9 attached\n", "1 1.5 --- SIGCHLD {si=1} ---\n"] {
+        let found = read(&format!("{good}{quiet}"));
+        assert_eq!(found.skipped().rows, 0, "{quiet}");
+    }
+}
+
+/// Places that an operation of a lane waits for, with its gap in us.
+fn order(order: &Order, lane: usize) -> Vec<(Vec<(u32, u32)>, u64)> {
+    let told = |one: &LaneOperation| {
+        let after = one.after.iter().map(|after| (after.lane, after.place)).collect();
+        (after, one.gap_ns / 1_000)
+    };
+    order.lanes[lane].iter().map(told).collect()
+}
+
+#[test]
+fn an_operation_follows_those_without_which_it_would_find_something_else() {
+    let part = part(
+        "1 100.000000 open(\"/kv/t\", O_WRONLY|O_CREAT|O_EXCL) = 3</kv/t> <0.000010>\n\
+         2 100.000002 stat(\"/kv/a\", 0x7) = -1 ENOENT (No such file or directory) <0.000002>\n\
+         1 100.000015 write(3</kv/t>, \"\", 10) = 10 <0.000010>\n\
+         1 100.000030 close(3</kv/t>) = 0 <0.000001>\n\
+         1 100.000031 rename(\"/kv/t\", \"/kv/a\") = 0 <0.000009>\n\
+         2 100.000045 open(\"/kv/a\", O_RDONLY) = 4</kv/a> <0.000005>\n\
+         2 100.000060 read(4</kv/a>, \"\", 10) = 10 <0.000005>\n\
+         1 100.000062 stat(\"/kv/a\", 0x7) = 0 <0.000010>\n\
+         1 100.000080 unlink(\"/kv/a\") = 0 <0.000001>\n",
+    );
+    let found = Order::of(&part).unwrap();
+    assert_eq!(found.took_ns, 81_000);
+    let none = Vec::new;
+    let first = [
+        (none(), 0),
+        (none(), 5),
+        (none(), 5),
+        // The name had not been found before.
+        (vec![(1, 0)], 0),
+        (none(), 22),
+        // It was opened before.
+        (vec![(1, 1)], 8),
+    ];
+    assert_eq!(order(&found, 0), first);
+    // The rename; what the read needs was written before it. Gaps begin at the end of the last.
+    assert_eq!(order(&found, 1), [(none(), 2), (vec![(0, 3)], 5), (none(), 10)]);
+}
+
+#[test]
+fn threads_that_follow_each_other_share_a_lane() {
+    let mut lines = String::new();
+    for thread in 1..=100 {
+        let second = 100 + thread;
+        let is_late = if thread % 2 == 0 { 2 } else { 1 };
+        lines += &format!("{thread} {second}.0 unlink(\"/kv/{thread}\") = 0 <{is_late}.5>\n");
+    }
+    let found = Order::of(&part(&lines)).unwrap();
+    assert_eq!(found.lanes.len(), 3);
+    assert_eq!(found.lanes.iter().map(Vec::len).sum::<usize>(), 100);
+}
+
+/// Each operation that is waited for began earlier, and had ended.
+#[test]
+fn no_two_operations_wait_for_each_other() {
+    let mut state = 42;
+    let mut next = |most: u64| {
+        state = crate::rng::mix64(state + 1) >> 1;
+        state % most
+    };
+    for _ in 0..50 {
+        let mut lines = String::new();
+        for _ in 0..200 {
+            let (thread, file, took) = (next(6), next(4), next(40));
+            let call = match next(4) {
+                0 => format!("stat(\"/kv/{file}\", 0x7) = 0"),
+                1 => format!("unlink(\"/kv/{file}\") = 0"),
+                2 => format!("rename(\"/kv/{file}\", \"/kv/{}\") = 0", next(4)),
+                _ => format!("write({file}</kv/{file}>, \"\", 10) = 10"),
+            };
+            lines += &format!("{thread} 100.{:06} {call} <0.{took:06}>\n", next(1_000));
+        }
+        let found = Order::of(&part(&lines)).unwrap();
+        for lane in &found.lanes {
+            for one in lane {
+                for after in &*one.after {
+                    let before = &found.lanes[after.lane as usize][after.place as usize].operation;
+                    assert!(before.begin_ns <= one.operation.begin_ns);
+                    assert!(before.end_ns() <= one.operation.begin_ns);
+                }
+            }
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Whatever a line holds, it is read or refused.
+    #[test]
+    fn no_line_can_break_the_reader(line in "[ -~]{0,60}", cut in 0usize..200) {
+        let whole = "7 100.000001 openat(3</kv>, \"a\\7\\\\\", O_RDWR) = 3</kv/a(<>\"> <0.000005>";
+        let cut = &whole[..cut.min(whole.len())];
+        for begin in ["7 1.0 ", "7 1.0 read(", cut] {
+            drop(Recording::read(format!("{begin}{line}").as_bytes()));
+        }
+    }
+}
