@@ -185,7 +185,10 @@ pub(super) fn call(
 }
 
 /// Closes a file, and tells what its file system had not told before, as NFS does.
-fn close(file: OwnedFd) -> Result<(), Errno> {
+///
+/// # Errors
+/// That of `close(2)`; the file is closed all the same.
+pub fn close(file: OwnedFd) -> Result<(), Errno> {
     // SAFETY: the descriptor is this file's, which is given up.
     match unsafe { libc::close(file.into_raw_fd()) } {
         0 => Ok(()),

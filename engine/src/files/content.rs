@@ -10,7 +10,7 @@ const MARK_BYTES: u64 = 16;
 
 /// Marks of one file's blocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marks {
+pub struct Marks {
     file: u64,
 }
 
@@ -26,12 +26,13 @@ struct MarkPart {
 
 impl Marks {
     /// Marks of the file that is written by this path.
-    pub(super) fn new(seed: u64, path: &str) -> Marks {
+    #[must_use]
+    pub fn new(seed: u64, path: &str) -> Marks {
         Marks { file: path.bytes().fold(mix64(seed), |file, byte| mix64(file ^ u64::from(byte))) }
     }
 
     /// Marks the blocks of a buffer that holds the file from `offset_bytes` on.
-    pub(super) fn write(self, buffer: &mut [u8], offset_bytes: u64) {
+    pub fn write(self, buffer: &mut [u8], offset_bytes: u64) {
         for part in self.parts(offset_bytes, buffer.len() as u64) {
             let mark = &part.mark[part.from..][..part.length];
             buffer[part.at..][..part.length].copy_from_slice(mark);

@@ -17,6 +17,8 @@ mod ring;
 mod script;
 mod tile;
 
+pub use calls::close;
+pub use content::Marks;
 pub use crew::{FileCrew, FileDone, FileJob, FileLine};
 pub use load::{FileLoad, FilePass, FileWorkers, run, run_passes};
 pub use outcome::{FaultCause, FileFault, FileOutcome, StepKind};

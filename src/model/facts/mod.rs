@@ -17,6 +17,7 @@ mod layouts;
 mod limits;
 mod objects;
 mod precondition;
+mod replay;
 mod requests;
 mod run;
 mod shortage;
@@ -42,6 +43,7 @@ pub use limits::{
 };
 pub use objects::{EndpointCounts, ObjectCounts, RetryCounts};
 pub use precondition::PreconditionReport;
+pub use replay::{ReplayLatency, ReplayedOperations};
 pub use requests::{RequestSample, RequestStats, SAMPLES_MAX, class_index};
 pub use run::RunFigures;
 pub use shortage::TierShortage;

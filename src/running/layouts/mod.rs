@@ -5,6 +5,7 @@
 //! and operations a layout has (`ringfall_workloads::layout`), and who carries the operations out
 //! (`ringfall_engine::files`).
 
+mod replay;
 mod steps;
 mod tier;
 
@@ -25,6 +26,8 @@ use ringfall_model::facts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigur
 use ringfall_workloads::layout::{EngineWorkers, LayoutPlan, LayoutWork, shuffled};
 
 use rustix::fs::syncfs;
+
+pub use replay::{Replay, ReplayOutcome};
 
 use crate::remedy::remedy;
 use crate::saturate::Counted;

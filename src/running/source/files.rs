@@ -19,7 +19,7 @@ pub(super) const RECORDED_ENDINGS: [&str; 3] = ["csv", "json", "jsonl"];
 ///
 /// # Errors
 /// The system's error, in words.
-pub(super) fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
+pub fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
     let file = open_to_read(path).map_err(|error| explain(&error))?.ended_when(reading.wish());
     let metadata = file.metadata().map_err(|error| explain(&error))?;
     if metadata.is_dir() {

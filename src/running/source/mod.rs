@@ -20,6 +20,7 @@ use ringfall_workloads::source::{
 use ringfall_workloads::{Error, Source};
 
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
+pub use files::open as open_file;
 pub use reading::Reading;
 pub use recorded::RecordedTrace;
 
