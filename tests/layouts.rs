@@ -429,3 +429,118 @@ fn the_calls_are_those_of_the_engines() {
         assert!(counts[0] >= 10 && counts[1] >= 10, "{layout}: {counts:?}");
     }
 }
+
+/// Program whose threads write files beside each other, rename them, and read what others wrote.
+const RECORDED: &str = r#"
+import os, threading
+os.makedirs("kv/sub")
+os.mkdir("kv/sub/d")
+def put(name):
+    with open(f"kv/sub/{name}, (x)<y>.tmp", "wb", buffering=0) as file:
+        for part in range(3):
+            file.write(bytes(100_000))
+        os.fsync(file.fileno())
+    os.rename(f"kv/sub/{name}, (x)<y>.tmp", f"kv/sub/d/{name}.bin")
+def get(name):
+    if os.path.exists(f"kv/sub/d/{name}.bin"):
+        with open(f"kv/sub/d/{name}.bin", "rb", buffering=0) as file:
+            while file.read(65536):
+                pass
+def each(work, names):
+    threads = [threading.Thread(target=work, args=(name,)) for name in names]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+each(put, range(4))
+each(get, range(5))
+with open("before/old", "rb", buffering=0) as file:
+    file.seek(4096)
+    file.read(10_000)
+os.unlink("kv/sub/d/0.bin")
+"#;
+
+fn replay(scratch: &Scratch, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["layouts", "replay", "recorded", "--cache-dir"]).arg(scratch.store());
+    command.args(more).current_dir(&scratch.path);
+    output(command)
+}
+
+#[test]
+fn a_recording_is_replayed_with_its_counts_and_bytes() {
+    let scratch = Scratch::new("layouts-replay");
+    std::fs::create_dir(scratch.file("before")).unwrap();
+    std::fs::write(scratch.file("before/old"), vec![7; 20_000]).unwrap();
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-ttt", "-T", "-y", "-o", "recorded", "python3", "-c", RECORDED]);
+    let recorded = strace.current_dir(&scratch.path).output();
+    if !recorded.is_ok_and(|ended| ended.status.success()) {
+        return skipped("the replay of a recording", "strace can't trace python3 here");
+    }
+    let below = scratch.path.canonicalize().unwrap();
+    let below = below.to_str().unwrap();
+    for speed in ["1", "max"] {
+        let more = ["--below", below, "--speed", speed, "--json", "l.json"];
+        let ended = replay(&scratch, &more);
+        let page = text(&ended);
+        assert_eq!(ended.status.code(), Some(0), "{page}");
+        assert!(page.starts_with("verdict"), "{page}");
+        let found: Value =
+            serde_json::from_slice(&std::fs::read(scratch.file("l.json")).unwrap()).unwrap();
+        assert_valid_as("layout-replay", &found);
+        let figures = |name: &str| {
+            let operations = found["operations"].as_array().unwrap();
+            let of_kind = operations.iter().find(|one| one["name"] == name);
+            of_kind.map(|one| (one["count"].as_u64().unwrap(), one["bytes"].as_u64().unwrap()))
+        };
+        assert_eq!(figures("create"), Some((4, 0)), "{page}");
+        assert_eq!(figures("write"), Some((12, 1_200_000)), "{page}");
+        assert_eq!(figures("fsync"), Some((4, 0)), "{page}");
+        assert_eq!(figures("rename"), Some((4, 0)), "{page}");
+        assert_eq!(figures("open"), Some((5, 0)), "{page}");
+        // Five reads of each file and one at its end, and one of the old file.
+        assert_eq!(figures("read"), Some((4 * 6 + 1, 1_210_000)), "{page}");
+        assert_eq!(figures("close"), Some((9, 0)), "{page}");
+        assert_eq!(figures("unlink"), Some((1, 0)), "{page}");
+        assert_eq!(found["files_before"], 1, "{page}");
+        assert_eq!((&found["differing"], &found["unread_lines"]), (&0.into(), &0.into()), "{page}");
+        assert!(!scratch.store().exists(), "the directory was made for it");
+    }
+    // Python's own files and the program's have no directory in common.
+    assert_fails(&replay(&scratch, &[]), 2, &["no directory in common", "--below"]);
+    assert_fails(&replay(&scratch, &["--below", "/none"]), 2, &["no call on a file below /none"]);
+    assert!(!scratch.store().exists());
+}
+
+#[test]
+fn what_is_no_recording_is_refused_with_the_remedy() {
+    let scratch = Scratch::new("layouts-replay-refused");
+    let open = "1 100.0 openat(AT_FDCWD, \"/kv/a\", O_RDONLY) = 3</kv/a> <0.1>\n";
+    let huge = "1 101.0 pread64(3</kv/a>, \"\", 4096, 4611686018427387904) = 4096 <0.1>\n";
+    for (recording, words) in [
+        ("", "it is empty; record with `strace -f -ttt -T -y"),
+        ("nonsense\n", "none of its rows can be read (line 1: it has no time"),
+        (open, "no file in it was read or written"),
+        (&format!("{open}{huge}"), "the recording finds files of "),
+    ] {
+        std::fs::write(scratch.file("recorded"), recording).unwrap();
+        assert_fails(&replay(&scratch, &[]), 2, &[words]);
+        assert!(!scratch.store().exists(), "{recording}");
+    }
+    assert_fails(&replay(&scratch, &["--speed", "0"]), 2, &["give 0.001 to 1000, or max"]);
+}
+
+/// It says so, and counts nothing that ended otherwise.
+#[test]
+fn a_call_that_ends_otherwise_fails_the_replay() {
+    let scratch = Scratch::new("layouts-replay-differs");
+    let recording = "1 100.0 mkdir(\"/kv/a\", 0777) = 0 <0.1>\n\
+                     1 101.0 openat(AT_FDCWD, \"/kv/a/b\", O_RDWR|O_CREAT|O_EXCL) = 3 <0.1>\n\
+                     1 102.0 write(3, \"\", 10) = 10 <0.1>\n\
+                     1 103.0 pread64(3, \"\", 20, 0) = 20 <0.1>\n\
+                     1 104.0 ftruncate(3</kv/a/b>, 0) = 0 <0.1>\n";
+    std::fs::write(scratch.file("recorded"), recording).unwrap();
+    let ended = replay(&scratch, &["--below", "/kv", "--speed", "100", "--json", "-"]);
+    let told = ["\"differing\": 1,", "read of an open file: it moved 10 bytes", "ftruncate"];
+    assert_fails(&ended, 1, &told);
+    assert!(!scratch.store().exists());
+}

@@ -27,6 +27,13 @@ pub enum LayoutsCommand {
     /// by the page cache; then prefixes are fetched in random order, and all of it is removed.
     #[command(args_override_self = true)]
     Compare(LayoutsCompareArgs),
+    /// Repeat an engine's calls on its files, as strace recorded them, and compare their times
+    ///
+    /// The recording is what `strace -f -ttt -T -y -o FILE` writes of an engine's processes. Files
+    /// that it finds are made first, in a new directory; then each of its calls begins when those
+    /// that it followed have ended, and all of it is removed.
+    #[command(args_override_self = true)]
+    Replay(LayoutsReplayArgs),
 }
 
 /// Workers that `layouts compare` measures.
@@ -96,6 +103,45 @@ pub struct LayoutsCompareArgs {
     /// Print no progress and no page
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// Arguments of `layouts replay`.
+#[derive(Clone, Debug, Args)]
+pub struct LayoutsReplayArgs {
+    /// Output of `strace -f -ttt -T -y`, also compressed (.gz, .zst)
+    #[arg(value_name = "FILE")]
+    pub recording: PathBuf,
+    /// Directory on the drive
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: PathBuf,
+    /// Directory of the recording whose files are replayed; when not given, the longest that all
+    /// files have in common that were read or written
+    #[arg(long, value_name = "PATH")]
+    pub below: Option<String>,
+    /// Factor by which the gaps between calls are shorter, 0.001 to 1000; `max` leaves them out
+    #[arg(long, value_name = "N", default_value = "1", value_parser = speed)]
+    pub speed: ReplaySpeed,
+    /// Write the figures as JSON to this file; `-` prints them instead of the page
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print no progress and no page
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Factor by which gaps are shorter; none: there are none.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReplaySpeed(pub Option<f64>);
+
+fn speed(text: &str) -> Result<ReplaySpeed, String> {
+    if text == "max" {
+        return Ok(ReplaySpeed(None));
+    }
+    let factor = text.parse().ok().filter(|factor| (0.001..=1_000.0).contains(factor));
+    match factor {
+        Some(factor) => Ok(ReplaySpeed(Some(factor))),
+        None => Err("give 0.001 to 1000, or max".to_owned()),
+    }
 }
 
 /// Names of the layouts.

@@ -36,7 +36,9 @@ pub use checkpoint::{
 };
 pub use datagen::{DatagenAnalyzeArgs, DatagenArgs, DatagenCommand, DatagenFileArgs, ShapeArgs};
 pub use discover::DiscoverArgs;
-pub use layouts::{LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, LimitsChoice};
+pub use layouts::{
+    LayoutsArgs, LayoutsCommand, LayoutsCompareArgs, LayoutsReplayArgs, LimitsChoice, ReplaySpeed,
+};
 pub use mlperf::{MlperfArgs, MlperfCommand, MlperfReportArgs, MlperfRunArgs, RankArgs, ShimArgs};
 pub use packaging::{CompletionsArgs, ManArgs};
 pub use quick::QuickArgs;
@@ -102,8 +104,9 @@ pub enum Command {
     /// Describe a recorded trace before any drive is measured: its tokens and sessions, the hit
     /// rate of caches of all sizes, and what a drive must do for it
     Trace(TraceArgs),
-    /// List the layouts in which inference engines keep KV cache on storage, and compare them on a
-    /// drive: files, names, system calls and threads as each engine has them
+    /// List the layouts in which inference engines keep KV cache on storage, compare them on a
+    /// drive (files, names, system calls and threads as each engine has them), or replay a recording
+    /// of an engine's calls there
     Layouts(LayoutsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]

@@ -39,6 +39,8 @@ pub enum SchemaName {
     TracePlan,
     /// Layouts of engines compared on a drive, from `layouts compare --json`
     Layouts,
+    /// A recording of an engine's calls done again, from `layouts replay --json`
+    LayoutReplay,
     /// Two systems over all configurations that both have run, from `compare --json` of collections
     Analysis,
 }

@@ -1,5 +1,7 @@
 //! `ringfall layouts`: how inference engines keep KV cache on storage, as a list, and compared on a
-//! drive.
+//! drive; and a recording of an engine's calls, replayed on one.
+
+mod replay;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +37,7 @@ const LIMITS_TIMES: f64 = 4.0;
 const BUFFER_SHARE: u64 = 2;
 const BUFFER_BYTES: u64 = GIB;
 
-/// Lists the layouts, or compares them.
+/// Lists the layouts, compares them, or replays a recording.
 ///
 /// # Errors
 /// An argument is invalid, the directory can't be used, or an output can't be written.
@@ -43,6 +45,7 @@ pub fn run(args: &LayoutsArgs) -> Result<Exit> {
     match &args.command {
         None => print(&layouts_list()),
         Some(LayoutsCommand::Compare(args)) => compare(args),
+        Some(LayoutsCommand::Replay(args)) => replay::run(args),
     }
 }
 
@@ -53,7 +56,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     if let Some(output) = file {
         check_output_writable("--json", output)?;
     }
-    check_place(args)?;
+    check_place(&args.cache_dir)?;
     let is_direct = takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false);
     let (model, plans) = plans(args, is_direct)?;
     check_room(args)?;
@@ -115,8 +118,7 @@ fn directory(typed: &Path) -> Result<PathBuf, InputError> {
 }
 
 /// Checks the place before anything is made there.
-fn check_place(args: &LayoutsCompareArgs) -> Result<(), InputError> {
-    let place = &args.cache_dir;
+fn check_place(place: &Path) -> Result<(), InputError> {
     if is_block_device(place) {
         refuse!(
             "--cache-dir {} is a block device, and engines keep files: give a directory on its \

@@ -22,6 +22,7 @@ pub const fn page(name: SchemaName) -> &'static str {
         SchemaName::Trace => include_str!("../../config/schemas/trace.schema.json"),
         SchemaName::TracePlan => include_str!("../../config/schemas/trace-plan.schema.json"),
         SchemaName::Layouts => include_str!("../../config/schemas/layouts.schema.json"),
+        SchemaName::LayoutReplay => include_str!("../../config/schemas/layout-replay.schema.json"),
         SchemaName::Analysis => include_str!("../../config/schemas/analysis.schema.json"),
     }
 }
@@ -33,7 +34,7 @@ mod tests {
     use ringfall_model::facts::Roofline;
     use ringfall_report::analysis::compare::Comparison;
     use ringfall_report::quick::QuickReport;
-    use ringfall_report::show::{LayoutsReport, TracePlan, TraceReport, WhatIf};
+    use ringfall_report::show::{LayoutsReport, ReplayReport, TracePlan, TraceReport, WhatIf};
     use ringfall_report::suite::{Discovery, SuiteTable};
     use ringfall_running::saturate::ObjectLimits;
     use schemars::{Schema, schema_for};
@@ -58,6 +59,7 @@ mod tests {
             SchemaName::Trace => Some(schema_for!(TraceReport)),
             SchemaName::TracePlan => Some(schema_for!(TracePlan)),
             SchemaName::Layouts => Some(schema_for!(LayoutsReport)),
+            SchemaName::LayoutReplay => Some(schema_for!(ReplayReport)),
             SchemaName::Analysis => Some(schema_for!(AnalysisReport)),
         }
     }

@@ -1,0 +1,209 @@
+//! `ringfall layouts replay`: an engine's calls on its files, as strace recorded them, done again.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use ringfall_config::InputError;
+use ringfall_core::units::GIB;
+use ringfall_engine::device::CacheDir;
+use ringfall_host::exit::Exit;
+use ringfall_host::files::unguessable;
+use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
+use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, takes_direct_io};
+use ringfall_model::write_json;
+use ringfall_report::show::{NotReplayed, REPLAY_VERSION, ReplayReport, replay_page};
+use ringfall_running::layouts::{Replay, ReplayOutcome};
+use ringfall_running::source::{Reading, open_file};
+use ringfall_workloads::recording::{Order, Part, Recording};
+
+use super::{BUFFER_BYTES, BUFFER_SHARE, check_place, directory, with_setup};
+use crate::cli::LayoutsReplayArgs;
+use crate::commands::answer::{Answer, Work};
+use crate::commands::run::check_output_writable;
+use crate::commands::{
+    both, interrupt, is_stdout, print, print_json, refuse_launcher, tell_error, text_stream,
+    write_form,
+};
+use crate::remedy::told;
+
+/// Random seed of the files' contents.
+const SEED: u64 = 42;
+/// Calls from which on strace's own time is a small part of theirs, as a multiple of the shortest.
+const FAR_LONGER: u64 = 10;
+
+/// Replays a recording.
+///
+/// # Errors
+/// The recording can't be read, the directory can't be used, or an output can't be written.
+pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
+    refuse_launcher("layouts replay")?;
+    let args = &LayoutsReplayArgs { cache_dir: directory(&args.cache_dir)?, ..args.clone() };
+    let file = args.json.as_deref().filter(|output| !is_stdout(output));
+    if let Some(output) = file {
+        check_output_writable("--json", output)?;
+    }
+    check_place(&args.cache_dir)?;
+    let interrupt = interrupt()?;
+    let interrupted = || {
+        ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
+        Ok(Exit::Interrupted)
+    };
+    let (part, order) = match read(args, &interrupt) {
+        Err(_) if interrupt.is_set() => return interrupted(),
+        read => read?,
+    };
+    let replay = Replay {
+        part: &part,
+        order: &order,
+        speed: args.speed.0,
+        is_direct: takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false),
+        seed: SEED,
+        interrupt: &interrupt,
+    };
+    check_room(&args.cache_dir, &replay)?;
+    let work = Work {
+        name: "replay",
+        keeps: ", without figures",
+        places: vec![args.cache_dir.clone()],
+        output: None,
+        left: "the next run there deletes it",
+    };
+    let _answer = Answer::to(work, &interrupt);
+    let mut place = CacheDir::open(&args.cache_dir)?;
+    leave_nothing_of(place.made());
+    let found = replayed(args, &replay, &mut place);
+    let removed = place.remove();
+    let report = match found {
+        Ok(Some(report)) => report,
+        Ok(None) => {
+            removed.err().into_iter().for_each(|left| tell_error(told(&left)));
+            return interrupted();
+        }
+        Err(error) => return both(Err(error), removed.map_err(Into::into)),
+    };
+    let written = write_form(file, "the figures", |path| write_json(&report, path));
+    // What was found is shown also when it could not be kept.
+    match args.json.as_deref().is_some_and(is_stdout) {
+        true => print_json(&report)?,
+        false if args.quiet => Exit::Done,
+        false => print(&replay_page(&report))?,
+    };
+    both(written, removed.map_err(Into::into))?;
+    Ok(if report.differing > 0 { Exit::Failed } else { Exit::Done })
+}
+
+/// Reads the recording, and puts its operations in order.
+fn read(args: &LayoutsReplayArgs, interrupt: &Interrupt) -> Result<(Part, Order), InputError> {
+    let path = &args.recording;
+    let wrong = |why: String| InputError::new(format!("{}: {why}", path.display()));
+    let ends = interrupt.clone();
+    let reading = Reading::new(move || ends.is_set(), !args.quiet);
+    let reader = open_file(path, &reading).map_err(wrong)?;
+    let recording = Recording::read(reader).map_err(|error| wrong(error.to_string()))?;
+    let part = Part::of(recording, args.below.as_deref());
+    let part = part.map_err(|error| wrong(error.to_string()))?;
+    let order = Order::of(&part).map_err(|error| wrong(error.to_string()))?;
+    Ok((part, order))
+}
+
+/// Refuses a recording that needs more space or memory than there is, when what a comparison or
+/// replay that was killed left there is deleted.
+fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
+    CacheDir::reclaim_in(place)?;
+    let before_bytes = bytes_before(replay.part);
+    match free_bytes(place) {
+        Some(free) if before_bytes > free => refuse!(
+            "the recording finds files of {}, and {} has {} free: free space there, or replay \
+             fewer of them with --below",
+            human(before_bytes),
+            place.display(),
+            human(free)
+        ),
+        _ => {}
+    }
+    let memory = Room::look().memory_bytes().map_or(BUFFER_BYTES, |bytes| bytes / BUFFER_SHARE);
+    if replay.buffer_bytes() > memory {
+        refuse!(
+            "the recording has {} threads at work at a time, whose buffers take {}, and {} are \
+             left for them: replay fewer files with --below",
+            replay.order.lanes.len(),
+            human(replay.buffer_bytes()),
+            human(memory)
+        );
+    }
+    Ok(())
+}
+
+fn bytes_before(part: &Part) -> u64 {
+    part.files_before.iter().map(|file| file.bytes).fold(0, u64::saturating_add)
+}
+
+/// Replays in a directory of its own; none where a signal ended that.
+fn replayed(
+    args: &LayoutsReplayArgs,
+    replay: &Replay<'_>,
+    place: &mut CacheDir,
+) -> Result<Option<ReplayReport>> {
+    let unique = unguessable().context("the system gives no random name for a directory")?;
+    let directory = place.make_directory(&unique)?;
+    let machine = Machine::look(place.path());
+    let is_json = args.json.as_deref().is_some_and(is_stdout);
+    let mut progress = ProgressLine::new(text_stream(is_json), args.quiet, None);
+    progress.rewrite("making the files that the recording finds…");
+    if let Some(failed) = replay.set_up(&directory).map_err(with_setup)? {
+        bail!("{failed}");
+    }
+    progress.rewrite("replaying…");
+    let outcome = replay.run(&directory).map_err(with_setup)?;
+    progress.clear();
+    Ok(outcome.map(|outcome| report(args, replay, &machine, outcome)))
+}
+
+fn report(
+    args: &LayoutsReplayArgs,
+    replay: &Replay<'_>,
+    machine: &Machine,
+    outcome: ReplayOutcome,
+) -> ReplayReport {
+    let (part, order) = (replay.part, replay.order);
+    let calls = part.operations.iter().filter(|operation| operation.is_call);
+    let shortest_ns = calls.map(|operation| operation.took_ns).min().unwrap_or(0);
+    let mut notes = vec![format!(
+        "the shortest recorded call took {:.0} us, most of which may be strace's: trust the ratios \
+         of calls that took {:.0} us or more",
+        shortest_ns as f64 / 1e3,
+        (FAR_LONGER * shortest_ns) as f64 / 1e3
+    )];
+    if !replay.is_direct {
+        notes.push("the file system takes no O_DIRECT: files are opened without".to_owned());
+    }
+    let ReplayOutcome { elapsed_s, operations, differing, first_differing } = outcome;
+    ReplayReport {
+        ringfall_layout_replay: REPLAY_VERSION,
+        version: env!("CARGO_PKG_VERSION"),
+        place: args.cache_dir.display().to_string(),
+        drive: machine.device.as_ref().map(|device| device.name.clone()),
+        file_system: machine.mount.as_ref().map(|mount| mount.file_system.clone()),
+        recording: args.recording.display().to_string(),
+        below: part.below.clone(),
+        lanes: order.lanes.len() as u64,
+        files_before: part.files_before.len() as u64,
+        gib_before: bytes_before(part) as f64 / GIB as f64,
+        speed: replay.speed,
+        recorded_s: order.took_ns as f64 / 1e9,
+        replayed_s: elapsed_s,
+        operations,
+        differing,
+        first_differing,
+        not_replayed: part
+            .left_out
+            .iter()
+            .map(|left| NotReplayed { call: left.call, count: left.count })
+            .collect(),
+        elsewhere: part.elsewhere,
+        untold: part.untold,
+        unread_lines: part.skipped.rows,
+        first_unread: part.skipped.first.clone(),
+        notes,
+    }
+}
