@@ -646,16 +646,16 @@ impl Trials<'_> {
     /// Time that the check of an answer of so many users takes, s, and what it is to bring.
     fn check(&self, users: u32) -> Result<(u64, QuickPoint)> {
         let check_s = needed_s(|window_s| {
-            let run = self.from_empty(users, window_s)?;
+            let run = self.run_empty(users, window_s)?;
             let requests = &run.requests;
             Ok(requests.load.count().min(requests.completed()))
         })?;
-        let check = self.from_empty(users, check_s.max(CHECK_S_MIN).next_multiple_of(60))?;
+        let check = self.run_empty(users, check_s.max(CHECK_S_MIN).next_multiple_of(60))?;
         Ok((check_s, QuickPoint::of(&check)))
     }
 
     /// A run from its beginning.
-    fn from_empty(&self, users: u32, window_s: u64) -> Result<RunResult> {
+    fn run_empty(&self, users: u32, window_s: u64) -> Result<RunResult> {
         self.coarse(users, self.space_bytes, Times { warmup_s: 0, window_s })
     }
 
