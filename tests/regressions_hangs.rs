@@ -122,7 +122,7 @@ fn a_configuration_whose_writer_never_comes_was_waited_for_twice() {
 fn no_file_that_is_read_first_is_waited_for_without_a_writer() {
     let scratch = Scratch::new("pipe-first");
     let mode = Mode::RUSR | Mode::WUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, &scratch.file("pipe"), FileType::Fifo, mode, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, scratch.file("pipe"), FileType::Fifo, mode, 0).unwrap();
     let lines: [&[&str]; 4] = [
         &["simulate", "--device", "pipe"],
         &["config", "--config", "pipe"],
