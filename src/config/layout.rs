@@ -11,6 +11,9 @@ use super::values::Size;
 use super::words::{DecodeReads, choice};
 use super::{Options, Word};
 
+/// Longest name of a file or directory that Linux's file systems take, bytes (`NAME_MAX`).
+const NAME_BYTES_MAX: usize = 255;
+
 choice! {
     /// Layout in which the storage tier keeps entries.
     StorageLayout {
@@ -85,6 +88,15 @@ pub(super) fn planned(
     let tokens = options.value(LayoutOption::ChunkTokens).unwrap_or(1);
     let plan =
         LayoutPlan::new(options, name, spec, 1, tokens).map_err(|error| error.to_string())?;
+    let name_bytes = plan.name_bytes_max();
+    if name_bytes > NAME_BYTES_MAX {
+        return Err(format!(
+            "{} {}: names of files have the model's name in them, and would be of {name_bytes} \
+             bytes where a file system takes {NAME_BYTES_MAX}: shorten the name of the model",
+            names.name_of("layout"),
+            engine.name()
+        ));
+    }
     match file_bytes(&plan) {
         0..=IO_SIZE_BYTES_MAX => Ok(Some(plan)),
         bytes => {
@@ -144,6 +156,12 @@ mod tests {
     use crate::tests::{complaint_on, facts, plan_on, typed};
     use crate::{ConfigFile, Facts, defaults_page, resolve};
 
+    /// The line for llama3.1-8b, unless it names a model.
+    fn of_8b(line: &str) -> String {
+        let model = if line.contains("--model") { "" } else { " --model llama3.1-8b" };
+        format!("{line}{model}")
+    }
+
     #[test]
     fn an_io_is_a_file_of_the_engine_s_and_reads_are_once() {
         for (line, bytes) in [
@@ -156,7 +174,7 @@ mod tests {
             ("--layout vllm --io-size 2MiB", 2 * MIB),
             ("--layout native", MIB),
         ] {
-            let plan = plan_on(line, &facts());
+            let plan = plan_on(&of_8b(line), &facts());
             assert_eq!(u64::from(plan.io_size_bytes), bytes, "{line}");
             let is_native = line.ends_with("native");
             assert_eq!(plan.layout_plan.is_none(), is_native, "{line}");
@@ -166,7 +184,7 @@ mod tests {
         assert_eq!(given.decode_reads, DecodeReads::Batch);
         // A printed configuration names every setting.
         let file = ConfigFile::parse("my.yaml".into(), defaults_page()).unwrap();
-        let plan = resolve(&typed("--layout vllm"), Some(&file), &facts()).unwrap();
+        let plan = resolve(&typed(&of_8b("--layout vllm")), Some(&file), &facts()).unwrap();
         assert_eq!(u64::from(plan.io_size_bytes), 2 * MIB);
         let simulated = Facts { is_simulated: true, ..facts() };
         assert!(plan_on("--layout vllm", &simulated).layout_plan.is_none());
@@ -184,7 +202,7 @@ mod tests {
             ("--layout vllm --disable-storage", "--layout has no effect with --disable"),
             ("--layout vllm --num-gpus 2 --tensor-parallel 2", "--tensor-parallel 2 cannot be"),
         ] {
-            let told = complaint_on(line, &facts());
+            let told = complaint_on(&of_8b(line), &facts());
             assert!(told.contains(words), "{line}: {told}");
         }
         let objects = "--layout vllm --cache-dir s3://b/p --storage-capacity-gb 1";

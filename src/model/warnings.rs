@@ -10,6 +10,7 @@ use ringfall_core::units::gib;
 use ringfall_host::{Machine, counted};
 use ringfall_workloads::autoscale::{Answer, Entry};
 use ringfall_workloads::contract::Class;
+use ringfall_workloads::layout::{LayoutOption, LayoutPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::code::Code;
@@ -157,7 +158,15 @@ fn of_the_reads(result: &RunResult, warnings: &mut Vec<Warning>) {
     let Some(cold) = ColdReads::of_run(result) else { return };
     match cold.verdict {
         ColdVerdict::Cached => {
-            warnings.push(warning(Code::ReadsCached, cold.told, Some("another --cache-dir")));
+            // Most engines read through the page cache, wherever their files are.
+            let layout = result.plan.layout_plan.as_ref().map(LayoutPlan::options);
+            let is_cached_by_layout =
+                layout.is_some_and(|layout| layout.value(LayoutOption::Direct) == Some(0));
+            let flag = match is_cached_by_layout {
+                true => "--layout-option direct=yes",
+                false => "another --cache-dir",
+            };
+            warnings.push(warning(Code::ReadsCached, cold.told, Some(flag)));
         }
         // That the data is in memory has a warning of its own; and a command goes to the drive.
         ColdVerdict::Unseen if result.machine.memory().is_none() && !result.is_of_commands() => {

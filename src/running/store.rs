@@ -3,8 +3,8 @@
 mod found;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "objects")]
@@ -14,7 +14,9 @@ use ringfall_core::error::SetupError;
 use ringfall_core::units::BLOCK_BYTES;
 #[cfg(feature = "objects")]
 use ringfall_core::units::gib;
-use ringfall_engine::device::{CacheDir, DataFile, ObjectIo, RawDevice, is_block_device};
+use ringfall_engine::device::{
+    CacheDir, DataFile, MadeFiles, ObjectIo, RawDevice, is_block_device,
+};
 #[cfg(feature = "objects")]
 use ringfall_engine::engine::SEGMENT_BYTES_MIN;
 use ringfall_host::Overdue;
@@ -32,6 +34,8 @@ use found::{
 
 /// Interval between checks whether to go on waiting for deletions.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time between two looks at how many files are left, each of which is looked at.
+const LOOK_AT_FILES: Duration = Duration::from_secs(2);
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +154,14 @@ impl StoreDrive {
             #[cfg(feature = "objects")]
             Place::Objects(objects) => objects.path(),
             Place::Nowhere => Path::new("none"),
+        }
+    }
+
+    /// The files that an engine's layout has made, where it has that.
+    fn made_files(&self) -> Option<Weak<MadeFiles>> {
+        match &self.place {
+            Place::Files(_, directory) => Some(directory.made()),
+            _ => None,
         }
     }
 
@@ -394,8 +406,9 @@ impl Store {
     }
 
     /// As [`Store::remove`], but waits no longer than that for files, which is asked anew while it
-    /// waits: the kernel lets nobody go who deletes a file of a device that does not answer. An
-    /// object store has bounds of its own.
+    /// waits: the kernel lets nobody go who deletes a file of a device that does not answer. As long
+    /// as the many files of an engine's layout become fewer, it goes on. An object store has bounds
+    /// of its own.
     ///
     /// # Errors
     /// Fails if something could not be deleted, or is not deleted yet.
@@ -404,6 +417,9 @@ impl Store {
             return self.remove();
         }
         let paths = self.paths();
+        let made: Vec<_> = self.drives.iter().filter_map(StoreDrive::made_files).collect();
+        let left = || made.iter().filter_map(Weak::upgrade).map(|made| made.inside_bytes()).sum();
+        let mut left_bytes: u64 = left();
         let (sender, removed) = std::sync::mpsc::channel();
         let remove = move || {
             // Nobody hears it any more when it took too long.
@@ -414,18 +430,25 @@ impl Store {
             let what = format!("no thread can be started to delete the data in {paths}: {error}");
             return Err(SetupError::new(what, "delete it by hand"));
         }
-        let began = Instant::now();
-        while began.elapsed() < patience() {
+        let (mut progressed, mut looked) = (Instant::now(), Instant::now());
+        while progressed.elapsed() < patience() {
             match removed.recv_timeout(LOOK) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            if left_bytes > 0 && looked.elapsed() > LOOK_AT_FILES {
+                let before_bytes = std::mem::replace(&mut left_bytes, left());
+                looked = Instant::now();
+                if left_bytes < before_bytes {
+                    progressed = looked;
+                }
+            }
         }
         Err(SetupError::new(
             format!(
                 "the data in {paths} is not deleted yet after {} s: the device may not answer",
-                began.elapsed().as_secs()
+                progressed.elapsed().as_secs()
             ),
             "look at dmesg; what remains is deleted by the next run there, or by hand",
         ))

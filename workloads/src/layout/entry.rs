@@ -85,6 +85,15 @@ impl LayoutPlan {
         }
     }
 
+    /// Length of the longest name of a file or directory, bytes: it has the model's name in it.
+    #[must_use]
+    pub fn name_bytes_max(&self) -> usize {
+        let path = self.path_of_part(u64::MAX, u64::MAX - 1);
+        let temporary = self.temporary(&path);
+        let paths = [Some(&path), temporary.as_ref()].into_iter().flatten();
+        paths.flat_map(|path| path.split('/')).map(str::len).max().unwrap_or(0)
+    }
+
     fn object(&self, part: EntryPart) -> KvObject {
         let header_bytes = match self.layout() {
             EngineLayout::Mlperf => NPY_HEADER_BYTES,

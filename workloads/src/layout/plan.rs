@@ -362,7 +362,7 @@ impl LayoutPlan {
 
     /// Name under which an object is written before it gets its own; none where it is written to
     /// its own at once.
-    fn temporary(&self, path: &str) -> Option<Arc<str>> {
+    pub(super) fn temporary(&self, path: &str) -> Option<Arc<str>> {
         let number = || digest64(&path.bytes().map(u64::from).collect::<Vec<u64>>());
         let name = match self.layout() {
             EngineLayout::Lmcache => Some(format!("{}.tmp", path.trim_end_matches(".data"))),

@@ -363,6 +363,24 @@ fn options_are_typed_for_one_layout_or_for_all() {
     }
 }
 
+/// A run with a model of 180 letters failed at its first write.
+#[test]
+fn the_longest_name_has_the_model_s_and_that_of_the_file_before_it_is_renamed() {
+    let spec = built_in("tiny-1b").unwrap();
+    let bytes = |layout, letters: usize| {
+        let model = "m".repeat(letters);
+        let plan = LayoutPlan::new(LayoutOptions::of(layout), &model, &spec, 1, 512).unwrap();
+        plan.name_bytes_max()
+    };
+    for layout in [EngineLayout::Lmcache, EngineLayout::Hicache] {
+        assert_eq!(bytes(layout, 180) - bytes(layout, 80), 100, "{layout:?}");
+    }
+    assert!(bytes(EngineLayout::Lmcache, 180) > 255 && bytes(EngineLayout::Lmcache, 80) <= 255);
+    // A directory has the model's name.
+    assert!(bytes(EngineLayout::Vllm, 300) > 300);
+    assert_eq!(bytes(EngineLayout::Mlperf, 300), bytes(EngineLayout::Mlperf, 1));
+}
+
 #[test]
 fn an_order_has_each_prefix_once_and_differs_from_pass_to_pass() {
     let orders = [1, 2].map(|pass| shuffled(50, 42, pass));
