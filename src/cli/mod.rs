@@ -74,8 +74,8 @@ pub struct Cli {
 /// The subcommands; `cli/help.rs` has the order in which they are listed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say in two or three minutes how many users a drive serves: its limits, a curve over numbers of
-    /// users, and a run that confirms it
+    /// Say in two or three minutes how many users a drive serves: its limits, a curve over numbers
+    /// of users, and a run that confirms it
     #[command(args_override_self = true)]
     Quick(QuickArgs),
     /// Run a workload of simulated users and measure the storage tier below their KV cache
@@ -105,8 +105,8 @@ pub enum Command {
     /// rate of caches of all sizes, and what a drive must do for it
     Trace(TraceArgs),
     /// List the layouts in which inference engines keep KV cache on storage, compare them on a
-    /// drive (files, names, system calls and threads as each engine has them), or replay a recording
-    /// of an engine's calls there
+    /// drive (files, names, system calls and threads as each engine has them), or replay a
+    /// recording of an engine's calls there
     Layouts(LayoutsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]

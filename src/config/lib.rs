@@ -53,15 +53,14 @@ pub use figures::{
 };
 pub use file::ConfigFile;
 pub use input_error::InputError;
-pub use layout::{LayoutLimits, StorageLayout};
 pub use options::{Options, SETTINGS, Settings};
 pub use page::defaults_page;
 pub use part::Part;
 pub use places::{Places, typed as typed_places};
 pub use plan::{
-    GpuBackend, GpuTransfer, LogLevel, MergeRanks, OnDeviceFailure, Origin,
+    GpuBackend, GpuTransfer, LayoutLimits, LogLevel, MergeRanks, OnDeviceFailure, Origin,
     PRECONDITION_THREAD_BYTES, PerformanceProfile, Plan, ProgressForm, Promotion, Ranks,
-    RooflineFrom, TraceEpoch, TraceKind, Traffic, Until,
+    RooflineFrom, StorageLayout, TraceEpoch, TraceKind, Traffic, Until,
 };
 pub use preset::{PRESET_DURATION_S, PRESETS, PUBLISHED_SYSTEMS, Preset, presets_page};
 pub use rank::{Cores, MeetsBy, MergedOutputs, Rank};

@@ -222,9 +222,9 @@ pub struct AutoscalerReport of (result, conclusion): (&RunResult, &Conclusion) {
     /// the peak (or a single user who waits for answers reaches it), when a longer step with
     /// `peak_users`, in which each user had eight requests answered on average, is known to 5 % and
     /// finished requests, when one with at most a fifth fewer moved less (or there can be no fewer
-    /// users), when no memory stands before storage, and when no step moved more than the peak by over 3 % and its own
-    /// uncertainty, short ones left out where there is a longer one with as many users. `reason`
-    /// says what is missing.
+    /// users), when no memory stands before storage, and when no step moved more than the peak by
+    /// over 3 % and its own uncertainty, short ones left out where there is a longer one with as
+    /// many users. `reason` says what is missing.
     pub peak_confirmed: Same<bool> = capacity(conclusion).map(|_| conclusion.conclusive),
     /// Mode capacity: fit of the Universal Scalability Law to the curve; null where it explains too
     /// little of it (R² below 0.8), and where throughput did not rise with users.

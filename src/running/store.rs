@@ -406,9 +406,9 @@ impl Store {
     }
 
     /// As [`Store::remove`], but waits no longer than that for files, which is asked anew while it
-    /// waits: the kernel lets nobody go who deletes a file of a device that does not answer. As long
-    /// as the many files of an engine's layout become fewer, it goes on. An object store has bounds
-    /// of its own.
+    /// waits: the kernel lets nobody go who deletes a file of a device that does not answer. As
+    /// long as the many files of an engine's layout become fewer, it goes on. An object store has
+    /// bounds of its own.
     ///
     /// # Errors
     /// Fails if something could not be deleted, or is not deleted yet.

@@ -54,7 +54,7 @@ pub struct ObjectName {
 /// An object as a part of what moves its entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObjectPart {
-    /// The object.
+    /// Name of the object in the store.
     pub name: ObjectName,
     /// Size of the whole entry, blocks.
     pub entry_blocks: u64,

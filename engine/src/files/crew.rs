@@ -31,7 +31,7 @@ pub struct FileLine {
 pub struct FileJob {
     /// Done in their order until one fails. Each write is of the first bytes, each read to them.
     pub scripts: Vec<FileScript>,
-    /// What is written, or memory for what is read, as long as the longest step.
+    /// Bytes that are written, or memory for those that are read, as long as the longest step.
     pub bytes: Vec<u8>,
     /// Jobs of one line are done one after the other, as they came.
     pub line: FileLine,

@@ -93,8 +93,8 @@ impl QuickReport {
     }
 
     /// Users that are served where the drive loads contexts slower, or quicker, by as much as a run
-    /// may deviate from what its curve says, or as the drive's speed varied; none where that changes
-    /// nothing, or nobody is served.
+    /// may deviate from what its curve says, or as the drive's speed varied; none where that
+    /// changes nothing, or nobody is served.
     #[must_use]
     pub fn range(&self) -> Option<String> {
         let answer = self.answer().filter(|answer| *answer > 0 && self.objection().is_none())?;
@@ -403,8 +403,8 @@ impl QuickReport {
     fn shortage(&self) -> Option<String> {
         (self.measured.loads < AVERAGE_LOADS_MIN).then(|| {
             format!(
-                "the run on the drive had {}, and {AVERAGE_LOADS_MIN} are needed to judge it: run the \
-                 check, whose {} min bring them",
+                "the run on the drive had {}, and {AVERAGE_LOADS_MIN} are needed to judge it: run \
+                 the check, whose {} min bring them",
                 counted(self.measured.loads, "load"),
                 self.check_minutes(self.checked_users())
             )
@@ -677,13 +677,15 @@ mod tests {
             ),
             (
                 |report| report.limits_deviation = Some(0.3),
-                "good for 4 users, load P95 1.00 s: the drive's speed varied by 30 % while its limits were measured",
+                "good for 4 users, load P95 1.00 s: the drive's speed varied by 30 % while its \
+                 limits were measured",
             ),
             (
                 |report| {
                     (report.limits_deviation, report.users_by_probes) = (Some(0.3), Some(6));
                 },
-                "good for 4 users, load P95 1.00 s, or up to 6 at the speed of a short probe: the drive's speed",
+                "good for 4 users, load P95 1.00 s, or up to 6 at the speed of a short probe: the \
+                 drive's speed",
             ),
             (
                 |report| {

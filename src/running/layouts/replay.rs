@@ -24,7 +24,7 @@ use ringfall_engine::files::{
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::{ReplayLatency, ReplayedOperations};
 use ringfall_workloads::recording::{
-    Action, After, LaneOperation, OpenMode, Order, Part, RecordedOperation,
+    After, FileAction, LaneOperation, OpenMode, Order, Part, RecordedOperation,
 };
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -358,26 +358,26 @@ impl<'a> Lane<'a> {
         counts.replayed.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    fn path(&self, action: Action) -> String {
+    fn path(&self, action: FileAction) -> String {
         let names = &self.shared.replay.part.names;
         match action {
-            Action::Open { name, .. }
-            | Action::Look { name, .. }
-            | Action::MakeDirectory { name }
-            | Action::Remove { name, .. }
-            | Action::Rename { from: name, .. } => names[name as usize].to_string(),
+            FileAction::Open { name, .. }
+            | FileAction::Look { name, .. }
+            | FileAction::MakeDirectory { name }
+            | FileAction::Remove { name, .. }
+            | FileAction::Rename { from: name, .. } => names[name as usize].to_string(),
             _ => "an open file".to_owned(),
         }
     }
 
     /// Makes one system call.
-    fn act(&mut self, action: Action) -> Called {
+    fn act(&mut self, action: FileAction) -> Called {
         let Shared { replay, directory, open, .. } = self.shared;
         let name = |name: u32| &*replay.part.names[name as usize];
         let file = |handle: u32| locked(&open[handle as usize]).clone().ok_or(Errno::BADF);
         let buffer = self.buffer.bytes_mut();
         match action {
-            Action::Open { name: of, handle, mode } => {
+            FileAction::Open { name: of, handle, mode } => {
                 let flags = flags(mode, replay.is_direct);
                 let (rights, mut opened) = (Mode::from_raw_mode(FILE_MODE), None);
                 let called = timed(|| {
@@ -390,10 +390,10 @@ impl<'a> Lane<'a> {
                 }
                 called
             }
-            Action::Read { handle, offset, bytes } => on_file(file(handle), |open| {
+            FileAction::Read { handle, offset, bytes } => on_file(file(handle), |open| {
                 rustix::io::pread(&open.file, &mut buffer[..bytes as usize], offset)
             }),
-            Action::Write { handle, offset, bytes } => {
+            FileAction::Write { handle, offset, bytes } => {
                 let file = file(handle);
                 let buffer = &mut buffer[..bytes as usize];
                 if let Ok(open) = &file {
@@ -401,14 +401,16 @@ impl<'a> Lane<'a> {
                 }
                 on_file(file, |open| rustix::io::pwrite(&open.file, buffer, offset))
             }
-            Action::Sync { handle, data_only } => on_file(file(handle), |open| match data_only {
-                true => rustix::fs::fdatasync(&open.file).map(|()| 0),
-                false => rustix::fs::fsync(&open.file).map(|()| 0),
-            }),
-            Action::LookAtOpen { handle } => {
+            FileAction::Sync { handle, data_only } => {
+                on_file(file(handle), |open| match data_only {
+                    true => rustix::fs::fdatasync(&open.file).map(|()| 0),
+                    false => rustix::fs::fsync(&open.file).map(|()| 0),
+                })
+            }
+            FileAction::LookAtOpen { handle } => {
                 on_file(file(handle), |open| rustix::fs::fstat(&open.file).map(|_found| 0))
             }
-            Action::Close { handle } => {
+            FileAction::Close { handle } => {
                 let open = locked(&open[handle as usize]).take().ok_or(Errno::BADF);
                 match open.map(Arc::try_unwrap) {
                     Ok(Ok(Open { file, .. })) => timed(|| close(file).map(|()| 0)),
@@ -417,18 +419,18 @@ impl<'a> Lane<'a> {
                     Err(errno) => Called { answer: Err(errno), took: Duration::ZERO },
                 }
             }
-            Action::Look { name: of, .. } => timed(|| {
+            FileAction::Look { name: of, .. } => timed(|| {
                 let found = rustix::fs::statat(directory, name(of), AtFlags::SYMLINK_NOFOLLOW);
                 found.map(|_found| 0)
             }),
-            Action::MakeDirectory { name: of } => timed(|| {
+            FileAction::MakeDirectory { name: of } => timed(|| {
                 let mode = Mode::from_raw_mode(DIRECTORY_MODE);
                 rustix::fs::mkdirat(directory, name(of), mode).map(|()| 0)
             }),
-            Action::Rename { from, to } => timed(|| {
+            FileAction::Rename { from, to } => timed(|| {
                 rustix::fs::renameat(directory, name(from), directory, name(to)).map(|()| 0)
             }),
-            Action::Remove { name: of, directory: is_directory } => timed(|| {
+            FileAction::Remove { name: of, directory: is_directory } => timed(|| {
                 let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
                 rustix::fs::unlinkat(directory, name(of), flags).map(|()| 0)
             }),
@@ -464,24 +466,24 @@ fn on_file(
 /// Memory for the longest read or write of a lane, a whole number of blocks, at least one.
 fn buffer_bytes(lane: &[LaneOperation]) -> u64 {
     let bytes = lane.iter().map(|one| match one.operation.action {
-        Action::Read { bytes, .. } | Action::Write { bytes, .. } => u64::from(bytes),
+        FileAction::Read { bytes, .. } | FileAction::Write { bytes, .. } => u64::from(bytes),
         _ => 0,
     });
     bytes.max().unwrap_or(0).max(1).next_multiple_of(BLOCK_BYTES)
 }
 
-fn kind(action: Action) -> StepKind {
+fn kind(action: FileAction) -> StepKind {
     match action {
-        Action::Open { mode, .. } if mode.create => StepKind::Create,
-        Action::Open { .. } => StepKind::Open,
-        Action::Read { .. } => StepKind::Read,
-        Action::Write { .. } => StepKind::Write,
-        Action::Sync { .. } => StepKind::Sync,
-        Action::Look { .. } | Action::LookAtOpen { .. } => StepKind::Stat,
-        Action::MakeDirectory { .. } => StepKind::MakeDirectories,
-        Action::Rename { .. } => StepKind::Rename,
-        Action::Remove { .. } => StepKind::Unlink,
-        Action::Close { .. } => StepKind::Close,
+        FileAction::Open { mode, .. } if mode.create => StepKind::Create,
+        FileAction::Open { .. } => StepKind::Open,
+        FileAction::Read { .. } => StepKind::Read,
+        FileAction::Write { .. } => StepKind::Write,
+        FileAction::Sync { .. } => StepKind::Sync,
+        FileAction::Look { .. } | FileAction::LookAtOpen { .. } => StepKind::Stat,
+        FileAction::MakeDirectory { .. } => StepKind::MakeDirectories,
+        FileAction::Rename { .. } => StepKind::Rename,
+        FileAction::Remove { .. } => StepKind::Unlink,
+        FileAction::Close { .. } => StepKind::Close,
     }
 }
 

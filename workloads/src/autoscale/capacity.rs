@@ -57,9 +57,9 @@ pub struct CapacityAnswer {
     /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
     /// throughput rises to the peak, a longer step with `peak_users` is known to 5 %, had eight
     /// requests of each user answered where users wait for answers, and began beside no requests of
-    /// earlier steps, no memory stands before storage, one with at most a fifth fewer moved less, and no step moved more than the
-    /// peak by over 3 % and its own uncertainty, short ones left out where there is a longer one
-    /// with as many users.
+    /// earlier steps, no memory stands before storage, one with at most a fifth fewer moved less,
+    /// and no step moved more than the peak by over 3 % and its own uncertainty, short ones left
+    /// out where there is a longer one with as many users.
     pub confirmed: bool,
 }
 

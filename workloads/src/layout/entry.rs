@@ -59,7 +59,7 @@ impl LayoutPlan {
         (0..turns).map(turn).find(|turn| turn.contains(&index)).unwrap_or(index..index + 1)
     }
 
-    /// Stores a part.
+    /// Operations that store a part of an entry.
     #[must_use]
     pub fn store_part(&self, part: EntryPart) -> ObjectScript {
         self.stored(&self.object(part))

@@ -14,9 +14,9 @@ mod processes;
 mod strace;
 
 pub use names::{FileBefore, Part};
-pub use operation::{Action, After, LaneOperation, OpenMode, RecordedOperation};
+pub use operation::{After, FileAction, LaneOperation, OpenMode, RecordedOperation};
 pub use order::Order;
-pub use strace::{LeftOut, Recording};
+pub use strace::{Recording, UnreadCall};
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::operation::{Action, RecordedOperation};
-use super::strace::{LeftOut, Recording, normal};
+use super::operation::{FileAction, RecordedOperation};
+use super::strace::{Recording, UnreadCall, normal};
 use crate::error::Error;
 use crate::source::Skipped;
 
@@ -34,7 +34,7 @@ pub struct Part {
     /// Directories that must be there before, without those above them.
     pub directories_before: Vec<Arc<str>>,
     /// Calls on these files that are not done again, by name.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<UnreadCall>,
     /// Number of calls on other files.
     pub elsewhere: u64,
     /// Number of calls without a path that is known, or without an end.
@@ -95,7 +95,8 @@ impl Part {
                 *left_out.entry(call).or_default() += count;
             }
         }
-        part.left_out = left_out.into_iter().map(|(call, count)| LeftOut { call, count }).collect();
+        part.left_out =
+            left_out.into_iter().map(|(call, count)| UnreadCall { call, count }).collect();
         part.skipped = recording.skipped;
         part.below = below;
         part.find_before(names);
@@ -120,30 +121,36 @@ impl Part {
 
 /// The action with the numbers of the part; none where it is on a file elsewhere.
 fn moved_below(
-    action: Action,
+    action: FileAction,
     name_of: &dyn Fn(u32) -> Option<u32>,
     handle_of: &dyn Fn(u32) -> Option<u32>,
-) -> Option<Action> {
+) -> Option<FileAction> {
     Some(match action {
-        Action::Open { name, handle, mode } => {
+        FileAction::Open { name, handle, mode } => {
             let handle = handle.map(|handle| handle_of(handle).ok_or(())).transpose().ok()?;
-            Action::Open { name: name_of(name)?, handle, mode }
+            FileAction::Open { name: name_of(name)?, handle, mode }
         }
-        Action::Read { handle, offset, bytes } => {
-            Action::Read { handle: handle_of(handle)?, offset, bytes }
+        FileAction::Read { handle, offset, bytes } => {
+            FileAction::Read { handle: handle_of(handle)?, offset, bytes }
         }
-        Action::Write { handle, offset, bytes } => {
-            Action::Write { handle: handle_of(handle)?, offset, bytes }
+        FileAction::Write { handle, offset, bytes } => {
+            FileAction::Write { handle: handle_of(handle)?, offset, bytes }
         }
-        Action::Sync { handle, data_only } => {
-            Action::Sync { handle: handle_of(handle)?, data_only }
+        FileAction::Sync { handle, data_only } => {
+            FileAction::Sync { handle: handle_of(handle)?, data_only }
         }
-        Action::Look { name, directory } => Action::Look { name: name_of(name)?, directory },
-        Action::LookAtOpen { handle } => Action::LookAtOpen { handle: handle_of(handle)? },
-        Action::MakeDirectory { name } => Action::MakeDirectory { name: name_of(name)? },
-        Action::Rename { from, to } => Action::Rename { from: name_of(from)?, to: name_of(to)? },
-        Action::Remove { name, directory } => Action::Remove { name: name_of(name)?, directory },
-        Action::Close { handle } => Action::Close { handle: handle_of(handle)? },
+        FileAction::Look { name, directory } => {
+            FileAction::Look { name: name_of(name)?, directory }
+        }
+        FileAction::LookAtOpen { handle } => FileAction::LookAtOpen { handle: handle_of(handle)? },
+        FileAction::MakeDirectory { name } => FileAction::MakeDirectory { name: name_of(name)? },
+        FileAction::Rename { from, to } => {
+            FileAction::Rename { from: name_of(from)?, to: name_of(to)? }
+        }
+        FileAction::Remove { name, directory } => {
+            FileAction::Remove { name: name_of(name)?, directory }
+        }
+        FileAction::Close { handle } => FileAction::Close { handle: handle_of(handle)? },
     })
 }
 
@@ -152,8 +159,8 @@ fn common(recording: &Recording) -> Result<String, Error> {
     let (mut of_all, mut of_written): (Option<&str>, Option<&str>) = (None, None);
     for operation in &recording.operations {
         let (handle, is_write) = match operation.action {
-            Action::Read { handle, .. } => (handle, false),
-            Action::Write { handle, .. } => (handle, true),
+            FileAction::Read { handle, .. } => (handle, false),
+            FileAction::Write { handle, .. } => (handle, true),
             _ => continue,
         };
         let path = &*recording.names[recording.handles[handle as usize] as usize];
@@ -270,7 +277,7 @@ impl Before {
     fn take(&mut self, operation: &RecordedOperation) {
         match operation.action {
             _ if operation.fails => self.take_failed(operation.action),
-            Action::Open { name, handle, mode } => {
+            FileAction::Open { name, handle, mode } => {
                 self.needs_directory(name);
                 let is_new = match self.states[name as usize] {
                     State::Unknown => mode.create,
@@ -290,7 +297,7 @@ impl Before {
                     self.open[handle as usize] = file;
                 }
             }
-            Action::Read { handle, offset, .. } => {
+            FileAction::Read { handle, offset, .. } => {
                 let end = offset.saturating_add(operation.moved_bytes.into());
                 if let Some(file) = self.of_handle(handle)
                     && operation.moved_bytes > 0
@@ -301,29 +308,29 @@ impl Before {
                     file.bytes_before = file.bytes_before.max(end);
                 }
             }
-            Action::Write { handle, offset, .. } => {
+            FileAction::Write { handle, offset, .. } => {
                 let end = offset.saturating_add(operation.moved_bytes.into());
                 if let Some(file) = self.of_handle(handle) {
                     file.written_end = file.written_end.max(end);
                 }
             }
-            Action::Look { name, directory: true } => self.is_directory(name),
-            Action::Look { name, .. } => {
+            FileAction::Look { name, directory: true } => self.is_directory(name),
+            FileAction::Look { name, .. } => {
                 self.needs_directory(name);
                 self.file(name, false);
             }
-            Action::MakeDirectory { name } => {
+            FileAction::MakeDirectory { name } => {
                 self.needs_directory(name);
                 self.states[name as usize] = State::Made;
             }
-            Action::Rename { from, to } => {
+            FileAction::Rename { from, to } => {
                 self.needs_directory(from);
                 self.needs_directory(to);
                 self.file(from, false);
                 self.states[to as usize] = self.states[from as usize];
                 self.states[from as usize] = State::Absent;
             }
-            Action::Remove { name, directory } => {
+            FileAction::Remove { name, directory } => {
                 self.needs_directory(name);
                 match directory {
                     true => self.is_directory(name),
@@ -331,19 +338,19 @@ impl Before {
                 }
                 self.states[name as usize] = State::Absent;
             }
-            Action::Sync { .. } | Action::LookAtOpen { .. } | Action::Close { .. } => {}
+            FileAction::Sync { .. } | FileAction::LookAtOpen { .. } | FileAction::Close { .. } => {}
         }
     }
 
     /// Takes note of what an operation's failure tells of its name.
-    fn take_failed(&mut self, action: Action) {
+    fn take_failed(&mut self, action: FileAction) {
         match action {
-            Action::MakeDirectory { name } => self.is_directory(name),
-            Action::Open { name, mode, .. } if mode.exclusive => drop(self.file(name, false)),
-            Action::Open { name, .. }
-            | Action::Look { name, .. }
-            | Action::Remove { name, .. }
-            | Action::Rename { from: name, .. } => {
+            FileAction::MakeDirectory { name } => self.is_directory(name),
+            FileAction::Open { name, mode, .. } if mode.exclusive => drop(self.file(name, false)),
+            FileAction::Open { name, .. }
+            | FileAction::Look { name, .. }
+            | FileAction::Remove { name, .. }
+            | FileAction::Rename { from: name, .. } => {
                 let state = &mut self.states[name as usize];
                 if *state == State::Unknown {
                     *state = State::Absent;

@@ -26,7 +26,7 @@ pub struct OpenMode {
 /// Operation on files. A name is its number in [`Part::names`](super::Part::names); a handle is an
 /// open file, whatever descriptors lead to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum FileAction {
     /// Opens a file or a directory; of one that failed, the handle is none.
     Open {
         /// Name that is opened.
@@ -109,8 +109,8 @@ pub struct RecordedOperation {
     /// Number of the thread, in the order in which threads were seen.
     pub thread: u32,
     /// Operation with its operands.
-    pub action: Action,
-    /// Whether it failed.
+    pub action: FileAction,
+    /// Whether the call failed in the recording.
     pub fails: bool,
     /// Number of bytes that were moved.
     pub moved_bytes: u32,

@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Part;
-use super::operation::{Action, After, LaneOperation, RecordedOperation};
+use super::operation::{After, FileAction, LaneOperation, RecordedOperation};
 use crate::error::Error;
 
 /// Most lanes, each of which is a thread.
@@ -180,7 +180,7 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
     };
     let file = |handle: u32| Shared::File(part.files[handle as usize]);
     match operation.action {
-        Action::Open { name, handle, mode } => {
+        FileAction::Open { name, handle, mode } => {
             let mut used: Vec<_> =
                 of_name(name, if mode.create { Use::Change } else { Use::Read }).collect();
             if let Some(handle) = handle {
@@ -191,19 +191,19 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
             }
             used
         }
-        Action::Read { handle, .. } | Action::Sync { handle, .. } => {
+        FileAction::Read { handle, .. } | FileAction::Sync { handle, .. } => {
             vec![(Shared::Handle(handle), Use::Read), (file(handle), Use::Read)]
         }
-        Action::Write { handle, .. } => {
+        FileAction::Write { handle, .. } => {
             vec![(Shared::Handle(handle), Use::Read), (file(handle), Use::Write)]
         }
-        Action::LookAtOpen { handle } => vec![(Shared::Handle(handle), Use::Read)],
-        Action::Close { handle } => vec![(Shared::Handle(handle), Use::Change)],
-        Action::Look { name, .. } => of_name(name, Use::Read).collect(),
-        Action::MakeDirectory { name } | Action::Remove { name, .. } => {
+        FileAction::LookAtOpen { handle } => vec![(Shared::Handle(handle), Use::Read)],
+        FileAction::Close { handle } => vec![(Shared::Handle(handle), Use::Change)],
+        FileAction::Look { name, .. } => of_name(name, Use::Read).collect(),
+        FileAction::MakeDirectory { name } | FileAction::Remove { name, .. } => {
             of_name(name, Use::Change).collect()
         }
-        Action::Rename { from, to } => {
+        FileAction::Rename { from, to } => {
             of_name(from, Use::Change).chain(of_name(to, Use::Change)).collect()
         }
     }

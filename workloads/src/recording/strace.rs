@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::call::{Answer, Call, Halves, Told, descriptor, string, unescaped, working_directory};
-use super::operation::{Action, OpenMode, RecordedOperation};
+use super::operation::{FileAction, OpenMode, RecordedOperation};
 use super::processes::Processes;
 use crate::error::Error;
 use crate::source::Skipped;
@@ -51,7 +51,7 @@ const NOT_REPLAYED: [&str; 23] = [
 
 /// Calls of one name that are not done again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LeftOut {
+pub struct UnreadCall {
     /// Name of the system call; `failed`: of any, with an error that another drive need not have.
     pub call: &'static str,
     /// Number of such calls.
@@ -181,7 +181,7 @@ impl Strace {
                         begin_ns: *time_ns,
                         took_ns: 0,
                         thread: index,
-                        action: Action::Close { handle },
+                        action: FileAction::Close { handle },
                         fails: false,
                         moved_bytes: 0,
                         is_call: false,
@@ -205,20 +205,20 @@ impl Strace {
             "preadv" | "preadv2" | "pwritev" | "pwritev2" => self.moves(call, Some(3)),
             "fsync" | "fdatasync" => {
                 let data_only = call.name == "fdatasync";
-                self.on_open(call, true, |handle| Action::Sync { handle, data_only })
+                self.on_open(call, true, |handle| FileAction::Sync { handle, data_only })
             }
-            "fstat" => self.on_open(call, false, |handle| Action::LookAtOpen { handle }),
+            "fstat" => self.on_open(call, false, |handle| FileAction::LookAtOpen { handle }),
             "stat" | "lstat" | "access" => self.looks(call, None),
             "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" => {
                 self.looks(call, Some(0))
             }
-            "mkdir" => self.on_name(call, 0, |name| Action::MakeDirectory { name }),
-            "mkdirat" => self.on_name(call, 1, |name| Action::MakeDirectory { name }),
-            "unlink" => self.on_name(call, 0, |name| Action::Remove { name, directory: false }),
-            "rmdir" => self.on_name(call, 0, |name| Action::Remove { name, directory: true }),
+            "mkdir" => self.on_name(call, 0, |name| FileAction::MakeDirectory { name }),
+            "mkdirat" => self.on_name(call, 1, |name| FileAction::MakeDirectory { name }),
+            "unlink" => self.on_name(call, 0, |name| FileAction::Remove { name, directory: false }),
+            "rmdir" => self.on_name(call, 0, |name| FileAction::Remove { name, directory: true }),
             "unlinkat" => {
                 let directory = argument(call, 2)?.contains("AT_REMOVEDIR");
-                self.on_name(call, 1, |name| Action::Remove { name, directory })
+                self.on_name(call, 1, |name| FileAction::Remove { name, directory })
             }
             "rename" | "renameat" | "renameat2" => self.renames(call),
             "lseek" => {
@@ -252,7 +252,7 @@ impl Strace {
     }
 
     /// Adds an operation of a call that ended in a way that another drive has, too.
-    fn push(&mut self, call: &Call<'_>, action: Action, moved: u64) -> Result<(), String> {
+    fn push(&mut self, call: &Call<'_>, action: FileAction, moved: u64) -> Result<(), String> {
         let fails = match call.answer {
             Answer::Value { .. } => false,
             Answer::Failed("ENOENT" | "EEXIST" | "ENOTDIR" | "EISDIR" | "ENOTEMPTY") => true,
@@ -276,18 +276,18 @@ impl Strace {
         Ok(())
     }
 
-    fn name_of(&self, action: Action) -> u32 {
+    fn name_of(&self, action: FileAction) -> u32 {
         match action {
-            Action::Open { name, .. }
-            | Action::Look { name, .. }
-            | Action::MakeDirectory { name }
-            | Action::Rename { to: name, .. }
-            | Action::Remove { name, .. } => name,
-            Action::Read { handle, .. }
-            | Action::Write { handle, .. }
-            | Action::Sync { handle, .. }
-            | Action::LookAtOpen { handle }
-            | Action::Close { handle } => self.open[handle as usize].name,
+            FileAction::Open { name, .. }
+            | FileAction::Look { name, .. }
+            | FileAction::MakeDirectory { name }
+            | FileAction::Rename { to: name, .. }
+            | FileAction::Remove { name, .. } => name,
+            FileAction::Read { handle, .. }
+            | FileAction::Write { handle, .. }
+            | FileAction::Sync { handle, .. }
+            | FileAction::LookAtOpen { handle }
+            | FileAction::Close { handle } => self.open[handle as usize].name,
         }
     }
 
@@ -329,7 +329,7 @@ impl Strace {
             directory: has("O_DIRECTORY"),
         };
         let handle = fd.map(|fd| self.new_handle(call, fd, name));
-        self.push(call, Action::Open { name, handle, mode }, 0)
+        self.push(call, FileAction::Open { name, handle, mode }, 0)
     }
 
     fn new_handle(&mut self, call: &Call<'_>, descriptor: u32, name: u32) -> u32 {
@@ -371,7 +371,7 @@ impl Strace {
             begin_ns: call.begin_ns,
             took_ns: 0,
             thread: self.processes.index_of(call.thread),
-            action: Action::Open { name, handle: Some(handle), mode },
+            action: FileAction::Open { name, handle: Some(handle), mode },
             fails: false,
             moved_bytes: 0,
             is_call: false,
@@ -383,7 +383,7 @@ impl Strace {
         &mut self,
         call: &Call<'_>,
         may_open: bool,
-        action: impl FnOnce(u32) -> Action,
+        action: impl FnOnce(u32) -> FileAction,
     ) -> Result<(), String> {
         match self.handle(call, 0, may_open)? {
             Some(handle) => self.push(call, action(handle), 0),
@@ -424,8 +424,8 @@ impl Strace {
         };
         let bytes = u32::try_from(bytes).map_err(|_| "no call moves as many bytes")?;
         let action = match call.name.contains("read") {
-            true => Action::Read { handle, offset, bytes },
-            false => Action::Write { handle, offset, bytes },
+            true => FileAction::Read { handle, offset, bytes },
+            false => FileAction::Write { handle, offset, bytes },
         };
         match (bytes, call.answer) {
             (0, Answer::Value { .. }) => Ok(()),
@@ -438,9 +438,9 @@ impl Strace {
         match self.named(call, directory, path)? {
             Named::Path(name) => {
                 let directory = call.arguments.iter().any(|told| told.contains("mode=S_IFDIR"));
-                self.push(call, Action::Look { name, directory }, 0)
+                self.push(call, FileAction::Look { name, directory }, 0)
             }
-            Named::Open(handle) => self.push(call, Action::LookAtOpen { handle }, 0),
+            Named::Open(handle) => self.push(call, FileAction::LookAtOpen { handle }, 0),
             Named::Unresolved => Ok(()),
         }
     }
@@ -449,7 +449,7 @@ impl Strace {
         &mut self,
         call: &Call<'_>,
         path: usize,
-        action: impl FnOnce(u32) -> Action,
+        action: impl FnOnce(u32) -> FileAction,
     ) -> Result<(), String> {
         match self.named(call, (path == 1).then_some(0), path)? {
             Named::Path(name) => self.push(call, action(name), 0),
@@ -470,7 +470,9 @@ impl Strace {
             _ => (self.named(call, Some(0), 1)?, self.named(call, Some(2), 3)?),
         };
         match names {
-            (Named::Path(from), Named::Path(to)) => self.push(call, Action::Rename { from, to }, 0),
+            (Named::Path(from), Named::Path(to)) => {
+                self.push(call, FileAction::Rename { from, to }, 0)
+            }
             _ => {
                 self.found.unresolved += 1;
                 Ok(())
@@ -482,7 +484,7 @@ impl Strace {
         let Some(_known) = self.handle(call, 0, false)? else { return Ok(()) };
         let (fd, _) = descriptor(argument(call, 0)?).ok_or("it has no descriptor")?;
         match self.processes.close(call.thread, fd) {
-            Some(handle) => self.push(call, Action::Close { handle }, 0),
+            Some(handle) => self.push(call, FileAction::Close { handle }, 0),
             None => Ok(()),
         }
     }
@@ -502,7 +504,7 @@ impl Strace {
         };
         // Closed by the call, which is none on a file otherwise.
         if let Some(handle) = replaced {
-            self.push(call, Action::Close { handle }, 0)?;
+            self.push(call, FileAction::Close { handle }, 0)?;
             if let Some(closed) = self.found.operations.last_mut() {
                 closed.is_call = false;
             }

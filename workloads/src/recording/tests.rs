@@ -15,17 +15,21 @@ fn told(part: &Part) -> Vec<String> {
     let name = |name: u32| &*part.names[name as usize];
     let told = |one: &RecordedOperation| {
         let what = match one.action {
-            Action::Open { name: of, mode, .. } if mode.create => format!("create {}", name(of)),
-            Action::Open { name: of, .. } => format!("open {}", name(of)),
-            Action::Read { handle, offset, bytes } => format!("read {handle} {offset} {bytes}"),
-            Action::Write { handle, offset, bytes } => format!("write {handle} {offset} {bytes}"),
-            Action::Sync { handle, .. } => format!("sync {handle}"),
-            Action::Look { name: of, .. } => format!("look {}", name(of)),
-            Action::LookAtOpen { handle } => format!("look {handle}"),
-            Action::MakeDirectory { name: of } => format!("mkdir {}", name(of)),
-            Action::Rename { from, to } => format!("rename {} {}", name(from), name(to)),
-            Action::Remove { name: of, .. } => format!("remove {}", name(of)),
-            Action::Close { handle } => format!("close {handle}"),
+            FileAction::Open { name: of, mode, .. } if mode.create => {
+                format!("create {}", name(of))
+            }
+            FileAction::Open { name: of, .. } => format!("open {}", name(of)),
+            FileAction::Read { handle, offset, bytes } => format!("read {handle} {offset} {bytes}"),
+            FileAction::Write { handle, offset, bytes } => {
+                format!("write {handle} {offset} {bytes}")
+            }
+            FileAction::Sync { handle, .. } => format!("sync {handle}"),
+            FileAction::Look { name: of, .. } => format!("look {}", name(of)),
+            FileAction::LookAtOpen { handle } => format!("look {handle}"),
+            FileAction::MakeDirectory { name: of } => format!("mkdir {}", name(of)),
+            FileAction::Rename { from, to } => format!("rename {} {}", name(from), name(to)),
+            FileAction::Remove { name: of, .. } => format!("remove {}", name(of)),
+            FileAction::Close { handle } => format!("close {handle}"),
         };
         let failed = if one.fails { "!" } else { "" };
         format!("{}{what}{failed}", if one.is_call { "" } else { "+" })
@@ -68,7 +72,7 @@ fn calls_of_a_thread_are_read_with_their_offsets() {
     assert_eq!(told(&part), expected);
     assert_eq!(part.operations[0].begin_ns, 100_000_001_000);
     assert_eq!(part.operations[6].took_ns, 1_000_000);
-    let Action::Open { mode, .. } = part.operations[0].action else { panic!("it opens") };
+    let FileAction::Open { mode, .. } = part.operations[0].action else { panic!("it opens") };
     assert!(mode.read && mode.write && mode.direct && !mode.truncate);
     assert_eq!(part.skipped, Default::default());
 }
@@ -127,7 +131,7 @@ fn descriptors_are_those_of_a_process_and_its_threads() {
     assert_eq!(threads, [0, 1, 2, 2, 2, 1, 1, 3, 3]);
 }
 
-/// What the recording makes, or did not find, is not there before.
+/// Files that the recording makes, or did not find, are not there before.
 #[test]
 fn what_was_there_before_is_what_was_found_and_not_made() {
     let part = part(
