@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct ReplayedOperations {
     /// Name of the system call, or the nearest: `stat`, `open`, `create`, `write`, `fsync` …
     pub name: &'static str,
-    /// Number of operations.
+    /// Number of operations of that kind that were replayed.
     pub count: u64,
     /// Bytes that they moved.
     pub bytes: u64,
@@ -22,10 +22,10 @@ pub struct ReplayedOperations {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ReplayLatency {
-    /// Median, us.
+    /// Median of their latencies, us; null where none was timed.
     pub p50_us: Option<f64>,
-    /// 99th percentile, us.
+    /// 99th percentile of their latencies, us; null where none was timed.
     pub p99_us: Option<f64>,
-    /// Sum, s.
+    /// Sum of their latencies, s.
     pub total_s: f64,
 }

@@ -68,7 +68,7 @@ pub struct ReplayReport {
 pub struct NotReplayed {
     /// Name of the system call; `failed`: of any, with an error that another drive need not have.
     pub call: &'static str,
-    /// Number of calls.
+    /// Number of calls of that name in the recording.
     pub count: u64,
 }
 

@@ -85,7 +85,7 @@ impl TierFiles {
         self.0.layout.plan.layout()
     }
 
-    /// Operations so far.
+    /// Counts of the operations on files so far, by kind.
     #[must_use]
     pub fn counts(&self) -> FileCounts {
         let mut outcome = self.0.stores.outcome();
