@@ -205,9 +205,11 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     labelled(
         "space",
         &format!(
-            "{:.2} GiB a turn of {} on average; {:.1} GiB on the drive (--space) are enough for {} \
-             users",
-            report.turn_gib, report.model, report.space_gib, report.served_by_space.users
+            "{:.2} GiB a turn of {} on average; {:.1} GiB on the drive (--space) are enough for {}",
+            report.turn_gib,
+            report.model,
+            report.space_gib,
+            counted(report.served_by_space.users.into(), "user")
         ),
     );
     for doubt in report.doubts() {
