@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use ringfall_config::object_store::Place;
 use ringfall_config::{Facts, InputError, Options, Places, resolve};
+use ringfall_core::error::SetupError;
 use ringfall_core::units::{GIB, gib};
 use ringfall_engine::device::{CacheDir, is_block_device};
 use ringfall_host::exit::Exit;
@@ -22,6 +23,7 @@ use ringfall_running::layouts::{LayoutBench, LayoutError, OBJECT_BYTES_MAX};
 use ringfall_workloads::layout::{
     EngineLayout, LayoutOption, LayoutOptions, LayoutPlan, LayoutWork,
 };
+use serde::Serialize;
 
 use super::answer::{Answer, Work};
 use super::run::check_output_writable;
@@ -80,23 +82,50 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     leave_nothing_of(place.made());
     let found = measured(args, model, &plans, limits, &mut place, &interrupt);
     let removed = place.remove();
-    let report = match found {
-        Ok(Some(report)) => report,
-        Ok(None) => {
-            removed.err().into_iter().for_each(|left| tell_error(told(&left)));
-            return interrupted();
-        }
-        Err(error) => return both(Err(error), removed.map_err(Into::into)),
-    };
-    let written = write_form(file, "the figures", |path| write_json(&report, path));
-    // What was found is shown also when it could not be kept.
-    match is_json(args) {
-        true => print_json(&report)?,
-        false if args.quiet => Exit::Done,
-        false => print(&layouts_page(&report))?,
-    };
-    both(written, removed.map_err(Into::into))?;
-    Ok(if report.has_failed() { Exit::Failed } else { Exit::Done })
+    let output = Output { json: args.json.as_deref(), quiet: args.quiet };
+    match output.told(found, removed, layouts_page)? {
+        None => interrupted(),
+        Some(report) => Ok(if report.has_failed() { Exit::Failed } else { Exit::Done }),
+    }
+}
+
+/// Outputs that figures go to.
+struct Output<'a> {
+    json: Option<&'a Path>,
+    quiet: bool,
+}
+
+impl Output<'_> {
+    /// Writes and shows the figures of work whose files are removed by now; none where it was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// The work failed, its files could not be removed, or an output can't be written.
+    fn told<R: Serialize>(
+        &self,
+        found: Result<Option<R>>,
+        removed: Result<(), SetupError>,
+        page: fn(&R) -> String,
+    ) -> Result<Option<R>> {
+        let report = match found {
+            Ok(Some(report)) => report,
+            Ok(None) => {
+                removed.err().into_iter().for_each(|left| tell_error(told(&left)));
+                return Ok(None);
+            }
+            Err(error) => return both(Err(error), removed.map_err(Into::into)),
+        };
+        let file = self.json.filter(|output| !is_stdout(output));
+        let written = write_form(file, "the figures", |path| write_json(&report, path));
+        // What was found is shown also when it could not be kept.
+        match self.json.is_some_and(is_stdout) {
+            true => print_json(&report)?,
+            false if self.quiet => Exit::Done,
+            false => print(&page(&report))?,
+        };
+        both(written, removed.map_err(Into::into))?;
+        Ok(Some(report))
+    }
 }
 
 /// Whether the figures go to standard output.

@@ -1,4 +1,4 @@
-//! `ringfall quick`: how many users a drive serves, in a minute. The drive's limits are measured,
+//! `ringfall quick`: how many users a drive serves, in a few minutes. The drive's limits are measured,
 //! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
 
 mod space;

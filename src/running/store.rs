@@ -34,8 +34,6 @@ use found::{
 
 /// Interval between checks whether to go on waiting for deletions.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time between two looks at how many files are left, each of which is looked at.
-const LOOK_AT_FILES: Duration = Duration::from_secs(2);
 
 /// Why there is no store.
 #[derive(Debug, thiserror::Error)]
@@ -418,8 +416,8 @@ impl Store {
         }
         let paths = self.paths();
         let made: Vec<_> = self.drives.iter().filter_map(StoreDrive::made_files).collect();
-        let left = || made.iter().filter_map(Weak::upgrade).map(|made| made.inside_bytes()).sum();
-        let mut left_bytes: u64 = left();
+        let removed_files =
+            || made.iter().filter_map(Weak::upgrade).map(|made| made.removed_files()).sum::<u64>();
         let (sender, removed) = std::sync::mpsc::channel();
         let remove = move || {
             // Nobody hears it any more when it took too long.
@@ -430,24 +428,22 @@ impl Store {
             let what = format!("no thread can be started to delete the data in {paths}: {error}");
             return Err(SetupError::new(what, "delete it by hand"));
         }
-        let (mut progressed, mut looked) = (Instant::now(), Instant::now());
+        let (mut progressed, mut before) = (Instant::now(), 0);
         while progressed.elapsed() < patience() {
             match removed.recv_timeout(LOOK) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if left_bytes > 0 && looked.elapsed() > LOOK_AT_FILES {
-                let before_bytes = std::mem::replace(&mut left_bytes, left());
-                looked = Instant::now();
-                if left_bytes < before_bytes {
-                    progressed = looked;
-                }
+            let gone = removed_files();
+            if gone > before {
+                (progressed, before) = (Instant::now(), gone);
             }
         }
         Err(SetupError::new(
             format!(
-                "the data in {paths} is not deleted yet after {} s: the device may not answer",
+                "the data in {paths} is not deleted yet, and nothing of it was for {} s: the \
+                 device may not answer",
                 progressed.elapsed().as_secs()
             ),
             "look at dmesg; what remains is deleted by the next run there, or by hand",

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatVfs};
 use rustix::io::Errno;
@@ -375,13 +376,24 @@ impl HeldDirectory {
     /// # Errors
     /// Errors of the system; what could be removed until then is gone.
     pub fn clear(&self) -> io::Result<()> {
+        self.clear_counted(&AtomicU64::new(0))
+    }
+
+    /// As [`HeldDirectory::clear`], and counts the files that are gone, for whoever waits.
+    ///
+    /// # Errors
+    /// Errors of the system; what could be removed until then is gone.
+    pub fn clear_counted(&self, removed: &AtomicU64) -> io::Result<()> {
         for name in self.names_in()? {
             match self.stat_of(&name)? {
                 Some(stat) if kind(&stat) == FileType::Directory => {
-                    self.below(Path::new(&name), false)?.clear()?;
+                    self.below(Path::new(&name), false)?.clear_counted(removed)?;
                     self.remove_directory(&name)?;
                 }
-                Some(_) => self.remove(&name)?,
+                Some(_) => {
+                    self.remove(&name)?;
+                    removed.fetch_add(1, Ordering::Relaxed);
+                }
                 None => {}
             }
         }
@@ -717,7 +729,9 @@ mod tests {
         rustix::fs::syncfs(held.to_read().unwrap()).unwrap();
         assert_eq!(held.names_in().unwrap(), ["a"]);
         assert!((9_000..9 << 20).contains(&held.space_bytes()), "{}", held.space_bytes());
-        held.clear().unwrap();
+        let removed = AtomicU64::new(0);
+        held.clear_counted(&removed).unwrap();
+        assert!(removed.into_inner() > 0);
         assert!(held.names_in().unwrap().is_empty() && held.space_bytes() == 0);
         assert_eq!(std::fs::read_to_string(scratch.file("theirs")).unwrap(), "kept");
     }

@@ -9,6 +9,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
 use rustix::fs::{FileType, OFlags, Stat};
@@ -253,18 +254,20 @@ impl MadeFiles {
         });
         let Err(error) = removed else { return remove_directories(&self.directories) };
         let data = self.data.get().and_then(|_| self.directory.stat_of(DATA_NAME).ok().flatten());
+        let inside_bytes = self.files.get().map_or(0, |made| made.inside.space_bytes());
         Err(SetupError::LeftBehind {
             paths: self.left(),
-            bytes: data.map_or(0, |stat| space_bytes(&stat)) + self.inside_bytes(),
+            bytes: data.map_or(0, |stat| space_bytes(&stat)) + inside_bytes,
             errno: error.raw_os_error().unwrap_or(0),
             reason: error.to_string(),
         })
     }
 
-    /// Space that what is in the directory for files takes, bytes.
+    /// Number of files in the directory for files that [`MadeFiles::remove`] has deleted so far,
+    /// without a look at the file system, which may not answer.
     #[must_use]
-    pub fn inside_bytes(&self) -> u64 {
-        self.files.get().map_or(0, |made| made.inside.space_bytes())
+    pub fn removed_files(&self) -> u64 {
+        self.files.get().map_or(0, |made| made.removed.load(Ordering::Relaxed))
     }
 
     /// Names of what was made in the directory, the lock file's last.

@@ -5,6 +5,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{FileType, Mode, Stat, mkdirat};
 
@@ -25,6 +26,8 @@ pub(super) struct MadeDirectory {
     pub(super) name: String,
     pub(super) identity: Identity,
     pub(super) inside: Arc<HeldDirectory>,
+    /// Number of files that its removal has deleted so far.
+    pub(super) removed: AtomicU64,
 }
 
 impl MadeDirectory {
@@ -36,7 +39,7 @@ impl MadeDirectory {
         let known = opened.and_then(|inside| Ok((Identity::of(&inside, "")?, inside)));
         // The first error counts; one that is left is empty, and reclaimed by the next run.
         let (identity, inside) = known.inspect_err(|_| drop(parent.remove_directory(&name)))?;
-        Ok(MadeDirectory { name, identity, inside: Arc::new(inside) })
+        Ok(MadeDirectory { name, identity, inside: Arc::new(inside), removed: AtomicU64::new(0) })
     }
 
     /// Lines of the lock file that record it.
@@ -46,7 +49,7 @@ impl MadeDirectory {
 
     /// Removes it with all that is in it.
     pub(super) fn remove(&self, parent: &HeldDirectory) -> io::Result<()> {
-        self.inside.clear()?;
+        self.inside.clear_counted(&self.removed)?;
         parent.remove_directory(&self.name)
     }
 }

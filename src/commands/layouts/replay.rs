@@ -10,21 +10,16 @@ use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
 use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, takes_direct_io};
-use ringfall_model::write_json;
 use ringfall_report::show::{NotReplayed, REPLAY_VERSION, ReplayReport, replay_page};
 use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
 use ringfall_workloads::recording::{Order, Part, Recording};
 
-use super::{BUFFER_BYTES, BUFFER_SHARE, check_place, directory, with_setup};
+use super::{BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, with_setup};
 use crate::cli::LayoutsReplayArgs;
 use crate::commands::answer::{Answer, Work};
 use crate::commands::run::check_output_writable;
-use crate::commands::{
-    both, interrupt, is_stdout, print, print_json, refuse_launcher, tell_error, text_stream,
-    write_form,
-};
-use crate::remedy::told;
+use crate::commands::{interrupt, is_stdout, refuse_launcher, text_stream};
 
 /// Random seed of the files' contents.
 const SEED: u64 = 42;
@@ -73,23 +68,11 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
     leave_nothing_of(place.made());
     let found = replayed(args, &replay, &mut place);
     let removed = place.remove();
-    let report = match found {
-        Ok(Some(report)) => report,
-        Ok(None) => {
-            removed.err().into_iter().for_each(|left| tell_error(told(&left)));
-            return interrupted();
-        }
-        Err(error) => return both(Err(error), removed.map_err(Into::into)),
-    };
-    let written = write_form(file, "the figures", |path| write_json(&report, path));
-    // What was found is shown also when it could not be kept.
-    match args.json.as_deref().is_some_and(is_stdout) {
-        true => print_json(&report)?,
-        false if args.quiet => Exit::Done,
-        false => print(&replay_page(&report))?,
-    };
-    both(written, removed.map_err(Into::into))?;
-    Ok(if report.differing > 0 { Exit::Failed } else { Exit::Done })
+    let output = Output { json: args.json.as_deref(), quiet: args.quiet };
+    match output.told(found, removed, replay_page)? {
+        None => interrupted(),
+        Some(report) => Ok(if report.differing > 0 { Exit::Failed } else { Exit::Done }),
+    }
 }
 
 /// Reads the recording, and puts its operations in order.

@@ -105,6 +105,8 @@ impl QuickReport {
             let meets = |point: &&QuickPoint| {
                 self.missed(&worse.applied_to(point)).is_none()
                     && is_reuse_sure(point, self.reuse_share)
+                    && !self.has_missed(point.users)
+                    && !self.is_ruled_out(point.users)
             };
             self.curve.iter().filter(meets).map(|point| point.users).max().unwrap_or(0)
         };
@@ -287,7 +289,10 @@ impl QuickReport {
         let last = self.run_on_drive();
         let run = if self.is_missed() { &last } else { self.larger.last()? };
         let point = self.curve.iter().find(|point| point.users == run.measured.users)?;
-        let load = Worse::of(run, point).applied_to(point).load_p95_s?;
+        let worsened = Worse::of(run, point).applied_to(point);
+        let is_kept =
+            worsened.reuse_share.is_none_or(|share| is_reuse_enough(share, self.reuse_share));
+        let load = worsened.load_p95_s.filter(|_| is_kept)?;
         let users = counted(run.measured.users.into(), "user");
         let met = met_target(load).filter(|_| !is_load_quick(load, self.load_p95_s))?;
         Some(format!("; {users} should meet --slo load-p95={met}"))
@@ -430,7 +435,8 @@ impl QuickReport {
                 slower.unwrap_or(1.0)
             );
         }
-        let met = met_target(simulated * slower.unwrap_or(1.0).max(1.0));
+        let met = met_target(simulated * slower.unwrap_or(1.0).max(1.0))
+            .filter(|_| self.served_by_space.users > 0);
         let run = slower.map(|slower| {
             format!(", and loads on the drive took {slower:.2} times as long as simulated")
         });
@@ -499,9 +505,12 @@ impl QuickReport {
     /// Load P95 of so many users: the curve's, worsened as the last run is worse than simulated.
     #[must_use]
     pub fn load_of(&self, users: u32) -> Option<f64> {
-        let point = self.curve.iter().find(|point| point.users == users)?;
-        let slower = self.load_ratio().unwrap_or(1.0).max(1.0);
-        point.load_p95_s.map(|load| load * slower)
+        let point_of = |users| self.curve.iter().find(|point| point.users == users);
+        let run = self.run_on_drive();
+        let judged =
+            point_of(run.measured.users).filter(|_| run.measured.loads >= AVERAGE_LOADS_MIN);
+        let slower = judged.map_or(1.0, |point| Worse::of(&run, point).slower);
+        point_of(users)?.load_p95_s.map(|load| load * slower)
     }
 }
 
@@ -802,6 +811,11 @@ mod tests {
         report.curve[2].load_p95_s = Some(0.5);
         report.curve[3].load_p95_s = Some(5.0);
         assert_eq!(report.range(), None);
+        // Those that a run missed the rule with are served at no speed.
+        let mut missed = super::super::tests::report(4, 4);
+        missed.measured.load_p95_s = Some(1.89);
+        let missed = missed.judged();
+        assert_eq!((missed.users, missed.range()), (Some(2), None));
     }
 
     #[test]

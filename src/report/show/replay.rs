@@ -100,7 +100,7 @@ impl ReplayReport {
         });
         let told: Vec<String> = told.collect();
         let all = digits(all, 3);
-        format!("the recorded calls take {all} of their time here: {}", told.join(", "))
+        format!("the recorded calls take {all} times as long here: {}", told.join(", "))
     }
 
     fn not_replayed(&self) -> Vec<String> {
@@ -226,7 +226,7 @@ mod tests {
             notes: vec!["a note".to_owned()],
         };
         let page = replay_page(&report);
-        let verdict = "the recorded calls take 0.51 of their time here: read 0.50, write 0.50";
+        let verdict = "the recorded calls take 0.51 times as long here: read 0.50, write 0.50";
         let joined = page.replace("\n           ", " ");
         assert!(joined.starts_with(&format!("verdict    {verdict}\n")), "{page}");
         assert!(page.lines().count() <= 25, "{page}");

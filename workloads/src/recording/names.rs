@@ -310,7 +310,10 @@ impl Before {
             }
             FileAction::Write { handle, offset, .. } => {
                 let end = offset.saturating_add(operation.moved_bytes.into());
-                if let Some(file) = self.of_handle(handle) {
+                // Beyond a gap, what is before it was not written.
+                if let Some(file) = self.of_handle(handle)
+                    && offset <= file.written_end
+                {
                     file.written_end = file.written_end.max(end);
                 }
             }
@@ -372,7 +375,13 @@ impl Before {
             State::File(file) => return Some(file),
             State::Unknown | State::Absent => {}
         }
-        let is_before = !is_new && self.states[name as usize] == State::Unknown;
+        let parent = self.names.parents[name as usize];
+        // What is below a directory that the recording made came there with another's name, or by
+        // a call that is left out.
+        let is_below_made =
+            parent.is_some_and(|parent| self.states[parent as usize] == State::Made);
+        let is_unknown = self.states[name as usize] == State::Unknown;
+        let is_before = !is_new && is_unknown && !is_below_made;
         // One that was absent is made, by a call that may not be in the recording.
         let is_fresh = self.states[name as usize] == State::Absent;
         let file = self.files.len() as u32;

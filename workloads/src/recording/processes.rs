@@ -80,6 +80,8 @@ impl Processes {
 
     /// Takes note that a thread is about to begin another, which shares its descriptors or not.
     pub(super) fn begins_clone(&mut self, parent: u32, shares: bool) {
+        // A parent that is known can't be taken for a child.
+        self.thread(parent);
         // One that failed leaves its note behind.
         self.cloning.retain(|known| known.parent != parent);
         self.cloning.push(Cloning { parent, shares });
@@ -119,6 +121,7 @@ impl Processes {
         let Some(Thread { process, .. }) = self.threads.remove(&thread) else {
             return Vec::new();
         };
+        self.cloning.retain(|known| known.parent != thread);
         let process = &mut self.processes[process];
         process.threads -= 1;
         if process.threads > 0 {

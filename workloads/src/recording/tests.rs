@@ -164,6 +164,33 @@ fn what_was_there_before_is_what_was_found_and_not_made() {
 }
 
 #[test]
+fn a_renamed_directory_brings_its_files_and_a_gap_is_not_written() {
+    let part = part(
+        "1 100.000001 mkdir(\"/kv/s.tmp\", 0777) = 0 <0.000001>\n\
+         1 100.000002 open(\"/kv/s.tmp/x\", O_WRONLY|O_CREAT|O_TRUNC) = 3 <0.000001>\n\
+         1 100.000003 write(3</kv/s.tmp/x>, \"\", 10) = 10 <0.000001>\n\
+         1 100.000004 rename(\"/kv/s.tmp\", \"/kv/s\") = 0 <0.000001>\n\
+         1 100.000005 open(\"/kv/s/x\", O_RDONLY) = 4</kv/s/x> <0.000001>\n\
+         1 100.000006 open(\"/kv/slab\", O_RDWR) = 5</kv/slab> <0.000001>\n\
+         1 100.000007 pwrite64(5</kv/slab>, \"\", 10, 1000) = 10 <0.000001>\n\
+         1 100.000008 pread64(5</kv/slab>, \"\", 100, 0) = 100 <0.000001>\n",
+    );
+    let found: Vec<(&str, u64)> =
+        part.files_before.iter().map(|file| (&*file.path, file.bytes)).collect();
+    assert_eq!(found, [("slab", 100)]);
+    assert_eq!(part.directories_before.len(), 0);
+}
+
+/// Threads of which each was to be the child of the one before took the stack away.
+#[test]
+fn clones_that_never_end_make_no_chain() {
+    let clone = |thread| format!("{thread} 100.000001 clone(flags=SIGCHLD <unfinished ...>\n");
+    let lines: String = (1..20_000).map(clone).collect();
+    let part = part(&(lines + "20000 100.000002 unlink(\"/kv/x\") = 0 <0.000001>\n"));
+    assert_eq!(told(&part), ["remove x"]);
+}
+
+#[test]
 fn the_directory_is_that_of_all_data_or_must_be_given() {
     let open = |path: &str, fd: u32, call: &str| {
         format!(

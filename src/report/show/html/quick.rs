@@ -28,6 +28,9 @@ fn page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> Str
     ));
     html.paragraph_of("verdict", &report.verdict);
     html.paragraph(&report.rule());
+    if let Some(range) = report.range() {
+        html.paragraph(&range);
+    }
     if let Some(limit) = report.limit() {
         html.paragraph(&limit);
     }
