@@ -831,7 +831,7 @@ mod tests {
 
     #[test]
     fn a_miss_by_one_user_tells_by_how_much_why_and_which_target_is_met() {
-        let mut report = report(0, 0);
+        let mut report = report(0, 4);
         report.curve[0].load_p95_s = Some(1.04);
         report.predicted = report.curve[0].clone();
         report.measured = QuickPoint { load_p95_s: Some(1.09), ..report.curve[0].clone() };
@@ -847,6 +847,9 @@ mod tests {
         let told = "its load P95 is 6.40 s by simulation, 6.4 times the target of 1.00 s, and";
         assert!(slow.judge().contains(told), "{}", slow.judge());
         assert!(slow.judge().ends_with("--slo load-p95=7.4s should be met"), "{}", slow.judge());
+        // Where not even one user's turns are kept, no target for loads is enough.
+        let small = QuickReport { served_by_space: report.served_by_speed, ..report.clone() };
+        assert!(!small.judge().contains("--slo"), "{}", small.judge());
         report.measured.load_p95_s = Some(0.9);
         let told = "not confirmed: one user has a load P95 of 1.04 s by simulation, and the target \
                     is 1.00 s, but loads on the drive took 0.87 times as long";
