@@ -63,14 +63,7 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     let (model, plans) = plans(args, is_direct)?;
     check_room(args)?;
     let interrupt = super::interrupt()?;
-    let work = Work {
-        name: "comparison",
-        keeps: ", without figures",
-        places: vec![args.cache_dir.clone()],
-        output: None,
-        left: "the next run there deletes it",
-    };
-    let _answer = Answer::to(work, &interrupt);
+    let _answer = Answer::to(work("comparison", &args.cache_dir), &interrupt);
     let interrupted = || {
         ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
         Ok(Exit::Interrupted)
@@ -86,6 +79,17 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     match output.told(found, removed, layouts_page)? {
         None => interrupted(),
         Some(report) => Ok(if report.has_failed() { Exit::Failed } else { Exit::Done }),
+    }
+}
+
+/// Work of that name in a directory, for whoever ends it by a signal.
+fn work(name: &'static str, place: &Path) -> Work {
+    Work {
+        name,
+        keeps: ", without figures",
+        places: vec![place.to_owned()],
+        output: None,
+        left: "the next run there deletes it",
     }
 }
 

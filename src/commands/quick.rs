@@ -1,5 +1,6 @@
-//! `ringfall quick`: how many users a drive serves, in a few minutes. The drive's limits are measured,
-//! a curve over numbers of users is simulated from them, and a run on the drive confirms it.
+//! `ringfall quick`: how many users a drive serves, in a few minutes. The drive's limits are
+//! measured, a curve over numbers of users is simulated from them, and a run on the drive confirms
+//! it.
 
 mod space;
 

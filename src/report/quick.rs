@@ -373,19 +373,14 @@ impl QuickReport {
         [Some(self.place.clone()), path, on_host]
     }
 
-    /// Deviation of the measured bandwidth from the predicted one, as a share of that; none where
-    /// either moved nothing, and where users did not pause: then it is that of the loads.
-    #[must_use]
-    pub fn deviation(&self) -> Option<f64> {
+    /// Deviation of the measured bandwidth from the predicted one, as a share of that, where it is
+    /// too large for the run to confirm the curve; none also where users did not pause: then it is
+    /// that of the loads.
+    fn deviation(&self) -> Option<f64> {
         let (is, was) = (self.measured.gib_per_s, self.predicted.gib_per_s);
+        let deviation = if was > 0.0 { is / was - 1.0 } else { 0.0 };
         let is_own = !self.measured.is_without_pauses;
-        (is_own && is > 0.0 && was > 0.0).then(|| is / was - 1.0)
-    }
-
-    /// Whether the measured run moved the bandwidth of the simulated one.
-    #[must_use]
-    pub fn is_confirmed(&self) -> bool {
-        self.deviation().is_some_and(|deviation| deviation.abs() <= CONFIRMED_TO)
+        (is_own && deviation.abs() > CONFIRMED_TO).then_some(deviation)
     }
 
     /// Command that measures the answer for as long as it takes to be judged, its result in

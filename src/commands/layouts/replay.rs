@@ -15,9 +15,9 @@ use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
 use ringfall_workloads::recording::{Order, Part, Recording};
 
-use super::{BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, with_setup};
+use super::{BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, with_setup, work};
 use crate::cli::LayoutsReplayArgs;
-use crate::commands::answer::{Answer, Work};
+use crate::commands::answer::Answer;
 use crate::commands::run::check_output_writable;
 use crate::commands::{interrupt, is_stdout, refuse_launcher, text_stream};
 
@@ -56,14 +56,7 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
         interrupt: &interrupt,
     };
     check_room(&args.cache_dir, &replay)?;
-    let work = Work {
-        name: "replay",
-        keeps: ", without figures",
-        places: vec![args.cache_dir.clone()],
-        output: None,
-        left: "the next run there deletes it",
-    };
-    let _answer = Answer::to(work, &interrupt);
+    let _answer = Answer::to(work("replay", &args.cache_dir), &interrupt);
     let mut place = CacheDir::open(&args.cache_dir)?;
     leave_nothing_of(place.made());
     let found = replayed(args, &replay, &mut place);

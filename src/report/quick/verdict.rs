@@ -196,7 +196,7 @@ impl QuickReport {
     /// Reason why the curve says nothing of the drive; none where the run on it went about as
     /// predicted, as far as it can be judged.
     fn misprediction(&self) -> Option<String> {
-        if let Some(deviation) = self.deviation().filter(|_| !self.is_confirmed()) {
+        if let Some(deviation) = self.deviation() {
             return Some(format!(
                 "the run on the drive moved {:+.0} % of the bandwidth predicted",
                 deviation * 100.0
@@ -324,8 +324,7 @@ impl QuickReport {
         if let Some(why) = self.shortage() {
             return Some(format!("{} by simulation, but {why}", users_of(self.tried())));
         }
-        let deviation = self.deviation();
-        deviation.filter(|_| !self.is_confirmed()).map(|deviation| {
+        self.deviation().map(|deviation| {
             format!(
                 "{users} met the rule, but the run moved {:+.0} % of the bandwidth predicted: \
                  something else uses the drive, or its speed varies; repeat when it is idle",
