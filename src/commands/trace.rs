@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use ringfall_config::values::PrefillSpeed;
 use ringfall_config::{DeviceFile, Facts, InputError, Options, Plan, resolve};
 use ringfall_core::units::GIB;
 use ringfall_host::Room;
@@ -16,6 +17,7 @@ use ringfall_report::show::{
 use ringfall_report::suite::KvSize;
 use ringfall_running::source::{Reading, RecordedTrace};
 use ringfall_workloads::Error;
+use ringfall_workloads::prefill::{PrefillCost, attention_tokens};
 use ringfall_workloads::source::{Rows as _, Skipped, TraceFormat};
 use ringfall_workloads::tiers::WritePolicy;
 use ringfall_workloads::trace::TraceFigures;
@@ -83,7 +85,14 @@ fn plan(args: &TracePlanArgs, interrupt: &Interrupt) -> Result<Exit> {
             WriteRule::Through => WritePolicy::Through,
         },
         speed: args.speed,
-        prefill_tokens_per_s: Some(planned.prefill_tokens_per_s).filter(|speed| *speed > 0.0),
+        prefill: (planned.prefill_tokens_per_s > 0.0).then(|| PrefillCost {
+            tokens_per_s: planned.prefill_tokens_per_s,
+            // A number was measured with what attention took there.
+            attention_tokens: match args.prefill_tokens_per_s {
+                Some(PrefillSpeed::On(_)) => attention_tokens(&planned.model_spec),
+                _ => None,
+            },
+        }),
         drive: match args.read_gib_per_s {
             Some(read_gib_per_s) => Some(PlanDrive::reading(read_gib_per_s)),
             None => described.as_ref().map(PlanDrive::described),

@@ -22,15 +22,16 @@ pub const GPUS: [PrefillGpu; 6] = [
     PrefillGpu { name: "mi300x", peak_flops: 1_307e12 },
 ];
 
-/// Share of the peak that prefill reaches, assumed: between the 0.43 of training Llama 3
-/// (arXiv:2407.21783, table 4) and the 0.76 of prefill with PaLM 540B (arXiv:2211.05102).
+/// Share of the peak that prefill reaches: between the 0.43 of training Llama 3 (arXiv:2407.21783,
+/// table 4) and the 0.76 of prefill with PaLM 540B (arXiv:2211.05102). `tools/gpu-prefill` found
+/// 0.46 to 0.59 on an H200 with plain PyTorch, for three models of 7 to 8 billion parameters and
+/// contexts of 2,048 to 32,768 tokens, attention counted, and 0.2 to 0.35 for 512 tokens.
 pub const PEAK_SHARE: f64 = 0.5;
 
 impl PrefillGpu {
     /// Prefill speed of a model on so many of these, tokens/s: `PEAK_SHARE` of their peaks, at two
     /// operations a token and active parameter (arXiv:2001.08361, section 2.1). Attention over the
-    /// context is left out, so that long contexts take longer. None where the model's parameters
-    /// are unknown.
+    /// context is left out: [`PrefillCost`] has it. None where the model's parameters are unknown.
     #[must_use]
     pub fn prefill_tokens_per_s(&self, model: &ModelSpec, gpus: u64) -> Option<f64> {
         let parameters = model.active_parameters.filter(|&parameters| parameters > 0)?;
@@ -38,10 +39,66 @@ impl PrefillGpu {
     }
 }
 
+/// Time that a GPU takes to compute contexts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PrefillCost {
+    /// Speed without attention over the context, tokens/s; above 0.
+    pub tokens_per_s: f64,
+    /// Length of the context whose attention takes as long as all else, tokens, as
+    /// [`attention_tokens`] has it. None: attention is left out.
+    pub attention_tokens: Option<f64>,
+}
+
+impl PrefillCost {
+    /// Time to compute the contexts of which these are the lengths' sum and the sum of their
+    /// squares, s: attention over a context grows with the square of its length.
+    #[must_use]
+    pub fn compute_s(&self, tokens: f64, squares: f64) -> f64 {
+        (tokens + self.attention_tokens.map_or(0.0, |equal| squares / equal)) / self.tokens_per_s
+    }
+}
+
+/// Length of the context whose attention takes as many operations as the model's parameters,
+/// tokens. A token's query meets the keys and the values of all tokens before it: 4 operations for
+/// each layer and dimension of its heads, so a context of n tokens takes 2 × layers × dimensions ×
+/// n² (arXiv:2001.08361, table 1, over half of the pairs), and 2 × parameters × n besides. None
+/// where the parameters are unknown, and for latent attention, whose heads have other dimensions.
+#[must_use]
+pub fn attention_tokens(model: &ModelSpec) -> Option<f64> {
+    let parameters = model.active_parameters.filter(|&parameters| parameters > 0)?;
+    if model.mla.is_some() {
+        return None;
+    }
+    let heads_dim = match model.kv_dim_per_head {
+        Some(dim) => dim as f64 * model.num_heads as f64,
+        None => model.hidden_dim as f64,
+    };
+    Some(parameters as f64 / (model.num_layers as f64 * heads_dim)).filter(|n| n.is_finite())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::built_in;
+
+    /// Measured by `tools/gpu-prefill` on an H200: with attention, a context of 32,768 tokens takes
+    /// within a quarter of the time that is expected; without, two thirds of it.
+    #[test]
+    fn attention_makes_long_contexts_take_longer() {
+        let model = built_in("llama3.1-8b").unwrap();
+        let h200 = GPUS.iter().find(|gpu| gpu.name == "h200").unwrap();
+        let tokens_per_s = h200.prefill_tokens_per_s(&model, 1).unwrap();
+        let cost = PrefillCost { tokens_per_s, attention_tokens: attention_tokens(&model) };
+        assert_eq!(cost.attention_tokens.unwrap().round(), 61_264.0);
+        for (tokens, measured_s) in [(2_048.0, 0.0619), (8_192.0, 0.2603), (32_768.0, 1.3959)] {
+            let ratio = cost.compute_s(tokens, tokens * tokens) / measured_s;
+            assert!((1.0..1.25).contains(&ratio), "{tokens}: {ratio}");
+        }
+        let without = PrefillCost { attention_tokens: None, ..cost };
+        assert_eq!(without.compute_s(32_768.0, 32_768.0 * 32_768.0), 32_768.0 / tokens_per_s);
+        assert_eq!(attention_tokens(&built_in("deepseek-v3").unwrap()), None);
+        assert_eq!(attention_tokens(&ModelSpec { active_parameters: None, ..model }), None);
+    }
 
     #[test]
     fn a_token_costs_two_operations_a_parameter() {

@@ -57,6 +57,9 @@ pub struct TierPair {
     /// Number of input tokens that are found besides: those on the SSD, and those in DRAM behind
     /// them in the prompt.
     pub ssd_tokens: u64,
+    /// Sum over the requests of the squared number of tokens found, less that of those that DRAM
+    /// would find without the SSD: attention over them takes as long in proportion.
+    pub ssd_squares: u128,
     /// Number of requests that read from the SSD.
     pub ssd_requests: u64,
     /// Blocks read from the SSD.
@@ -77,6 +80,8 @@ pub struct PairCounts {
     span_ns: u64,
     /// Number of the window that the current request is in.
     window: u64,
+    /// Tokens of the current request's blocks that were looked up so far.
+    request_tokens: u64,
     /// Sizes of the SSD, ascending.
     ssds: Vec<u64>,
     drams: Vec<DramCounts>,
@@ -91,6 +96,8 @@ struct DramCounts {
     tokens: u64,
     /// At each place, tokens that are found from that size of the SSD on.
     ssd_tokens: Vec<u64>,
+    /// At each place, the squares of [`TierPair::ssd_squares`] from that size on.
+    ssd_squares: Vec<u128>,
     /// At each place, requests that read from the SSD from that size on.
     ssd_requests: Vec<u64>,
     /// Whether the current request needs the SSD.
@@ -125,6 +132,7 @@ impl PairCounts {
             dram_blocks,
             tokens: 0,
             ssd_tokens: vec![0; places],
+            ssd_squares: vec![0; places],
             ssd_requests: vec![0; places],
             needs_ssd: false,
             windows: BTreeMap::new(),
@@ -136,6 +144,7 @@ impl PairCounts {
             begin_ns: None,
             span_ns: 0,
             window: 0,
+            request_tokens: 0,
             ssds: ssds_blocks,
             drams,
         }
@@ -147,12 +156,15 @@ impl PairCounts {
         let begin_ns = *self.begin_ns.get_or_insert(at_ns);
         self.span_ns = self.span_ns.max(at_ns.abs_diff(begin_ns));
         self.window = at_ns.saturating_sub(begin_ns) / self.window_ns;
+        self.request_tokens = 0;
         self.drams.iter_mut().for_each(|dram| dram.needs_ssd = false);
     }
 
     /// Counts a block that was looked up: `depth` is its place in the list, from 1, and `needed`
     /// the largest one of the prefix that ends with it.
     pub(crate) fn found(&mut self, depth: u64, needed: u64, tokens: u64) {
+        let before = self.request_tokens;
+        self.request_tokens += tokens;
         for dram in &mut self.drams {
             if needed <= dram.dram_blocks {
                 dram.tokens += tokens;
@@ -164,6 +176,8 @@ impl PairCounts {
             };
             let place = self.ssds.partition_point(|&ssd| ssd < smallest);
             dram.ssd_tokens[place] += tokens;
+            dram.ssd_squares[place] +=
+                u128::from(tokens) * (2 * u128::from(before) + u128::from(tokens));
             if !std::mem::replace(&mut dram.needs_ssd, true) {
                 dram.ssd_requests[place] += 1;
             }
@@ -200,6 +214,7 @@ impl PairCounts {
         let mut pair = TierPair {
             dram_tokens: dram.tokens,
             ssd_tokens: dram.ssd_tokens[..above].iter().sum(),
+            ssd_squares: dram.ssd_squares[..above].iter().sum(),
             ssd_requests: dram.ssd_requests[..above].iter().sum(),
             ..TierPair::default()
         };
@@ -314,6 +329,8 @@ mod tests {
                 let tokens_of = |blocks: usize| (blocks as u64 * BLOCK).min(*tokens);
                 pair.dram_tokens += tokens_of(alone);
                 pair.ssd_tokens += tokens_of(found.len()) - tokens_of(alone);
+                let square = |blocks: usize| u128::from(tokens_of(blocks)).pow(2);
+                pair.ssd_squares += square(found.len()) - square(alone);
                 pair.ssd_requests += u64::from(found.len() > alone);
                 let read = found.iter().filter(|block| !is_in_dram(block)).count() as u64;
                 let written: u64 = blocks.iter().rev().map(|block| self.store(*block)).sum();

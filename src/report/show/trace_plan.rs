@@ -5,6 +5,7 @@ use ringfall_config::DeviceFile;
 use ringfall_core::model::{DeviceModel, DirectionModel};
 use ringfall_core::units::{MIB, gib};
 use ringfall_host::{human, human_time};
+use ringfall_workloads::prefill::PrefillCost;
 use ringfall_workloads::source::{Skipped, TraceFormat};
 use ringfall_workloads::tiers::{MovedBlocks, PairCounts, TierPair, WritePolicy};
 use ringfall_workloads::trace::TraceFigures;
@@ -54,10 +55,15 @@ pub struct TracePlan {
     /// Rule by which blocks get to the SSD: `demote`, when they fall out of DRAM, each block being
     /// in one tier at a time; `through`, when they are stored in DRAM, unless they are on the SSD.
     pub write_policy: &'static str,
-    /// Speed at which a GPU computes input tokens, tokens/s; null where it was not given.
+    /// Speed at which a GPU computes input tokens, attention over the context left out, tokens/s;
+    /// null where it was not given.
     pub prefill_tokens_per_s: Option<f64>,
-    /// Bandwidth at which reading a token takes as long as computing it, GiB/s; null where the
-    /// prefill speed is unknown.
+    /// Length of the context whose attention takes as long to compute as all else, tokens: a
+    /// context of n tokens takes 1 + n ÷ this times as long as without attention. Null where the
+    /// speed was given as a number, or the model's dimensions don't tell: attention is left out.
+    pub attention_tokens: Option<f64>,
+    /// Bandwidth at which reading a token takes as long as computing it, attention left out, GiB/s;
+    /// null where the prefill speed is unknown.
     pub break_even_gib_per_s: Option<f64>,
     /// Speed of the drive; null where it was not given.
     pub drive: Option<PlanDrive>,
@@ -130,9 +136,9 @@ pub struct PlanPoint {
     pub written_bytes: u64,
     /// Rates of that traffic; null where the trace has no common clock, or takes no time.
     pub rates: Option<PlanRates>,
-    /// GPU time that the SSD saves over the trace, s: that of computing `ssd_tokens`, less that of
-    /// reading `read_bytes` and a latency for each of `ssd_requests`, during which the GPU waits.
-    /// Negative where reading takes longer; null unless both speeds are known.
+    /// GPU time that the SSD saves over the trace, s: that of computing `ssd_tokens`, with
+    /// attention over what is before them unless `attention_tokens` is null, less that of reading
+    /// `read_bytes` and a latency for each of `ssd_requests`, during which the GPU waits. Negative where reading takes longer; null unless both speeds are known.
     pub saved_gpu_s: Option<f64>,
     /// Gain as a share of that with an unlimited SSD: of `saved_gpu_s`, or of `ssd_tokens` where
     /// that is null. Null where an unlimited SSD gains nothing.
@@ -170,8 +176,8 @@ pub struct PlanQuestion {
     pub policy: WritePolicy,
     /// Speed at which the trace is served, 1 being its own; above 0.
     pub speed: f64,
-    /// Prefill speed, tokens/s; above 0, where it is known.
-    pub prefill_tokens_per_s: Option<f64>,
+    /// Time of computing contexts, where it is known.
+    pub prefill: Option<PrefillCost>,
     /// Drive, where it is known.
     pub drive: Option<PlanDrive>,
 }
@@ -241,15 +247,23 @@ impl PlanDrive {
 }
 
 impl Crossover {
-    /// A prefix of n tokens takes n × `token_bytes` ÷ bandwidth + latency to read, and n ÷ speed
-    /// to compute: the first is shorter from n > latency ÷ (compute − read) on, times of a
-    /// token, where that is positive.
-    fn of(drive: &PlanDrive, token_bytes: u64, prefill_tokens_per_s: f64) -> Crossover {
+    /// A prefix of n tokens takes n × `token_bytes` ÷ bandwidth + latency to read, and
+    /// n × (1 + n ÷ attention's tokens) ÷ speed to compute: the first is shorter from the positive
+    /// root of attention × n² + (compute − read) × n − latency on, times of a token, and without
+    /// attention from latency ÷ (compute − read) on, where that is positive.
+    fn of(drive: &PlanDrive, token_bytes: u64, prefill: PrefillCost) -> Crossover {
         let read_us_per_token = gib(token_bytes) / drive.read_gib_per_s * 1e6;
-        let compute_us_per_token = 1e6 / prefill_tokens_per_s;
-        let gain_us = compute_us_per_token - read_us_per_token;
-        let whole = |tokens: f64| (tokens as u64).saturating_add(1);
-        let from_tokens = (gain_us > 0.0).then(|| whole(drive.read_latency_us / gain_us));
+        let compute_us_per_token = 1e6 / prefill.tokens_per_s;
+        let (gain_us, latency_us) =
+            (compute_us_per_token - read_us_per_token, drive.read_latency_us);
+        let attention_us =
+            prefill.attention_tokens.map_or(0.0, |equal| compute_us_per_token / equal);
+        let root_us = (gain_us * gain_us + 4.0 * attention_us * latency_us).sqrt();
+        let tokens = match gain_us > 0.0 {
+            true => 2.0 * latency_us / (gain_us + root_us),
+            false => (root_us - gain_us) / (2.0 * attention_us),
+        };
+        let from_tokens = tokens.is_finite().then(|| (tokens as u64).saturating_add(1));
         Crossover { read_us_per_token, compute_us_per_token, from_tokens }
     }
 }
@@ -271,9 +285,9 @@ impl PlanQuestion {
 
     /// GPU time that an SSD saves, s; none unless both speeds are known.
     fn saved_gpu_s(&self, pair: &TierPair, block_bytes: u64) -> Option<f64> {
-        let (drive, speed) = (self.drive.as_ref()?, self.prefill_tokens_per_s?);
+        let (drive, prefill) = (self.drive.as_ref()?, self.prefill?);
         let read_s = drive.read_s(bytes_of(pair.read.blocks, block_bytes), pair.ssd_requests);
-        Some(pair.ssd_tokens as f64 / speed - read_s)
+        Some(prefill.compute_s(pair.ssd_tokens as f64, pair.ssd_squares as f64) - read_s)
     }
 
     /// The gain by which sizes are compared.
@@ -373,8 +387,9 @@ impl TracePlan {
             };
             points.extend(sizes.iter().filter_map(point));
         }
-        let PlanQuestion { policy, speed, prefill_tokens_per_s, drive, .. } = question;
-        let crossover = drive.as_ref().zip(prefill_tokens_per_s);
+        let PlanQuestion { policy, speed, prefill, drive, .. } = question;
+        let prefill_tokens_per_s = prefill.map(|cost| cost.tokens_per_s);
+        let crossover = drive.as_ref().zip(prefill);
         TracePlan {
             ringfall_trace_plan: TRACE_PLAN_VERSION,
             head,
@@ -387,8 +402,9 @@ impl TracePlan {
                 WritePolicy::Through => "through",
             },
             prefill_tokens_per_s,
+            attention_tokens: prefill.and_then(|cost| cost.attention_tokens),
             break_even_gib_per_s: prefill_tokens_per_s.map(|speed| speed * gib(kv.token_bytes)),
-            crossover: crossover.map(|(drive, speed)| Crossover::of(drive, kv.token_bytes, speed)),
+            crossover: crossover.map(|(drive, cost)| Crossover::of(drive, kv.token_bytes, cost)),
             drive,
             points,
         }
@@ -431,10 +447,16 @@ impl TracePlan {
             let drive_flags = ", and the drive with --device or --read-gib-per-s";
             return format!("{flag}{}", if drive.is_some() { "" } else { drive_flags });
         };
-        let needs = format!(
+        let mut needs = format!(
             "a drive must read more than {} GiB/s to be faster than computing {speed:.0} tokens/s",
             digits3(*break_even)
         );
+        if let Some(tokens) = self.attention_tokens {
+            needs += &format!(
+                ", and half of that for contexts of {tokens:.0} tokens, since attention over them \
+                 takes as long as all else"
+            );
+        }
         let (Some(drive), Some(crossover)) = (drive, &self.crossover) else {
             return format!("{needs}; give yours with --device or --read-gib-per-s");
         };
@@ -460,11 +482,9 @@ impl TracePlan {
     fn answer_told(&self, points: &[PlanPoint]) -> String {
         let dram = human(points.first().map_or(0, |point| point.dram_bytes));
         if points.iter().all(|point| point.gain_share.is_none()) {
-            return match self.crossover {
-                Some(Crossover { from_tokens: None, .. }) => {
-                    format!("no SSD pays off beside {dram} of DRAM: reading takes too long")
-                }
-                _ => format!("no SSD gains anything beside {dram} of DRAM"),
+            return match points.iter().any(|point| point.ssd_tokens > 0) {
+                true => format!("no SSD pays off beside {dram} of DRAM: reading takes too long"),
+                false => format!("no SSD gains anything beside {dram} of DRAM"),
             };
         }
         let is_enough = |point: &&PlanPoint| point.gain_share >= Some(GAIN_SHARE);
@@ -529,8 +549,12 @@ pub fn trace_plan_page(plan: &TracePlan) -> String {
     }
     let key = "DRAM, SSD: input tokens that DRAM finds alone, and those that the SSD adds; read, \
                write: GiB/s of the SSD, and in its busiest minute; DWPD: drive writes a day; \
-               GPU-s/h: GPU time saved in an hour, attention's share left out";
-    row("columns", key.to_owned());
+               GPU-s/h: GPU time saved in an hour";
+    let attention = match plan.prefill_tokens_per_s {
+        Some(_) if plan.attention_tokens.is_none() => ", attention's share left out",
+        _ => "",
+    };
+    row("columns", format!("{key}{attention}"));
     let rows = plan.rows(LINES_MAX.saturating_sub(page.lines().count() + 1));
     page + &table_of(&rows, drams.len() > 1).page()
 }
@@ -563,13 +587,15 @@ mod tests {
 
     use super::*;
 
+    const COST: PrefillCost = PrefillCost { tokens_per_s: 1e4, attention_tokens: None };
+
     fn question(drams_bytes: &[u64], ssds_bytes: &[u64]) -> PlanQuestion {
         PlanQuestion {
             drams_bytes: drams_bytes.to_vec(),
             ssds_bytes: ssds_bytes.to_vec(),
             policy: WritePolicy::Demote,
             speed: 1.0,
-            prefill_tokens_per_s: Some(1e4),
+            prefill: Some(COST),
             drive: Some(PlanDrive::reading(0.02)),
         }
     }
@@ -638,12 +664,33 @@ mod tests {
     /// A token takes 100 µs to compute, and 95.37 µs at 0.02 GiB/s to read, behind 80 µs.
     #[test]
     fn the_crossover_is_the_first_prefix_that_is_read_faster() {
-        let from = |gib_per_s| Crossover::of(&PlanDrive::reading(gib_per_s), 2_048, 1e4);
+        let from = |gib_per_s| Crossover::of(&PlanDrive::reading(gib_per_s), 2_048, COST);
         let tokens = [0.5, 0.02, 0.019].map(|gib_per_s| from(gib_per_s).from_tokens);
         assert_eq!(tokens, [Some(1), Some(18), None]);
         let Crossover { read_us_per_token: read, compute_us_per_token: compute, .. } = from(0.02);
         assert!(18.0 * read + 80.0 < 18.0 * compute);
         assert!(17.0 * read + 80.0 >= 17.0 * compute);
+    }
+
+    /// A drive that never paid off reads contexts faster whose attention takes longer than all else.
+    #[test]
+    fn attention_makes_a_drive_pay_off_from_some_length_on() {
+        let cost = PrefillCost { attention_tokens: Some(4_096.0), ..COST };
+        for gib_per_s in [0.001, 0.01, 0.019, 0.02, 0.5] {
+            let drive = PlanDrive::reading(gib_per_s);
+            let from = Crossover::of(&drive, 2_048, cost).from_tokens.unwrap();
+            let is_faster = |tokens: u64| {
+                let n = tokens as f64;
+                let bytes = tokens * 2_048;
+                drive.read_s(bytes, 1) < cost.compute_s(n, n * n)
+            };
+            assert!(is_faster(from) && (from == 1 || !is_faster(from - 1)), "{gib_per_s}: {from}");
+        }
+        // The third request finds 2,048 tokens: attention over them takes half as long as all else.
+        let asked = question(&[2 << 20], &[6 << 20]);
+        let saved_s = |question| plan(question).points[0].saved_gpu_s.unwrap();
+        let longer_s = saved_s(PlanQuestion { prefill: Some(cost), ..asked.clone() });
+        assert_near(longer_s - saved_s(asked), 2_048.0 / 1e4 / 2.0);
     }
 
     /// A drive that works on one I/O of 4 ms at a time was given the bandwidth of its bus, and
@@ -685,7 +732,7 @@ mod tests {
                 ],
             ),
             (
-                PlanQuestion { prefill_tokens_per_s: None, drive: None, ..asked.clone() },
+                PlanQuestion { prefill: None, drive: None, ..asked.clone() },
                 &["--prefill-tokens-per-s", "--device or --read-gib-per-s", "SSD of 6.0 MiB"],
             ),
             (
