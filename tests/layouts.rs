@@ -125,7 +125,7 @@ fn what_can_not_be_compared_is_refused_with_the_remedy() {
 #[test]
 fn an_interrupted_comparison_removes_what_it_made() {
     let scratch = Scratch::new("layouts-interrupted");
-    let more = ["--space", "64MiB", "--layout", "vllm", "--seconds-each", "5", "--json", "l.json"];
+    let more = ["--space", "64MiB", "--layout", "vllm", "--seconds-each", "1", "--json", "l.json"];
     let child = spawn(compare(&scratch, &scratch.store(), &more));
     let is_made = || !directories(&scratch.store()).is_empty();
     wait_until("its directory is made", is_made);
@@ -142,7 +142,7 @@ fn what_a_killed_comparison_left_is_reclaimed_by_the_next_one_and_by_a_run() {
     let more = ["--space", "64MiB", "--layout", "vllm", "--engine-limits", "theirs"];
     let made = || directories(&scratch.store());
     let kill = || {
-        let long = [&more[..], &["--seconds-each", "5"]].concat();
+        let long = [&more[..], &["--seconds-each", "1"]].concat();
         let mut child = spawn(compare(&scratch, &scratch.store(), &long));
         let is_stored = || made().iter().any(|made| made.read_dir().unwrap().count() > 0);
         wait_until("objects are stored", is_stored);
