@@ -30,5 +30,5 @@ pub use poll_queue::polled_io_bytes_max;
 pub use probe::{RingFeatures, check_allowed, check_polled_commands, kernel_release};
 pub use reactor::{Parker, Ring};
 pub use setup::{CommandSetup, Polling, RingConfig, RingSetup};
-pub use slot::{Completion, IoFuture, SlotToken, Slots};
+pub use slot::{Completion, CompletionQueue, IoFuture, SlotToken, Slots};
 pub use trial::RingTrial;

@@ -5,6 +5,7 @@
 //! any more: the completion frees the buffer) or *done* (the result waits to be collected).
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -25,9 +26,50 @@ pub struct Completion {
 
 enum State {
     Free,
-    Pending(Option<Waker>),
+    Pending(Waiter),
     Abandoned,
     Done(Completion),
+}
+
+/// Whoever is told of a completion.
+enum Waiter {
+    Nobody,
+    Task(Waker),
+    /// The queue of one that waits for several I/Os, and the number of this one there.
+    Queue(Rc<CompletionQueue>, u64),
+}
+
+/// Completions that one task waits for, oldest first. Each costs it the same, however many I/Os are
+/// in flight.
+#[derive(Default)]
+pub struct CompletionQueue {
+    numbers: RefCell<VecDeque<u64>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl CompletionQueue {
+    /// Number of the I/O that completed first, of those not taken yet.
+    pub fn pop(&self) -> Option<u64> {
+        self.numbers.borrow_mut().pop_front()
+    }
+
+    /// Has the next completion wake the task; false where one is there already.
+    pub fn register(&self, cx: &Context<'_>) -> bool {
+        let is_empty = self.numbers.borrow().is_empty();
+        if is_empty {
+            let mut waker = self.waker.borrow_mut();
+            waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+        }
+        is_empty
+    }
+
+    fn push(&self, number: u64) {
+        self.numbers.borrow_mut().push_back(number);
+        let waker = self.waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
 }
 
 struct Slot<B> {
@@ -106,7 +148,7 @@ impl<B: 'static> Slots<B> {
         });
         let slot = &mut inner.slots[index as usize];
         assert!(matches!(slot.state, State::Free), "the free list holds free slots");
-        slot.state = State::Pending(None);
+        slot.state = State::Pending(Waiter::Nobody);
         slot.submitted = now;
         slot.owned = owned;
         inner.pending += 1;
@@ -139,7 +181,7 @@ impl<B: 'static> Slots<B> {
 
     /// The kernel is done with the I/O: wakes who waits, or frees what nobody waits for.
     pub fn complete(&self, token: SlotToken, result: i32, now: Nanos) {
-        let (waker, freed) = {
+        let (waiter, freed) = {
             let inner = &mut *self.inner.borrow_mut();
             let slot = &mut inner.slots[token.index()];
             assert_eq!(slot.generation, token.generation(), "a completion comes once");
@@ -147,15 +189,17 @@ impl<B: 'static> Slots<B> {
             let done = State::Done(Completion { result, submitted, completed: now });
             inner.pending -= 1;
             match std::mem::replace(&mut slot.state, done) {
-                State::Pending(waker) => (waker, None),
-                State::Abandoned => (None, inner.release(token)),
+                State::Pending(waiter) => (waiter, None),
+                State::Abandoned => (Waiter::Nobody, inner.release(token)),
                 State::Free | State::Done(_) => unreachable!("a completion comes once"),
             }
         };
         // Outside the borrow: dropping a ticket wakes others, which may come back here.
         drop(freed);
-        if let Some(waker) = waker {
-            waker.wake();
+        match waiter {
+            Waiter::Nobody => {}
+            Waiter::Task(waker) => waker.wake(),
+            Waiter::Queue(queue, number) => queue.push(number),
         }
     }
 }
@@ -178,6 +222,29 @@ pub struct IoFuture<B: 'static> {
     collected: bool,
 }
 
+impl<B: 'static> IoFuture<B> {
+    /// Has the completion queued under that number, once it comes, instead of waking a task.
+    pub fn queue_in(&mut self, queue: &Rc<CompletionQueue>, number: u64) {
+        let inner = &mut *self.slots.inner.borrow_mut();
+        match &mut inner.slots[self.token.index()].state {
+            State::Pending(waiter) => *waiter = Waiter::Queue(Rc::clone(queue), number),
+            State::Done(_) => queue.push(number),
+            State::Free | State::Abandoned => unreachable!("this future holds the slot"),
+        }
+    }
+
+    /// The result of an I/O that has completed, and what it owned.
+    ///
+    /// # Panics
+    /// When it has not: a bug of the caller.
+    pub fn take(mut self) -> (Completion, Option<B>) {
+        match Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => output,
+            Poll::Pending => unreachable!("its queue has said that it completed"),
+        }
+    }
+}
+
 impl<B: 'static> Future for IoFuture<B> {
     type Output = (Completion, Option<B>);
 
@@ -193,10 +260,10 @@ impl<B: 'static> Future for IoFuture<B> {
                     let completion = *completion;
                     Some((completion, inner.release(token)))
                 }
-                State::Pending(waker) => {
-                    match waker {
-                        Some(known) if known.will_wake(cx.waker()) => {}
-                        _ => *waker = Some(cx.waker().clone()),
+                State::Pending(waiter) => {
+                    match waiter {
+                        Waiter::Task(waker) => waker.clone_from(cx.waker()),
+                        _ => *waiter = Waiter::Task(cx.waker().clone()),
                     }
                     None
                 }
@@ -330,6 +397,33 @@ mod tests {
         let count = |woken: &Woken| woken.0.load(std::sync::atomic::Ordering::SeqCst);
         assert_eq!([count(&woken[0]), count(&woken[1])], [0, 1]);
         assert!(poll(&mut future).is_ready());
+    }
+
+    #[test]
+    fn a_task_that_waits_for_several_ios_takes_their_completions_in_order_and_is_woken_once() {
+        let (slots, queue) = (Slots::new(), Rc::<CompletionQueue>::default());
+        let mut all: Vec<_> = (0..4).map(|_| slots.insert(Some(()), at(1))).collect();
+        // One has completed before anybody says where.
+        slots.complete(all[3].0, 3, at(2));
+        for (number, (_, future)) in all.iter_mut().enumerate() {
+            future.queue_in(&queue, number as u64);
+        }
+        let woken = std::sync::Arc::<Woken>::default();
+        let waker = Waker::from(std::sync::Arc::clone(&woken));
+        let cx = Context::from_waker(&waker);
+        assert!(!queue.register(&cx), "there is one to take");
+        assert_eq!((queue.pop(), queue.pop()), (Some(3), None));
+        assert!(queue.register(&cx) && queue.register(&cx));
+        // Of one that is given up, nobody is told.
+        drop(all.pop());
+        let _given_up = all.remove(1).1;
+        for index in [1, 0] {
+            slots.complete(all[index].0, index as i32, at(3));
+        }
+        assert_eq!(woken.0.load(std::sync::atomic::Ordering::SeqCst), 1);
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(0), None]);
+        let results = all.into_iter().map(|(_, future)| future.take().0.result);
+        assert_eq!(Vec::from_iter(results), [0, 1]);
     }
 
     #[test]

@@ -6,8 +6,6 @@
 mod single;
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -18,6 +16,7 @@ use super::gpu_path::GpuTransfer;
 use super::hollow::Hollow;
 use super::lanes::Lanes;
 use super::measure::{Direction, Measure, Waiting};
+use super::slab::Slab;
 use crate::buffer::{Ticket, Tickets, Urgency};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
@@ -26,7 +25,7 @@ use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{NamedContent, VerifyMode};
 use crate::key::Tier;
 use crate::placement::Extent;
-use crate::ring::{Completion, IoKind, IoRequest};
+use crate::ring::{Completion, CompletionQueue, IoKind, IoRequest};
 use crate::tier::gpu::{GpuEntry, GpuLane};
 use crate::tier::pages::HostPages;
 use crate::units::{BLOCK_BYTES, MIB, blocks_for};
@@ -92,9 +91,9 @@ pub(super) struct DataPath {
     pub(super) worked_on_bytes: Cell<u64>,
     /// Writes in flight of a transfer just dropped.
     orphans: RefCell<Vec<DeviceFuture>>,
-    /// Lists of I/Os in flight that no transfer uses now: transfers come and go, their memory
+    /// Tables of I/Os in flight that no transfer uses now: transfers come and go, their memory
     /// stays. At most as many as transfers were under way at once.
-    spare_lists: RefCell<Vec<Vec<InFlight>>>,
+    spare_tables: RefCell<Vec<InFlightTable>>,
 }
 
 /// Writes in flight that nobody waits for, to be waited for before their blocks are used again.
@@ -157,6 +156,7 @@ pub(super) struct Begun {
     wait: Nanos,
 }
 
+/// An I/O in flight, besides what the device knows of it.
 pub(super) struct InFlight {
     pub(super) request: IoRequest,
     /// Number of the request's first block in the entry.
@@ -169,7 +169,42 @@ pub(super) struct InFlight {
     /// Bytes of a write in blocks that had never been written before; they count when it is done,
     /// as its other bytes do.
     first_touch_bytes: u64,
-    future: DeviceFuture,
+}
+
+impl InFlight {
+    /// The first attempt at an I/O.
+    fn first(begun: Begun) -> InFlight {
+        let Begun { request, first_block, first_touch_bytes, wait } = begun;
+        let (submitted, wait) = (None, Some(wait));
+        InFlight { request, first_block, submitted, attempts: 0, wait, first_touch_bytes }
+    }
+}
+
+/// I/Os in flight of a transfer, and the ids of those that have completed.
+#[derive(Default)]
+struct InFlightTable {
+    ios: Slab<(InFlight, DeviceFuture)>,
+    completed: Rc<CompletionQueue>,
+}
+
+impl InFlightTable {
+    fn insert(&mut self, io: InFlight, mut future: DeviceFuture) {
+        self.ios.insert(|id| {
+            future.queue_in(&self.completed, id);
+            (io, future)
+        });
+    }
+
+    /// Takes the I/O that completed first, with its end and its ticket.
+    fn take_completed(&mut self) -> Option<(InFlight, Completion, Ticket)> {
+        let (io, future) = self.ios.remove(self.completed.pop()?).expect("it is queued once");
+        let (completion, ticket) = future.take();
+        Some((io, completion, ticket.expect("a read or write holds a ticket")))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ios.len() == 0
+    }
 }
 
 /// One transfer in progress.
@@ -182,7 +217,7 @@ pub(super) struct Transfer<'a> {
     /// Blocks not started, all lanes together.
     left: u64,
     io_blocks: u64,
-    in_flight: Vec<InFlight>,
+    in_flight: InFlightTable,
     first_submit: Option<Nanos>,
     last_completion: Nanos,
     pub(super) copy: Nanos,
@@ -205,7 +240,7 @@ impl DataPath {
             stopping: Cell::new(false),
             worked_on_bytes: Cell::new(0),
             orphans: RefCell::default(),
-            spare_lists: RefCell::default(),
+            spare_tables: RefCell::default(),
         }
     }
 
@@ -277,19 +312,21 @@ impl Drop for Transfer<'_> {
         for lane in self.lanes.iter_mut() {
             self.path.no_more_wait_for(lane.drive, lane.left * BLOCK_BYTES);
         }
-        for io in &self.in_flight {
-            self.path.moved(io.request);
-        }
         for request in self.gpu.fetched_requests() {
             self.path.moved(request);
         }
-        let mut list = std::mem::take(&mut self.in_flight);
-        if self.spec.direction == Direction::Write && !list.is_empty() {
-            let futures = list.drain(..).map(|io| io.future);
-            self.path.orphans.borrow_mut().extend(futures);
+        let ios = std::mem::take(&mut self.in_flight.ios);
+        if ios.len() == 0 {
+            let completed = Rc::clone(&self.in_flight.completed);
+            self.path.spare_tables.borrow_mut().push(InFlightTable { ios, completed });
+            return;
         }
-        list.clear();
-        self.path.spare_lists.borrow_mut().push(list);
+        for (io, future) in ios.into_values() {
+            self.path.moved(io.request);
+            if self.spec.direction == Direction::Write {
+                self.path.orphans.borrow_mut().push(future);
+            }
+        }
     }
 }
 
@@ -306,7 +343,7 @@ impl<'a> Transfer<'a> {
             turn: 0,
             left: blocks_for(spec.bytes),
             io_blocks: path.config.tickets[0].pool().buffer_bytes() as u64 / BLOCK_BYTES,
-            in_flight: path.spare_lists.borrow_mut().pop().unwrap_or_default(),
+            in_flight: path.spare_tables.borrow_mut().pop().unwrap_or_default(),
             first_submit: None,
             last_completion: Nanos::ZERO,
             copy: Nanos::ZERO,
@@ -340,7 +377,7 @@ impl Transfer<'_> {
             let started_bytes = self.start_ios(cx);
             // What came from GPU memory is written now.
             let copied = self.collect_copies(cx);
-            let collected = self.collect(cx) | copied;
+            let collected = self.collect() | copied;
             if self.in_flight.is_empty()
                 && self.gpu.is_idle()
                 && (self.is_all_started() || self.error.is_some())
@@ -354,7 +391,7 @@ impl Transfer<'_> {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if !collected {
+            if !collected && self.in_flight.completed.register(cx) {
                 return Poll::Pending;
             }
         }
@@ -469,34 +506,17 @@ impl Transfer<'_> {
 
     /// Gives the device a whole I/O.
     pub(super) fn submit(&mut self, begun: Begun, ticket: Ticket) {
-        let Begun { request, first_block, first_touch_bytes, wait } = begun;
-        let future = self.hand_over(request, first_block, ticket);
-        self.in_flight.push(InFlight {
-            request,
-            first_block,
-            submitted: None,
-            attempts: 0,
-            wait: Some(wait),
-            first_touch_bytes,
-            future,
-        });
+        let future = self.hand_over(begun.request, begun.first_block, ticket);
+        self.in_flight.insert(InFlight::first(begun), future);
     }
 
     /// Takes what has completed; whether there was anything.
-    fn collect(&mut self, cx: &mut Context<'_>) -> bool {
+    fn collect(&mut self) -> bool {
         let mut collected = false;
-        let mut index = 0;
-        while index < self.in_flight.len() {
-            match Pin::new(&mut self.in_flight[index].future).poll(cx) {
-                Poll::Pending => index += 1,
-                Poll::Ready((completion, ticket)) => {
-                    collected = true;
-                    let done = self.in_flight.swap_remove(index);
-                    self.path.moved(done.request);
-                    let ticket = ticket.expect("a read or write holds a ticket");
-                    self.complete(done, completion, ticket);
-                }
-            }
+        while let Some((io, completion, ticket)) = self.in_flight.take_completed() {
+            collected = true;
+            self.path.moved(io.request);
+            self.complete(io, completion, ticket);
         }
         collected
     }
@@ -595,7 +615,7 @@ impl Transfer<'_> {
         self.path.comes(request);
         let first_block = io.first_block + u64::from(done_bytes) / BLOCK_BYTES;
         let future = self.hand_over(request, first_block, ticket);
-        self.in_flight.push(InFlight {
+        let io = InFlight {
             request,
             first_block,
             // A retry's latency counts from the first attempt; a resumed rest from its own.
@@ -603,8 +623,8 @@ impl Transfer<'_> {
             attempts: if done_bytes == 0 { io.attempts + 1 } else { 0 },
             wait: None,
             first_touch_bytes: io.first_touch_bytes,
-            future,
-        });
+        };
+        self.in_flight.insert(io, future);
     }
 
     fn check(&mut self, io: &InFlight, ticket: &Ticket, now: Nanos) {

@@ -2,10 +2,11 @@
 //! [`Transfer`] keeps: of an entry of one block, these were a fifth of what a read costs. One that
 //! goes wrong is carried on by a [`Transfer`], which knows how.
 
-use super::{Content, DataPath, InFlight, SLICE_BYTES, Transfer, TransferDone, TransferSpec};
+use super::{
+    Begun, Content, DataPath, InFlight, SLICE_BYTES, Transfer, TransferDone, TransferSpec,
+};
 use crate::buffer::Ticket;
 use crate::clock::Nanos;
-use crate::device::DeviceFuture;
 use crate::drive::DriveId;
 use crate::error::{ErrorKind, IoError};
 use crate::fill::VerifyMode;
@@ -23,21 +24,6 @@ struct Coming<'a> {
 impl Drop for Coming<'_> {
     fn drop(&mut self) {
         self.path.moved(self.request);
-    }
-}
-
-impl InFlight {
-    /// The first attempt of a read, which did not wait for its ticket.
-    fn begun(request: IoRequest, future: DeviceFuture) -> InFlight {
-        InFlight {
-            request,
-            first_block: 0,
-            submitted: None,
-            attempts: 0,
-            wait: Some(Nanos::ZERO),
-            first_touch_bytes: 0,
-            future,
-        }
     }
 }
 
@@ -78,15 +64,14 @@ impl DataPath {
         ticket: Ticket,
     ) -> Result<TransferDone, IoError> {
         self.comes(request);
-        let mut future = self.config.device.submit(request, Some(ticket));
+        let future = self.config.device.submit(request, Some(ticket));
         let coming = Coming { path: self, request };
-        let (completion, ticket) = (&mut future).await;
+        let (completion, ticket) = future.await;
         drop(coming);
         let ticket = ticket.expect("a read holds a ticket");
         if completion.result != request.length_bytes as i32 {
-            let io = InFlight::begun(request, future);
             // In memory of its own, for which the other reads then need no room.
-            return Box::pin(self.carry_on(spec, io, completion, ticket)).await;
+            return Box::pin(self.carry_on(spec, request, completion, ticket)).await;
         }
         let measure = &self.config.measure;
         let Completion { submitted, completed, .. } = completion;
@@ -113,7 +98,7 @@ impl DataPath {
     async fn carry_on(
         &self,
         spec: &TransferSpec<'_>,
-        io: InFlight,
+        request: IoRequest,
         completion: Completion,
         ticket: Ticket,
     ) -> Result<TransferDone, IoError> {
@@ -124,7 +109,9 @@ impl DataPath {
             lane.left = 0;
         }
         transfer.left = 0;
-        transfer.complete(io, completion, ticket);
+        // It did not wait for its ticket.
+        let begun = Begun { request, first_block: 0, first_touch_bytes: 0, wait: Nanos::ZERO };
+        transfer.complete(InFlight::first(begun), completion, ticket);
         transfer.end().await
     }
 

@@ -43,6 +43,11 @@ impl<T> Slab<T> {
         place.take()
     }
 
+    /// All values.
+    pub(super) fn into_values(self) -> impl Iterator<Item = T> {
+        self.places.into_iter().filter_map(|(_, value)| value)
+    }
+
     /// Number of values.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
