@@ -31,7 +31,7 @@ impl Urgency {
 
 enum Waiter {
     Free,
-    Waiting(Option<Waker>),
+    Waiting(Waker),
     Granted(Buffer),
 }
 
@@ -146,9 +146,7 @@ impl Tickets {
                 };
                 waker
             };
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+            waker.wake();
         }
     }
 }
@@ -231,7 +229,7 @@ impl Future for Acquire {
                 state.waiters.push(Waiter::Free);
                 (state.waiters.len() - 1) as u32
             });
-            state.waiters[index as usize] = Waiter::Waiting(Some(cx.waker().clone()));
+            state.waiters[index as usize] = Waiter::Waiting(cx.waker().clone());
             state.queues[self.urgency.level()].push_back(index);
             state.queued += 1;
             self.waiter = Some(index);
@@ -240,17 +238,16 @@ impl Future for Acquire {
         let tickets = Rc::clone(&self.tickets);
         let state = &mut *tickets.state.borrow_mut();
         let slot = &mut state.waiters[index as usize];
-        match std::mem::replace(slot, Waiter::Free) {
-            Waiter::Granted(buffer) => {
-                state.waiters_free.push(index);
-                self.waiter = None;
-                Poll::Ready(Ticket::new(buffer, Rc::clone(&tickets)))
-            }
-            _ => {
-                *slot = Waiter::Waiting(Some(cx.waker().clone()));
-                Poll::Pending
-            }
+        if let Waiter::Waiting(waker) = slot {
+            waker.clone_from(cx.waker());
+            return Poll::Pending;
         }
+        let Waiter::Granted(buffer) = std::mem::replace(slot, Waiter::Free) else {
+            unreachable!("it waits, or was granted a buffer")
+        };
+        state.waiters_free.push(index);
+        self.waiter = None;
+        Poll::Ready(Ticket::new(buffer, Rc::clone(&tickets)))
     }
 }
 
