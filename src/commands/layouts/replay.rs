@@ -174,7 +174,7 @@ fn report(
         not_replayed: part
             .left_out
             .iter()
-            .map(|left| NotReplayed { call: left.call, count: left.count })
+            .map(|(call, count)| NotReplayed { call, count: *count })
             .collect(),
         elsewhere: part.elsewhere,
         untold: part.untold,

@@ -16,7 +16,7 @@ mod strace;
 pub use names::{FileBefore, Part};
 pub use operation::{After, FileAction, LaneOperation, OpenMode, RecordedOperation};
 pub use order::Order;
-pub use strace::{Recording, UnreadCall};
+pub use strace::Recording;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::operation::{FileAction, RecordedOperation};
-use super::strace::{Recording, UnreadCall, normal};
+use super::strace::{Recording, normal};
 use crate::error::Error;
 use crate::source::Skipped;
 
@@ -33,8 +33,9 @@ pub struct Part {
     pub files_before: Vec<FileBefore>,
     /// Directories that must be there before, without those above them.
     pub directories_before: Vec<Arc<str>>,
-    /// Calls on these files that are not done again, by name.
-    pub left_out: Vec<UnreadCall>,
+    /// Number of calls on these files that are not done again, by name of the system call;
+    /// `failed`: of any, with an error that another drive need not have.
+    pub left_out: BTreeMap<&'static str, u64>,
     /// Number of calls on other files.
     pub elsewhere: u64,
     /// Number of calls without a path that is known, or without an end.
@@ -76,10 +77,8 @@ impl Part {
         }
         let mut part = Part { untold: recording.untold(), handles, ..Part::default() };
         for operation in recording.operations {
-            let name = |name: u32| renamed[name as usize];
-            let handle = |handle: u32| kept[handle as usize];
-            match moved_below(operation.action, &name, &handle) {
-                Some(action) => part.operations.push(RecordedOperation { action, ..operation }),
+            match moved_below(operation, &renamed, &kept) {
+                Some(operation) => part.operations.push(operation),
                 None => part.elsewhere += u64::from(operation.is_call),
             }
         }
@@ -89,14 +88,11 @@ impl Part {
             )));
         }
         part.operations.sort_by_key(|operation| operation.begin_ns);
-        let mut left_out: BTreeMap<&'static str, u64> = BTreeMap::new();
         for ((call, name), count) in &recording.left_out {
             if name.is_none_or(|name| renamed[name as usize].is_some()) {
-                *left_out.entry(call).or_default() += count;
+                *part.left_out.entry(call).or_default() += count;
             }
         }
-        part.left_out =
-            left_out.into_iter().map(|(call, count)| UnreadCall { call, count }).collect();
         part.skipped = recording.skipped;
         part.below = below;
         part.find_before(names);
@@ -119,39 +115,20 @@ impl Part {
     }
 }
 
-/// The action with the numbers of the part; none where it is on a file elsewhere.
+/// The operation with the numbers of the part; none where it is on a file elsewhere.
 fn moved_below(
-    action: FileAction,
-    name_of: &dyn Fn(u32) -> Option<u32>,
-    handle_of: &dyn Fn(u32) -> Option<u32>,
-) -> Option<FileAction> {
-    Some(match action {
-        FileAction::Open { name, handle, mode } => {
-            let handle = handle.map(|handle| handle_of(handle).ok_or(())).transpose().ok()?;
-            FileAction::Open { name: name_of(name)?, handle, mode }
-        }
-        FileAction::Read { handle, offset, bytes } => {
-            FileAction::Read { handle: handle_of(handle)?, offset, bytes }
-        }
-        FileAction::Write { handle, offset, bytes } => {
-            FileAction::Write { handle: handle_of(handle)?, offset, bytes }
-        }
-        FileAction::Sync { handle, data_only } => {
-            FileAction::Sync { handle: handle_of(handle)?, data_only }
-        }
-        FileAction::Look { name, directory } => {
-            FileAction::Look { name: name_of(name)?, directory }
-        }
-        FileAction::LookAtOpen { handle } => FileAction::LookAtOpen { handle: handle_of(handle)? },
-        FileAction::MakeDirectory { name } => FileAction::MakeDirectory { name: name_of(name)? },
-        FileAction::Rename { from, to } => {
-            FileAction::Rename { from: name_of(from)?, to: name_of(to)? }
-        }
-        FileAction::Remove { name, directory } => {
-            FileAction::Remove { name: name_of(name)?, directory }
-        }
-        FileAction::Close { handle } => FileAction::Close { handle: handle_of(handle)? },
-    })
+    mut operation: RecordedOperation,
+    renamed: &[Option<u32>],
+    kept: &[Option<u32>],
+) -> Option<RecordedOperation> {
+    let (names, handle) = operation.action.operands();
+    for name in names {
+        *name = renamed[*name as usize]?;
+    }
+    if let Some(handle) = handle {
+        *handle = kept[*handle as usize]?;
+    }
+    Some(operation)
 }
 
 /// The longest directory that all files have in common of which bytes were read or written.

@@ -99,6 +99,25 @@ pub enum FileAction {
     },
 }
 
+impl FileAction {
+    /// Numbers of the names and of the open file that it is on.
+    pub(super) fn operands(&mut self) -> (impl Iterator<Item = &mut u32>, Option<&mut u32>) {
+        let (name, second, handle) = match self {
+            FileAction::Open { name, handle, .. } => (Some(name), None, handle.as_mut()),
+            FileAction::Rename { from, to } => (Some(from), Some(to), None),
+            FileAction::Look { name, .. }
+            | FileAction::MakeDirectory { name }
+            | FileAction::Remove { name, .. } => (Some(name), None, None),
+            FileAction::Read { handle, .. }
+            | FileAction::Write { handle, .. }
+            | FileAction::Sync { handle, .. }
+            | FileAction::LookAtOpen { handle }
+            | FileAction::Close { handle } => (None, None, Some(handle)),
+        };
+        (name.into_iter().chain(second), handle)
+    }
+}
+
 /// Operation as it was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedOperation {

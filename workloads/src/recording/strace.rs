@@ -49,22 +49,6 @@ const NOT_REPLAYED: [&str; 23] = [
     "utimensat",
 ];
 
-/// Calls of one name that are not done again.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnreadCall {
-    /// Name of the system call; `failed`: of any, with an error that another drive need not have.
-    pub call: &'static str,
-    /// Number of such calls.
-    pub count: u64,
-}
-
-/// Open file with the place of its next read or write, bytes.
-#[derive(Clone, Copy, Default)]
-struct OpenFile {
-    name: u32,
-    position: u64,
-}
-
 /// Operations of a recording, in the order of its lines.
 #[derive(Default)]
 pub struct Recording {
@@ -145,7 +129,8 @@ struct Strace {
     processes: Processes,
     numbers: BTreeMap<Arc<str>, u32>,
     name_bytes: usize,
-    open: Vec<OpenFile>,
+    /// Place of the next read or write of each handle, bytes.
+    positions: Vec<u64>,
 }
 
 /// Name that the arguments of a call lead to.
@@ -177,15 +162,7 @@ impl Strace {
             Told::Exit { thread, time_ns } => {
                 let index = self.processes.index_of(*thread);
                 for handle in self.processes.exit(*thread) {
-                    self.found.operations.push(RecordedOperation {
-                        begin_ns: *time_ns,
-                        took_ns: 0,
-                        thread: index,
-                        action: FileAction::Close { handle },
-                        fails: false,
-                        moved_bytes: 0,
-                        is_call: false,
-                    });
+                    self.add(index, *time_ns, FileAction::Close { handle });
                 }
             }
             Told::Begins { .. } | Told::Nothing => {}
@@ -224,7 +201,7 @@ impl Strace {
             "lseek" => {
                 let Answer::Value { value, .. } = call.answer else { return Ok(()) };
                 if let Some(handle) = self.handle(call, 0, false)? {
-                    self.open[handle as usize].position = value;
+                    self.positions[handle as usize] = value;
                 }
                 Ok(())
             }
@@ -251,14 +228,30 @@ impl Strace {
         }
     }
 
+    /// Adds an operation for which the recording has no call.
+    fn add(&mut self, thread: u32, begin_ns: u64, action: FileAction) {
+        self.found.operations.push(RecordedOperation {
+            begin_ns,
+            took_ns: 0,
+            thread,
+            action,
+            fails: false,
+            moved_bytes: 0,
+            is_call: false,
+        });
+    }
+
     /// Adds an operation of a call that ended in a way that another drive has, too.
     fn push(&mut self, call: &Call<'_>, action: FileAction, moved: u64) -> Result<(), String> {
         let fails = match call.answer {
             Answer::Value { .. } => false,
             Answer::Failed("ENOENT" | "EEXIST" | "ENOTDIR" | "EISDIR" | "ENOTEMPTY") => true,
             Answer::Failed(_) => {
-                let name = self.name_of(action);
-                *self.found.left_out.entry((FAILED, Some(name))).or_default() += 1;
+                let mut action = action;
+                let (names, handle) = action.operands();
+                let of_open = handle.map(|handle| self.found.handles[*handle as usize]);
+                let name = names.map(|name| *name).last().or(of_open);
+                *self.found.left_out.entry((FAILED, name)).or_default() += 1;
                 return Ok(());
             }
             Answer::Other => return Ok(()),
@@ -274,21 +267,6 @@ impl Strace {
             is_call: true,
         });
         Ok(())
-    }
-
-    fn name_of(&self, action: FileAction) -> u32 {
-        match action {
-            FileAction::Open { name, .. }
-            | FileAction::Look { name, .. }
-            | FileAction::MakeDirectory { name }
-            | FileAction::Rename { to: name, .. }
-            | FileAction::Remove { name, .. } => name,
-            FileAction::Read { handle, .. }
-            | FileAction::Write { handle, .. }
-            | FileAction::Sync { handle, .. }
-            | FileAction::LookAtOpen { handle }
-            | FileAction::Close { handle } => self.open[handle as usize].name,
-        }
     }
 
     fn opens(&mut self, call: &Call<'_>) -> Result<(), String> {
@@ -334,7 +312,7 @@ impl Strace {
 
     fn new_handle(&mut self, call: &Call<'_>, descriptor: u32, name: u32) -> u32 {
         let handle = self.processes.new_file();
-        self.open.push(OpenFile { name, position: 0 });
+        self.positions.push(0);
         self.found.handles.push(name);
         // The one before was closed by a call that the recording does not have.
         let _closed_unseen = self.processes.set(call.thread, descriptor, handle);
@@ -355,9 +333,9 @@ impl Strace {
             Some(_) => return Ok(None),
             None => None,
         };
-        let (open, names) = (&self.open, &self.found.names);
+        let Recording { handles, names, .. } = &self.found;
         let has_path = |handle: u32| {
-            let name = open[handle as usize].name as usize;
+            let name = handles[handle as usize] as usize;
             told.as_deref().is_some_and(|told| told == &*names[name])
         };
         if let Some(handle) = self.processes.file(call.thread, fd, has_path) {
@@ -367,15 +345,8 @@ impl Strace {
         let name = self.number(&path)?;
         let handle = self.new_handle(call, fd, name);
         let mode = OpenMode { read: true, write: true, ..OpenMode::default() };
-        self.found.operations.push(RecordedOperation {
-            begin_ns: call.begin_ns,
-            took_ns: 0,
-            thread: self.processes.index_of(call.thread),
-            action: FileAction::Open { name, handle: Some(handle), mode },
-            fails: false,
-            moved_bytes: 0,
-            is_call: false,
-        });
+        let thread = self.processes.index_of(call.thread);
+        self.add(thread, call.begin_ns, FileAction::Open { name, handle: Some(handle), mode });
         Ok(Some(handle))
     }
 
@@ -403,7 +374,7 @@ impl Strace {
         let offset = match told.filter(|told| *told != "-1") {
             Some(told) => told.parse().map_err(|_| "it has no offset")?,
             None => {
-                let position = &mut self.open[handle as usize].position;
+                let position = &mut self.positions[handle as usize];
                 let end = position.checked_add(moved).ok_or("it is beyond the end of any file")?;
                 std::mem::replace(position, end)
             }
@@ -495,19 +466,14 @@ impl Strace {
         }
         let Answer::Value { value, .. } = call.answer else { return Ok(()) };
         let to = u32::try_from(value).map_err(|_| "it has no descriptor")?;
-        let (from, _) = descriptor(argument(call, 0)?).ok_or("it has no descriptor")?;
-        let file = self.handle(call, 0, false)?;
-        let replaced = match file {
-            Some(_) if from == to => None,
+        let replaced = match self.handle(call, 0, false)? {
             Some(handle) => self.processes.set(call.thread, to, handle),
             None => self.processes.close(call.thread, to),
         };
         // Closed by the call, which is none on a file otherwise.
         if let Some(handle) = replaced {
-            self.push(call, FileAction::Close { handle }, 0)?;
-            if let Some(closed) = self.found.operations.last_mut() {
-                closed.is_call = false;
-            }
+            let thread = self.processes.index_of(call.thread);
+            self.add(thread, call.begin_ns, FileAction::Close { handle });
         }
         Ok(())
     }
@@ -542,31 +508,25 @@ impl Strace {
         path: usize,
     ) -> Result<Named, String> {
         let path = string(argument(call, path)?).ok_or("its path is no string")?;
-        let from = match directory {
-            Some(place) => Some(argument(call, place)?),
-            None => None,
-        };
-        let from = from.filter(|from| !path.starts_with('/') && !from.starts_with("AT_FDCWD"));
-        let Some(from) = from else {
+        // Its argument stands before that of the path.
+        let is_told = |place: &usize| !call.arguments[*place].starts_with("AT_FDCWD");
+        let Some(place) = directory.filter(is_told).filter(|_| !path.starts_with('/')) else {
             return Ok(match self.absolute(call.thread, &path) {
                 Some(path) => Named::Path(self.number(&path)?),
                 None => Named::Unresolved,
             });
         };
         if path.is_empty() {
-            let place = directory.unwrap_or(0);
             let open = self.handle(call, place, false)?;
             return Ok(open.map_or(Named::Unresolved, Named::Open));
         }
-        let (_, note) = descriptor(from).ok_or("it has no directory")?;
+        let (_, note) = descriptor(argument(call, place)?).ok_or("it has no directory")?;
         let base = match note {
             Some(told) => Some(decoded(told)?),
             None => {
-                let place = directory.unwrap_or(0);
                 let open = self.handle(call, place, false)?;
-                open.map(|open| {
-                    self.found.names[self.open[open as usize].name as usize].to_string()
-                })
+                let name = |open: u32| self.found.handles[open as usize] as usize;
+                open.map(|open| self.found.names[name(open)].to_string())
             }
         };
         let whole = base.and_then(|base| normal(&format!("{base}/{path}")));
