@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// Memory for the first halves of calls that are under way, bytes.
-const HALVES_BYTES_MAX: usize = 64 << 20;
+/// Memory of the first half of a call, besides its text, bytes: about 100.
+const HALF_BYTES: usize = 128;
 /// End of the line of a call that goes on later.
 const UNFINISHED: &str = "<unfinished ...>";
 
@@ -61,14 +61,28 @@ struct Half {
 pub(super) struct Halves {
     halves: BTreeMap<u32, Half>,
     bytes: usize,
+    /// Number of calls whose thread ended before they did.
+    unended: u64,
     /// The call that was put together last.
     whole: String,
 }
 
 impl Halves {
     /// Number of calls that have begun and not ended.
-    pub(super) fn count(&self) -> u64 {
-        self.halves.len() as u64
+    pub(super) fn unended(&self) -> u64 {
+        self.unended + self.halves.len() as u64
+    }
+
+    /// Memory of the calls that are under way, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes the half of a thread's call, if there is one.
+    fn take(&mut self, thread: u32) -> Option<Half> {
+        let half = self.halves.remove(&thread)?;
+        self.bytes -= half.text.len() + HALF_BYTES;
+        Some(half)
     }
 
     /// Reads a line.
@@ -77,15 +91,18 @@ impl Halves {
         let (time_ns, rest) = time(rest)?;
         if let Some(exit) = rest.strip_prefix("+++ ") {
             let is_exit = ["exited", "killed", "superseded"].iter().any(|is| exit.starts_with(is));
-            return Ok(if is_exit { Told::Exit { thread, time_ns } } else { Told::Nothing });
+            if !is_exit {
+                return Ok(Told::Nothing);
+            }
+            self.unended += u64::from(self.take(thread).is_some());
+            return Ok(Told::Exit { thread, time_ns });
         }
         if rest.starts_with("--- ") {
             return Ok(Told::Nothing);
         }
         if let Some(resumed) = rest.strip_prefix("<... ") {
             let (name, rest) = resumed.split_once(" resumed>").ok_or("it resumes no call")?;
-            let half = self.halves.remove(&thread).ok_or("the call that it ends has no begin")?;
-            self.bytes -= half.text.len();
+            let half = self.take(thread).ok_or("the call that it ends has no begin")?;
             self.whole = half.text;
             self.whole.push_str(rest);
             let call = call(thread, half.begin_ns, &self.whole)?;
@@ -98,14 +115,10 @@ impl Halves {
         }
         if let Some(half) = rest.strip_suffix(UNFINISHED) {
             let text = half.trim_end();
-            if self.bytes + text.len() > HALVES_BYTES_MAX {
-                return Err("too many calls are under way".to_owned());
-            }
-            self.bytes += text.len();
-            let half = Half { begin_ns: time_ns, text: text.to_owned() };
             // A call that never ended, where a thread's number is used again.
-            let before = self.halves.insert(thread, half);
-            self.bytes -= before.map_or(0, |half| half.text.len());
+            self.unended += u64::from(self.take(thread).is_some());
+            self.bytes += text.len() + HALF_BYTES;
+            self.halves.insert(thread, Half { begin_ns: time_ns, text: text.to_owned() });
             let (name, arguments) = text.split_once('(').unwrap_or((text, ""));
             return Ok(Told::Begins { thread, name, arguments });
         }

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-/// Descriptors that are copied to new processes in all: more are not worth the time.
-const COPIES_MAX: u64 = 16 << 20;
-
+/// Threads that may be in the calls that begin others, the latest ones.
+const CLONING_MAX: usize = 1024;
 /// Processes among which that of an unknown thread is searched, the latest ones.
 const SEARCHED_MAX: usize = 256;
 
@@ -14,7 +13,8 @@ const SEARCHED_MAX: usize = 256;
 struct Process {
     /// Open file by descriptor.
     files: BTreeMap<u32, u32>,
-    working_directory: Option<String>,
+    /// Name of the directory from which paths begin, where it is known.
+    working_directory: Option<u32>,
     threads: u32,
     /// Whether no call told where it comes from.
     is_guess: bool,
@@ -34,7 +34,7 @@ pub(super) struct Processes {
     processes: Vec<Process>,
     cloning: Vec<Cloning>,
     threads_seen: u32,
-    copies: u64,
+    descriptors: usize,
     /// Number of descriptors that lead to each open file.
     references: Vec<u32>,
 }
@@ -46,6 +46,16 @@ struct Thread {
 }
 
 impl Processes {
+    /// Number of threads so far.
+    pub(super) fn threads(&self) -> usize {
+        self.threads_seen as usize
+    }
+
+    /// Number of descriptors that were opened, duplicated or copied to a new process so far.
+    pub(super) fn descriptors(&self) -> usize {
+        self.descriptors
+    }
+
     /// Index of a thread in the order of appearance.
     pub(super) fn index_of(&mut self, thread: u32) -> u32 {
         self.thread(thread).index
@@ -84,6 +94,9 @@ impl Processes {
         self.thread(parent);
         // One that failed leaves its note behind.
         self.cloning.retain(|known| known.parent != parent);
+        if self.cloning.len() == CLONING_MAX {
+            self.cloning.remove(0);
+        }
         self.cloning.push(Cloning { parent, shares });
     }
 
@@ -103,11 +116,8 @@ impl Processes {
             self.processes[process].threads += 1;
             return self.add_thread(child, process);
         }
-        let mut copy = Process { threads: 1, ..self.processes[process].clone() };
-        self.copies += copy.files.len() as u64;
-        if self.copies > COPIES_MAX {
-            copy.files.clear();
-        }
+        let copy = Process { threads: 1, ..self.processes[process].clone() };
+        self.descriptors += copy.files.len();
         for handle in copy.files.values() {
             self.references[*handle as usize] += 1;
         }
@@ -149,6 +159,7 @@ impl Processes {
     /// nothing else leads to it.
     pub(super) fn set(&mut self, thread: u32, descriptor: u32, handle: u32) -> Option<u32> {
         self.references[handle as usize] += 1;
+        self.descriptors += 1;
         let before = self.process(thread).files.insert(descriptor, handle);
         before.filter(|before| self.is_last(*before))
     }
@@ -186,16 +197,8 @@ impl Processes {
         self.processes[found].files.get(&descriptor).copied()
     }
 
-    /// Sets the directory from which a thread's paths begin.
-    pub(super) fn set_working_directory(&mut self, thread: u32, path: &str) {
-        let process = self.process(thread);
-        if process.working_directory.as_deref() != Some(path) {
-            process.working_directory = Some(path.to_owned());
-        }
-    }
-
-    /// The directory from which a thread's paths begin, where it is known.
-    pub(super) fn working_directory(&mut self, thread: u32) -> Option<&str> {
-        self.process(thread).working_directory.as_deref()
+    /// Name of the directory from which a thread's paths begin; none where it is not known.
+    pub(super) fn working_directory(&mut self, thread: u32) -> &mut Option<u32> {
+        &mut self.process(thread).working_directory
     }
 }

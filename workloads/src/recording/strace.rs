@@ -14,7 +14,17 @@ use crate::source::lines::{Line, Lines, Unusable, too_long, unread};
 /// Most operations of a recording, which take about 80 bytes each, and as much again in order.
 const OPERATIONS_MAX: usize = 4 << 20;
 /// Most memory for names, bytes.
-const NAME_BYTES_MAX: usize = 512 << 20;
+const NAME_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
+/// Memory of a name, besides its text, up to the order of the operations, bytes.
+const NAME_BYTES: usize = 256;
+/// Memory of a count of calls that are left out, bytes.
+const LEFT_OUT_BYTES: usize = 64;
+/// Most memory for calls that are under way, bytes.
+const HALVES_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 64 << 20 };
+/// Most threads in all, which take about 120 bytes each.
+const THREADS_MAX: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
+/// Most descriptors in all, which take about 20 bytes each.
+const DESCRIPTORS_MAX: usize = if cfg!(test) { 1 << 16 } else { 16 << 20 };
 /// Longest path of Linux, bytes.
 const PATH_BYTES_MAX: usize = 4096;
 /// Next step where a file holds nothing of use.
@@ -91,17 +101,21 @@ impl Recording {
                 Ok(_) => {}
                 Err(why) => strace.found.skipped.count(number, || why),
             }
-            if strace.found.operations.len() > OPERATIONS_MAX || strace.name_bytes > NAME_BYTES_MAX
-            {
+            let memory = [
+                (strace.found.operations.len(), OPERATIONS_MAX, "operations on files"),
+                (strace.name_bytes, NAME_BYTES_MAX, "bytes of names of files"),
+                (halves.bytes(), HALVES_BYTES_MAX, "bytes of calls that are under way"),
+                (strace.processes.threads(), THREADS_MAX, "threads"),
+                (strace.processes.descriptors(), DESCRIPTORS_MAX, "descriptors of open files"),
+            ];
+            if let Some((_, most, what)) = memory.iter().find(|(found, most, _)| found > most) {
                 return Err(Error::new(format!(
-                    "the lines up to {number} have more than {OPERATIONS_MAX} operations, or names \
-                     of more than {} MiB: record a shorter time",
-                    NAME_BYTES_MAX >> 20
+                    "the lines up to {number} have more than {most} {what}: record a shorter time"
                 )));
             }
         }
         let mut found = strace.found;
-        found.unended = halves.count();
+        found.unended = halves.unended();
         match calls {
             0 => Err(found.skipped.nothing_left(WANTED)),
             _ => Ok(found),
@@ -173,7 +187,9 @@ impl Strace {
     fn call(&mut self, call: &Call<'_>) -> Result<(), String> {
         if let Some(told) = call.arguments.first().and_then(|first| working_directory(first)) {
             let path = unescaped(told).ok_or("its directory is no path")?;
-            self.processes.set_working_directory(call.thread, &path);
+            // A directory that can't be reached has no path from the root.
+            let name = normal(&path).map(|path| self.number(&path)).transpose()?;
+            *self.processes.working_directory(call.thread) = name;
         }
         match call.name {
             "open" | "creat" | "openat" | "openat2" => self.opens(call),
@@ -210,8 +226,7 @@ impl Strace {
             "chdir" => {
                 let Named::Path(name) = self.named(call, None, 0)? else { return Ok(()) };
                 if let Answer::Value { .. } = call.answer {
-                    let path = Arc::clone(&self.found.names[name as usize]);
-                    self.processes.set_working_directory(call.thread, &path);
+                    *self.processes.working_directory(call.thread) = Some(name);
                 }
                 Ok(())
             }
@@ -251,7 +266,7 @@ impl Strace {
                 let (names, handle) = action.operands();
                 let of_open = handle.map(|handle| self.found.handles[*handle as usize]);
                 let name = names.map(|name| *name).last().or(of_open);
-                *self.found.left_out.entry((FAILED, name)).or_default() += 1;
+                self.count_left_out(FAILED, name);
                 return Ok(());
             }
             Answer::Other => return Ok(()),
@@ -267,6 +282,13 @@ impl Strace {
             is_call: true,
         });
         Ok(())
+    }
+
+    fn count_left_out(&mut self, call: &'static str, name: Option<u32>) {
+        let counts = &mut self.found.left_out;
+        let before = counts.len();
+        *counts.entry((call, name)).or_default() += 1;
+        self.name_bytes += (counts.len() - before) * LEFT_OUT_BYTES;
     }
 
     fn opens(&mut self, call: &Call<'_>) -> Result<(), String> {
@@ -496,7 +518,7 @@ impl Strace {
             None if name.starts_with("io_") => None,
             None => return Ok(()),
         };
-        *self.found.left_out.entry((known, file)).or_default() += 1;
+        self.count_left_out(known, file);
         Ok(())
     }
 
@@ -520,20 +542,23 @@ impl Strace {
             let open = self.handle(call, place, false)?;
             return Ok(open.map_or(Named::Unresolved, Named::Open));
         }
-        let (_, note) = descriptor(argument(call, place)?).ok_or("it has no directory")?;
-        let base = match note {
-            Some(told) => Some(decoded(told)?),
-            None => {
-                let open = self.handle(call, place, false)?;
-                let name = |open: u32| self.found.handles[open as usize] as usize;
-                open.map(|open| self.found.names[name(open)].to_string())
-            }
-        };
-        let whole = base.and_then(|base| normal(&format!("{base}/{path}")));
-        Ok(match whole {
+        let base = self.name_of_open(call, place)?;
+        Ok(match base.and_then(|base| self.below(base, &path)) {
             Some(path) => Named::Path(self.number(&path)?),
             None => Named::Unresolved,
         })
+    }
+
+    /// Name of an argument's descriptor: what strace tells of it, or what was opened.
+    fn name_of_open(&mut self, call: &Call<'_>, place: usize) -> Result<Option<u32>, String> {
+        let (_, note) = descriptor(argument(call, place)?).ok_or("it has no directory")?;
+        match note {
+            Some(told) => self.number(&decoded(told)?).map(Some),
+            None => {
+                let open = self.handle(call, place, false)?;
+                Ok(open.map(|open| self.found.handles[open as usize]))
+            }
+        }
     }
 
     /// Path from the root; none where it is relative to a directory that nobody told.
@@ -541,8 +566,12 @@ impl Strace {
         if path.starts_with('/') {
             return normal(path);
         }
-        let base = self.processes.working_directory(thread)?;
-        normal(&format!("{base}/{path}"))
+        let base = (*self.processes.working_directory(thread))?;
+        self.below(base, path)
+    }
+
+    fn below(&self, base: u32, path: &str) -> Option<String> {
+        normal(&format!("{}/{path}", self.found.names[base as usize]))
     }
 
     fn number(&mut self, path: &str) -> Result<u32, String> {
@@ -552,7 +581,7 @@ impl Strace {
         if path.len() > PATH_BYTES_MAX || path.contains('\0') {
             return Err("its path is none of Linux".to_owned());
         }
-        self.name_bytes += path.len();
+        self.name_bytes += path.len() + NAME_BYTES;
         let number = self.found.names.len() as u32;
         let path: Arc<str> = path.into();
         self.found.names.push(Arc::clone(&path));

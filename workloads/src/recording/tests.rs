@@ -189,6 +189,42 @@ fn clones_that_never_end_make_no_chain() {
     assert_eq!(told(&part), ["remove x"]);
 }
 
+/// Each took memory without end.
+#[test]
+fn a_recording_that_needs_more_memory_than_is_meant_for_it_is_refused() {
+    type LineOf = fn(u32) -> String;
+    let open = "1 1.5 open(\"/kv/a\", O_RDWR) = 3</kv/a> <0.1>\n";
+    let endless: [(&str, LineOf); 7] = [
+        ("bytes of calls that are under way", |n| format!("{n} 1.5 a( <unfinished ...>\n")),
+        ("bytes of names of files", |n| format!("1 1.5 stat(\"/{n}\") = -1 EPERM (no) <0.1>\n")),
+        ("bytes of names of files", |n| {
+            let path = "x".repeat(400);
+            format!("{n} 1.5 a(AT_FDCWD</{n}{path}>) = 0 <0.1>\n")
+        }),
+        ("threads", |n| format!("{n} 1.5 fsync(9) = 0 <0.1>\n")),
+        ("threads", |n| format!("{n} 1.5 +++ exited with 0 +++\n{n} 1.5 fsync(9) = 0 <0.1>\n")),
+        ("descriptors of open files", |n| format!("1 1.5 dup(3</kv/a>) = {n} <0.1>\n")),
+        ("descriptors of open files", |n| match n {
+            ..1_000 => format!("1 1.5 dup(3</kv/a>) = {n} <0.1>\n"),
+            _ => format!("1 1.5 clone(flags=SIGCHLD) = {n} <0.1>\n"),
+        }),
+    ];
+    for (what, line_of) in endless {
+        let lines: String = (10..100_000).map(line_of).collect();
+        let error = Recording::read(format!("{open}{lines}").as_bytes()).err().unwrap().to_string();
+        assert!(error.contains(what) && error.contains("record a shorter time"), "{error}");
+    }
+}
+
+/// Halves of calls whose threads are gone are counted, and take no memory.
+#[test]
+fn threads_that_end_in_a_call_leave_nothing_behind() {
+    let ends = |n| format!("{n} 1.5 a( <unfinished ...>\n{n} 1.6 +++ killed by SIGKILL +++\n");
+    let lines: String = (1..50_000).map(ends).collect();
+    let found = read(&(lines + "1 1.7 unlink(\"/kv/x\") = 0 <0.1>\n"));
+    assert_eq!(found.untold(), 49_999);
+}
+
 #[test]
 fn the_directory_is_that_of_all_data_or_must_be_given() {
     let open = |path: &str, fd: u32, call: &str| {
