@@ -62,13 +62,15 @@ impl Part {
                 .ok_or_else(|| Error::new(format!("--below {typed} is no path from the root /")))?,
             None => common(&recording)?,
         };
-        let mut names = Names::default();
+        let mut names = Names::new();
         let start = format!("{}/", below.trim_end_matches('/'));
         let renamed: Vec<Option<u32>> = recording
             .names
             .iter()
-            .map(|name| name.strip_prefix(&start).filter(|rest| !rest.is_empty()))
-            .map(|rest| rest.map(|rest| names.with_parent(rest)))
+            .map(|name| match name.strip_prefix(&start) {
+                _ if **name == *below => Some(ITSELF),
+                rest => rest.map(|rest| names.with_parent(rest)),
+            })
             .collect();
         let (mut handles, mut kept) = (0, Vec::new());
         for name in &recording.handles {
@@ -103,7 +105,15 @@ impl Part {
     fn find_before(&mut self, names: Names) {
         let mut before = Before::of(names, self.handles);
         self.operations.iter().for_each(|operation| before.take(operation));
-        let Before { names, files, open, directories, .. } = before;
+        let Before { names, states, files, open, directories } = before;
+        for operation in self.operations.iter_mut().filter(|operation| !operation.is_call) {
+            // Of one that was open before, nobody told that it is a directory.
+            if let FileAction::Open { name, mode, .. } = &mut operation.action
+                && matches!(states[*name as usize], State::Directory | State::Made)
+            {
+                mode.write = false;
+            }
+        }
         let path = |name: &u32| Arc::clone(&names.paths[*name as usize]);
         self.directories_before = directories.iter().map(path).collect();
         let needed = files.iter().filter(|file| file.is_before);
@@ -115,15 +125,20 @@ impl Part {
     }
 }
 
-/// The operation with the numbers of the part; none where it is on a file elsewhere.
+/// The operation with the numbers of the part; none where it is on a file elsewhere, or makes or
+/// removes the directory of all, which is there in a replay.
 fn moved_below(
     mut operation: RecordedOperation,
     renamed: &[Option<u32>],
     kept: &[Option<u32>],
 ) -> Option<RecordedOperation> {
+    use FileAction::{MakeDirectory, Remove, Rename};
+    let RecordedOperation { action, fails, .. } = operation;
+    let needs_absence =
+        fails || matches!(action, MakeDirectory { .. } | Remove { .. } | Rename { .. });
     let (names, handle) = operation.action.operands();
     for name in names {
-        *name = renamed[*name as usize]?;
+        *name = renamed[*name as usize].filter(|name| *name != ITSELF || !needs_absence)?;
     }
     if let Some(handle) = handle {
         *handle = kept[*handle as usize]?;
@@ -178,6 +193,9 @@ fn shared(one: &str, other: &str) -> usize {
     same.sum::<usize>().saturating_sub(1)
 }
 
+/// Number of the directory of all.
+const ITSELF: u32 = 0;
+
 /// Paths below the directory, by number.
 #[derive(Default)]
 struct Names {
@@ -187,6 +205,12 @@ struct Names {
 }
 
 impl Names {
+    fn new() -> Names {
+        let mut names = Names::default();
+        assert_eq!(names.number("."), ITSELF);
+        names
+    }
+
     fn number(&mut self, path: &str) -> u32 {
         if let Some(number) = self.numbers.get(path) {
             return *number;
@@ -246,7 +270,8 @@ struct Before {
 
 impl Before {
     fn of(names: Names, handles: u32) -> Before {
-        let states = vec![State::Unknown; names.paths.len()];
+        let mut states = vec![State::Unknown; names.paths.len()];
+        states[ITSELF as usize] = State::Directory;
         let open = vec![None; handles as usize];
         Before { names, states, files: Vec::new(), open, directories: Vec::new() }
     }

@@ -150,8 +150,8 @@ struct Strace {
 /// Name that the arguments of a call lead to.
 enum Named {
     Path(u32),
-    /// The open file itself.
-    Open(u32),
+    /// The open file itself; none where it is no file.
+    Open(Option<u32>),
     /// A path that is relative to nobody knows which directory.
     Unresolved,
 }
@@ -201,9 +201,9 @@ impl Strace {
                 self.on_open(call, true, |handle| FileAction::Sync { handle, data_only })
             }
             "fstat" => self.on_open(call, false, |handle| FileAction::LookAtOpen { handle }),
-            "stat" | "lstat" | "access" => self.looks(call, None),
+            "stat" | "lstat" | "access" => self.looks(call, 0),
             "newfstatat" | "fstatat64" | "statx" | "faccessat" | "faccessat2" => {
-                self.looks(call, Some(0))
+                self.looks(call, 1)
             }
             "mkdir" => self.on_name(call, 0, |name| FileAction::MakeDirectory { name }),
             "mkdirat" => self.on_name(call, 1, |name| FileAction::MakeDirectory { name }),
@@ -223,11 +223,16 @@ impl Strace {
             }
             "close" => self.closes(call),
             "dup" | "dup2" | "dup3" | "fcntl" => self.duplicates(call),
-            "chdir" => {
-                let Named::Path(name) = self.named(call, None, 0)? else { return Ok(()) };
-                if let Answer::Value { .. } = call.answer {
-                    *self.processes.working_directory(call.thread) = Some(name);
-                }
+            "chdir" | "fchdir" => {
+                let Answer::Value { .. } = call.answer else { return Ok(()) };
+                let name = match call.name {
+                    "fchdir" => self.name_of_open(call, 0)?,
+                    _ => match self.named(call, None, 0)? {
+                        Named::Path(name) => Some(name),
+                        Named::Open(_) | Named::Unresolved => None,
+                    },
+                };
+                *self.processes.working_directory(call.thread) = name;
                 Ok(())
             }
             name if begins_thread(name) => {
@@ -426,16 +431,9 @@ impl Strace {
         }
     }
 
-    fn looks(&mut self, call: &Call<'_>, directory: Option<usize>) -> Result<(), String> {
-        let path = directory.map_or(0, |_| 1);
-        match self.named(call, directory, path)? {
-            Named::Path(name) => {
-                let directory = call.arguments.iter().any(|told| told.contains("mode=S_IFDIR"));
-                self.push(call, FileAction::Look { name, directory }, 0)
-            }
-            Named::Open(handle) => self.push(call, FileAction::LookAtOpen { handle }, 0),
-            Named::Unresolved => Ok(()),
-        }
+    fn looks(&mut self, call: &Call<'_>, path: usize) -> Result<(), String> {
+        let directory = call.arguments.iter().any(|told| told.contains("mode=S_IFDIR"));
+        self.on_name(call, path, |name| FileAction::Look { name, directory })
     }
 
     fn on_name(
@@ -446,7 +444,8 @@ impl Strace {
     ) -> Result<(), String> {
         match self.named(call, (path == 1).then_some(0), path)? {
             Named::Path(name) => self.push(call, action(name), 0),
-            Named::Open(_) => Ok(()),
+            Named::Open(Some(handle)) => self.push(call, FileAction::LookAtOpen { handle }, 0),
+            Named::Open(None) => Ok(()),
             Named::Unresolved => {
                 self.found.unresolved += 1;
                 Ok(())
@@ -538,9 +537,8 @@ impl Strace {
                 None => Named::Unresolved,
             });
         };
-        if path.is_empty() {
-            let open = self.handle(call, place, false)?;
-            return Ok(open.map_or(Named::Unresolved, Named::Open));
+        if path.is_empty() && call.arguments.iter().any(|flags| flags.contains("AT_EMPTY_PATH")) {
+            return Ok(Named::Open(self.handle(call, place, false)?));
         }
         let base = self.name_of_open(call, place)?;
         Ok(match base.and_then(|base| self.below(base, &path)) {

@@ -77,6 +77,51 @@ fn calls_of_a_thread_are_read_with_their_offsets() {
     assert_eq!(part.skipped, Default::default());
 }
 
+/// `fchdir` changes the directory that paths begin from, and what can't be resolved is counted.
+#[test]
+fn relative_paths_begin_at_the_directory_that_was_changed_to() {
+    let found = read(
+        "1 100.000001 stat(\"x\", 0x7) = 0 <0.000001>\n\
+         1 100.000002 access(\"x\", F_OK) = -1 ENOENT (No such file or directory) <0.000001>\n\
+         1 100.000003 faccessat(5, \"x\", F_OK) = 0 <0.000001>\n\
+         1 100.000004 newfstatat(0</dev/null>, \"\", 0x7, AT_EMPTY_PATH) = 0 <0.000001>\n\
+         1 100.000005 fchdir(4</kv/a>) = 0 <0.000001>\n\
+         1 100.000006 stat(\"x\", 0x7) = 0 <0.000001>\n\
+         1 100.000007 open(\"../b\", O_RDONLY|O_DIRECTORY) = 5 <0.000001>\n\
+         1 100.000008 fchdir(5) = 0 <0.000001>\n\
+         1 100.000009 unlink(\"y\") = 0 <0.000001>\n\
+         1 100.000010 fchdir(6) = 0 <0.000001>\n\
+         1 100.000011 unlink(\"z\") = 0 <0.000001>\n\
+         1 100.000012 stat(\"z\", 0x7) = 0 <0.000001>\n",
+    );
+    assert_eq!(found.untold(), 5);
+    let part = Part::of(found, Some("/kv")).unwrap();
+    assert_eq!(told(&part), ["look a/x", "open b", "remove b/y"]);
+}
+
+/// It was left out, though a store that makes its names durable waits for it.
+#[test]
+fn the_directory_of_all_is_opened_and_synced_but_not_made_or_removed() {
+    let part = part(
+        "1 100.000001 stat(\"/kv\", 0x7) = -1 ENOENT (No such file or directory) <0.000001>\n\
+         1 100.000002 mkdir(\"/kv\", 0777) = 0 <0.000001>\n\
+         1 100.000003 open(\"/kv/a\", O_WRONLY|O_CREAT) = 3</kv/a> <0.000001>\n\
+         1 100.000004 open(\"/kv\", O_RDONLY) = 4</kv> <0.000001>\n\
+         1 100.000005 fsync(4</kv>) = 0 <0.000001>\n\
+         1 100.000006 close(4</kv>) = 0 <0.000001>\n\
+         1 100.000007 fsync(5</kv>) = 0 <0.000001>\n\
+         1 100.000008 stat(\"/kv\", 0x7) = 0 <0.000001>\n\
+         1 100.000009 rename(\"/kv\", \"/old\") = 0 <0.000001>\n",
+    );
+    let expected = ["create a", "open .", "sync 1", "close 1", "+open .", "sync 2", "look ."];
+    assert_eq!(told(&part), expected);
+    assert_eq!(part.elsewhere, 3);
+    assert_eq!((part.files_before.len(), part.directories_before.len()), (0, 0));
+    // A directory can't be opened to be written.
+    let FileAction::Open { mode, .. } = part.operations[4].action else { panic!("it opens") };
+    assert!(mode.read && !mode.write);
+}
+
 /// Its first half tells when it began, whatever stands between.
 #[test]
 fn calls_in_two_halves_are_put_together() {
