@@ -104,7 +104,7 @@ impl Part {
     /// Finds what must be there before the first operation, and the file of each handle.
     fn find_before(&mut self, names: Names) {
         let mut before = Before::of(names, self.handles);
-        self.operations.iter().for_each(|operation| before.take(operation));
+        self.operations.iter_mut().for_each(|operation| before.take(operation));
         let Before { names, states, files, open, directories } = before;
         for operation in self.operations.iter_mut().filter(|operation| !operation.is_call) {
             // Of one that was open before, nobody told that it is a directory.
@@ -276,7 +276,7 @@ impl Before {
         Before { names, states, files: Vec::new(), open, directories: Vec::new() }
     }
 
-    fn take(&mut self, operation: &RecordedOperation) {
+    fn take(&mut self, operation: &mut RecordedOperation) {
         match operation.action {
             _ if operation.fails => self.take_failed(operation.action),
             FileAction::Open { name, handle, mode } => {
@@ -286,6 +286,7 @@ impl Before {
                     State::Absent => true,
                     State::File(_) | State::Directory | State::Made => false,
                 };
+                operation.makes = is_new || mode.exclusive;
                 if mode.directory {
                     self.is_directory(name);
                 }

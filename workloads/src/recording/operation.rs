@@ -131,6 +131,8 @@ pub struct RecordedOperation {
     pub action: FileAction,
     /// Whether the call failed in the recording.
     pub fails: bool,
+    /// Whether it opened a file that was not there.
+    pub makes: bool,
     /// Number of bytes that were moved.
     pub moved_bytes: u32,
     /// Whether it is a call of the recording: not the opening of a file that was open before, nor

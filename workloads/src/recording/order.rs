@@ -7,7 +7,7 @@
 //! | operation | waits for |
 //! |---|---|
 //! | on a name | the last that changed it or made its directory |
-//! | that changes a name, empties a file or closes one | all that used it |
+//! | that makes, changes or removes a name, empties a file or closes one | all that used it |
 //! | on an open file | its opening |
 //! | read, sync | the last write of each lane to the file |
 //!
@@ -182,7 +182,7 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
     match operation.action {
         FileAction::Open { name, handle, mode } => {
             let mut used: Vec<_> =
-                of_name(name, if mode.create { Use::Change } else { Use::Read }).collect();
+                of_name(name, if operation.makes { Use::Change } else { Use::Read }).collect();
             if let Some(handle) = handle {
                 used.push((Shared::Handle(handle), Use::Change));
                 if mode.truncate {

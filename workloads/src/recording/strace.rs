@@ -256,6 +256,7 @@ impl Strace {
             thread,
             action,
             fails: false,
+            makes: false,
             moved_bytes: 0,
             is_call: false,
         });
@@ -283,6 +284,7 @@ impl Strace {
             thread: self.processes.index_of(call.thread),
             action,
             fails,
+            makes: false,
             moved_bytes: moved_bytes.ok_or("no call moves as many bytes")?,
             is_call: true,
         });

@@ -360,6 +360,20 @@ fn an_operation_follows_those_without_which_it_would_find_something_else() {
     assert_eq!(order(&found, 1), [(none(), 2), (vec![(0, 3)], 5), (none(), 10)]);
 }
 
+/// A log that every thread opens with `O_CREAT` had each opening wait for all threads.
+#[test]
+fn what_is_there_is_opened_without_waiting_for_its_users() {
+    let mut lines = String::new();
+    for second in 100..200 {
+        let open = "open(\"/kv/log\", O_WRONLY|O_CREAT|O_APPEND) = 3</kv/log> <0.1>";
+        lines += &format!("{} {second}.0 {open}\n", second % 4);
+        lines += &format!("{} {second}.5 stat(\"/kv/log\", 0x7) = 0 <0.1>\n", second % 3);
+    }
+    let found = Order::of(&part(&lines)).unwrap();
+    let after = found.lanes.iter().flatten().map(|one| one.after.len()).sum::<usize>();
+    assert_eq!(after, found.lanes.len() - 1, "each other lane waits for the first opening");
+}
+
 #[test]
 fn threads_that_follow_each_other_share_a_lane() {
     let mut lines = String::new();
