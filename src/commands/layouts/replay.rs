@@ -9,7 +9,7 @@ use ringfall_engine::device::CacheDir;
 use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
-use ringfall_host::{Machine, ProgressLine, Room, free_bytes, human, takes_direct_io};
+use ringfall_host::{Machine, ProgressLine, Room, counted, free_bytes, human, takes_direct_io};
 use ringfall_report::show::{NotReplayed, REPLAY_VERSION, ReplayReport, replay_page};
 use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
@@ -100,9 +100,9 @@ fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
     let memory = Room::look().memory_bytes().map_or(BUFFER_BYTES, |bytes| bytes / BUFFER_SHARE);
     if replay.buffer_bytes() > memory {
         refuse!(
-            "the recording has {} threads at work at a time, whose buffers take {}, and {} are \
-             left for them: replay fewer files with --below",
-            replay.order.lanes.len(),
+            "the recording has {} at work at a time, whose buffers take {}, and {} are left for \
+             them: replay fewer files with --below",
+            counted(replay.order.lanes.len() as u64, "thread"),
             human(replay.buffer_bytes()),
             human(memory)
         );

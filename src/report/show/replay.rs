@@ -1,5 +1,6 @@
 //! An engine's recorded calls on files beside those that a replay made.
 
+use ringfall_host::counted;
 use ringfall_model::facts::{ReplayLatency, ReplayedOperations};
 use serde::Serialize;
 
@@ -111,17 +112,17 @@ impl ReplayReport {
             told.push(format!("calls on these files that can't be replayed: {}", calls.join(", ")));
         }
         if self.untold > 0 {
-            told.push(format!("{} calls name no whole path, or have no end", self.untold));
+            let calls = counted(self.untold, "call");
+            told.push(format!("left out, without a known path or an end: {calls}"));
         }
         if let Some(first) = &self.first_unread {
-            let lines = self.unread_lines;
-            told.push(format!("{lines} lines of the recording can't be read, first {first}"));
+            let lines = counted(self.unread_lines, "line");
+            told.push(format!("{lines} of the recording can't be read, first {first}"));
         }
         if let Some(first) = &self.first_differing {
-            let count = self.differing;
+            let operations = counted(self.differing, "operation");
             told.push(format!(
-                "{count} operations ended otherwise than in the recording, and are not counted: \
-                 {first}"
+                "{operations} ended otherwise than in the recording, not counted above: {first}"
             ));
         }
         told
@@ -150,8 +151,11 @@ pub fn replay_page(report: &ReplayReport) -> String {
     head(
         "recording",
         &format!(
-            "{recording}: calls below {below}, {lanes} threads at a time; {elsewhere} calls on \
-             other files are left out; {files_before} files of {gib} GiB were there before"
+            "{recording}: calls below {below}, {} at a time; left out: {} on other files; there \
+             before: {} of {gib} GiB",
+            counted(*lanes, "thread"),
+            counted(*elsewhere, "call"),
+            counted(*files_before, "file")
         ),
     );
     page.push('\n');
@@ -238,7 +242,9 @@ mod tests {
             "2 files of 1.50 GiB",
             "replayed: 7 mmap",
             "3 lines of the recording can't be read, first line 9: why",
-            "1 operations ended otherwise",
+            "1 operation ended otherwise",
+            "an end: 1 call",
+            "5 calls on other files",
             "note: a note",
         ] {
             assert!(page.contains(part) || joined.contains(part), "{part}: {page}");
