@@ -40,7 +40,7 @@ macro_rules! readers {
 
 readers! {
     results configuration device quick roofline spreadsheet table burst_trace block_trace
-    prompt_blocks operations
+    prompt_blocks operations recording
     dataset validation compressed bpftrace iostat audit metadata profile answer
     checkpoint suite
     journal ranks upload

@@ -35,7 +35,9 @@ const NUMBERS: [&str; 22] = [
     ".inf",
 ];
 /// Pieces with a meaning in one of the formats.
-const WORDS: [&str; 40] = [
+const WORDS: [&str; 42] = [
+    " <unfinished ...>\n",
+    "<... ",
     "{",
     "}",
     "[",

@@ -33,6 +33,7 @@ use ringfall_running::objects::{ProfileFiles, UploadRecord, meaning};
 use ringfall_running::saturate::{device_yaml, read_roofline};
 use ringfall_running::source;
 use ringfall_running::source::{Reading, RecordedTrace};
+use ringfall_workloads::recording::{Order, Part, Recording};
 use ringfall_workloads::source::Rows as _;
 use ringfall_workloads::trace::TraceFigures;
 
@@ -58,7 +59,7 @@ impl Reader {
     }
 }
 
-pub const READERS: [Reader; 25] = [
+pub const READERS: [Reader; 26] = [
     Reader { name: "results", file: "x_m_cpu0GB_qd0_gennone_users5.json", read: results },
     Reader { name: "configuration", file: "x.yaml", read: configuration },
     Reader { name: "device", file: "x.yaml", read: device },
@@ -70,6 +71,7 @@ pub const READERS: [Reader; 25] = [
     Reader { name: "block_trace", file: "x.jsonl", read: |path| traffic("--mooncake-trace", path) },
     Reader { name: "prompt_blocks", file: "x.jsonl", read: prompt_blocks },
     Reader { name: "operations", file: "x.csv", read: |path| traffic("--replay-trace", path) },
+    Reader { name: "recording", file: "x.strace", read: recording },
     Reader { name: "dataset", file: "x.json", read: |path| traffic("--dataset-path", path) },
     Reader { name: "validation", file: "x.csv", read: validation },
     Reader { name: "compressed", file: "x.csv", read: compressed },
@@ -299,6 +301,30 @@ fn prompt_blocks(path: &Path) -> Result<String, String> {
     assert!(reuse.found_unbounded() <= tokens, "{} of {tokens}", reuse.found_unbounded());
     let requests = figures.input_tokens.numbers.min(2);
     Ok(format!("{} {requests} requests, {} skipped", trace.format().name(), trace.skipped().rows))
+}
+
+/// A recording of an engine's calls up to their order: below the directory that all files have in
+/// common, and all of it.
+fn recording(path: &Path) -> Result<String, String> {
+    let mut outcome = String::new();
+    for below in [None, Some("/")] {
+        let found = Recording::read(source::open_file(path, &reading())?);
+        let found = found.map_err(|error| said(&error))?;
+        outcome += &format!("{} {} ", found.skipped().rows.min(2), found.untold().min(2));
+        let part = match Part::of(found, below) {
+            Ok(part) => part,
+            Err(error) => {
+                outcome += &said(&error);
+                continue;
+            }
+        };
+        let order = Order::of(&part).map_err(|error| said(&error))?;
+        let lanes: Vec<usize> = order.lanes.iter().map(Vec::len).collect();
+        assert_eq!(lanes.iter().sum::<usize>(), part.operations.len());
+        let before = (part.files_before.len().min(3), part.directories_before.len().min(3));
+        outcome += &format!("{:?} {before:?}; ", lanes.iter().map(|lane| lane.min(&9)));
+    }
+    Ok(outcome)
 }
 
 fn validation(path: &Path) -> Result<String, String> {

@@ -419,15 +419,3 @@ fn no_two_operations_wait_for_each_other() {
         }
     }
 }
-
-proptest::proptest! {
-    /// Whatever a line holds, it is read or refused.
-    #[test]
-    fn no_line_can_break_the_reader(line in "[ -~]{0,60}", cut in 0usize..200) {
-        let whole = "7 100.000001 openat(3</kv>, \"a\\7\\\\\", O_RDWR) = 3</kv/a(<>\"> <0.000005>";
-        let cut = &whole[..cut.min(whole.len())];
-        for begin in ["7 1.0 ", "7 1.0 read(", cut] {
-            drop(Recording::read(format!("{begin}{line}").as_bytes()));
-        }
-    }
-}
