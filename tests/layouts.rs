@@ -478,8 +478,9 @@ fn a_recording_is_replayed_with_its_counts_and_bytes() {
     }
     let below = scratch.path.canonicalize().unwrap();
     let below = below.to_str().unwrap();
-    for speed in ["1", "max"] {
-        let more = ["--below", below, "--speed", speed, "--json", "l.json"];
+    for more in [&["--speed", "1"][..], &["--speed", "max", "--inject-latency", "p50=1ms,p99=2ms"]]
+    {
+        let more = [&["--below", below, "--json", "l.json"][..], more].concat();
         let ended = replay(&scratch, &more);
         let page = text(&ended);
         assert_eq!(ended.status.code(), Some(0), "{page}");
@@ -527,6 +528,10 @@ fn what_is_no_recording_is_refused_with_the_remedy() {
         assert!(!scratch.store().exists(), "{recording}");
     }
     assert_fails(&replay(&scratch, &["--speed", "0"]), 2, &["give 0.001 to 1000, or max"]);
+    for latency in ["61s", "p50=2ms", "p50=2ms,p99=1ms", "p99=2ms,p50=1ms"] {
+        let ended = replay(&scratch, &["--inject-latency", latency]);
+        assert_fails(&ended, 2, &["give a time up to 60s, such as 5ms, or p50=1ms,p99=20ms"]);
+    }
 }
 
 /// It says so, and counts nothing that ended otherwise.

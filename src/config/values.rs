@@ -153,7 +153,8 @@ impl FromStr for Mib {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Seconds(pub i64);
 
-/// Reads a time in seconds, the unit of a bare number: `2`, `500ms`, `60s`, `5m` or `5min`, `1h`.
+/// Reads a time in seconds, the unit of a bare number: `2`, `50us`, `500ms`, `60s`, `5m` or `5min`,
+/// `1h`.
 ///
 /// # Errors
 /// It is no such time.
@@ -163,6 +164,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         return Ok(number);
     }
     let time = with_unit(text).and_then(|(number, unit)| match unit {
+        "us" => Some(number / 1e6),
         "ms" => Some(number / 1e3),
         "s" => Some(number),
         "m" | "min" => Some(number * 60.0),
@@ -387,6 +389,7 @@ mod tests {
             assert!(text.parse::<Seconds>().is_err(), "{text}");
         }
         assert_eq!((seconds("500ms"), seconds("1.5s")), (Ok(0.5), Ok(1.5)));
+        assert_eq!(seconds("50us"), Ok(50.0 / 1e6));
         assert!(whole_seconds::<u32>("-1").is_err());
     }
 

@@ -52,18 +52,30 @@ impl DirectionModel {
         let share = (beyond / (deep.to_bytes - deep.from_bytes) as f64).min(1.0);
         self.bytes_per_s + (deep.bytes_per_s - self.bytes_per_s) * share
     }
+}
 
-    /// A latency, given where it stands among all (`draw`, evenly spread over 64 bits): straight
+/// Distribution of latencies, by two of its quantiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencySpread {
+    /// Median of the latencies.
+    pub median: Nanos,
+    /// 99th percentile; when equal to the median, all are that.
+    pub p99: Nanos,
+}
+
+impl LatencySpread {
+    /// The latency that stands at a place among all (`draw`, evenly spread over 64 bits): straight
     /// lines through 0.8 of the median, the median, and the 99th percentile. Nothing but sums and
     /// products, so that every machine gets the same.
-    fn latency_of(&self, draw: u64) -> Nanos {
-        let tail = self.latency_p99.saturating_sub(self.latency).as_ns_f64();
+    #[must_use]
+    pub fn at(self, draw: u64) -> Nanos {
+        let tail = self.p99.saturating_sub(self.median).as_ns_f64();
         if tail == 0.0 {
-            return self.latency;
+            return self.median;
         }
         // 53 bits are exact.
         let place = (draw >> 11) as f64 / (1u64 << 53) as f64;
-        let median = self.latency.as_ns_f64();
+        let median = self.median.as_ns_f64();
         let latency = match place {
             ..0.5 => median * (0.8 + 0.4 * place),
             _ => median + tail * (place - 0.5) / 0.49,
@@ -276,7 +288,8 @@ impl DeviceModel {
         }
         state.last = Some(kind);
         state.taken += 1;
-        let latency = direction.latency_of(mix(state.taken));
+        let latencies = LatencySpread { median: direction.latency, p99: direction.latency_p99 };
+        let latency = latencies.at(mix(state.taken));
         let done = self.burst_begin(free_at, now).saturating_add(latency);
         if self.parallel_ios > 0 {
             state.working.push(Reverse(done));

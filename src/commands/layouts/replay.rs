@@ -10,7 +10,9 @@ use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
 use ringfall_host::{Machine, ProgressLine, Room, counted, free_bytes, human, takes_direct_io};
-use ringfall_report::show::{NotReplayed, REPLAY_VERSION, ReplayReport, replay_page};
+use ringfall_report::show::{
+    InjectedLatency, NotReplayed, REPLAY_VERSION, ReplayReport, replay_page,
+};
 use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
 use ringfall_workloads::recording::{Order, Part, Recording};
@@ -21,7 +23,7 @@ use crate::commands::answer::Answer;
 use crate::commands::run::check_output_writable;
 use crate::commands::{interrupt, is_stdout, refuse_launcher, text_stream};
 
-/// Random seed of the files' contents.
+/// Random seed of the files' contents and of injected latencies.
 const SEED: u64 = 42;
 /// Calls from which on strace's own time is a small part of theirs, as a multiple of the shortest.
 const FAR_LONGER: u64 = 10;
@@ -51,6 +53,7 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
         part: &part,
         order: &order,
         speed: args.speed.0,
+        injected: args.inject_latency,
         is_direct: takes_direct_io(&std::path::absolute(&args.cache_dir)?) != Some(false),
         seed: SEED,
         interrupt: &interrupt,
@@ -166,6 +169,10 @@ fn report(
         files_before: part.files_before.len() as u64,
         gib_before: bytes_before(part) as f64 / GIB as f64,
         speed: replay.speed,
+        injected: replay.injected.map(|latencies| InjectedLatency {
+            p50_us: latencies.median.as_ns_f64() / 1e3,
+            p99_us: latencies.p99.as_ns_f64() / 1e3,
+        }),
         recorded_s: order.took_ns as f64 / 1e9,
         replayed_s: elapsed_s,
         operations,

@@ -42,7 +42,7 @@ pub use layouts::{LAYOUTS_VERSION, LayoutRow, LayoutsReport, layouts_list, layou
 pub use mlperf::{MlperfRun, mlperf_text};
 pub use quick::{beside_page, check_page, quick_page};
 pub use ranks::ranks_table;
-pub use replay::{NotReplayed, REPLAY_VERSION, ReplayReport, replay_page};
+pub use replay::{InjectedLatency, NotReplayed, REPLAY_VERSION, ReplayReport, replay_page};
 pub use roofline::{direction, io_size, roofline_text};
 pub use sheet::{SHEET_ENDING, write_audit_csv, write_sheet, write_suite_sheet};
 pub use suite::{suite_head, suite_page, suite_plan_page, suite_row};

@@ -39,6 +39,8 @@ pub struct ReplayReport {
     pub gib_before: f64,
     /// Factor by which gaps between calls were shorter; null where there were none.
     pub speed: Option<f64>,
+    /// Minimum latency that each operation was made to take; null where there was none.
+    pub injected: Option<InjectedLatency>,
     /// Time from the first recorded call to the end of the last, s.
     pub recorded_s: f64,
     /// The same of the replay, s.
@@ -61,6 +63,16 @@ pub struct ReplayReport {
     pub first_unread: Option<String>,
     /// Sentences that a reader of the figures must know.
     pub notes: Vec<String>,
+}
+
+/// Minimum latencies of the operations of a replay, drawn with these quantiles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct InjectedLatency {
+    /// Median of the latencies, us.
+    pub p50_us: f64,
+    /// 99th percentile, us; all latencies are alike where it is the median.
+    pub p99_us: f64,
 }
 
 /// Recorded calls of one name that were not replayed.
@@ -101,7 +113,8 @@ impl ReplayReport {
         });
         let told: Vec<String> = told.collect();
         let all = digits(all, 3);
-        format!("the recorded calls take {all} times as long here: {}", told.join(", "))
+        let here = if self.injected.is_some() { "here, slowed down" } else { "here" };
+        format!("the recorded calls take {all} times as long {here}: {}", told.join(", "))
     }
 
     fn not_replayed(&self) -> Vec<String> {
@@ -143,6 +156,11 @@ pub fn replay_page(report: &ReplayReport) -> String {
     };
     let (recorded, here) = (s(report.recorded_s), s(report.replayed_s));
     head("duration", &format!("{here} s, {gaps}; {recorded} s in the recording"));
+    if let Some(InjectedLatency { p50_us, p99_us }) = report.injected {
+        let [p50, p99] = [p50_us, p99_us].map(|us| digits(us / 1e3, 3));
+        let told = format!("a minimum latency of each call, P50 {p50} ms and P99 {p99} ms");
+        head("injected", &format!("{told}; the figures below include it"));
+    }
     let on = [report.file_system.as_deref(), report.drive.as_deref()];
     let on: Vec<&str> = on.into_iter().flatten().collect();
     head("place", &format!("{} ({})", report.place, on.join(" on ")));
@@ -213,6 +231,7 @@ mod tests {
             files_before: 2,
             gib_before: 1.5,
             speed: Some(2.0),
+            injected: None,
             recorded_s: 12.0,
             replayed_s: 9.0,
             operations: vec![
@@ -249,6 +268,11 @@ mod tests {
         ] {
             assert!(page.contains(part) || joined.contains(part), "{part}: {page}");
         }
+        let injected = Some(InjectedLatency { p50_us: 1_000.0, p99_us: 20_000.0 });
+        let slow = replay_page(&ReplayReport { injected, ..report.clone() });
+        let slow = slow.replace("\n           ", " ");
+        assert!(slow.contains("0.51 times as long here, slowed down: read"), "{slow}");
+        assert!(slow.contains("of each call, P50 1.00 ms and P99 20.0 ms"), "{slow}");
         let nothing = ReplayReport { operations: Vec::new(), ..report };
         assert!(nothing.verdict().starts_with("no recorded call"));
     }

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use ringfall_core::error::SetupError;
 use ringfall_core::fill::{ContentName, fill};
 use ringfall_core::held::HeldDirectory;
-use ringfall_core::key::EntryKey;
+use ringfall_core::key::{EntryKey, mix64};
 use ringfall_core::metrics::Histogram;
+use ringfall_core::model::LatencySpread;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::buffer::AlignedBytes;
 use ringfall_engine::files::{
@@ -54,9 +55,11 @@ pub struct Replay<'a> {
     pub order: &'a Order,
     /// Factor by which gaps are shorter; none: there are none.
     pub speed: Option<f64>,
+    /// LatencySpread that operations take at least, as of a slower store.
+    pub injected: Option<LatencySpread>,
     /// Whether files are opened with `O_DIRECT` where they were.
     pub is_direct: bool,
-    /// Random seed of contents.
+    /// Random seed of contents and of injected latencies.
     pub seed: u64,
     /// Set when a signal ends the replay.
     pub interrupt: &'a Interrupt,
@@ -301,14 +304,14 @@ impl<'a> Lane<'a> {
         // are owed to each other all the same.
         let _best_effort = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         self.counts.began = Some(Instant::now());
-        for LaneOperation { operation, gap_ns, after } in operations {
+        for (place, LaneOperation { operation, gap_ns, after }) in operations.iter().enumerate() {
             let progress = &self.shared.progress;
             let has_ended =
                 |after: &After| self.shared.wait(&progress[after.lane as usize], after.place);
             if !after.iter().all(has_ended) || !self.pause(*gap_ns) {
                 return;
             }
-            self.perform(operation);
+            self.perform(operation, place);
             progress[self.index].add();
         }
         self.counts.ended = Some(Instant::now());
@@ -327,12 +330,29 @@ impl<'a> Lane<'a> {
         !self.shared.is_over()
     }
 
-    fn perform(&mut self, recorded: &RecordedOperation) {
+    /// Waits until an operation has taken as long as is injected; the time that it took then.
+    fn slowed(&self, took: Duration, place: usize) -> Duration {
+        let Some(latencies) = self.shared.replay.injected else { return took };
+        let draw = mix64(mix64(self.shared.replay.seed ^ self.index as u64) ^ place as u64);
+        let least = Duration::from_nanos(latencies.at(draw).as_ns());
+        let began = Instant::now();
+        loop {
+            let passed = took + began.elapsed();
+            let left = least.saturating_sub(passed);
+            if left.is_zero() || self.shared.is_over() {
+                return passed;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+
+    fn perform(&mut self, recorded: &RecordedOperation, place: usize) {
         let kind = kind(recorded.action);
         let Called { answer, took } = self.act(recorded.action);
         if !recorded.is_call {
             return;
         }
+        let took = self.slowed(took, place);
         let differs = match answer {
             Ok(moved) if recorded.fails => Some(format!("it went well, with {moved} bytes,")),
             Ok(moved) if moved != recorded.moved_bytes as usize => {

@@ -1,7 +1,10 @@
+use ringfall_core::clock::MILLISECOND;
+use ringfall_core::model::LatencySpread;
 use ringfall_engine::device::CacheDir;
 use ringfall_host::Scratch;
 use ringfall_workloads::layout::{EngineLayout, LayoutOptions};
 use ringfall_workloads::model::built_in;
+use ringfall_workloads::recording::{Order, Part, Recording};
 
 use super::*;
 
@@ -134,5 +137,35 @@ fn a_layout_that_can_t_be_stored_says_why_and_leaves_nothing() {
         assert!(why.starts_with("storing ended early: create failed for conv_0_"), "{why}");
         assert!(why.contains("; give a file"), "{why}");
         assert_eq!(run.fetch, None);
+    });
+}
+
+/// The directory of all is synced, too.
+#[test]
+fn injected_latencies_are_in_each_operation_of_a_replay() {
+    let lines = "1 100.0 open(\"/kv/a\", O_RDWR|O_CREAT) = 3</kv/a> <0.0001>\n\
+                 1 100.1 write(3</kv/a>, \"\", 10) = 10 <0.0001>\n\
+                 1 100.2 fsync(4</kv>) = 0 <0.0001>\n\
+                 2 100.3 stat(\"/kv\", 0x7) = 0 <0.0001>\n\
+                 2 100.4 unlink(\"/kv/b\") = -1 ENOENT (No such file or directory) <0.0001>\n";
+    with_bench(Duration::from_millis(10), |bench, directory| {
+        let part = Part::of(Recording::read(lines.as_bytes()).unwrap(), Some("/kv")).unwrap();
+        let order = Order::of(&part).unwrap();
+        let replay = Replay {
+            part: &part,
+            order: &order,
+            speed: None,
+            injected: Some(LatencySpread { median: 3 * MILLISECOND, p99: 3 * MILLISECOND }),
+            is_direct: false,
+            seed: 7,
+            interrupt: bench.interrupt,
+        };
+        assert_eq!(replay.set_up(directory).unwrap(), None);
+        let outcome = replay.run(directory).unwrap().unwrap();
+        assert_eq!((outcome.differing, outcome.first_differing), (0, None));
+        let names: Vec<&str> = outcome.operations.iter().map(|one| one.name).collect();
+        assert_eq!(names, ["stat", "create", "write", "fsync", "unlink"]);
+        assert!(outcome.operations.iter().all(|one| one.replayed.p50_us >= Some(3_000.0)));
+        directory.clear().unwrap();
     });
 }
