@@ -64,10 +64,18 @@ pub fn logical(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         },
     };
     none_of(plan.asked_of_a_drive().into_iter().map(|(flag, _)| {
+        let more = match &*flag {
+            "--cache-dir" => " (a plain DIR is --cache-dir)",
+            // In the rows of a trace, a layout shows in the number of reads alone.
+            "--layout" => {
+                "; a row is a whole entry, whatever its files are, and --decode-reads once reads \
+                 entries as often as a run with a layout"
+            }
+            _ => "",
+        };
         format!(
             "{flag} has no effect with --io-trace-log, with which a run moves no byte: leave one \
-             of them out{}",
-            if flag == "--cache-dir" { " (a plain DIR is --cache-dir)" } else { "" }
+             of them out{more}"
         )
     }))?;
     // Entries in one piece, as far as may be: nobody looks at the I/Os.
@@ -208,9 +216,11 @@ fn told(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_config::{Facts, resolve};
     use ringfall_model::testing::nothing;
 
     use super::*;
+    use crate::commands::run_args;
 
     #[test]
     fn no_depth_is_searched_where_no_drive_is_asked() {
@@ -218,5 +228,15 @@ mod tests {
         plan.depth_search = Some(64);
         let error = logical(&plan, Vec::new()).unwrap_err();
         assert!(error.to_string().contains("--queue-depth auto has no effect"), "{error}");
+    }
+
+    #[test]
+    fn a_layout_is_refused_with_what_it_changes_in_a_trace() {
+        let flags = ["--io-trace-log", "t.csv", "--layout", "vllm"].map(str::to_owned);
+        let options = run_args(flags).unwrap().options;
+        let plan = resolve(&options, None, &Facts::look()).unwrap();
+        let error = logical(&plan, Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("--layout has no effect with --io-trace-log"), "{error}");
+        assert!(error.contains("--decode-reads once reads entries as often"), "{error}");
     }
 }
