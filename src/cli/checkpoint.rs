@@ -27,16 +27,12 @@ pub enum CheckpointCommand {
     /// Chunks of content are stored while the next ones are generated; four chunks of 32 MiB take
     /// 128 MiB of memory. A file gets its final name once all of it has been stored, and the
     /// checkpoint is complete once checkpoint.json exists.
-    #[command(args_override_self = true)]
     Write(Box<CheckpointWriteArgs>),
     /// Read a checkpoint back and compare every block with what was written
-    #[command(args_override_self = true)]
     Read(Box<CheckpointReadArgs>),
     /// Compute, save and restore in turn, as a training job does
-    #[command(args_override_self = true)]
     Run(Box<CheckpointRunArgs>),
     /// Write the same checkpoint in each of several ways, and compare their times and memory
-    #[command(args_override_self = true)]
     Compare(Box<CheckpointCompareArgs>),
 }
 

@@ -20,13 +20,10 @@ pub struct DatagenArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub enum DatagenCommand {
     /// Analyze how far storage could reduce data: duplicate blocks, compressibility, entropy
-    #[command(args_override_self = true)]
     Analyze(DatagenAnalyzeArgs),
     /// Write a file of generated content with the given deduplication and compression ratios
-    #[command(args_override_self = true)]
     Write(DatagenFileArgs),
     /// Compare a file with what `datagen write` has written with the same flags
-    #[command(args_override_self = true)]
     Verify(DatagenFileArgs),
 }
 

@@ -27,14 +27,12 @@ pub enum LayoutsCommand {
     ///
     /// For each layout, prefixes are stored in a new directory, written to the drive and forgotten
     /// by the page cache; then prefixes are fetched in random order, and all of it is removed.
-    #[command(args_override_self = true)]
     Compare(LayoutsCompareArgs),
     /// Repeat an engine's calls on its files, as strace recorded them, and compare their times
     ///
     /// The recording is what `strace -f -ttt -T -y -o FILE` writes of an engine's processes. Files
     /// that it finds are made first, in a new directory; then each of its calls begins when those
     /// that it followed have ended, and all of it is removed.
-    #[command(args_override_self = true)]
     Replay(LayoutsReplayArgs),
 }
 

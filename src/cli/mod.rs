@@ -103,10 +103,12 @@ pub enum Command {
     Sweep(SweepArgs),
     /// Describe a recorded trace before any drive is measured: its tokens and sessions, the hit
     /// rate of caches of all sizes, and what a drive must do for it
+    #[command(args_override_self = true)]
     Trace(TraceArgs),
     /// List the layouts in which inference engines keep KV cache on storage, compare them on a
     /// drive (files, names, system calls and threads as each engine has them), or replay a
     /// recording of an engine's calls there
+    #[command(args_override_self = true)]
     Layouts(LayoutsArgs),
     /// Replay a logical trace, written with `--io-trace-log`, on the real engine and measure it
     #[command(args_override_self = true, hide = true)]
@@ -138,8 +140,10 @@ pub enum Command {
     /// what else calls them into question
     Audit(AuditArgs),
     /// Write and read checkpoints of a training job as streams that use constant memory
+    #[command(args_override_self = true)]
     Checkpoint(CheckpointArgs),
     /// Analyze how far storage could reduce data, and write files of content
+    #[command(args_override_self = true)]
     Datagen(DatagenArgs),
     /// Run MLPerf Storage's KV cache workload, started by its harness or directly
     Mlperf(MlperfArgs),

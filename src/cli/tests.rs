@@ -289,6 +289,14 @@ fn a_switch_can_be_turned_off_again() {
 fn of_a_flag_given_twice_the_last_counts() {
     let options = options("ringfall run --users 4 --num-users 5 --pin --pin=false");
     assert_eq!((options.num_users, options.pin), (Some(5), Some(false)));
+    for line in [
+        "checkpoint write /mnt/kv --seed 1 --seed 2",
+        "datagen verify file --size-gib 1 --size-gib 2",
+        "trace info file --model tiny-1b --model llama3.1-8b",
+        "layouts compare --cache-dir /mnt/kv --seed 1 --seed 2",
+    ] {
+        assert!(parsed(&format!("ringfall {line}")).is_ok(), "{line}");
+    }
 }
 
 #[test]

@@ -22,12 +22,10 @@ pub struct TraceArgs {
 pub enum TraceCommand {
     /// Describe a recorded trace: tokens, sessions and, where it names the blocks of its prompts,
     /// the working set and the hit rate of caches of all sizes
-    #[command(args_override_self = true)]
     Info(TraceInfoArgs),
     /// Choose the sizes of DRAM and an SSD for a trace that names the blocks of its prompts: what
     /// each of them finds, what the drive must read, write and endure, and whether reading from it
     /// beats computing
-    #[command(args_override_self = true)]
     Plan(TracePlanArgs),
 }
 
