@@ -17,7 +17,7 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, free_bytes, host_name, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
-use ringfall_model::{Code, RunResult, Warning, write_json};
+use ringfall_model::{Code, Document, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
     QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag,
@@ -562,7 +562,7 @@ impl Trials<'_> {
         let requests_s = SIMULATED_REQUESTS * REQUEST_S / u64::from(users);
         let window_s = requests_s.clamp(SIMULATED_S[0], SIMULATED_S[1]);
         let times = Times { warmup_s: window_s / 5, window_s };
-        let unbounded = QuickPoint::of(&self.coarse(users, PLENTY_BYTES, times)?);
+        let unbounded = QuickPoint::of(&Document::of(&self.coarse(users, PLENTY_BYTES, times)?));
         let reuse_share = self.coarse(users, self.space_bytes, times)?.cache.reuse_share();
         Ok(QuickPoint { reuse_share, ..unbounded })
     }
@@ -588,8 +588,10 @@ impl Trials<'_> {
         ));
         let result = measured(&plan, quick.command_line.clone(), self.interrupt)?;
         let paced = |point| QuickPoint { is_without_pauses, ..point };
-        let figures =
-            QuickTry { measured: paced(QuickPoint::of(&result)), predicted: paced(predicted) };
+        let figures = QuickTry {
+            measured: paced(QuickPoint::of(&Document::of(&result))),
+            predicted: paced(predicted),
+        };
         Ok((!self.interrupt.is_set()).then_some(DriveRun { plan, result, figures }))
     }
 
@@ -599,7 +601,7 @@ impl Trials<'_> {
         let quick = self.quick;
         let expected = |times| {
             let plan = quick.plan(load.to_vec(), times)?;
-            let predicted = QuickPoint::of(&self.simulated(&plan)?);
+            let predicted = QuickPoint::of(&Document::of(&self.simulated(&plan)?));
             anyhow::Ok(Expected { times, plan, predicted })
         };
         let usual = expected(quick.times())?;
@@ -652,7 +654,7 @@ impl Trials<'_> {
             Ok(requests.load.count().min(requests.completed()))
         })?;
         let check = self.run_empty(users, check_s.max(CHECK_S_MIN).next_multiple_of(60))?;
-        Ok((check_s, QuickPoint::of(&check)))
+        Ok((check_s, QuickPoint::of(&Document::of(&check))))
     }
 
     /// A run from its beginning.

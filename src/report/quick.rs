@@ -15,8 +15,8 @@ use ringfall_config::ServedRule;
 use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
 use ringfall_host::{Machine, escape, human_time};
+use ringfall_model::Document;
 use ringfall_model::document::{FileProblem, read_bytes};
-use ringfall_model::{Document, RunResult};
 use serde::{Deserialize, Serialize};
 
 /// Layout of the file.
@@ -96,31 +96,9 @@ pub struct QuickPoint {
 }
 
 impl QuickPoint {
-    /// Figures of a run.
-    #[must_use]
-    pub fn of(result: &RunResult) -> QuickPoint {
-        let (requests, cache) = (&result.requests, &result.cache);
-        let engine = &result.engine;
-        let bytes = engine.io_read.bytes.saturating_add(engine.io_write.bytes);
-        let seconds = result.window.seconds;
-        let point = QuickPoint {
-            users: result.plan.users,
-            gib_per_s: if seconds > 0.0 { gib(bytes) / seconds } else { 0.0 },
-            kv_io_p95_s: quantile_s(&requests.storage_io, 0.95),
-            drive_busy_share: result
-                .simulation
-                .as_ref()
-                .and_then(|simulation| simulation.drive_busy_share.known()),
-            reuse_share: cache.reuse_share(),
-            earlier_turns: Some(cache.multi_turn_hits + cache.multi_turn_misses),
-            ..QuickPoint::default()
-        };
-        point.with_loads(&requests.load)
-    }
-
     /// Figures of a run's result; those that it lacks are 0 or none.
     #[must_use]
-    pub fn of_document(document: &Document) -> QuickPoint {
+    pub fn of(document: &Document) -> QuickPoint {
         let ours = &document.ringfall;
         let bytes = |bytes: Option<u64>| bytes.unwrap_or(0);
         let moved_bytes =
@@ -128,28 +106,26 @@ impl QuickPoint {
         let seconds = ours.window.seconds.known().unwrap_or(0.0);
         let histogram = |name: &str| ours.histograms.decoded(name).unwrap_or_default();
         let turns = &document.summary.multi_turn_stats;
-        let point = QuickPoint {
+        let load = histogram("context_load");
+        QuickPoint {
             users: ours.config.as_ref().and_then(|config| config.num_users).unwrap_or(0),
             gib_per_s: if seconds > 0.0 { gib(moved_bytes) / seconds } else { 0.0 },
+            load_p50_s: quantile_s(&load, 0.5),
+            load_p95_s: quantile_s(&load, 0.95),
+            load_mean_s: load.mean_ns().map(|ns| ns / 1e9),
+            loads: load.count(),
             kv_io_p95_s: quantile_s(&histogram("storage_io"), 0.95),
+            drive_busy_share: ours
+                .simulation
+                .as_ref()
+                .and_then(|simulation| simulation.drive_busy_share.known()),
             reuse_share: ours.cache.multi_turn_hit_rate.known(),
             earlier_turns: turns
                 .cache_hits
                 .known()
                 .zip(turns.cache_misses.known())
                 .map(|(found, missed)| found + missed),
-            ..QuickPoint::default()
-        };
-        point.with_loads(&histogram("context_load"))
-    }
-
-    fn with_loads(self, load: &Histogram) -> QuickPoint {
-        QuickPoint {
-            load_p50_s: quantile_s(load, 0.5),
-            load_p95_s: quantile_s(load, 0.95),
-            load_mean_s: load.mean_ns().map(|ns| ns / 1e9),
-            loads: load.count(),
-            ..self
+            is_without_pauses: false,
         }
     }
 }
