@@ -49,7 +49,7 @@ use shared::{mib, number, time};
 pub use simulate::SimulateArgs;
 pub use suite::SuiteArgs;
 pub use sweep::{SweepArgs, SweepSpace};
-pub use trace::{TraceArgs, TraceCommand, TraceFileArgs, TraceInfoArgs, TracePlanArgs, WriteRule};
+pub use trace::{TraceArgs, TraceCommand, TraceFileArgs, TraceInfoArgs, TracePlanArgs};
 
 use ringfall_config::Places;
 pub use ringfall_config::RunArgs;

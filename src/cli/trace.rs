@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use ringfall_config::values::{self, PrefillSpeed};
+use ringfall_config::{Word, WritePolicy};
 use ringfall_workloads::source::TraceFormat;
 
 use super::checkpoint::{size_gib, within};
@@ -76,8 +77,8 @@ pub struct TracePlanArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size_gib)]
     pub ssd_size: Vec<f64>,
     /// Rule by which blocks get to the SSD
-    #[arg(long, value_name = "RULE", value_enum, default_value_t)]
-    pub write_policy: WriteRule,
+    #[arg(long, value_name = "RULE", default_value = "demote")]
+    pub write_policy: Word<WritePolicy>,
     /// Speed at which the trace is served; 2 is twice its own
     ///
     /// The busiest minute is sought at this speed: minutes are counted from the first request, and
@@ -94,16 +95,6 @@ pub struct TracePlanArgs {
     /// (a100, b200, h100, h200, l40s, mi300x) that it is worked out for, as `run` does
     #[arg(long, value_name = "PER_SECOND|GPU")]
     pub prefill_tokens_per_s: Option<PrefillSpeed>,
-}
-
-/// Rule by which blocks get to the SSD, as it is typed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
-pub enum WriteRule {
-    /// A block is written when it falls out of DRAM, and leaves the SSD when it is found
-    #[default]
-    Demote,
-    /// A block is written when it is stored in DRAM, and stays on the SSD when it is found
-    Through,
 }
 
 impl TraceFileArgs {

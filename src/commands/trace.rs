@@ -19,13 +19,12 @@ use ringfall_running::source::{Reading, RecordedTrace};
 use ringfall_workloads::Error;
 use ringfall_workloads::prefill::{PrefillCost, attention_tokens};
 use ringfall_workloads::source::{Rows as _, Skipped, TraceFormat};
-use ringfall_workloads::tiers::WritePolicy;
 use ringfall_workloads::trace::TraceFigures;
 use serde::Serialize;
 
 use super::run::check_output_writable;
 use super::{interrupt, is_stdout, print, print_json, refuse_input, tell, write_form};
-use crate::cli::{TraceArgs, TraceCommand, TraceFileArgs, TraceInfoArgs, TracePlanArgs, WriteRule};
+use crate::cli::{TraceArgs, TraceCommand, TraceFileArgs, TraceInfoArgs, TracePlanArgs};
 
 /// Memory for distinct blocks where nothing says how much there is.
 const MEMORY_BYTES: u64 = GIB;
@@ -80,10 +79,7 @@ fn plan(args: &TracePlanArgs, interrupt: &Interrupt) -> Result<Exit> {
     let question = PlanQuestion {
         drams_bytes: in_bytes(&args.dram_size),
         ssds_bytes: in_bytes(&args.ssd_size),
-        policy: match args.write_policy {
-            WriteRule::Demote => WritePolicy::Demote,
-            WriteRule::Through => WritePolicy::Through,
-        },
+        policy: args.write_policy.0,
         speed: args.speed,
         prefill: (planned.prefill_tokens_per_s > 0.0).then(|| PrefillCost {
             tokens_per_s: planned.prefill_tokens_per_s,

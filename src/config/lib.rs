@@ -72,7 +72,7 @@ pub use table::{Compared, Setting};
 pub use traffic::BURST_TRACE;
 pub use words::{
     Arrival, AutoscalerMode, DecodeReads, GenerationMode, HistoryReads, Named, PhaseMode,
-    Preallocate, ReplayedRows, Word,
+    Preallocate, ReplayedRows, Word, WritePolicy,
 };
 pub use workload::WorkloadSection;
 

@@ -16,6 +16,7 @@ pub use ringfall_workloads::config::{
 };
 pub use ringfall_workloads::source::ReplayedRows;
 pub use ringfall_workloads::source::tokenizer::Tokenizer;
+pub use ringfall_workloads::tiers::WritePolicy;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -181,6 +182,12 @@ named! {
         Storage = "storage",
         /// Those that were asked for, whatever tier served them.
         Asked = "all",
+    }
+    WritePolicy {
+        /// A block is written when it falls out of DRAM, and leaves the SSD when it is found.
+        Demote = "demote",
+        /// A block is written when it is stored in DRAM, and stays on the SSD when it is found.
+        Through = "through",
     }
 }
 

@@ -1,7 +1,7 @@
 //! A plan of caches for a recorded trace: what a drive below DRAM finds, moves and saves for each
 //! of its sizes, and from how many tokens on reading them beats computing them again.
 
-use ringfall_config::DeviceFile;
+use ringfall_config::{DeviceFile, Named as _};
 use ringfall_core::model::{DeviceModel, DirectionModel};
 use ringfall_core::units::{MIB, gib};
 use ringfall_host::{human, human_time};
@@ -397,10 +397,7 @@ impl TracePlan {
             input_tokens,
             span_s,
             speed,
-            write_policy: match policy {
-                WritePolicy::Demote => "demote",
-                WritePolicy::Through => "through",
-            },
+            write_policy: policy.name(),
             prefill_tokens_per_s,
             attention_tokens: prefill.and_then(|cost| cost.attention_tokens),
             break_even_gib_per_s: prefill_tokens_per_s.map(|speed| speed * gib(kv.token_bytes)),
