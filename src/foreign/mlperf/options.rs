@@ -10,9 +10,8 @@ pub const FLAGS: [&str; 7] = [
     "max-concurrent-allocs",
     "generation-mode",
 ];
-/// Place of the model, the users, the duration and the memory of the CPU tier among [`FLAGS`].
+/// Place of the model, the duration and the memory of the CPU tier among [`FLAGS`].
 const MODEL: usize = 0;
-const USERS: usize = 1;
 const DURATION: usize = 2;
 const CPU_MEMORY: usize = 4;
 
@@ -84,18 +83,6 @@ impl Workload {
         &self.values[MODEL]
     }
 
-    /// Its users, as they were given.
-    #[must_use]
-    pub fn users(&self) -> &str {
-        &self.values[USERS]
-    }
-
-    /// Its memory of the CPU tier, GiB, if that is a number.
-    #[must_use]
-    pub fn cpu_mem_gib(&self) -> Option<f64> {
-        self.values[CPU_MEMORY].parse().ok()
-    }
-
     /// Its duration, s, if that is a number.
     #[must_use]
     pub fn duration_s(&self) -> Option<f64> {
@@ -132,9 +119,8 @@ mod tests {
     fn what_is_given_replaces_the_rule_and_is_named() {
         let as_ruled = Workload::of(&RULES[1], &Default::default());
         assert_eq!(as_ruled.departures(), Vec::<String>::new());
-        assert_eq!((as_ruled.users(), as_ruled.cpu_mem_gib()), ("100", Some(4.0)));
         let mut changed: [Option<String>; 7] = Default::default();
-        changed[USERS] = Some("5".to_owned());
+        changed[1] = Some("5".to_owned());
         changed[CPU_MEMORY] = Some("4.0".to_owned());
         let workload = Workload::of(&RULES[1], &changed);
         assert_eq!(workload.departures(), ["--num-users 5 instead of 100"]);

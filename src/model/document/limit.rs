@@ -401,6 +401,7 @@ mod tests {
     use super::*;
     use crate::RunResult;
     use crate::document::evidence::{loads_once, served_of_users};
+    use crate::facts::RequestStats;
     use crate::full::{Descent, Evicted};
     use crate::testing::{busy, request, roofline};
 
@@ -769,7 +770,7 @@ mod tests {
     fn enough() -> RunResult {
         let mut result = busy();
         result.window.seconds = 0.01;
-        result.requests.clear();
+        result.requests = RequestStats::default();
         (0..REQUESTS_MIN).for_each(|_| result.requests.record(&request(Class::Batch, 2)));
         result
     }
@@ -778,7 +779,7 @@ mod tests {
     #[test]
     fn the_flag_to_try_is_that_which_decides_how_many_requests_come() {
         let mut result = enough();
-        result.requests.clear();
+        result.requests = RequestStats::default();
         let only_storage =
             RequestRecord { storage_io_ns: 2_000_000, room_ns: 0, ..request(Class::Batch, 2) };
         (0..REQUESTS_MIN).for_each(|_| result.requests.record(&only_storage));
@@ -820,7 +821,7 @@ mod tests {
             (|run| run.interrupted = true, "interrupted"),
             (|run| run.failure = Some("no".to_owned()), "failed"),
             (|run| run.tiers = Default::default(), "no drive"),
-            (|run| run.requests.clear(), "0 requests finished"),
+            (|run| run.requests = RequestStats::default(), "0 requests finished"),
         ];
         for (change, part) in rows {
             let limit = of(change);

@@ -227,11 +227,6 @@ impl RequestStats {
     pub fn samples(&self) -> &[RequestSample] {
         &self.sampling.kept
     }
-
-    /// Forgets everything, as at the start of the window.
-    pub fn clear(&mut self) {
-        *self = RequestStats::default();
-    }
 }
 
 /// A class's place in per-class arrays.
