@@ -235,13 +235,9 @@ fn differences_of(inputs: &[ResultFile], allowed: bool) -> Result<Vec<Difference
                 keys.join(", ")
             );
         }
-        for difference in settings.into_iter().chain(differences::machine(first, other)) {
-            if !all.iter().any(|known| known.key == difference.key) {
-                all.push(difference);
-            }
-        }
+        all.extend(settings.into_iter().chain(differences::machine(first, other)));
     }
-    Ok(all)
+    Ok(differences::each_once(all))
 }
 
 fn page(inputs: &[ResultFile], differences: &[Difference], merged: &Document) -> String {

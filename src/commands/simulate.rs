@@ -8,7 +8,7 @@ use anyhow::Result;
 use ringfall_config::{DeviceFile, Facts, InputError, Options, Plan};
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
-use ringfall_model::write_json;
+use ringfall_model::{distinct_by, write_json};
 use ringfall_report::show::table::figure;
 use ringfall_report::show::{WhatIf, WhatIfRow, letters, write_what_if_html};
 
@@ -194,15 +194,10 @@ fn page(what_if: &WhatIf, plan: &Plan, is_written: bool) -> String {
     let _infallible = writeln!(page, "\n{}", what_if.table().page());
     what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
     what_if.reuse_note().into_iter().for_each(|note| wrapped(&mut page, "  note: ", note));
-    let mut reasons: Vec<&str> = Vec::new();
-    for row in &what_if.rows {
-        if !reasons.contains(&row.binds.name()) {
-            reasons.push(row.binds.name());
-            let head = format!("  {}: ", row.binds.name());
-            let example =
-                format!("{} users on {}: {}", row.users, what_if.letter(row), row.because);
-            wrapped(&mut page, &head, &example);
-        }
+    for row in distinct_by(&what_if.rows, |one, other| one.binds == other.binds) {
+        let head = format!("  {}: ", row.binds.name());
+        let example = format!("{} users on {}: {}", row.users, what_if.letter(row), row.because);
+        wrapped(&mut page, &head, &example);
     }
     gpu_memory_lines(&mut page, what_if);
     if !is_written {

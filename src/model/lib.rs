@@ -11,6 +11,7 @@ pub mod cold;
 pub mod configuration;
 pub mod correlation;
 mod deep_queue;
+mod distinct;
 pub mod document;
 pub mod facts;
 pub mod figures;
@@ -32,6 +33,7 @@ pub mod trust;
 mod warnings;
 
 pub use code::Code;
+pub use distinct::{distinct, distinct_by};
 pub use document::Document;
 pub use health::{REFUSED_SHARE_MAX, judge};
 pub use json::{write_json, write_json_unsynced, write_text};

@@ -17,7 +17,7 @@ use ringfall_model::facts::{
     BlockTraceFigures, DriveOutcome, GpuOutcome, KernelSecond, Roofline, RunFigures, SourceFacts,
     TierShortage,
 };
-use ringfall_model::write_json_unsynced;
+use ringfall_model::{distinct_by, write_json_unsynced};
 use ringfall_report::show::{Banner, print_banner};
 use ringfall_running::blocktrace::BlockTrace;
 use ringfall_running::run::{Observer, Phase, Progress, RunOutcome};
@@ -225,13 +225,8 @@ impl<'a> Teller<'a> {
 
     /// The disks, each once.
     fn disks(&self) -> Vec<&DeviceFacts> {
-        let mut disks: Vec<&DeviceFacts> = Vec::new();
-        for disk in self.drives.iter().filter_map(|drive| drive.device.as_ref()) {
-            if disks.iter().all(|known| known.numbers != disk.numbers) {
-                disks.push(disk);
-            }
-        }
-        disks
+        let disks = self.drives.iter().filter_map(|drive| drive.device.as_ref());
+        distinct_by(disks, |one, other| one.numbers == other.numbers)
     }
 
     /// Their names.

@@ -2,6 +2,7 @@
 
 use ringfall_config::nearest::nearest;
 use ringfall_config::{InputError, Options, PRESETS, Preset, SETTINGS, Setting};
+use ringfall_model::distinct;
 
 use crate::cli::{SweepSpace, flag};
 
@@ -173,12 +174,7 @@ fn narrowed(space: &[Vec<Axis>], axes: &[Axis]) -> Result<Vec<Vec<Axis>>, InputE
     let is_of_space = |key: &str| space.iter().flatten().any(|of| of.key == key);
     for axis in axes.iter().filter(|axis| is_of_space(axis.key)) {
         let of_space = space.iter().flatten().filter(|of| of.key == axis.key);
-        let mut known: Vec<&str> = Vec::new();
-        for value in of_space.flat_map(|of| &of.values) {
-            if !known.contains(&value.as_str()) {
-                known.push(value);
-            }
-        }
+        let known = distinct(of_space.flat_map(|of| &of.values).map(String::as_str));
         if let Some(strange) = axis.values.iter().find(|value| !known.contains(&value.as_str())) {
             let flag = axis.key.replace('_', "-");
             refuse!(

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::figure::or_default;
 use super::given::Given;
 use super::merge::{Inputs, Merge};
+use crate::distinct;
 use crate::facts::SAMPLES_MAX;
 
 /// A list type.
@@ -182,12 +183,6 @@ impl<T: Clone + PartialEq> Merge for Union<T> {
     const RULE: &'static str = "union";
 
     fn merged(all: &[&Self], _: &Inputs) -> Self {
-        let mut items: Vec<T> = Vec::new();
-        for item in all.iter().flat_map(|list| list.iter()) {
-            if !items.contains(item) {
-                items.push(item.clone());
-            }
-        }
-        Union(items)
+        Union(distinct(all.iter().flat_map(|list| list.iter().cloned())))
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use ringfall_config::{Compared, SETTINGS};
-use ringfall_model::SimulationReport;
 use ringfall_model::configuration::Configuration;
 pub use ringfall_model::document::Difference;
 use ringfall_model::document::{Kind, Ours, ResultFile};
+use ringfall_model::{SimulationReport, distinct_by};
 
 /// The setting that is compared by what came of it: 0 means "what is free".
 const CAPACITY_SETTING: &str = "storage_capacity_gb";
@@ -47,6 +47,11 @@ pub fn configuration(first: &ResultFile, second: &ResultFile) -> Vec<Difference>
             all
         }
     }
+}
+
+/// The first of the differences of each key.
+pub fn each_once(all: impl IntoIterator<Item = Difference>) -> Vec<Difference> {
+    distinct_by(all, |one, other| one.key == other.key)
 }
 
 /// The facts of the machine in which two results differ.

@@ -1,6 +1,7 @@
 //! All pairs of two collections together: what to read before their ratios, and the sentence that
 //! the comparison ends with.
 
+use ringfall_model::distinct_by;
 use ringfall_model::metrics::{DECISIVE, METRICS, Metric};
 use ringfall_model::stats::{self, Interval};
 
@@ -66,12 +67,8 @@ fn conclude(pairs: &[Pair], kept: &[&Pair]) -> Conclusion {
 
 /// Each difference once, with the number of pairs that have it; what makes other loads first.
 fn cautions(pairs: &[Pair]) -> Vec<String> {
-    let mut known: Vec<&Caution> = Vec::new();
-    for caution in pairs.iter().flat_map(|pair| &pair.cautions) {
-        if !known.iter().any(|one| one.clause == caution.clause) {
-            known.push(caution);
-        }
-    }
+    let cautions = pairs.iter().flat_map(|pair| &pair.cautions);
+    let mut known = distinct_by(cautions, |one, other| one.clause == other.clause);
     known.sort_by_key(|caution| caution.bearing != Bearing::OtherLoad);
     let told = |caution: &&Caution| {
         let left_out = match caution.bearing {

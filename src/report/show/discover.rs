@@ -6,6 +6,7 @@ use ringfall_core::units::MIB;
 use ringfall_host::escape::terminal;
 use ringfall_host::survey::{Disk, FileSystem, Gpu, NumaNode, PciLink, PciPath, Survey};
 use ringfall_host::{counted, escape, human};
+use ringfall_model::distinct;
 
 use super::prose::{WIDTH, wrapped};
 use crate::suite::{Discovery, Flag, Invocation, IoUring};
@@ -339,12 +340,7 @@ fn workloads(page: &mut String, found: &Discovery) {
         workload(page, invocation);
     }
     let _infallible = writeln!(page, "\nWhy these flags");
-    let mut told: Vec<&Flag> = Vec::new();
-    for flag in found.workloads.iter().flat_map(|invocation| &invocation.flags) {
-        if !told.contains(&flag) {
-            told.push(flag);
-        }
-    }
+    let told = distinct(found.workloads.iter().flat_map(|invocation| &invocation.flags));
     // Those of one name beside each other, in the order in which they first came.
     let mut sorted = told.clone();
     sorted.sort_by_key(|flag| told.iter().position(|first| first.flag == flag.flag));

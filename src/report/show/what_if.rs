@@ -8,7 +8,7 @@ use ringfall_config::Plan;
 use ringfall_model::facts::class_index;
 use ringfall_model::sla::{COMPLIANCE, Sla};
 use ringfall_model::stats::tail;
-use ringfall_model::{Binding, RunResult};
+use ringfall_model::{Binding, RunResult, distinct};
 
 use super::table::{Cell, Medium, Table, digits, figure, percent};
 
@@ -126,29 +126,19 @@ impl WhatIf {
     /// The drives, in the order of their first rows.
     #[must_use]
     pub fn devices(&self) -> Vec<&str> {
-        self.distinct(|row| row.device.as_str())
+        distinct(self.rows.iter().map(|row| row.device.as_str()))
     }
 
     /// The models, in the order of their first rows.
     #[must_use]
     pub fn models(&self) -> Vec<&str> {
-        self.distinct(|row| row.model.as_str())
+        distinct(self.rows.iter().map(|row| row.model.as_str()))
     }
 
     /// Sizes of the GPU tier, GiB, in the order of their first rows.
     #[must_use]
     pub fn gpu_memories(&self) -> Vec<f64> {
-        self.distinct(|row| row.gpu_memory_gib)
-    }
-
-    fn distinct<'a, T: PartialEq>(&'a self, value: impl Fn(&'a WhatIfRow) -> T) -> Vec<T> {
-        let mut values = Vec::new();
-        for value in self.rows.iter().map(value) {
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        values
+        distinct(self.rows.iter().map(|row| row.gpu_memory_gib))
     }
 
     /// Works out how many users each size of the GPU tier is worth, where there are several.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ringfall_host::counted;
+use ringfall_model::distinct;
 use ringfall_model::document::Difference;
 use ringfall_model::trust::{Advice, Situation, advise};
 use serde_json::Value;
 
-use super::add_new;
 use super::hits::{HitsApart, hits_apart};
 use super::load::{Cut, Load, Measured};
-use crate::analysis::differences::of_setting;
+use crate::analysis::differences::{each_once, of_setting};
 
 /// Two lengths or capacities are the same within this share.
 const TOLERANCE: f64 = 0.01;
@@ -198,12 +198,7 @@ impl Loads<'_> {
         effect: &'static str,
         pick: fn(&Load) -> Option<&str>,
     ) -> Option<Caution> {
-        let mut words: Vec<&str> = Vec::new();
-        for word in self.all().filter_map(pick) {
-            if !words.contains(&word) {
-                words.push(word);
-            }
-        }
+        let words = distinct(self.all().filter_map(pick));
         (words.len() > 1).then(|| Caution {
             clause,
             values: words.join(" and "),
@@ -219,9 +214,10 @@ impl Loads<'_> {
         for (key, value) in self.all().flat_map(|load| &load.settings) {
             let first = *known.entry(key).or_insert(value);
             if first != value {
-                add_new(&mut differences, of_setting(key, first, value));
+                differences.extend(of_setting(key, first, value));
             }
         }
+        let differences = each_once(differences);
         (!differences.is_empty()).then(|| Caution {
             clause: "the settings of the load differ",
             values: first_few(&differences, "; ", setting_told),

@@ -246,14 +246,11 @@ pub fn compare(
     let (a, b) = (Side::of(baseline)?, Side::of(candidate)?);
     let trials = a.files.len() > 1 && b.files.len() > 1;
     let rows: Vec<Row> = METRICS.iter().filter_map(|metric| row(metric, &a, &b, trials)).collect();
-    let (mut configuration, mut machine) = (Vec::new(), Vec::new());
-    let others = a.files.iter().skip(1).chain(&b.files);
-    if let Some(first) = a.files.first() {
-        for other in others {
-            add_new(&mut configuration, differences::configuration(first, other));
-            add_new(&mut machine, differences::machine(first, other));
-        }
-    }
+    let others = || a.files.iter().skip(1).chain(&b.files);
+    let differences = |between: fn(&ResultFile, &ResultFile) -> Vec<Difference>| {
+        let first = a.files.iter().take(1);
+        differences::each_once(first.flat_map(|one| others().flat_map(|two| between(one, two))))
+    };
     let loads = Loads { first: a.loads.iter().collect(), second: b.loads.iter().collect() };
     let there = |advice: &Advice| rows.iter().any(|row| row.metric == advice.metric);
     let trust: Vec<Advice> = loads.advice().into_iter().filter(there).collect();
@@ -277,8 +274,8 @@ pub fn compare(
             .collect(),
         published: published_of(&a, &b, &rows),
         rows,
-        configuration_differences: configuration,
-        machine_differences: machine,
+        configuration_differences: differences(differences::configuration),
+        machine_differences: differences(differences::machine),
     })
 }
 
@@ -290,14 +287,6 @@ fn published_of(a: &Side, b: &Side, rows: &[Row]) -> Vec<Published> {
     match all.all(|other| other.as_ref() == Some(&first)) {
         true => published(&first, ratio_of),
         false => Vec::new(),
-    }
-}
-
-fn add_new(all: &mut Vec<Difference>, more: Vec<Difference>) {
-    for difference in more {
-        if !all.iter().any(|known| known.key == difference.key) {
-            all.push(difference);
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! storage.
 
 use ringfall_host::human_time;
+use ringfall_model::distinct;
 use ringfall_model::document::LatencyMs;
 use ringfall_model::figures::figure::Derived;
 use ringfall_model::health::Criterion;
@@ -22,12 +23,7 @@ fn section(
     of: impl Fn(&Named) -> Vec<(String, String)>,
 ) {
     let all: Vec<Vec<(String, String)>> = results.iter().map(of).collect();
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in all.iter().flatten() {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names = distinct(all.iter().flatten().map(|(name, _)| name));
     let row = |name: &String| {
         let cells = all.iter().map(|result| {
             let cell = result.iter().find(|(there, _)| there == name);
