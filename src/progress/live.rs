@@ -193,7 +193,7 @@ fn waited(progress: &Progress<'_>) -> Option<String> {
         ("permits", requests.permit_ns),
     ];
     let all_ns = waits.iter().map(|(_, ns)| *ns as f64).sum::<f64>();
-    let share = |(name, ns): (&str, u64)| {
+    let share = |(name, ns): (&str, u128)| {
         let share = ns as f64 / all_ns;
         // Nothing has waited yet, or not for that.
         (share >= SHARE_MIN).then(|| format!("{name} {:.0} %", share * 1e2))

@@ -108,7 +108,7 @@ impl Samples<'_> {
     }
 
     /// Writes a sample with a time.
-    pub fn time(&mut self, labels: &[Label<'_>], ns: u64) {
+    pub fn time(&mut self, labels: &[Label<'_>], ns: impl Into<u128>) {
         self.sample(labels, &seconds(ns.into()));
     }
 

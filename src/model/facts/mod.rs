@@ -61,6 +61,7 @@ pub trait Adds: Clone {
 }
 
 /// Declares a struct of counts that add up with `+=` under their names.
+#[macro_export]
 macro_rules! summed {
     (
         $(#[$meta:meta])*

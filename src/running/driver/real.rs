@@ -99,7 +99,8 @@ impl ShardStatus {
     /// Adds another shard's; what is true of both stays true.
     #[must_use]
     pub fn and(self, other: &ShardStatus) -> ShardStatus {
-        let mut held = self.held;
+        let (mut requests, mut held) = (self.requests, self.held);
+        requests += other.requests;
         for (sum, one) in held.iter_mut().zip(other.held) {
             sum.add(one);
         }
@@ -110,7 +111,7 @@ impl ShardStatus {
             oldest_io: [self.oldest_io, other.oldest_io].into_iter().flatten().min(),
             operations: self.operations + other.operations,
             exhausted: self.exhausted && other.exhausted,
-            requests: self.requests.and(&other.requests),
+            requests,
             errors: self.errors + other.errors,
             ended: self.ended + other.ended,
             populated: self.populated + other.populated,

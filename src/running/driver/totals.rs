@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use ringfall_core::clock::{Nanos, SECOND};
 use ringfall_core::metrics::Histogram;
 use ringfall_model::facts::{CacheStats, Looks, RequestStats};
+use ringfall_model::summed;
 use ringfall_workloads::autoscale::TimeShares;
 use ringfall_workloads::contract::{Nanos as SinceStart, RequestRecord};
 
@@ -23,6 +24,7 @@ pub struct Totals {
     pub seconds: Vec<RequestSecond>,
 }
 
+summed! {
 /// One second of a shard's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestSecond {
@@ -35,7 +37,9 @@ pub struct RequestSecond {
     /// Reads that did not.
     pub misses: u64,
 }
+}
 
+summed! {
 /// Counts of the requests that ended in the window so far, of a shard or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
@@ -54,21 +58,20 @@ pub struct RequestCounts {
     /// Looks for an entry that another request left, by whether they found it.
     pub reuse: Looks,
     /// Time that the completed requests waited to be served, all together, ns.
-    pub queued_ns: u64,
+    pub queued_ns: u128,
     /// Time that they waited for room in tiers that were full, ns.
-    pub room_ns: u64,
+    pub room_ns: u128,
     /// Time that they waited for permits to allocate, ns.
-    pub permit_ns: u64,
+    pub permit_ns: u128,
     /// Time that they spent on storage I/O, ns.
-    pub storage_io_ns: u64,
+    pub storage_io_ns: u128,
+}
 }
 
 impl RequestCounts {
     /// Counts of those requests and of their reads.
     #[must_use]
     pub fn of(requests: &RequestStats, cache: &CacheStats) -> RequestCounts {
-        // 584 years of waiting fit.
-        let sum_ns = |times: &Histogram| u64::try_from(times.sum_ns()).unwrap_or(u64::MAX);
         RequestCounts {
             completed: requests.completed(),
             failed: requests.failed,
@@ -77,31 +80,10 @@ impl RequestCounts {
             hits: cache.hits,
             misses: cache.misses,
             reuse: cache.reuse,
-            queued_ns: sum_ns(&requests.queued),
-            room_ns: sum_ns(&requests.room),
-            permit_ns: sum_ns(&requests.permit),
-            storage_io_ns: sum_ns(&requests.storage_io),
-        }
-    }
-
-    /// Adds another shard's counts.
-    #[must_use]
-    pub fn and(self, other: &RequestCounts) -> RequestCounts {
-        RequestCounts {
-            completed: self.completed + other.completed,
-            failed: self.failed + other.failed,
-            refused: self.refused + other.refused,
-            generated_tokens: self.generated_tokens + other.generated_tokens,
-            hits: self.hits + other.hits,
-            misses: self.misses + other.misses,
-            reuse: Looks {
-                found: self.reuse.found + other.reuse.found,
-                missed: self.reuse.missed + other.reuse.missed,
-            },
-            queued_ns: self.queued_ns.saturating_add(other.queued_ns),
-            room_ns: self.room_ns.saturating_add(other.room_ns),
-            permit_ns: self.permit_ns.saturating_add(other.permit_ns),
-            storage_io_ns: self.storage_io_ns.saturating_add(other.storage_io_ns),
+            queued_ns: requests.queued.sum_ns(),
+            room_ns: requests.room.sum_ns(),
+            permit_ns: requests.permit.sum_ns(),
+            storage_io_ns: requests.storage_io.sum_ns(),
         }
     }
 }
@@ -142,10 +124,7 @@ impl RequestSecond {
     pub fn add(sums: &mut Vec<RequestSecond>, seconds: &[RequestSecond]) {
         sums.resize(sums.len().max(seconds.len()), RequestSecond::default());
         for (sum, second) in sums.iter_mut().zip(seconds) {
-            sum.completed += second.completed;
-            sum.tokens += second.tokens;
-            sum.hits += second.hits;
-            sum.misses += second.misses;
+            *sum += *second;
         }
     }
 }
