@@ -1,29 +1,17 @@
-//! Histograms in the form in which ranks exchange them, as a module of serde's `with`: the counters
-//! as HDR V2 in base64, and what these lack; none where nothing was recorded.
+//! Histograms in the form in which ranks exchange them, as a module of serde's `with`: that of the
+//! results; none where nothing was recorded.
 
 use ringfall_core::metrics::Histogram;
+use ringfall_model::document::EncodedHistogram;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-#[derive(Serialize, Deserialize)]
-struct Encoded {
-    hdr_v2: String,
-    /// The exact sum, which a number of JSON may not hold.
-    sum_ns: String,
-    max_ns: u64,
-}
 
 /// Encodes a histogram.
 ///
 /// # Errors
 /// The serializer's own.
 pub fn serialize<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S::Error> {
-    let encoded = histogram.max_ns().map(|max_ns| Encoded {
-        hdr_v2: histogram.to_base64_v2(),
-        sum_ns: histogram.sum_ns().to_string(),
-        max_ns,
-    });
-    encoded.serialize(to)
+    EncodedHistogram::of(histogram).serialize(to)
 }
 
 /// Decodes a histogram.
@@ -31,13 +19,9 @@ pub fn serialize<S: Serializer>(histogram: &Histogram, to: S) -> Result<S::Ok, S
 /// # Errors
 /// It is damaged.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram, D::Error> {
-    let encoded = Option::<Encoded>::deserialize(from)?;
-    let Some(Encoded { hdr_v2, sum_ns, max_ns }) = encoded else { return Ok(Histogram::new()) };
-    let sum_ns = sum_ns.parse().map_err(|_| D::Error::custom(format!("{sum_ns:?} is no sum")))?;
-    let mut histogram = Histogram::from_base64_v2(&hdr_v2, sum_ns).map_err(D::Error::custom)?;
-    match histogram.set_max_ns(max_ns) {
-        true => Ok(histogram),
-        false => Err(D::Error::custom(format!("{max_ns} ns is not the largest it holds"))),
+    match Option::<EncodedHistogram>::deserialize(from)? {
+        Some(encoded) => encoded.decode().map_err(D::Error::custom),
+        None => Ok(Histogram::new()),
     }
 }
 
@@ -64,8 +48,8 @@ mod tests {
         };
         let of_max =
             of_damaged(&format!("\"max_ns\":{}", sent.0.max_ns().unwrap()), "\"max_ns\":99");
-        assert!(of_max.contains("99 ns"), "{of_max}");
+        assert!(of_max.contains("`max_ns` is 99"), "{of_max}");
         let of_sum = of_damaged(&format!("\"{}\"", sent.0.sum_ns()), "\"x\"");
-        assert!(of_sum.contains("no sum"), "{of_sum}");
+        assert!(of_sum.contains("`sum_ns` is not a number"), "{of_sum}");
     }
 }
