@@ -19,8 +19,10 @@ const BUSY_SHARE: f64 = 0.9;
 /// From this share of the time on, a drive whose places or slots are waited for is used up: more of
 /// these brings little.
 const NEARLY_BUSY_SHARE: f64 = 0.8;
-/// The same where its queue is full, or where requests wait for room: three times its bandwidth or
-/// IOPS brought 16 to 90 % in such runs, three times the depth or the space -24 to 30 %.
+/// The same where its queue is full, or where requests wait for room or permits: three times its
+/// bandwidth or IOPS brought 16 to 124 % in such runs, three times the depth or the space -24 to
+/// 30 %, twice the permits -15 to 18 %. Where they wait for permits, also of the time in which the
+/// queues are filled: before, the tiers above storage took all.
 const BUSY_SHARE_BEHIND_QUEUE: f64 = 0.75;
 /// From this share of the time on, a drive that works longer because its queue is deep is held up
 /// by that: a shallow queue would bring 1.4 times as much.
@@ -30,6 +32,9 @@ const SLOWED_SHARE: f64 = 0.3;
 /// fast, three times the users 1.15 times. Requests that wait for slots would wait for places in
 /// slots of their own: three times the depth brought 15 to 103 %, three times the slots 2 to 33 %.
 const FILLED_SHARE: f64 = 0.75;
+/// The same where requests wait for permits, whose holders wait for the I/Os: without a bound on
+/// them such runs did at most 9 % more above this share, and mostly 39 to 248 % more below.
+const FILLED_SHARE_BEHIND_PERMITS: f64 = 0.5;
 /// From this share of the time on, what a drive has left is less than what it gives.
 const HALF_BUSY_SHARE: f64 = 0.5;
 /// From this share of a request's time on, waiting for a serving slot counts.
@@ -216,8 +221,16 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
     let queued = of_request_time(result, result.requests.queued.sum_ns());
     let is_deep = in_flight >= BUSY_SHARE * places;
     let is_waited_for = figures.drive_crowded_share >= BUSY_SHARE || queued >= QUEUED_SHARE;
+    let [room, permits] = [&result.requests.room, &result.requests.permit];
+    let is_for_permits = is_waited_for_in(result, permits);
+    let filled_from = match is_for_permits {
+        true => FILLED_SHARE_BEHIND_PERMITS,
+        false => FILLED_SHARE,
+    };
+    let is_filled = in_flight >= filled_from * places;
     let busy_from = match is_waited_for {
-        _ if is_deep || is_room_waited_for(result) => BUSY_SHARE_BEHIND_QUEUE,
+        _ if is_for_permits && is_filled => BUSY_SHARE_BEHIND_QUEUE * (in_flight / places).min(1.0),
+        _ if is_deep || is_for_permits || is_waited_for_in(result, room) => BUSY_SHARE_BEHIND_QUEUE,
         true => NEARLY_BUSY_SHARE,
         false => BUSY_SHARE,
     };
@@ -230,7 +243,11 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         return (Binding::DeepQueue, why);
     }
     if figures.drive_busy_share >= busy_from {
-        return drive_binding(&figures);
+        let (binds, mut why) = drive_binding(&figures);
+        if is_for_permits {
+            why.push_str(", and requests waited for permits until its I/Os had ended");
+        }
+        return (binds, why);
     }
     let only = if figures.drive_busy_share < HALF_BUSY_SHARE { " only" } else { "" };
     let drive = format!("the drive was busy {busy} of the time{only}");
@@ -272,13 +289,13 @@ fn binding(figures: SimulationFigures, result: &RunResult) -> (Binding, String) 
         false => users_binding(&drive, result),
     };
     let has_drive_places = drive_places == 0.0 || places < drive_places;
-    let is_room_made = is_room_waited_for(result) && Evicted::of(result).are_written();
+    let is_room_made = is_waited_for_in(result, room) && Evicted::of(result).are_written();
     let is_for_places = match found.0 {
         Binding::DriveLatency => true,
-        Binding::ServingSlots => !is_room_made,
+        Binding::ServingSlots => !is_room_made || is_for_permits,
         _ => false,
     };
-    if is_for_places && in_flight >= FILLED_SHARE * places && has_drive_places {
+    if is_for_places && is_filled && has_drive_places {
         return depth_binding(&drive, result);
     }
     match found.0 {
@@ -359,9 +376,9 @@ fn of_request_time(result: &RunResult, ns: u128) -> f64 {
     if total > 0 { ns as f64 / total as f64 } else { 0.0 }
 }
 
-/// Whether requests wait for room for so much of the time in which they are served that it is told.
-fn is_room_waited_for(result: &RunResult) -> bool {
-    let waited = of_request_time(result, result.requests.room.sum_ns());
+/// Whether these waits take so much of the time in which requests are served that it is told.
+fn is_waited_for_in(result: &RunResult, waits: &Histogram) -> bool {
+    let waited = of_request_time(result, waits.sum_ns());
     let served = 1.0 - of_request_time(result, result.requests.queued.sum_ns());
     waited > 0.0 && waited >= SPACE_SHARE_TOLD * served
 }
@@ -393,12 +410,18 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
         return (Binding::Users, why);
     }
     let requests = &result.requests;
-    // Room that the drive makes by writing is waited for as its I/Os are.
-    let (io, room_ns) = match Evicted::of(result).are_written() {
-        true => ("I/O and the room that it makes", requests.room.sum_ns()),
-        false => ("I/O", 0),
+    // Room that the drive makes by writing is waited for as its I/Os are, and so are the permits
+    // that others hold meanwhile.
+    let is_room_made = Evicted::of(result).are_written();
+    let room_ns = if is_room_made { requests.room.sum_ns() } else { 0 };
+    let permit_ns = requests.permit.sum_ns();
+    let io = match (is_room_made, permit_ns) {
+        (true, 0) => "I/O and the room that it makes",
+        (false, 0) => "I/O",
+        (true, _) => "permits, I/O and the room that it makes",
+        (false, _) => "permits and I/O",
     };
-    let waited_ns = requests.storage_io.sum_ns() + room_ns;
+    let waited_ns = requests.storage_io.sum_ns() + room_ns + permit_ns;
     let waiting = match &plan.traffic {
         // Nobody thinks: the next request begins when one has ended. And how long the autoscaler's
         // users were there is not known here.
@@ -422,7 +445,7 @@ fn users_binding(drive: &str, result: &RunResult) -> (Binding, String) {
     }
     let [memory @ .., storage] = &result.engine.tiers;
     let of = |tier: &TierMetrics| tier.read.total.sum_ns() + tier.write.total.sum_ns();
-    if memory.iter().map(of).sum::<u128>() > of(storage) + room_ns {
+    if memory.iter().map(of).sum::<u128>() > of(storage) + room_ns + permit_ns {
         let why = format!(
             "{drive}; users waited {} of their time, mostly for copies in memory",
             percent(waiting)
@@ -549,6 +572,49 @@ mod tests {
         // Room in storage comes free as the I/Os end that hold it.
         let [nearly, idle] = of(80, 20);
         assert_eq!((nearly.0, idle.0), (Binding::Drive, Binding::Users), "{idle:?}");
+    }
+
+    /// More permits were proposed where they brought nothing: who held them waited for the drive, or
+    /// for places in its queues.
+    #[test]
+    fn permits_are_waited_for_as_long_as_their_holders_wait() {
+        let of = |drive_busy_share, in_flight_share: f64| {
+            let mut result = busy();
+            result.plan.arrival = Arrival::Closed;
+            (result.plan.shards, result.plan.users, result.plan.queue_depth) = (1, 1, 10);
+            let window_ns = Nanos::from_ns_f64(result.window.seconds * 1e9).as_ns();
+            let total: u128 = result.requests.end_to_end.iter().map(Histogram::sum_ns).sum();
+            result.requests.permit.record((total as f64 * 0.7) as u64);
+            result.requests.storage_io.record(window_ns);
+            result.engine.io_read.latency = Histogram::new();
+            result.engine.io_write.latency = Histogram::new();
+            result
+                .engine
+                .io_write
+                .latency
+                .record((window_ns as f64 * 10.0 * in_flight_share) as u64);
+            let drive_iops_share = drive_busy_share;
+            let figures = SimulationFigures {
+                drive_busy_share,
+                drive_iops_share,
+                ..SimulationFigures::default()
+            };
+            binding(figures, &result)
+        };
+        for (busy, in_flight, wanted) in [
+            (0.78, 0.1, Binding::DriveIops),
+            (0.7, 0.1, Binding::DriveLatency),
+            // The tiers above storage took what was written in a part of the time.
+            (0.6, 0.6, Binding::DriveIops),
+            (0.1, 0.6, Binding::QueueDepth),
+            (0.1, 0.4, Binding::DriveLatency),
+        ] {
+            let (binds, why) = of(busy, in_flight);
+            assert_eq!(binds, wanted, "{busy} {in_flight}: {why}");
+        }
+        let told = "mostly with I/Os too small to fill it, and requests waited for permits until \
+                    its I/Os had ended";
+        assert!(of(0.6, 0.6).1.ends_with(told), "{:?}", of(0.6, 0.6));
     }
 
     /// A larger CPU tier was proposed to requests that waited for slots while those in service

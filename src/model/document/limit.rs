@@ -9,10 +9,11 @@
 //! quarter of the service time on, or from half of it where the drive was busy all the time and its
 //! limits are unknown. They count as storage I/O instead where room came free as fast as the drive
 //! wrote what was to leave, or where its parallel places or the depth of its queue bound it. A
-//! simulated run knows its own limit, but for permits and recomputation. Otherwise the largest part
-//! of the time in which requests were served decides, waiting for a turn left aside: that follows
-//! from the others. Where it is reading and writing, the drive's limits (`--roofline`), its queue
-//! and its counters tell bandwidth from I/Os that are too few.
+//! simulated run knows its own limit, but for recomputation, and for permits where it had enough of
+//! what their holders wait for. Otherwise the largest part of the time in which requests were served
+//! decides, waiting for a turn left aside: that follows from the others. Where it is reading and
+//! writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from I/Os
+//! that are too few.
 
 use ringfall_core::key::Tier;
 use ringfall_core::named;
@@ -213,10 +214,19 @@ fn found(of: &Evidence) -> RunLimit {
     let first = (LimitKind::Storage, of.storage + space_by_drive);
     let (kind, part) =
         parts.into_iter().fold(first, |most, one| if one.1 > most.1 { one } else { most });
-    // What a simulation knows of itself is its drive, its memory and its users.
-    let is_beside = matches!(kind, LimitKind::Permits | LimitKind::Recomputation);
-    if let (Some((binds, because)), false) = (&of.simulated, is_beside) {
-        return simulated(of, *binds, because);
+    if let Some((binds, because)) = &of.simulated {
+        // What a simulation knows of itself is its drive, its memory and its users. Who holds a
+        // permit waits for what it is short of.
+        let is_beside = match kind {
+            LimitKind::Recomputation => true,
+            LimitKind::Permits => {
+                matches!(binds, Binding::Users | Binding::ServingSlots | Binding::DriveLatency)
+            }
+            _ => false,
+        };
+        if !is_beside {
+            return simulated(of, *binds, because);
+        }
     }
     let share = share(part);
     match kind {
@@ -741,6 +751,20 @@ mod tests {
         let of = |evidence: Evidence| found(&Evidence { simulated: simulated.clone(), ..evidence });
         let permits = Evidence { permits: 0.9, storage: 0.1, ..Evidence::default() };
         assert_eq!(of(permits).kind, LimitKind::Permits);
+        // Twice the permits brought nothing where their holders waited for what was used up.
+        for (binds, kind) in [
+            (Binding::DriveLatency, LimitKind::Permits),
+            (Binding::ServingSlots, LimitKind::Permits),
+            (Binding::QueueDepth, LimitKind::QueueDepth),
+            (Binding::DriveParallelism, LimitKind::Parallelism),
+            (Binding::Memory, LimitKind::Memory),
+            (Binding::DriveIops, LimitKind::Iops),
+        ] {
+            let simulated = Some((binds, "because".to_owned()));
+            let limit =
+                found(&Evidence { permits: 0.9, storage: 0.1, simulated, ..Evidence::default() });
+            assert_eq!(limit.kind, kind, "{binds}");
+        }
         let recomputed = Evidence { recomputation: 0.6, storage: 0.4, ..Evidence::default() };
         assert_eq!(of(recomputed).kind, LimitKind::Recomputation);
         let idle = Evidence { generation: 0.6, storage: 0.4, ..Evidence::default() };
