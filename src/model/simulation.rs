@@ -574,8 +574,8 @@ mod tests {
         assert_eq!((nearly.0, idle.0), (Binding::Drive, Binding::Users), "{idle:?}");
     }
 
-    /// More permits were proposed where they brought nothing: who held them waited for the drive, or
-    /// for places in its queues.
+    /// More permits were proposed where they brought nothing: those who held them waited for the
+    /// drive, or for places in its queues.
     #[test]
     fn permits_are_waited_for_as_long_as_their_holders_wait() {
         let of = |drive_busy_share, in_flight_share: f64| {

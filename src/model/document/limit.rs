@@ -10,10 +10,10 @@
 //! limits are unknown. They count as storage I/O instead where room came free as fast as the drive
 //! wrote what was to leave, or where its parallel places or the depth of its queue bound it. A
 //! simulated run knows its own limit, but for recomputation, and for permits where it had enough of
-//! what their holders wait for. Otherwise the largest part of the time in which requests were served
-//! decides, waiting for a turn left aside: that follows from the others. Where it is reading and
-//! writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from I/Os
-//! that are too few.
+//! what their holders wait for. Otherwise the largest part of the time in which requests were
+//! served decides, waiting for a turn left aside: that follows from the others. Where it is reading
+//! and writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from
+//! I/Os that are too few.
 
 use ringfall_core::key::Tier;
 use ringfall_core::named;

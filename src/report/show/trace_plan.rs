@@ -138,7 +138,8 @@ pub struct PlanPoint {
     pub rates: Option<PlanRates>,
     /// GPU time that the SSD saves over the trace, s: that of computing `ssd_tokens`, with
     /// attention over what is before them unless `attention_tokens` is null, less that of reading
-    /// `read_bytes` and a latency for each of `ssd_requests`, during which the GPU waits. Negative where reading takes longer; null unless both speeds are known.
+    /// `read_bytes` and a latency for each of `ssd_requests`, during which the GPU waits. Negative
+    /// where reading takes longer; null unless both speeds are known.
     pub saved_gpu_s: Option<f64>,
     /// Gain as a share of that with an unlimited SSD: of `saved_gpu_s`, or of `ssd_tokens` where
     /// that is null. Null where an unlimited SSD gains nothing.
@@ -669,7 +670,7 @@ mod tests {
         assert!(17.0 * read + 80.0 >= 17.0 * compute);
     }
 
-    /// A drive that never paid off reads contexts faster whose attention takes longer than all else.
+    /// A drive that never paid off reads those contexts faster whose attention takes long enough.
     #[test]
     fn attention_makes_a_drive_pay_off_from_some_length_on() {
         let cost = PrefillCost { attention_tokens: Some(4_096.0), ..COST };
