@@ -6,7 +6,7 @@ use std::io::BufRead;
 use csv_core::ReadRecordResult;
 
 use super::lines::{Line, Lines, next_row, too_long};
-use super::{Row, Rows, Skipped, seconds_as_ns, shown, tokens};
+use super::{Row, Rows, Skipped, seconds_as_ns, shown, whole_tokens};
 use crate::error::Error;
 use crate::key::PART_MAX;
 use crate::rng::mix64;
@@ -195,10 +195,7 @@ impl Fields {
 
     /// The number of tokens in this column.
     pub(super) fn tokens(&self, name: &str, column: usize) -> Result<u32, String> {
-        match self.number(name, column)? {
-            value if value >= 0.0 => tokens(name, value as u64),
-            value => Err(format!("{name} is {value}, not a number of tokens")),
-        }
+        whole_tokens(name, self.number(name, column)?)
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&[u8]> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::burstgpt::name_hash;
 use super::calendar::instant_ns;
-use super::{Row, Skipped, json_problem, tokens};
+use super::{Row, Skipped, json_problem, whole_tokens};
 
 #[derive(Deserialize)]
 struct Session {
@@ -28,9 +28,9 @@ struct Call {
 /// Tokens of a call; those that the cache found are among those of its prompt.
 #[derive(Deserialize)]
 struct CallTokens {
-    prompt: Option<u64>,
-    completion: Option<u64>,
-    cached: Option<u64>,
+    prompt: Option<f64>,
+    completion: Option<f64>,
+    cached: Option<f64>,
 }
 
 /// The calls of a session by their time; those that can't be used are counted. Calls without tokens
@@ -42,7 +42,7 @@ pub(super) fn rows(text: &[u8], line: u64, skipped: &mut Skipped) -> Result<Vec<
     let calls = session.turns.into_iter().flat_map(|turn| turn.llm_calls.unwrap_or_default());
     let mut rows = Vec::new();
     for (call, number) in calls.zip(1..) {
-        let Some(tokens) = call.tokens.filter(|tokens| tokens.prompt.unwrap_or(0) > 0) else {
+        let Some(tokens) = call.tokens.filter(|tokens| tokens.prompt.unwrap_or(0.0) != 0.0) else {
             continue;
         };
         match row(call.timestamp.as_deref(), &tokens, name) {
@@ -56,18 +56,20 @@ pub(super) fn rows(text: &[u8], line: u64, skipped: &mut Skipped) -> Result<Vec<
 }
 
 fn row(timestamp: Option<&str>, of_call: &CallTokens, session: u64) -> Result<Row, String> {
-    let context_tokens = tokens("prompt", of_call.prompt.unwrap_or(0))?;
-    let cached = of_call.cached.unwrap_or(0);
-    let Some(cached_tokens) = u32::try_from(cached).ok().filter(|tokens| *tokens <= context_tokens)
-    else {
-        return Err(format!("cached is {cached}, more than the prompt's {context_tokens} tokens"));
-    };
+    let count = |name, value: Option<f64>| whole_tokens(name, value.unwrap_or(0.0));
+    let context_tokens = count("prompt", of_call.prompt)?;
+    let cached_tokens = count("cached", of_call.cached)?;
+    if cached_tokens > context_tokens {
+        return Err(format!(
+            "cached is {cached_tokens}, more than the prompt's {context_tokens} tokens"
+        ));
+    }
     Ok(Row {
         timestamp_ns: instant_ns("timestamp", timestamp.ok_or("it has no timestamp")?.as_bytes())?,
         session: Some(session),
         context_tokens,
         cached_tokens: Some(cached_tokens),
-        generate_tokens: tokens("completion", of_call.completion.unwrap_or(0))?,
+        generate_tokens: count("completion", of_call.completion)?,
         ..Row::default()
     })
 }

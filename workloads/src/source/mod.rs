@@ -183,6 +183,14 @@ fn tokens(name: &str, value: u64) -> Result<u32, String> {
     }
 }
 
+/// The same as a file has it, where another number must not spoil the rest of its session.
+fn whole_tokens(name: &str, value: f64) -> Result<u32, String> {
+    match value {
+        value if value >= 0.0 && value.fract() == 0.0 => tokens(name, value as u64),
+        value => Err(format!("{name} is {value}, not a number of tokens")),
+    }
+}
+
 /// Refuses a row that names more blocks than its prompt has; `name` is that of its tokens. With
 /// fewer, its last tokens are in no block, and never found. A prompt without tokens may name one.
 fn not_more_blocks(

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::burstgpt::name_hash;
 use super::lines::{Line, Lines, Unusable, unread};
-use super::{Row, Rows, Skipped, json_problem, not_more_blocks, seconds_as_ns, tokens};
+use super::{Row, Rows, Skipped, json_problem, not_more_blocks, seconds_as_ns, whole_tokens};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::key::PART_MAX;
@@ -34,8 +34,8 @@ struct Session {
 struct Request {
     t: f64,
     r#type: Option<String>,
-    r#in: Option<u64>,
-    out: Option<u64>,
+    r#in: Option<f64>,
+    out: Option<f64>,
     hash_ids: Option<Vec<u64>>,
     requests: Option<Vec<Request>>,
 }
@@ -139,7 +139,7 @@ fn flatten(requests: Vec<Request>, all: &mut Vec<Request>) {
 }
 
 fn row(request: Request, session: u64) -> Result<Row, String> {
-    let context_tokens = tokens("in", request.r#in.ok_or("it has no in")?)?;
+    let context_tokens = whole_tokens("in", request.r#in.ok_or("it has no in")?)?;
     let hash_ids = request.hash_ids.ok_or("it has no hash_ids")?;
     not_more_blocks("in", context_tokens, BLOCK_TOKENS, hash_ids.len())?;
     let key = |id| {
@@ -151,7 +151,7 @@ fn row(request: Request, session: u64) -> Result<Row, String> {
         timestamp_ns: seconds_as_ns("t", request.t)?,
         session: Some(session),
         context_tokens,
-        generate_tokens: tokens("out", request.out.unwrap_or(0))?,
+        generate_tokens: whole_tokens("out", request.out.unwrap_or(0.0))?,
         blocks: Some(hash_ids.into_iter().map(key).collect()),
         ..Row::default()
     })

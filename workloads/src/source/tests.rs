@@ -154,11 +154,12 @@ fn sessions_and_requests_that_do_not_parse_are_counted() {
          {{\"id\":2,\"hash_id_scope\":\"model\",\"requests\":[{request}]}}\n\
          {{\"requests\":[{request}]}}\n\noops\n\
          {{\"id\":3,\"requests\":[{request},{{\"t\":1,\"in\":64,\"hash_ids\":[1,2]}},\
-         {{\"t\":2,\"in\":64}},{{\"t\":3,\"type\":\"subagent\"}},{request}]}}\n\
+         {{\"t\":2,\"in\":64}},{{\"t\":3,\"type\":\"subagent\"}},{request},\
+         {{\"t\":4,\"in\":-64,\"hash_ids\":[1]}}]}}\n\
          {{\"id\":4,\"requests\":[{request}"
     );
     let (rows, skipped) = named(TraceFormat::Sessions, &text);
-    assert_eq!((rows.len(), skipped.rows), (2, 7));
+    assert_eq!((rows.len(), skipped.rows), (2, 8));
     let first = skipped.first.unwrap();
     assert!(
         first.starts_with("line 1: block_size is 32 and hash_id_scope \"local\", and"),
@@ -268,10 +269,11 @@ fn azure_s_rows_are_read_with_times_of_all_its_traces() {
 
     let multimodal = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n\
                       2024-10-15 00:00:01.5+00:00,2,900,30\nlater,1,5,5\n\
-                      2024-10-15 00:00:02+00:00,1,-5,5\n2024-10-15 00:00:02+00:00,1\n";
+                      2024-10-15 00:00:02+00:00,1,-5,5\n2024-10-15 00:00:02+00:00,1\n\
+                      2024-10-15 00:00:02+00:00,1,5,7.5\n";
     let (rows, skipped) = named(TraceFormat::Azure, multimodal);
     assert_eq!((rows[0].context_tokens, rows[0].generate_tokens), (900, 30));
-    assert_eq!((rows.len(), skipped.rows), (1, 3));
+    assert_eq!((rows.len(), skipped.rows), (1, 4));
     let first = skipped.first.unwrap();
     assert!(first.starts_with("line 3: TIMESTAMP is \"later\", not a time such as"), "{first}");
     let error = TraceFormat::Azure.rows(BURST.as_bytes()).err().unwrap().to_string();
@@ -290,19 +292,27 @@ fn copilot_s_calls_have_the_tokens_that_were_cached() {
     assert!(rows[..4].iter().all(|row| row.session == rows[0].session));
     assert_ne!(rows[4].session, rows[0].session);
 
-    let call = |prompt: u32, cached: u32, at: &str| {
+    let call = |prompt: &str, cached: u32, at: &str| {
         format!("{{\"timestamp\":\"{at}\",\"tokens\":{{\"prompt\":{prompt},\"cached\":{cached}}}}}")
     };
-    let calls =
-        [call(5, 6, "2026-06-01T10:00:00Z"), call(5, 5, "x"), call(5, 5, "2026-06-01T10:00:00Z")];
-    let text = format!(
-        "{{\"session_id\":\"s\",\"turns\":[{{\"llm_calls\":[{}]}},{{}}]}}\n{{\"turns\":[]}}\n",
-        calls.join(",")
-    );
-    let (rows, skipped) = named(TraceFormat::Copilot, &text);
-    assert_eq!((rows.len(), skipped.rows), (1, 3));
-    let first = skipped.first.unwrap();
-    assert_eq!(first, "line 1: call 1: cached is 6, more than the prompt's 5 tokens");
+    // A number that is none of tokens cost the session all of its calls.
+    let at = "2026-06-01T10:00:00Z";
+    for (bad, told) in [
+        (call("5", 6, at), "cached is 6, more than the prompt's 5 tokens"),
+        (call("5", 5, "x"), "timestamp is \"x\", not a time such as"),
+        (call("-1", 0, at), "prompt is -1, not a number of tokens"),
+        (call("7.5", 0, at), "prompt is 7.5, not a number of tokens"),
+    ] {
+        let calls = [bad, call("5", 5, at)].join(",");
+        let text = format!(
+            "{{\"session_id\":\"s\",\"turns\":[{{\"llm_calls\":[{calls}]}},{{}}]}}\n\
+             {{\"turns\":[]}}\n"
+        );
+        let (rows, skipped) = named(TraceFormat::Copilot, &text);
+        assert_eq!((rows.len(), skipped.rows), (1, 2), "{told}");
+        let first = skipped.first.unwrap();
+        assert!(first.starts_with(&format!("line 1: call 1: {told}")), "{first}");
+    }
 }
 
 /// A request brings what was not found, and reads what its session brought since a cache had none
