@@ -188,11 +188,12 @@ fn plans(args: &LayoutsCompareArgs, is_direct: bool) -> Result<(String, Vec<Layo
     let chosen = EngineLayout::ALL.into_iter().filter(is_chosen);
     let mut options: Vec<LayoutOptions> = chosen.map(LayoutOptions::of).collect();
     let has_direct = |options: &LayoutOptions| options.value(LayoutOption::Direct).is_some();
-    let no_direct = (!is_direct && options.iter().any(has_direct)).then(|| "direct=no".to_owned());
-    for typed in no_direct.iter().chain(&args.layout_option) {
-        let applied = LayoutOptions::apply(&mut options, typed);
-        applied.map_err(|error| InputError::new(format!("--layout-option {error}")))?;
+    let wrong = |error| InputError::new(format!("--layout-option {error}"));
+    if !is_direct && options.iter().any(has_direct) {
+        LayoutOptions::apply(&mut options, ["direct=no"]).map_err(wrong)?;
     }
+    let typed = args.layout_option.iter().map(String::as_str);
+    LayoutOptions::apply(&mut options, typed).map_err(wrong)?;
     let space_bytes = (args.space.0 * GIB as f64) as u64;
     let planned = options.into_iter().map(|options| -> Result<LayoutPlan> {
         let (spec, ranks) = (&plan.model_spec, args.tensor_parallel);

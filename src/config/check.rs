@@ -252,16 +252,11 @@ impl Check<'_> {
         self.wrong("start_at", what);
     }
 
-    /// Reports given settings that have no effect as the rest stands. A printed configuration names
-    /// every setting, so only those of a file that differ from the default are reported.
+    /// Reports settings that are asked for and have no effect as the rest stands.
     fn idle(&mut self, settings: &Settings, changed: &[&str], facts: &Facts) {
-        let origins = &self.names.origins;
-        let is_asked = |key: &str| match origins.get(key) {
-            Some(Origin::CommandLine) => true,
-            Some(Origin::File) => changed.contains(&key),
-            _ => false,
-        };
-        for key in Options::KEYS.iter().filter(|key| is_asked(key)) {
+        let names = self.names;
+        let is_asked = |key: &&&str| names.is_asked(key, changed.contains(*key));
+        for key in Options::KEYS.iter().filter(is_asked) {
             let of_key = |row: &&Idle| row.0.contains(key) && row.1(settings, facts);
             if let Some((_, _, why)) = IDLE.iter().find(of_key) {
                 self.told.push(format!("{} has no effect {why}", self.name_of(key)));

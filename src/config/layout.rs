@@ -30,10 +30,8 @@ pub(super) fn planned(
     let flag = names.name_of("layout_option");
     let mut options = [LayoutOptions::of(engine)];
     let typed = settings.layout_option.as_deref().filter(|typed| *typed != "none");
-    for typed in typed.into_iter().flat_map(|typed| typed.split(',')) {
-        let applied = LayoutOptions::apply(&mut options, typed.trim());
-        applied.map_err(|error| format!("{flag} {error}"))?;
-    }
+    let typed = typed.into_iter().flat_map(|typed| typed.split(',')).map(str::trim);
+    LayoutOptions::apply(&mut options, typed).map_err(|error| format!("{flag} {error}"))?;
     let [options] = options;
     if options.value(LayoutOption::Requests) != engine.default_of(LayoutOption::Requests) {
         return Err(format!(
@@ -87,7 +85,7 @@ pub(super) fn fit(
     let mut keys = vec!["io_size"];
     let size = Size(file_bytes(plan));
     let given = settings.io_size.replace(size);
-    let is_asked = names.is_given("io_size") && given != Options::defaults().io_size;
+    let is_asked = names.is_asked("io_size", given != Options::defaults().io_size);
     if let Some(given) = given.filter(|given| is_asked && *given != size) {
         return Err(format!(
             "{} {given} can't be had with {} {}, whose files have {size} each: leave one of them \
@@ -150,6 +148,12 @@ mod tests {
     fn what_can_t_be_kept_in_files_is_refused_with_the_remedy() {
         for (line, words) in [
             ("--layout vllm --io-size 4MiB", "whose files have 2MiB each: leave one"),
+            // The default is as much asked for as any other size.
+            ("--layout vllm --io-size 1MiB", "--io-size 1MiB can't be had with --layout vllm"),
+            (
+                "--layout vllm --layout-option direct=yes,vllm.direct=no",
+                "--layout-option \"vllm.direct=no\": direct of vllm is given twice",
+            ),
             ("--layout vllm --layout-option colour=1", "--layout-option \"colour=1\": colour"),
             ("--layout vllm --layout-option requests=3", "requests has no effect on a run"),
             ("--layout lmcache --model llama3.1-70b", "chunk_tokens=204"),

@@ -12,10 +12,10 @@ use super::*;
 pub(super) fn plan(layout: EngineLayout) -> LayoutPlan {
     let mut options = [LayoutOptions::of(layout)];
     if layout == EngineLayout::Mooncake {
-        LayoutOptions::apply(&mut options, "chunk_tokens=16").unwrap();
+        LayoutOptions::apply(&mut options, ["chunk_tokens=16"]).unwrap();
     }
     // Not every file system of a test takes O_DIRECT.
-    let _none_has_it = LayoutOptions::apply(&mut options, "direct=no");
+    let _none_has_it = LayoutOptions::apply(&mut options, ["direct=no"]);
     let [options] = options;
     let spec = built_in("tiny-1b").expect("a built-in model");
     LayoutPlan::new(options, "tiny-1b", &spec, 1, 512).unwrap()

@@ -122,12 +122,25 @@ impl LayoutOptions {
         changed.collect()
     }
 
-    /// Applies `KEY=VALUE` or `LAYOUT.KEY=VALUE` to those of these layouts that it is for.
+    /// Applies options, each `KEY=VALUE` or `LAYOUT.KEY=VALUE`, to those of these layouts that they
+    /// are for.
     ///
     /// # Errors
-    /// It has not that form, there is no such layout among these, no such option of it, or no such
-    /// value.
-    pub fn apply(all: &mut [LayoutOptions], typed: &str) -> Result<(), Error> {
+    /// One has not that form, there is no such layout among these, no such option of it, or no such
+    /// value; or the layout was given that option before.
+    pub fn apply<'t>(
+        all: &mut [LayoutOptions],
+        typed: impl IntoIterator<Item = &'t str>,
+    ) -> Result<(), Error> {
+        let mut given = Vec::new();
+        typed.into_iter().try_for_each(|typed| LayoutOptions::apply_one(all, typed, &mut given))
+    }
+
+    fn apply_one(
+        all: &mut [LayoutOptions],
+        typed: &str,
+        given: &mut Vec<(EngineLayout, LayoutOption)>,
+    ) -> Result<(), Error> {
         let wrong = |what: String| Error::new(format!("{typed:?}: {what}"));
         let Some((left, value)) = typed.split_once('=') else {
             return Err(wrong("give LAYOUT.KEY=VALUE, such as vllm.chunk_tokens=64".to_owned()));
@@ -146,6 +159,10 @@ impl LayoutOptions {
         let mut applied = 0_u32;
         let named = all.iter_mut().filter(|one| layout.is_none_or(|layout| one.layout == layout));
         for one in named.filter(|one| one.value(option).is_some()) {
+            if given.contains(&(one.layout, option)) {
+                return Err(wrong(format!("{key} of {} is given twice", one.layout.name())));
+            }
+            given.push((one.layout, option));
             one.values[option.place()] = Some(value);
             applied += 1;
         }

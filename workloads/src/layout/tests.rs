@@ -14,7 +14,7 @@ fn plan_of(options: LayoutOptions, model: &str, ranks: u64, tokens: u64) -> Layo
 
 fn with(layout: EngineLayout, typed: &str) -> LayoutOptions {
     let mut all = [LayoutOptions::of(layout)];
-    LayoutOptions::apply(&mut all, typed).expect("the layout has that option");
+    LayoutOptions::apply(&mut all, [typed]).expect("the layout has that option");
     let [options] = all;
     options
 }
@@ -340,8 +340,7 @@ fn buckets_fill_across_prefixes_and_what_is_not_full_stays_in_memory() {
 #[test]
 fn options_are_typed_for_one_layout_or_for_all() {
     let mut all = EngineLayout::ALL.map(LayoutOptions::of);
-    LayoutOptions::apply(&mut all, "requests=3").unwrap();
-    LayoutOptions::apply(&mut all, "hicache.direct=yes").unwrap();
+    LayoutOptions::apply(&mut all, ["requests=3", "hicache.direct=yes"]).unwrap();
     for options in &all {
         assert_eq!(options.value(LayoutOption::Requests), Some(3));
         let is_changed = options.changed().contains(&"direct=yes".to_owned());
@@ -357,8 +356,9 @@ fn options_are_typed_for_one_layout_or_for_all() {
         ("vllm.requests=1", "the layout vllm is not among those chosen"),
         ("other.requests=1", "\"other\" is not a known layout: give some of lmcache,"),
         ("direct=yes", "no layout that is chosen has an option direct"),
+        ("fsync=no,mlperf.fsync=yes", "\"mlperf.fsync=yes\": fsync of mlperf is given twice"),
     ] {
-        let told = LayoutOptions::apply(&mut one, typed).unwrap_err().to_string();
+        let told = LayoutOptions::apply(&mut one, typed.split(',')).unwrap_err().to_string();
         assert!(told.contains(words), "{typed}: {told}");
     }
 }
