@@ -360,9 +360,9 @@ settings! {
         /// Number of I/Os in flight (iodepth) per shard on each drive, or `auto` to find it
         ///
         /// standard: 64, or fewer so that all shards together have at most 1024. auto: the smallest
-        /// depth that reaches the drives' bandwidth with this run's own I/Os. It is found during
-        /// the warm-up, which is then at least 20 seconds long, and lies between 1 and 64, or up to
-        /// 512 with I/Os below 1 MiB.
+        /// depth that reaches 95 % of the best bandwidth with this run's own I/Os. It is found
+        /// during the warm-up, which is then at least 20 seconds long, and lies between 1 and 64,
+        /// or up to 512 with I/Os below 1 MiB.
         queue_depth as depth: Depth = "standard", "N", in 1..=QUEUE_DEPTH_MAX,
             auto auto::queue_depth, keeps demo, compared system;
         /// Let a kernel thread take each shard's I/Os (SQPOLL), which spares system calls

@@ -75,7 +75,7 @@ pub(super) fn told(result: &RunResult) -> Option<String> {
             "the queue was full all the time, with {in_flight:.0} of {places:.0} I/Os in flight: a \
              single I/O took {median_ms:.2} ms (P50), where the fastest took {fastest_ms:.2} ms. \
              That is depth ÷ rate ({places:.0} ÷ {per_s:.0} per second = {:.2} ms): a smaller \
-             depth may reach the same bandwidth at less latency",
+             depth may reach nearly the same bandwidth at less latency",
             places / per_s * 1e3
         )
     })

@@ -23,11 +23,11 @@ pub struct QueueDepthReport from figures: DepthFigures {
     /// process searched.
     #[serde(default)]
     pub ranks: Same<u32>,
-    /// Why this depth was chosen: `knee` (a smaller one costs bandwidth or makes I/Os wait, a
-    /// larger one only adds latency), `still_rises` (bandwidth still rises at the largest depth
-    /// that was tried), `too_few_ios` (hardly any I/O reached the storage tier, and the standard
-    /// depth was taken), `out_of_time` (the warm-up was over first) or `no_answer` (a shard or
-    /// another rank did not say what it had measured).
+    /// Why this depth was chosen: `knee` (a smaller one costs more than 5 % of the bandwidth or
+    /// makes I/Os wait, a larger one adds latency, and at most 5 % of bandwidth), `still_rises`
+    /// (bandwidth still rises at the largest depth that was tried), `too_few_ios` (hardly any I/O
+    /// reached the storage tier, and the standard depth was taken), `out_of_time` (the warm-up was
+    /// over first) or `no_answer` (a shard or another rank did not say what it had measured).
     pub reason: Same<String> = figures.reason.name().to_owned(),
     /// Outcome of the search as a sentence, with its figures.
     pub text: Same<String> = figures.told(),

@@ -86,7 +86,8 @@ named! {
 /// Why a depth was chosen.
 #[derive(Serialize, Deserialize)]
 pub enum DepthReason {
-    /// A smaller one costs bandwidth, or has I/Os wait for a place; a larger one only adds latency.
+    /// A smaller one costs more than 5 % of the bandwidth, or has I/Os wait for a place; a larger
+    /// one adds latency, and at most 5 % of bandwidth.
     Knee = "knee",
     /// Bandwidth still rises at the largest depth that was tried.
     StillRises = "still_rises",
@@ -137,10 +138,11 @@ impl DepthFigures {
             ),
             (DepthReason::Knee, Some(here), Some((best, deep))) => format!(
                 "the smallest depth that comes within 5 % of the best bandwidth without longer \
-                 waits: {:.0} of {:.0} MiB/s (medians; depth {} is the best), single I/O P50 \
-                 {:.3} ms instead of {:.3} ms at depth {deepest}",
+                 waits: {:.0} of {:.0} MiB/s, {:.1} % less (medians; depth {} is the best), single \
+                 I/O P50 {:.3} ms instead of {:.3} ms at depth {deepest}",
                 mib_per_s(here),
                 mib_per_s(best),
+                (1.0 - here.bytes_per_s / best.bytes_per_s) * 100.0,
                 best.depth,
                 here.latency_p50_us / 1e3,
                 deep.latency_p50_us / 1e3
@@ -200,5 +202,24 @@ impl DepthFigures {
                  was tried: a larger number may be faster still"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::depth;
+
+    /// A depth that cost up to 5 % of the bandwidth was told as if it cost none.
+    #[test]
+    fn the_bandwidth_that_a_knee_costs_is_told() {
+        let step = |depth, mib_per_s: f64| DepthStep {
+            depth,
+            bytes_per_s: mib_per_s * f64::from(1 << 20),
+            ..DepthStep::default()
+        };
+        let steps = vec![step(16, 96.0), step(32, 100.0), step(64, 99.0)];
+        let told = DepthFigures { steps, ..depth(16, DepthReason::Knee) }.told();
+        assert!(told.contains("96 of 100 MiB/s, 4.0 % less (medians; depth 32"), "{told}");
     }
 }
