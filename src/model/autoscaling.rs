@@ -414,7 +414,11 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
             let fewer = if is_flat { " or fewer" } else { "" };
             // Rounded down, so that not all of a peak is named where a part of it is missing.
             let share = (knee / GIB as f64 / peak * 100.0).floor().min(100.0);
-            let text = format!("{peak:.2} GiB/s, {share:.0} % of it with {users}{fewer}{doubt}");
+            let of_limit = peak_of_limit(result, peak * GIB as f64).map_or(String::new(), |used| {
+                format!(" ({:.0} % of the drive's limit)", used * 100.0)
+            });
+            let text =
+                format!("{peak:.2} GiB/s{of_limit}, {share:.0} % of it with {users}{fewer}{doubt}");
             lines.push(("peak", text));
             if let Some(usl) = report.usl.as_ref()
                 && let (Some(sigma), Some(kappa), Some(r2)) =
@@ -470,6 +474,14 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// Share of the drive's limits that a peak comes to, with the reads and writes of all steps; none
+/// where the limits are unknown.
+fn peak_of_limit(result: &RunResult, peak_bytes_per_s: f64) -> Option<f64> {
+    let bytes = (result.engine.io_read.bytes + result.engine.io_write.bytes) as f64;
+    let mean_bytes_per_s = Some(bytes / result.window.seconds).filter(|rate| *rate > 0.0)?;
+    Some(result.roofline_share()? * peak_bytes_per_s / mean_bytes_per_s)
+}
+
 /// Whether requests of users who do not wait for answers took longer (P95) than the step's window,
 /// no backlog of other steps being told of: they arrived before the window began, in the same step.
 pub(crate) fn outlasts_window(result: &RunResult, step: &StepResult) -> bool {
@@ -483,6 +495,7 @@ mod tests {
     use ringfall_workloads::autoscale::{QosBreak, StorageLoad};
 
     use super::*;
+    use crate::testing::roofline;
 
     #[test]
     fn a_search_without_a_step_has_neither_an_answer_nor_a_doubt() {
@@ -533,6 +546,13 @@ mod tests {
             let told = format!("1.00 GiB/s, 97 % of it with 4 users{want}");
             assert_eq!((label, text), ("peak", told));
             assert_eq!(report(&result).unwrap().peak_confirmed.known(), Some(conclusive));
+            // One user may be as many as a drive is fast with, and no more than a part of its limit.
+            let mut held = result.clone();
+            held.window.seconds = 10.0;
+            held.engine.io_read.bytes = 5 * GIB;
+            held.roofline = Some(("limits.json".to_owned(), roofline(1.25 * GIB as f64, 1.0)));
+            let (_, text) = lines(&held).swap_remove(0);
+            assert!(text.starts_with("1.00 GiB/s (80 % of the drive's limit), 97 %"), "{text}");
             // Not that of the last step.
             let summary = AutoscalingSummary::of(result.autoscale.as_ref().unwrap());
             assert_eq!(summary.final_users.known(), Some(4));

@@ -27,6 +27,8 @@ const BUSY_SHARE_BEHIND_QUEUE: f64 = 0.75;
 /// From this share of the time on, a drive that works longer because its queue is deep is held up
 /// by that: a shallow queue would bring 1.4 times as much.
 const SLOWED_SHARE: f64 = 0.3;
+/// From this share of the time on, that is told where the drive is what limits a run.
+const SLOWED_SHARE_TOLD: f64 = 0.05;
 /// From this share of the queues' places on, users who wait for I/Os wait for these: each of a few
 /// users fills one queue, and not all the time. Three times the depth made such a run twice as
 /// fast, three times the users 1.15 times. Requests that wait for slots would wait for places in
@@ -319,7 +321,11 @@ fn depth_binding(drive: &str, result: &RunResult) -> (Binding, String) {
 
 /// A drive that is busy, by its bandwidth or by the number of its I/Os.
 fn drive_binding(figures: &SimulationFigures) -> (Binding, String) {
-    let why = format!("the drive was busy {} of the time", percent(figures.drive_busy_share));
+    let mut why = format!("the drive was busy {} of the time", percent(figures.drive_busy_share));
+    if figures.drive_slowed_share >= SLOWED_SHARE_TOLD {
+        let slowed = percent(figures.drive_slowed_share);
+        why.push_str(&format!(", {slowed} of it only because its queue was deep"));
+    }
     match figures.drive_iops_share >= figures.drive_busy_share / 2.0 {
         true => (Binding::DriveIops, format!("{why}, mostly with I/Os too small to fill it")),
         false => (Binding::Drive, why),
@@ -525,9 +531,11 @@ mod tests {
                 drive_slowed_share,
                 ..SimulationFigures::default()
             };
-            binding(figures, &nothing()).0
+            binding(figures, &nothing())
         };
-        assert_eq!((of(0.84, 0.63), of(0.99, 0.2)), (Binding::DeepQueue, Binding::Drive));
+        let [slowed, busy, fast] = [of(0.84, 0.63), of(0.99, 0.2), of(0.99, 0.01)];
+        assert_eq!((slowed.0, busy.0), (Binding::DeepQueue, Binding::Drive));
+        assert_eq!(busy.1, format!("{}, 20 % of it only because its queue was deep", fast.1));
     }
 
     /// More places were proposed to drives of which three times the bandwidth brought three times
