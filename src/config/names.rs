@@ -28,8 +28,8 @@ impl Names<'_> {
         self.origin(key).is_some_and(|origin| origin >= Origin::File)
     }
 
-    /// Whether somebody asked for that setting's value. A printed configuration names every setting,
-    /// so one of a file is asked for only if it differs from the default.
+    /// Whether somebody asked for that setting's value. A printed configuration names every
+    /// setting, so one of a file is asked for only if it differs from the default.
     pub(super) fn is_asked(&self, key: &str, is_changed: bool) -> bool {
         match self.origin(key) {
             Some(Origin::CommandLine) => true,

@@ -546,7 +546,7 @@ mod tests {
             let told = format!("1.00 GiB/s, 97 % of it with 4 users{want}");
             assert_eq!((label, text), ("peak", told));
             assert_eq!(report(&result).unwrap().peak_confirmed.known(), Some(conclusive));
-            // One user may be as many as a drive is fast with, and no more than a part of its limit.
+            // One user may be as many as a drive is fast with, and no more than part of its limit.
             let mut held = result.clone();
             held.window.seconds = 10.0;
             held.engine.io_read.bytes = 5 * GIB;
