@@ -503,9 +503,9 @@ impl<D: Dialect> Device for FileDevice<D> {
         &self.files[0].1
     }
 
-    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+    fn place(&self, offset_bytes: u64) -> (String, u64) {
         let (drive, offset_bytes) = DriveId::of_byte(offset_bytes);
-        (&self.files[drive.index()].1, offset_bytes)
+        (self.files[drive.index()].1.clone(), offset_bytes)
     }
 
     fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64 {

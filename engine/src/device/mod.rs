@@ -71,9 +71,9 @@ pub trait Device {
     /// Name for messages; of several drives, the first's.
     fn name(&self) -> &str;
 
-    /// Name for messages of the drive that holds an address, and the offset there.
-    fn place(&self, offset_bytes: u64) -> (&str, u64) {
-        (self.name(), offset_bytes)
+    /// Name for messages of the drive or object that holds an address, and the offset there.
+    fn place(&self, offset_bytes: u64) -> (String, u64) {
+        (self.name().to_owned(), offset_bytes)
     }
 
     /// Opens a way to an entry of so many blocks, which is written to those extents or was, where

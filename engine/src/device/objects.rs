@@ -73,7 +73,8 @@ pub trait ObjectIo: Send + Sync + Debug {
     /// Stores an object whole. Its bytes come back.
     fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone);
 
-    /// Fills the buffer from an object, from `offset_bytes` on.
+    /// Fills the buffer from an object, from `offset_bytes` on; an empty one comes back where the
+    /// object is shorter.
     fn get(&self, part: ObjectPart, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone);
 
     /// Removes an object, which may not be there. Nobody waits for it; what fails is counted by
@@ -82,6 +83,9 @@ pub trait ObjectIo: Send + Sync + Debug {
 
     /// Name of the store for messages.
     fn name(&self) -> &str;
+
+    /// Name of an object for messages.
+    fn path(&self, object: ObjectName) -> String;
 }
 
 /// An entry of which objects are there, or are being written.
@@ -433,9 +437,16 @@ impl Device for ObjectDevice {
         self.space.io.name()
     }
 
-    /// The offset is that in the entry.
-    fn place(&self, offset_bytes: u64) -> (&str, u64) {
-        (self.name(), offset_bytes % (BLOCK_BYTES << PLACE_BITS))
+    /// The object, and the offset in it; the store, where nothing is known of an entry.
+    fn place(&self, offset_bytes: u64) -> (String, u64) {
+        let (way, first_block) = self.ways.borrow().of(offset_bytes / BLOCK_BYTES);
+        let Some(entry) = way.and_then(|way| way.entry) else {
+            return (self.name().to_owned(), first_block * BLOCK_BYTES);
+        };
+        // One that is not there was to be written.
+        let found = self.space.find(entry, first_block, 1);
+        let (name, offset_bytes) = found.unwrap_or((ObjectName { entry, first_block }, 0));
+        (self.space.io.path(name), offset_bytes)
     }
 
     fn open_entry(&self, kind: IoKind, extents: &[Extent], blocks: u64) -> Option<Extent> {
@@ -497,6 +508,10 @@ mod tests {
 
         fn name(&self) -> &str {
             "shelf"
+        }
+
+        fn path(&self, object: ObjectName) -> String {
+            format!("shelf/{}-{}", object.entry, object.first_block)
         }
     }
 
@@ -620,6 +635,21 @@ mod tests {
         assert_eq!(bench.read(extent(0, 4), 0, 4).0, -libc::ENODATA);
         bench.write(&[extent(0, 4)], 5);
         assert_eq!(bench.read(extent(0, 4), 0, 4).1, [5; 4]);
+    }
+
+    /// Errors named the store, and where in the entry they were.
+    #[test]
+    fn an_address_is_told_by_the_object_that_holds_it() {
+        let bench = Bench::new();
+        bench.write(&[extent(8, 6)], 7);
+        let (entry, _) = bench.names()[0];
+        let way = bench.device.open_entry(IoKind::Read, &[extent(8, 6)], 6).unwrap();
+        let place = |block| bench.device.place((way.start_block + block) * BLOCK_BYTES);
+        assert_eq!(place(5), (format!("shelf/{entry}-4"), BLOCK_BYTES));
+        // One that is yet to be written, and an entry of which nothing is known.
+        assert_eq!(place(8), (format!("shelf/{entry}-8"), 0));
+        bench.device.close_entry(way);
+        assert_eq!(place(5), ("shelf".to_owned(), 5 * BLOCK_BYTES));
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Device for PolledDevice {
         self.transfers.name()
     }
 
-    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+    fn place(&self, offset_bytes: u64) -> (String, u64) {
         self.transfers.place(offset_bytes)
     }
 

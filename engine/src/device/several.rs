@@ -47,9 +47,9 @@ impl Device for SeveralDrives {
         self.0[0].name()
     }
 
-    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+    fn place(&self, offset_bytes: u64) -> (String, u64) {
         let (drive, offset_bytes) = DriveId::of_byte(offset_bytes);
-        (self.0[drive.index()].name(), offset_bytes)
+        (self.0[drive.index()].name().to_owned(), offset_bytes)
     }
 
     fn first_touch_bytes(&self, start_block: u64, blocks: u64) -> u64 {

@@ -15,8 +15,8 @@ use crate::error::SetupError;
 use crate::held::HeldDirectory;
 use crate::units::BLOCK_BYTES;
 
-/// Callback with the bytes of a job, or an errno > 0 that says best why not. Called on any thread.
-pub type FileDone = Box<dyn FnOnce(Result<Vec<u8>, i32>) + Send>;
+/// Callback with the bytes of a job, or why it failed. Called on any thread.
+pub type FileDone = Box<dyn FnOnce(Result<Vec<u8>, FaultCause>) + Send>;
 
 /// Line of jobs: each waits for the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -202,11 +202,7 @@ impl Worker {
             }
             None => self.do_scripts(scripts, &mut bytes),
         };
-        done(match failure {
-            None => Ok(bytes),
-            Some(FaultCause::Errno(errno)) => Err(errno),
-            Some(FaultCause::Short) => Err(libc::ENODATA),
-        });
+        done(failure.map_or(Ok(bytes), Err));
     }
 
     /// Does scripts until one fails: why.
@@ -274,7 +270,7 @@ mod tests {
             assert_eq!(told.recv().unwrap(), Ok(Vec::new()));
         }
         ask(vec![open("a", OpenHow::Read, false), FileStep::Close], Vec::new(), 7);
-        assert_eq!(told.recv().unwrap(), Err(libc::ENOENT));
+        assert_eq!(told.recv().unwrap(), Err(FaultCause::Errno(libc::ENOENT)));
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
         assert_eq!(
             (crew.outcome().step(StepKind::Unlink).count(), crew.outcome().steps()),
@@ -296,7 +292,7 @@ mod tests {
             let write = FileStep::Write { offset_bytes: place, bytes: 1 };
             let steps = vec![open(&line.to_string(), how, false), write, FileStep::Close];
             let tell = tell.clone();
-            let done = move |end: Result<Vec<u8>, i32>| tell.send((line, end)).unwrap();
+            let done = move |end: Result<Vec<u8>, FaultCause>| tell.send((line, end)).unwrap();
             crew.ask(job(steps, vec![place as u8], line, Box::new(done)));
         }
         drop(crew);

@@ -294,12 +294,12 @@ impl DataPath {
     }
 
     pub(super) fn io_error(&self, request: IoRequest, kind: ErrorKind, errno: i32) -> IoError {
-        let (name, offset_bytes) = self.config.device.place(request.offset_bytes);
+        let (file, offset_bytes) = self.config.device.place(request.offset_bytes);
         IoError {
             kind,
             operation: Operation::of(request.kind),
             tier: Tier::Storage,
-            file: name.to_owned(),
+            file,
             offset_bytes,
             length_bytes: u64::from(request.length_bytes),
             errno,

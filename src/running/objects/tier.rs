@@ -143,6 +143,10 @@ impl ObjectIo for TierObjects {
     fn name(&self) -> &str {
         self.path.to_str().unwrap_or_default()
     }
+
+    fn path(&self, object: ObjectName) -> String {
+        self.objects.inner.place(&self.objects.url().key(&key(object)))
+    }
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl<D: Device> Device for FaultDevice<D> {
         self.inner.name()
     }
 
-    fn place(&self, offset_bytes: u64) -> (&str, u64) {
+    fn place(&self, offset_bytes: u64) -> (String, u64) {
         self.inner.place(offset_bytes)
     }
 
