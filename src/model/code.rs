@@ -106,6 +106,8 @@ codes! {
         TierLowered = "tier_lowered",
         /// Requests or entries were too large for the last tier.
         Refused = "refused",
+        /// Files of an engine's layout could not be removed.
+        FilesLeft = "files_left",
         /// Requests waited for room in a tier for much of their time.
         SpaceShort = "space_short",
         /// Most looks for an entry missed it, which cost no time.

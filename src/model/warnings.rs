@@ -56,6 +56,9 @@ const STANDSTILL_SHARE: f64 = 0.05;
 /// A gap that a busy machine makes now and then is none, s.
 const STANDSTILL_MIN_S: f64 = 0.5;
 
+/// Name that the removal of a layout's file has among its operations.
+const FILE_REMOVAL: &str = "unlink";
+
 fn warning(code: Code, text: String, flag_to_try: Option<&str>) -> Warning {
     Warning { code, text, flag_to_try: flag_to_try.map(str::to_owned) }
 }
@@ -452,6 +455,17 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
             gib(last_tier_bytes(result)),
         );
         warnings.push(warning(Code::Refused, text, Some(flag_for_room(result))));
+    }
+    let failures = result.files.iter().flat_map(|files| &files.failures);
+    for failed in failures.filter(|failed| failed.name == FILE_REMOVAL) {
+        let text = format!(
+            "{} of the layout could not be removed, the first {}: {}; the space that they take \
+             counts as free",
+            counted(failed.count, "file"),
+            failed.first_file,
+            failed.cause
+        );
+        warnings.push(warning(Code::FilesLeft, text, None));
     }
     if result.population_failed > 0 {
         let text = format!(

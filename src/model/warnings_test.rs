@@ -12,8 +12,8 @@ use ringfall_workloads::source::ValidationTrace;
 
 use super::*;
 use crate::facts::{
-    BlockTraceFigures, DriveAccount, DriveOutcome, FeedFigures, GpuOutcome, GpuTransferOutcome,
-    Looks, SimulationFigures, TierShortage, TimelineSecond,
+    BlockTraceFigures, DriveAccount, DriveOutcome, FeedFigures, FileCounts, FileFailures,
+    GpuOutcome, GpuTransferOutcome, Looks, SimulationFigures, TierShortage, TimelineSecond,
 };
 use crate::testing::{busy, drive_answer, link, nothing, roofline};
 use crate::{NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
@@ -320,6 +320,11 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::TraceLost, |run| {
         let trace = BlockTraceFigures { lost_events: 3, ..BlockTraceFigures::default() };
         run.block_trace = Some(Ok(trace));
+    }),
+    (Code::FilesLeft, |run| {
+        let failed = FileFailures { name: "unlink".to_owned(), count: 3, ..Default::default() };
+        let failures = vec![FileFailures { name: "read".to_owned(), ..Default::default() }, failed];
+        run.figures.files = Some(FileCounts { failures, ..FileCounts::default() });
     }),
     (Code::FirstTouch, |run| run.engine.first_touch_bytes = run.engine.io_write.bytes),
     (Code::DriveFailed, |run| {

@@ -22,6 +22,9 @@ pub struct FileCounts {
     pub read_bytes: u64,
     /// Operations of each kind that was done.
     pub operations: Vec<FileOperations>,
+    /// Operations that failed, by kind and cause; empty in results that do not have them.
+    #[serde(default)]
+    pub failures: Vec<FileFailures>,
 }
 
 /// Operations of one kind on files.
@@ -36,6 +39,20 @@ pub struct FileOperations {
     pub p50_us: Option<f64>,
     /// 99th percentile of their latency, us; null in merged results.
     pub p99_us: Option<f64>,
+}
+
+/// Operations on files that failed, all of one kind and for one cause.
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct FileFailures {
+    /// Name of the operation, as in `operations`.
+    pub name: String,
+    /// Cause of the failures in words.
+    pub cause: String,
+    /// Number of operations that failed.
+    pub count: u64,
+    /// File of the first of them.
+    pub first_file: String,
 }
 
 impl FileCounts {
@@ -73,6 +90,14 @@ impl Adds for FileCounts {
         for one in &mut self.operations {
             (one.p50_us, one.p99_us) = (None, None);
         }
+        for other in &other.failures {
+            let alike =
+                |one: &&mut FileFailures| one.name == other.name && one.cause == other.cause;
+            match self.failures.iter_mut().find(alike) {
+                Some(one) => one.count += other.count,
+                None => self.failures.push(other.clone()),
+            }
+        }
         self.written_bytes += other.written_bytes;
         self.read_bytes += other.read_bytes;
         Some(self)
@@ -94,6 +119,12 @@ mod tests {
                 p50_us: Some(1.0),
                 p99_us: Some(2_000.0),
             }],
+            failures: vec![FileFailures {
+                name: "unlink".to_owned(),
+                cause: name.to_owned(),
+                count: 2,
+                first_file: "a".to_owned(),
+            }],
             ..FileCounts::default()
         };
         assert_eq!(of("vllm", "open").plus(&of("llmd", "open")), None);
@@ -101,6 +132,8 @@ mod tests {
         let sum = two.plus(&of("vllm", "stat")).unwrap();
         let counts: Vec<_> = sum.operations.iter().map(|one| (one.count, one.p99_us)).collect();
         assert_eq!((counts, sum.read_bytes), (vec![(6, None), (3, None)], 15));
+        let failed: Vec<_> = sum.failures.iter().map(|one| one.count).collect();
+        assert_eq!(failed, [4, 2], "by their causes");
         let told = of("vllm", "open").sentence();
         assert!(told.starts_with("vllm, limits : 3 open (P99 2.00 ms)"), "{told}");
     }

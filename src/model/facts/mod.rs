@@ -34,7 +34,7 @@ pub use depth::{DepthFigures, DepthReason, DepthStep, TriedDepth, best_depth, tr
 pub use drive::{DriveOutcome, bytes_by_drive, metrics_by_drive, slow_drives};
 pub(crate) use drive::{busy_ns, moved_bytes};
 pub use drive_log::{DriveAccount, DriveAnswer};
-pub use files::{FileCounts, FileOperations};
+pub use files::{FileCounts, FileFailures, FileOperations};
 pub use gpu::{GpuBacking, GpuOutcome, GpuTransferOutcome};
 pub use layouts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
 pub(crate) use limits::share_of_limits;

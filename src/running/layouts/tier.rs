@@ -8,9 +8,9 @@ use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::BLOCK_BYTES;
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart};
 use ringfall_engine::files::{
-    FaultCause, FileCrew, FileJob, FileLine, FileOutcome, FileScript, FileStep, StepKind,
+    FaultCause, FileCrew, FileFault, FileJob, FileLine, FileOutcome, FileScript, FileStep, StepKind,
 };
-use ringfall_model::facts::{EngineLimits, FileCounts, FileOperations};
+use ringfall_model::facts::{EngineLimits, FileCounts, FileFailures, FileOperations};
 use ringfall_workloads::layout::{EngineLayout, EntryPart, LayoutOption, LayoutPlan, LayoutWork};
 use rustix::io::Errno;
 
@@ -99,6 +99,7 @@ impl TierFiles {
             written_bytes: outcome.written_bytes,
             read_bytes: outcome.read_bytes,
             operations: operations(&outcome),
+            failures: outcome.faults.iter().map(failures).collect(),
         }
     }
 
@@ -158,6 +159,15 @@ fn operations(outcome: &FileOutcome) -> Vec<FileOperations> {
     StepKind::ALL.into_iter().filter_map(figures).collect()
 }
 
+fn failures(fault: &FileFault) -> FileFailures {
+    FileFailures {
+        name: fault.step.name().to_owned(),
+        cause: fault.cause.to_string(),
+        count: fault.count,
+        first_file: fault.first_path.to_string(),
+    }
+}
+
 /// The engine's view of it: it calls back on a thread of the files'.
 impl ObjectIo for TierFiles {
     fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
@@ -175,7 +185,7 @@ impl ObjectIo for TierFiles {
     fn remove(&self, name: ObjectName) {
         let path = self.path_inside(name);
         let scripts = vec![FileScript { steps: vec![FileStep::Remove { path }] }];
-        // What is left now is removed at the end.
+        // What is left now is counted, and removed at the end.
         let done = Box::new(|_removed| {});
         let line = FileLine { request: name.entry, number: name.first_block };
         self.0.stores.ask(FileJob { scripts, bytes: Vec::new(), line, done });
@@ -241,15 +251,23 @@ mod tests {
                 let header_bytes = if layout.plan.chunk_bytes().is_none() { 128 } else { 0 };
                 let written = (2 * IO_BYTES + 4096) as u64 + 3 * header_bytes;
                 assert_eq!(files.counts().written_bytes, written);
+                // A directory in the place of a file is not removed.
+                let path = files.path(part(0).name);
+                std::fs::remove_file(&path).unwrap();
+                std::fs::create_dir(&path).unwrap();
                 for (first_block, ..) in parts {
                     files.remove(ObjectName { entry: 5, first_block });
                 }
                 files.end();
+                std::fs::remove_dir(&path).unwrap();
+                let failures = files.counts().failures;
+                let left = failures.iter().find(|failed| failed.name == "unlink").unwrap();
+                assert!(path.ends_with(&left.first_file) && left.count == 1, "{failures:?}");
                 let count = |name: &str| {
                     let counts = files.counts().operations;
                     counts.iter().find(|one| one.name == name).map(|one| one.count)
                 };
-                assert_eq!((count("create"), count("unlink")), (Some(3), Some(3)));
+                assert_eq!((count("create"), count("unlink")), (Some(3), Some(2)));
                 place.remove().unwrap();
                 assert_eq!(std::fs::read_dir(&*scratch).unwrap().count(), 0);
             }
