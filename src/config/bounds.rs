@@ -5,12 +5,13 @@ use ringfall_core::units::{GIB, gib};
 
 use ringfall_host::{ARENAS_ADDRESSES, MemoryRoom, counted, human};
 use ringfall_workloads::PopulationEstimate;
+use ringfall_workloads::layout::{LayoutOption, LayoutPlan, OURS_IN_FLIGHT};
 
 use super::auto::CPU_STEP_BYTES;
 use super::check::Check;
 use super::names::Names;
 use super::values::{Auto, Gib};
-use super::{Facts, GpuBackend, Origin, PhaseMode, Plan, Traffic};
+use super::{Facts, GpuBackend, LayoutLimits, Origin, PhaseMode, Plan, Traffic};
 use crate::PRECONDITION_THREAD_BYTES;
 
 /// Memory of a shard of a real run beside its buffers, bytes: its histograms, executor, rings and
@@ -115,9 +116,10 @@ impl Names<'_> {
         if facts.is_simulated {
             return parts;
         }
+        let (buffers_bytes, buffers_what) = buffers(plan);
         // Otherwise it gets what the others leave.
         if plan.strict {
-            let others = plan.io_buffer_bytes + shards * SHARD_BYTES;
+            let others = buffers_bytes + shards * SHARD_BYTES;
             let most = facts.room.memory.as_ref().map_or(0, MemoryRoom::asked_bytes_max);
             // One digit, rounded down: what is said must fit.
             let most_gib = (most.saturating_sub(others) / (GIB / 10)) as f64 / 10.0;
@@ -132,7 +134,7 @@ impl Names<'_> {
             parts.push(Part::new(name, plan.gpu_memory_bytes, what, "give less"));
         }
         let (name, remedy) = (self.name_of("io_buffer_mb"), "lower it, --io-size or --shards");
-        parts.push(Part::new(name, plan.io_buffer_bytes, "for I/O buffers", remedy));
+        parts.push(Part::new(name, buffers_bytes, buffers_what, remedy));
         parts
     }
 
@@ -159,6 +161,23 @@ impl Names<'_> {
             true => format!("{} {}", self.name_of("rag_num_docs"), plan.rag_documents),
         }
     }
+}
+
+/// Memory of the I/O buffers, bytes, and what it is for. Whoever moves an engine's files or objects
+/// has a copy of each, and each thread that passes the page cache by has an I/O of its own besides.
+fn buffers(plan: &Plan) -> (u64, &'static str) {
+    let own_bytes = plan.io_buffer_bytes;
+    if plan.layout_plan.is_none() && plan.object_url().is_none() {
+        return (own_bytes, "for I/O buffers");
+    }
+    let direct = |layout: &&LayoutPlan| layout.options().value(LayoutOption::Direct) == Some(1);
+    let threads =
+        plan.layout_plan.as_ref().filter(direct).map_or(0, |layout| match plan.engine_limits {
+            LayoutLimits::Theirs => layout.entry_threads_all(),
+            LayoutLimits::Ours => OURS_IN_FLIGHT,
+        });
+    let direct_bytes = threads * u64::from(plan.io_size_bytes);
+    (own_bytes.saturating_mul(2).saturating_add(direct_bytes), "for I/O buffers and their copies")
 }
 
 impl Check<'_> {

@@ -42,6 +42,18 @@ fn what_is_too_much_is_named_with_the_bound_and_the_remedy() {
         ("--strict --cpu-mem-gb 19.5", "{}", &["--cpu-mem-gb 19.5"]),
         ("--cpu-mem-gb 1000 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
         ("--cpu-mem-gb 0 --io-buffer-mb 100000", "{}", &["--io-buffer-mb", "97.7 GiB"]),
+        // They fit without the copies that an engine's threads, or an object store, have of them.
+        (
+            "--cpu-mem-gb 0 --io-buffer-mb 15000 --layout vllm",
+            "{}",
+            &["--io-buffer-mb needs 29.3 GiB of memory for I/O buffers and their copies"],
+        ),
+        (
+            "--cpu-mem-gb 0 --io-buffer-mb 9000 --layout llmd --engine-limits ours \
+             --layout-option chunk_tokens=2048,direct=yes",
+            "{}",
+            &["--io-buffer-mb needs 20.6 GiB"],
+        ),
         ("--cpu-mem-gb 0 --shards 1024", "{}", &["--shards 1024", "2 cores", "512"]),
         (
             "--cpu-mem-gb 0",

@@ -23,7 +23,7 @@ use ringfall_engine::files::{
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::{Machine, human};
 use ringfall_model::facts::{EngineLimits, LayoutPhase, LayoutRun, OperationFigures};
-use ringfall_workloads::layout::{EngineWorkers, LayoutPlan, LayoutWork, shuffled};
+use ringfall_workloads::layout::{EngineWorkers, LayoutPlan, LayoutWork, OURS_IN_FLIGHT, shuffled};
 
 use rustix::fs::syncfs;
 
@@ -34,8 +34,6 @@ use crate::saturate::Counted;
 use steps::{forgetting, request};
 pub use tier::{TierFiles, TierLayout};
 
-/// Objects in flight where the engine's own limits are left aside.
-const OURS_IN_FLIGHT: u64 = 64;
 /// Stores take at most so many times as long as fetches.
 const STORE_TIMES: u32 = 4;
 /// Prefixes that are stored at least, however long that takes.

@@ -11,10 +11,11 @@ use ringfall_engine::files::{
     FaultCause, FileCrew, FileFault, FileJob, FileLine, FileOutcome, FileScript, FileStep, StepKind,
 };
 use ringfall_model::facts::{EngineLimits, FileCounts, FileFailures, FileOperations};
-use ringfall_workloads::layout::{EngineLayout, EntryPart, LayoutOption, LayoutPlan, LayoutWork};
+use ringfall_workloads::layout::{
+    EngineLayout, EntryPart, LayoutOption, LayoutPlan, LayoutWork, OURS_IN_FLIGHT,
+};
 use rustix::io::Errno;
 
-use super::OURS_IN_FLIGHT;
 use super::steps::script;
 
 /// Layout of a run's storage tier.

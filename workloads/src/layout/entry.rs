@@ -10,6 +10,9 @@ use super::operations::{EngineWorkers, ObjectScript};
 use super::options::LayoutOption;
 use super::plan::{CONVERSATION_MS, KvObject, LayoutPlan, LayoutWork, NPY_HEADER_BYTES};
 
+/// Objects in flight where the engine's own limits are left aside.
+pub const OURS_IN_FLIGHT: u64 = 64;
+
 /// Part of an entry, an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryPart {
@@ -38,6 +41,13 @@ impl LayoutPlan {
             true => threads(LayoutWork::Load).max(threads(LayoutWork::Store)),
             false => threads(work),
         }
+    }
+
+    /// Number of threads for both directions together.
+    #[must_use]
+    pub fn entry_threads_all(&self) -> u64 {
+        let of_loads = if self.shares_threads() { 0 } else { self.entry_threads(LayoutWork::Load) };
+        self.entry_threads(LayoutWork::Store) + of_loads
     }
 
     /// Whether the same threads load and store. HiCache has one that fetches ahead, and one that

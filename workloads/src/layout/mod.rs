@@ -13,7 +13,7 @@ mod options;
 mod plan;
 
 pub use engine::EngineLayout;
-pub use entry::EntryPart;
+pub use entry::{EntryPart, OURS_IN_FLIGHT};
 pub use operations::{EngineRequest, EngineWorkers, FileOperation, ObjectScript, WorkerTile};
 pub use options::{LayoutOption, LayoutOptions};
 pub use plan::{KvObject, LayoutPlan, LayoutWork, shuffled};
