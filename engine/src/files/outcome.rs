@@ -13,7 +13,7 @@ ringfall_core::named! {
 pub enum StepKind {
     /// Look whether an object is there.
     Stat = "stat",
-    /// Directory made, with those on the way to it.
+    /// Look whether a directory is there, which is made with those missing on the way to it.
     MakeDirectories = "mkdir",
     /// File opened to be read.
     Open = "open",

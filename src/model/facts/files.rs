@@ -31,7 +31,9 @@ pub struct FileCounts {
 #[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FileOperations {
-    /// Name of the system call, or the nearest: `stat`, `open`, `write`, `rename`, `unlink` …
+    /// Name of the system call, or the nearest: `stat`, `open`, `write`, `rename`, `unlink` … One
+    /// `mkdir` is a whole path: a look whether its directory is there, and each one that is missing
+    /// on the way to it made.
     pub name: String,
     /// Number of operations that succeeded.
     pub count: u64,

@@ -89,7 +89,9 @@ pub struct LayoutPhase {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct OperationFigures {
-    /// Name of the system call, or the nearest: `stat`, `open`, `write`, `rename`, `fsync` …
+    /// Name of the system call, or the nearest: `stat`, `open`, `write`, `rename`, `fsync` … One
+    /// `mkdir` is a whole path: a look whether its directory is there, and each one that is missing
+    /// on the way to it made.
     pub name: &'static str,
     /// Number of operations that succeeded.
     pub count: u64,
