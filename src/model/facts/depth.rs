@@ -51,10 +51,23 @@ pub struct TriedDepth {
     pub depth: u32,
     /// Bandwidth, bytes a second.
     pub bytes_per_s: f64,
+    /// Least and most bandwidth of an interval, bytes a second.
+    pub range_bytes_per_s: [f64; 2],
     /// Median latency of an I/O, µs.
     pub latency_p50_us: f64,
     /// Mean time of an I/O with its wait for a place, µs.
     pub total_us: f64,
+}
+
+impl TriedDepth {
+    /// Whether every interval at one of the depths had more bandwidth than each at the other. Where
+    /// not, what they differ by may be the load, which pauses, and reads more or writes more.
+    #[must_use]
+    pub fn is_apart_from(&self, other: &TriedDepth) -> bool {
+        let [[least, most], [other_least, other_most]] =
+            [self.range_bytes_per_s, other.range_bytes_per_s];
+        least > other_most || other_least > most
+    }
 }
 
 /// Depths that were tried in these steps, from the smallest up.
@@ -69,6 +82,10 @@ pub fn tried_depths(steps: &[DepthStep]) -> Vec<TriedDepth> {
         TriedDepth {
             depth,
             bytes_per_s: middle(&|step| step.bytes_per_s),
+            range_bytes_per_s: [1.0, -1.0].map(|sign| {
+                let at_depth = steps.iter().filter(|step| step.depth == depth);
+                sign * at_depth.map(|step| sign * step.bytes_per_s).fold(f64::INFINITY, f64::min)
+            }),
             latency_p50_us: middle(&|step| step.latency_us[1]),
             total_us: middle(&DepthStep::total_us),
         }
@@ -130,7 +147,24 @@ impl DepthFigures {
         let at = |depth: u32| tried.iter().find(|tried| tried.depth == depth);
         let best = best_depth(&tried);
         let mib_per_s = |tried: &TriedDepth| tried.bytes_per_s / f64::from(1 << 20);
+        let range = |tried: &TriedDepth| {
+            let [least, most] = tried.range_bytes_per_s.map(|rate| rate / f64::from(1 << 20));
+            format!("{:.0} MiB/s ({least:.0} to {most:.0})", mib_per_s(tried))
+        };
         match (self.reason, at(chosen), best.zip(at(deepest))) {
+            (DepthReason::Knee, Some(here), Some((_, deep)))
+                if here.bytes_per_s > 1.05 * deep.bytes_per_s && !here.is_apart_from(deep) =>
+            {
+                format!(
+                    "the smallest depth at which no loss shows: {}, and depth {deepest} {}; the \
+                     load changed more from step to step than the depth changed; single I/O P50 \
+                     {:.3} ms instead of {:.3} ms",
+                    range(here),
+                    range(deep),
+                    here.latency_p50_us / 1e3,
+                    deep.latency_p50_us / 1e3
+                )
+            }
             (DepthReason::Knee, Some(here), Some((best, deep))) if here == best => format!(
                 "the depth with the most bandwidth: {:.0} MiB/s, where depth {deepest} has {:.0}",
                 mib_per_s(here),
@@ -209,6 +243,21 @@ impl DepthFigures {
 mod tests {
     use super::*;
     use crate::testing::depth;
+
+    /// Depth 16 was said to have 13,344 MiB/s, and depth 64 8,871: users paused in some steps.
+    #[test]
+    fn steps_that_differ_by_the_load_show_nothing_of_the_depth() {
+        let steps = [(64, 13_350.0), (16, 13_349.0), (64, 4_326.0), (16, 13_340.0)];
+        let steps = steps.map(|(depth, mib_per_s)| DepthStep {
+            depth,
+            bytes_per_s: mib_per_s * f64::from(1 << 20),
+            ..DepthStep::default()
+        });
+        let told = DepthFigures { steps: steps.to_vec(), ..depth(16, DepthReason::Knee) }.told();
+        assert!(told.starts_with("the smallest depth at which no loss shows"), "{told}");
+        let rates = "13344 MiB/s (13340 to 13349), and depth 64 8838 MiB/s (4326 to 13350)";
+        assert!(told.contains(rates), "{told}");
+    }
 
     /// A depth that cost up to 5 % of the bandwidth was told as if it cost none.
     #[test]
