@@ -120,20 +120,31 @@ fn what_is_queued_goes_out_with_the_sleep_or_after_a_second_pass() {
 fn a_ring_sleeps_until_an_io_completes_the_doorbell_rings_or_the_time_is_over() {
     let bed = Bed::new("park", 8, 8);
     let (ring, doorbell) = (bed.ring(), Doorbell::new().unwrap());
+    let park = |longest| {
+        let mut slept = None;
+        doorbell.sleep(|doorbell| {
+            let now = monotonic_now();
+            slept = Some((now, ring.park(doorbell, now, longest)));
+        });
+        slept
+    };
     let read = bed.push(IoKind::Read, 0, 0);
+    let mut sleeps = Vec::new();
     while ring.in_flight() > 0 {
-        doorbell.sleep(|doorbell| ring.park(doorbell, None));
+        sleeps.extend(park(None));
     }
-    assert_eq!(bed.finish(read).0.result, 4096);
+    let Completion { result, submitted, completed } = bed.finish(read).0;
+    assert_eq!(result, 4096);
+    assert_eq!((submitted, completed), (sleeps[0].0, sleeps[sleeps.len() - 1].1), "looked at once");
     let ringer = std::sync::Arc::clone(&doorbell);
     let ringer = std::thread::spawn(move || (0..1_000).for_each(|_| ringer.ring()));
     while !doorbell.take() {
-        doorbell.sleep(|doorbell| ring.park(doorbell, None));
+        park(None);
     }
     ringer.join().unwrap();
     let (before, longest) = (monotonic_now(), std::time::Duration::from_millis(5));
     while (monotonic_now() - before).as_duration() < longest {
-        doorbell.sleep(|doorbell| ring.park(doorbell, Some(longest)));
+        park(Some(longest));
         // What the other thread rang last may have come only now.
         let _rang = doorbell.take();
     }

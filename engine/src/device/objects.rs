@@ -396,9 +396,10 @@ impl Parker for ObjectParker {
         self.device.kick();
     }
 
-    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
-        self.ring.park(doorbell, longest);
+    fn park(&self, doorbell: &Doorbell, now: Nanos, longest: Option<Duration>) -> Nanos {
+        let woken = self.ring.park(doorbell, now, longest);
         self.device.kick();
+        woken
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{DataFile, Device, DeviceFuture, FileDevice};
 use crate::buffer::Ticket;
-use crate::clock::Nanos;
+use crate::clock::{Nanos, monotonic_now};
 use crate::drive::DriveId;
 use crate::ring::{Doorbell, IoKind, IoRequest, Parker, Ring};
 
@@ -42,12 +42,12 @@ impl Parker for PolledDevice {
         self.flushes.poll();
     }
 
-    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+    fn park(&self, doorbell: &Doorbell, now: Nanos, longest: Option<Duration>) -> Nanos {
         if self.polled.in_flight() > 0 {
             self.poll();
-        } else {
-            self.flushes.park(doorbell, longest);
+            return monotonic_now();
         }
+        self.flushes.park(doorbell, now, longest)
     }
 }
 

@@ -18,7 +18,7 @@ use super::raw::RawRing;
 use super::setup::{CommandSetup, RingSetup};
 use super::slot::{IoFuture, SlotToken, Slots};
 use crate::buffer::IoMemory;
-use crate::clock::{Clock, Nanos};
+use crate::clock::{Clock, Nanos, monotonic_now};
 
 /// Something that a thread looks at between its tasks, and sleeps in when it has none to run.
 pub trait Parker {
@@ -26,8 +26,9 @@ pub trait Parker {
     fn poll(&self);
 
     /// Hands over what is queued, and blocks until an I/O has completed, `doorbell` rings, a signal
-    /// comes or `longest` is over; works off what has completed.
-    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>);
+    /// comes or `longest` is over; works off what has completed. Takes the time and returns that at
+    /// which it woke, both of `CLOCK_MONOTONIC`, so that each is looked at once.
+    fn park(&self, doorbell: &Doorbell, now: Nanos, longest: Option<Duration>) -> Nanos;
 }
 
 /// I/O size from which on the drive has work for longer than the processor takes to queue a
@@ -132,7 +133,7 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
         let place = owned.as_ref().filter(|_| request.kind != IoKind::Flush).map(memory);
         // Its time comes with the batch that it is handed over with.
         let (token, future) = self.slots.insert(owned, Nanos::ZERO);
-        let (mut raw, mut stamp) = (self.raw.borrow_mut(), self.stamp());
+        let (mut raw, mut stamp) = (self.raw.borrow_mut(), self.stamp(None));
         self.dialect.encode(&AskedIo { file, request, place }, token, |entry| {
             // SAFETY: the buffer is owned by the slot until the token is reaped, and the pool that
             // it came from outlives the ring (see `Drop`); the ring's files stay open.
@@ -161,10 +162,10 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
                 let mut raw = self.raw.borrow_mut();
                 if raw.has_untaken() || raw.has_flags() {
                     self.passes_left.set(PASSES_OF_LARGE);
-                    raw.hand_over(self.stamp());
+                    raw.hand_over(self.stamp(None));
                 }
                 drop(raw);
-                if self.take_completions() == 0 {
+                if self.take_completions(&mut None) == 0 {
                     return;
                 }
             }
@@ -175,20 +176,28 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     /// `longest` is over; works off what has completed. One system call, or none where something
     /// had completed before.
     pub fn wait(&self, longest: Option<Duration>) {
-        self.sleep(None, longest);
+        self.sleep(None, None, longest);
     }
 
-    fn sleep(&self, doorbell: Option<&Doorbell>, longest: Option<Duration>) {
+    /// Sleeps at `now`, if the time is known; when completions were found.
+    fn sleep(
+        &self,
+        doorbell: Option<&Doorbell>,
+        now: Option<Nanos>,
+        longest: Option<Duration>,
+    ) -> Option<Nanos> {
+        let mut seen = None;
         self.alone(|| {
-            if self.take_completions() == 0 {
+            if self.take_completions(&mut seen) == 0 {
                 self.passes_left.set(PASSES_OF_LARGE);
                 let mut raw = self.raw.borrow_mut();
                 doorbell.into_iter().for_each(|doorbell| raw.hear(doorbell));
-                let _silent = raw.wait(longest, self.stamp());
+                let _silent = raw.wait(longest, self.stamp(now));
                 drop(raw);
-                self.take_completions();
+                self.take_completions(&mut seen);
             }
         });
+        seen
     }
 
     /// Hands over what was pushed, has the kernel look at the drives once, and works off what has
@@ -197,8 +206,8 @@ impl<B: IoMemory + 'static, D: Dialect> Ring<B, D> {
     pub fn poll_drives(&self) {
         if self.in_flight() > 0 {
             self.alone(|| {
-                self.raw.borrow_mut().look(self.stamp());
-                self.take_completions();
+                self.raw.borrow_mut().look(self.stamp(None));
+                self.take_completions(&mut None);
             });
         }
     }
@@ -231,26 +240,28 @@ impl<B: IoMemory + 'static, D: Dialect> Parker for Ring<B, D> {
         } else {
             self.passes_left.set(if has_queued { passes_left - 1 } else { PASSES_OF_LARGE });
             self.alone(|| {
-                self.take_completions();
+                self.take_completions(&mut None);
             });
         }
     }
 
-    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+    fn park(&self, doorbell: &Doorbell, now: Nanos, longest: Option<Duration>) -> Nanos {
+        let mut seen = None;
         if self.raw.borrow().is_refused() && self.in_flight() == 0 {
-            return doorbell.await_ring(longest);
+            doorbell.await_ring(longest);
+        } else {
+            seen = self.sleep(Some(doorbell), Some(now), longest);
+            if !self.raw.borrow().hears_doorbell {
+                doorbell.silence();
+            }
         }
-        self.sleep(Some(doorbell), longest);
-        if !self.raw.borrow().hears_doorbell {
-            doorbell.silence();
-        }
+        seen.unwrap_or_else(monotonic_now)
     }
 }
 
 impl<B: 'static, D: Dialect> Ring<B, D> {
-    /// Notes of each I/O when it is handed over: one look at the clock for all of them.
-    fn stamp(&self) -> impl FnMut(u64) {
-        let mut now = None;
+    /// Notes of each I/O when it is handed over: at `now`, or one look at the clock for all of them.
+    fn stamp(&self, mut now: Option<Nanos>) -> impl FnMut(u64) {
         move |token| {
             let (token, now) = (SlotToken(token), *now.get_or_insert_with(|| self.clock.now()));
             // Its first entry: the others say nothing new.
@@ -260,8 +271,9 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
         }
     }
 
-    fn take_completions(&self) -> u32 {
-        let (mut reaped, mut now) = (0, None);
+    /// Ends what has completed; `now` becomes when that was seen.
+    fn take_completions(&self, now: &mut Option<Nanos>) -> u32 {
+        let mut reaped = 0;
         loop {
             // Not held across `complete`, which wakes tasks that may push.
             let Some((token, result)) = self.raw.borrow_mut().reap() else { return reaped };
@@ -285,7 +297,7 @@ impl<B: 'static, D: Dialect> Ring<B, D> {
 impl<B: 'static, D: Dialect> Drop for Ring<B, D> {
     fn drop(&mut self) {
         // The kernel may still write to buffers that the table owns: all of it is waited for.
-        let was_drained = self.raw.borrow_mut().drain(self.stamp(), |token, result| {
+        let was_drained = self.raw.borrow_mut().drain(self.stamp(None), |token, result| {
             self.complete(token, result, self.clock.now());
         });
         if !was_drained {

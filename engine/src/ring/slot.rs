@@ -2,9 +2,10 @@
 //! meanwhile.
 //!
 //! A slot is *pending* (the kernel may touch the buffer), *abandoned* (pending, and nobody waits
-//! any more: the completion frees the buffer) or *done* (the result waits to be collected).
+//! any more: the completion frees the buffer) or *done* (the result waits to be collected). The
+//! completion of an I/O that was given to a [`CompletionQueue`] waits there, and leaves the slot.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,47 +25,69 @@ pub struct Completion {
     pub completed: Nanos,
 }
 
-enum State {
+enum State<B> {
     Free,
-    Pending(Waiter),
+    Pending(Waiter<B>),
     Abandoned,
     Done(Completion),
 }
 
 /// Whoever is told of a completion.
-enum Waiter {
+enum Waiter<B> {
     Nobody,
     Task(Waker),
     /// The queue of one that waits for several I/Os, and the number of this one there.
-    Queue(Rc<CompletionQueue>, u64),
+    Queue(Rc<CompletionQueue<B>>, u64),
 }
 
-/// Completions that one task waits for, oldest first. Each costs it the same, however many I/Os are
-/// in flight.
-#[derive(Default)]
-pub struct CompletionQueue {
-    numbers: RefCell<VecDeque<u64>>,
+/// Completions that one task waits for, oldest first, each with the I/O's number and what it owned.
+/// Each costs the same, however many I/Os are in flight.
+pub struct CompletionQueue<B> {
+    completed: RefCell<VecDeque<(u64, Completion, Option<B>)>>,
     waker: RefCell<Option<Waker>>,
+    is_abandoned: Cell<bool>,
 }
 
-impl CompletionQueue {
-    /// Number of the I/O that completed first, of those not taken yet.
-    pub fn pop(&self) -> Option<u64> {
-        self.numbers.borrow_mut().pop_front()
+impl<B> Default for CompletionQueue<B> {
+    fn default() -> Self {
+        let (completed, waker) = (RefCell::default(), RefCell::default());
+        CompletionQueue { completed, waker, is_abandoned: Cell::new(false) }
+    }
+}
+
+impl<B> CompletionQueue<B> {
+    /// The I/O that completed first, of those not taken yet.
+    pub fn pop(&self) -> Option<(u64, Completion, Option<B>)> {
+        self.completed.borrow_mut().pop_front()
     }
 
-    /// Has the next completion wake the task; false where one is there already.
-    pub fn register(&self, cx: &Context<'_>) -> bool {
-        let is_empty = self.numbers.borrow().is_empty();
-        if is_empty {
-            let mut waker = self.waker.borrow_mut();
-            waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+    /// Has the next completion wake the task, which has taken all before.
+    pub fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+    }
+
+    /// Waits for the next completion, and frees what it owned.
+    pub async fn free_next(&self) {
+        let next = std::future::poll_fn(|cx| {
+            self.register(cx);
+            self.pop().map_or(Poll::Pending, Poll::Ready)
+        });
+        drop(next.await);
+    }
+
+    /// Gives its I/Os up: what they own is freed when they complete.
+    pub fn abandon(&self) {
+        self.is_abandoned.set(true);
+        // Outside the borrow: dropping a ticket wakes others, which may come back here.
+        let completed = self.completed.take();
+        drop(completed);
+    }
+
+    fn push(&self, number: u64, completion: Completion, owned: Option<B>) {
+        if !self.is_abandoned.get() {
+            self.completed.borrow_mut().push_back((number, completion, owned));
         }
-        is_empty
-    }
-
-    fn push(&self, number: u64) {
-        self.numbers.borrow_mut().push_back(number);
         let waker = self.waker.take();
         if let Some(waker) = waker {
             waker.wake();
@@ -73,7 +96,7 @@ impl CompletionQueue {
 }
 
 struct Slot<B> {
-    state: State,
+    state: State<B>,
     /// Told apart from earlier users of the same slot.
     generation: u32,
     submitted: Nanos,
@@ -175,31 +198,35 @@ impl<B: 'static> Slots<B> {
         let inner = &mut *self.inner.borrow_mut();
         let slot = &mut inner.slots[token.index()];
         assert_eq!(slot.generation, token.generation(), "it is in flight");
-        let is_live = matches!(slot.state, State::Pending(_));
+        let is_live = match &slot.state {
+            State::Pending(Waiter::Queue(queue, _)) => !queue.is_abandoned.get(),
+            state => matches!(state, State::Pending(_)),
+        };
         look(slot.owned.as_mut(), is_live)
     }
 
     /// The kernel is done with the I/O: wakes who waits, or frees what nobody waits for.
     pub fn complete(&self, token: SlotToken, result: i32, now: Nanos) {
-        let (waiter, freed) = {
+        let (waiter, completion, owned) = {
             let inner = &mut *self.inner.borrow_mut();
             let slot = &mut inner.slots[token.index()];
             assert_eq!(slot.generation, token.generation(), "a completion comes once");
-            let submitted = slot.submitted;
-            let done = State::Done(Completion { result, submitted, completed: now });
+            let completion = Completion { result, submitted: slot.submitted, completed: now };
             inner.pending -= 1;
-            match std::mem::replace(&mut slot.state, done) {
-                State::Pending(waiter) => (waiter, None),
-                State::Abandoned => (Waiter::Nobody, inner.release(token)),
+            match std::mem::replace(&mut slot.state, State::Done(completion)) {
+                State::Pending(waiter @ Waiter::Queue(..)) => {
+                    (waiter, completion, inner.release(token))
+                }
+                State::Pending(waiter) => (waiter, completion, None),
+                State::Abandoned => (Waiter::Nobody, completion, inner.release(token)),
                 State::Free | State::Done(_) => unreachable!("a completion comes once"),
             }
         };
         // Outside the borrow: dropping a ticket wakes others, which may come back here.
-        drop(freed);
         match waiter {
-            Waiter::Nobody => {}
+            Waiter::Nobody => drop(owned),
             Waiter::Task(waker) => waker.wake(),
-            Waiter::Queue(queue, number) => queue.push(number),
+            Waiter::Queue(queue, number) => queue.push(number, completion, owned),
         }
     }
 }
@@ -223,24 +250,22 @@ pub struct IoFuture<B: 'static> {
 }
 
 impl<B: 'static> IoFuture<B> {
-    /// Has the completion queued under that number, once it comes, instead of waking a task.
-    pub fn queue_in(&mut self, queue: &Rc<CompletionQueue>, number: u64) {
-        let inner = &mut *self.slots.inner.borrow_mut();
-        match &mut inner.slots[self.token.index()].state {
-            State::Pending(waiter) => *waiter = Waiter::Queue(Rc::clone(queue), number),
-            State::Done(_) => queue.push(number),
-            State::Free | State::Abandoned => unreachable!("this future holds the slot"),
-        }
-    }
-
-    /// The result of an I/O that has completed, and what it owned.
-    ///
-    /// # Panics
-    /// When it has not: a bug of the caller.
-    pub fn take(mut self) -> (Completion, Option<B>) {
-        match Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => output,
-            Poll::Pending => unreachable!("its queue has said that it completed"),
+    /// Has the completion queued under that number, when it comes, instead of waking a task.
+    pub fn queue_in(mut self, queue: &Rc<CompletionQueue<B>>, number: u64) {
+        self.collected = true;
+        let done = {
+            let inner = &mut *self.slots.inner.borrow_mut();
+            match &mut inner.slots[self.token.index()].state {
+                State::Pending(waiter) => {
+                    *waiter = Waiter::Queue(Rc::clone(queue), number);
+                    None
+                }
+                State::Done(completion) => Some((*completion, inner.release(self.token))),
+                State::Free | State::Abandoned => unreachable!("this future holds the slot"),
+            }
+        };
+        if let Some((completion, owned)) = done {
+            queue.push(number, completion, owned);
         }
     }
 }
@@ -401,29 +426,43 @@ mod tests {
 
     #[test]
     fn a_task_that_waits_for_several_ios_takes_their_completions_in_order_and_is_woken_once() {
-        let (slots, queue) = (Slots::new(), Rc::<CompletionQueue>::default());
-        let mut all: Vec<_> = (0..4).map(|_| slots.insert(Some(()), at(1))).collect();
+        let (slots, queue) = (Slots::new(), Rc::<CompletionQueue<()>>::default());
+        let all: Vec<_> = (0..3).map(|_| slots.insert(Some(()), at(1))).collect();
+        let [first, second, early] = [0, 1, 2].map(|index: usize| all[index].0);
         // One has completed before anybody says where.
-        slots.complete(all[3].0, 3, at(2));
-        for (number, (_, future)) in all.iter_mut().enumerate() {
-            future.queue_in(&queue, number as u64);
+        slots.complete(early, 22, at(2));
+        for (number, (_, future)) in (0..).zip(all) {
+            future.queue_in(&queue, number);
         }
+        let pop = || queue.pop().map(|(number, completion, _)| (number, completion.result));
         let woken = std::sync::Arc::<Woken>::default();
         let waker = Waker::from(std::sync::Arc::clone(&woken));
         let cx = Context::from_waker(&waker);
-        assert!(!queue.register(&cx), "there is one to take");
-        assert_eq!((queue.pop(), queue.pop()), (Some(3), None));
-        assert!(queue.register(&cx) && queue.register(&cx));
-        // Of one that is given up, nobody is told.
-        drop(all.pop());
-        let _given_up = all.remove(1).1;
-        for index in [1, 0] {
-            slots.complete(all[index].0, index as i32, at(3));
-        }
+        assert_eq!((pop(), pop()), (Some((2, 22)), None));
+        queue.register(&cx);
+        slots.complete(second, 11, at(3));
+        slots.complete(first, 10, at(4));
         assert_eq!(woken.0.load(std::sync::atomic::Ordering::SeqCst), 1);
-        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(0), None]);
-        let results = all.into_iter().map(|(_, future)| future.take().0.result);
-        assert_eq!(Vec::from_iter(results), [0, 1]);
+        assert_eq!([pop(), pop(), pop()], [Some((1, 11)), Some((0, 10)), None]);
+    }
+
+    #[test]
+    fn ios_of_a_queue_that_is_given_up_keep_their_buffers_until_they_complete() {
+        let (slots, queue) = (Slots::new(), Rc::<CompletionQueue<_>>::default());
+        let buffer = Rc::new(());
+        let [done, pending] = [0, 1].map(|number| {
+            let (token, future) = slots.insert(Some(Rc::clone(&buffer)), at(1));
+            future.queue_in(&queue, number);
+            token
+        });
+        assert!(slots.with_owned(pending, |_, is_live| is_live));
+        slots.complete(done, 1, at(2));
+        queue.abandon();
+        assert_eq!(Rc::strong_count(&buffer), 2, "the kernel may still write to one");
+        assert!(!slots.with_owned(pending, |_, is_live| is_live));
+        slots.complete(pending, 1, at(2));
+        assert!(queue.pop().is_none());
+        assert_eq!((Rc::strong_count(&buffer), slots.pending()), (1, 0));
     }
 
     #[test]

@@ -89,15 +89,17 @@ pub(super) struct DataPath {
     pub(super) drives: Box<[DriveState]>,
     /// Bytes that were made or compared since the device was looked after for it.
     pub(super) worked_on_bytes: Cell<u64>,
-    /// Writes in flight of a transfer just dropped.
-    orphans: RefCell<Vec<DeviceFuture>>,
+    /// Writes in flight of transfers just dropped.
+    orphans: RefCell<Orphans>,
     /// Tables of I/Os in flight that no transfer uses now: transfers come and go, their memory
     /// stays. At most as many as transfers were under way at once.
     spare_tables: RefCell<Vec<InFlightTable>>,
 }
 
-/// Writes in flight that nobody waits for, to be waited for before their blocks are used again.
-pub(super) struct Orphans(pub(super) Vec<DeviceFuture>);
+/// Writes in flight that nobody waits for, to be waited for before their blocks are used again: how
+/// many complete in which queue.
+#[derive(Default)]
+pub(super) struct Orphans(pub(super) Vec<(usize, Rc<CompletionQueue<Ticket>>)>);
 
 /// Times of a transfer.
 #[derive(Clone, Copy, Debug)]
@@ -180,25 +182,23 @@ impl InFlight {
     }
 }
 
-/// I/Os in flight of a transfer, and the ids of those that have completed.
+/// I/Os in flight of a transfer, by the number under which each completes.
 #[derive(Default)]
 struct InFlightTable {
-    ios: Slab<(InFlight, DeviceFuture)>,
-    completed: Rc<CompletionQueue>,
+    ios: Slab<InFlight>,
+    completed: Rc<CompletionQueue<Ticket>>,
 }
 
 impl InFlightTable {
-    fn insert(&mut self, io: InFlight, mut future: DeviceFuture) {
-        self.ios.insert(|id| {
-            future.queue_in(&self.completed, id);
-            (io, future)
-        });
+    fn insert(&mut self, io: InFlight, future: DeviceFuture) {
+        let number = self.ios.insert(|_| io);
+        future.queue_in(&self.completed, number);
     }
 
     /// Takes the I/O that completed first, with its end and its ticket.
     fn take_completed(&mut self) -> Option<(InFlight, Completion, Ticket)> {
-        let (io, future) = self.ios.remove(self.completed.pop()?).expect("it is queued once");
-        let (completion, ticket) = future.take();
+        let (number, completion, ticket) = self.completed.pop()?;
+        let io = self.ios.remove(number).expect("it completes once");
         Some((io, completion, ticket.expect("a read or write holds a ticket")))
     }
 
@@ -256,7 +256,7 @@ impl DataPath {
 
     /// Takes the writes that the transfer dropped just before this call left in flight.
     pub(super) fn take_orphans(&self) -> Orphans {
-        Orphans(std::mem::take(&mut *self.orphans.borrow_mut()))
+        self.orphans.take()
     }
 
     /// Moves one entry; a write is flushed as configured. Its times, or the first error, after
@@ -316,17 +316,16 @@ impl Drop for Transfer<'_> {
             self.path.moved(request);
         }
         let ios = std::mem::take(&mut self.in_flight.ios);
+        let completed = Rc::clone(&self.in_flight.completed);
         if ios.len() == 0 {
-            let completed = Rc::clone(&self.in_flight.completed);
             self.path.spare_tables.borrow_mut().push(InFlightTable { ios, completed });
             return;
         }
-        for (io, future) in ios.into_values() {
-            self.path.moved(io.request);
-            if self.spec.direction == Direction::Write {
-                self.path.orphans.borrow_mut().push(future);
-            }
+        match self.spec.direction {
+            Direction::Read => completed.abandon(),
+            Direction::Write => self.path.orphans.borrow_mut().0.push((ios.len(), completed)),
         }
+        ios.into_values().for_each(|io| self.path.moved(io.request));
     }
 }
 
@@ -391,7 +390,8 @@ impl Transfer<'_> {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if !collected && self.in_flight.completed.register(cx) {
+            if !collected {
+                self.in_flight.completed.register(cx);
                 return Poll::Pending;
             }
         }

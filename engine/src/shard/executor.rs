@@ -1,15 +1,18 @@
 //! A shard's thread: glommio's executor, pinned, and the one place in which it sleeps. The only
 //! file that knows glommio.
 //!
-//! glommio runs the tasks, and never parks: a task of ours is always runnable. When all others that
-//! are runnable have run once, which makes a pass, it works off I/O, timers and the doorbell. After
-//! a pass in which nothing ran it sleeps in the shard's ring, in one `io_uring_enter` that hands
-//! over what is queued and ends with the first completion, the next timer, or the doorbell, which
-//! others ring to be heard. glommio's own timers and wakers from other threads are therefore never
-//! looked at here: [`sleep_until`] and [`hear`] stand in for them.
+//! glommio runs one task, which runs all others from a queue of ours ([`LocalRuntime`]), so that the
+//! thread knows when none of them is runnable: with glommio's queue, a task had to be woken to end
+//! each pass, and one more that found nothing to run. When all that were runnable have run once,
+//! which makes a pass, it works off I/O, timers and the doorbell. After a pass that leaves none
+//! runnable it sleeps in the shard's ring, in one `io_uring_enter` that hands over what is queued
+//! and ends with the first completion, the next timer, or the doorbell, which others ring to be
+//! heard. glommio's own timers and wakers from other threads are therefore never looked at here:
+//! [`sleep_until`] and [`hear`] stand in for them.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -24,6 +27,7 @@ use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 use crate::ring::{Doorbell, Parker, check_allowed};
 
+use super::local::LocalRuntime;
 use super::notify::{Notify, yield_now};
 use super::thread::ThreadSample;
 use super::timers::Timers;
@@ -32,9 +36,7 @@ use super::timers::Timers;
 const JOIN_LOOK: Duration = Duration::from_millis(1);
 
 /// Time after which glommio would look at its own rings, on which nothing ever happens: never
-/// within the life of a process. glommio 0.9.0 can park with runnable tasks when this time is over
-/// before it has run the first of them (`run_task_queues` returns false both for "nothing to run"
-/// and "preempted before running anything").
+/// within the life of a process.
 const PREEMPT: Duration = Duration::from_secs(1 << 30);
 
 /// glommio's own rings carry nothing.
@@ -193,12 +195,7 @@ impl<T: Send + 'static> Executor<T> {
             let thread = ThreadState::new(shown_vitals).map_err(|error| error.to_string())?;
             CURRENT.set(Some(Rc::clone(&thread)));
             let executor = builder(cpu).make().map_err(|error| error.to_string())?;
-            let output = executor.run(async move {
-                glommio::spawn_local(Rc::clone(&thread).turn_until_over()).detach();
-                let output = counted(&thread, main()).await;
-                thread.is_over.set(true);
-                output
-            });
+            let output = executor.run(async move { thread.run(main()) });
             // Its ring ends here, where it was made.
             CURRENT.set(None);
             Ok(output)
@@ -283,10 +280,8 @@ struct ThreadState {
     rung: Notify,
     /// Place in which the thread sleeps.
     parker: RefCell<Rc<dyn Parker>>,
-    /// Polls of tasks so far, but for that which ends each pass.
-    polls: Cell<u64>,
-    /// Whether the main task has ended.
-    is_over: Cell<bool>,
+    /// Never dropped: what is left of the tasks would go on when the thread is no more.
+    tasks: ManuallyDrop<LocalRuntime>,
 }
 
 /// Where a thread sleeps that has no ring.
@@ -295,8 +290,9 @@ struct NoRing;
 impl Parker for NoRing {
     fn poll(&self) {}
 
-    fn park(&self, doorbell: &Doorbell, longest: Option<Duration>) {
+    fn park(&self, doorbell: &Doorbell, _now: Nanos, longest: Option<Duration>) -> Nanos {
         doorbell.await_ring(longest);
+        monotonic_now()
     }
 }
 
@@ -308,8 +304,7 @@ impl ThreadState {
             doorbell: Doorbell::new()?,
             rung: Notify::default(),
             parker: RefCell::new(Rc::new(NoRing)),
-            polls: Cell::new(0),
-            is_over: Cell::new(false),
+            tasks: ManuallyDrop::default(),
         }))
     }
 
@@ -322,51 +317,39 @@ impl ThreadState {
         current.expect("called by a task of an executor")
     }
 
-    /// The task that is always runnable; see the module.
-    async fn turn_until_over(self: Rc<Self>) {
-        let mut polls = self.polls.get();
+    /// Runs all tasks until the main one has ended; see the module.
+    fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> T {
+        let ended = Rc::new(Cell::new(None));
+        let output = Rc::clone(&ended);
+        self.tasks.spawn(Box::pin(async move { output.set(Some(main.await)) }));
         loop {
-            yield_now().await;
-            if self.is_over.get() {
-                return;
+            self.tasks.run_pass();
+            if let Some(output) = ended.take() {
+                return output;
             }
             let now = monotonic_now();
             self.vitals.turn(now);
-            let mut has_woken = self.timers.advance_to(now);
+            self.timers.advance_to(now);
             if self.doorbell.take() {
                 self.rung.notify_all();
-                has_woken = true;
             }
-            let before = std::mem::replace(&mut polls, self.polls.get());
             let parker = Rc::clone(&self.parker.borrow());
-            if has_woken || before != polls {
-                parker.poll();
-                continue;
+            parker.poll();
+            if !self.tasks.is_ready() {
+                self.doorbell.sleep(|doorbell| {
+                    let deadline = self.timers.next_deadline();
+                    self.vitals.sleeps_until(deadline);
+                    let longest = deadline.map(|deadline| (deadline - now).as_duration());
+                    self.vitals.wakes(parker.park(doorbell, now, longest));
+                });
             }
-            self.doorbell.sleep(|doorbell| {
-                let deadline = self.timers.next_deadline();
-                self.vitals.sleeps_until(deadline);
-                parker.park(doorbell, deadline.map(|deadline| (deadline - now).as_duration()));
-                self.vitals.wakes(monotonic_now());
-            });
         }
     }
 }
 
-/// Counts each poll of a task, so that a pass in which none ran is known.
-async fn counted<T>(thread: &ThreadState, task: impl Future<Output = T>) -> T {
-    let mut task = pin!(task);
-    poll_fn(|cx| {
-        thread.polls.set(thread.polls.get() + 1);
-        task.as_mut().poll(cx)
-    })
-    .await
-}
-
-/// Runs `task` on this executor beside the others.
+/// Runs `task` on this executor beside the others: at once, up to where it first waits.
 pub fn spawn_local(task: impl Future<Output = ()> + 'static) {
-    let thread = ThreadState::current();
-    glommio::spawn_local(async move { counted(&thread, task).await }).detach();
+    ThreadState::current().tasks.run_at_once(Box::pin(task));
 }
 
 /// Sleeps on this executor until `deadline` (`CLOCK_MONOTONIC`). One that has passed still lets

@@ -1,39 +1,68 @@
-//! A deterministic executor on the calling thread: runs tasks in the order they were woken.
-//!
-//! For simulation and tests; a real shard runs on `executor`.
+//! The tasks of a thread, run in the order in which they were woken: those of a real shard
+//! ([`super::executor`]), and, deterministic as it is, of simulations and tests.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use super::LocalTask;
 use super::slab::Slab;
 
-type Ready = Arc<Mutex<VecDeque<u64>>>;
+/// Tasks to be run, by their ids: any thread may wake one.
+#[derive(Default)]
+struct Ready {
+    queue: Mutex<VecDeque<u64>>,
+    /// Number of them: nobody locks an empty queue.
+    count: AtomicUsize,
+}
+
+impl Ready {
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<u64>) -> T) -> T {
+        // The queue is plain data: a panic elsewhere can't have left it half-changed.
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut queue);
+        self.count.store(queue.len(), Ordering::Release);
+        changed
+    }
+
+    fn push(&self, id: u64) {
+        self.change(|queue| queue.push_back(id));
+    }
+
+    fn pop(&self) -> Option<u64> {
+        if self.count() == 0 { None } else { self.change(VecDeque::pop_front) }
+    }
+}
 
 struct TaskWaker {
     id: u64,
     /// In the queue already.
     queued: AtomicBool,
-    ready: Ready,
+    ready: Arc<Ready>,
 }
 
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::Relaxed) {
-            // The queue is plain data: a panic elsewhere can't have left it half-changed.
-            let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            ready.push_back(self.id);
+            self.ready.push(self.id);
         }
     }
 }
 
 struct Running {
-    /// `None` while it is polled.
-    task: Option<LocalTask>,
+    /// The task and its waker; `None` while it is polled.
+    task: Option<(LocalTask, Waker)>,
     waker: Arc<TaskWaker>,
 }
 
@@ -43,7 +72,7 @@ type Draw = Box<dyn FnMut() -> bool>;
 #[derive(Default)]
 struct Inner {
     tasks: RefCell<Slab<Running>>,
-    ready: Ready,
+    ready: Arc<Ready>,
     draw: RefCell<Option<Draw>>,
 }
 
@@ -56,25 +85,32 @@ pub struct LocalRuntime {
 impl LocalRuntime {
     /// Adds a task; it first runs at the next [`LocalRuntime::run_ready`].
     pub fn spawn(&self, task: LocalTask) -> u64 {
+        let id = self.insert(task, true);
+        self.inner.ready.push(id);
+        id
+    }
+
+    /// Adds a task, and runs it up to where it first waits, inside of this call.
+    pub fn run_at_once(&self, task: LocalTask) -> u64 {
+        let id = self.insert(task, false);
+        self.poll(id);
+        id
+    }
+
+    fn insert(&self, task: LocalTask, is_queued: bool) -> u64 {
         self.inner.tasks.borrow_mut().insert(|id| {
-            let ready = Arc::clone(&self.inner.ready);
-            let waker = Arc::new(TaskWaker { id, queued: AtomicBool::new(false), ready });
-            Arc::clone(&waker).wake();
-            Running { task: Some(task), waker }
+            let (queued, ready) = (AtomicBool::new(is_queued), Arc::clone(&self.inner.ready));
+            let waker = Arc::new(TaskWaker { id, queued, ready });
+            Running { task: Some((task, Waker::from(Arc::clone(&waker)))), waker }
         })
     }
 
-    /// Adds a task of a shard, which on a real one runs at once, up to where it first waits, inside
-    /// of this call; here it does so when the draw says so, and otherwise runs at the next
-    /// [`LocalRuntime::run_ready`].
+    /// Adds a task of a shard, which on a real one runs at once; here it does so when the draw says
+    /// so, and otherwise runs at the next [`LocalRuntime::run_ready`].
     pub fn spawn_of_shard(&self, task: LocalTask) -> u64 {
-        let id = self.spawn(task);
         // Not borrowed while the task runs, which may spawn another.
         let runs_at_once = self.inner.draw.borrow_mut().as_mut().is_some_and(|draw| draw());
-        if runs_at_once {
-            self.poll(id);
-        }
-        id
+        if runs_at_once { self.run_at_once(task) } else { self.spawn(task) }
     }
 
     /// Has `draw` decide about each of [`LocalRuntime::spawn_of_shard`]: what is right must be
@@ -103,8 +139,7 @@ impl LocalRuntime {
 
     /// Polls the task that was woken first; false when none is ready.
     pub fn run_one(&self) -> bool {
-        let next = self.inner.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let Some(id) = next else { return false };
+        let Some(id) = self.inner.ready.pop() else { return false };
         self.poll(id);
         true
     }
@@ -114,26 +149,40 @@ impl LocalRuntime {
         let taken = {
             let mut tasks = self.inner.tasks.borrow_mut();
             let running = tasks.get_mut(id);
-            running.and_then(|running| Some((running.task.take()?, Arc::clone(&running.waker))))
+            running.and_then(|running| {
+                let task = running.task.take()?;
+                // Woken from here on, also by itself, it runs again.
+                running.waker.queued.store(false, Ordering::Relaxed);
+                Some(task)
+            })
         };
         // Ended or cancelled since it was woken.
         let Some((mut task, waker)) = taken else { return };
-        // Woken from here on, also by itself, it runs again.
-        waker.queued.store(false, Ordering::Relaxed);
-        let waker = Waker::from(waker);
         let ended = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
         let finished = {
             let mut tasks = self.inner.tasks.borrow_mut();
             match tasks.get_mut(id) {
-                Some(_) if ended => {
+                Some(running) if !ended => running.task.replace((task, waker)),
+                _ => {
                     tasks.remove(id);
-                    Some(task)
+                    Some((task, waker))
                 }
-                Some(running) => running.task.replace(task),
-                None => Some(task),
             }
         };
         drop(finished);
+    }
+
+    /// Whether a task is to be run.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.inner.ready.count() > 0
+    }
+
+    /// Polls each task once that is ready now.
+    pub fn run_pass(&self) {
+        for _ in 0..self.inner.ready.count() {
+            self.run_one();
+        }
     }
 
     /// Runs tasks until none is ready; returns how many polls that took.
@@ -149,6 +198,32 @@ impl LocalRuntime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::notify::yield_now;
+
+    #[test]
+    fn a_pass_runs_what_is_ready_once_and_what_it_wakes_belongs_to_the_next() {
+        let (runtime, polls) = (LocalRuntime::default(), Rc::new(RefCell::new(Vec::new())));
+        for name in ["one", "two"] {
+            let (inner, polls) = (runtime.clone(), Rc::clone(&polls));
+            runtime.spawn(Box::pin(async move {
+                polls.borrow_mut().push(name);
+                let seen = Rc::clone(&polls);
+                inner.run_at_once(Box::pin(async move {
+                    seen.borrow_mut().push("at once");
+                    yield_now().await;
+                    seen.borrow_mut().push("later");
+                }));
+                polls.borrow_mut().push("spawner");
+            }));
+        }
+        let passes = std::iter::from_fn(|| {
+            runtime.is_ready().then(|| runtime.run_pass());
+            Some(polls.take()).filter(|polls| !polls.is_empty())
+        });
+        let first = vec!["one", "at once", "spawner", "two", "at once", "spawner"];
+        assert_eq!(Vec::from_iter(passes), [first, vec!["later", "later"]]);
+        assert_eq!(runtime.task_count(), 0);
+    }
 
     #[test]
     fn a_spawned_task_runs_at_once_when_the_draw_says_so() {

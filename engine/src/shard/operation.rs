@@ -532,8 +532,10 @@ impl Drop for Writing<'_> {
 impl Orphans {
     /// Waits until the device is done with all of them.
     pub(super) async fn await_all(self) {
-        for future in self.0 {
-            let _abandoned_result = future.await;
+        for (writes, completed) in self.0 {
+            for _ in 0..writes {
+                completed.free_next().await;
+            }
         }
     }
 

@@ -55,21 +55,18 @@ impl Timers {
         self.sleepers.borrow().wakers.first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
-    /// Moves on to `now`, which is not before the present, and wakes who is due; whether anybody
-    /// was.
-    pub fn advance_to(&self, now: Nanos) -> bool {
+    /// Moves on to `now`, which is not before the present, and wakes who is due.
+    pub fn advance_to(&self, now: Nanos) {
         debug_assert!(now >= self.now.get(), "time does not go back");
         self.now.set(now);
-        let mut has_woken = false;
         loop {
             let waker = {
                 let mut sleepers = self.sleepers.borrow_mut();
                 match sleepers.wakers.first_entry() {
                     Some(first) if first.key().0 <= now => first.remove(),
-                    _ => return has_woken,
+                    _ => return,
                 }
             };
-            has_woken = true;
             waker.wake();
         }
     }
