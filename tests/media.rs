@@ -412,7 +412,12 @@ fn remove_zram(number: &str) -> Result<(), String> {
 
 /// A file system of 768 MiB on a loop device, mounted; or why there is none.
 pub fn small_ext4(scratch: &Scratch) -> Result<(Loop, PathBuf), String> {
-    let mut device = Loop::new(scratch, IMAGE_BYTES)?;
+    ext4_of(scratch, IMAGE_BYTES)
+}
+
+/// A file system of that size, which takes as much of the disk as is written to it.
+pub fn ext4_of(scratch: &Scratch, bytes: u64) -> Result<(Loop, PathBuf), String> {
+    let mut device = Loop::new(scratch, bytes)?;
     let name = device.device.clone();
     tool("mkfs.ext4", &["-q", "-F", &name])?;
     let point = device.mount(&name, scratch.file("mounted"), "rw")?;

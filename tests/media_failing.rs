@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::media::{IMAGE_BYTES, Loop, on, small_ext4, tool};
+use crate::media::{IMAGE_BYTES, Loop, ext4_of, on, small_ext4, tool};
 use crate::support::{Scratch, assert_fails, finish, insist, skipped, spawn, text, wait_until};
 
 /// Thawed when it is over, also by a failure: what is frozen can't be unmounted.
@@ -295,6 +295,41 @@ fn a_second_signal_names_what_a_device_that_does_not_answer_keeps() {
     let next = on(&scratch, &place, &[]);
     assert_eq!(next.status.code(), Some(0), "{}", text(&next));
     assert!(!place.join("ringfall.kv").exists() && !place.join("ringfall.lock").exists());
+}
+
+/// Its search for the drive's limits went on without a word for as long as the device was silent.
+#[test]
+fn a_quick_answer_that_is_interrupted_says_so_while_the_device_does_not_answer() {
+    let scratch = Scratch::new("frozen-quick");
+    let (_image, point) = match ext4_of(&scratch, 1_200 << 20) {
+        Ok(made) => made,
+        Err(why) => return skipped("an interrupted quick answer on a silent device", &why),
+    };
+    let place = point.join("kv");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringfall"));
+    command.args(["quick", "--time=15s", "--space=800MiB", "--model=tiny-1b"]).arg(&place);
+    let mut quick = spawn({
+        command.current_dir(&scratch.path);
+        command
+    });
+    wait_until("its limits are searched", || crate::support::data_bytes(&place) > 0);
+    let frozen = match Frozen::new(&point) {
+        Ok(frozen) => frozen,
+        Err(why) => {
+            quick.kill().unwrap();
+            drop(finish(quick));
+            return skipped("an interrupted quick answer on a silent device", &why);
+        }
+    };
+    let pid = rustix::process::Pid::from_child(&quick);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut lines = BufReader::new(quick.stderr.take().unwrap()).lines();
+    let mut told = String::new();
+    while !told.contains("interrupted") {
+        told = lines.next().expect("it answers the signal").unwrap();
+    }
+    drop(frozen);
+    assert_eq!(finish(quick).status.code(), Some(130), "{told}");
 }
 
 /// A file system that has shut down fails each look, and was said to hold another file.

@@ -81,14 +81,7 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
     let rank = Rank::for_command(args.ranks.0, &output)?;
     or_tell_ranks(rank.as_ref(), check_all(args, rank.as_ref(), &output))?;
     let interrupt = interrupt()?;
-    let work = Work {
-        name: "search",
-        keeps: ", without limits",
-        places: places(args)?,
-        output: None,
-        left: "the next search there deletes it",
-    };
-    let _answer = Answer::to(work, &interrupt);
+    let _answer = Answer::to(work(args)?, &interrupt);
     let launch = rank.as_ref().map_or(Ok(None), |rank| Launch::of(rank, GIVE_OUTPUT))?;
     let group = launch.as_ref().map(Launch::join).transpose()?;
     let usual = args.device_output.is_some().then_some(RunDepth::Standard);
@@ -114,7 +107,19 @@ fn run_on_drives(args: &SaturateArgs) -> Result<Exit> {
 pub(super) fn limits(args: &SaturateArgs, interrupt: &Interrupt) -> Result<Option<Roofline>> {
     check(args)?;
     check_place(args, None)?;
+    let _answer = Answer::to(work(args)?, interrupt);
     search(args, None, None, Some(RunDepth::OfLimits), interrupt)
+}
+
+/// The search, as its interruption is spoken of.
+fn work(args: &SaturateArgs) -> Result<Work> {
+    Ok(Work {
+        name: "search",
+        keeps: ", without limits",
+        places: places(args)?,
+        output: None,
+        left: "the next search there deletes it",
+    })
 }
 
 /// The file with the limits: the one asked for, or one of this kind and time.

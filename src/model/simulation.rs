@@ -371,7 +371,8 @@ fn io_places(result: &RunResult) -> (f64, f64) {
     let has_users = !matches!(plan.traffic, Traffic::Trace { .. })
         && plan.arrival == Arrival::Closed
         && !plan.enable_autoscaling;
-    let served = if has_users { plan.users.min(plan.max_inflight_requests) } else { u32::MAX };
+    let users = if has_users { plan.users } else { u32::MAX };
+    let served = users.min(plan.max_inflight_requests);
     let used_share = (f64::from(served) / deep_queue::queues(result) as f64).min(1.0);
     (waited_ns as f64 / window_ns, deep_queue::places(result, true) as f64 * used_share)
 }
@@ -506,6 +507,9 @@ mod tests {
         assert!(has_buffers_for_all(&result));
         result.plan.users = 1;
         assert_eq!(io_places(&result).1, 64.0);
+        // Requests that arrive at set times were held against the queues of all shards, too.
+        (result.plan.arrival, result.plan.max_inflight_requests) = (Arrival::Open, 2);
+        assert_eq!(io_places(&result).1, 128.0);
     }
 
     /// Fewer users were proposed to a drive with a quarter of its bandwidth in use.

@@ -70,7 +70,8 @@ impl FileCounts {
             format!("{} {}{}", one.count, one.name, one.p99_us.map_or(String::new(), ms))
         };
         let counts: Vec<String> = self.operations.iter().map(count).collect();
-        format!("{}{options}, limits {}: {}", self.layout, self.limits, counts.join(", "))
+        let (layout, limits) = (&self.layout, &self.limits);
+        format!("{layout}{options}, limits {limits}, warm-up included: {}", counts.join(", "))
     }
 }
 
