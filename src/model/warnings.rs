@@ -459,8 +459,8 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let failures = result.files.iter().flat_map(|files| &files.failures);
     for failed in failures.filter(|failed| failed.name == FILE_REMOVAL) {
         let text = format!(
-            "{} of the layout could not be removed, the first {}: {}; the space that they take \
-             counts as free",
+            "{} of the layout could not be removed, and their space counts as free; the first was \
+             {}: {}",
             counted(failed.count, "file"),
             failed.first_file,
             failed.cause

@@ -370,6 +370,26 @@ fn nothing_is_concluded_from_an_answer_that_says_nothing_of_its_drive() {
     }
 }
 
+/// "No conclusion can be drawn" of a drive that was 13 times slower, as loads on the other one had
+/// taken 1.8 times as long as simulated.
+#[test]
+fn loads_slower_than_simulated_leave_drives_apart_that_are_much_further_apart() {
+    let page = |p95_s: f64, users| {
+        let (mut first, mut other) = (report(4, 4), report(users, users));
+        first.measured.load_mean_s = Some(1.8);
+        first.predicted.load_mean_s = Some(1.0);
+        (first.measured.loads, first.predicted.loads) = (29, 29);
+        other.place = "/mnt/slow".to_owned();
+        other.machine = Some(machine("/mnt/slow", "sda", "disk"));
+        other.curve.iter_mut().for_each(|point| point.load_p95_s = Some(p95_s));
+        assert_eq!(first.slow_loads_alone(), Some(1.8), "{:?}", first.why_inconclusive());
+        show::beside_page(&first, &other).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (near, far) = (page(0.9, 4), page(13.0, 0));
+    assert!(near.contains("No conclusion can be drawn, since"), "{near}");
+    assert!(!far.contains("No conclusion") && far.contains("/mnt/slow is about"), "{far}");
+}
+
 #[test]
 fn a_drive_that_serves_nobody_has_no_ratio_of_users() {
     let (first, none) = (report(4, 4), report(0, 0));

@@ -212,6 +212,14 @@ impl QuickReport {
         Some(format!("loads took {ratio:.1} times as long as simulated"))
     }
 
+    /// Ratio by which loads took longer than simulated, where nothing else leaves the answer open.
+    #[must_use]
+    pub fn slow_loads_alone(&self) -> Option<f64> {
+        let others = self.contradiction().or_else(|| self.disturbance());
+        let is_alone = others.is_none() && self.deviation().is_none();
+        self.load_ratio().filter(|ratio| is_alone && *ratio > LOADS_APART)
+    }
+
     /// Ratio of the average load on the drive to the predicted one; none where there are too few.
     fn load_ratio(&self) -> Option<f64> {
         let (is, was) = (&self.measured, &self.predicted);

@@ -425,6 +425,10 @@ fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
 /// drive differ by.
 const ALIKE_WITHIN: f64 = 1.1;
 
+/// Ratio of two load P95s from which on they are apart, whatever loads took beside simulated ones,
+/// times what that was.
+const APART_BEYOND: f64 = 2.0;
+
 /// Sentences on how two reports differ, and on what makes them differ besides their drives.
 pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<String> {
     let mut notes = Vec::new();
@@ -471,9 +475,17 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
 }
 
 /// Reasons why one of the answers says nothing of its drive, each with its place.
+///
+/// Loads that took longer than simulated leave nothing open where the drives are further apart.
 fn inconclusive(first: &QuickReport, other: &QuickReport) -> Vec<String> {
+    let ratio = Shared::of(first, other).and_then(|shared| shared.load_ratio());
+    let times = ratio.map_or(1.0, |ratio| ratio.max(1.0 / ratio));
+    let is_open = |one: &&QuickReport| match one.slow_loads_alone() {
+        Some(slower) => times < APART_BEYOND * slower,
+        None => true,
+    };
     let told = |one: &QuickReport| Some(format!("{}: {}", one.place, one.why_inconclusive()?));
-    [first, other].into_iter().filter_map(told).collect()
+    [first, other].into_iter().filter(is_open).filter_map(told).collect()
 }
 
 /// Settings for which the users that two drives serve can't be compared, each with its flag; empty
