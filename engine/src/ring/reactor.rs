@@ -260,7 +260,7 @@ impl<B: IoMemory + 'static, D: Dialect> Parker for Ring<B, D> {
 }
 
 impl<B: 'static, D: Dialect> Ring<B, D> {
-    /// Notes of each I/O when it is handed over: at `now`, or one look at the clock for all of them.
+    /// Notes of each I/O when it is handed over: at `now`, or at one look at the clock for all.
     fn stamp(&self, mut now: Option<Nanos>) -> impl FnMut(u64) {
         move |token| {
             let (token, now) = (SlotToken(token), *now.get_or_insert_with(|| self.clock.now()));

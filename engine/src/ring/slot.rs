@@ -32,7 +32,7 @@ enum State<B> {
     Done(Completion),
 }
 
-/// Whoever is told of a completion.
+/// Receiver of a completion.
 enum Waiter<B> {
     Nobody,
     Task(Waker),
