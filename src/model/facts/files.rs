@@ -138,6 +138,9 @@ mod tests {
         let failed: Vec<_> = sum.failures.iter().map(|one| one.count).collect();
         assert_eq!(failed, [4, 2], "by their causes");
         let told = of("vllm", "open").sentence();
-        assert!(told.starts_with("vllm, limits : 3 open (P99 2.00 ms)"), "{told}");
+        assert!(
+            told.starts_with("vllm, limits , warm-up included: 3 open (P99 2.00 ms)"),
+            "{told}"
+        );
     }
 }
