@@ -2,12 +2,12 @@
 //! file that knows glommio.
 //!
 //! glommio runs one task, which runs all others from a queue of ours ([`LocalRuntime`]), so that
-//! the thread knows when none of them is runnable: with glommio's queue, a task had to be woken to end
-//! each pass, and one more that found nothing to run. When all that were runnable have run once,
-//! which makes a pass, it works off I/O, timers and the doorbell. After a pass that leaves none
-//! runnable it sleeps in the shard's ring, in one `io_uring_enter` that hands over what is queued
-//! and ends with the first completion, the next timer, or the doorbell, which others ring to be
-//! heard. glommio's own timers and wakers from other threads are therefore never looked at here:
+//! the thread knows when none of them is runnable: with glommio's queue, a task had to be woken to
+//! end each pass, and one more that found nothing to run. When all that were runnable have run
+//! once, which makes a pass, it works off I/O, timers and the doorbell. After a pass that leaves
+//! none runnable it sleeps in the shard's ring, in one `io_uring_enter` that hands over what is
+//! queued and ends with the first completion, the next timer, or the doorbell, which others ring to
+//! be heard. glommio's own timers and wakers from other threads are therefore never looked at here:
 //! [`sleep_until`] and [`hear`] stand in for them.
 
 use std::cell::{Cell, RefCell};
