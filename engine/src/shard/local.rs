@@ -54,7 +54,7 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::Relaxed) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
             self.ready.push(self.id);
         }
     }
@@ -151,8 +151,9 @@ impl LocalRuntime {
             let running = tasks.get_mut(id);
             running.and_then(|running| {
                 let task = running.task.take()?;
-                // Woken from here on, also by itself, it runs again.
-                running.waker.queued.store(false, Ordering::Relaxed);
+                // Woken from here on, also by itself, it runs again. A swap, so that the poll sees
+                // what another thread wrote before it found the task queued.
+                running.waker.queued.swap(false, Ordering::AcqRel);
                 Some(task)
             })
         };
