@@ -75,17 +75,18 @@ impl TriedDepth {
 pub fn tried_depths(steps: &[DepthStep]) -> Vec<TriedDepth> {
     let depths: BTreeSet<u32> = steps.iter().map(|step| step.depth).collect();
     let tried = depths.into_iter().map(|depth| {
+        let at_depth = || steps.iter().filter(|step| step.depth == depth);
+        let rates = || at_depth().map(|step| step.bytes_per_s);
         let middle = |of: &dyn Fn(&DepthStep) -> f64| {
-            let at_depth = steps.iter().filter(|step| step.depth == depth);
-            median(&at_depth.map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+            median(&at_depth().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
         };
         TriedDepth {
             depth,
             bytes_per_s: middle(&|step| step.bytes_per_s),
-            range_bytes_per_s: [1.0, -1.0].map(|sign| {
-                let at_depth = steps.iter().filter(|step| step.depth == depth);
-                sign * at_depth.map(|step| sign * step.bytes_per_s).fold(f64::INFINITY, f64::min)
-            }),
+            range_bytes_per_s: [
+                rates().fold(f64::INFINITY, f64::min),
+                rates().fold(f64::NEG_INFINITY, f64::max),
+            ],
             latency_p50_us: middle(&|step| step.latency_us[1]),
             total_us: middle(&DepthStep::total_us),
         }

@@ -208,7 +208,7 @@ impl QuickReport {
     /// Sentence on loads that took far longer on the drive than predicted; none where they did not,
     /// or are too few.
     fn slow_loads(&self) -> Option<String> {
-        let ratio = self.load_ratio().filter(|ratio| *ratio > LOADS_APART)?;
+        let ratio = self.slow_load_ratio()?;
         Some(format!("loads took {ratio:.1} times as long as simulated"))
     }
 
@@ -217,7 +217,11 @@ impl QuickReport {
     pub fn slow_loads_alone(&self) -> Option<f64> {
         let others = self.contradiction().or_else(|| self.disturbance());
         let is_alone = others.is_none() && self.deviation().is_none();
-        self.load_ratio().filter(|ratio| is_alone && *ratio > LOADS_APART)
+        self.slow_load_ratio().filter(|_| is_alone)
+    }
+
+    fn slow_load_ratio(&self) -> Option<f64> {
+        self.load_ratio().filter(|ratio| *ratio > LOADS_APART)
     }
 
     /// Ratio of the average load on the drive to the predicted one; none where there are too few.
