@@ -93,7 +93,8 @@ const WORKLOADS: Table = &[
     ("depth", &["contract"]),
     ("sample", &["rng"]),
     ("row_buffer", &["contract", "source"]),
-    ("user", &["config", "contract", "conversation", "dataset", "rng", "source"]),
+    ("habits", &["config", "dataset", "rng", "source"]),
+    ("user", &["config", "contract", "conversation", "dataset", "habits", "rng", "source"]),
     ("queue", &["contract", "user"]),
     ("request", &["config", "contract", "conversation", "key", "rag", "source", "stats", "user"]),
     (
@@ -104,6 +105,7 @@ const WORKLOADS: Table = &[
             "conversation",
             "depth",
             "error",
+            "habits",
             "ingest",
             "key",
             "queue",

@@ -12,6 +12,7 @@ mod depth;
 pub mod digest;
 mod error;
 mod estimate;
+mod habits;
 mod ingest;
 mod key;
 pub mod layout;

@@ -2,10 +2,11 @@
 
 use rand::RngExt;
 
-use crate::config::{Arrival, PhaseMode, WorkloadConfig, quarter_to};
+use crate::config::{Arrival, WorkloadConfig, quarter_to};
 use crate::contract::{Class, Nanos};
 use crate::conversation::Turn;
 use crate::dataset::Dataset;
+use crate::habits::{Extras, Habits, random_within};
 use crate::rng::{Stream, StreamPurpose, stream};
 use crate::source::Operation;
 
@@ -93,16 +94,6 @@ pub struct Demand {
     pub operation: Option<Operation>,
 }
 
-/// Inputs that determine all users' requests.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Habits<'a> {
-    pub(crate) config: &'a WorkloadConfig,
-    /// Conversations to repeat, instead of drawn ones.
-    pub(crate) dataset: Option<&'a Dataset>,
-    /// Mean time between a user's requests when arrivals are random, ns.
-    pub(crate) mean_gap_ns: f64,
-}
-
 /// A place in a user's stream of requests.
 #[derive(Clone, Debug)]
 struct Cursor {
@@ -120,33 +111,35 @@ struct Cursor {
 
 impl Cursor {
     /// Draws the think time that begins at `from`.
-    fn think(&mut self, habits: Habits<'_>, profile: &Profile, from: Nanos) {
-        let gap_ns = match habits.config.arrival {
+    #[inline(always)]
+    fn think(&mut self, habits: &Habits, profile: &Profile, from: Nanos) {
+        let gap_ns = match habits.arrival {
             // Each user's arrivals are a Poisson process, hence all users' together are one too
             // (superposition), and no draw depends on the shard count.
             Arrival::Poisson => -libm::log(1.0 - self.rng.random::<f64>()) * habits.mean_gap_ns,
             Arrival::Open | Arrival::Closed => {
-                let [low, high] = habits.config.think_jitter;
+                let [low, high] = habits.think_jitter;
                 profile.think.as_ns_f64() * self.rng.random_range(low..=high)
             }
         };
         self.next = from.saturating_add(Nanos::from_ns_f64(gap_ns));
     }
 
-    #[inline]
-    fn ask(&mut self, habits: Habits<'_>, profile: &Profile) -> Demand {
-        let config = habits.config;
-        let (turn, context_tokens, generate_tokens) = match habits.dataset {
+    // Always inlined, with all that it draws: in a loop that only counts, nothing is left of it but
+    // the steps of its stream.
+    #[inline(always)]
+    fn ask(&mut self, habits: &Habits, profile: &Profile) -> Demand {
+        let (turn, context_tokens, generate_tokens) = match &habits.dataset {
             Some(dataset) => self.repeat(dataset),
-            None => self.invent(config, profile),
+            None => self.invent(habits, profile),
         };
-        let turn = if config.multi_turn { turn } else { 0 };
-        let extras = Extras::draw(&mut self.rng, config);
+        let turn = if habits.multi_turn { turn } else { 0 };
+        let extras = Extras::draw(&mut self.rng, &habits.extras);
         let number = self.requests;
         self.requests += 1;
         self.left -= 1;
         let arrived = self.next;
-        if config.arrival == Arrival::Closed {
+        if habits.arrival == Arrival::Closed {
             self.next = Nanos::MAX;
         } else {
             self.think(habits, profile, arrived);
@@ -163,6 +156,37 @@ impl Cursor {
         }
     }
 
+    /// Goes on past the requests until `until`, `requests_max` of them at most; passes when they
+    /// arrive to `each`, many at a time. Returns how many.
+    fn pass(
+        &mut self,
+        habits: &Habits,
+        profile: &Profile,
+        (until, requests_max): (Nanos, u64),
+        each: &mut dyn FnMut(&[Nanos]),
+    ) -> u64 {
+        // Alone in this loop, its state stays in registers.
+        let mut cursor = self.clone();
+        let (mut arrivals, mut passed) = ([Nanos::ZERO; 256], 0);
+        loop {
+            let left = cursor.left.min(requests_max - passed);
+            let places = left.min(arrivals.len() as u64) as usize;
+            let mut filled = 0;
+            while filled < places && cursor.next <= until {
+                arrivals[filled] = cursor.next;
+                filled += 1;
+                let _not_asked_for = cursor.ask(habits, profile);
+            }
+            if filled == 0 {
+                break;
+            }
+            each(&arrivals[..filled]);
+            passed += filled as u64;
+        }
+        *self = cursor;
+        passed
+    }
+
     /// The next turn of the dataset's conversation, or the first of another one.
     fn repeat(&mut self, dataset: &Dataset) -> (u32, u32, u32) {
         if self.turns == 0 || self.turns >= dataset.turns(self.conversation) {
@@ -175,38 +199,15 @@ impl Cursor {
         (turn, tokens.context_tokens, tokens.generate_tokens)
     }
 
-    fn invent(&mut self, config: &WorkloadConfig, profile: &Profile) -> (u32, u32, u32) {
+    #[inline(always)]
+    fn invent(&mut self, habits: &Habits, profile: &Profile) -> (u32, u32, u32) {
         let rng = &mut self.rng;
-        let over = self.turns >= config.conversation_turns_max
-            || (self.turns > 0 && rng.random_bool(config.conversation_end_probability));
-        let turn = if over || !config.multi_turn { 0 } else { self.turns };
+        let over = self.turns >= habits.conversation_turns_max
+            || (self.turns > 0 && rng.sample(habits.conversation_ends));
+        let turn = if over || !habits.multi_turn { 0 } else { self.turns };
         self.turns = turn + 1;
-        let context_tokens = rng.random_range(quarter_to(profile.context_tokens));
-        (turn, context_tokens, rng.random_range(quarter_to(profile.generation_tokens)))
-    }
-}
-
-/// Draws of a request besides its lengths.
-pub(crate) struct Extras {
-    pub(crate) prompt: Option<u32>,
-    pub(crate) retrieval: Option<u64>,
-    pub(crate) entry: u32,
-}
-
-impl Extras {
-    /// Everything is drawn, used or not: a switch must not change the rest of the stream.
-    pub(crate) fn draw(rng: &mut Stream, config: &WorkloadConfig) -> Extras {
-        let with_prompt = rng.random_bool(config.prefix_probability);
-        let prompt = rng.random_range(0..config.system_prompts);
-        let entry = rng.random_range(0..config.decode_only_entries_per_user);
-        let retrieves = rng.random_bool(config.rag.probability);
-        let retrieval: u64 = rng.random();
-        let reads_only = config.phases == PhaseMode::DecodeOnly;
-        Extras {
-            prompt: (with_prompt && config.prefix_caching && !reads_only).then_some(prompt),
-            retrieval: (retrieves && config.rag_documents > 0).then_some(retrieval),
-            entry,
-        }
+        let context_tokens = random_within(rng, quarter_to(profile.context_tokens));
+        (turn, context_tokens, random_within(rng, quarter_to(profile.generation_tokens)))
     }
 }
 
@@ -231,14 +232,20 @@ const _: () = assert!(size_of::<User>() <= 200);
 impl User {
     /// User `user` of a run that begins at `start`.
     #[must_use]
-    pub(crate) fn new(habits: Habits<'_>, seed: u64, user: u32, start: Nanos) -> User {
-        let drawn = Profile::draw(habits.config, seed, u64::from(user));
-        let profile = Profile { class: class_of(habits.config, user), ..drawn };
+    pub(crate) fn new(
+        config: &WorkloadConfig,
+        habits: &Habits,
+        seed: u64,
+        user: u32,
+        start: Nanos,
+    ) -> User {
+        let drawn = Profile::draw(config, seed, u64::from(user));
+        let profile = Profile { class: class_of(config, user), ..drawn };
         let mut ahead = Cursor {
             rng: stream(seed, StreamPurpose::Requests, u64::from(user)),
             next: start,
             requests: 0,
-            left: allowance(habits.config, user),
+            left: allowance(config, user),
             turns: 0,
             conversation: 0,
         };
@@ -259,14 +266,14 @@ impl User {
     }
 
     /// Thinks, from `from` on.
-    pub(crate) fn think(&mut self, habits: Habits<'_>, from: Nanos) {
+    pub(crate) fn think(&mut self, habits: &Habits, from: Nanos) {
         self.ahead.think(habits, &self.profile, from);
     }
 
     /// Its next request arrives. `Some`: it belongs in the queue; `None`: it waits behind another
     /// of this user that is there. An open user's next arrival is scheduled at once; a closed
     /// user's when it has its answer.
-    pub(crate) fn arrive(&mut self, habits: Habits<'_>) -> Option<Demand> {
+    pub(crate) fn arrive(&mut self, habits: &Habits) -> Option<Demand> {
         let demand = self.ahead.ask(habits, &self.profile);
         self.pending += 1;
         if self.pending > 1 {
@@ -277,7 +284,7 @@ impl User {
     }
 
     /// Its request in the queue is being served: the next one that has arrived, and when it did.
-    pub(crate) fn served(&mut self, habits: Habits<'_>) -> Option<(Nanos, Demand)> {
+    pub(crate) fn served(&mut self, habits: &Habits) -> Option<(Nanos, Demand)> {
         self.pending -= 1;
         if self.pending == 0 {
             return None;
@@ -290,38 +297,22 @@ impl User {
     /// the one in the queue; passes when they arrived to `each`, many at a time. Returns how many.
     pub(crate) fn catch_up(
         &mut self,
-        habits: Habits<'_>,
+        habits: &Habits,
         until: Nanos,
         each: &mut dyn FnMut(&[Nanos]),
     ) -> u64 {
-        // Alone in this loop, its state stays in registers.
-        let mut ahead = self.ahead.clone();
-        let (mut arrivals, mut counted) = ([Nanos::ZERO; 256], 0);
-        loop {
-            let mut filled = 0;
-            while filled < arrivals.len() && ahead.left > 0 && ahead.next <= until {
-                arrivals[filled] = ahead.next;
-                filled += 1;
-                let _drawn_again_when_served = ahead.ask(habits, &self.profile);
-            }
-            if filled == 0 {
-                break;
-            }
-            each(&arrivals[..filled]);
-            counted += filled as u64;
-        }
-        self.ahead = ahead;
+        let counted = self.ahead.pass(habits, &self.profile, (until, u64::MAX), each);
         self.pending += counted;
         counted
     }
 
     /// Number of requests to draw, about, to know all that have arrived by `now`: those behind the
     /// one in the queue, and those that were not counted yet.
-    pub(crate) fn draws_expected(&self, habits: Habits<'_>, now: Nanos) -> f64 {
-        let gap_ns = match habits.config.arrival {
+    pub(crate) fn draws_expected(&self, habits: &Habits, now: Nanos) -> f64 {
+        let gap_ns = match habits.arrival {
             Arrival::Poisson => habits.mean_gap_ns,
             Arrival::Open | Arrival::Closed => {
-                let [low, high] = habits.config.think_jitter;
+                let [low, high] = habits.think_jitter;
                 self.profile.think.as_ns_f64() * f64::midpoint(low, high)
             }
         };
@@ -329,20 +320,17 @@ impl User {
         self.pending.saturating_sub(1) as f64 + uncounted.min(self.ahead.left as f64)
     }
 
-    /// Intended arrivals of those of its requests that wait behind the one in the queue.
-    pub(crate) fn arrivals_behind(&self, habits: Habits<'_>) -> impl Iterator<Item = Nanos> {
-        let mut behind = self.behind.clone();
-        (1..self.pending).map(move |_| {
-            let arrived = behind.next;
-            behind.ask(habits, &self.profile);
-            arrived
-        })
+    /// Passes the intended arrivals of those of its requests that wait behind the one in the queue
+    /// to `each`, many at a time.
+    pub(crate) fn visit_behind(&self, habits: &Habits, each: &mut dyn FnMut(&[Nanos])) {
+        let waiting = self.pending.saturating_sub(1);
+        self.behind.clone().pass(habits, &self.profile, (Nanos::MAX, waiting), each);
     }
 
     /// Number of its queued requests that go on with the conversation of the one that was served
     /// before `next`: `next` and those behind it, up to the first turn of another conversation.
     /// O(turns of a conversation).
-    pub(crate) fn turns_queued(&self, habits: Habits<'_>, next: &Demand) -> u64 {
+    pub(crate) fn turns_queued(&self, habits: &Habits, next: &Demand) -> u64 {
         let goes_on = |demand: &Demand| matches!(demand.turn, Turn::Number(1..));
         let mut behind = self.behind.clone();
         let later = (1..self.pending).map(|_| behind.ask(habits, &self.profile));
@@ -376,16 +364,19 @@ fn allowance(config: &WorkloadConfig, user: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Source;
 
-    fn habits(config: &WorkloadConfig) -> Habits<'_> {
-        let rate_per_ns = config.request_rate_per_s / 1e9;
-        Habits { config, dataset: None, mean_gap_ns: f64::from(config.num_users) / rate_per_ns }
+    /// Settings, what follows from them, and user `user` of a run with that seed.
+    fn user_of(config: &WorkloadConfig, seed: u64, user: u32) -> (Habits, User) {
+        let habits = Habits::of(config, &Source::Synthetic, config.num_users);
+        let user = User::new(config, &habits, seed, user, Nanos::ZERO);
+        (habits, user)
     }
 
     /// The next request, served at once.
-    fn ask(user: &mut User, config: &WorkloadConfig) -> Demand {
-        let demand = user.arrive(habits(config)).unwrap();
-        assert!(user.served(habits(config)).is_none());
+    fn ask(user: &mut User, habits: &Habits) -> Demand {
+        let demand = user.arrive(habits).unwrap();
+        assert!(user.served(habits).is_none());
         demand
     }
 
@@ -398,14 +389,12 @@ mod tests {
                 rag_documents: 3,
                 ..WorkloadConfig::default()
             };
-            let (mut prompt, mut late) = (
-                User::new(habits(&config), 1, 2, Nanos::ZERO),
-                User::new(habits(&config), 1, 2, Nanos::ZERO),
-            );
+            let (habits, mut prompt) = user_of(&config, 1, 2);
+            let mut late = prompt.clone();
             let mut expected = Vec::new();
             for _ in 0..50 {
                 let arrived = prompt.next_arrival().unwrap();
-                expected.push((arrived, ask(&mut prompt, &config)));
+                expected.push((arrived, ask(&mut prompt, &habits)));
             }
             let mut seen = Vec::new();
             // Served in bursts, far behind.
@@ -413,14 +402,43 @@ mod tests {
                 let mut head = None;
                 for _ in 0..burst {
                     let arrived = late.next_arrival().unwrap();
-                    head = head.or(late.arrive(habits(&config)).map(|demand| (arrived, demand)));
+                    head = head.or(late.arrive(&habits).map(|demand| (arrived, demand)));
                 }
                 while let Some(served) = head {
                     seen.push(served);
-                    head = late.served(habits(&config));
+                    head = late.served(&habits);
                 }
             }
             assert_eq!(seen, expected, "{arrival:?}");
+        }
+    }
+
+    #[test]
+    fn requests_that_are_passed_arrive_when_they_would_if_they_were_asked() {
+        let poisson = WorkloadConfig {
+            arrival: Arrival::Poisson,
+            request_rate_per_s: 50.0,
+            ..WorkloadConfig::default()
+        };
+        let few = WorkloadConfig { max_requests: 40_000, ..WorkloadConfig::default() };
+        for (config, many) in [(WorkloadConfig::default(), 1_000), (few, 400), (poisson, 1_000)] {
+            let (habits, mut asked) = user_of(&config, 4, 2);
+            let mut passed = asked.clone();
+            passed.arrive(&habits);
+            asked.arrive(&habits);
+            asked.served(&habits);
+            let mut expected = Vec::new();
+            while let Some(at) = asked.next_arrival().filter(|_| expected.len() + 1 < many) {
+                expected.push(at);
+                ask(&mut asked, &habits);
+            }
+            let until = *expected.last().unwrap();
+            let (mut arrivals, mut behind): (Vec<Nanos>, Vec<Nanos>) = Default::default();
+            let counted = passed.catch_up(&habits, until, &mut |more| arrivals.extend(more));
+            assert_eq!((counted as usize, &arrivals), (many - 1, &expected));
+            assert_eq!(passed.next_arrival(), asked.next_arrival());
+            passed.visit_behind(&habits, &mut |more| behind.extend(more));
+            assert_eq!(behind, expected);
         }
     }
 
@@ -435,10 +453,10 @@ mod tests {
         let horizon = Nanos::from_secs(200);
         let mut arrivals: Vec<(Nanos, u32)> = Vec::new();
         for number in 0..config.num_users {
-            let mut user = User::new(habits(&config), 17, number, Nanos::ZERO);
+            let (habits, mut user) = user_of(&config, 17, number);
             while let Some(at) = user.next_arrival().filter(|&at| at < horizon) {
                 arrivals.push((at, number));
-                ask(&mut user, &config);
+                ask(&mut user, &habits);
             }
         }
         arrivals.sort_unstable();
@@ -466,7 +484,7 @@ mod tests {
     fn think_times_stay_within_the_jitter_of_the_profile() {
         let config = WorkloadConfig::default();
         let (mut sum, n) = (0.0, 20_000);
-        let mut user = User::new(habits(&config), 5, 1, Nanos::ZERO);
+        let (habits, mut user) = user_of(&config, 5, 1);
         let think = user.profile().think.as_ns_f64();
         let mut last = Nanos::ZERO;
         for _ in 0..n {
@@ -475,7 +493,7 @@ mod tests {
             assert!((0.799..=1.201).contains(&factor), "{factor}");
             sum += factor;
             last = next;
-            ask(&mut user, &config);
+            ask(&mut user, &habits);
         }
         // U(0.8, 1.2): sigma = 0.4 / sqrt(12); five sigma of the mean.
         let bound = 5.0 * 0.4 / 12f64.sqrt() / f64::from(n).sqrt();
@@ -533,9 +551,9 @@ mod tests {
     fn conversations_end_with_the_configured_probability_and_at_the_turn_limit() {
         let config = WorkloadConfig { conversation_turns_max: 5, ..WorkloadConfig::default() };
         let (mut lengths, mut length) = (Vec::new(), 0u32);
-        let mut user = User::new(habits(&config), 3, 0, Nanos::ZERO);
+        let (habits, mut user) = user_of(&config, 3, 0);
         for _ in 0..60_000 {
-            let demand = ask(&mut user, &config);
+            let demand = ask(&mut user, &habits);
             if demand.turn == Turn::Number(0) && length > 0 {
                 lengths.push(length);
                 length = 0;
@@ -557,10 +575,7 @@ mod tests {
     fn a_switch_does_not_change_the_rest_of_the_stream() {
         let with = WorkloadConfig::default();
         let without = WorkloadConfig { prefix_caching: false, ..WorkloadConfig::default() };
-        let (mut a, mut b) = (
-            User::new(habits(&with), 9, 4, Nanos::ZERO),
-            User::new(habits(&without), 9, 4, Nanos::ZERO),
-        );
+        let ((with, mut a), (without, mut b)) = (user_of(&with, 9, 4), user_of(&without, 9, 4));
         let mut prompts = 0;
         for _ in 0..5_000 {
             let (mut one, other) = (ask(&mut a, &with), ask(&mut b, &without));

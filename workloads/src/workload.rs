@@ -12,6 +12,7 @@ use crate::contract::{Action, Class, Event, Key, Nanos, Outcome, RequestId, Scop
 use crate::conversation::{Conversations, PastTurn, Turn};
 use crate::depth::Depths;
 use crate::error::Error;
+use crate::habits::{Extras, Habits};
 use crate::ingest::{Ingest, Library};
 use crate::key;
 use crate::queue::{Queue, Queued};
@@ -23,7 +24,7 @@ use crate::sample::{self, Sample};
 use crate::source::ReplayObject;
 use crate::source::{Source, SourceRequest};
 use crate::stats::WorkloadStats;
-use crate::user::{Demand, Extras, Habits, Profile, User};
+use crate::user::{Demand, Profile, User};
 
 /// Arrivals of users drawn before the driver is given a look at the rest of its work: under a
 /// millisecond of work.
@@ -50,6 +51,8 @@ pub struct PopulationItem {
 pub struct Workload {
     config: Arc<WorkloadConfig>,
     source: Source,
+    /// Those of as many users as there are now.
+    habits: Habits,
     seed: u64,
     shard: u32,
     shards: u32,
@@ -112,6 +115,7 @@ impl Workload {
         let turns_max = config.conversation_turns_max as usize;
         let ingest = (config.ingests_beside() && shard == 0).then(Ingest::default);
         Ok(Workload {
+            habits: Habits::of(&config, &source, config.num_users),
             users_in_all: config.num_users,
             config,
             source,
@@ -182,12 +186,12 @@ impl Workload {
         self.users_in_all = total_users;
         let mine = (u64::from(total_users) + u64::from(self.shards - 1 - self.shard))
             / u64::from(self.shards);
-        let (config, source) = (Arc::clone(&self.config), self.source.clone());
-        let habits = habits(&config, &source, total_users);
+        self.habits = Habits::of(&self.config, &self.source, total_users);
         for place in 0..self.users.len().max(mine as usize) {
             let number = place as u32 * self.shards + self.shard;
             if place >= self.users.len() {
-                self.users.push(User::new(habits, self.seed, number, now));
+                let user = User::new(&self.config, &self.habits, self.seed, number, now);
+                self.users.push(user);
                 self.schedule(number);
                 continue;
             }
@@ -195,7 +199,7 @@ impl Workload {
             let active = place < mine as usize;
             if active && !user.active {
                 user.active = true;
-                user.think(habits, now);
+                user.think(&self.habits, now);
                 self.schedule(number);
             }
             let user = &mut self.users[place];
@@ -285,9 +289,8 @@ impl Workload {
         if !self.samples_users {
             return 1;
         }
-        let habits = habits(&self.config, &self.source, self.users_in_all);
         let waiting = self.users.iter().filter(|user| user.has_pending());
-        let draws: f64 = waiting.map(|user| user.draws_expected(habits, now)).sum();
+        let draws: f64 = waiting.map(|user| user.draws_expected(&self.habits, now)).sum();
         sample::users_each(draws, self.shards)
     }
 
@@ -300,14 +303,13 @@ impl Workload {
         visit: &mut dyn FnMut(Class, &[Nanos], u64),
     ) {
         let Some(depths) = &mut self.depths else { return };
-        let habits = habits(&self.config, &self.source, self.users_in_all);
         let (places, mut counted) = (depths.places(), 0);
         let mut sample = Sample::of_one_in(users_each, self.seed);
         let waiting = self.users.iter_mut().filter(|user| user.has_pending());
         for user in waiting.filter(|_| sample.chooses()) {
             let class = user.profile().class;
             counted += users_each
-                * user.catch_up(habits, now, &mut |arrivals| {
+                * user.catch_up(&self.habits, now, &mut |arrivals| {
                     depths.arrive_all(&places, arrivals, users_each);
                     visit(class, arrivals, users_each);
                 });
@@ -349,33 +351,27 @@ impl Workload {
         visit: &mut dyn FnMut(Class, &[Nanos], u64),
     ) {
         let users_each = self.users_a_sample(now);
-        let mut each = |class, arrived, times| {
-            if arrived < until {
-                visit(class, &[arrived], times);
-            }
+        // In order, as a user's are.
+        let mut each = |class, arrivals: &[Nanos], times| {
+            let before = arrivals.partition_point(|arrived| *arrived < until);
+            visit(class, &arrivals[..before], times);
         };
         for request in self.requests.iter().flatten() {
-            each(request.class, request.arrived, 1);
+            each(request.class, &[request.arrived], 1);
         }
         for queued in &self.queue {
-            each(queued.class, queued.arrived, 1);
+            each(queued.class, &[queued.arrived], 1);
         }
-        let habits = habits(&self.config, &self.source, self.users_in_all);
         let mut sample = Sample::of_one_in(users_each, self.seed);
         let waiting = self.users.iter().filter(|user| user.has_pending());
         for user in waiting.filter(|_| sample.chooses()) {
-            for arrived in user.arrivals_behind(habits) {
-                each(user.profile().class, arrived, users_each);
-            }
+            let class = user.profile().class;
+            user.visit_behind(&self.habits, &mut |arrivals| each(class, arrivals, users_each));
         }
         for (user, arrived) in self.rows.due_before(until) {
-            each(self.classes_of_row(user, false).0, arrived, 1);
+            each(self.classes_of_row(user, false).0, &[arrived], 1);
         }
-        // A user's arrivals are in order.
-        self.count_behind(now, users_each, &mut |class, arrivals, times| {
-            let before = arrivals.partition_point(|arrived| *arrived < until);
-            visit(class, &arrivals[..before], times);
-        });
+        self.count_behind(now, users_each, &mut each);
     }
 
     /// Counters since the run began.
@@ -476,18 +472,20 @@ impl Workload {
         }
     }
 
-    fn user(&mut self, user: u32) -> &mut User {
-        &mut self.users[(user / self.shards) as usize]
+    /// Place of user `number` among the users of the shard.
+    fn place(&self, number: u32) -> usize {
+        (number / self.shards) as usize
     }
 
-    fn schedule(&mut self, user: u32) {
-        let is_counted_later = self.depths.is_some() && self.user(user).has_pending();
-        if let Some(at) = self.user(user).next_arrival()
+    fn schedule(&mut self, number: u32) {
+        let user = &self.users[self.place(number)];
+        let is_counted_later = self.depths.is_some() && user.has_pending();
+        if let Some(at) = user.next_arrival()
             && at != Nanos::MAX
             && !self.stopped
             && !is_counted_later
         {
-            self.arrivals.push(Reverse((at, user)));
+            self.arrivals.push(Reverse((at, number)));
         }
     }
 
@@ -495,8 +493,6 @@ impl Workload {
     /// can be drawn would otherwise keep the shard from everything else, its end included. What is
     /// left stays due.
     fn arrive(&mut self, now: Nanos) {
-        let (config, source) = (Arc::clone(&self.config), self.source.clone());
-        let habits = habits(&config, &source, self.users_in_all);
         for _ in 0..ARRIVALS_AT_ONCE {
             let Some(&Reverse((arrived, number))) = self.arrivals.peek() else { break };
             if arrived > now {
@@ -504,12 +500,13 @@ impl Workload {
             }
             self.arrivals.pop();
             // Sent home since it was scheduled, or scheduled anew: another entry is the true one.
-            if self.user(number).next_arrival() != Some(arrived) {
+            let place = self.place(number);
+            if self.users[place].next_arrival() != Some(arrived) {
                 continue;
             }
             self.note_arrival(now - arrived);
-            let user = self.user(number);
-            let (demand, class) = (user.arrive(habits), user.profile().class);
+            let user = &mut self.users[place];
+            let (demand, class) = (user.arrive(&self.habits), user.profile().class);
             if let Some(demand) = demand {
                 let user = u64::from(number);
                 self.queue.push(Queued { class, urgency: class, arrived, user, demand });
@@ -520,12 +517,12 @@ impl Workload {
             let arrived = row.arrival.unwrap_or(now);
             self.note_arrival(now - arrived);
             let mut draws = stream(self.seed, StreamPurpose::Row, row.sequence);
-            let extras = Extras::draw(&mut draws, &config);
+            let extras = Extras::draw(&mut draws, &self.habits.extras);
             let (class, urgency) = self.classes_of_row(row.user, row.operation.is_some());
             let demand = Demand {
                 number: row.sequence,
                 retrieval: extras.retrieval.filter(|_| row.operation.is_none()),
-                turn: if config.multi_turn { row.turn } else { Turn::Alone },
+                turn: if self.config.multi_turn { row.turn } else { Turn::Alone },
                 context_tokens: row.context_tokens,
                 generate_tokens: row.generate_tokens,
                 prompt: extras.prompt.filter(|_| row.operation.is_none()),
@@ -611,15 +608,14 @@ impl Workload {
     /// Queues the user's next request in place of the one that is now served. Returns the number of
     /// queued turns of that one's conversation; 0 unless the history counts them.
     fn queue_next_of(&mut self, number: u32, class: Class, now: Nanos) -> u64 {
-        let (config, source) = (Arc::clone(&self.config), self.source.clone());
-        let habits = habits(&config, &source, self.users_in_all);
-        let next = self.user(number).served(habits);
-        let next = next.or_else(|| self.next_uncounted(number, habits, now));
+        let place = self.place(number);
+        let next = self.users[place].served(&self.habits);
+        let next = next.or_else(|| self.next_uncounted(number, now));
         let Some((arrived, demand)) = next else { return 0 };
-        let turns_queued = match config.history_counts_queued_turns {
+        let turns_queued = match self.config.history_counts_queued_turns {
             true => {
-                self.count_behind_one(number, habits, now);
-                self.user(number).turns_queued(habits, &demand)
+                self.count_behind_one(place, now);
+                self.users[place].turns_queued(&self.habits, &demand)
             }
             false => 0,
         };
@@ -630,13 +626,8 @@ impl Workload {
 
     /// Next request of a user with none in the queue, if it has arrived by `now`; otherwise it
     /// comes when it is due. None where arrivals are counted when they come.
-    fn next_uncounted(
-        &mut self,
-        number: u32,
-        habits: Habits<'_>,
-        now: Nanos,
-    ) -> Option<(Nanos, Demand)> {
-        let place = (number / self.shards) as usize;
+    fn next_uncounted(&mut self, number: u32, now: Nanos) -> Option<(Nanos, Demand)> {
+        let place = self.place(number);
         let (depths, user) = (self.depths.as_mut()?, &mut self.users[place]);
         let Some(arrived) = user.next_arrival().filter(|at| *at <= now) else {
             self.schedule(number);
@@ -645,14 +636,13 @@ impl Workload {
         depths.arrive_at(arrived);
         self.stats.arrived += 1;
         self.queued += 1;
-        Some((arrived, user.arrive(habits)?))
+        Some((arrived, user.arrive(&self.habits)?))
     }
 
     /// Counts the arrivals behind a user's queued request, where they are counted later.
-    fn count_behind_one(&mut self, number: u32, habits: Habits<'_>, now: Nanos) {
-        let place = (number / self.shards) as usize;
+    fn count_behind_one(&mut self, place: usize, now: Nanos) {
         let Some(depths) = &mut self.depths else { return };
-        let counted = self.users[place].catch_up(habits, now, &mut |arrivals| {
+        let counted = self.users[place].catch_up(&self.habits, now, &mut |arrivals| {
             arrivals.iter().for_each(|at| depths.arrive_at(*at));
         });
         self.stats.arrived += counted;
@@ -717,20 +707,10 @@ impl Workload {
 
     /// A closed user has its answer.
     fn think_again(&mut self, number: u32, now: Nanos) {
-        let (config, source) = (Arc::clone(&self.config), self.source.clone());
-        let habits = habits(&config, &source, self.users_in_all);
-        self.user(number).think(habits, now);
+        let place = self.place(number);
+        self.users[place].think(&self.habits, now);
         self.schedule(number);
     }
-}
-
-fn habits<'a>(config: &'a WorkloadConfig, source: &'a Source, users: u32) -> Habits<'a> {
-    let dataset = match source {
-        Source::Dataset(dataset) => Some(&**dataset),
-        Source::Synthetic | Source::Rows { .. } | Source::Operations(_) => None,
-    };
-    let rate_per_ns = config.request_rate_per_s / 1e9;
-    Habits { config, dataset, mean_gap_ns: f64::from(users.max(1)) / rate_per_ns }
 }
 
 #[cfg(test)]

@@ -323,8 +323,8 @@ fn turns_that_are_queued_are_looked_for_only_when_asked_and_are_all_missed() {
         let (served, counts) = serve_all(&mut workload, minute);
         for (&user, requests) in &served {
             // The user's turns again, one after the other.
-            let habits = habits(&config, &Source::Synthetic, 5);
-            let mut model = User::new(habits, 11, user as u32, Nanos::ZERO);
+            let habits = &Habits::of(&config, &Source::Synthetic, 5);
+            let mut model = User::new(&config, habits, 11, user as u32, Nanos::ZERO);
             let turns: Vec<u32> = (0..requests.len())
                 .map(|_| {
                     let demand = model.arrive(habits).unwrap();
