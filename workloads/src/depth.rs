@@ -6,8 +6,9 @@ use crate::contract::Nanos;
 /// Requests taken from the queue before the arrivals until then are to be counted: 16 MiB. In tests
 /// it comes to that.
 const TAKEN_MAX: usize = if cfg!(test) { 1 << 6 } else { 1 << 20 };
-/// Cells of time by which arrivals are placed, at most: they stay in a core's cache.
-const CELLS_MAX: usize = 1 << 16;
+/// Cells of time by which arrivals are placed, at most: they stay in a core's cache, and few of
+/// them have several requests to choose from.
+const CELLS_MAX: u64 = 1 << 16;
 
 /// Arrivals and departures since the count began.
 ///
@@ -66,9 +67,8 @@ impl Depths {
         let (Some(&begin), Some(&last)) = (self.taken.first(), self.taken.last()) else {
             return Places { begin: Nanos::ZERO, cell_bits: 0, cells: Vec::new() };
         };
-        let cells_wanted = (2 * self.taken.len()).min(CELLS_MAX) as u64;
         let span_ns = (last - begin).as_ns();
-        let cell_bits = u64::BITS - (span_ns / cells_wanted).leading_zeros();
+        let cell_bits = u64::BITS - (span_ns / CELLS_MAX).leading_zeros();
         let mut cells = Vec::new();
         for (place, taken) in self.taken.iter().enumerate() {
             let cell = ((*taken - begin).as_ns() >> cell_bits) as usize;
@@ -83,13 +83,15 @@ impl Depths {
     pub(crate) fn arrive_all(&mut self, places: &Places, arrivals: &[Nanos], times: u64) {
         for &at in arrivals {
             let cell = (at.saturating_sub(places.begin).as_ns() >> places.cell_bits) as usize;
-            let place = match places.cells.get(cell) {
-                None => self.taken.len(),
-                Some(&first) => {
+            let first = places.cells.get(cell).map_or(self.taken.len(), |first| *first as usize);
+            let place = match self.taken.get(first) {
+                Some(taken) if *taken < at => {
                     let next = places.cells.get(cell + 1).map(|next| *next as usize);
-                    let (first, end) = (first as usize, next.unwrap_or(self.taken.len()));
+                    let end = next.unwrap_or(self.taken.len());
                     first + self.taken[first..end].partition_point(|taken| *taken < at)
                 }
+                // As nearly all.
+                _ => first,
             };
             self.arrived[place] += times;
         }
