@@ -172,7 +172,7 @@ impl Driver {
         let mut workload = self.workload.borrow_mut();
         workload.unfinished(self.workload_now(), end, &mut |class, arrivals, times| {
             let ages = &mut ages[class as usize];
-            arrivals.iter().for_each(|arrived| ages.record_n((end - *arrived).as_ns(), times));
+            ages.record_all(arrivals.iter().map(|arrived| (end - *arrived).as_ns()), times);
         });
         ages
     }

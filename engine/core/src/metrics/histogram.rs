@@ -79,13 +79,24 @@ impl Histogram {
 
     /// Counts `times` events of this latency, ns.
     pub fn record_n(&mut self, latency_ns: u64, times: u64) {
+        self.record_all([latency_ns], times);
+    }
+
+    /// Counts `times` events of each of these latencies, ns.
+    pub fn record_all(&mut self, latencies_ns: impl IntoIterator<Item = u64>, times: u64) {
         if times == 0 {
             return;
         }
-        let counted_ns = latency_ns.min(HIGHEST_NS);
-        self.inner.get_or_insert_default().add(counted_ns, times);
-        self.sum_ns += u128::from(latency_ns) * u128::from(times);
-        self.longest_ns = self.longest_ns.max(counted_ns);
+        let inner = self.inner.get_or_insert_default();
+        let (mut sum_ns, mut longest_ns) = (0, self.longest_ns);
+        for latency_ns in latencies_ns {
+            let counted_ns = latency_ns.min(HIGHEST_NS);
+            inner.add(counted_ns, times);
+            sum_ns += u128::from(latency_ns);
+            longest_ns = longest_ns.max(counted_ns);
+        }
+        self.sum_ns += sum_ns * u128::from(times);
+        self.longest_ns = longest_ns;
     }
 
     /// Adds another histogram's events.

@@ -27,6 +27,7 @@ pub(super) struct Octaves {
 }
 
 /// Octave of a value, and place in it. The value is at most `HIGHEST_NS`, or shares its counter.
+#[inline]
 fn place_of(value_ns: u64) -> (usize, usize) {
     // Values of the first two octaves count as if they began at the second's beginning.
     let first = 1 << (UNIT_BITS + OCTAVE_BITS);

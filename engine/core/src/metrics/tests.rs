@@ -339,6 +339,11 @@ fn a_latency_recorded_many_times_is_recorded_as_often() {
         assert_eq!(at_once, histogram_of(&[600, latency_ns, latency_ns, latency_ns]));
         assert_eq!(at_once.max_ns(), Some(latency_ns.clamp(600, HIGHEST_NS)));
     }
+    let mut several = histogram_of(&[600]);
+    several.record_all([700, HIGHEST_NS + 5], 2);
+    several.record_all([], 2);
+    assert_eq!(several, histogram_of(&[600, 700, 700, HIGHEST_NS + 5, HIGHEST_NS + 5]));
+    assert_eq!(several.max_ns(), Some(HIGHEST_NS));
     let mut never = Histogram::new();
     never.record_n(7, 0);
     assert_eq!((never.count(), never.max_ns()), (0, None));
