@@ -3,7 +3,7 @@
 //! the simulation moves its clock to [`SimDrive::next_completion`] and lets what is due complete.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::{Device, DeviceFuture, DeviceSlots};
@@ -17,6 +17,7 @@ type At = (Nanos, u64);
 
 /// A completion to come.
 struct Due {
+    at: At,
     shard: usize,
     whose: Whose,
     request: IoRequest,
@@ -59,10 +60,12 @@ pub struct SimDrive {
     model: DeviceModel,
     state: RefCell<DeviceState>,
     clock: Clock,
-    due: RefCell<BTreeMap<At, Due>>,
+    /// In order. Most I/Os end after all that were submitted before them, which a list takes at
+    /// once.
+    due: RefCell<VecDeque<Due>>,
     /// Shards whose I/Os do not end for now, and what would have ended of theirs.
     silent: RefCell<Vec<usize>>,
-    withheld: RefCell<BTreeMap<At, Due>>,
+    withheld: RefCell<VecDeque<Due>>,
     submitted: Cell<u64>,
     shards: RefCell<Vec<Rc<DeviceSlots>>>,
     medium: Option<Rc<RefCell<dyn SimMedium>>>,
@@ -93,8 +96,8 @@ impl SimDrive {
     /// drive does not answer, or the shard does not hear it.
     pub fn fall_silent(&self, shard: usize) {
         self.silent.borrow_mut().push(shard);
-        let (kept, withheld): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            self.due.take().into_iter().partition(|(_, due)| due.shard != shard);
+        let (kept, withheld): (VecDeque<_>, VecDeque<_>) =
+            self.due.take().into_iter().partition(|due| due.shard != shard);
         self.due.replace(kept);
         self.withheld.borrow_mut().extend(withheld);
     }
@@ -103,7 +106,13 @@ impl SimDrive {
     /// the next [`SimDrive::complete_due`].
     pub fn answer(&self) {
         self.silent.borrow_mut().clear();
-        self.due.borrow_mut().extend(self.withheld.take());
+        self.withheld.take().into_iter().for_each(|due| self.await_end(due));
+    }
+
+    fn await_end(&self, due: Due) {
+        let mut all = self.due.borrow_mut();
+        let place = all.partition_point(|other| other.at < due.at);
+        all.insert(place, due);
     }
 
     /// From now on no I/O ends at all, until [`SimDrive::answer`].
@@ -131,11 +140,11 @@ impl SimDrive {
             late
         });
         let at = self.model.serve(state, now, request.kind, bytes) + late;
-        let due = match self.silent.borrow().contains(&shard) {
-            true => &self.withheld,
-            false => &self.due,
-        };
-        due.borrow_mut().insert((at, number), Due { shard, whose, request });
+        let due = Due { at: (at, number), shard, whose, request };
+        match self.silent.borrow().contains(&shard) {
+            true => self.withheld.borrow_mut().push_back(due),
+            false => self.await_end(due),
+        }
     }
 
     /// The drive as one shard sees it.
@@ -150,7 +159,7 @@ impl SimDrive {
     /// When the next I/O ends; none while nothing is in flight.
     #[must_use]
     pub fn next_completion(&self) -> Option<Nanos> {
-        self.due.borrow().first_key_value().map(|((at, _), _)| *at)
+        self.due.borrow().front().map(|due| due.at.0)
     }
 
     /// Completes what is due now, in the order of the times, then of submission; how many.
@@ -158,18 +167,18 @@ impl SimDrive {
         let now = self.clock.now();
         let mut completed = 0;
         loop {
-            let next = match self.due.borrow_mut().first_entry() {
-                Some(next) if next.key().0 <= now => next.remove_entry(),
-                _ => return completed,
+            let next = match &mut *self.due.borrow_mut() {
+                due if due.front().is_some_and(|next| next.at.0 <= now) => due.pop_front(),
+                _ => None,
             };
-            let ((at, number), due) = next;
-            self.end(at, number, due);
+            let Some(due) = next else { return completed };
+            self.end(due);
             completed += 1;
         }
     }
 
-    fn end(&self, at: Nanos, number: u64, due: Due) {
-        let request = due.request;
+    fn end(&self, due: Due) {
+        let (request, (at, number)) = (due.request, due.at);
         let token = match due.whose {
             Whose::Slot(token) => token,
             Whose::Other(memory) => {
@@ -242,5 +251,40 @@ impl Device for SimDevice {
 
     fn first_touch_bytes(&self, _start_block: u64, _blocks: u64) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::IoKind;
+
+    #[test]
+    fn ios_end_in_the_order_of_their_times_and_then_of_submission() {
+        let now = Rc::new(Cell::new(Nanos::ZERO));
+        let mut model = DeviceModel::ideal(Nanos::from_us(10));
+        (model.read.latency, model.read.latency_p99) = (Nanos::from_us(30), Nanos::from_us(30));
+        let drive = SimDrive::new(model, Clock::Simulated(Rc::clone(&now)), None);
+        let ended: Rc<RefCell<Vec<u64>>> = Rc::default();
+        let submit = |shard, kind, number: u64| {
+            let offset_bytes = number * 4096;
+            let request = IoRequest { kind, offset_bytes, length_bytes: 4096, buffer_offset: 0 };
+            let ended = Rc::clone(&ended);
+            let memory = move |_: &mut dyn FnMut(&mut [u8]) -> i32| ended.borrow_mut().push(number);
+            drive.submit_for(shard, request, Box::new(memory));
+        };
+        let (read, write) = (IoKind::Read, IoKind::Write);
+        let ios = [(0, read), (1, read), (0, write), (1, write), (0, read), (1, write)];
+        for (number, (shard, kind)) in ios.into_iter().enumerate() {
+            submit(shard, kind, number as u64);
+        }
+        drive.fall_silent(1);
+        submit(1, write, 6);
+        assert_eq!(drive.next_completion(), Some(Nanos::from_us(10)));
+        now.set(Nanos::from_us(30));
+        assert_eq!((drive.complete_due(), ended.take()), (3, vec![2, 0, 4]));
+        assert_eq!(drive.next_completion(), None);
+        drive.answer();
+        assert_eq!((drive.complete_due(), ended.take()), (4, vec![3, 5, 6, 1]));
     }
 }
