@@ -235,6 +235,7 @@ pub enum Clock {
 impl Clock {
     /// The time since the clock's zero: boot for the system's clock, the simulation's start
     /// otherwise.
+    #[inline]
     #[must_use]
     pub fn now(&self) -> Nanos {
         match self {
