@@ -199,8 +199,7 @@ impl StoragePool {
         for _pass in 0..CLAIM_PASSES_MAX {
             let words = (self.grown_blocks() / self.segment_blocks).div_ceil(64);
             let first = words * part / parts;
-            for step in 0..words {
-                let index = (first + step) % words;
+            for index in (first..words).chain(0..first) {
                 let cleared = self
                     .word(index)
                     .fetch_update(SeqCst, SeqCst, |bits| (bits != 0).then(|| bits & (bits - 1)));
