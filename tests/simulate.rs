@@ -387,7 +387,7 @@ fn waiting_for_room_is_no_storage_time_of_a_request_and_has_a_figure_of_its_own(
 fn a_drive_that_does_not_bind_is_said_not_to() {
     let scratch = Scratch::new("users-bind");
     let devices = format!("{DEVICES}/fast-nvme.yaml");
-    let line = "--seed 7 --duration 30 --cpu-mem-gb 0 --num-users 2 --model tiny-1b --arrival \
+    let line = "--seed 7 --duration 90 --cpu-mem-gb 0 --num-users 2 --model tiny-1b --arrival \
                 closed --generation-mode realistic --output result.json";
     let mut arguments = vec!["simulate", "--device", &devices];
     arguments.extend(line.split_whitespace());
@@ -396,7 +396,7 @@ fn a_drive_that_does_not_bind_is_said_not_to() {
     let result = scratch.json();
     assert_valid(&result);
     let simulation = &result["ringfall"]["simulation"];
-    assert_eq!(simulation["binds"], "users", "{simulation}");
+    assert_eq!(simulation["binds"], "generation", "{simulation}");
     assert!(simulation["drive_busy_share"].as_f64().unwrap() < 0.5);
     let told = text(&ended);
     assert!(told.contains("  verdict      "), "{told}");

@@ -133,21 +133,25 @@ fn a_run_says_what_more_of_would_make_it_faster() {
                          parallel_ios: 1\n";
     std::fs::write(scratch.file("one.yaml"), one_at_a_time).unwrap();
     let slow = one_at_a_time.replace("parallel_ios: 1\n", "");
+    std::fs::write(scratch.file("far.yaml"), slow.replace(": 5000}", ": 50000}")).unwrap();
     std::fs::write(scratch.file("slow.yaml"), slow).unwrap();
-    let base = "--model tiny-1b --cpu-mem-gb 0 --generation-mode none --duration 20 --shards 2";
+    let base = "--model tiny-1b --cpu-mem-gb 0 --generation-mode none --duration 120 --shards 2";
     for (line, binds) in [
         ("--device DEVICES/slow-vmfs.yaml --num-users 50 --arrival closed", "drive"),
         ("--device one.yaml --num-users 20 --arrival closed", "drive_parallelism"),
         ("--device slow.yaml --num-users 30 --arrival closed --queue-depth 1", "queue_depth"),
-        ("--device slow.yaml --num-users 1 --arrival closed --queue-depth 4", "drive_latency"),
+        ("--device far.yaml --num-users 1 --arrival closed --queue-depth 64", "drive_latency"),
         (
             "--device slow.yaml --num-users 20 --arrival closed --max-inflight-requests 1 \
              --generation-mode realistic",
             "serving_slots",
         ),
-        // More of nothing would bring more requests.
-        ("--device slow.yaml --num-users 2 --arrival poisson --request-rate 1", "users"),
-        ("--device DEVICES/fast-nvme.yaml --num-users 2 --arrival closed", "users"),
+        // Requests at set times are faster as well where their I/Os are.
+        ("--device slow.yaml --num-users 2 --arrival poisson --request-rate 1", "drive"),
+        (
+            "--device slow.yaml --num-users 4 --arrival closed --generation-mode realistic",
+            "generation",
+        ),
         (
             "--device DEVICES/fast-nvme.yaml --num-users 40 --arrival closed --cpu-mem-gb 64",
             "memory",

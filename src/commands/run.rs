@@ -24,6 +24,7 @@ use super::{both, interrupt, is_full, tell_error};
 use crate::prometheus::Watch;
 use crate::remedy::told_chain;
 
+mod alternatives;
 mod drive_logs;
 pub(super) mod gpu;
 mod outputs;

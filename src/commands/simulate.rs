@@ -131,7 +131,7 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
             if interrupt.is_set() {
                 break 'all;
             }
-            let result = simulated::run(plan, device, Vec::new(), &interrupt)?;
+            let result = simulated::explained(plan, device, Vec::new(), &interrupt)?;
             if let Some(failure) = &result.failure {
                 anyhow::bail!("{}, {} users on {}: {failure}", plan.model, plan.users, device.name);
             }
@@ -195,7 +195,8 @@ fn page(what_if: &WhatIf, plan: &Plan, is_written: bool) -> String {
     what_if.doubts.iter().for_each(|doubt| wrapped(&mut page, "  note: ", &terminal(doubt)));
     what_if.reuse_note().into_iter().for_each(|note| wrapped(&mut page, "  note: ", note));
     for row in distinct_by(&what_if.rows, |one, other| one.binds == other.binds) {
-        let head = format!("  {}: ", row.binds.name());
+        let Some(binds) = row.binds else { continue };
+        let head = format!("  {binds}: ");
         let example = format!("{} users on {}: {}", row.users, what_if.letter(row), row.because);
         wrapped(&mut page, &head, &example);
     }

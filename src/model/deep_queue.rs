@@ -24,8 +24,14 @@ pub(super) fn places(result: &RunResult, is_simulated: bool) -> u64 {
     u64::from(depth) * u64::from(plan.shards) * drives
 }
 
+/// Whether the queues' depth, rather than the memory of the buffers, bounds the I/Os in flight of a
+/// simulated run.
+pub(super) fn has_buffers_for_all(result: &RunResult) -> bool {
+    places(result, true) >= queues(result) * u64::from(result.depth())
+}
+
 /// Queues of all shards: one on each drive.
-pub(super) fn queues(result: &RunResult) -> u64 {
+fn queues(result: &RunResult) -> u64 {
     u64::from(result.plan.shards) * result.drives.len().max(1) as u64
 }
 
@@ -138,7 +144,7 @@ mod tests {
                 ..SimulationFigures::default()
             };
             let named = ("nvme".to_owned(), "measured".to_owned());
-            run.simulation = Some(SimulationReport::of(named, figures, None, &run));
+            run.simulation = Some(SimulationReport::of(named, figures, None, Vec::new(), &run));
             assert_eq!(told(&run).is_some(), is_told, "{busy} {crowded}");
         }
         // Fewer buffers than places: those are full.

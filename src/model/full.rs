@@ -67,28 +67,17 @@ impl Evicted {
 
     /// Whether room in a tier above storage came free as its entries were written to storage, which
     /// took longer than until there was room for them.
-    pub fn are_written(self) -> bool {
+    fn are_written(self) -> bool {
         let are = |descent: Descent| descent.write_ms > 0.0 && descent.write_ms >= descent.room_ms;
         self.descent.is_some_and(are)
     }
 
-    /// Whether waits for room follow from something else, given what bound a simulated run. I/Os
-    /// that take long are no reason where with more room more of them would be in flight.
+    /// Whether waits for room follow from something else, given what bound a simulated run.
     pub fn room_waits_follow(self, binds: Option<Binding>) -> bool {
         match binds {
-            Some(
-                Binding::Drive
-                | Binding::DriveIops
-                | Binding::DeepQueue
-                | Binding::DriveParallelism
-                | Binding::QueueDepth
-                | Binding::IoBuffers
-                | Binding::Memory
-                | Binding::GpuLink,
-            ) => true,
-            Some(Binding::DriveLatency | Binding::Users | Binding::ServingSlots) | None => {
-                self.are_written()
-            }
+            Some(Binding::GpuTier | Binding::CpuTier | Binding::StorageTier) => false,
+            Some(_) => true,
+            None => self.are_written(),
         }
     }
 }
@@ -119,12 +108,9 @@ mod tests {
         assert_eq!(of(20.0, 80.0).tier_waited_for(), Some(Tier::Cpu));
         for (binds, scarce, slow) in [
             (None, false, true),
-            (Some(Binding::DriveLatency), false, true),
-            (Some(Binding::DriveParallelism), true, true),
-            (Some(Binding::QueueDepth), true, true),
-            (Some(Binding::Memory), true, true),
-            (Some(Binding::Users), false, true),
-            (Some(Binding::ServingSlots), false, true),
+            (Some(Binding::DriveLatency), true, true),
+            (Some(Binding::CpuTier), false, false),
+            (Some(Binding::StorageTier), false, false),
         ] {
             let held = [of(80.0, 20.0), of(20.0, 80.0)].map(|one| one.room_waits_follow(binds));
             assert_eq!(held, [scarce, slow], "{binds:?}");

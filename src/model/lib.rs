@@ -39,7 +39,9 @@ pub use health::{REFUSED_SHARE_MAX, judge};
 pub use json::{write_json, write_json_unsynced, write_text};
 pub use run_result::RunResult;
 pub use simulation::is_without_drive;
-pub use simulation::{Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport};
+pub use simulation::{
+    Alternative, Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport,
+};
 pub use steadiness::SteadinessReport;
 pub use warnings::{Warning, warnings_of};
 

@@ -10,12 +10,12 @@ use ringfall_core::units::MIB;
 use ringfall_host::{BlockDelta, Cost, Launcher, Machine};
 use ringfall_workloads::source::{TraceFormat, ValidationTrace};
 
-use crate::SimulationReport;
 use crate::facts::{
     BlockTraceFigures, DriveAccount, DriveOutcome, GpuOutcome, KernelSecond, Looks,
     PreconditionReport, Roofline, RunFigures, SourceFacts, TierShortage, TierState, Window,
 };
 use crate::warnings::Warning;
+use crate::{SimulationReport, deep_queue};
 
 /// Everything a run measured.
 #[derive(Clone, Debug)]
@@ -135,5 +135,11 @@ impl RunResult {
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.queue_depth.as_ref().map_or(self.plan.queue_depth, |found| found.chosen)
+    }
+
+    /// Whether a simulated run had buffers for as many I/Os as its queues take.
+    #[must_use]
+    pub fn has_buffers_for_queues(&self) -> bool {
+        deep_queue::has_buffers_for_all(self)
     }
 }

@@ -13,10 +13,10 @@ use ringfall_core::model::DeviceModel;
 use ringfall_core::units::MIB;
 use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::DriveOutcome;
+use ringfall_model::facts::{DriveOutcome, SimulationFigures};
 use ringfall_model::{
-    Code, Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult, SimulationReport, Warning,
-    warnings_of,
+    Alternative, Code, Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult,
+    SimulationReport, Warning, warnings_of,
 };
 use ringfall_report::show::who;
 use ringfall_running::iotrace::{FIXED_EPOCH_S, TraceWriter};
@@ -24,6 +24,7 @@ use ringfall_running::run;
 use ringfall_running::run::{Assignment, BEGIN};
 use ringfall_running::source::Reading;
 
+use super::alternatives::alternatives;
 use super::result::begun_unix_s;
 use super::{
     Begin, Sources, Teller, WasRead, all_outputs, check_outputs, concluded, gpu, progress_line,
@@ -109,7 +110,7 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
         progress_line(plan).tell(&what);
     }
     crate::commands::tell(&ringfall_config::advice(plan));
-    let result = match run(plan, device, command_line, &interrupt) {
+    let result = match explained(plan, device, command_line, &interrupt) {
         Err(error) if interrupt.is_set() => {
             tell_error(format_args!("{error:#}"));
             return Ok(Exit::Interrupted);
@@ -135,6 +136,34 @@ pub fn refuse_what_needs_a_drive(plan: &Plan) -> Result<(), InputError> {
     }))
 }
 
+/// Runs the plan on that drive, and again with more of each resource, to tell which limited it.
+///
+/// # Errors
+/// As [`run`].
+pub fn explained(
+    plan: &Plan,
+    device: &DeviceFile,
+    command_line: Vec<String>,
+    interrupt: &Interrupt,
+) -> Result<RunResult> {
+    let (mut result, figures, trace) = measured(plan, device, command_line, interrupt)?;
+    let mut tried = Vec::new();
+    if (&*device.name, &*device.source) != (NO_DRIVE, NO_DRIVE_SOURCE) {
+        if !plan.quiet {
+            progress_line(plan).tell("simulating it with more of each resource…");
+        }
+        // The run itself is over, and its results are whole.
+        match alternatives(&result, device, &figures, interrupt) {
+            Ok(found) => tried = found,
+            Err(error) => {
+                tell_error(format_args!("what limits the run could not be found: {error:#}"));
+            }
+        }
+    }
+    tell_simulated(&mut result, device, figures, trace, tried);
+    Ok(result)
+}
+
 /// Runs the plan on that drive.
 ///
 /// # Errors
@@ -145,6 +174,36 @@ pub fn run(
     command_line: Vec<String>,
     interrupt: &Interrupt,
 ) -> Result<RunResult> {
+    let (mut result, figures, trace) = measured(plan, device, command_line, interrupt)?;
+    tell_simulated(&mut result, device, figures, trace, Vec::new());
+    Ok(result)
+}
+
+/// Adds to a result what is known of it as a simulated one.
+fn tell_simulated(
+    result: &mut RunResult,
+    device: &DeviceFile,
+    figures: SimulationFigures,
+    trace: Option<IoTraceReport>,
+    tried: Vec<Alternative>,
+) {
+    let named = (device.name.clone(), device.source.clone());
+    result.simulation = Some(SimulationReport::of(named, figures, trace, tried, result));
+    result.warnings = warnings_of(result);
+    result.warnings.extend(device.doubt.as_ref().map(|doubt| Warning {
+        code: Code::DeviceDoubtful,
+        text: format!("the description of {} says: {doubt}", device.name),
+        flag_to_try: None,
+    }));
+}
+
+/// Runs the plan on that drive; what is measured, beside what a simulation alone knows.
+fn measured(
+    plan: &Plan,
+    device: &DeviceFile,
+    command_line: Vec<String>,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, SimulationFigures, Option<IoTraceReport>)> {
     let ended = interrupt.clone();
     let reading = Reading::new(move || ended.is_set(), !plan.quiet);
     let Sources { workload: source, rows, read } = Sources::open(plan, &reading)?;
@@ -182,15 +241,7 @@ pub fn run(
         result.drives = (1..=device.drives).map(drive).collect();
     }
     let trace = log.map(|log| end_trace(plan, &log)).transpose()?;
-    let named = (device.name.clone(), device.source.clone());
-    result.simulation = Some(SimulationReport::of(named, figures, trace, &result));
-    result.warnings = warnings_of(&result);
-    result.warnings.extend(device.doubt.as_ref().map(|doubt| Warning {
-        code: Code::DeviceDoubtful,
-        text: format!("the description of {} says: {doubt}", device.name),
-        flag_to_try: None,
-    }));
-    Ok(result)
+    Ok((result, figures, trace))
 }
 
 fn begin_trace(plan: &Plan, path: &Path) -> Result<Rc<TraceWriter>> {

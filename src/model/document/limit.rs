@@ -8,12 +8,11 @@
 //! as fast as it is. Waits for space decide next, because they spoil all other figures: from a
 //! quarter of the service time on, or from half of it where the drive was busy all the time and its
 //! limits are unknown. They count as storage I/O instead where room came free as fast as the drive
-//! wrote what was to leave, or where its parallel places or the depth of its queue bound it. A
-//! simulated run knows its own limit, but for recomputation, and for permits where it had enough of
-//! what their holders wait for. Otherwise the largest part of the time in which requests were
-//! served decides, waiting for a turn left aside: that follows from the others. Where it is reading
-//! and writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from
-//! I/Os that are too few.
+//! wrote what was to leave. Otherwise the largest part of the time in which requests were served
+//! decides, waiting for a turn left aside: that follows from the others. Where it is reading and
+//! writing, the drive's limits (`--roofline`), its queue and its counters tell bandwidth from I/Os
+//! that are too few. A simulated run is simulated again with more of each resource, and that of
+//! which more makes its requests fastest limits it.
 
 use ringfall_core::key::Tier;
 use ringfall_core::named;
@@ -116,8 +115,13 @@ const MORE_USERS: &str = "more --num-users";
 const FEWER_USERS: &str = "fewer --num-users";
 /// Remedy of a drive that takes few I/Os at a time or a second, unless they are as large as can be.
 const LARGER_IOS: &str = "a larger --io-size";
+/// Remedy of requests that wait for each other's allocations.
+const NO_PERMITS: &str = "--max-concurrent-allocs 0";
 /// Remedy of a drive that could have worked on more I/Os at a time.
 const LARGER_DEPTH: &str = "a larger --queue-depth";
+/// Remedy of full tiers above storage.
+const LARGER_GPU_TIER: &str = "a larger --gpu-mem-gb";
+const LARGER_CPU_TIER: &str = "a larger --cpu-mem-gb";
 /// Remedy of a full storage tier, and of what is no longer in it.
 const LARGER_STORAGE: &str = "a larger --storage-capacity-gb";
 
@@ -184,17 +188,11 @@ fn found(of: &Evidence) -> RunLimit {
         );
         return limit(LimitKind::Users, told, Some(MORE_USERS));
     }
-    match (&of.simulated, of.roofline_share) {
-        (
-            Some((binds @ (Binding::Drive | Binding::DriveIops | Binding::DeepQueue), because)),
-            _,
-        ) => {
-            return simulated(of, *binds, because);
-        }
-        (None, Some(used)) if used >= ROOFLINE_FULL => {
-            return storage(of);
-        }
-        _ => {}
+    if let Some((binds, because)) = &of.simulated {
+        return simulated(of, *binds, because);
+    }
+    if of.roofline_share.is_some_and(|used| used >= ROOFLINE_FULL) {
+        return storage(of);
     }
     let follows = of.room_waits_follow();
     let is_saturated = may_be_saturated(of);
@@ -214,20 +212,6 @@ fn found(of: &Evidence) -> RunLimit {
     let first = (LimitKind::Storage, of.storage + space_by_drive);
     let (kind, part) =
         parts.into_iter().fold(first, |most, one| if one.1 > most.1 { one } else { most });
-    if let Some((binds, because)) = &of.simulated {
-        // What a simulation knows of itself is its drive, its memory and its users. Who holds a
-        // permit waits for what it is short of.
-        let is_beside = match kind {
-            LimitKind::Recomputation => true,
-            LimitKind::Permits => {
-                matches!(binds, Binding::Users | Binding::ServingSlots | Binding::DriveLatency)
-            }
-            _ => false,
-        };
-        if !is_beside {
-            return simulated(of, *binds, because);
-        }
-    }
     let share = share(part);
     match kind {
         LimitKind::Space => space(of, &share),
@@ -243,7 +227,7 @@ fn found(of: &Evidence) -> RunLimit {
                 "requests waited {share} of their service time for permits{}",
                 used(of).map(|used| format!(", and {used}")).unwrap_or_default()
             );
-            limit(kind, told, Some("--max-concurrent-allocs 0"))
+            limit(kind, told, Some(NO_PERMITS))
         }
         LimitKind::Processor => {
             let told = format!(
@@ -259,10 +243,8 @@ fn found(of: &Evidence) -> RunLimit {
 /// Whether nothing but the users kept the load as it was. Few requests in service may be all that
 /// there are slots for, or all that the drive can serve.
 fn asked_for_no_more(of: &Evidence) -> bool {
-    let has_drive_left = match (&of.simulated, of.roofline_share.or(of.utilisation)) {
-        (Some((binds, _)), _) if binds.is_drive() => false,
-        (_, used) => used.is_none_or(|used| used <= USED_HALF),
-    };
+    let used = of.roofline_share.or(of.utilisation);
+    let has_drive_left = used.is_none_or(|used| used <= USED_HALF);
     let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
     is_served_little && of.queue < QUEUED_SHARE && has_drive_left
 }
@@ -270,9 +252,6 @@ fn asked_for_no_more(of: &Evidence) -> bool {
 /// Whether the drive may have had no more to give. One that was busy all the time may be full where
 /// its limits are unknown.
 fn may_be_saturated(of: &Evidence) -> bool {
-    if let Some((binds, _)) = &of.simulated {
-        return *binds == Binding::DriveParallelism;
-    }
     let is_busy = may_be_full(of.utilisation);
     is_busy && (of.is_queue_full || (of.roofline_share.is_none() && of.utilisation.is_some()))
 }
@@ -281,11 +260,9 @@ fn may_be_saturated(of: &Evidence) -> bool {
 fn space(of: &Evidence, share: &str) -> RunLimit {
     let (tier, flag) = match of.evicted.tier_waited_for() {
         Some(Tier::Gpu) => {
-            ("the full GPU tier, which is emptied to the tier below", "a larger --gpu-mem-gb")
+            ("the full GPU tier, which is emptied to the tier below", LARGER_GPU_TIER)
         }
-        Some(Tier::Cpu) => {
-            ("the full CPU tier, which is emptied to the drive", "a larger --cpu-mem-gb")
-        }
+        Some(Tier::Cpu) => ("the full CPU tier, which is emptied to the drive", LARGER_CPU_TIER),
         Some(Tier::Storage) => (
             "the full storage tier, which shows the capacity rather than the drive",
             LARGER_STORAGE,
@@ -382,21 +359,31 @@ fn storage(of: &Evidence) -> RunLimit {
 fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
     let is_busy = of.utilisation.is_some_and(|busy| busy > USED_HALF);
     let (kind, flag) = match binds {
-        Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
+        Binding::Drive if is_busy => (LimitKind::Bandwidth, Some(FEWER_USERS)),
+        // There are more than can be served already: it is each entry that has too few in flight.
+        Binding::Drive | Binding::DriveLatency if of.queue >= QUEUED_SHARE => {
+            (LimitKind::Latency, Some(LARGER_DEPTH))
+        }
+        Binding::Drive | Binding::DriveLatency => {
+            (LimitKind::Latency, (!is_busy).then_some(MORE_USERS))
+        }
         Binding::DriveIops => (LimitKind::Iops, Some(LARGER_IOS)),
         Binding::DeepQueue => (LimitKind::QueueDepth, Some("--queue-depth auto")),
         Binding::DriveParallelism => (LimitKind::Parallelism, Some(LARGER_IOS)),
-        // There are more than can be served already: it is each entry that has too few in flight.
-        Binding::DriveLatency if of.queue >= QUEUED_SHARE => {
-            (LimitKind::Latency, Some(LARGER_DEPTH))
-        }
-        Binding::DriveLatency => (LimitKind::Latency, Some(MORE_USERS)),
         Binding::QueueDepth => (LimitKind::QueueDepth, Some(LARGER_DEPTH)),
         Binding::IoBuffers => (LimitKind::QueueDepth, Some("a larger --io-buffer-mb")),
         Binding::ServingSlots => {
             (LimitKind::ServingSlots, Some("a higher --max-inflight-requests"))
         }
+        Binding::Permits => (LimitKind::Permits, Some(NO_PERMITS)),
         Binding::Memory | Binding::GpuLink => (LimitKind::Memory, None),
+        Binding::GpuTier => (LimitKind::Space, Some(LARGER_GPU_TIER)),
+        Binding::CpuTier => (LimitKind::Space, Some(LARGER_CPU_TIER)),
+        Binding::StorageTier => (LimitKind::Space, Some(LARGER_STORAGE)),
+        Binding::Generation => {
+            return generation(of, &percent(of.generation / of.served_share()));
+        }
+        Binding::Recomputation => (LimitKind::Recomputation, Some(LARGER_STORAGE)),
         // A drive that has little left serves more of them no better.
         Binding::Users => (LimitKind::Users, (!is_busy).then_some(MORE_USERS)),
     };
@@ -569,19 +556,14 @@ mod tests {
     /// Space and permits were named of runs that only a faster drive would have made faster.
     #[test]
     fn a_drive_that_is_full_limits_whatever_else_is_waited_for() {
-        let drive = (Binding::Drive, "the drive was busy 100 % of the time".to_owned());
-        for full in [
-            Evidence { roofline_share: Some(0.9), ..Evidence::default() },
-            Evidence { simulated: Some(drive), ..Evidence::default() },
+        let full = Evidence { roofline_share: Some(0.9), ..Evidence::default() };
+        for waits in [
+            Evidence { space: 0.74, storage: 0.25, ..full.clone() },
+            Evidence { permits: 0.6, storage: 0.4, ..full.clone() },
+            Evidence { generation: 0.6, storage: 0.4, ..full },
         ] {
-            for waits in [
-                Evidence { space: 0.74, storage: 0.25, ..full.clone() },
-                Evidence { permits: 0.6, storage: 0.4, ..full.clone() },
-                Evidence { generation: 0.6, storage: 0.4, ..full.clone() },
-            ] {
-                let limit = found(&waits);
-                assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
-            }
+            let limit = found(&waits);
+            assert_eq!(limit.kind, LimitKind::Bandwidth, "{limit:?}");
         }
         // Busy all the time, and nobody knows whether it was full.
         let busy = |space| {
@@ -605,41 +587,26 @@ mod tests {
     /// More space was proposed to runs that only more of the drive, or of its queue, made faster.
     #[test]
     fn who_waits_for_room_that_the_drive_makes_waits_for_the_drive() {
-        let of = |room_ms, write_ms, binds: Option<Binding>| {
+        let of = |room_ms, write_ms| {
             let descent = Some(Descent { room_ms, write_ms });
             found(&Evidence {
                 space: 0.7,
                 storage: 0.2,
                 utilisation: Some(0.6),
                 evicted: Evicted { cpu: 9, storage: 9, descent, ..Evicted::default() },
-                simulated: binds.map(|binds| (binds, "because".to_owned())),
                 ..Evidence::default()
             })
         };
         // Entries on their way down found the tier below full.
-        let others = [Binding::DriveLatency, Binding::Users, Binding::ServingSlots];
-        for binds in others.map(Some).into_iter().chain([None]) {
-            let limit = of(80.0, 20.0, binds);
-            assert_eq!(limit.kind, LimitKind::Space, "{limit:?}");
-            assert_eq!(limit.flag_to_try.as_deref(), Some(LARGER_STORAGE), "{limit:?}");
-        }
+        let limit = of(80.0, 20.0);
+        assert_eq!(limit.kind, LimitKind::Space, "{limit:?}");
+        assert_eq!(limit.flag_to_try.as_deref(), Some(LARGER_STORAGE), "{limit:?}");
         // They were written slowly.
-        let slow = of(20.0, 80.0, None);
+        let slow = of(20.0, 80.0);
         assert_eq!(slow.kind, LimitKind::Latency, "{slow:?}");
         let told = "storage I/O took 20 % of the requests' service time, and waiting for it to \
                     make room 70 %, and the drive was busy 60 % of the time";
         assert_eq!(slow.told, told);
-        assert_eq!(of(20.0, 80.0, Some(Binding::DriveLatency)).kind, LimitKind::Latency);
-        for (binds, kind) in [
-            (Binding::DriveParallelism, LimitKind::Parallelism),
-            (Binding::QueueDepth, LimitKind::QueueDepth),
-            (Binding::IoBuffers, LimitKind::QueueDepth),
-            (Binding::Memory, LimitKind::Memory),
-        ] {
-            for (room_ms, write_ms) in [(80.0, 20.0), (20.0, 80.0), (0.0, 0.0)] {
-                assert_eq!(of(room_ms, write_ms, Some(binds)).kind, kind);
-            }
-        }
     }
 
     /// More users were proposed where requests queued for those that there were.
@@ -700,18 +667,16 @@ mod tests {
     fn users_asked_for_more_where_the_drive_is_busy_or_requests_queue() {
         let little = Evidence { served_of_users: Some(0.03), storage: 0.3, ..Evidence::default() };
         assert_eq!(found(&little).kind, LimitKind::Users);
-        let drive = Some((Binding::Drive, "the drive was busy 98 % of the time".to_owned()));
         for asked in [
             Evidence { queue: 0.7, ..little.clone() },
             Evidence { utilisation: Some(0.98), ..little.clone() },
             Evidence { roofline_share: Some(0.85), ..little.clone() },
-            Evidence { simulated: drive, ..little.clone() },
         ] {
             let limit = found(&asked);
             assert!(limit.kind != LimitKind::Users, "{asked:?}: {limit:?}");
             assert!(limit.flag_to_try.as_deref() != Some(MORE_USERS), "{asked:?}: {limit:?}");
         }
-        let users = Some((Binding::Users, "requests arrive at set times".to_owned()));
+        let users = Some((Binding::Users, "no resource holds requests up".to_owned()));
         let paced = Evidence { simulated: users, utilisation: Some(0.85), ..little };
         let limit = found(&paced);
         assert_eq!((limit.kind, limit.flag_to_try), (LimitKind::Users, None));
@@ -746,48 +711,49 @@ mod tests {
     }
 
     #[test]
-    fn what_a_simulation_does_not_know_of_itself_decides_where_it_took_longest() {
-        let simulated = Some((Binding::Users, "users thought".to_owned()));
-        let of = |evidence: Evidence| found(&Evidence { simulated: simulated.clone(), ..evidence });
-        let permits = Evidence { permits: 0.9, storage: 0.1, ..Evidence::default() };
-        assert_eq!(of(permits).kind, LimitKind::Permits);
-        // Twice the permits brought nothing where their holders waited for what was used up.
-        for (binds, kind) in [
-            (Binding::DriveLatency, LimitKind::Permits),
-            (Binding::ServingSlots, LimitKind::Permits),
-            (Binding::QueueDepth, LimitKind::QueueDepth),
-            (Binding::DriveParallelism, LimitKind::Parallelism),
-            (Binding::Memory, LimitKind::Memory),
-            (Binding::DriveIops, LimitKind::Iops),
-        ] {
-            let simulated = Some((binds, "because".to_owned()));
-            let limit =
-                found(&Evidence { permits: 0.9, storage: 0.1, simulated, ..Evidence::default() });
-            assert_eq!(limit.kind, kind, "{binds}");
-        }
-        let recomputed = Evidence { recomputation: 0.6, storage: 0.4, ..Evidence::default() };
-        assert_eq!(of(recomputed).kind, LimitKind::Recomputation);
-        let idle = Evidence { generation: 0.6, storage: 0.4, ..Evidence::default() };
-        assert_eq!(of(idle).kind, LimitKind::Users);
-    }
-
-    #[test]
     fn a_simulated_run_knows_its_own_limit() {
         for (binds, kind) in [
-            (Binding::Drive, LimitKind::Bandwidth),
+            (Binding::Drive, LimitKind::Latency),
             (Binding::DriveParallelism, LimitKind::Parallelism),
             (Binding::DriveLatency, LimitKind::Latency),
             (Binding::QueueDepth, LimitKind::QueueDepth),
             (Binding::IoBuffers, LimitKind::QueueDepth),
             (Binding::ServingSlots, LimitKind::ServingSlots),
+            (Binding::Permits, LimitKind::Permits),
             (Binding::Memory, LimitKind::Memory),
             (Binding::GpuLink, LimitKind::Memory),
+            (Binding::CpuTier, LimitKind::Space),
+            (Binding::Recomputation, LimitKind::Recomputation),
             (Binding::Users, LimitKind::Users),
         ] {
             let simulated = Some((binds, "because".to_owned()));
             let limit = found(&Evidence { generation: 1.0, simulated, ..Evidence::default() });
             assert_eq!((limit.kind, &*limit.told), (kind, "because"));
         }
+    }
+
+    /// Twice the bandwidth helps where few I/Os are in flight, too: their transfers take time.
+    #[test]
+    fn bandwidth_is_named_of_a_drive_that_was_busy_most_of_the_time() {
+        let simulated = Some((Binding::Drive, "because".to_owned()));
+        for (busy, expected) in [
+            (0.9, (LimitKind::Bandwidth, Some(FEWER_USERS))),
+            (0.3, (LimitKind::Latency, Some(MORE_USERS))),
+        ] {
+            let utilisation = Some(busy);
+            let evidence = Evidence { utilisation, storage: 1.0, ..Evidence::default() };
+            let limit = found(&Evidence { simulated: simulated.clone(), ..evidence });
+            assert_eq!((limit.kind, limit.flag_to_try.as_deref()), expected);
+        }
+    }
+
+    /// It has the words and the flag of a real run.
+    #[test]
+    fn generation_is_told_of_a_simulated_run_as_of_any() {
+        let simulated = Some((Binding::Generation, "because".to_owned()));
+        let evidence = Evidence { generation: 0.9, utilisation: Some(0.1), ..Evidence::default() };
+        let limit = found(&Evidence { simulated, ..evidence.clone() });
+        assert_eq!(limit, found(&evidence));
     }
 
     /// A run of enough requests to tell, which took most of its users' time.

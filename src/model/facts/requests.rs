@@ -205,6 +205,15 @@ impl RequestStats {
         self.end_to_end.iter().map(Histogram::count).sum()
     }
 
+    /// Mean time from intended arrival to end, ns, by Little's law (the time that all requests
+    /// together were there, unfinished ones too, for each that finished); none where none did.
+    #[must_use]
+    pub fn mean_time_ns(&self) -> Option<f64> {
+        let spent = self.end_to_end.iter().chain(&self.unfinished).map(Histogram::sum_ns);
+        let completed = self.completed();
+        (completed > 0).then(|| spent.sum::<u128>() as f64 / completed as f64)
+    }
+
     /// Share of the requests that ended whose entry no tier could hold, 0 to 1; 0 when none ended.
     #[must_use]
     pub fn refused_share(&self) -> f64 {

@@ -12,8 +12,6 @@ pub struct SimulationFigures {
     pub drive_slowed_share: f64,
     /// Share of the window in which I/Os waited for one of the drive's parallel places.
     pub drive_crowded_share: f64,
-    /// Number of I/Os that the drives serve at a time, all together; 0: as many as are asked for.
-    pub drive_places: u64,
     /// Share of the window in which a core was busy copying, that of the busiest shard.
     pub memory_busy_share: f64,
     /// Share of the window in which something was copied between host and GPU memory.

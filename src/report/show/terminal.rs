@@ -8,9 +8,7 @@ use ringfall_core::units::gib;
 use ringfall_host::remedy::told_io;
 use ringfall_host::{counted, escape};
 use ringfall_model::cold::ColdVerdict;
-use ringfall_model::document::{
-    DriveDirection, DriveReport, LimitKind, RequestsOfClass, RequestsReport, RunLimit,
-};
+use ringfall_model::document::{DriveDirection, DriveReport, RequestsOfClass, RequestsReport};
 use ringfall_model::facts::{Bucket, GpuOutcome, TierShortage, quotient};
 use ringfall_model::sla::COMPLIANCE;
 use ringfall_model::source::ValidationTraceStats;
@@ -418,11 +416,6 @@ impl Summary<'_> {
         if !is_without_drive(result) {
             let device = escape::terminal(&simulation.device.to_string());
             self.line(&format!("  simulated    {device}"));
-            // A verdict weighs it already.
-            if RunLimit::of(self.document).kind == LimitKind::None {
-                let sentence = format!("bound by {}: {}", simulation.binds, simulation.because);
-                self.wrapped("  ", 4, &sentence);
-            }
         }
         if let Some(trace) = simulation.io_trace.as_ref() {
             let file = escape::terminal(&trace.file);

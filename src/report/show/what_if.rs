@@ -101,9 +101,9 @@ pub struct WhatIfRow {
     pub reuse_share: Option<f64>,
     /// Share of the time in which the drive was busy.
     pub drive_busy_share: f64,
-    /// Bottleneck of the run.
-    pub binds: Binding,
-    /// Reason for naming that bottleneck.
+    /// Bottleneck of the run; null where it was not looked for, as of fewer than 20 requests.
+    pub binds: Option<Binding>,
+    /// Reason for naming that bottleneck; empty where none is named.
     pub because: String,
 }
 
@@ -203,7 +203,7 @@ impl WhatIf {
             .number("batch", figure, |row| row.p95(2, figure))
             .everywhere()
             .number("drive busy", percent, |row| row.drive_busy_share)
-            .text("bound by", |row| Cell::Hinted(row.binds.name().to_owned(), row.because.clone()))
+            .text("bound by", |row| Cell::Hinted(row.bound_by().to_owned(), row.because.clone()))
             .done()
     }
 
@@ -326,9 +326,14 @@ impl WhatIfRow {
             read_p95_s: storage.read.total.quantile_ns(0.95).map(seconds_of),
             reuse_share: result.cache.reuse_share(),
             drive_busy_share: simulation.and_then(|s| s.drive_busy_share.known()).unwrap_or(0.0),
-            binds: simulation.and_then(|s| s.binds.known()).unwrap_or(Binding::Users),
+            binds: simulation.and_then(|s| s.binds.known()),
             because: simulation.and_then(|s| s.because.as_ref().cloned()).unwrap_or_default(),
         }
+    }
+
+    /// Name of the bottleneck, or a dash.
+    fn bound_by(&self) -> &'static str {
+        self.binds.map_or("–", Binding::name)
     }
 
     /// P95 of a class, as `figure` writes it where it is a bound.

@@ -326,7 +326,8 @@ fn a_simulated_drive_is_told_as_one_and_not_compared_with_a_real_one() {
     }
     let mut result = run(0..9, 60.0);
     let device = ("nvme".to_owned(), "measured".to_owned());
-    let report = SimulationReport::of(device, SimulationFigures::default(), None, &result);
+    let report =
+        SimulationReport::of(device, SimulationFigures::default(), None, Vec::new(), &result);
     result.simulation = Some(report);
     let situation = Situation::of_document(&Document::of(&result));
     assert_eq!(situation.simulated.as_deref(), Some("nvme"));
@@ -337,7 +338,13 @@ fn simulated_runs_with_one_seed_are_no_trials() {
     let simulated = |name: &str, seed: u64| {
         let mut file = result(name, 0..3_000, 100);
         let device = ("nvme".to_owned(), "measured".to_owned());
-        let report = SimulationReport::of(device, SimulationFigures::default(), None, &nothing());
+        let report = SimulationReport::of(
+            device,
+            SimulationFigures::default(),
+            None,
+            Vec::new(),
+            &nothing(),
+        );
         file.document.ringfall.simulation = Some(report);
         seeded(file, seed)
     };

@@ -153,7 +153,8 @@ fn a_column_says_that_a_run_was_simulated() {
     };
     assert_eq!(cell(&result), Cell::Nothing);
     let device = ("nvme".to_owned(), "measured".to_owned());
-    let report = SimulationReport::of(device, SimulationFigures::default(), None, &result);
+    let report =
+        SimulationReport::of(device, SimulationFigures::default(), None, Vec::new(), &result);
     result.simulation = Some(report);
     let told = cell(&result);
     assert!(matches!(&told, Cell::Text(text) if text.contains("description nvme")), "{told:?}");

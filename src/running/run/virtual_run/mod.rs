@@ -61,7 +61,6 @@ pub fn simulate(
 ) -> Result<(RunOutcome, SimulationFigures), SetupError> {
     let time = Timers::starting_at(BEGIN);
     let &DeviceFile { model, drives, memory_bytes_per_s, gpu, .. } = device;
-    let drive_places = u64::from(model.parallel_ios) * u64::from(drives);
     let of_gpu = |bytes_per_s| Rc::new(HollowMemory::new(time.clone(), bytes_per_s, gpu.latency));
     let (gpu_link, gpu_memory) = (of_gpu(gpu.link_bytes_per_s), of_gpu(gpu.memory_bytes_per_s));
     let link_busy = gpu_link.busy();
@@ -89,7 +88,6 @@ pub fn simulate(
         world,
         memories,
         link_busy,
-        drive_places,
         log,
         timeline: Timeline::default(),
         scaling: Scaling::of(settings),
@@ -122,8 +120,6 @@ struct Simulation<'a> {
     memories: Vec<Rc<RefCell<Occupation>>>,
     /// When the link to the GPUs is busy.
     link_busy: Rc<RefCell<Occupation>>,
-    /// Number of I/Os that the drives serve at a time; 0: any number.
-    drive_places: u64,
     log: Option<&'a Rc<TraceWriter>>,
     timeline: Timeline,
     scaling: Option<Scaling>,
@@ -289,7 +285,6 @@ impl Simulation<'_> {
             drive_iops_share: share(&|busy| busy.by_number),
             drive_slowed_share: share(&|busy| busy.slowed),
             drive_crowded_share: share(&|busy| busy.crowded),
-            drive_places: self.drive_places,
             memory_busy_share: memories.fold(0.0, f64::max),
             gpu_link_busy_share: share(&|busy| busy.link),
         };

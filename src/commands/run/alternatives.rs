@@ -1,0 +1,328 @@
+//! Search for what limits a simulated run: it is simulated again with more of each resource that
+//! its requests used, and that of which more makes them fastest does.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::Result;
+use ringfall_config::{DeviceFile, Plan, Traffic};
+use ringfall_core::key::Tier;
+use ringfall_core::metrics::Histogram;
+use ringfall_host::interrupt::Interrupt;
+use ringfall_model::facts::SimulationFigures;
+use ringfall_model::health::SAMPLES_MIN;
+use ringfall_model::{Alternative, Binding, RunResult};
+
+use super::simulated::run;
+
+/// I/Os of a run up to which all of it is simulated again, a second each at most; of a longer one,
+/// as much of its window as has so many.
+const IOS_MAX: u64 = 2_000_000;
+/// Users from which on two simulations at a time would take too much memory.
+const USERS_MANY: u32 = 10_000;
+
+/// A run with more of one resource.
+struct Candidate {
+    resource: Binding,
+    with: String,
+    plan: Plan,
+    device: DeviceFile,
+}
+
+/// Simulates the run of that result with more of each resource that its requests used; none where
+/// its users changed, it ended early, or its input can't be read twice.
+///
+/// # Errors
+/// Those of a run.
+pub(super) fn alternatives(
+    result: &RunResult,
+    device: &DeviceFile,
+    figures: &SimulationFigures,
+    interrupt: &Interrupt,
+) -> Result<Vec<Alternative>> {
+    let is_read_twice = match &result.plan.traffic {
+        Traffic::Trace { path, .. } | Traffic::ShareGpt { path } => path.is_file(),
+        Traffic::Drawn => true,
+    };
+    if result.plan.enable_autoscaling
+        || result.plan.is_without_storage
+        || result.interrupted
+        || result.failure.is_some()
+        || result.requests.completed() < SAMPLES_MIN
+        || !is_read_twice
+    {
+        return Ok(Vec::new());
+    }
+    let Some(mean_ns) = result.requests.mean_time_ns() else { return Ok(Vec::new()) };
+    let again = Again::of(result, device, figures);
+    let (mut candidates, mut mean_ns) = (again.candidates(), mean_ns);
+    let ios = result.engine.io_read.latency.count() + result.engine.io_write.latency.count();
+    if ios > IOS_MAX {
+        let share = IOS_MAX as f64 / ios as f64;
+        let shortened = |plan: &mut Plan| {
+            plan.duration_s = ((plan.duration_s as f64 * share) as u64).max(1);
+        };
+        candidates.iter_mut().for_each(|one| shortened(&mut one.plan));
+        let mut plan = again.plan.clone();
+        shortened(&mut plan);
+        let Some(ns) = mean_of(&plan, device, interrupt)? else { return Ok(Vec::new()) };
+        mean_ns = ns;
+    }
+    let means = all_means(&candidates, interrupt)?;
+    if interrupt.is_set() {
+        return Ok(Vec::new());
+    }
+    let tried =
+        candidates.into_iter().zip(means).filter_map(|(Candidate { resource, with, .. }, ns)| {
+            Some(Alternative { resource, with, times_faster: mean_ns / ns? })
+        });
+    Ok(tried.collect())
+}
+
+/// Mean times of the requests of each run, ns, in their order; none of a run that failed.
+fn all_means(candidates: &[Candidate], interrupt: &Interrupt) -> Result<Vec<Option<f64>>> {
+    let is_large = candidates.iter().any(|one| one.plan.users >= USERS_MANY);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let workers = if is_large { 1 } else { cores.min(candidates.len()) };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = candidates.get(place) else { return found };
+            found.push((place, mean_of(&one.plan, &one.device, interrupt)));
+        }
+    };
+    let mut found = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let joined = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.flatten().collect::<Vec<_>>()
+    });
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, mean)| mean).collect()
+}
+
+/// Mean time of the requests of that run, ns; none where it failed or was interrupted.
+fn mean_of(plan: &Plan, device: &DeviceFile, interrupt: &Interrupt) -> Result<Option<f64>> {
+    let result = run(plan, device, Vec::new(), interrupt)?;
+    let is_whole = result.failure.is_none() && !result.interrupted;
+    Ok(result.requests.mean_time_ns().filter(|ns| is_whole && *ns > 0.0))
+}
+
+/// A run that is to be simulated again.
+struct Again<'a> {
+    result: &'a RunResult,
+    device: &'a DeviceFile,
+    figures: &'a SimulationFigures,
+    /// Its plan, which shows and writes nothing.
+    plan: Plan,
+}
+
+impl<'a> Again<'a> {
+    fn of(
+        result: &'a RunResult,
+        device: &'a DeviceFile,
+        figures: &'a SimulationFigures,
+    ) -> Again<'a> {
+        let mut plan = result.plan.clone();
+        plan.quiet = true;
+        plan.io_trace_log = None;
+        plan.validation_trace = None;
+        (plan.queue_depth, plan.depth_search) = (result.depth(), None);
+        Again { result, device, figures, plan }
+    }
+
+    /// Runs with more of each resource that its requests used.
+    fn candidates(&self) -> Vec<Candidate> {
+        let mut all = self.with_faster_drive();
+        all.extend(self.with_deeper_queue());
+        all.extend(self.with_faster_machine());
+        all.extend(self.with_larger_tiers());
+        all
+    }
+
+    /// The run on another device, if its requests used so much of that resource.
+    fn on(
+        &self,
+        used: f64,
+        resource: Binding,
+        with: String,
+        change: impl Fn(&mut DeviceFile),
+    ) -> Option<Candidate> {
+        let mut device = self.device.clone();
+        change(&mut device);
+        (used > 0.0).then(|| Candidate { resource, with, plan: self.plan.clone(), device })
+    }
+
+    /// The run with another plan, if its requests waited for that.
+    fn planned(
+        &self,
+        waits: &[&Histogram],
+        resource: Binding,
+        with: String,
+        change: impl Fn(&mut Plan),
+    ) -> Option<Candidate> {
+        let mut plan = self.plan.clone();
+        change(&mut plan);
+        let is_waited_for = waits.iter().any(|one| one.sum_ns() > 0);
+        is_waited_for.then(|| Candidate { resource, with, plan, device: self.device.clone() })
+    }
+
+    fn with_faster_drive(&self) -> Vec<Candidate> {
+        let of = if self.device.drives > 1 { "the drives'" } else { "the drive's" };
+        let (busy, by_number) = (self.figures.drive_busy_share, self.figures.drive_iops_share);
+        let places = self.device.model.parallel_ios;
+        let faster = [
+            self.on(busy, Binding::Drive, format!("twice {of} bandwidth"), |device| {
+                let model = &mut device.model;
+                for direction in [&mut model.read, &mut model.write] {
+                    direction.bytes_per_s *= 2.0;
+                    if let Some(deep) = &mut direction.deep {
+                        deep.bytes_per_s *= 2.0;
+                    }
+                }
+                model.both_bytes_per_s = model.both_bytes_per_s.map(|rate| rate * 2.0);
+                model.write_cache.bytes_per_s *= 2.0;
+            }),
+            self.on(by_number, Binding::DriveIops, format!("twice {of} IOPS"), |device| {
+                device.model.read.ios_per_s *= 2.0;
+                device.model.write.ios_per_s *= 2.0;
+            }),
+            self.on(busy, Binding::DriveLatency, format!("half {of} latency"), |device| {
+                let model = &mut device.model;
+                for direction in [&mut model.read, &mut model.write] {
+                    direction.latency = direction.latency / 2;
+                    direction.latency_p99 = direction.latency_p99 / 2;
+                }
+                model.flush = model.flush / 2;
+            }),
+            self.on(
+                self.figures.drive_crowded_share,
+                Binding::DriveParallelism,
+                format!("{} I/Os served at a time in place of {places}", u64::from(places) * 2),
+                |device| device.model.parallel_ios = places.saturating_mul(2),
+            ),
+        ];
+        faster.into_iter().flatten().collect()
+    }
+
+    fn with_deeper_queue(&self) -> Vec<Candidate> {
+        let depth = self.plan.queue_depth;
+        let deeper = depth.saturating_mul(2);
+        let waits = &self.result.engine.waits;
+        let waits = [&waits.queue_place, &waits.buffer];
+        let more = match self.result.has_buffers_for_queues() {
+            true => self.planned(
+                &waits,
+                Binding::QueueDepth,
+                format!("a queue depth of {deeper}"),
+                |plan| {
+                    plan.queue_depth = deeper;
+                    plan.io_buffer_bytes *= 2;
+                },
+            ),
+            false => {
+                let with = "twice the memory for I/O buffers".to_owned();
+                self.planned(&waits, Binding::IoBuffers, with, |plan| plan.io_buffer_bytes *= 2)
+            }
+        };
+        let model = &self.device.model;
+        let knees = [&model.read, &model.write].map(|direction| direction.deep);
+        let knee_bytes = knees.into_iter().flatten().map(|deep| deep.from_bytes).min();
+        let shallow = knee_bytes.map(|bytes| {
+            let a_place = u64::from(self.plan.io_size_bytes) * u64::from(self.plan.shards);
+            u32::try_from(bytes / a_place.max(1)).unwrap_or(u32::MAX).max(1)
+        });
+        let fewer = shallow.filter(|&shallow| shallow < depth).and_then(|shallow| {
+            let mut plan = self.plan.clone();
+            plan.queue_depth = shallow;
+            let with = format!("a queue depth of {shallow}");
+            let device = self.device.clone();
+            (self.figures.drive_slowed_share > 0.0).then_some(Candidate {
+                resource: Binding::DeepQueue,
+                with,
+                plan,
+                device,
+            })
+        });
+        more.into_iter().chain(fewer).collect()
+    }
+
+    fn with_faster_machine(&self) -> Vec<Candidate> {
+        let requests = &self.result.requests;
+        let (slots, permits) =
+            (self.plan.max_inflight_requests, self.plan.max_concurrent_allocs.unwrap_or(0));
+        let twice = |what: &str| format!("twice {what}");
+        let faster = [
+            self.on(
+                self.figures.memory_busy_share,
+                Binding::Memory,
+                twice("the cores' speed at copying"),
+                |device| device.memory_bytes_per_s *= 2.0,
+            ),
+            self.on(
+                self.figures.gpu_link_busy_share,
+                Binding::GpuLink,
+                twice("the speed of copies to and from the GPUs"),
+                |device| {
+                    device.gpu.link_bytes_per_s *= 2.0;
+                    device.gpu.memory_bytes_per_s *= 2.0;
+                },
+            ),
+            self.planned(
+                &[&requests.queued],
+                Binding::ServingSlots,
+                format!("{} serving slots", u64::from(slots) * 2),
+                |plan| plan.max_inflight_requests = slots.saturating_mul(2),
+            ),
+            self.planned(
+                &[&requests.permit],
+                Binding::Permits,
+                format!("{} permits to allocate", u64::from(permits) * 2),
+                |plan| plan.max_concurrent_allocs = Some(permits.saturating_mul(2)),
+            ),
+            self.planned(
+                &[&requests.generation],
+                Binding::Generation,
+                twice("the speed of generation"),
+                |plan| {
+                    plan.workload.generation_fast_ms /= 2.0;
+                    plan.workload.generation_realistic_ms /= 2.0;
+                },
+            ),
+            self.planned(
+                &[&requests.recompute],
+                Binding::Recomputation,
+                twice("the speed of computing what was not found"),
+                |plan| plan.prefill_tokens_per_s *= 2.0,
+            ),
+        ];
+        faster.into_iter().flatten().collect()
+    }
+
+    /// A tier that emptied itself was too small for something.
+    fn with_larger_tiers(&self) -> Vec<Candidate> {
+        let engine = &self.result.engine;
+        let larger = |tier, resource, name, change: &dyn Fn(&mut Plan, &mut DeviceFile)| {
+            let (mut plan, mut device) = (self.plan.clone(), self.device.clone());
+            change(&mut plan, &mut device);
+            let with = format!("twice the space in the {name} tier");
+            let is_emptied = engine.evicted_entries(tier) > 0;
+            is_emptied.then_some(Candidate { resource, with, plan, device })
+        };
+        let tiers = [
+            larger(Tier::Gpu, Binding::GpuTier, "GPU", &|plan, device| {
+                plan.gpu_memory_bytes *= 2;
+                device.gpu.capacity_bytes = device.gpu.capacity_bytes.map(|bytes| bytes * 2);
+            }),
+            larger(Tier::Cpu, Binding::CpuTier, "CPU", &|plan, _| plan.cpu_memory_bytes *= 2),
+            larger(Tier::Storage, Binding::StorageTier, "storage", &|plan, _| {
+                plan.storage_capacity_bytes *= 2;
+            }),
+        ];
+        tiers.into_iter().flatten().collect()
+    }
+}
