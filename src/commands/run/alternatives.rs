@@ -19,6 +19,8 @@ use super::simulated::run;
 /// I/Os of a run up to which all of it is simulated again, a second each at most; of a longer one,
 /// as much of its window as has so many.
 const IOS_MAX: u64 = 2_000_000;
+/// The same where tiers above storage may fill only late in the window.
+const IOS_MAX_WITH_MEMORY: u64 = 8_000_000;
 /// Users from which on two simulations at a time would take too much memory.
 const USERS_MANY: u32 = 10_000;
 
@@ -58,8 +60,10 @@ pub(super) fn alternatives(
     let again = Again::of(result, device, figures);
     let (mut candidates, mut mean_ns) = (again.candidates(), mean_ns);
     let ios = result.engine.io_read.latency.count() + result.engine.io_write.latency.count();
-    if ios > IOS_MAX {
-        let share = IOS_MAX as f64 / ios as f64;
+    let has_memory = result.plan.cpu_memory_bytes.max(result.plan.gpu_memory_bytes) > 0;
+    let ios_max = if has_memory { IOS_MAX_WITH_MEMORY } else { IOS_MAX };
+    if ios > ios_max {
+        let share = ios_max as f64 / ios as f64;
         let shortened = |plan: &mut Plan| {
             plan.duration_s = ((plan.duration_s as f64 * share) as u64).max(1);
         };

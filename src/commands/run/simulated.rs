@@ -101,11 +101,12 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
     let interrupt = interrupt()?;
     if !plan.quiet {
         let what = format!(
-            "simulating {}{} s: {}, seed {}…",
+            "simulating {}{} s: {}, seed {}{}…",
             if plan.ends_when_exhausted() { "at most " } else { "" },
             plan.duration_s,
             who(plan),
-            plan.seed
+            plan.seed,
+            if is_none(device) { "" } else { "; and again with more of each resource" }
         );
         progress_line(plan).tell(&what);
     }
@@ -148,10 +149,7 @@ pub fn explained(
 ) -> Result<RunResult> {
     let (mut result, figures, trace) = measured(plan, device, command_line, interrupt)?;
     let mut tried = Vec::new();
-    if (&*device.name, &*device.source) != (NO_DRIVE, NO_DRIVE_SOURCE) {
-        if !plan.quiet {
-            progress_line(plan).tell("simulating it with more of each resource…");
-        }
+    if !is_none(device) {
         // The run itself is over, and its results are whole.
         match alternatives(&result, device, &figures, interrupt) {
             Ok(found) => tried = found,
@@ -242,6 +240,11 @@ fn measured(
     }
     let trace = log.map(|log| end_trace(plan, &log)).transpose()?;
     Ok((result, figures, trace))
+}
+
+/// Whether it is that of a run without any drive.
+fn is_none(device: &DeviceFile) -> bool {
+    (&*device.name, &*device.source) == (NO_DRIVE, NO_DRIVE_SOURCE)
 }
 
 fn begin_trace(plan: &Plan, path: &Path) -> Result<Rc<TraceWriter>> {
