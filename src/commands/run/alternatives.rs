@@ -330,3 +330,72 @@ impl<'a> Again<'a> {
         tiers.into_iter().flatten().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ringfall_config::{Facts, resolve};
+
+    use super::*;
+    use crate::commands::run::simulated::explained;
+    use crate::commands::run_args;
+
+    /// A drive without parallel places, whose latency is most of an I/O's time.
+    const DEVICE: &str = "name: far\n\
+                          read: {mb_per_s: 5000, iops: 1000000, latency_us: 20000}\n\
+                          write: {mb_per_s: 5000, iops: 1000000, latency_us: 20000}\n";
+
+    fn ran(more: &str) -> RunResult {
+        let line = format!(
+            "--model tiny-1b --num-users 4 --arrival closed --shards 1 --cpu-mem-gb 0 --quiet \
+             --generation-mode none --duration 60 --io-size 8MiB --queue-depth 4 {more}"
+        );
+        let options = run_args(line.split_whitespace().map(str::to_owned)).unwrap().options;
+        let plan = resolve(&options, None, &Facts::look().of_no_machine()).unwrap();
+        let device = DeviceFile::parse("far.yaml", DEVICE).unwrap();
+        explained(&plan, &device, Vec::new(), &Interrupt::install().unwrap()).unwrap()
+    }
+
+    fn tried(result: &RunResult) -> Vec<Binding> {
+        let report = result.simulation.as_ref().unwrap();
+        report.alternatives.as_ref().into_iter().flatten().map(|one| one.resource).collect()
+    }
+
+    #[test]
+    fn more_is_tried_of_what_requests_used() {
+        let result = ran("");
+        assert_eq!(tried(&result), [Binding::Drive, Binding::DriveLatency, Binding::QueueDepth]);
+        let result = ran("--generation-mode fast --max-inflight-requests 2");
+        let expected = [
+            Binding::Drive,
+            Binding::DriveLatency,
+            Binding::QueueDepth,
+            Binding::ServingSlots,
+            Binding::Generation,
+        ];
+        assert_eq!(tried(&result), expected);
+    }
+
+    #[test]
+    fn the_same_run_has_the_same_alternatives() {
+        let [one, other] = [ran(""), ran("")].map(|result| result.simulation);
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn nothing_is_tried_of_a_run_that_another_can_t_be_held_against() {
+        assert_eq!(tried(&ran("--max-requests 19")), []);
+        let result = ran("--duration 20");
+        let device = DeviceFile::parse("far.yaml", DEVICE).unwrap();
+        let figures = SimulationFigures { drive_busy_share: 0.5, ..SimulationFigures::default() };
+        let tried = |change: fn(&mut RunResult)| {
+            let mut result = result.clone();
+            change(&mut result);
+            let interrupt = Interrupt::install().unwrap();
+            alternatives(&result, &device, &figures, &interrupt).unwrap().len()
+        };
+        assert!(tried(|_| ()) > 0);
+        assert_eq!(tried(|result| result.plan.enable_autoscaling = true), 0);
+        assert_eq!(tried(|result| result.interrupted = true), 0);
+        assert_eq!(tried(|result| result.failure = Some("an I/O failed".to_owned())), 0);
+    }
+}
