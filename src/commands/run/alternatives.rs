@@ -16,11 +16,13 @@ use ringfall_model::{Alternative, Binding, RunResult};
 
 use super::simulated::run;
 
-/// I/Os of a run up to which all of it is simulated again, a second each at most; of a longer one,
+/// Steps of a run up to which all of it is simulated again, a second each at most; of a longer one,
 /// as much of its window as has so many.
-const IOS_MAX: u64 = 2_000_000;
+const STEPS_MAX: u64 = 2_000_000;
 /// The same where tiers above storage may fill only late in the window.
-const IOS_MAX_WITH_MEMORY: u64 = 8_000_000;
+const STEPS_MAX_WITH_MEMORY: u64 = 8_000_000;
+/// Requests that are only counted as they arrive in the time of one I/O.
+const ARRIVALS_A_STEP: u64 = 32;
 /// Users from which on two simulations at a time would take too much memory.
 const USERS_MANY: u32 = 10_000;
 
@@ -59,11 +61,13 @@ pub(super) fn alternatives(
     let Some(mean_ns) = result.requests.mean_time_ns() else { return Ok(Vec::new()) };
     let again = Again::of(result, device, figures);
     let (mut candidates, mut mean_ns) = (again.candidates(), mean_ns);
-    let ios = result.engine.io_read.latency.count() + result.engine.io_write.latency.count();
+    let engine = &result.engine;
+    let ios = engine.io_read.latency.count() + engine.io_write.latency.count();
+    let steps = ios + result.workload.arrived / ARRIVALS_A_STEP;
     let has_memory = result.plan.cpu_memory_bytes.max(result.plan.gpu_memory_bytes) > 0;
-    let ios_max = if has_memory { IOS_MAX_WITH_MEMORY } else { IOS_MAX };
-    if ios > ios_max {
-        let share = ios_max as f64 / ios as f64;
+    let steps_max = if has_memory { STEPS_MAX_WITH_MEMORY } else { STEPS_MAX };
+    if steps > steps_max {
+        let share = steps_max as f64 / steps as f64;
         let shortened = |plan: &mut Plan| {
             plan.duration_s = ((plan.duration_s as f64 * share) as u64).max(1);
         };
