@@ -64,8 +64,9 @@ pub struct ObjectPart {
 
 /// Result of a request: its buffer, or an errno > 0 that says best why not.
 pub type ObjectOutcome = Result<Vec<u8>, i32>;
-/// Callback with the result of a request, called once and on any thread.
-pub type ObjectDone = Box<dyn FnOnce(ObjectOutcome) + Send>;
+/// Callback with the time at which the store began with a request, which may have waited for its
+/// threads or connections before, and with the result. It is called once and on any thread.
+pub type ObjectDone = Box<dyn FnOnce(Nanos, ObjectOutcome) + Send>;
 
 /// A store of objects, as a program that knows one makes it. Its functions are called on the
 /// shards' threads and don't block; they answer on any thread.
@@ -271,6 +272,8 @@ struct Answer {
     written: Option<(ObjectName, u64)>,
     /// Where in its buffer a read begins.
     buffer_offset: usize,
+    /// When the store began with it.
+    begun: Nanos,
     outcome: ObjectOutcome,
 }
 
@@ -347,6 +350,7 @@ impl ObjectDevice {
                 -errno
             }
         };
+        self.slots.begin_at(answer.token, answer.begun);
         self.slots.complete(answer.token, result, now);
     }
 
@@ -355,30 +359,34 @@ impl ObjectDevice {
         let (way, first_block) = self.ways.borrow().of(request.offset_bytes / BLOCK_BYTES);
         let blocks = u64::from(request.length_bytes) / BLOCK_BYTES;
         let buffer_offset = request.buffer_offset as usize;
-        let answer = move |written, outcome| Answer { token, written, buffer_offset, outcome };
+        let answer =
+            move |written, begun, outcome| Answer { token, written, buffer_offset, begun, outcome };
+        let at_once = |outcome| letters.post(answer(None, Nanos::ZERO, outcome));
         let entry = way.and_then(|way| Some((way, way.entry?)));
         match (request.kind, content, entry) {
             (IoKind::Write, Some(bytes), Some((way, entry))) => {
                 let name = ObjectName { entry, first_block };
                 let written = Some((name, blocks));
-                let done = move |outcome| letters.post(answer(written, outcome));
+                let letters = Arc::clone(&letters);
+                let done = move |begun, outcome| letters.post(answer(written, begun, outcome));
                 self.space.io.put(way.part(name), bytes, Box::new(done));
             }
             (IoKind::Read, _, Some((way, entry))) => {
                 match self.space.find(entry, first_block, blocks) {
                     Some((name, offset_bytes)) => {
                         let buffer = self.buffer(request.length_bytes as usize);
-                        let done = move |outcome| letters.post(answer(None, outcome));
+                        let letters = Arc::clone(&letters);
+                        let done = move |begun, outcome| letters.post(answer(None, begun, outcome));
                         self.space.io.get(way.part(name), offset_bytes, buffer, Box::new(done));
                     }
-                    None => letters.post(answer(None, Err(libc::ENODATA))),
+                    None => at_once(Err(libc::ENODATA)),
                 }
             }
-            (IoKind::Read, _, None) => letters.post(answer(None, Err(libc::ENODATA))),
+            (IoKind::Read, _, None) => at_once(Err(libc::ENODATA)),
             // What a store has answered for is durable.
-            (IoKind::Flush, _, _) => letters.post(answer(None, Ok(Vec::new()))),
+            (IoKind::Flush, _, _) => at_once(Ok(Vec::new())),
             // More ways than there can be, or a larger entry.
-            (IoKind::Write, _, _) => letters.post(answer(None, Err(libc::ENOBUFS))),
+            (IoKind::Write, _, _) => at_once(Err(libc::ENOBUFS)),
         }
     }
 }
@@ -489,10 +497,10 @@ mod tests {
     impl ObjectIo for Shelf {
         fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
             match self.refuses.lock().unwrap().take() {
-                Some(errno) => done(Err(errno)),
+                Some(errno) => done(Nanos::ZERO, Err(errno)),
                 None => {
                     self.objects.lock().unwrap().insert(part.name, bytes.clone());
-                    done(Ok(bytes));
+                    done(Nanos::ZERO, Ok(bytes));
                 }
             }
         }
@@ -500,7 +508,7 @@ mod tests {
         fn get(&self, part: ObjectPart, offset: u64, mut buffer: Vec<u8>, done: ObjectDone) {
             let (length, objects) = (buffer.len(), self.objects.lock().unwrap());
             buffer.copy_from_slice(&objects[&part.name][offset as usize..][..length]);
-            done(Ok(buffer));
+            done(Nanos::ZERO, Ok(buffer));
         }
 
         fn remove(&self, name: ObjectName) {

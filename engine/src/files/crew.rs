@@ -10,13 +10,14 @@ use super::course::Course;
 use super::outcome::{FaultCause, FileOutcome};
 use super::script::{FileScript, FileStep};
 use crate::buffer::{Chunk, ChunkPool};
-use crate::clock::monotonic_now;
+use crate::clock::{Nanos, monotonic_now};
 use crate::error::SetupError;
 use crate::held::HeldDirectory;
 use crate::units::BLOCK_BYTES;
 
-/// Callback with the bytes of a job, or why it failed. Called on any thread.
-pub type FileDone = Box<dyn FnOnce(Result<Vec<u8>, FaultCause>) + Send>;
+/// Callback with the time at which a thread began with a job, and its bytes, or why it failed.
+/// Called on any thread.
+pub type FileDone = Box<dyn FnOnce(Nanos, Result<Vec<u8>, FaultCause>) + Send>;
 
 /// Line of jobs: each waits for the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -186,6 +187,7 @@ impl Worker {
     }
 
     fn do_job(&mut self, job: FileJob) {
+        let begun = monotonic_now();
         let FileJob { scripts, mut bytes, done, .. } = job;
         let opens_direct = |step: &FileStep| matches!(step, FileStep::Open { direct: true, .. });
         let is_direct = scripts.iter().any(|script| script.steps.iter().any(opens_direct));
@@ -202,7 +204,7 @@ impl Worker {
             }
             None => self.do_scripts(scripts, &mut bytes),
         };
-        done(failure.map_or(Ok(bytes), Err));
+        done(begun, failure.map_or(Ok(bytes), Err));
     }
 
     /// Does scripts until one fails: why.
@@ -253,7 +255,7 @@ mod tests {
         let (tell, told) = channel();
         let ask = |steps, bytes, line| {
             let tell = tell.clone();
-            crew.ask(job(steps, bytes, line, Box::new(move |end| tell.send(end).unwrap())));
+            crew.ask(job(steps, bytes, line, Box::new(move |_begun, end| tell.send(end).unwrap())));
         };
         for (name, direct, value) in [("a", false, 1), ("b", true, 2)] {
             let how = OpenHow::Create { exclusive: true, truncate: false };
@@ -279,7 +281,8 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
     }
 
-    /// Each appends to the same file, which only the first makes.
+    /// Each appends to the same file, which only the first makes, and begins when those before it
+    /// have ended.
     #[test]
     fn jobs_of_a_line_are_done_in_their_order_and_before_the_crew_ends() {
         let path = std::env::temp_dir().join(format!("ringfall-line-{}", std::process::id()));
@@ -292,14 +295,18 @@ mod tests {
             let write = FileStep::Write { offset_bytes: place, bytes: 1 };
             let steps = vec![open(&line.to_string(), how, false), write, FileStep::Close];
             let tell = tell.clone();
-            let done = move |end: Result<Vec<u8>, FaultCause>| tell.send((line, end)).unwrap();
+            let done = move |begun: Nanos, end: Result<Vec<u8>, FaultCause>| {
+                tell.send((line, begun, monotonic_now(), end)).unwrap();
+            };
             crew.ask(job(steps, vec![place as u8], line, Box::new(done)));
         }
         drop(crew);
         let ends: Vec<_> = told.try_iter().collect();
         for line in 0..2 {
-            let of_line = ends.iter().filter(|(of, _)| *of == line);
-            let places: Vec<u8> = of_line.map(|(_, end)| end.as_ref().unwrap()[0]).collect();
+            let of_line: Vec<_> = ends.iter().filter(|(of, ..)| *of == line).collect();
+            let places: Vec<u8> =
+                of_line.iter().map(|(.., end)| end.as_ref().unwrap()[0]).collect();
+            assert!(of_line.windows(2).all(|pair| pair[0].2 <= pair[1].1), "{of_line:?}");
             assert_eq!(places, (0..100).collect::<Vec<u8>>());
             assert_eq!(std::fs::read(path.join(line.to_string())).unwrap(), places);
         }

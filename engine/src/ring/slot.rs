@@ -205,6 +205,13 @@ impl<B: 'static> Slots<B> {
         look(slot.owned.as_mut(), is_live)
     }
 
+    /// Counts a pending I/O from that time on, where it is later than that at which it was handed
+    /// over: until then it waited in a queue of the device's own.
+    pub fn begin_at(&self, token: SlotToken, begun: Nanos) {
+        let slot = &mut self.inner.borrow_mut().slots[token.index()];
+        slot.submitted = slot.submitted.max(begun);
+    }
+
     /// The kernel is done with the I/O: wakes who waits, or frees what nobody waits for.
     pub fn complete(&self, token: SlotToken, result: i32, now: Nanos) {
         let (waiter, completion, owned) = {
@@ -349,6 +356,19 @@ mod tests {
         slots.complete(token, 4096, at(2));
         assert_eq!(Rc::strong_count(&buffer), 1);
         assert_eq!(slots.pending(), 0);
+    }
+
+    /// Waits for a thread of a layout were told as the time of its I/Os.
+    #[test]
+    fn an_io_is_counted_from_when_its_device_began_with_it() {
+        let slots = Slots::<()>::new();
+        for (begun, submitted) in [(25, 25), (5, 10)] {
+            let (token, mut future) = slots.insert(None, at(10));
+            slots.begin_at(token, at(begun));
+            slots.complete(token, 4096, at(30));
+            let Poll::Ready((completion, _)) = poll(&mut future) else { panic!("it is done") };
+            assert_eq!((completion.submitted, completion.completed), (at(submitted), at(30)));
+        }
     }
 
     #[test]

@@ -23,7 +23,9 @@ pub fn fio_job(document: &Document) -> Option<String> {
     let all = total([reads, writes]);
     let seconds = ours.window.seconds.known()?;
     let config = ours.config.as_ref()?;
-    if all == 0 || seconds <= 0.0 {
+    // Objects and files of a layout are not I/Os of one file.
+    let has_data_file = ours.objects.is_unknown() && ours.files.is_unknown();
+    if all == 0 || seconds <= 0.0 || !has_data_file {
         return None;
     }
     let depth = io.read.depth_mean.known()? + io.write.depth_mean.known()?;
@@ -131,6 +133,7 @@ fn split(io: &IoDirection) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ringfall_model::facts::FileCounts;
     use ringfall_model::figures::figure::{Derived, Sum};
     use ringfall_model::testing::{busy, nothing};
 
@@ -139,6 +142,14 @@ mod tests {
     #[test]
     fn a_run_without_io_has_no_job() {
         assert_eq!(fio_job(&Document::of(&nothing())), None);
+    }
+
+    #[test]
+    fn a_run_on_the_files_of_a_layout_has_no_job() {
+        let mut result = busy();
+        assert!(fio_job(&Document::of(&result)).is_some());
+        result.files = Some(FileCounts::default());
+        assert_eq!(fio_job(&Document::of(&result)), None);
     }
 
     #[test]

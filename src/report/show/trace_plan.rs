@@ -511,9 +511,24 @@ impl TracePlan {
         if let Some(drive) = &self.drive {
             let share =
                 drive.busy_share(rates.read_gib_per_s_busiest, rates.write_gib_per_s_busiest);
+            let (what, left_out) = match drive.write_gib_per_s {
+                Some(_) => ("that", ""),
+                None => (
+                    "reading that",
+                    ", not counting writes: --device FILE tells how fast it writes",
+                ),
+            };
             told += &match share {
-                ..=1.0 => format!("; that keeps the drive at most {:.0} % busy", share * 100.0),
-                _ => format!("; the drive is too slow for that by up to {} times", digits3(share)),
+                ..=1.0 => {
+                    format!(
+                        "; {what} keeps the drive at most {:.0} % busy{left_out}",
+                        share * 100.0
+                    )
+                }
+                _ => format!(
+                    "; the drive is too slow for {what} by up to {} times{left_out}",
+                    digits3(share)
+                ),
             };
         }
         told
@@ -725,7 +740,8 @@ mod tests {
                      (0.02 GiB/s, 80.0 µs of latency), and 100 µs to compute",
                     "answer beside 2.0 MiB of DRAM, an SSD of 6.0 MiB gains 100.0 % of what",
                     "240 drive writes a day",
-                    "that keeps the drive at most",
+                    "reading that keeps the drive at most",
+                    "busy, not counting writes: --device FILE tells how fast it writes",
                     "1 row; the first: t: line 4: why",
                 ],
             ),

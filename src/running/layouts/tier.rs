@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ringfall_core::clock::Nanos;
 use ringfall_core::error::SetupError;
 use ringfall_core::held::HeldDirectory;
 use ringfall_core::units::BLOCK_BYTES;
@@ -132,14 +133,15 @@ impl TierFiles {
             scripts,
             bytes,
             line: FileLine { request: part.transfer, number: turn.start },
-            done: Box::new(move |outcome| {
-                done(match (outcome, work) {
+            done: Box::new(move |begun, outcome| {
+                let outcome = match (outcome, work) {
                     (Ok(bytes), _) => Ok(bytes),
                     (Err(FaultCause::Errno(errno)), _) => Err(errno),
                     // As a read of a data file that has become shorter.
                     (Err(FaultCause::Short), LayoutWork::Load) => Ok(Vec::new()),
                     (Err(FaultCause::Short), LayoutWork::Store) => Err(Errno::IO.raw_os_error()),
-                });
+                };
+                done(begun, outcome);
             }),
         });
     }
@@ -179,7 +181,7 @@ impl ObjectIo for TierFiles {
         match offset_bytes {
             0 => self.ask(LayoutWork::Load, part, buffer, done),
             // No I/O here ends in its middle, to be gone on with.
-            _ => done(Err(Errno::INVAL.raw_os_error())),
+            _ => done(Nanos::ZERO, Err(Errno::INVAL.raw_os_error())),
         }
     }
 
@@ -187,7 +189,7 @@ impl ObjectIo for TierFiles {
         let path = self.path_inside(name);
         let scripts = vec![FileScript { steps: vec![FileStep::Remove { path }] }];
         // What is left now is counted, and removed at the end.
-        let done = Box::new(|_removed| {});
+        let done = Box::new(|_begun, _removed| {});
         let line = FileLine { request: name.entry, number: name.first_block };
         self.0.stores.ask(FileJob { scripts, bytes: Vec::new(), line, done });
     }
@@ -226,7 +228,7 @@ mod tests {
                 let (tell, told) = channel();
                 let answer = || {
                     let tell = tell.clone();
-                    Box::new(move |outcome| tell.send(outcome).unwrap())
+                    Box::new(move |_begun, outcome| tell.send(outcome).unwrap())
                 };
                 let part = |first_block| ObjectPart {
                     name: ObjectName { entry: 5, first_block },

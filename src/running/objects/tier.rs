@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
+use ringfall_core::clock::monotonic_now;
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart};
 use ringfall_model::facts::ObjectCounts;
 use rustix::io::Errno;
@@ -112,20 +113,20 @@ fn key(name: ObjectName) -> String {
 /// The engine's view of it: it calls back on a thread of the store.
 impl ObjectIo for TierObjects {
     fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
-        let (content, tier) = (Bytes::from(bytes), self.clone());
+        let (content, tier, begun) = (Bytes::from(bytes), self.clone(), monotonic_now());
         let kept = content.clone();
         self.objects.start_put(&key(part.name), content, move |outcome| match outcome {
             // Without a copy, unless a connection still holds it.
-            Ok(()) => done(Ok(Vec::from(kept))),
-            Err(error) => done(Err(tier.errno(&error))),
+            Ok(()) => done(begun, Ok(Vec::from(kept))),
+            Err(error) => done(begun, Err(tier.errno(&error))),
         });
     }
 
     fn get(&self, part: ObjectPart, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
-        let (length, tier) = (buffer.len(), self.clone());
+        let (length, tier, begun) = (buffer.len(), self.clone(), monotonic_now());
         let answer = move |buffer, outcome: Result<(), ObjectError>| match outcome {
-            Ok(()) => done(Ok(buffer)),
-            Err(error) => done(Err(tier.errno(&error))),
+            Ok(()) => done(begun, Ok(buffer)),
+            Err(error) => done(begun, Err(tier.errno(&error))),
         };
         self.objects.start_get(&key(part.name), offset_bytes, length, buffer, answer);
     }
@@ -162,7 +163,7 @@ mod tests {
         let (tell, told) = channel();
         let answer = || {
             let tell = tell.clone();
-            Box::new(move |outcome| tell.send(outcome).unwrap())
+            Box::new(move |_begun, outcome| tell.send(outcome).unwrap())
         };
         let name = ObjectName { entry: 16, first_block: 3 };
         let part = |name| ObjectPart { name, entry_blocks: 5, transfer: 1 };
