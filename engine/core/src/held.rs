@@ -13,7 +13,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatVfs};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatVfs, StatxAttributes,
+    StatxFlags,
+};
 use rustix::io::Errno;
 
 /// Mode of a new file, less what the umask takes.
@@ -80,6 +83,14 @@ pub struct OthersLink {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("its file system has no inodes left (df -i) until files there are deleted")]
 pub struct NoInodes;
+
+/// File system, or a part of one, that was mounted inside a directory of ours.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{} is a mount point, and nothing there is deleted; unmount it first", path.display())]
+pub struct MountPoint {
+    /// Path of the mount point.
+    pub path: PathBuf,
+}
 
 impl From<Stranger> for Error {
     fn from(stranger: Stranger) -> Error {
@@ -371,10 +382,10 @@ impl HeldDirectory {
         Ok(names)
     }
 
-    /// Removes all that is in it; no link is followed.
+    /// Removes all that is in it; no link is followed, and nothing that is mounted in it touched.
     ///
     /// # Errors
-    /// Errors of the system; what could be removed until then is gone.
+    /// Errors of the system; [`MountPoint`]. What could be removed until then is gone.
     pub fn clear(&self) -> io::Result<()> {
         self.clear_counted(&AtomicU64::new(0))
     }
@@ -382,12 +393,12 @@ impl HeldDirectory {
     /// As [`HeldDirectory::clear`], and counts the files that are gone, for whoever waits.
     ///
     /// # Errors
-    /// Errors of the system; what could be removed until then is gone.
+    /// As [`HeldDirectory::clear`].
     pub fn clear_counted(&self, removed: &AtomicU64) -> io::Result<()> {
         for name in self.names_in()? {
             match self.stat_of(&name)? {
                 Some(stat) if kind(&stat) == FileType::Directory => {
-                    self.below(Path::new(&name), false)?.clear_counted(removed)?;
+                    self.unmounted(&name)?.clear_counted(removed)?;
                     self.remove_directory(&name)?;
                 }
                 Some(_) => {
@@ -400,14 +411,24 @@ impl HeldDirectory {
         Ok(())
     }
 
+    /// Opens the directory of that name here, unless something is mounted on it.
+    fn unmounted(&self, name: &OsStr) -> io::Result<HeldDirectory> {
+        let inside = self.below(Path::new(name), false)?;
+        let stat = rustix::fs::statx(&inside, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+        match stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            true => Err(Error::other(MountPoint { path: inside.path })),
+            false => Ok(inside),
+        }
+    }
+
     /// Space that all that is in it takes, bytes, as far as it can be looked at; no link is
-    /// followed.
+    /// followed, and nothing that is mounted in it counted.
     #[must_use]
     pub fn space_bytes(&self) -> u64 {
         let of = |name: OsString| {
             let Ok(Some(stat)) = self.stat_of(&name) else { return 0 };
             let inside = match kind(&stat) {
-                FileType::Directory => self.below(Path::new(&name), false).ok(),
+                FileType::Directory => self.unmounted(&name).ok(),
                 _ => None,
             };
             space_bytes(&stat) + inside.map_or(0, |directory| directory.space_bytes())
@@ -734,6 +755,31 @@ mod tests {
         assert!(removed.into_inner() > 0);
         assert!(held.names_in().unwrap().is_empty() && held.space_bytes() == 0);
         assert_eq!(std::fs::read_to_string(scratch.file("theirs")).unwrap(), "kept");
+    }
+
+    /// What root had mounted in the files of a dead run was deleted with them.
+    #[test]
+    fn what_is_mounted_in_a_directory_is_neither_cleared_nor_counted() {
+        let scratch = Scratch::new("mounted");
+        let (theirs, point) = (scratch.file("theirs"), scratch.file("inside/a/point"));
+        std::fs::create_dir_all(&point).unwrap();
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("file"), [1; 1 << 20]).unwrap();
+        let held = HeldDirectory::open(&scratch.file("inside")).unwrap();
+        let before_bytes = held.space_bytes();
+        // On the same file system, whose number tells nothing.
+        if let Err(errno) = rustix::mount::mount_bind(&theirs, &point) {
+            return eprintln!("skipped: mounting is refused ({errno})");
+        }
+        let cleared = held.clear();
+        let mounted_bytes = held.space_bytes();
+        rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
+        let told = cleared.unwrap_err().to_string();
+        assert!(told.starts_with(&format!("{} is a mount point", point.display())), "{told}");
+        assert_eq!(mounted_bytes, before_bytes);
+        assert!(theirs.join("file").exists());
+        held.clear().unwrap();
+        assert!(held.names_in().unwrap().is_empty());
     }
 
     #[test]
