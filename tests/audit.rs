@@ -171,6 +171,8 @@ fn what_a_result_of_ours_says_of_its_run_is_told() {
         assert_eq!(finding.result, Some(result));
     }
     assert_valid_as("audit", &serde_json::to_value(&found).unwrap());
+    let found = of_run(json!({ "schema_version": 5, "simulation": { "device": null } }));
+    assert_eq!(one(&found, Kind::Simulated).result, Some(1.0));
 }
 
 #[test]

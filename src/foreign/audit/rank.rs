@@ -277,7 +277,9 @@ fn rank(value: &Value, file: PathBuf, index: u32) -> Rank {
         is_ours,
         counted: if is_ours { from.counted() } else { None },
         is_without_storage_tier: number("ringfall.config.storage_capacity_bytes") == Some(0.0),
-        simulated: text("ringfall.simulation.device"),
+        simulated: at(value, "ringfall.simulation")
+            .filter(|simulation| is_container(simulation))
+            .map(|_| text("ringfall.simulation.device").unwrap_or_default()),
         is_interrupted: at(value, "ringfall.window.interrupted") == Some(&Value::Bool(true)),
         requests_failed: from.take("ringfall.errors.requests_failed"),
         blocks_bad: from.take("ringfall.verify.blocks_bad"),

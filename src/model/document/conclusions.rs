@@ -1,11 +1,12 @@
 //! Conclusions of a result, held against the rows of the same file that they were drawn from: what
 //! an autoscaler found, how far trials lie apart, whether bandwidth was steady, whether writes were
-//! flushed and whether reads reached the device.
+//! flushed, whether reads reached the device and whether there was a drive at all.
 
 use serde_json::Value;
 
 use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike};
 use super::{Document, SecondReport};
+use crate::Code;
 use crate::cold::ColdVerdict;
 use crate::facts::steady::RoundsSpread;
 use crate::stats;
@@ -21,6 +22,7 @@ pub(super) fn all(document: &Document, pairs: &mut Pairs<'_>) {
     of_the_steadiness(document, pairs);
     of_the_flushes(document, pairs);
     of_the_cold_reads(document, pairs);
+    of_the_simulation(document, pairs);
 }
 
 /// A verdict as a number, for claims that have no other.
@@ -140,4 +142,22 @@ fn of_the_cold_reads(document: &Document, pairs: &mut Pairs<'_>) {
         ),
         ("its `reached_share`, by which it is reached", one_if(verdict == ColdVerdict::Reached)),
     );
+}
+
+/// Whether the run was simulated, which its command line and a warning say too. Merged results may
+/// be of both kinds.
+fn of_the_simulation(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    if ours.simulation.is_some() || ours.merged.is_some() {
+        return;
+    }
+    let command = ours.command_line.as_ref().and_then(|words| words.get(1));
+    let is_warned = ours.warnings.iter().any(|warning| warning.code == Code::Simulated);
+    for (place, is_simulated) in [
+        ("`simulate` in `ringfall.command_line`", command.is_some_and(|word| word == "simulate")),
+        ("the warning `simulated` in `ringfall.warnings`", is_warned),
+    ] {
+        let is_told = ("`ringfall.simulation` (0 where it is null)", one_if(false));
+        pairs.same(is_told, (place, one_if(is_simulated)));
+    }
 }

@@ -3,10 +3,10 @@ use ringfall_core::metrics::TierMetrics;
 use serde_json::json;
 
 use super::*;
-use crate::RunResult;
 use crate::document::ResultFile;
 use crate::document::full_test::full;
 use crate::testing::{busy, judged, nothing};
+use crate::{RunResult, SimulationReport};
 
 fn of(value: Value) -> Vec<String> {
     let file = ResultFile::from_json(Path::new("a.json"), value).unwrap();
@@ -173,6 +173,22 @@ fn each_figure_that_stands_twice_is_held_against_the_other() {
         let new: Vec<_> = found.iter().filter(|text| !before.contains(text)).collect();
         assert!(new.iter().any(|text| text.contains(told)), "{place}: {found:#?}");
     }
+}
+
+/// With `simulation` set to null by hand it passed as a run on a drive.
+#[test]
+fn a_simulated_run_without_its_simulation_contradicts_itself() {
+    let mut run = busy();
+    run.command_line[1] = "simulate".to_owned();
+    run.simulation = Some(SimulationReport::default());
+    run.warnings = crate::warnings_of(&run);
+    assert_eq!(of(serde_json::to_value(Document::of(&run)).unwrap()), [""; 0]);
+    let found = with(&run, "/ringfall/simulation", json!(null));
+    let all = ["`simulate` in `ringfall.command_line` 1", "`ringfall.warnings` 1"];
+    for (words, told) in all.iter().zip(&found) {
+        assert!(told.starts_with("`ringfall.simulation`") && told.ends_with(words), "{found:?}");
+    }
+    assert_eq!(found.len(), all.len(), "{found:?}");
 }
 
 /// Contradictions in a result with another value there, of a key that has these words.
