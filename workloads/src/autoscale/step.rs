@@ -37,6 +37,12 @@ const WINDOW_SAMPLES_MAX: usize = 12;
 pub(super) const PATIENT_REQUESTS_EACH: u64 = 8;
 /// Samples of a patient step at least, and at most.
 const PATIENT_SAMPLES: [usize; 2] = [30, 600];
+/// The most of one in a search for the peak.
+const PEAK_PATIENT_SAMPLES_MAX: usize = 1200;
+/// Samples from which the parts of such a step are long enough for their spread to be believed: a
+/// conversation is read back more with each turn, so that on a drive with slower writes throughput
+/// swings for minutes, and shorter parts lie too close together. Fewer samples have to show more.
+const PEAK_BELIEVED_SAMPLES: usize = 600;
 /// In slo mode, a step's length at least and at most, as multiples of the largest target: a request
 /// that misses its target has not ended before.
 const TARGETS: [usize; 2] = [1, 2];
@@ -240,6 +246,7 @@ impl<H: Latencies> UserStep<H> {
         let targets = |count: usize| target.saturating_mul(count).min(patient_max);
         let [samples_min, samples_max] = match (settings.mode, patient) {
             (Mode::Slo, true) => [patient_min.max(targets(PATIENT_TARGETS_MIN)), patient_max],
+            (Mode::Capacity, true) => [patient_min.max(longest / 2), PEAK_PATIENT_SAMPLES_MAX],
             (_, true) => [patient_min.max(longest / 2), patient_max],
             (Mode::Capacity, false) => [PEAK_SAMPLES_MIN, WINDOW_SAMPLES_MAX],
             (Mode::Slo, false) => [
@@ -437,7 +444,9 @@ impl<H: Latencies> UserStep<H> {
 
     /// Whether a patient step of a search for the peak knows its throughput, where it looks now.
     fn knows_peak(&mut self) -> bool {
-        self.looks_now() && mean_and_share(&blocks(&self.rates)).1 <= KNOWN_TO
+        let believed = self.rates.len() as f64 / PEAK_BELIEVED_SAMPLES as f64;
+        let known_to = KNOWN_TO * believed.min(1.0).sqrt();
+        self.looks_now() && mean_and_share(&blocks(&self.rates)).1 <= known_to
     }
 
     /// Whether a patient step knows if requests pile up, where it looks now.
