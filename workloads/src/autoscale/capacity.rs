@@ -82,6 +82,8 @@ struct Point {
     uncertainty: f64,
     is_known: bool,
     patient: bool,
+    /// Whether a longer step with as many users came before it.
+    again: bool,
     too_short: bool,
     seconds: f64,
     /// Whether it is shown that its requests piled up.
@@ -102,6 +104,8 @@ impl Capacity {
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
         let best = self.best();
+        let is_same = |point: &Point| point.patient && point.users == result.users;
+        let again = result.patient && self.points.iter().any(is_same);
         if result.patient {
             // What a short step found with as many users was a part of the load.
             self.points.retain(|point| point.users != result.users);
@@ -112,6 +116,7 @@ impl Capacity {
             uncertainty: result.uncertainty,
             is_known: result.is_known(),
             patient: result.patient,
+            again,
             too_short: result.is_too_short(),
             seconds: result.window_s,
             grows: result.storage.backlog.is_some_and(|backlog| backlog.grows()),
@@ -232,7 +237,7 @@ impl Capacity {
     /// search begins with them, while the tiers above storage take what they write. One that ended
     /// long before another had to is taken again: a load swings as slowly with as many users, and
     /// half a minute may have been even by chance. Then more users are tried than any short step
-    /// told of, as many as can be answered, and fewer than the knee's.
+    /// told of, as many as can be answered, and fewer than the knee's, and the knee's once more.
     fn confirm(&self) -> Wish {
         let taken = self.points.iter().filter(|point| point.patient).count();
         let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
@@ -256,7 +261,7 @@ impl Capacity {
         let is_new =
             |users: &u32| !self.points.iter().any(|point| point.patient && point.users == *users);
         let next = next.or_else(|| self.beyond()).or_else(|| self.answered().filter(is_new));
-        let next = next.or_else(|| self.below().filter(is_new));
+        let next = next.or_else(|| self.below().filter(is_new)).or_else(|| self.knee_once());
         next.map_or(Wish::Stop, |users| Wish::Step { users, patient: true })
     }
 
@@ -317,6 +322,14 @@ impl Capacity {
             return Some(users.min(knee - 1).max(least));
         }
         between(seen, knee, 0.0).map(|users| users.max(least))
+    }
+
+    /// Users of the knee while a single longer step tells of them: of several numbers of users that
+    /// nearly reach the peak, the fewest that do are those of whom the step was lucky.
+    fn knee_once(&self) -> Option<u32> {
+        let knee = self.knee_bracket().1?;
+        let is_once = |point: &Point| point.users == knee && point.patient && !point.again;
+        self.points.iter().any(is_once).then_some(knee)
     }
 
     /// The point that moved the most, of those that are known if there are any, and of longer steps
