@@ -23,7 +23,7 @@ const KNEE_TOLERANCE: f64 = 0.08;
 /// A longer step that lacks the knee's throughput has at least the knee's users over this.
 const KNEE_TIMES: f64 = 1.25;
 /// Longer steps that confirm what short ones found, at most.
-const PATIENT_MAX: usize = 16;
+const PATIENT_MAX: usize = 20;
 /// Times as long as the others that the longest of these steps may be.
 const LONGER_TIMES: f64 = 4.0;
 /// A summit between two counts is looked for until they are this close.
@@ -237,7 +237,8 @@ impl Capacity {
     /// search begins with them, while the tiers above storage take what they write. One that ended
     /// long before another had to is taken again: a load swings as slowly with as many users, and
     /// half a minute may have been even by chance. Then more users are tried than any short step
-    /// told of, as many as can be answered, and fewer than the knee's, and the knee's once more.
+    /// told of, as many as can be answered, fewer than the knee's, each doubling from it to the
+    /// most, and the knee's again.
     fn confirm(&self) -> Wish {
         let taken = self.points.iter().filter(|point| point.patient).count();
         let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
@@ -261,7 +262,8 @@ impl Capacity {
         let is_new =
             |users: &u32| !self.points.iter().any(|point| point.patient && point.users == *users);
         let next = next.or_else(|| self.beyond()).or_else(|| self.answered().filter(is_new));
-        let next = next.or_else(|| self.below().filter(is_new)).or_else(|| self.knee_once());
+        let next = next.or_else(|| self.below().filter(is_new));
+        let next = next.or_else(|| self.within()).or_else(|| self.knee_once());
         next.map_or(Wish::Stop, |users| Wish::Step { users, patient: true })
     }
 
@@ -322,6 +324,22 @@ impl Capacity {
             return Some(users.min(knee - 1).max(least));
         }
         between(seen, knee, 0.0).map(|users| users.max(least))
+    }
+
+    /// Users of a longer step between the knee and the most, where no such step told of a doubling:
+    /// throughput may rise there by less than short steps show.
+    fn within(&self) -> Option<u32> {
+        let mut few = self.knee_bracket().1.filter(|_| self.settings.users_wait)?;
+        let most = self.points.iter().map(|point| point.users).max()?;
+        while few < most {
+            let many = self.settings.more(few).min(most);
+            let is_between = |point: &Point| few < point.users && point.users <= many;
+            if !self.points.iter().any(|point| point.patient && is_between(point)) {
+                return Some(many);
+            }
+            few = many;
+        }
+        None
     }
 
     /// Users of the knee while a single longer step tells of them: of several numbers of users that
