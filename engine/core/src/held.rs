@@ -757,7 +757,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(scratch.file("theirs")).unwrap(), "kept");
     }
 
-    /// What root had mounted in the files of a dead run was deleted with them.
+    /// Files that root had mounted among those of a dead run were deleted with them.
     #[test]
     fn what_is_mounted_in_a_directory_is_neither_cleared_nor_counted() {
         let scratch = Scratch::new("mounted");

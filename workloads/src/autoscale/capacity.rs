@@ -13,6 +13,9 @@ const NOT_PAYING_MIN: u32 = 2;
 const HARDLY_KNOWN_MAX: u32 = 3;
 /// Steps that reach this share of the best one, less what noise explains, are the peak's.
 const PEAK_SHARE: f64 = 0.99;
+/// Longer steps beyond the best one that reach this share of it are its plateau's, too: what moves
+/// less would draw the mean down.
+const PLATEAU_SHARE: f64 = 1.0 - GAIN_MIN - LONGER_NOISE_MAX;
 /// The knee: the fewest users that reach this share of the peak, less what noise explains. Nearer
 /// to it a curve is so level that the noise of longer steps, 1 to 2 %, would decide.
 const KNEE_SHARE: f64 = 0.97;
@@ -415,7 +418,11 @@ impl Capacity {
                 return false;
             }
             let is_beyond = point.is_known && point.users >= best.users;
-            Self::is_as_good(point, &best) || is_beyond && !is_clearly_less(point, &best)
+            let is_less = match best.patient {
+                true => point.bytes_per_s < best.bytes_per_s * PLATEAU_SHARE,
+                false => is_clearly_less(point, &best),
+            };
+            Self::is_as_good(point, &best) || is_beyond && !is_less
         });
         let (sum, seconds) = good.fold((0.0, 0.0), |(sum, seconds), point| {
             (sum + point.bytes_per_s * point.seconds, seconds + point.seconds)

@@ -502,7 +502,7 @@ fn as_many_users_are_sought_as_a_longer_step_has_answers_for() {
     assert_eq!(answered(&[&more[..], &[of(7, 100.0, false)]].concat()), None, "neighbours");
 }
 
-/// Of four users the first longer step told 100.2 % of the peak, where they move 93.9; and with 8
+/// Four users moved 100.2 % of the peak in a first longer step, where they move 93.9; and with 8
 /// and 16 a drive moved 3 and 6 % more, of which short steps told nothing.
 #[test]
 fn a_knee_that_was_lucky_is_no_knee() {
@@ -525,6 +525,20 @@ fn a_knee_that_was_lucky_is_no_knee() {
     let (answer, reason) = search.conclude(&results.iter().collect::<Vec<_>>());
     let answer = answer.unwrap();
     assert_eq!((answer.peak_users, answer.confirmed), (5, true), "{reason}");
+}
+
+/// 48 and 56 users drew the peak down to 2.81 GiB/s, which 3 users reach; 12 move 2.98 for long.
+#[test]
+fn what_moves_less_beyond_the_best_longer_step_is_no_part_of_its_plateau() {
+    let rows = [
+        Row(16, 2.950, 0.05, Some(752.0)),
+        Row(3, 2.750, 0.024, Some(600.0)),
+        Row(48, 2.731, 0.05, Some(1_200.0)),
+        Row(32, 2.850, 0.05, Some(752.0)),
+    ];
+    let (search, _, _) = of_rows(&rows);
+    assert!(search.peak().is_some_and(|peak| (peak - 2.9).abs() < 1e-9));
+    assert_eq!(search.knee_bracket().1, Some(16));
 }
 
 /// With 64 and 128 users a drive beside a CPU tier moved 6 and 9 % more than with the 32 of the
