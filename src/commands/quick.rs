@@ -2,12 +2,13 @@
 //! measured, a curve over numbers of users is simulated from them, and a run on the drive confirms
 //! it.
 
+mod limits;
 mod space;
 
 use std::mem::replace;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
 use ringfall_core::units::{GIB, MIB, gib};
 use ringfall_engine::device::{CacheDir, is_block_device};
@@ -19,12 +20,13 @@ use ringfall_host::{Room, free_bytes, host_name, human, write_output};
 use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, Document, RunResult, Warning, write_json};
 use ringfall_report::quick::{
-    CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickLimits, QuickPoint, QuickReport,
-    QuickTry, Served, USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag,
+    CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickPoint, QuickReport, QuickTry, Served,
+    USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
 
+use limits::{MIXED_READ_PERCENT, Varied, as_probed, limits_of};
 use space::FirstSpace;
 
 use super::run::{check_outputs, measured, simulated, system_disk};
@@ -52,8 +54,6 @@ const REQUEST_S: u64 = 8;
 /// in flight, where these are many: the drive's time for an entry is the same, and the simulation
 /// takes a fourth.
 const SIMULATED_IOS: u32 = 4;
-/// Percentage of reads in the mix that is measured beside reads and writes alone.
-const MIXED_READ_PERCENT: u32 = 50;
 /// Loads that the measured run and its check are to have, some more than are needed to judge it.
 const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Flag of the pace at which answers are generated, up to its value.
@@ -697,59 +697,6 @@ fn needed_s(brought: impl Fn(u64) -> Result<u64>) -> Result<u64> {
     }
 }
 
-/// The limits with the bandwidths of the probes that the longer measurements do not bear out.
-fn as_probed(roofline: &Roofline) -> Roofline {
-    let mut probed = roofline.clone();
-    for limit in &mut probed.limits {
-        limit.usual.clear();
-        if let Some(probe) = limit.bandwidth.outrun().cloned() {
-            limit.bandwidth.best = probe;
-        }
-    }
-    probed
-}
-
-/// Bandwidth of a probe that the longer measurement of a limit does not bear out.
-struct Varied {
-    /// Kind of I/O, in the plural.
-    what: &'static str,
-    probe_gib_per_s: f64,
-    limit_gib_per_s: f64,
-}
-
-impl Varied {
-    /// The one that is farthest from its limit; none where the drive's speed was steady.
-    fn of(roofline: &Roofline) -> Option<Varied> {
-        let varied = roofline.limits.iter().filter_map(|limit| {
-            let what = match limit.read_percent {
-                100 => "reads",
-                0 => "writes",
-                _ => "reads and writes at once",
-            };
-            let probe = limit.bandwidth.outrun()?;
-            Some(Varied {
-                what,
-                probe_gib_per_s: probe.bytes_per_s / GIB as f64,
-                limit_gib_per_s: limit.bandwidth.best.bytes_per_s / GIB as f64,
-            })
-        });
-        varied.max_by(|one, other| one.deviation().total_cmp(&other.deviation()))
-    }
-
-    /// Deviation of the probe from the limit, as a share of that.
-    fn deviation(&self) -> f64 {
-        (self.probe_gib_per_s / self.limit_gib_per_s - 1.0).abs()
-    }
-
-    fn told(&self) -> String {
-        format!(
-            "the drive's speed varied while its limits were measured: {} had {:.2} GiB/s in a \
-             short probe and {:.2} GiB/s in the longer one",
-            self.what, self.probe_gib_per_s, self.limit_gib_per_s
-        )
-    }
-}
-
 /// Bytes that the kernel counted on the drive, as a share of those that the run moved; none where
 /// it has no counter.
 fn kernel_share(result: &RunResult) -> Option<f64> {
@@ -781,22 +728,9 @@ fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f6
     missing.into_iter().chain(warnings.map(|warning| &warning.text)).cloned().collect()
 }
 
-fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
-    let of = |percent: u32, what: &str| {
-        let rate = roofline.bandwidth(percent);
-        rate.map(|rate| rate / GIB as f64).with_context(|| format!("no limit of {what} was found"))
-    };
-    Ok(QuickLimits {
-        read_gib_per_s: of(100, "reads")?,
-        write_gib_per_s: of(0, "writes")?,
-        mixed_gib_per_s: Some(of(MIXED_READ_PERCENT, "reads and writes together")?),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use ringfall_core::error::SetupError;
-    use ringfall_model::facts::{Best, Limit, Measured};
     use ringfall_report::quick::RUN_DEFAULTS;
 
     use super::*;
@@ -814,19 +748,6 @@ mod tests {
         assert_eq!(notes(Some(&missing), &warnings, Some(0.5)), told);
         assert_eq!(notes(Some(&missing), &warnings, Some(1.1)), told[..1]);
         assert_eq!(notes(None, &warnings, None), told[1..]);
-    }
-
-    #[test]
-    fn the_speeds_of_the_probes_take_the_place_of_limits_that_they_are_far_from() {
-        let at = |bytes_per_s| Measured { depth: 8, bytes_per_s, ..Measured::default() };
-        let limit = |read_percent, probe, best| Limit {
-            read_percent,
-            bandwidth: Best { best: at(best), probes: vec![at(probe)], ..Best::default() },
-            ..Limit::default()
-        };
-        let limits = vec![limit(100, 3e9, 2e9), limit(0, 2e9, 2e9)];
-        let probed = as_probed(&Roofline { limits, ..Roofline::default() });
-        assert_eq!((probed.bandwidth(100), probed.bandwidth(0)), (Some(3e9), Some(2e9)));
     }
 
     #[test]
