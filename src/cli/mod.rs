@@ -74,7 +74,7 @@ pub struct Cli {
 /// The subcommands; `cli/help.rs` has the order in which they are listed.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say in two or three minutes how many users a drive serves: its limits, a curve over numbers
+    /// Say in one to three minutes how many users a drive serves: its limits, a curve over numbers
     /// of users, and a run that confirms it
     #[command(args_override_self = true)]
     Quick(QuickArgs),

@@ -7,6 +7,7 @@ mod space;
 
 use std::mem::replace;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
@@ -21,7 +22,7 @@ use ringfall_model::facts::{Roofline, quotient};
 use ringfall_model::{Code, Document, RunResult, Warning, write_json};
 use ringfall_report::quick::{
     CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickPoint, QuickReport, QuickTry, Served,
-    USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag,
+    USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag, users_between,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
@@ -60,14 +61,14 @@ const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 const GENERATION_FLAG: &str = "--generation-mode=";
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
-/// Largest number of runs that missed the rule after which fewer users are tried.
-const LARGER_MAX: usize = 2;
+/// Largest number of runs on the drive after the first one.
+const FURTHER_RUNS_MAX: usize = 2;
+/// Multiple of `--time` by which such a run has to end.
+const FURTHER_RUNS_TIMES: f64 = 2.5;
 /// Longest run that is simulated for the length of the check, s.
 const CHECK_S_MAX: u64 = 7_200;
 /// Largest number of users that is tried.
 const USERS_MAX: u32 = 4_096;
-/// Precision of the answer, as a share of it.
-const USERS_STEP: u32 = 16;
 
 /// Measures, and answers.
 ///
@@ -213,6 +214,15 @@ struct Times {
     window_s: u64,
 }
 
+impl Times {
+    /// Whether a further run that begins its warm-up after so many seconds ends in time, where the
+    /// answer is to take `time_s`.
+    fn end_by(self, begin_s: f64, time_s: u64) -> bool {
+        let run_s = (self.warmup_s + self.window_s) as f64;
+        begin_s + run_s <= time_s as f64 * FURTHER_RUNS_TIMES
+    }
+}
+
 /// A measurement.
 struct Quick<'a> {
     args: &'a QuickArgs,
@@ -256,6 +266,7 @@ impl Quick<'_> {
 
     /// All of it; none when it was interrupted.
     fn report(&self, space: Space, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
+        let began = Instant::now();
         let place = terminal_path(&self.place);
         self.tell(&format!(
             "limits of {place}, about {} s, in {:.2} GiB, which is enough for them…",
@@ -271,6 +282,7 @@ impl Quick<'_> {
         let varied = Varied::of(&roofline);
         let space_bytes = self.filled(space, limits.write_gib_per_s);
         let depth = run_depth(&roofline.limits);
+        let filling_s = gib(space_bytes) / limits.write_gib_per_s.max(1e-9);
         let trials = Trials { quick: self, device: &device, interrupt, space_bytes, depth };
         self.tell("simulating numbers of users on a drive of these limits…");
         let Some(mut found) = trials.found()? else { return Ok(None) };
@@ -281,7 +293,7 @@ impl Quick<'_> {
         let simulated = by_speed.users.min(by_space.users);
         let users = users_by_probes.map_or(simulated, |probed| simulated.min(probed)).max(1);
         trials.add_to(&mut curve, users)?;
-        let Some(run) = trials.on_drive(users)? else { return Ok(None) };
+        let Some(run) = trials.on_drive(users, |_| true)? else { return Ok(None) };
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -307,7 +319,7 @@ impl Quick<'_> {
             curve,
             served_by_speed: by_speed,
             served_by_space: by_space,
-            larger: Vec::new(),
+            earlier: Vec::new(),
             measured: run.figures.measured.clone(),
             predicted: run.figures.predicted.clone(),
             kernel_share: kernel_share(&run.result),
@@ -319,16 +331,20 @@ impl Quick<'_> {
             verdict: String::new(),
             users: None,
         };
-        while report.larger.len() < LARGER_MAX
-            && let Some(fewer) = report.fewer()
+        let has_time =
+            |times: Times| times.end_by(began.elapsed().as_secs_f64() + filling_s, self.args.time);
+        trials.refine(&mut report)?;
+        while report.earlier.len() < FURTHER_RUNS_MAX
+            && let Some(users) = report.next_try()
         {
             // The answer so far stands.
-            let Some(run) = trials.on_drive(fewer)? else { break };
+            let Some(run) = trials.on_drive(users, has_time)? else { break };
             let measured = replace(&mut report.measured, run.figures.measured);
             let predicted = replace(&mut report.predicted, run.figures.predicted);
-            report.larger.push(QuickTry { measured, predicted });
+            report.earlier.push(QuickTry { measured, predicted });
             report.kernel_share = kernel_share(&run.result);
             report.notes = self.notes(&run.result);
+            trials.refine(&mut report)?;
         }
         let written_bytes = self.written_bytes(limits.write_gib_per_s);
         report.notes.extend(space.first.told(space_bytes, written_bytes));
@@ -529,12 +545,11 @@ impl Trials<'_> {
         let mut served = 0;
         let mut too_many: Option<u32> = None;
         loop {
-            let users: u32 = match too_many {
-                None if served >= USERS_MAX => break,
-                None => (served * 2).max(1),
-                Some(most) if most - served <= (most / USERS_STEP).max(1) => break,
-                Some(most) => u32::midpoint(served, most),
+            let next = match too_many {
+                None => Some((served * 2).max(1)).filter(|_| served < USERS_MAX),
+                Some(most) => users_between(served, most),
             };
+            let Some(users) = next else { break };
             if self.interrupt.is_set() {
                 return Ok(None);
             }
@@ -545,6 +560,18 @@ impl Trials<'_> {
             }
         }
         Ok(Some(Served { users: served, is_largest_tried: too_many.is_none() }))
+    }
+
+    /// Adds to the curve what it lacks for the answer that the runs on the drive leave.
+    fn refine(&self, report: &mut QuickReport) -> Result<()> {
+        while let Some(users) = report.lacking() {
+            let at = self.add_to(&mut report.curve, users)?;
+            if self.interrupt.is_set() {
+                report.curve.remove(at);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Place in the curve of so many users, whose figures are added where they are not there yet.
@@ -568,8 +595,8 @@ impl Trials<'_> {
     }
 
     /// Runs so many users on the drive, for as long as it takes to judge the run, beside the same
-    /// run simulated; none when it was interrupted.
-    fn on_drive(&self, users: u32) -> Result<Option<DriveRun>> {
+    /// run simulated; none when it was interrupted, or has no time.
+    fn on_drive(&self, users: u32, has_time: impl Fn(Times) -> bool) -> Result<Option<DriveRun>> {
         let quick = self.quick;
         let mut load = quick.load(users, self.space_bytes, self.depth);
         let mut expected = self.expected(&load)?;
@@ -580,6 +607,9 @@ impl Trials<'_> {
             expected = self.expected(&load)?;
         }
         let Expected { times, plan, predicted } = expected;
+        if !has_time(times) {
+            return Ok(None);
+        }
         quick.tell(&format!(
             "{} on the drive in {:.2} GiB, {} s…",
             ringfall_host::counted(users.into(), "user"),
@@ -748,6 +778,15 @@ mod tests {
         assert_eq!(notes(Some(&missing), &warnings, Some(0.5)), told);
         assert_eq!(notes(Some(&missing), &warnings, Some(1.1)), told[..1]);
         assert_eq!(notes(None, &warnings, None), told[1..]);
+    }
+
+    #[test]
+    fn a_further_run_ends_within_two_and_a_half_times_the_time_or_is_not_made() {
+        let [usual, long] = [20, 60].map(|window_s| Times { warmup_s: 5, window_s });
+        let ends =
+            [usual, long].map(|times| [70.0, 110.0].map(|begin_s| times.end_by(begin_s, 60)));
+        assert_eq!(ends, [[true, true], [true, false]]);
+        assert!(!usual.end_by(125.1, 60) && usual.end_by(125.0, 60));
     }
 
     #[test]

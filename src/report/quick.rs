@@ -4,9 +4,11 @@
 mod check;
 #[cfg(test)]
 mod tests;
+mod tries;
 mod verdict;
 
 pub use check::Check;
+pub use tries::users_between;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -227,10 +229,11 @@ pub struct QuickReport {
     pub served_by_speed: Served,
     /// Users whose turns `space_gib` keeps, by simulation, with the margin of `reuse_share`.
     pub served_by_space: Served,
-    /// Runs of more users in `space_gib`, in the order in which they were made: each missed the
-    /// rule, and fewer users were tried next. Answers that do not have it had none.
-    #[serde(default)]
-    pub larger: Vec<QuickTry>,
+    /// Runs on the drive before the last one, in `space_gib` and in their order: where one missed
+    /// the rule, it was repeated, or another number of users was tried. Answers that do not have it
+    /// had none; older ones have it as `larger`.
+    #[serde(default, alias = "larger")]
+    pub earlier: Vec<QuickTry>,
     /// Last run on the drive, in `space_gib`.
     pub measured: QuickPoint,
     /// The same run simulated.
@@ -349,22 +352,11 @@ impl QuickReport {
         [Some(self.place.clone()), path, on_host]
     }
 
-    /// Deviation of the measured bandwidth from the predicted one, as a share of that, where it is
-    /// too large for the run to confirm the curve; none also where users did not pause: then it is
-    /// that of the loads.
-    fn deviation(&self) -> Option<f64> {
-        let (is, was) = (self.measured.gib_per_s, self.predicted.gib_per_s);
-        let deviation = if was > 0.0 { is / was - 1.0 } else { 0.0 };
-        let is_own = !self.measured.is_without_pauses;
-        (is_own && deviation.abs() > CONFIRMED_TO).then_some(deviation)
-    }
-
     /// Command that measures the answer for as long as it takes to be judged, its result in
     /// `output`.
     #[must_use]
     pub fn check_line(&self, output: &str) -> String {
-        let users = self.checked_users();
-        self.run_line_of(users, self.space_gib, self.check_minutes(users), output)
+        self.run_line_of(self.checked_users(), self.space_gib, self.check_minutes(), output)
     }
 
     /// Users that the check puts on the drive: those of the verdict, or of the simulation where
@@ -374,11 +366,10 @@ impl QuickReport {
         self.answer().unwrap_or(self.served().users).max(1)
     }
 
-    /// Length of a run that checks so many users, min: fewer of them load less often.
+    /// Length of the check, min.
     #[must_use]
-    pub fn check_minutes(&self, users: u32) -> u64 {
-        let own_s = self.check_s.unwrap_or(0) * u64::from(self.checked_users());
-        own_s.div_ceil(60 * u64::from(users.max(1))).max(CHECK_S_MIN / 60)
+    pub fn check_minutes(&self) -> u64 {
+        self.check_s.unwrap_or(0).max(CHECK_S_MIN).div_ceil(60)
     }
 
     /// Command that puts so many users in so much space on this drive for so many minutes, with its

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     CONFIRMED_TO, LOADS_MIN, QuickPoint, QuickReport, QuickTry, SPACE_FLAG, USERS_FLAG,
-    is_one_disk, is_reuse_enough, limits_of_cgroups, others_used, time,
+    is_one_disk, limits_of_cgroups, others_used, time,
 };
 
 /// Difference of two spaces from which on they are not the same, GiB: a check has whole MiB.
@@ -48,7 +48,7 @@ impl QuickReport {
     fn shortness(&self, document: &Document) -> Option<String> {
         let has_failed = document.ringfall.window.failure.as_ref().is_some();
         let ran_s = document.seconds().filter(|_| !has_failed)?;
-        let minutes = self.check_minutes(self.checked_users());
+        let minutes = self.check_minutes();
         // A window is as long as was asked for to some milliseconds.
         (ran_s.round() < (60 * minutes) as f64).then(|| {
             format!(
@@ -162,9 +162,7 @@ impl QuickReport {
     /// Whether a check misses the rule by the P95 of its loads alone, and loads took on average no
     /// longer than the rule needs.
     fn is_by_chance(&self, measured: &QuickPoint) -> bool {
-        let is_kept =
-            measured.reuse_share.is_none_or(|share| is_reuse_enough(share, self.reuse_share));
-        let predicted = self.check_predicted.clone().filter(|_| is_kept);
+        let predicted = self.check_predicted.clone().filter(|_| !self.is_lost(measured));
         let is_judged =
             self.served().users > 0 && self.curve.iter().any(|point| point.users == measured.users);
         predicted.filter(|_| is_judged).is_some_and(|predicted| {

@@ -141,7 +141,7 @@ fn kv_size(page: &mut String, found: &Discovery) {
     row(page, "size", &text);
 }
 
-/// The first commands to try: an answer in two or three minutes, and a run of its own.
+/// The first commands to try: an answer in one to three minutes, and a run of its own.
 fn commands(page: &mut String, found: &Discovery) {
     let (kv, place) = (&found.kv, &found.place);
     let directory = escape::shell(&place.directory.display().to_string());

@@ -10,7 +10,7 @@ use super::prose::{command, wrapped};
 use super::table::{Cell, Mark, Medium, Table, fixed, percent, times};
 use crate::quick::{
     AVERAGE_LOADS_MIN, Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, TURNS_MIN,
-    is_load_quick, is_reuse_sure,
+    is_reuse_sure,
 };
 
 /// Rows of the curve on a terminal above and below the answer's.
@@ -40,10 +40,6 @@ fn lines(report: &QuickReport, points: &[QuickPoint]) -> Vec<Line> {
 
 /// The runs on the drive in their order, the last one simulated, and its check.
 pub(super) fn runs(report: &QuickReport) -> Table {
-    table(&lines_of_runs(report))
-}
-
-fn lines_of_runs(report: &QuickReport) -> Vec<Line> {
     let run = |point: &QuickPoint, is_missed: bool| {
         let judged = |load: Option<f64>| load.filter(|_| point.loads >= LOADS_MIN);
         let (load_p50_s, load_p95_s) = (judged(point.load_p50_s), judged(point.load_p95_s));
@@ -61,11 +57,12 @@ fn lines_of_runs(report: &QuickReport) -> Vec<Line> {
     };
     let simulated =
         |point: &QuickPoint, what: &str| Line { told: what.to_owned(), ..run(point, false) };
-    let mut lines: Vec<Line> = report.larger.iter().map(|one| run(&one.measured, true)).collect();
-    lines.push(run(&report.measured, report.is_missed()));
+    let measured = report.runs().map(|one| one.measured);
+    let mut lines: Vec<Line> =
+        measured.map(|point| run(&point, report.has_missed(point.users))).collect();
     lines.push(simulated(&report.predicted, "run simulated"));
     lines.extend(report.check_predicted.iter().map(|point| simulated(point, "check simulated")));
-    lines
+    table(&lines)
 }
 
 fn table(lines: &[Line]) -> Table {
@@ -102,51 +99,25 @@ fn marked(report: &QuickReport) -> u32 {
 /// Rows of the curve around the answer, as many as a terminal shows.
 fn rows_near(report: &QuickReport) -> &[QuickPoint] {
     let at = report.curve.partition_point(|point| point.users < marked(report));
-    let tried = report.curve.partition_point(|point| point.users <= report.measured.users);
+    let most = report.runs().map(|run| run.measured.users).max().unwrap_or(0);
+    let tried = report.curve.partition_point(|point| point.users <= most);
     let end = report.curve.len().min(at + ROWS_BESIDE + 1).max(tried);
     &report.curve[at.saturating_sub(ROWS_BESIDE)..end]
 }
 
 /// Sentences that explain the columns of the curve, and what stands in these rows of it.
 pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String> {
-    let answer = match report.answer() {
-        Some(_) => "the answer",
-        None => "the most users that meet the rule",
-    };
-    let told: Vec<String> = points.iter().map(|point| told(report, point)).collect();
-    let words = [
-        ("slow", "too long a load"),
-        ("lost", "too few found, or too near the rule"),
-        ("missed", "in a run on the drive"),
-        ("inferred", "too slow or lost once worsened as that run was"),
-        ("<-", answer),
-    ];
-    let is_used = |word: &str| {
-        let has_missed = word == "missed" && !report.larger.is_empty();
-        has_missed || told.iter().any(|told| told.contains(word))
-    };
-    let used = words.iter().filter(|(word, _)| is_used(word));
-    let clauses: Vec<String> = used.map(|(word, what)| format!("; {word}: {what}")).collect();
     let mut sentences = vec![format!(
-        "Simulated with space for every turn; found: earlier turns found in {:.1} GiB, which a run \
-         has, empty at first; busy: time in which the drive worked{}.",
-        report.space_gib,
-        clauses.concat()
+        "Simulated with space for every turn; found: earlier turns still there in {:.1} GiB; busy: \
+         time in which the drive worked.",
+        report.space_gib
     )];
     let is_quicker = |one: &QuickPoint, two: &QuickPoint| {
         one.load_p50_s > two.load_p50_s || one.load_p95_s > two.load_p95_s
     };
     if points.windows(2).any(|pair| is_quicker(&pair[0], &pair[1])) {
         sentences.push(
-            "A user's contexts have sizes of their own, and a load reads a whole one, so loads of \
-             more users may be quicker."
-                .to_owned(),
-        );
-    }
-    if report.measured.is_without_pauses && report.measured.loads >= AVERAGE_LOADS_MIN {
-        sentences.push(
-            "no pauses: users ask again at once, as a minute would else have too few loads; what \
-             counts is how long they take beside the same run simulated."
+            "Context sizes differ from user to user, so more users may load more quickly."
                 .to_owned(),
         );
     }
@@ -156,23 +127,24 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
 /// Targets that a number of users misses, and the answer.
 fn told(report: &QuickReport, point: &QuickPoint) -> String {
     if point.users == marked(report) {
-        return "<-".to_owned();
+        return match report.answer() {
+            Some(_) => "<- the answer",
+            None => "<- by simulation",
+        }
+        .to_owned();
     }
     if report.has_missed(point.users) {
-        return "missed".to_owned();
+        return "missed on the drive".to_owned();
     }
     if report.is_ruled_out(point.users) {
-        return "inferred".to_owned();
+        return "ruled out by a run".to_owned();
     }
-    let is_slow = point.load_p95_s.is_some_and(|load| !is_load_quick(load, report.load_p95_s));
-    let is_lost = !is_reuse_sure(point, report.reuse_share);
-    match (is_slow, is_lost) {
-        (true, true) => "slow, lost",
-        (true, false) => "slow",
-        (false, true) => "lost",
-        (false, false) => "",
-    }
-    .to_owned()
+    let near = (!is_reuse_sure(point, report.reuse_share)).then(|| match report.is_lost(point) {
+        true => "too few found",
+        false => "barely enough found",
+    });
+    let slow = report.is_slow(point).then_some("too slow");
+    slow.into_iter().chain(near).collect::<Vec<_>>().join(", ")
 }
 
 /// Page of a report, which `answer` has, and of another one that it is set beside.
@@ -212,13 +184,15 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
             counted(report.served_by_space.users.into(), "user")
         ),
     );
+    if let Some(load_p95) = report.load_p95() {
+        labelled("load P95", &load_p95);
+    }
+    labelled("runs", &report.runs_told());
     for doubt in report.doubts() {
         labelled("trust", &doubt);
     }
     let points = rows_near(report);
-    let mut rows = lines(report, points);
-    rows.extend(lines_of_runs(report));
-    let _infallible = writeln!(page, "\n{}", table(&rows).page().trim_end());
+    let _infallible = writeln!(page, "\n{}", curve(report, points).page().trim_end());
     for line in legend(report, points) {
         wrapped(&mut page, "  ", &line);
     }
@@ -327,11 +301,11 @@ pub(super) struct Checks {
 pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
     let users = users_of_both(first, other);
     let space_gib = first.space_gib.min(other.space_gib);
+    let minutes = first.check_minutes().max(other.check_minutes());
     let told = format!(
         "Both checks put {} in {space_gib:.1} GiB; then: ringfall compare check1.json check2.json",
         counted(users.into(), "user")
     );
-    let minutes = first.check_minutes(users).max(other.check_minutes(users));
     let lines = vec![
         first.run_line_of(users, space_gib, minutes, "check1.json"),
         other.run_line_of(users, space_gib, minutes, "check2.json"),
