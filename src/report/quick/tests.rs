@@ -177,6 +177,48 @@ fn a_check_takes_as_long_as_it_needs_to_be_judged() {
     assert_eq!(words.matches("--duration=9m").count(), 2, "{page}");
 }
 
+/// "--duration=5m" in the slower drive's own answer, and 18m for the same users in the comparison.
+#[test]
+fn both_checks_of_a_comparison_take_as_long_as_that_of_the_fewer_users() {
+    let (mut fast, mut slow) = (report(4, 4), report(1, 4));
+    (fast.check_s, slow.check_s) = (Some(500), Some(310));
+    assert!(slow.check_line("c.json").contains("--num-users=1 "), "{}", slow.check_line("c.json"));
+    assert_eq!([fast.check_minutes(), slow.check_minutes()], [9, 6]);
+    let page = show::beside_page(&fast, &slow);
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("--duration=6m").count(), 2, "{page}");
+    assert!(words.contains("Both checks put 1 user in 6.0 GiB for 6 min; then: "), "{page}");
+}
+
+/// A check without the command that quick ran under met no limit.
+#[test]
+fn a_check_of_a_limited_drive_is_to_be_run_under_the_same_limit() {
+    let mut limited = report(4, 4);
+    let told = "A cgroup's limits hold only within it: put before a check what stood before";
+    let words = |page: String| page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!words(page_of(&limited)).contains(told));
+    limited.machine.as_mut().unwrap().throttles.push(Throttle {
+        numbers: "259:0".to_owned(),
+        file: "/sys/fs/cgroup/a/io.max".to_owned(),
+        limit: "rbps=300000000".to_owned(),
+    });
+    assert!(words(page_of(&limited)).contains(told), "{}", page_of(&limited));
+    let page = words(show::beside_page(&report(4, 4), &limited));
+    assert_eq!(page.matches(told).count(), 1, "{page}");
+}
+
+#[test]
+fn limits_that_only_a_cache_explains_are_doubted() {
+    let doubts = |write_gib_per_s, mixed_gib_per_s| {
+        let mut report = report(4, 4);
+        report.limits = QuickLimits { write_gib_per_s, mixed_gib_per_s, ..report.limits };
+        report.doubts()
+    };
+    assert!(doubts(3.4, Some(2.5)).is_empty() && doubts(5.0, Some(5.0)).is_empty());
+    let told = "writes were faster than reads and than both at once: a cache may have taken them";
+    assert!(doubts(3.5, Some(2.5))[0].starts_with(told));
+}
+
 /// The check was silent for all of its minutes.
 #[test]
 fn a_check_of_minutes_shows_its_progress() {

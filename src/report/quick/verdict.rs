@@ -5,8 +5,8 @@ use ringfall_host::counted;
 
 use super::tries::Worse;
 use super::{
-    AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_APART, QuickPoint, QuickReport, QuickTry, Served,
-    is_load_quick, is_reuse_enough, is_reuse_sure, others_used, time,
+    AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_APART, QuickLimits, QuickPoint, QuickReport, QuickTry,
+    Served, is_load_quick, is_reuse_enough, is_reuse_sure, others_used, time,
 };
 
 /// Longest load that `--slo` takes, s.
@@ -143,8 +143,20 @@ impl QuickReport {
         if !self.is_carried() {
             doubts.extend(self.slow_loads());
         }
+        doubts.extend(self.fast_writes());
         doubts.extend(self.doubt.iter().chain(&self.notes).cloned());
         doubts
+    }
+
+    /// Sentence on writes faster than all that reads; none where they were not.
+    fn fast_writes(&self) -> Option<String> {
+        let QuickLimits { read_gib_per_s, write_gib_per_s, mixed_gib_per_s } = self.limits;
+        let others = read_gib_per_s.max(mixed_gib_per_s?);
+        (write_gib_per_s > others * (1.0 + CONFIRMED_TO)).then(|| {
+            "writes were faster than reads and than both at once: a cache may have taken them, and \
+             may be slower once it is full"
+                .to_owned()
+        })
     }
 
     /// Reason why the answer can't be held against another; none where it says something of its

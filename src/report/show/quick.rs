@@ -203,8 +203,22 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     page.push('\n');
     let steps = steps(report, answer);
     command(&mut page, "  check      ", &steps.check);
+    if let Some(limited) = limited(&[report]) {
+        wrapped(&mut page, "             ", limited);
+    }
     command(&mut page, "  then       ", &steps.compare);
     page
+}
+
+/// Sentence on checks of answers one of which was measured under a limit; none where none was.
+pub(super) fn limited(reports: &[&QuickReport]) -> Option<&'static str> {
+    let is_limited = |report: &&QuickReport| {
+        report.machine.as_ref().is_some_and(|machine| !machine.throttles.is_empty())
+    };
+    reports.iter().any(is_limited).then_some(
+        "A cgroup's limits hold only within it: put before a check what stood before `ringfall \
+         quick`.",
+    )
 }
 
 /// Commands that check an answer.
@@ -272,6 +286,9 @@ pub fn beside_page(first: &QuickReport, other: &QuickReport) -> String {
     for line in checks.lines {
         command(&mut page, "  check      ", &line);
     }
+    if let Some(limited) = limited(&[first, other]) {
+        wrapped(&mut page, "  ", limited);
+    }
     page
 }
 
@@ -301,9 +318,12 @@ pub(super) struct Checks {
 pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
     let users = users_of_both(first, other);
     let space_gib = first.space_gib.min(other.space_gib);
-    let minutes = first.check_minutes().max(other.check_minutes());
+    // More users of the other answer load as often in less time.
+    let of_fewest = [first, other].into_iter().filter(|report| report.checked_users() == users);
+    let minutes = of_fewest.map(QuickReport::check_minutes).max().unwrap_or(0);
     let told = format!(
-        "Both checks put {} in {space_gib:.1} GiB; then: ringfall compare check1.json check2.json",
+        "Both checks put {} in {space_gib:.1} GiB for {minutes} min; then: ringfall compare \
+         check1.json check2.json",
         counted(users.into(), "user")
     );
     let lines = vec![

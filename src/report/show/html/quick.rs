@@ -5,7 +5,7 @@ use std::path::Path;
 use super::chart::{self, Line};
 use super::markup::Html;
 use crate::quick::{QuickPoint, QuickReport};
-use crate::show::quick::{beside, beside_notes, checks, curve, legend, runs, steps};
+use crate::show::quick::{beside, beside_notes, checks, curve, legend, limited, runs, steps};
 
 /// Writes the page of a report, which `answer` has, beside another one where there is one.
 ///
@@ -64,6 +64,9 @@ fn page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> Str
         let checks = checks(first, second);
         html.paragraph(&checks.told);
         html.notes(checks.lines);
+    }
+    if let Some(limited) = limited(&reports) {
+        html.paragraph(limited);
     }
     html.end("Made by ringfall.")
 }
