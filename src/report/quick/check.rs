@@ -50,7 +50,7 @@ impl QuickReport {
         let ran_s = document.seconds().filter(|_| !has_failed)?;
         let minutes = self.check_minutes();
         // A window is as long as was asked for to some milliseconds.
-        (ran_s.round() < (60 * minutes) as f64).then(|| {
+        (ran_s.round() < 60.0 * minutes as f64).then(|| {
             format!(
                 "the run measured {}, and the answer's check takes {minutes} min: what a shorter \
                  run finds is more open to chance",
@@ -297,6 +297,9 @@ mod tests {
         });
         let told = longer.shortness.unwrap();
         assert!(told.contains("300 s, and the answer's check takes 9 min"), "{told}");
+        // Of a damaged answer.
+        let endless = of(|report, _| report.check_s = Some(u64::MAX));
+        assert!(endless.shortness.is_some());
         let failed = of(|_, result| result.failure = Some("no space".to_owned()));
         assert_eq!(failed.shortness, None);
     }

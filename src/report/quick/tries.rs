@@ -162,8 +162,7 @@ impl QuickReport {
     }
 
     /// Largest number of users, more than the answer and fewer than missed the rule, that may meet
-    /// it: by the run of the answer, or by simulation where there is none; none where no such number
-    /// may.
+    /// it: by the run of the answer, or by simulation where there is none; none where none may.
     pub(crate) fn most_open(&self) -> Option<u32> {
         self.missed_users()?;
         let most = if self.is_carried() { self.most_served(&Worse::NOT) } else { self.carried() };
@@ -175,7 +174,7 @@ impl QuickReport {
         let most = self.runs().map(|run| run.measured.users).max().unwrap_or(0);
         let answer = self.answer().filter(|_| self.missed_users().is_some());
         let left = self.most_open().or(answer);
-        left.is_some_and(|left| (left + 1..=most).contains(&users))
+        left.is_some_and(|left| left < users && users <= most)
     }
 
     /// Load P95 of so many users: the curve's, worsened as the deciding run is worse than
@@ -371,7 +370,7 @@ mod tests {
         report
     }
 
-    /// Makes the run to come: of so many users, whose loads take so many times as long as simulated.
+    /// Makes a run of so many users, whose loads take so many times as long as simulated, the last.
     fn run(report: &mut QuickReport, users: u32, slower: f64) {
         let point = report.curve.iter().find(|point| point.users == users).unwrap();
         let predicted = QuickPoint { load_mean_s: Some(0.2), loads: 29, ..point.clone() };
