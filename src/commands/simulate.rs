@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use ringfall_config::{DeviceFile, Facts, InputError, Options, Plan};
+use ringfall_host::counted;
 use ringfall_host::escape::{terminal, terminal_path};
 use ringfall_host::exit::Exit;
 use ringfall_model::{distinct_by, write_json};
@@ -135,7 +136,8 @@ fn table(devices: &[DeviceFile], plans: &[Plan]) -> Result<Exit> {
             if let Some(failure) = &result.failure {
                 anyhow::bail!("{}, {} users on {}: {failure}", plan.model, plan.users, device.name);
             }
-            if !result.interrupted {
+            // Of one that was interrupted later, the limit is not known.
+            if !result.interrupted && !interrupt.is_set() {
                 what_if.rows.push(WhatIfRow::of(&result));
             }
         }
@@ -197,7 +199,8 @@ fn page(what_if: &WhatIf, plan: &Plan, is_written: bool) -> String {
     for row in distinct_by(&what_if.rows, |one, other| one.binds == other.binds) {
         let Some(binds) = row.binds else { continue };
         let head = format!("  {binds}: ");
-        let example = format!("{} users on {}: {}", row.users, what_if.letter(row), row.because);
+        let users = counted(row.users.into(), "user");
+        let example = format!("{users} on {}: {}", what_if.letter(row), row.because);
         wrapped(&mut page, &head, &example);
     }
     gpu_memory_lines(&mut page, what_if);

@@ -144,7 +144,8 @@ mod tests {
                 ..SimulationFigures::default()
             };
             let named = ("nvme".to_owned(), "measured".to_owned());
-            run.simulation = Some(SimulationReport::of(named, figures, None, Vec::new(), &run));
+            run.simulation =
+                Some(SimulationReport::of(named, figures, None, Err(String::new()), &run));
             assert_eq!(told(&run).is_some(), is_told, "{busy} {crowded}");
         }
         // Fewer buffers than places: those are full.

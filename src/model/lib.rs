@@ -40,7 +40,7 @@ pub use json::{write_json, write_json_unsynced, write_text};
 pub use run_result::RunResult;
 pub use simulation::is_without_drive;
 pub use simulation::{
-    Alternative, Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport,
+    Alternative, Alternatives, Binding, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, SimulationReport,
 };
 pub use steadiness::SteadinessReport;
 pub use warnings::{Warning, warnings_of};

@@ -10,8 +10,13 @@ use crate::figures::merge::figures;
 
 shapes!(Alternative, Binding, IoTraceReport);
 
+/// From this share of the time on that a drive is busy, its bandwidth rather than the time of each
+/// I/O limits.
+const BUSY_SHARE: f64 = 0.5;
+/// Requests below which gains vary by tens of percent with the seed.
+const REQUESTS_FEW: u64 = 200;
 /// From so many times the speed on, more of a resource makes requests faster.
-const FASTER_MIN: f64 = 1.05;
+pub(crate) const FASTER_MIN: f64 = 1.05;
 
 named! {
 /// Bottleneck of a simulated run: the resource of which more makes its requests faster, before any
@@ -28,8 +33,9 @@ pub enum Binding {
     DeepQueue = "deep queue",
     /// I/Os that the drive serves at a time.
     DriveParallelism = "drive parallelism",
-    /// Time of an I/O besides its share of the bandwidth.
-    DriveLatency = "drive latency",
+    /// Time of each I/O, its transfer as well as the drive's latency: too few are in flight to fill
+    /// the drive.
+    DriveLatency = "I/O time",
     /// Bytes that a core copies a second.
     Memory = "memory copies",
     /// Bytes that are copied a second between host and GPU memory.
@@ -42,6 +48,8 @@ pub enum Binding {
     ServingSlots = "serving slots",
     /// Permits to allocate (`--max-concurrent-allocs`).
     Permits = "allocation permits",
+    /// Shards, each of which has a core and a queue.
+    Shards = "shards",
     /// Capacity of the GPU tier.
     GpuTier = "GPU tier",
     /// Capacity of the CPU tier.
@@ -61,6 +69,15 @@ impl std::fmt::Display for Binding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Runs with more of one resource each, simulated beside another.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alternatives {
+    /// Each with its gain.
+    pub tried: Vec<Alternative>,
+    /// Beginning of the window that all of them had, s.
+    pub window_s: u64,
 }
 
 /// A run that had more of one resource, simulated beside another with the same users.
@@ -93,14 +110,18 @@ pub struct SimulationReport {
     /// Share of the window in which data was copied between host and GPU memory, from 0 to 1; null
     /// without a GPU tier.
     pub gpu_link_busy_share: OverTime<f64>,
-    /// Resource that limited the run: that of the alternative with the fastest requests; null where
-    /// none was simulated.
+    /// Resource that limited the run: that of the alternative with the fastest requests, where the
+    /// bandwidth of a drive that was idle half of the time counts as the time of its I/Os; null
+    /// where none was simulated.
     pub binds: Same<Binding>,
-    /// Why `binds` is considered the limit, as a sentence.
+    /// Why `binds` is considered the limit, or why none is named, as a sentence.
     pub because: Same<String>,
     /// The same run with more of one resource, each that its requests used; null where none was
-    /// simulated: of a search, of fewer than 20 requests, or where the run was interrupted.
+    /// simulated.
     pub alternatives: Same<Vec<Alternative>>,
+    /// Beginning of the window that the alternatives and the run beside them had, s: of a long run
+    /// a part; null without alternatives.
+    pub alternatives_window_s: Same<u64>,
     /// The logical trace that was written; null when none was asked for, and in merged results:
     /// each wrote its own.
     pub io_trace: OfRun<IoTraceReport>,
@@ -162,10 +183,28 @@ impl SimulationReport {
         (device, source): (String, String),
         figures: SimulationFigures,
         io_trace: Option<IoTraceReport>,
-        alternatives: Vec<Alternative>,
+        alternatives: Result<Alternatives, String>,
         result: &RunResult,
     ) -> SimulationReport {
-        let bound = bound(&alternatives, figures.drive_busy_share);
+        let (alternatives, why_none) = match alternatives {
+            Ok(alternatives) => (alternatives, None),
+            Err(why) => (Alternatives::default(), Some(why)),
+        };
+        let Alternatives { tried, window_s } = alternatives;
+        let bound = bound(&tried, &figures);
+        let because = bound.as_ref().map(|(_, because)| {
+            let part = match window_s < result.plan.duration_s {
+                true => format!(", in the first {window_s} s"),
+                false => String::new(),
+            };
+            let requests = result.requests.completed();
+            let few = match requests < REQUESTS_FEW {
+                true => format!("; of {requests} requests: another --seed may differ much"),
+                false => String::new(),
+            };
+            format!("{because}{part}{few}")
+        });
+        let window_s = (!tried.is_empty()).then_some(window_s);
         SimulationReport {
             device: Same::of(device),
             source: Same::of(source),
@@ -176,8 +215,9 @@ impl SimulationReport {
                 (result.plan.gpu_memory_bytes > 0).then_some(figures.gpu_link_busy_share),
             ),
             binds: Same::maybe(bound.as_ref().map(|(binds, _)| *binds)),
-            because: Same::maybe(bound.map(|(_, because)| because)),
-            alternatives: Same::maybe((!alternatives.is_empty()).then_some(alternatives)),
+            because: Same::maybe(because.or(why_none)),
+            alternatives: Same::maybe((!tried.is_empty()).then_some(tried)),
+            alternatives_window_s: Same::maybe(window_s),
             io_trace: OfRun::maybe(io_trace),
         }
     }
@@ -189,15 +229,19 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// The resource of which more brings most, and what shows it; none where nothing was tried.
-fn bound(alternatives: &[Alternative], drive_busy_share: f64) -> Option<(Binding, String)> {
-    let mut ordered: Vec<&Alternative> = alternatives.iter().collect();
+fn bound(tried: &[Alternative], figures: &SimulationFigures) -> Option<(Binding, String)> {
+    let mut ordered: Vec<&Alternative> = tried.iter().collect();
     ordered.sort_by(|one, other| other.times_faster.total_cmp(&one.times_faster));
     let first = ordered.first()?;
-    let busy = format!("the drive was busy {} of the time", percent(drive_busy_share));
+    let (busy, crowded) = (figures.drive_busy_share, figures.drive_crowded_share);
+    let drive = match crowded > busy {
+        true => format!("I/Os waited {} of the time for the drive to take them", percent(crowded)),
+        false => format!("the drive was busy {} of the time", percent(busy)),
+    };
     if first.times_faster < FASTER_MIN {
         let why = format!(
             "no resource holds requests up by itself: the most, {:.2} times as fast, would be with \
-             {}; {busy}",
+             {}; {drive}",
             first.times_faster, first.with
         );
         return Some((Binding::Users, why));
@@ -208,8 +252,11 @@ fn bound(alternatives: &[Alternative], drive_busy_share: f64) -> Option<(Binding
         .take(2)
         .map(|one| format!("{:.2} times as fast with {}", one.times_faster, one.with))
         .collect();
-    let why = format!("requests would be {}; {busy}", told.join(", and "));
-    Some((first.resource, why))
+    let binds = match first.resource {
+        Binding::Drive if busy.max(crowded) < BUSY_SHARE => Binding::DriveLatency,
+        resource => resource,
+    };
+    Some((binds, format!("requests would be {}; {drive}", told.join(", and "))))
 }
 
 #[cfg(test)]
@@ -225,8 +272,11 @@ mod tests {
             with: with.to_owned(),
             times_faster,
         };
-        let alternatives = alternatives.iter().map(of).collect();
-        SimulationReport::of(named, figures, None, alternatives, &nothing())
+        let tried = alternatives.iter().map(of).collect();
+        let mut result = nothing();
+        result.plan.duration_s = 60;
+        let alternatives = Alternatives { tried, window_s: 20 };
+        SimulationReport::of(named, figures, None, Ok(alternatives), &result)
     }
 
     #[test]
@@ -237,7 +287,8 @@ mod tests {
         let report = report(&[drive, depth, latency]);
         assert_eq!(report.binds.known(), Some(Binding::QueueDepth));
         let told = "requests would be 1.50 times as fast with a queue depth of 8, and 1.25 times \
-                    as fast with twice the drive's bandwidth; the drive was busy 40 % of the time";
+                    as fast with twice the drive's bandwidth; the drive was busy 40 % of the time, \
+                    in the first 20 s; of 0 requests: another --seed may differ much";
         assert_eq!(report.because.as_ref().unwrap(), told);
         assert_eq!(report.alternatives.as_ref().map(Vec::len), Some(3));
     }
@@ -251,9 +302,36 @@ mod tests {
     }
 
     #[test]
+    fn the_bandwidth_of_an_idle_drive_is_the_time_of_its_ios() {
+        let twice = [Alternative {
+            resource: Binding::Drive,
+            with: "twice the drive's bandwidth".to_owned(),
+            times_faster: 1.8,
+        }];
+        let of = |drive_busy_share, drive_crowded_share| {
+            let figures = SimulationFigures {
+                drive_busy_share,
+                drive_crowded_share,
+                ..SimulationFigures::default()
+            };
+            bound(&twice, &figures).unwrap()
+        };
+        assert_eq!(of(0.2, 0.0).0, Binding::DriveLatency);
+        assert_eq!(of(0.9, 0.0).0, Binding::Drive);
+        let (binds, why) = of(0.2, 0.99);
+        assert!(binds == Binding::Drive && why.contains("I/Os waited 99 % of the time"), "{why}");
+    }
+
+    #[test]
     fn what_binds_is_unknown_where_nothing_was_tried() {
         let report = report(&[]);
         assert!(report.binds.is_unknown() && report.because.is_unknown());
-        assert!(report.alternatives.is_unknown());
+        assert!(report.alternatives.is_unknown() && report.alternatives_window_s.is_unknown());
+        let named = ("nvme".to_owned(), "measured".to_owned());
+        let figures = SimulationFigures::default();
+        let why = Err("its trace can't be read twice".to_owned());
+        let report = SimulationReport::of(named, figures, None, why, &nothing());
+        assert!(report.binds.is_unknown());
+        assert_eq!(report.because.as_ref().unwrap(), "its trace can't be read twice");
     }
 }

@@ -287,7 +287,7 @@ fn memory_below_a_loop() -> Vec<ChainLink> {
 
 fn simulated(device: &str, source: &str, run: &RunResult) -> SimulationReport {
     let named = (device.to_owned(), source.to_owned());
-    SimulationReport::of(named, SimulationFigures::default(), None, Vec::new(), run)
+    SimulationReport::of(named, SimulationFigures::default(), None, Err(String::new()), run)
 }
 
 #[test]

@@ -2,25 +2,27 @@
 //! its requests used, and that of which more makes them fastest does.
 
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::Result;
-use ringfall_config::{DeviceFile, Plan, Traffic};
+use ringfall_config::{DeviceFile, Plan};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
+use ringfall_host::counted;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::SimulationFigures;
 use ringfall_model::health::SAMPLES_MIN;
-use ringfall_model::{Alternative, Binding, RunResult};
+use ringfall_model::{Alternative, Alternatives, Binding, RunResult};
 
 use super::simulated::run;
 
 /// Steps of a run up to which all of it is simulated again, a second each at most; of a longer one,
 /// as much of its window as has so many.
 const STEPS_MAX: u64 = 2_000_000;
-/// The same where tiers above storage may fill only late in the window.
-const STEPS_MAX_WITH_MEMORY: u64 = 8_000_000;
+/// The same where tiers are bounded, which may fill only late in the window.
+const STEPS_MAX_WITH_TIERS: u64 = 8_000_000;
 /// Requests that are only counted as they arrive in the time of one I/O.
 const ARRIVALS_A_STEP: u64 = 32;
 /// Users from which on two simulations at a time would take too much memory.
@@ -34,8 +36,8 @@ struct Candidate {
     device: DeviceFile,
 }
 
-/// Simulates the run of that result with more of each resource that its requests used; none where
-/// its users changed, it ended early, or its input can't be read twice.
+/// Simulates the run of that result with more of each resource that its requests used, or says why
+/// that would tell nothing.
 ///
 /// # Errors
 /// Those of a run.
@@ -44,48 +46,64 @@ pub(super) fn alternatives(
     device: &DeviceFile,
     figures: &SimulationFigures,
     interrupt: &Interrupt,
-) -> Result<Vec<Alternative>> {
-    let is_read_twice = match &result.plan.traffic {
-        Traffic::Trace { path, .. } | Traffic::ShareGpt { path } => path.is_file(),
-        Traffic::Drawn => true,
-    };
-    if result.plan.enable_autoscaling
-        || result.plan.is_without_storage
-        || result.interrupted
-        || result.failure.is_some()
-        || result.requests.completed() < SAMPLES_MIN
-        || !is_read_twice
-    {
-        return Ok(Vec::new());
+) -> Result<Result<Alternatives, String>> {
+    if let Some(why) = why_none(result) {
+        return Ok(Err(why));
     }
-    let Some(mean_ns) = result.requests.mean_time_ns() else { return Ok(Vec::new()) };
     let again = Again::of(result, device, figures);
-    let (mut candidates, mut mean_ns) = (again.candidates(), mean_ns);
-    let engine = &result.engine;
-    let ios = engine.io_read.latency.count() + engine.io_write.latency.count();
-    let steps = ios + result.workload.arrived / ARRIVALS_A_STEP;
-    let has_memory = result.plan.cpu_memory_bytes.max(result.plan.gpu_memory_bytes) > 0;
-    let steps_max = if has_memory { STEPS_MAX_WITH_MEMORY } else { STEPS_MAX };
-    if steps > steps_max {
-        let share = steps_max as f64 / steps as f64;
-        let shortened = |plan: &mut Plan| {
-            plan.duration_s = ((plan.duration_s as f64 * share) as u64).max(1);
-        };
-        candidates.iter_mut().for_each(|one| shortened(&mut one.plan));
-        let mut plan = again.plan.clone();
-        shortened(&mut plan);
-        let Some(ns) = mean_of(&plan, device, interrupt)? else { return Ok(Vec::new()) };
-        mean_ns = ns;
+    let (mut candidates, mut plan) = (again.candidates(), again.plan.clone());
+    let share = window_share(result);
+    let mut mean_ns = result.requests.mean_time_ns();
+    if share < 1.0 {
+        let window_s = ((plan.duration_s as f64 * share) as u64).max(1);
+        candidates.iter_mut().for_each(|one| one.plan.duration_s = window_s);
+        plan.duration_s = window_s;
+        mean_ns = mean_of(&plan, device, interrupt)?;
     }
     let means = all_means(&candidates, interrupt)?;
     if interrupt.is_set() {
-        return Ok(Vec::new());
+        return Ok(Err("an interrupt ended the search for it".to_owned()));
     }
-    let tried =
-        candidates.into_iter().zip(means).filter_map(|(Candidate { resource, with, .. }, ns)| {
-            Some(Alternative { resource, with, times_faster: mean_ns / ns? })
-        });
-    Ok(tried.collect())
+    let Some(mean_ns) = mean_ns else {
+        return Ok(Err(format!("no request finished in the first {} s", plan.duration_s)));
+    };
+    let tried = candidates.into_iter().zip(means).filter_map(|(one, ns)| {
+        let Candidate { resource, with, .. } = one;
+        Some(Alternative { resource, with, times_faster: mean_ns / ns? })
+    });
+    Ok(Ok(Alternatives { tried: tried.collect(), window_s: plan.duration_s }))
+}
+
+/// Why the run can't be held against another, if so.
+fn why_none(result: &RunResult) -> Option<String> {
+    let completed = result.requests.completed();
+    let mut files = result.source.files.iter();
+    if result.plan.enable_autoscaling {
+        return Some("a search changed the number of users".to_owned());
+    }
+    if result.plan.is_without_storage {
+        return Some("the run had no storage".to_owned());
+    }
+    if result.interrupted || result.failure.is_some() {
+        return Some("the run ended early".to_owned());
+    }
+    if completed < SAMPLES_MIN {
+        let requests = counted(completed, "request");
+        return Some(format!("{requests} finished, and at least {SAMPLES_MIN} are needed"));
+    }
+    let gone = files.find(|path| !Path::new(path).is_file())?;
+    Some(format!("{gone} can't be read a second time"))
+}
+
+/// Part of the window that is simulated again, from 0 to 1.
+fn window_share(result: &RunResult) -> f64 {
+    let (engine, plan) = (&result.engine, &result.plan);
+    let ios = engine.io_read.latency.count() + engine.io_write.latency.count();
+    let steps = ios + result.workload.arrived / ARRIVALS_A_STEP;
+    let bounded_bytes = [plan.cpu_memory_bytes, plan.gpu_memory_bytes, plan.storage_capacity_bytes];
+    let is_bounded = bounded_bytes.iter().any(|&bytes| bytes > 0);
+    let steps_max = if is_bounded { STEPS_MAX_WITH_TIERS } else { STEPS_MAX };
+    (steps_max as f64 / steps.max(1) as f64).min(1.0)
 }
 
 /// Mean times of the requests of each run, ns, in their order; none of a run that failed.
@@ -118,6 +136,10 @@ fn mean_of(plan: &Plan, device: &DeviceFile, interrupt: &Interrupt) -> Result<Op
     let result = run(plan, device, Vec::new(), interrupt)?;
     let is_whole = result.failure.is_none() && !result.interrupted;
     Ok(result.requests.mean_time_ns().filter(|ns| is_whole && *ns > 0.0))
+}
+
+fn has_any(waits: &Histogram) -> bool {
+    waits.sum_ns() > 0
 }
 
 /// A run that is to be simulated again.
@@ -168,14 +190,13 @@ impl<'a> Again<'a> {
     /// The run with another plan, if its requests waited for that.
     fn planned(
         &self,
-        waits: &[&Histogram],
+        is_waited_for: bool,
         resource: Binding,
         with: String,
         change: impl Fn(&mut Plan),
     ) -> Option<Candidate> {
         let mut plan = self.plan.clone();
         change(&mut plan);
-        let is_waited_for = waits.iter().any(|one| one.sum_ns() > 0);
         is_waited_for.then(|| Candidate { resource, with, plan, device: self.device.clone() })
     }
 
@@ -221,10 +242,10 @@ impl<'a> Again<'a> {
         let depth = self.plan.queue_depth;
         let deeper = depth.saturating_mul(2);
         let waits = &self.result.engine.waits;
-        let waits = [&waits.queue_place, &waits.buffer];
+        let waits = has_any(&waits.queue_place) || has_any(&waits.buffer);
         let more = match self.result.has_buffers_for_queues() {
             true => self.planned(
-                &waits,
+                waits,
                 Binding::QueueDepth,
                 format!("a queue depth of {deeper}"),
                 |plan| {
@@ -234,7 +255,7 @@ impl<'a> Again<'a> {
             ),
             false => {
                 let with = "twice the memory for I/O buffers".to_owned();
-                self.planned(&waits, Binding::IoBuffers, with, |plan| plan.io_buffer_bytes *= 2)
+                self.planned(waits, Binding::IoBuffers, with, |plan| plan.io_buffer_bytes *= 2)
             }
         };
         let model = &self.device.model;
@@ -281,19 +302,28 @@ impl<'a> Again<'a> {
                 },
             ),
             self.planned(
-                &[&requests.queued],
+                self.figures.memory_busy_share > 0.0,
+                Binding::Shards,
+                format!("{} shards", u64::from(self.plan.shards) * 2),
+                |plan| {
+                    plan.shards = plan.shards.saturating_mul(2);
+                    plan.io_buffer_bytes *= 2;
+                },
+            ),
+            self.planned(
+                has_any(&requests.queued) || self.result.workload.queued_at_end > 0,
                 Binding::ServingSlots,
                 format!("{} serving slots", u64::from(slots) * 2),
                 |plan| plan.max_inflight_requests = slots.saturating_mul(2),
             ),
             self.planned(
-                &[&requests.permit],
+                has_any(&requests.permit),
                 Binding::Permits,
                 format!("{} permits to allocate", u64::from(permits) * 2),
                 |plan| plan.max_concurrent_allocs = Some(permits.saturating_mul(2)),
             ),
             self.planned(
-                &[&requests.generation],
+                has_any(&requests.generation),
                 Binding::Generation,
                 twice("the speed of generation"),
                 |plan| {
@@ -302,7 +332,7 @@ impl<'a> Again<'a> {
                 },
             ),
             self.planned(
-                &[&requests.recompute],
+                has_any(&requests.recompute),
                 Binding::Recomputation,
                 twice("the speed of computing what was not found"),
                 |plan| plan.prefill_tokens_per_s *= 2.0,
@@ -395,11 +425,14 @@ mod tests {
             let mut result = result.clone();
             change(&mut result);
             let interrupt = Interrupt::install().unwrap();
-            alternatives(&result, &device, &figures, &interrupt).unwrap().len()
+            alternatives(&result, &device, &figures, &interrupt)
+                .unwrap()
+                .map_or(0, |all| all.tried.len())
         };
         assert!(tried(|_| ()) > 0);
         assert_eq!(tried(|result| result.plan.enable_autoscaling = true), 0);
         assert_eq!(tried(|result| result.interrupted = true), 0);
+        assert_eq!(tried(|result| result.source.files = vec!["/dev/null".to_owned()]), 0);
         assert_eq!(tried(|result| result.failure = Some("an I/O failed".to_owned())), 0);
     }
 }

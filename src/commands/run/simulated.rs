@@ -15,7 +15,7 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_model::facts::{DriveOutcome, SimulationFigures};
 use ringfall_model::{
-    Alternative, Code, Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult,
+    Alternatives, Code, Document, IoTraceReport, NO_DRIVE, NO_DRIVE_SOURCE, RunResult,
     SimulationReport, Warning, warnings_of,
 };
 use ringfall_report::show::who;
@@ -118,6 +118,9 @@ pub fn one(plan: &Plan, device: &DeviceFile, command_line: Vec<String>) -> Resul
         }
         other => other?,
     };
+    if interrupt.is_set() && !result.interrupted {
+        tell_error("interrupted while more of each resource was tried; the run itself is whole");
+    }
     let document = Document::of(&result);
     let written = write_results(plan, &document);
     let shown = show(plan, &result, &document, written.is_ok());
@@ -148,16 +151,12 @@ pub fn explained(
     interrupt: &Interrupt,
 ) -> Result<RunResult> {
     let (mut result, figures, trace) = measured(plan, device, command_line, interrupt)?;
-    let mut tried = Vec::new();
-    if !is_none(device) {
+    let tried = match is_none(device) {
+        true => Err("it had no drive".to_owned()),
         // The run itself is over, and its results are whole.
-        match alternatives(&result, device, &figures, interrupt) {
-            Ok(found) => tried = found,
-            Err(error) => {
-                tell_error(format_args!("what limits the run could not be found: {error:#}"));
-            }
-        }
-    }
+        false => alternatives(&result, device, &figures, interrupt)
+            .unwrap_or_else(|error| Err(format!("the search for it failed: {error:#}"))),
+    };
     tell_simulated(&mut result, device, figures, trace, tried);
     Ok(result)
 }
@@ -173,7 +172,8 @@ pub fn run(
     interrupt: &Interrupt,
 ) -> Result<RunResult> {
     let (mut result, figures, trace) = measured(plan, device, command_line, interrupt)?;
-    tell_simulated(&mut result, device, figures, trace, Vec::new());
+    let why = Err("it was simulated once only".to_owned());
+    tell_simulated(&mut result, device, figures, trace, why);
     Ok(result)
 }
 
@@ -183,7 +183,7 @@ fn tell_simulated(
     device: &DeviceFile,
     figures: SimulationFigures,
     trace: Option<IoTraceReport>,
-    tried: Vec<Alternative>,
+    tried: Result<Alternatives, String>,
 ) {
     let named = (device.name.clone(), device.source.clone());
     result.simulation = Some(SimulationReport::of(named, figures, trace, tried, result));

@@ -7,8 +7,11 @@ use super::engine::{EvictionReport, EvictionsReport};
 use super::figure::Derived;
 use super::latency::LatencyMsMax;
 use crate::full::{Descent, Evicted};
-use crate::simulation::Binding;
+use crate::simulation::{Alternative, Binding, FASTER_MIN};
 use crate::{Code, SimulationReport};
+
+/// Share of the requests' time from which on waiting for a turn counts.
+const QUEUED_SHARE: f64 = 0.1;
 
 /// Figures of a run that tell what limited it. Shares of the requests' time are of all of it.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +38,10 @@ pub(super) struct Evidence {
     pub loads_once: bool,
     /// Resource that bound a simulated run, and why.
     pub simulated: Option<(Binding, String)>,
+    /// Whether a deeper queue made the requests of a simulated run faster.
+    pub has_deeper_queue: bool,
+    /// Whether more requests waited at the end than are served at a time.
+    pub has_backlog: bool,
     /// Entries that the tiers were emptied of.
     pub evicted: Evicted,
     /// Share of the users' time that their requests took once they were served, but for that of
@@ -72,13 +79,26 @@ impl Evidence {
                 .device
                 .utilisation
                 .known()
-                .or(ours.simulation.as_ref().and_then(|run| run.drive_busy_share.known())),
+                .or(ours.simulation.as_ref().and_then(occupied)),
             throttled: ours.machine.throttled(),
             loads_once: loads_once(document),
             simulated: ours.simulation.as_ref().and_then(simulated),
+            has_deeper_queue: ours.simulation.as_ref().is_some_and(|run| {
+                let tried = run.alternatives.as_ref().into_iter().flatten();
+                let is_deeper = |one: &Alternative| {
+                    one.resource == Binding::QueueDepth && one.times_faster >= FASTER_MIN
+                };
+                tried.into_iter().any(is_deeper)
+            }),
+            has_backlog: ours.warnings.iter().any(|warning| warning.code == Code::Backlog),
             evicted: evicted(&ours.evictions),
             served_of_users: served_of_users(document),
         }
+    }
+
+    /// Whether requests waited long for their turn, or ever more of them.
+    pub fn is_queued(&self) -> bool {
+        self.queue >= QUEUED_SHARE || self.has_backlog
     }
 
     /// Share of the requests' time in which they were served.
@@ -90,6 +110,12 @@ impl Evidence {
     pub fn room_waits_follow(&self) -> bool {
         self.evicted.room_waits_follow(self.simulated.as_ref().map(|(binds, _)| *binds))
     }
+}
+
+/// Share of the window in which a simulated drive was busy, or took no more I/Os.
+fn occupied(run: &SimulationReport) -> Option<f64> {
+    let crowded = run.drive_crowded_share.known().unwrap_or(0.0);
+    Some(run.drive_busy_share.known()?.max(crowded))
 }
 
 fn evicted(evictions: &EvictionsReport) -> Evicted {
@@ -117,16 +143,24 @@ fn descent(rows: &[&EvictionReport]) -> Option<Descent> {
     })
 }
 
+/// Whether a source of that name is a trace.
+pub(super) fn is_trace(source: &str) -> bool {
+    !["synthetic", "sharegpt"].contains(&source)
+}
+
 /// Whether turns of that run load their context once and then generate.
 pub(super) fn loads_once(document: &Document) -> bool {
     let setting = |key: &str| document.ringfall.config.as_ref()?.settings.get(key)?.as_str();
     setting("decode_reads") == Some("once") && setting("generation_mode") == Some("realistic")
 }
 
-/// Share of the users' time that requests of that run took once they were served.
+/// Share of the users' time that requests of that run took once they were served; none of a trace,
+/// whose requests come whoever is served.
 pub(super) fn served_of_users(document: &Document) -> Option<f64> {
     let ours = &document.ringfall;
-    let users = f64::from(ours.config.as_ref()?.num_users?);
+    let config = ours.config.as_ref()?;
+    let is_traced = config.source.as_deref().is_some_and(is_trace);
+    let users = f64::from(config.num_users.filter(|_| !is_traced)?);
     let (time, users_s) = (&ours.served.time, users * ours.window.seconds.known()?);
     let served_s = time.total_s.known()? * (1.0 - time.queue_share.known()?);
     let unfinished_s = ours.requests.as_ref().and_then(|requests| requests.all.unfinished_age_s);

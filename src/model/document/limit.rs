@@ -20,7 +20,7 @@ use ringfall_host::counted;
 use serde::{Deserialize, Serialize};
 
 use super::Document;
-use super::evidence::Evidence;
+use super::evidence::{Evidence, is_trace};
 use crate::deep_queue::may_be_full;
 use crate::full::ROOFLINE_FULL;
 use crate::health::SAMPLES_MIN;
@@ -38,8 +38,6 @@ const SPACE_SHARE_DOMINANT: f64 = 0.5;
 const ROOM_SHARE_TOLD: f64 = 0.05;
 /// Share of the users' time that their requests took below which nothing held them up.
 const SERVED_OF_USERS_MIN: f64 = 0.05;
-/// Share of the requests' time from which on waiting for a turn counts.
-const QUEUED_SHARE: f64 = 0.1;
 /// Share of what the drive can do up to which there is room for more users.
 const USED_HALF: f64 = 0.5;
 /// Share of all bytes below which storage did too little to be judged.
@@ -115,6 +113,8 @@ const MORE_USERS: &str = "more --num-users";
 const FEWER_USERS: &str = "fewer --num-users";
 /// Remedy of a drive that takes few I/Os at a time or a second, unless they are as large as can be.
 const LARGER_IOS: &str = "a larger --io-size";
+/// Remedy where the processor is short.
+const MORE_SHARDS: &str = "more --shards";
 /// Remedy of requests that wait for each other's allocations.
 const NO_PERMITS: &str = "--max-concurrent-allocs 0";
 /// Remedy of a drive that could have worked on more I/Os at a time.
@@ -139,7 +139,7 @@ fn flag_in_place(flag: String, document: &Document) -> Option<String> {
         _ => return Some(flag),
     };
     let source = config.and_then(|config| config.source.as_deref());
-    let is_traced = source.is_some_and(|source| !["synthetic", "sharegpt"].contains(&source));
+    let is_traced = source.is_some_and(is_trace);
     let rate = config.and_then(|config| config.request_rate_per_s);
     let has_rate = rate.is_some_and(|rate| rate > 0.0);
     (!is_traced).then(|| if has_rate { at_a_rate.to_owned() } else { flag })
@@ -169,16 +169,22 @@ fn none(document: &Document) -> Option<RunLimit> {
     if let Some(memory) = ours.machine.memory() {
         return none(&format!("the data was in memory ({memory}), and no drive limited the run"));
     }
-    (finished < REQUESTS_MIN).then(|| {
+    if finished < REQUESTS_MIN {
         let requests = counted(finished, "request");
         let told = format!("{requests} finished, and at least {REQUESTS_MIN} are needed to tell");
-        limit(LimitKind::None, told, Some("a longer --duration"))
-    })
+        return Some(limit(LimitKind::None, told, Some("a longer --duration")));
+    }
+    let simulation = ours.simulation.as_ref().filter(|run| run.binds.is_unknown())?;
+    let why = simulation.because.as_ref().map_or("the runs differ in that", String::as_str);
+    none(&format!("what limited the simulation is not known: {why}"))
 }
 
 fn found(of: &Evidence) -> RunLimit {
     let served = of.served_share();
     let share = |part: f64| percent(part / served);
+    if let Some((binds, because)) = &of.simulated {
+        return simulated(of, *binds, because);
+    }
     if asked_for_no_more(of) {
         // Much of its time may go without its bandwidth being used.
         let drive = busy(of).or_else(|| used(of)).map(|drive| format!(", and {drive}"));
@@ -187,9 +193,6 @@ fn found(of: &Evidence) -> RunLimit {
             drive.unwrap_or_default()
         );
         return limit(LimitKind::Users, told, Some(MORE_USERS));
-    }
-    if let Some((binds, because)) = &of.simulated {
-        return simulated(of, *binds, because);
     }
     if of.roofline_share.is_some_and(|used| used >= ROOFLINE_FULL) {
         return storage(of);
@@ -234,7 +237,7 @@ fn found(of: &Evidence) -> RunLimit {
                 "requests spent {share} of their service time neither in I/O nor in a wait that is \
                  counted: the processor is short"
             );
-            limit(kind, told, Some("more --shards"))
+            limit(kind, told, Some(MORE_SHARDS))
         }
         _ => storage(of),
     }
@@ -246,7 +249,7 @@ fn asked_for_no_more(of: &Evidence) -> bool {
     let used = of.roofline_share.or(of.utilisation);
     let has_drive_left = used.is_none_or(|used| used <= USED_HALF);
     let is_served_little = of.served_of_users.is_some_and(|share| share < SERVED_OF_USERS_MIN);
-    is_served_little && of.queue < QUEUED_SHARE && has_drive_left
+    is_served_little && !of.is_queued() && has_drive_left
 }
 
 /// Whether the drive may have had no more to give. One that was busy all the time may be full where
@@ -298,7 +301,7 @@ fn generation(of: &Evidence, share: &str) -> RunLimit {
         // Loads that wait for each other without generation between them are another question.
         let is_idle = of.utilisation.is_some_and(|busy| busy <= USED_HALF);
         let flag = match of.loads_once {
-            true => is_idle.then_some(MORE_USERS),
+            true => (is_idle && !of.is_queued()).then_some(MORE_USERS),
             false => Some("--generation-mode none"),
         };
         return limit(LimitKind::Generation, told, flag);
@@ -316,7 +319,7 @@ fn generation(of: &Evidence, share: &str) -> RunLimit {
 fn has_bandwidth_left(of: &Evidence) -> bool {
     // Entries in memory say nothing of the drive, nor does its time where a cgroup holds it back.
     let is_in_memory = of.storage_bytes_share.is_some_and(|bytes| bytes < STORAGE_BYTES_MIN);
-    if is_in_memory || of.throttled.is_some() {
+    if is_in_memory || of.throttled.is_some() || of.is_queued() {
         return false;
     }
     of.roofline_share.or(of.utilisation).is_some_and(|used| used <= USED_HALF)
@@ -359,13 +362,10 @@ fn storage(of: &Evidence) -> RunLimit {
 fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
     let is_busy = of.utilisation.is_some_and(|busy| busy > USED_HALF);
     let (kind, flag) = match binds {
-        Binding::Drive if is_busy => (LimitKind::Bandwidth, Some(FEWER_USERS)),
-        // There are more than can be served already: it is each entry that has too few in flight.
-        Binding::Drive | Binding::DriveLatency if of.queue >= QUEUED_SHARE => {
-            (LimitKind::Latency, Some(LARGER_DEPTH))
-        }
-        Binding::Drive | Binding::DriveLatency => {
-            (LimitKind::Latency, (!is_busy).then_some(MORE_USERS))
+        Binding::Drive => (LimitKind::Bandwidth, Some(FEWER_USERS)),
+        Binding::DriveLatency if of.has_deeper_queue => (LimitKind::Latency, Some(LARGER_DEPTH)),
+        Binding::DriveLatency => {
+            (LimitKind::Latency, (!is_busy && !of.is_queued()).then_some(MORE_USERS))
         }
         Binding::DriveIops => (LimitKind::Iops, Some(LARGER_IOS)),
         Binding::DeepQueue => (LimitKind::QueueDepth, Some("--queue-depth auto")),
@@ -380,12 +380,15 @@ fn simulated(of: &Evidence, binds: Binding, because: &str) -> RunLimit {
         Binding::GpuTier => (LimitKind::Space, Some(LARGER_GPU_TIER)),
         Binding::CpuTier => (LimitKind::Space, Some(LARGER_CPU_TIER)),
         Binding::StorageTier => (LimitKind::Space, Some(LARGER_STORAGE)),
+        Binding::Shards => (LimitKind::Processor, Some(MORE_SHARDS)),
+        // Its sentence is of those in service alone.
+        Binding::Generation if of.is_queued() => (LimitKind::Generation, None),
         Binding::Generation => {
             return generation(of, &percent(of.generation / of.served_share()));
         }
         Binding::Recomputation => (LimitKind::Recomputation, Some(LARGER_STORAGE)),
         // A drive that has little left serves more of them no better.
-        Binding::Users => (LimitKind::Users, (!is_busy).then_some(MORE_USERS)),
+        Binding::Users => (LimitKind::Users, (!is_busy && !of.is_queued()).then_some(MORE_USERS)),
     };
     limit(kind, because.to_owned(), flag)
 }
@@ -609,19 +612,6 @@ mod tests {
         assert_eq!(slow.told, told);
     }
 
-    /// More users were proposed where requests queued for those that there were.
-    #[test]
-    fn ios_that_take_long_while_requests_queue_are_no_reason_for_more_users() {
-        let of = |queue| {
-            let simulated = Some((Binding::DriveLatency, "because".to_owned()));
-            found(&Evidence { queue, storage: 1.0 - queue, simulated, ..Evidence::default() })
-        };
-        let [idle, queued] = [of(0.0), of(0.6)];
-        assert_eq!([idle.kind, queued.kind], [LimitKind::Latency; 2]);
-        let flags = [idle.flag_to_try.as_deref(), queued.flag_to_try.as_deref()];
-        assert_eq!(flags, [Some(MORE_USERS), Some(LARGER_DEPTH)]);
-    }
-
     /// Space was named of requests that took a thousandth of the users' time.
     #[test]
     fn what_next_to_no_time_is_spent_on_holds_nobody_up() {
@@ -694,6 +684,10 @@ mod tests {
             result.requests.record_unfinished(Class::Batch, 100_000_000_000);
         }
         assert!(share(&result) > 0.9, "{}", share(&result));
+        // The requests of a trace come at its times, whatever --num-users says.
+        result.plan.traffic =
+            Traffic::Trace { kind: TraceKind::BurstGpt, path: "trace.csv".into() };
+        assert_eq!(served_of_users(&Document::of(&result)), None);
     }
 
     #[test]
@@ -713,7 +707,8 @@ mod tests {
     #[test]
     fn a_simulated_run_knows_its_own_limit() {
         for (binds, kind) in [
-            (Binding::Drive, LimitKind::Latency),
+            (Binding::Drive, LimitKind::Bandwidth),
+            (Binding::Shards, LimitKind::Processor),
             (Binding::DriveParallelism, LimitKind::Parallelism),
             (Binding::DriveLatency, LimitKind::Latency),
             (Binding::QueueDepth, LimitKind::QueueDepth),
@@ -732,19 +727,26 @@ mod tests {
         }
     }
 
-    /// Twice the bandwidth helps where few I/Os are in flight, too: their transfers take time.
+    /// More users were proposed to a backlog.
     #[test]
-    fn bandwidth_is_named_of_a_drive_that_was_busy_most_of_the_time() {
-        let simulated = Some((Binding::Drive, "because".to_owned()));
-        for (busy, expected) in [
-            (0.9, (LimitKind::Bandwidth, Some(FEWER_USERS))),
-            (0.3, (LimitKind::Latency, Some(MORE_USERS))),
-        ] {
-            let utilisation = Some(busy);
-            let evidence = Evidence { utilisation, storage: 1.0, ..Evidence::default() };
-            let limit = found(&Evidence { simulated: simulated.clone(), ..evidence });
-            assert_eq!((limit.kind, limit.flag_to_try.as_deref()), expected);
+    fn no_more_users_are_proposed_where_requests_queue() {
+        for binds in [Binding::DriveLatency, Binding::Generation, Binding::Users] {
+            let flag = |queue, has_backlog| {
+                let simulated = Some((binds, "because".to_owned()));
+                let evidence = Evidence { queue, has_backlog, ..Evidence::default() };
+                let utilisation = Some(0.1);
+                found(&Evidence { simulated, utilisation, generation: 0.2, ..evidence }).flag_to_try
+            };
+            assert_eq!(flag(0.0, false).as_deref(), Some(MORE_USERS), "{binds}");
+            assert_eq!((flag(0.5, false), flag(0.0, true)), (None, None), "{binds}");
         }
+    }
+
+    #[test]
+    fn a_deeper_queue_is_proposed_where_it_was_tried_and_helped() {
+        let simulated = Some((Binding::DriveLatency, "because".to_owned()));
+        let evidence = Evidence { simulated, has_deeper_queue: true, ..Evidence::default() };
+        assert_eq!(found(&evidence).flag_to_try.as_deref(), Some(LARGER_DEPTH));
     }
 
     /// It has the words and the flag of a real run.

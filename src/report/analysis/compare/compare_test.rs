@@ -326,8 +326,13 @@ fn a_simulated_drive_is_told_as_one_and_not_compared_with_a_real_one() {
     }
     let mut result = run(0..9, 60.0);
     let device = ("nvme".to_owned(), "measured".to_owned());
-    let report =
-        SimulationReport::of(device, SimulationFigures::default(), None, Vec::new(), &result);
+    let report = SimulationReport::of(
+        device,
+        SimulationFigures::default(),
+        None,
+        Err(String::new()),
+        &result,
+    );
     result.simulation = Some(report);
     let situation = Situation::of_document(&Document::of(&result));
     assert_eq!(situation.simulated.as_deref(), Some("nvme"));
@@ -342,7 +347,7 @@ fn simulated_runs_with_one_seed_are_no_trials() {
             device,
             SimulationFigures::default(),
             None,
-            Vec::new(),
+            Err(String::new()),
             &nothing(),
         );
         file.document.ringfall.simulation = Some(report);

@@ -153,8 +153,13 @@ fn a_column_says_that_a_run_was_simulated() {
     };
     assert_eq!(cell(&result), Cell::Nothing);
     let device = ("nvme".to_owned(), "measured".to_owned());
-    let report =
-        SimulationReport::of(device, SimulationFigures::default(), None, Vec::new(), &result);
+    let report = SimulationReport::of(
+        device,
+        SimulationFigures::default(),
+        None,
+        Err(String::new()),
+        &result,
+    );
     result.simulation = Some(report);
     let told = cell(&result);
     assert!(matches!(&told, Cell::Text(text) if text.contains("description nvme")), "{told:?}");
