@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::operation::{FileAction, RecordedOperation};
-use super::strace::{Recording, normal};
+use super::strace::{NAME_BYTES_MAX, Recording, normal};
 use crate::error::Error;
 use crate::source::Skipped;
 
@@ -33,6 +33,8 @@ pub struct Part {
     pub files_before: Vec<FileBefore>,
     /// Directories that must be there before, without those above them.
     pub directories_before: Vec<Arc<str>>,
+    /// Most space that what is written takes at a time, besides what must be there before, bytes.
+    pub written_bytes: u64,
     /// Number of calls on these files that are not done again, by name of the system call;
     /// `failed`: of any, with an error that another drive need not have.
     pub left_out: BTreeMap<&'static str, u64>,
@@ -97,31 +99,40 @@ impl Part {
         }
         part.skipped = recording.skipped;
         part.below = below;
-        part.find_before(names);
+        part.find_before(names)?;
         Ok(part)
     }
 
     /// Finds what must be there before the first operation, and the file of each handle.
-    fn find_before(&mut self, names: Names) {
+    fn find_before(&mut self, names: Names) -> Result<(), Error> {
         let mut before = Before::of(names, self.handles);
-        self.operations.iter_mut().for_each(|operation| before.take(operation));
-        let Before { names, states, files, open, directories } = before;
+        for operation in &mut self.operations {
+            before.take(operation);
+            if before.moved_bytes > NAME_BYTES_MAX {
+                return Err(Error::new(format!(
+                    "it has more than {NAME_BYTES_MAX} bytes of names of files below renamed \
+                     directories: record a shorter time"
+                )));
+            }
+        }
+        let Before { names, states, files, open, directories, space_most_bytes, .. } = before;
         for operation in self.operations.iter_mut().filter(|operation| !operation.is_call) {
             // Of one that was open before, nobody told that it is a directory.
             if let FileAction::Open { name, mode, .. } = &mut operation.action
-                && matches!(states[*name as usize], State::Directory | State::Made)
+                && matches!(states[*name as usize], State::Directory(_) | State::Made)
             {
                 mode.write = false;
             }
         }
-        let path = |name: &u32| Arc::clone(&names.paths[*name as usize]);
-        self.directories_before = directories.iter().map(path).collect();
-        let needed = files.iter().filter(|file| file.is_before);
+        self.directories_before = directories.into_iter().skip(1).collect();
+        self.written_bytes = space_most_bytes;
+        let needed = files.into_iter().filter(|file| file.is_before);
         self.files_before = needed
-            .map(|file| FileBefore { path: path(&file.name), bytes: file.bytes_before })
+            .filter_map(|file| Some(FileBefore { path: file.path?, bytes: file.bytes_before }))
             .collect();
         self.files = open.into_iter().map(|file| file.unwrap_or(u32::MAX)).collect();
         (self.names, self.parents) = (names.paths, names.parents);
+        Ok(())
     }
 }
 
@@ -240,22 +251,34 @@ enum State {
     Unknown,
     Absent,
     File(u32),
-    /// There before the first operation.
-    Directory,
+    /// There before the first operation, under a path of that index.
+    Directory(u32),
     /// Directory that an operation made.
     Made,
 }
 
 /// A file, whatever its name is.
 struct File {
-    /// Name under which it was first seen.
-    name: u32,
+    /// Path before the first operation, if it is there then; none where it can't have been.
+    path: Option<Arc<str>>,
     is_before: bool,
     bytes_before: u64,
-    /// End of what was written since it was made or cut.
+    /// End of what was written since it was made or cut, without a gap.
     written_end: u64,
+    /// Highest end of a write since then.
+    end: u64,
+    /// Sum of the bytes written since then.
+    written_bytes: u64,
     /// Whether nothing of what it held before is left.
     is_fresh: bool,
+}
+
+impl File {
+    /// Space that it takes besides what must be there before, bytes: no more than was written where
+    /// it has holes, nor than its length where a part was written twice.
+    fn space_bytes(&self) -> u64 {
+        self.written_bytes.min(self.end.saturating_sub(self.bytes_before))
+    }
 }
 
 /// Names and files as the operations leave them.
@@ -265,15 +288,32 @@ struct Before {
     files: Vec<File>,
     /// File of each handle that is open.
     open: Vec<Option<u32>>,
-    directories: Vec<u32>,
+    /// Paths before the first operation of directories that are there then, first that of all.
+    directories: Vec<Arc<str>>,
+    /// Files by their paths before the first operation.
+    by_path: BTreeMap<Arc<str>, u32>,
+    /// Memory of such paths that are no names, bytes.
+    moved_bytes: usize,
+    /// Space that the files take now, and at most so far.
+    space_bytes: u64,
+    space_most_bytes: u64,
 }
 
 impl Before {
     fn of(names: Names, handles: u32) -> Before {
         let mut states = vec![State::Unknown; names.paths.len()];
-        states[ITSELF as usize] = State::Directory;
-        let open = vec![None; handles as usize];
-        Before { names, states, files: Vec::new(), open, directories: Vec::new() }
+        states[ITSELF as usize] = State::Directory(0);
+        Before {
+            states,
+            files: Vec::new(),
+            open: vec![None; handles as usize],
+            directories: vec![Arc::clone(&names.paths[ITSELF as usize])],
+            by_path: BTreeMap::new(),
+            moved_bytes: 0,
+            space_bytes: 0,
+            space_most_bytes: 0,
+            names,
+        }
     }
 
     fn take(&mut self, operation: &mut RecordedOperation) {
@@ -284,17 +324,18 @@ impl Before {
                 let is_new = match self.states[name as usize] {
                     State::Unknown => mode.create,
                     State::Absent => true,
-                    State::File(_) | State::Directory | State::Made => false,
+                    State::File(_) | State::Directory(_) | State::Made => false,
                 };
                 operation.makes = is_new || mode.exclusive;
                 if mode.directory {
                     self.is_directory(name);
                 }
                 let file = self.file(name, is_new && !mode.directory);
-                if let Some(file) = file.map(|file| &mut self.files[file as usize])
-                    && (mode.truncate || mode.exclusive)
-                {
-                    (file.is_fresh, file.written_end) = (true, 0);
+                if mode.truncate || mode.exclusive {
+                    self.change(file, |file| {
+                        (file.written_end, file.end, file.written_bytes) = (0, 0, 0);
+                        file.is_fresh = true;
+                    });
                 }
                 if let Some(handle) = handle {
                     self.open[handle as usize] = file;
@@ -302,23 +343,25 @@ impl Before {
             }
             FileAction::Read { handle, offset, .. } => {
                 let end = offset.saturating_add(operation.moved_bytes.into());
-                if let Some(file) = self.of_handle(handle)
-                    && operation.moved_bytes > 0
-                    && !file.is_fresh
-                    && end > file.written_end
-                {
-                    file.is_before = true;
-                    file.bytes_before = file.bytes_before.max(end);
-                }
+                self.change(self.open[handle as usize], |file| {
+                    // A gap in what was written is a hole, where the file may be new.
+                    let known_end = if file.is_before { file.written_end } else { file.end };
+                    if operation.moved_bytes > 0 && !file.is_fresh && end > known_end {
+                        file.is_before = true;
+                        file.bytes_before = file.bytes_before.max(end);
+                    }
+                });
             }
             FileAction::Write { handle, offset, .. } => {
-                let end = offset.saturating_add(operation.moved_bytes.into());
-                // Beyond a gap, what is before it was not written.
-                if let Some(file) = self.of_handle(handle)
-                    && offset <= file.written_end
-                {
-                    file.written_end = file.written_end.max(end);
-                }
+                let bytes = operation.moved_bytes.into();
+                let end = offset.saturating_add(bytes);
+                self.change(self.open[handle as usize], |file| {
+                    if offset <= file.written_end {
+                        file.written_end = file.written_end.max(end);
+                    }
+                    file.end = file.end.max(end);
+                    file.written_bytes = file.written_bytes.saturating_add(bytes);
+                });
             }
             FileAction::Look { name, directory: true } => self.is_directory(name),
             FileAction::Look { name, .. } => {
@@ -333,6 +376,7 @@ impl Before {
                 self.needs_directory(from);
                 self.needs_directory(to);
                 self.file(from, false);
+                self.removes(to);
                 self.states[to as usize] = self.states[from as usize];
                 self.states[from as usize] = State::Absent;
             }
@@ -342,6 +386,7 @@ impl Before {
                     true => self.is_directory(name),
                     false => drop(self.file(name, false)),
                 }
+                self.removes(name);
                 self.states[name as usize] = State::Absent;
             }
             FileAction::Sync { .. } | FileAction::LookAtOpen { .. } | FileAction::Close { .. } => {}
@@ -352,7 +397,10 @@ impl Before {
     fn take_failed(&mut self, action: FileAction) {
         match action {
             FileAction::MakeDirectory { name } => self.is_directory(name),
-            FileAction::Open { name, mode, .. } if mode.exclusive => drop(self.file(name, false)),
+            FileAction::Open { name, mode, .. } if mode.exclusive => {
+                self.needs_directory(name);
+                self.file(name, false);
+            }
             FileAction::Open { name, .. }
             | FileAction::Look { name, .. }
             | FileAction::Remove { name, .. }
@@ -366,59 +414,109 @@ impl Before {
         }
     }
 
-    fn of_handle(&mut self, handle: u32) -> Option<&mut File> {
-        let file = self.open[handle as usize]?;
-        Some(&mut self.files[file as usize])
+    /// Changes what is known of a file, and counts the space that it takes then.
+    fn change(&mut self, file: Option<u32>, change: impl FnOnce(&mut File)) {
+        let Some(file) = file.map(|file| &mut self.files[file as usize]) else { return };
+        let others_bytes = self.space_bytes.saturating_sub(file.space_bytes());
+        change(file);
+        self.space_bytes = others_bytes.saturating_add(file.space_bytes());
+        self.space_most_bytes = self.space_most_bytes.max(self.space_bytes);
+    }
+
+    /// Counts the space of a name's file as free.
+    fn removes(&mut self, name: u32) {
+        if let State::File(file) = self.states[name as usize] {
+            self.change(Some(file), |file| file.written_bytes = 0);
+        }
     }
 
     /// File of a name; of one that was not seen before, whether it is `new` must be told.
     fn file(&mut self, name: u32, is_new: bool) -> Option<u32> {
-        match self.states[name as usize] {
-            State::Directory | State::Made => return None,
+        let state = self.states[name as usize];
+        match state {
+            State::Directory(_) | State::Made => return None,
             State::File(file) => return Some(file),
             State::Unknown | State::Absent => {}
         }
-        let parent = self.names.parents[name as usize];
-        // What is below a directory that the recording made came there with another's name, or by
-        // a call that is left out.
-        let is_below_made =
-            parent.is_some_and(|parent| self.states[parent as usize] == State::Made);
-        let is_unknown = self.states[name as usize] == State::Unknown;
-        let is_before = !is_new && is_unknown && !is_below_made;
         // One that was absent is made, by a call that may not be in the recording.
-        let is_fresh = self.states[name as usize] == State::Absent;
-        let file = self.files.len() as u32;
-        self.files.push(File { name, is_before, bytes_before: 0, written_end: 0, is_fresh });
+        let path = if state == State::Unknown { self.path_before(name) } else { None };
+        // Its directory may have had another name.
+        let seen = path.as_ref().and_then(|path| self.by_path.get(path)).copied();
+        let file = seen.unwrap_or(self.files.len() as u32);
         self.states[name as usize] = State::File(file);
+        if seen.is_none() {
+            self.by_path.extend(path.clone().map(|path| (path, file)));
+            let (is_fresh, is_before) = (path.is_none(), path.is_some() && !is_new);
+            self.files.push(File {
+                path,
+                is_before,
+                bytes_before: 0,
+                written_end: 0,
+                end: 0,
+                written_bytes: 0,
+                is_fresh,
+            });
+        }
         Some(file)
     }
 
+    /// Path before the first operation of what has a name now, if it is there then; none below a
+    /// directory that the recording made: what is there came with another's name, or by a call
+    /// that is left out.
+    fn path_before(&mut self, name: u32) -> Option<Arc<str>> {
+        let path = Arc::clone(&self.names.paths[name as usize]);
+        let above = std::iter::successors(path.rsplit_once('/'), |(path, _)| path.rsplit_once('/'));
+        let state = |path| Some(self.states[*self.names.numbers.get(path)? as usize]);
+        for (directory, _) in above {
+            match state(directory) {
+                Some(State::Made) => return None,
+                Some(State::Directory(index)) => {
+                    let before = &self.directories[index as usize];
+                    if **before == *directory {
+                        break;
+                    }
+                    let moved = format!("{before}{}", &path[directory.len()..]);
+                    self.moved_bytes += moved.len();
+                    return Some(moved.into());
+                }
+                _ => {}
+            }
+        }
+        Some(path)
+    }
+
+    /// Takes note that a directory of a name is found, but for one whose making is not recorded.
     fn is_directory(&mut self, name: u32) {
         self.needs_directory(name);
-        if self.states[name as usize] == State::Unknown {
-            self.states[name as usize] = State::Directory;
-            self.directories.push(name);
+        if self.states[name as usize] != State::Absent {
+            self.has_directory(name);
         }
     }
 
     /// Takes note that the directory of a name is there, before all where nothing made it.
     fn needs_directory(&mut self, name: u32) {
-        let path = Arc::clone(&self.names.paths[name as usize]);
-        let Some(parent) = self.names.parents[name as usize] else { return };
-        if matches!(self.states[parent as usize], State::Directory | State::Made) {
-            return;
+        if let Some(parent) = self.names.parents[name as usize] {
+            self.has_directory(parent);
         }
-        let above = std::iter::successors(Some(&*path), |path| Some(path.rsplit_once('/')?.0));
-        let mut numbers = above.filter_map(|path| self.names.numbers.get(path));
-        // Nothing below a directory that the recording makes was there before.
-        let is_made = numbers.any(|number| self.states[*number as usize] == State::Made);
-        if let State::File(file) = self.states[parent as usize] {
-            // A call looked at it before that tells no kind.
-            self.files[file as usize].is_before = false;
-        }
-        self.states[parent as usize] = if is_made { State::Made } else { State::Directory };
-        if !is_made {
-            self.directories.push(parent);
-        }
+    }
+
+    fn has_directory(&mut self, name: u32) {
+        let path = match self.states[name as usize] {
+            State::Directory(_) | State::Made => return,
+            // A call on it before told no kind.
+            State::File(file) => {
+                let file = &mut self.files[file as usize];
+                file.is_before = false;
+                file.path.clone().or_else(|| self.path_before(name))
+            }
+            State::Unknown | State::Absent => self.path_before(name),
+        };
+        self.states[name as usize] = match path {
+            Some(path) => {
+                self.directories.push(path);
+                State::Directory(self.directories.len() as u32 - 1)
+            }
+            None => State::Made,
+        };
     }
 }

@@ -14,9 +14,9 @@ use crate::source::lines::{Line, Lines, Unusable, too_long, unread};
 /// Most operations of a recording, which take about 80 bytes each, and as much again in order.
 const OPERATIONS_MAX: usize = 4 << 20;
 /// Most memory for names, bytes.
-const NAME_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
+pub(super) const NAME_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// Memory of a name, besides its text, up to the order of the operations, bytes.
-const NAME_BYTES: usize = 256;
+const NAME_BYTES: usize = 320;
 /// Memory of a count of calls that are left out, bytes.
 const LEFT_OUT_BYTES: usize = 64;
 /// Most memory for calls that are under way, bytes.

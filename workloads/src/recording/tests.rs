@@ -176,6 +176,11 @@ fn descriptors_are_those_of_a_process_and_its_threads() {
     assert_eq!(threads, [0, 1, 2, 2, 2, 1, 1, 3, 3]);
 }
 
+/// Files that must be there before, with their bytes.
+fn before(part: &Part) -> Vec<(&str, u64)> {
+    part.files_before.iter().map(|file| (&*file.path, file.bytes)).collect()
+}
+
 /// Files that the recording makes, or did not find, are not there before.
 #[test]
 fn what_was_there_before_is_what_was_found_and_not_made() {
@@ -198,9 +203,7 @@ fn what_was_there_before_is_what_was_found_and_not_made() {
          1 100.000015 fsync(5</kv/d/e/log>) = -1 EIO (Input/output error) <0.000001>\n\
          1 100.000016 stat(\"/etc/x\", 0x7) = 0 <0.000001>\n",
     );
-    let found: Vec<(&str, u64)> =
-        part.files_before.iter().map(|file| (&*file.path, file.bytes)).collect();
-    assert_eq!(found, [("d/e/log", 4196), ("old", 0)]);
+    assert_eq!(before(&part), [("d/e/log", 4196), ("old", 0)]);
     assert_eq!(part.directories_before, ["d".into(), "d/e".into()] as [std::sync::Arc<str>; 2]);
     let left_out = [("failed", 1), ("io_uring_enter", 1), ("mmap", 1)];
     assert_eq!(part.left_out, left_out.into());
@@ -219,10 +222,74 @@ fn a_renamed_directory_brings_its_files_and_a_gap_is_not_written() {
          1 100.000007 pwrite64(5</kv/slab>, \"\", 10, 1000) = 10 <0.000001>\n\
          1 100.000008 pread64(5</kv/slab>, \"\", 100, 0) = 100 <0.000001>\n",
     );
-    let found: Vec<(&str, u64)> =
-        part.files_before.iter().map(|file| (&*file.path, file.bytes)).collect();
-    assert_eq!(found, [("slab", 100)]);
+    assert_eq!(before(&part), [("slab", 100)]);
     assert_eq!(part.directories_before.len(), 0);
+}
+
+/// They were taken for files that were there before.
+#[test]
+fn a_file_that_the_recording_makes_may_be_written_in_any_order() {
+    let part = part(
+        "1 100.000001 open(\"/kv/x\", O_RDWR|O_CREAT) = 3</kv/x> <0.000001>\n\
+         1 100.000002 pwrite64(3</kv/x>, \"\", 100, 300) = 100 <0.000001>\n\
+         2 100.000003 pwrite64(3</kv/x>, \"\", 100, 100) = 100 <0.000001>\n\
+         1 100.000004 pread64(3</kv/x>, \"\", 400, 0) = 400 <0.000001>\n\
+         1 100.000005 pwrite64(3</kv/x>, \"\", 100, 0) = 100 <0.000001>\n\
+         1 100.000006 mkdir(\"/kv/made\", 0777) = 0 <0.000001>\n\
+         1 100.000007 open(\"/kv/made/y\", O_RDWR|O_CREAT) = 4</kv/made/y> <0.000001>\n\
+         1 100.000008 ftruncate(4</kv/made/y>, 1000) = 0 <0.000001>\n\
+         1 100.000009 pread64(4</kv/made/y>, \"\", 1000, 0) = 1000 <0.000001>\n\
+         1 100.000010 stat(\"/kv/made/sub\", {st_mode=S_IFDIR|0755}) = 0 <0.000001>\n",
+    );
+    assert_eq!((before(&part), part.directories_before.len()), (vec![], 0));
+}
+
+/// They were looked for where they came later, below a directory that was not there.
+#[test]
+fn what_is_below_a_renamed_directory_was_before_below_its_old_name() {
+    let part = part(
+        "1 100.000001 open(\"/kv/a/b/new\", O_RDWR|O_CREAT) = 3</kv/a/b/new> <0.000001>\n\
+         1 100.000002 write(3</kv/a/b/new>, \"\", 10) = 10 <0.000001>\n\
+         1 100.000003 rename(\"/kv/a/b\", \"/kv/a/c\") = 0 <0.000001>\n\
+         1 100.000004 open(\"/kv/a/c/f10\", O_RDONLY) = 4</kv/a/c/f10> <0.000001>\n\
+         1 100.000005 read(4</kv/a/c/f10>, \"\", 10) = 10 <0.000001>\n\
+         1 100.000006 open(\"/kv/a/c/new\", O_RDONLY) = 5</kv/a/c/new> <0.000001>\n\
+         1 100.000007 read(5</kv/a/c/new>, \"\", 10) = 10 <0.000001>\n\
+         1 100.000008 rename(\"/kv/a/c\", \"/kv/d\") = 0 <0.000001>\n\
+         1 100.000009 open(\"/kv/d/f10\", O_RDONLY) = 6</kv/d/f10> <0.000001>\n\
+         1 100.000010 read(6</kv/d/f10>, \"\", 20) = 20 <0.000001>\n\
+         1 100.000011 stat(\"/kv/d/e/f\", 0x7) = 0 <0.000001>\n\
+         1 100.000012 rename(\"/kv/g\", \"/kv/h\") = 0 <0.000001>\n\
+         1 100.000013 stat(\"/kv/h/i\", 0x7) = 0 <0.000001>\n",
+    );
+    assert_eq!(before(&part), [("a/b/f10", 20), ("a/b/e/f", 0), ("g/i", 0)]);
+    let directories: Vec<&str> = part.directories_before.iter().map(|path| &**path).collect();
+    assert_eq!(directories, ["a/b", "a", "a/b/e", "g"]);
+}
+
+/// 2.5 GiB of writes filled a disk of 1.1 GiB.
+#[test]
+fn the_space_of_what_is_written_is_that_of_the_files_at_a_time() {
+    let mut lines = String::new();
+    for name in 0..3 {
+        lines += &format!(
+            "1 {}00.0 open(\"/kv/{name}\", O_RDWR|O_CREAT) = 3</kv/{name}> <0.1>\n\
+             1 {0}01.0 pwrite64(3</kv/{name}>, \"\", 100, 900) = 100 <0.1>\n\
+             1 {0}02.0 pwrite64(3</kv/{name}>, \"\", 1000, 0) = 1000 <0.1>\n",
+            name + 1
+        );
+    }
+    assert_eq!(part(&lines).written_bytes, 3_000);
+    let evicts = "1 250.0 unlink(\"/kv/0\") = 0 <0.1>\n\
+                  1 350.0 rename(\"/kv/2\", \"/kv/1\") = 0 <0.1>\n";
+    assert_eq!(part(&format!("{lines}{evicts}")).written_bytes, 2_000);
+    let others = "1 351.0 pwrite64(7</kv/log>, \"\", 5000, 1000) = 5000 <0.1>\n\
+                  1 352.0 pread64(8</kv/old>, \"\", 100, 0) = 100 <0.1>\n\
+                  1 353.0 pwrite64(8</kv/old>, \"\", 150, 0) = 150 <0.1>\n\
+                  1 354.0 pwrite64(9</kv/sparse>, \"\", 70, 4096) = 70 <0.1>\n";
+    let part = part(&format!("{lines}{evicts}{others}"));
+    assert_eq!(part.written_bytes, 1_000 + 5_000 + 50 + 70);
+    assert_eq!(before(&part), [("log", 0), ("old", 100), ("sparse", 0)]);
 }
 
 /// Threads of which each was to be the child of the one before took the stack away.
@@ -259,6 +326,15 @@ fn a_recording_that_needs_more_memory_than_is_meant_for_it_is_refused() {
         let error = Recording::read(format!("{open}{lines}").as_bytes()).err().unwrap().to_string();
         assert!(error.contains(what) && error.contains("record a shorter time"), "{error}");
     }
+}
+
+#[test]
+fn short_names_below_a_directory_that_had_a_long_one_take_bounded_memory() {
+    let long = "x".repeat(4_000);
+    let mut lines = format!("1 1.5 rename(\"/kv/{long}\", \"/kv/s\") = 0 <0.1>\n");
+    lines.extend((0..2_000).map(|n| format!("1 1.6 stat(\"/kv/s/{n}\", 0x7) = 0 <0.1>\n")));
+    let error = Part::of(read(&lines), Some("/kv")).unwrap_err().to_string();
+    assert!(error.contains("below renamed directories: record a shorter time"), "{error}");
 }
 
 /// Halves of calls whose threads are gone are counted, and take no memory.
