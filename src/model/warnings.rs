@@ -459,11 +459,10 @@ fn of_the_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     let failures = result.files.iter().flat_map(|files| &files.failures);
     for failed in failures.filter(|failed| failed.name == FILE_REMOVAL) {
         let text = format!(
-            "{} of the layout could not be removed, and their space counts as free; the first was \
-             {}: {}",
+            "{} of the layout could not be removed: {}, first {}; their space counts as free",
             counted(failed.count, "file"),
-            failed.first_file,
-            failed.cause
+            failed.cause,
+            failed.first_file
         );
         warnings.push(warning(Code::FilesLeft, text, None));
     }
