@@ -527,6 +527,17 @@ fn what_is_no_recording_is_refused_with_the_remedy() {
         assert_fails(&replay(&scratch, &[]), 2, &[words]);
         assert!(!scratch.store().exists(), "{recording}");
     }
+    let output = ["--below", "/kv", "--json", "./recorded"];
+    assert_fails(&replay(&scratch, &output), 2, &["would overwrite the input recorded"]);
+    let mut writes = open.replace("RDONLY", "WRONLY|O_CREAT");
+    for place in 0..10_000_u64 {
+        let (second, bytes) = (101 + place, i32::MAX);
+        let offset = place * u64::from(bytes.unsigned_abs());
+        let call = format!("pwrite64(3</kv/a>, \"\", {bytes}, {offset}) = {bytes}");
+        writes += &format!("1 {second}.0 {call} <0.1>\n");
+    }
+    std::fs::write(scratch.file("recorded"), writes).unwrap();
+    assert_fails(&replay(&scratch, &[]), 2, &["files of 0 KiB and writes 19.5 TiB besides"]);
     assert_fails(&replay(&scratch, &["--speed", "0"]), 2, &["give 0.001 to 1000, or max"]);
     for latency in ["61s", "p50=2ms", "p50=2ms,p99=1ms", "p99=2ms,p50=1ms"] {
         let ended = replay(&scratch, &["--inject-latency", latency]);
@@ -548,4 +559,6 @@ fn a_call_that_ends_otherwise_fails_the_replay() {
     let told = ["\"differing\": 1,", "read of an open file: it moved 10 bytes", "ftruncate"];
     assert_fails(&ended, 1, &told);
     assert!(!scratch.store().exists());
+    let quiet = replay(&scratch, &["--below", "/kv", "--speed", "100", "--quiet"]);
+    assert_fails(&quiet, 1, &["error: 1 operation ended otherwise than in the recording"]);
 }

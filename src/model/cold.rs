@@ -126,7 +126,7 @@ impl ColdReads {
         let kernel_bytes = kernel_bytes.filter(|_| machine.memory().is_none());
         let share = kernel_bytes.map(|bytes| bytes as f64 / engine_bytes as f64);
         let verdict = ColdVerdict::of(share);
-        let below = below(machine);
+        let below = caches_below(machine);
         let device = lowest(machine).unwrap_or("the device");
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let counted = match (verdict, share) {
@@ -241,7 +241,8 @@ fn is_remote(file_system: &str) -> bool {
 }
 
 /// Caches below what the kernel of this machine counts, as far as it shows them.
-fn below(machine: &Machine) -> Vec<String> {
+#[must_use]
+pub fn caches_below(machine: &Machine) -> Vec<String> {
     let mut found = Vec::new();
     let Some(device) = &machine.device else { return found };
     let lowest = machine.device_chain.last().map_or(device.name.as_str(), |link| &link.name);

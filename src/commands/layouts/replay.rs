@@ -9,7 +9,10 @@ use ringfall_engine::device::CacheDir;
 use ringfall_host::exit::Exit;
 use ringfall_host::files::unguessable;
 use ringfall_host::interrupt::{Interrupt, leave_nothing_of};
-use ringfall_host::{Machine, ProgressLine, Room, counted, free_bytes, human, takes_direct_io};
+use ringfall_host::{
+    Machine, ProgressLine, Room, counted, free_bytes, human, human_time, takes_direct_io,
+};
+use ringfall_model::cold::caches_below;
 use ringfall_report::show::{
     InjectedLatency, NotReplayed, REPLAY_VERSION, ReplayReport, replay_page,
 };
@@ -21,12 +24,18 @@ use super::{BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, with_set
 use crate::cli::LayoutsReplayArgs;
 use crate::commands::answer::Answer;
 use crate::commands::run::check_output_writable;
-use crate::commands::{interrupt, is_stdout, refuse_launcher, text_stream};
+use crate::commands::{
+    interrupt, is_stdout, refuse_input, refuse_launcher, tell_error, text_stream,
+};
 
 /// Random seed of the files' contents and of injected latencies.
 const SEED: u64 = 42;
-/// Calls from which on strace's own time is a small part of theirs, as a multiple of the shortest.
+/// Most time that strace adds to a call, ns: it stops the thread twice, at some 10 us each.
+const STRACE_MAX_NS: u64 = 100_000;
+/// Calls from which on strace's own time is a small part of theirs, as a multiple of it.
 const FAR_LONGER: u64 = 10;
+/// Duration of a replay from which on it is told before, s.
+const LONG_S: f64 = 60.0;
 
 /// Replays a recording.
 ///
@@ -37,6 +46,7 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
     let args = &LayoutsReplayArgs { cache_dir: directory(&args.cache_dir)?, ..args.clone() };
     let file = args.json.as_deref().filter(|output| !is_stdout(output));
     if let Some(output) = file {
+        refuse_input("--json", output, [args.recording.as_path()])?;
         check_output_writable("--json", output)?;
     }
     check_place(&args.cache_dir)?;
@@ -67,7 +77,14 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
     let output = Output { json: args.json.as_deref(), quiet: args.quiet };
     match output.told(found, removed, replay_page)? {
         None => interrupted(),
-        Some(report) => Ok(if report.differing > 0 { Exit::Failed } else { Exit::Done }),
+        Some(report) => {
+            let differed = report.differed();
+            // Elsewhere the page has it.
+            if args.quiet {
+                differed.iter().for_each(tell_error);
+            }
+            Ok(if differed.is_some() { Exit::Failed } else { Exit::Done })
+        }
     }
 }
 
@@ -90,11 +107,13 @@ fn read(args: &LayoutsReplayArgs, interrupt: &Interrupt) -> Result<(Part, Order)
 fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
     CacheDir::reclaim_in(place)?;
     let before_bytes = bytes_before(replay.part);
+    let written_bytes = replay.part.written_bytes;
     match free_bytes(place) {
-        Some(free) if before_bytes > free => refuse!(
-            "the recording finds files of {}, and {} has {} free: free space there, or replay \
-             fewer of them with --below",
+        Some(free) if before_bytes.saturating_add(written_bytes) > free => refuse!(
+            "the recording finds files of {} and writes {} besides, and {} has {} free: free \
+             space there, or replay fewer files with --below",
             human(before_bytes),
+            human(written_bytes),
             place.display(),
             human(free)
         ),
@@ -128,6 +147,7 @@ fn replayed(
     let machine = Machine::look(place.path());
     let is_json = args.json.as_deref().is_some_and(is_stdout);
     let mut progress = ProgressLine::new(text_stream(is_json), args.quiet, None);
+    long(replay.order.took_ns, replay.speed).iter().for_each(|text| progress.tell(text));
     progress.rewrite("making the files that the recording finds…");
     if let Some(failed) = replay.set_up(&directory).map_err(with_setup)? {
         bail!("{failed}");
@@ -136,6 +156,38 @@ fn replayed(
     let outcome = replay.run(&directory).map_err(with_setup)?;
     progress.clear();
     Ok(outcome.map(|outcome| report(args, replay, &machine, outcome)))
+}
+
+/// Sentence about a replay that takes long, with its next step.
+fn long(recorded_ns: u64, speed: Option<f64>) -> Option<String> {
+    let about_s = recorded_ns as f64 / 1e9 / speed?;
+    (about_s >= LONG_S).then(|| {
+        format!(
+            "the replay takes about {}, with the gaps between calls: a higher --speed shortens \
+             them, and --speed max leaves them out",
+            human_time(about_s * 1e3)
+        )
+    })
+}
+
+/// Sentences that a reader of the figures must know.
+fn notes(machine: &Machine, shortest_ns: u64, is_direct: bool) -> Vec<String> {
+    let mut notes: Vec<String> = machine.in_memory().into_iter().collect();
+    notes.extend(caches_below(machine));
+    let strace_ns = shortest_ns.min(STRACE_MAX_NS);
+    let trusted_ns = FAR_LONGER * strace_ns;
+    if shortest_ns < trusted_ns {
+        notes.push(format!(
+            "up to {:.0} us of each recorded call may be strace's: trust the ratios of calls that \
+             took {:.0} us or more",
+            strace_ns as f64 / 1e3,
+            trusted_ns as f64 / 1e3
+        ));
+    }
+    if !is_direct {
+        notes.push("the file system takes no O_DIRECT: files are opened without".to_owned());
+    }
+    notes
 }
 
 fn report(
@@ -147,15 +199,6 @@ fn report(
     let (part, order) = (replay.part, replay.order);
     let calls = part.operations.iter().filter(|operation| operation.is_call);
     let shortest_ns = calls.map(|operation| operation.took_ns).min().unwrap_or(0);
-    let mut notes = vec![format!(
-        "the shortest recorded call took {:.0} us, most of which may be strace's: trust the ratios \
-         of calls that took {:.0} us or more",
-        shortest_ns as f64 / 1e3,
-        (FAR_LONGER * shortest_ns) as f64 / 1e3
-    )];
-    if !replay.is_direct {
-        notes.push("the file system takes no O_DIRECT: files are opened without".to_owned());
-    }
     let ReplayOutcome { elapsed_s, operations, differing, first_differing } = outcome;
     ReplayReport {
         ringfall_layout_replay: REPLAY_VERSION,
@@ -187,6 +230,46 @@ fn report(
         untold: part.untold,
         unread_lines: part.skipped.rows,
         first_unread: part.skipped.first.clone(),
-        notes,
+        notes: notes(machine, shortest_ns, replay.is_direct),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_host::{ChainLink, DeviceFacts, MountFacts};
+
+    use super::*;
+
+    #[test]
+    fn a_replay_that_takes_long_is_told_before() {
+        let day_ns = 86_400_000_000_000;
+        let told = long(day_ns, Some(1.0)).unwrap();
+        assert!(told.contains("about 86400 s") && told.contains("--speed max"), "{told}");
+        assert_eq!((long(day_ns, None), long(day_ns, Some(1_000.0 * 86.4))), (None, None));
+    }
+
+    /// Where all calls were long, all were to be distrusted.
+    #[test]
+    fn calls_are_distrusted_where_strace_may_have_slowed_them() {
+        let told = |shortest_ns| notes(&Machine::default(), shortest_ns, true).pop();
+        let short = told(20_000).unwrap();
+        assert!(short.contains("up to 20 us") && short.contains("took 200 us"), "{short}");
+        let longer = told(400_000).unwrap();
+        assert!(longer.contains("up to 100 us") && longer.contains("took 1000 us"), "{longer}");
+        assert_eq!(told(1_000_000), None);
+    }
+
+    #[test]
+    fn memory_in_place_of_a_drive_and_caches_below_are_told() {
+        let file_system = "tmpfs".to_owned();
+        let mount = Some(MountFacts { file_system, ..MountFacts::default() });
+        let found = notes(&Machine { mount, ..Machine::default() }, 0, true);
+        assert_eq!(found, ["the data was in memory (tmpfs): no drive was measured"]);
+        let [name, kind] = ["loop3", "loop"].map(str::to_owned);
+        let link = ChainLink { name: name.clone(), numbers: String::new(), kind, above: None };
+        let device = Some(DeviceFacts { name, ..DeviceFacts::default() });
+        let on_loop = Machine { device, device_chain: vec![link], ..Machine::default() };
+        let found = notes(&on_loop, 0, true);
+        assert_eq!(found, ["the file of loop3 may be in the page cache unseen"]);
     }
 }
