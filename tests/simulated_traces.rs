@@ -147,7 +147,7 @@ fn a_run_says_what_more_of_would_make_it_faster() {
             "serving_slots",
         ),
         // Requests at set times are faster as well where their I/Os are.
-        ("--device slow.yaml --num-users 2 --arrival poisson --request-rate 1", "drive"),
+        ("--device slow.yaml --num-users 2 --arrival poisson --request-rate 1", "drive_latency"),
         (
             "--device slow.yaml --num-users 4 --arrival closed --generation-mode realistic",
             "generation",

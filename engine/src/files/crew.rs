@@ -189,14 +189,15 @@ impl Worker {
     fn do_job(&mut self, job: FileJob) {
         let begun = monotonic_now();
         let FileJob { scripts, mut bytes, done, .. } = job;
-        let opens_direct = |step: &FileStep| matches!(step, FileStep::Open { direct: true, .. });
-        let is_direct = scripts.iter().any(|script| script.steps.iter().any(opens_direct));
+        let is_direct =
+            has_step(&scripts, |step| matches!(step, FileStep::Open { direct: true, .. }));
         let aligned = if is_direct { self.aligned.take() } else { None };
         let failure = match aligned {
-            // What is read takes the place of what is copied there.
             Some(mut chunk) => {
                 let buffer = &mut chunk.bytes_mut()[..bytes.len()];
-                buffer.copy_from_slice(&bytes);
+                if has_step(&scripts, |step| matches!(step, FileStep::Write { .. })) {
+                    buffer.copy_from_slice(&bytes);
+                }
                 let failure = self.do_scripts(scripts, buffer);
                 bytes.copy_from_slice(buffer);
                 self.aligned = Some(chunk);
@@ -223,6 +224,10 @@ impl Worker {
         }
         None
     }
+}
+
+fn has_step(scripts: &[FileScript], is: impl Fn(&FileStep) -> bool) -> bool {
+    scripts.iter().any(|script| script.steps.iter().any(&is))
 }
 
 #[cfg(test)]
