@@ -154,7 +154,7 @@ fn a_run_says_what_more_of_would_make_it_faster() {
         ),
         (
             "--device DEVICES/fast-nvme.yaml --num-users 40 --arrival closed --cpu-mem-gb 64",
-            "memory",
+            "shards",
         ),
     ] {
         let result = simulated(&scratch, &format!("{base} {line}"));
