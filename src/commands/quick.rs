@@ -341,7 +341,16 @@ impl Quick<'_> {
             && let Some(users) = report.next_try()
         {
             // The answer so far stands.
-            let Some(run) = trials.on_drive(users, has_time)? else { break };
+            let run = match trials.on_drive(users, has_time) {
+                Ok(Some(run)) => run,
+                Ok(None) => break,
+                Err(error) => {
+                    report
+                        .notes
+                        .push(format!("a further run, of {users} users, failed: {error:#}"));
+                    break;
+                }
+            };
             let measured = replace(&mut report.measured, run.figures.measured);
             let predicted = replace(&mut report.predicted, run.figures.predicted);
             report.earlier.push(QuickTry { measured, predicted });

@@ -78,6 +78,8 @@ pub struct Alternatives {
     pub tried: Vec<Alternative>,
     /// Beginning of the window that all of them had, s.
     pub window_s: u64,
+    /// Number of requests that finished in it without more of anything.
+    pub requests: u64,
 }
 
 /// A run that had more of one resource, simulated beside another with the same users.
@@ -190,19 +192,18 @@ impl SimulationReport {
             Ok(alternatives) => (alternatives, None),
             Err(why) => (Alternatives::default(), Some(why)),
         };
-        let Alternatives { tried, window_s } = alternatives;
+        let Alternatives { tried, window_s, requests } = alternatives;
         let bound = bound(&tried, &figures);
         let because = bound.as_ref().map(|(_, because)| {
             let part = match window_s < result.plan.duration_s {
-                true => format!(", in the first {window_s} s"),
+                true => format!("by its first {window_s} s, "),
                 false => String::new(),
             };
-            let requests = result.requests.completed();
             let few = match requests < REQUESTS_FEW {
                 true => format!("; of {requests} requests: another --seed may differ much"),
                 false => String::new(),
             };
-            format!("{because}{part}{few}")
+            format!("{part}{because}{few}")
         });
         let window_s = (!tried.is_empty()).then_some(window_s);
         SimulationReport {
@@ -275,7 +276,7 @@ mod tests {
         let tried = alternatives.iter().map(of).collect();
         let mut result = nothing();
         result.plan.duration_s = 60;
-        let alternatives = Alternatives { tried, window_s: 20 };
+        let alternatives = Alternatives { tried, window_s: 20, requests: 31 };
         SimulationReport::of(named, figures, None, Ok(alternatives), &result)
     }
 
@@ -286,9 +287,9 @@ mod tests {
         let latency = (Binding::DriveLatency, "half the drive's latency", 0.97);
         let report = report(&[drive, depth, latency]);
         assert_eq!(report.binds.known(), Some(Binding::QueueDepth));
-        let told = "requests would be 1.50 times as fast with a queue depth of 8, and 1.25 times \
-                    as fast with twice the drive's bandwidth; the drive was busy 40 % of the time, \
-                    in the first 20 s; of 0 requests: another --seed may differ much";
+        let told = "by its first 20 s, requests would be 1.50 times as fast with a queue depth of 8, and 1.25 times \
+                    as fast with twice the drive's bandwidth; the drive was busy 40 % of the time; \
+                    of 31 requests: another --seed may differ much";
         assert_eq!(report.because.as_ref().unwrap(), told);
         assert_eq!(report.alternatives.as_ref().map(Vec::len), Some(3));
     }

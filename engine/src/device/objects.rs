@@ -64,8 +64,9 @@ pub struct ObjectPart {
 
 /// Result of a request: its buffer, or an errno > 0 that says best why not.
 pub type ObjectOutcome = Result<Vec<u8>, i32>;
-/// Callback with the time at which the store began with a request, which may have waited for its
-/// threads or connections before, and with the result. It is called once and on any thread.
+/// Callback with the time at which the store began with a request that had waited for its threads,
+/// zero where it was no later than asked for, and with the result. It is called once and on any
+/// thread.
 pub type ObjectDone = Box<dyn FnOnce(Nanos, ObjectOutcome) + Send>;
 
 /// A store of objects, as a program that knows one makes it. Its functions are called on the

@@ -174,7 +174,8 @@ fn long(recorded_ns: u64, speed: Option<f64>) -> Option<String> {
 fn notes(machine: &Machine, shortest_ns: u64, is_direct: bool) -> Vec<String> {
     let mut notes: Vec<String> = machine.in_memory().into_iter().collect();
     notes.extend(caches_below(machine));
-    let strace_ns = shortest_ns.min(STRACE_MAX_NS);
+    // A call that took no time by strace's clock tells nothing of strace's own.
+    let strace_ns = if shortest_ns == 0 { STRACE_MAX_NS } else { shortest_ns.min(STRACE_MAX_NS) };
     let trusted_ns = FAR_LONGER * strace_ns;
     if shortest_ns < trusted_ns {
         notes.push(format!(

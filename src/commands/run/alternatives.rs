@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::Result;
-use ringfall_config::{DeviceFile, Plan};
+use ringfall_config::{DeviceFile, Plan, Traffic};
 use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_host::counted;
@@ -20,13 +20,15 @@ use super::simulated::run;
 
 /// Steps of a run up to which all of it is simulated again, a second each at most; of a longer one,
 /// as much of its window as has so many.
-const STEPS_MAX: u64 = 2_000_000;
+const STEPS_MAX: f64 = 2e6;
 /// The same where tiers are bounded, which may fill only late in the window.
-const STEPS_MAX_WITH_TIERS: u64 = 8_000_000;
+const STEPS_MAX_WITH_TIERS: f64 = 8e6;
 /// Requests that are only counted as they arrive in the time of one I/O.
 const ARRIVALS_A_STEP: u64 = 32;
 /// Users from which on two simulations at a time would take too much memory.
 const USERS_MANY: u32 = 10_000;
+/// Difference between the shares of earlier turns found up to which two runs read alike.
+const REUSE_APART_MAX: f64 = 0.05;
 
 /// A run with more of one resource.
 struct Candidate {
@@ -36,11 +38,29 @@ struct Candidate {
     device: DeviceFile,
 }
 
+/// Figures by which a run is held against another.
+struct Outcome {
+    /// Mean time of its requests, ns.
+    mean_ns: f64,
+    completed: u64,
+    reuse_share: Option<f64>,
+}
+
+impl Outcome {
+    /// Those of a run; none where it failed or was interrupted, or no request finished.
+    fn of(result: &RunResult) -> Option<Outcome> {
+        let is_whole = result.failure.is_none() && !result.interrupted;
+        let mean_ns = result.requests.mean_time_ns().filter(|ns| is_whole && *ns > 0.0)?;
+        let completed = result.requests.completed();
+        Some(Outcome { mean_ns, completed, reuse_share: result.cache.reuse_share() })
+    }
+}
+
 /// Simulates the run of that result with more of each resource that its requests used, or says why
-/// that would tell nothing.
+/// that would tell nothing. One that can't be simulated is left out.
 ///
 /// # Errors
-/// Those of a run.
+/// The run itself can't be simulated again.
 pub(super) fn alternatives(
     result: &RunResult,
     device: &DeviceFile,
@@ -53,25 +73,49 @@ pub(super) fn alternatives(
     let again = Again::of(result, device, figures);
     let (mut candidates, mut plan) = (again.candidates(), again.plan.clone());
     let share = window_share(result);
-    let mut mean_ns = result.requests.mean_time_ns();
     if share < 1.0 {
-        let window_s = ((plan.duration_s as f64 * share) as u64).max(1);
-        candidates.iter_mut().for_each(|one| one.plan.duration_s = window_s);
-        plan.duration_s = window_s;
-        mean_ns = mean_of(&plan, device, interrupt)?;
+        plan.duration_s = ((plan.duration_s as f64 * share) as u64).max(1);
+        plan.warmup_s = (plan.warmup_s as f64 * share) as u64;
+        for one in &mut candidates {
+            (one.plan.duration_s, one.plan.warmup_s) = (plan.duration_s, plan.warmup_s);
+        }
     }
-    let means = all_means(&candidates, interrupt)?;
+    // The warm-up of a run that searched its depth in it had others.
+    let base = match share < 1.0 || result.queue_depth.is_some() {
+        true => Outcome::of(&run(&plan, device, Vec::new(), interrupt)?),
+        false => Outcome::of(result),
+    };
+    let outcomes = all_outcomes(&candidates, interrupt);
     if interrupt.is_set() {
         return Ok(Err("an interrupt ended the search for it".to_owned()));
     }
-    let Some(mean_ns) = mean_ns else {
-        return Ok(Err(format!("no request finished in the first {} s", plan.duration_s)));
+    let window_s = plan.duration_s;
+    let Some(base) = base.filter(|base| base.completed >= SAMPLES_MIN) else {
+        return Ok(Err(format!(
+            "less than {SAMPLES_MIN} requests finished in the first {window_s} s, which are \
+             simulated again"
+        )));
     };
-    let tried = candidates.into_iter().zip(means).filter_map(|(one, ns)| {
-        let Candidate { resource, with, .. } = one;
-        Some(Alternative { resource, with, times_faster: mean_ns / ns? })
-    });
-    Ok(Ok(Alternatives { tried: tried.collect(), window_s: plan.duration_s }))
+    let tried: Vec<Alternative> = candidates
+        .into_iter()
+        .zip(outcomes)
+        .filter_map(|(one, outcome)| Some(held_against(&base, one, &outcome?)))
+        .collect();
+    Ok(match tried.is_empty() {
+        true => Err("no simulation with more of a resource came to its end".to_owned()),
+        false => Ok(Alternatives { tried, window_s, requests: base.completed }),
+    })
+}
+
+fn held_against(base: &Outcome, candidate: Candidate, outcome: &Outcome) -> Alternative {
+    let Candidate { resource, mut with, .. } = candidate;
+    let reuse = outcome.reuse_share.zip(base.reuse_share);
+    // Runs that find less of what was stored read less.
+    if let Some((is, was)) = reuse.filter(|(is, was)| (is - was).abs() > REUSE_APART_MAX) {
+        let [is, was] = [is, was].map(|share| format!("{:.0} %", share * 100.0));
+        with.push_str(&format!(" (finding {is} of earlier turns in place of {was})"));
+    }
+    Alternative { resource, with, times_faster: base.mean_ns / outcome.mean_ns }
 }
 
 /// Why the run can't be held against another, if so.
@@ -95,29 +139,36 @@ fn why_none(result: &RunResult) -> Option<String> {
     Some(format!("{gone} can't be read a second time"))
 }
 
-/// Part of the window that is simulated again, from 0 to 1.
+/// Part of the warm-up and of the window that is simulated again, from 0 to 1.
 fn window_share(result: &RunResult) -> f64 {
     let (engine, plan) = (&result.engine, &result.plan);
     let ios = engine.io_read.latency.count() + engine.io_write.latency.count();
-    let steps = ios + result.workload.arrived / ARRIVALS_A_STEP;
+    let of_window = (ios + result.workload.arrived / ARRIVALS_A_STEP) as f64;
+    // A warm-up has as much in each second as the window.
+    let times = 1.0 + plan.warmup_s as f64 / plan.duration_s.max(1) as f64;
     let bounded_bytes = [plan.cpu_memory_bytes, plan.gpu_memory_bytes, plan.storage_capacity_bytes];
     let is_bounded = bounded_bytes.iter().any(|&bytes| bytes > 0);
     let steps_max = if is_bounded { STEPS_MAX_WITH_TIERS } else { STEPS_MAX };
-    (steps_max as f64 / steps.max(1) as f64).min(1.0)
+    (steps_max / (of_window * times).max(1.0)).min(1.0)
 }
 
-/// Mean times of the requests of each run, ns, in their order; none of a run that failed.
-fn all_means(candidates: &[Candidate], interrupt: &Interrupt) -> Result<Vec<Option<f64>>> {
-    let is_large = candidates.iter().any(|one| one.plan.users >= USERS_MANY);
+/// Outcome of each run, in their order; none of one that can't be simulated or has none.
+fn all_outcomes(candidates: &[Candidate], interrupt: &Interrupt) -> Vec<Option<Outcome>> {
+    // Each reads its trace or data set anew, and holds it.
+    let is_large = |one: &Candidate| {
+        one.plan.users >= USERS_MANY || !matches!(one.plan.traffic, Traffic::Drawn)
+    };
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let workers = if is_large { 1 } else { cores.min(candidates.len()) };
+    let workers = if candidates.iter().any(is_large) { 1 } else { cores.min(candidates.len()) };
     let next = AtomicUsize::new(0);
     let work = || {
         let mut found = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(one) = candidates.get(place) else { return found };
-            found.push((place, mean_of(&one.plan, &one.device, interrupt)));
+            let result = run(&one.plan, &one.device, Vec::new(), interrupt);
+            // More than a setting can have is no alternative.
+            found.push((place, result.ok().as_ref().and_then(Outcome::of)));
         }
     };
     let mut found = thread::scope(|scope| {
@@ -128,14 +179,7 @@ fn all_means(candidates: &[Candidate], interrupt: &Interrupt) -> Result<Vec<Opti
         joined.flatten().collect::<Vec<_>>()
     });
     found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, mean)| mean).collect()
-}
-
-/// Mean time of the requests of that run, ns; none where it failed or was interrupted.
-fn mean_of(plan: &Plan, device: &DeviceFile, interrupt: &Interrupt) -> Result<Option<f64>> {
-    let result = run(plan, device, Vec::new(), interrupt)?;
-    let is_whole = result.failure.is_none() && !result.interrupted;
-    Ok(result.requests.mean_time_ns().filter(|ns| is_whole && *ns > 0.0))
+    found.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 fn has_any(waits: &Histogram) -> bool {
@@ -174,65 +218,70 @@ impl<'a> Again<'a> {
         all
     }
 
-    /// The run on another device, if its requests used so much of that resource.
-    fn on(
+    /// The run with that change, if its requests used the resource.
+    fn candidate(
         &self,
-        used: f64,
+        is_used: bool,
         resource: Binding,
         with: String,
-        change: impl Fn(&mut DeviceFile),
+        change: impl Fn(&mut Plan, &mut DeviceFile),
     ) -> Option<Candidate> {
-        let mut device = self.device.clone();
-        change(&mut device);
-        (used > 0.0).then(|| Candidate { resource, with, plan: self.plan.clone(), device })
-    }
-
-    /// The run with another plan, if its requests waited for that.
-    fn planned(
-        &self,
-        is_waited_for: bool,
-        resource: Binding,
-        with: String,
-        change: impl Fn(&mut Plan),
-    ) -> Option<Candidate> {
-        let mut plan = self.plan.clone();
-        change(&mut plan);
-        is_waited_for.then(|| Candidate { resource, with, plan, device: self.device.clone() })
+        is_used.then(|| {
+            let (mut plan, mut device) = (self.plan.clone(), self.device.clone());
+            change(&mut plan, &mut device);
+            Candidate { resource, with, plan, device }
+        })
     }
 
     fn with_faster_drive(&self) -> Vec<Candidate> {
         let of = if self.device.drives > 1 { "the drives'" } else { "the drive's" };
-        let (busy, by_number) = (self.figures.drive_busy_share, self.figures.drive_iops_share);
+        let figures = self.figures;
+        let is_busy = figures.drive_busy_share > 0.0;
         let places = self.device.model.parallel_ios;
         let faster = [
-            self.on(busy, Binding::Drive, format!("twice {of} bandwidth"), |device| {
-                let model = &mut device.model;
-                for direction in [&mut model.read, &mut model.write] {
-                    direction.bytes_per_s *= 2.0;
-                    if let Some(deep) = &mut direction.deep {
-                        deep.bytes_per_s *= 2.0;
+            self.candidate(
+                is_busy,
+                Binding::Drive,
+                format!("twice {of} bandwidth"),
+                |_, device| {
+                    let model = &mut device.model;
+                    for direction in [&mut model.read, &mut model.write] {
+                        direction.bytes_per_s *= 2.0;
+                        if let Some(deep) = &mut direction.deep {
+                            deep.bytes_per_s *= 2.0;
+                        }
                     }
-                }
-                model.both_bytes_per_s = model.both_bytes_per_s.map(|rate| rate * 2.0);
-                model.write_cache.bytes_per_s *= 2.0;
-            }),
-            self.on(by_number, Binding::DriveIops, format!("twice {of} IOPS"), |device| {
-                device.model.read.ios_per_s *= 2.0;
-                device.model.write.ios_per_s *= 2.0;
-            }),
-            self.on(busy, Binding::DriveLatency, format!("half {of} latency"), |device| {
-                let model = &mut device.model;
-                for direction in [&mut model.read, &mut model.write] {
-                    direction.latency = direction.latency / 2;
-                    direction.latency_p99 = direction.latency_p99 / 2;
-                }
-                model.flush = model.flush / 2;
-            }),
-            self.on(
-                self.figures.drive_crowded_share,
+                    model.both_bytes_per_s = model.both_bytes_per_s.map(|rate| rate * 2.0);
+                    model.write_cache.bytes_per_s *= 2.0;
+                },
+            ),
+            self.candidate(
+                figures.drive_iops_share > 0.0,
+                Binding::DriveIops,
+                format!("twice {of} IOPS"),
+                |_, device| {
+                    device.model.read.ios_per_s *= 2.0;
+                    device.model.write.ios_per_s *= 2.0;
+                },
+            ),
+            self.candidate(
+                is_busy,
+                Binding::DriveLatency,
+                format!("half {of} latency"),
+                |_, device| {
+                    let model = &mut device.model;
+                    for direction in [&mut model.read, &mut model.write] {
+                        direction.latency = direction.latency / 2;
+                        direction.latency_p99 = direction.latency_p99 / 2;
+                    }
+                    model.flush = model.flush / 2;
+                },
+            ),
+            self.candidate(
+                figures.drive_crowded_share > 0.0,
                 Binding::DriveParallelism,
                 format!("{} I/Os served at a time in place of {places}", u64::from(places) * 2),
-                |device| device.model.parallel_ios = places.saturating_mul(2),
+                |_, device| device.model.parallel_ios = places.saturating_mul(2),
             ),
         ];
         faster.into_iter().flatten().collect()
@@ -242,42 +291,37 @@ impl<'a> Again<'a> {
         let depth = self.plan.queue_depth;
         let deeper = depth.saturating_mul(2);
         let waits = &self.result.engine.waits;
-        let waits = has_any(&waits.queue_place) || has_any(&waits.buffer);
-        let more = match self.result.has_buffers_for_queues() {
-            true => self.planned(
-                waits,
-                Binding::QueueDepth,
-                format!("a queue depth of {deeper}"),
-                |plan| {
-                    plan.queue_depth = deeper;
-                    plan.io_buffer_bytes *= 2;
-                },
-            ),
-            false => {
-                let with = "twice the memory for I/O buffers".to_owned();
-                self.planned(waits, Binding::IoBuffers, with, |plan| plan.io_buffer_bytes *= 2)
-            }
-        };
+        let is_waited_for = has_any(&waits.queue_place) || has_any(&waits.buffer);
+        let has_buffers = self.result.has_buffers_for_queues();
+        let more = self.candidate(
+            is_waited_for && has_buffers,
+            Binding::QueueDepth,
+            format!("a queue depth of {deeper}"),
+            |plan, _| {
+                plan.queue_depth = deeper;
+                plan.io_buffer_bytes *= 2;
+            },
+        );
+        let buffers = self.candidate(
+            is_waited_for && !has_buffers,
+            Binding::IoBuffers,
+            "twice the memory for I/O buffers".to_owned(),
+            |plan, _| plan.io_buffer_bytes *= 2,
+        );
         let model = &self.device.model;
         let knees = [&model.read, &model.write].map(|direction| direction.deep);
         let knee_bytes = knees.into_iter().flatten().map(|deep| deep.from_bytes).min();
-        let shallow = knee_bytes.map(|bytes| {
-            let a_place = u64::from(self.plan.io_size_bytes) * u64::from(self.plan.shards);
+        let a_place = u64::from(self.plan.io_size_bytes) * u64::from(self.plan.shards);
+        let shallow = knee_bytes.map_or(u32::MAX, |bytes| {
             u32::try_from(bytes / a_place.max(1)).unwrap_or(u32::MAX).max(1)
         });
-        let fewer = shallow.filter(|&shallow| shallow < depth).and_then(|shallow| {
-            let mut plan = self.plan.clone();
-            plan.queue_depth = shallow;
-            let with = format!("a queue depth of {shallow}");
-            let device = self.device.clone();
-            (self.figures.drive_slowed_share > 0.0).then_some(Candidate {
-                resource: Binding::DeepQueue,
-                with,
-                plan,
-                device,
-            })
-        });
-        more.into_iter().chain(fewer).collect()
+        let fewer = self.candidate(
+            shallow < depth && self.figures.drive_slowed_share > 0.0,
+            Binding::DeepQueue,
+            format!("a queue depth of {shallow}"),
+            |plan, _| plan.queue_depth = shallow,
+        );
+        [more, buffers, fewer].into_iter().flatten().collect()
     }
 
     fn with_faster_machine(&self) -> Vec<Candidate> {
@@ -285,57 +329,59 @@ impl<'a> Again<'a> {
         let (slots, permits) =
             (self.plan.max_inflight_requests, self.plan.max_concurrent_allocs.unwrap_or(0));
         let twice = |what: &str| format!("twice {what}");
+        let copies = self.figures.memory_busy_share > 0.0;
         let faster = [
-            self.on(
-                self.figures.memory_busy_share,
+            self.candidate(
+                copies,
                 Binding::Memory,
                 twice("the cores' speed at copying"),
-                |device| device.memory_bytes_per_s *= 2.0,
+                |_, device| device.memory_bytes_per_s *= 2.0,
             ),
-            self.on(
-                self.figures.gpu_link_busy_share,
+            self.candidate(
+                self.figures.gpu_link_busy_share > 0.0,
                 Binding::GpuLink,
                 twice("the speed of copies to and from the GPUs"),
-                |device| {
+                |_, device| {
                     device.gpu.link_bytes_per_s *= 2.0;
                     device.gpu.memory_bytes_per_s *= 2.0;
                 },
             ),
-            self.planned(
-                self.figures.memory_busy_share > 0.0,
+            // As deep together as before.
+            self.candidate(
+                copies && self.plan.queue_depth > 1,
                 Binding::Shards,
                 format!("{} shards", u64::from(self.plan.shards) * 2),
-                |plan| {
+                |plan, _| {
                     plan.shards = plan.shards.saturating_mul(2);
-                    plan.io_buffer_bytes *= 2;
+                    plan.queue_depth /= 2;
                 },
             ),
-            self.planned(
+            self.candidate(
                 has_any(&requests.queued) || self.result.workload.queued_at_end > 0,
                 Binding::ServingSlots,
                 format!("{} serving slots", u64::from(slots) * 2),
-                |plan| plan.max_inflight_requests = slots.saturating_mul(2),
+                |plan, _| plan.max_inflight_requests = slots.saturating_mul(2),
             ),
-            self.planned(
+            self.candidate(
                 has_any(&requests.permit),
                 Binding::Permits,
                 format!("{} permits to allocate", u64::from(permits) * 2),
-                |plan| plan.max_concurrent_allocs = Some(permits.saturating_mul(2)),
+                |plan, _| plan.max_concurrent_allocs = Some(permits.saturating_mul(2)),
             ),
-            self.planned(
+            self.candidate(
                 has_any(&requests.generation),
                 Binding::Generation,
                 twice("the speed of generation"),
-                |plan| {
+                |plan, _| {
                     plan.workload.generation_fast_ms /= 2.0;
                     plan.workload.generation_realistic_ms /= 2.0;
                 },
             ),
-            self.planned(
+            self.candidate(
                 has_any(&requests.recompute),
                 Binding::Recomputation,
                 twice("the speed of computing what was not found"),
-                |plan| plan.prefill_tokens_per_s *= 2.0,
+                |plan, _| plan.prefill_tokens_per_s *= 2.0,
             ),
         ];
         faster.into_iter().flatten().collect()
@@ -343,23 +389,22 @@ impl<'a> Again<'a> {
 
     /// A tier that emptied itself was too small for something.
     fn with_larger_tiers(&self) -> Vec<Candidate> {
-        let engine = &self.result.engine;
-        let larger = |tier, resource, name, change: &dyn Fn(&mut Plan, &mut DeviceFile)| {
-            let (mut plan, mut device) = (self.plan.clone(), self.device.clone());
-            change(&mut plan, &mut device);
-            let with = format!("twice the space in the {name} tier");
-            let is_emptied = engine.evicted_entries(tier) > 0;
-            is_emptied.then_some(Candidate { resource, with, plan, device })
-        };
+        let is_emptied = |tier| self.result.engine.evicted_entries(tier) > 0;
+        let with = |name: &str| format!("twice the space in the {name} tier");
         let tiers = [
-            larger(Tier::Gpu, Binding::GpuTier, "GPU", &|plan, device| {
+            self.candidate(is_emptied(Tier::Gpu), Binding::GpuTier, with("GPU"), |plan, device| {
                 plan.gpu_memory_bytes *= 2;
                 device.gpu.capacity_bytes = device.gpu.capacity_bytes.map(|bytes| bytes * 2);
             }),
-            larger(Tier::Cpu, Binding::CpuTier, "CPU", &|plan, _| plan.cpu_memory_bytes *= 2),
-            larger(Tier::Storage, Binding::StorageTier, "storage", &|plan, _| {
-                plan.storage_capacity_bytes *= 2;
+            self.candidate(is_emptied(Tier::Cpu), Binding::CpuTier, with("CPU"), |plan, _| {
+                plan.cpu_memory_bytes *= 2;
             }),
+            self.candidate(
+                is_emptied(Tier::Storage) && self.plan.storage_capacity_bytes > 0,
+                Binding::StorageTier,
+                with("storage"),
+                |plan, _| plan.storage_capacity_bytes *= 2,
+            ),
         ];
         tiers.into_iter().flatten().collect()
     }

@@ -235,7 +235,7 @@ impl QuickReport {
             let ratios = ratios.join(" and ");
             let loads = runs.iter().fold(0, |all: u64, run| all.saturating_add(run.measured.loads));
             let loads = counted(loads, "load");
-            let pauses = match self.measured.is_without_pauses {
+            let pauses = match runs.iter().any(|run| run.measured.is_without_pauses) {
                 true => " without pauses between requests",
                 false => "",
             };

@@ -103,7 +103,7 @@ pub struct WhatIfRow {
     pub drive_busy_share: f64,
     /// Bottleneck of the run; null where it was not looked for, as of fewer than 20 requests.
     pub binds: Option<Binding>,
-    /// Reason for naming that bottleneck; empty where none is named.
+    /// Reason for naming that bottleneck, or for naming none.
     pub because: String,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfall_config::object_store::{ObjectOptions, ObjectUrl};
-use ringfall_core::clock::monotonic_now;
+use ringfall_core::clock::Nanos;
 use ringfall_engine::device::{ObjectDone, ObjectIo, ObjectName, ObjectPart};
 use ringfall_model::facts::ObjectCounts;
 use rustix::io::Errno;
@@ -113,7 +113,7 @@ fn key(name: ObjectName) -> String {
 /// The engine's view of it: it calls back on a thread of the store.
 impl ObjectIo for TierObjects {
     fn put(&self, part: ObjectPart, bytes: Vec<u8>, done: ObjectDone) {
-        let (content, tier, begun) = (Bytes::from(bytes), self.clone(), monotonic_now());
+        let (content, tier, begun) = (Bytes::from(bytes), self.clone(), Nanos::ZERO);
         let kept = content.clone();
         self.objects.start_put(&key(part.name), content, move |outcome| match outcome {
             // Without a copy, unless a connection still holds it.
@@ -123,7 +123,7 @@ impl ObjectIo for TierObjects {
     }
 
     fn get(&self, part: ObjectPart, offset_bytes: u64, buffer: Vec<u8>, done: ObjectDone) {
-        let (length, tier, begun) = (buffer.len(), self.clone(), monotonic_now());
+        let (length, tier, begun) = (buffer.len(), self.clone(), Nanos::ZERO);
         let answer = move |buffer, outcome: Result<(), ObjectError>| match outcome {
             Ok(()) => done(begun, Ok(buffer)),
             Err(error) => done(begun, Err(tier.errno(&error))),

@@ -533,8 +533,10 @@ fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Opt
     if step.requests_per_s <= 0.0 {
         return Some(format!("no request of {} finished", counted(peak_users)));
     }
-    let has_longer = |users: u32| results.iter().any(|step| step.patient && step.users == users);
-    let counts = |step: &&&StepResult| step.patient || !has_longer(step.users);
+    // The last longer step of a number of users takes the place of the others.
+    let last = |users: u32| results.iter().rfind(|step| step.patient && step.users == users);
+    let counts =
+        |step: &&&StepResult| last(step.users).is_none_or(|last| std::ptr::eq(*last, **step));
     let is_above = |step: &&&StepResult| {
         step.bytes_per_s > peak_bytes_per_s * (1.0 + GAIN_MIN + step.uncertainty)
     };

@@ -372,6 +372,11 @@ impl Before {
                 self.needs_directory(name);
                 self.states[name as usize] = State::Made;
             }
+            // The kernel does nothing.
+            FileAction::Rename { from, to } if from == to => {
+                self.needs_directory(from);
+                self.file(from, false);
+            }
             FileAction::Rename { from, to } => {
                 self.needs_directory(from);
                 self.needs_directory(to);
