@@ -258,19 +258,20 @@ mod tests {
         let longer = told(400_000).unwrap();
         assert!(longer.contains("up to 100 us") && longer.contains("took 1000 us"), "{longer}");
         assert_eq!(told(1_000_000), None);
+        assert!(told(0).unwrap().contains("up to 100 us"), "it took no time by strace's clock");
     }
 
     #[test]
     fn memory_in_place_of_a_drive_and_caches_below_are_told() {
         let file_system = "tmpfs".to_owned();
         let mount = Some(MountFacts { file_system, ..MountFacts::default() });
-        let found = notes(&Machine { mount, ..Machine::default() }, 0, true);
+        let found = notes(&Machine { mount, ..Machine::default() }, 1_000_000, true);
         assert_eq!(found, ["the data was in memory (tmpfs): no drive was measured"]);
         let [name, kind] = ["loop3", "loop"].map(str::to_owned);
         let link = ChainLink { name: name.clone(), numbers: String::new(), kind, above: None };
         let device = Some(DeviceFacts { name, ..DeviceFacts::default() });
         let on_loop = Machine { device, device_chain: vec![link], ..Machine::default() };
-        let found = notes(&on_loop, 0, true);
+        let found = notes(&on_loop, 1_000_000, true);
         assert_eq!(found, ["the file of loop3 may be in the page cache unseen"]);
     }
 }
