@@ -70,15 +70,14 @@ pub(super) fn alternatives(
     if let Some(why) = why_none(result) {
         return Ok(Err(why));
     }
+    let Some(share) = window_share(result) else {
+        return Ok(Err("its warm-up is too long to be simulated again".to_owned()));
+    };
     let again = Again::of(result, device, figures);
     let (mut candidates, mut plan) = (again.candidates(), again.plan.clone());
-    let share = window_share(result);
     if share < 1.0 {
         plan.duration_s = ((plan.duration_s as f64 * share) as u64).max(1);
-        plan.warmup_s = (plan.warmup_s as f64 * share) as u64;
-        for one in &mut candidates {
-            (one.plan.duration_s, one.plan.warmup_s) = (plan.duration_s, plan.warmup_s);
-        }
+        candidates.iter_mut().for_each(|one| one.plan.duration_s = plan.duration_s);
     }
     // The warm-up of a run that searched its depth in it had others.
     let base = match share < 1.0 || result.queue_depth.is_some() {
@@ -139,17 +138,19 @@ fn why_none(result: &RunResult) -> Option<String> {
     Some(format!("{gone} can't be read a second time"))
 }
 
-/// Part of the warm-up and of the window that is simulated again, from 0 to 1.
-fn window_share(result: &RunResult) -> f64 {
+/// Part of the window that is simulated again behind the whole warm-up, from 0 to 1; none where the
+/// warm-up leaves too little.
+fn window_share(result: &RunResult) -> Option<f64> {
     let (engine, plan) = (&result.engine, &result.plan);
     let ios = engine.io_read.latency.count() + engine.io_write.latency.count();
     let of_window = (ios + result.workload.arrived / ARRIVALS_A_STEP) as f64;
-    // A warm-up has as much in each second as the window.
-    let times = 1.0 + plan.warmup_s as f64 / plan.duration_s.max(1) as f64;
+    // It has as much in each second as the window.
+    let of_warmup = of_window * plan.warmup_s as f64 / plan.duration_s.max(1) as f64;
     let bounded_bytes = [plan.cpu_memory_bytes, plan.gpu_memory_bytes, plan.storage_capacity_bytes];
     let is_bounded = bounded_bytes.iter().any(|&bytes| bytes > 0);
     let steps_max = if is_bounded { STEPS_MAX_WITH_TIERS } else { STEPS_MAX };
-    (steps_max / (of_window * times).max(1.0)).min(1.0)
+    let left = steps_max - of_warmup;
+    (left >= of_window.min(steps_max / 2.0)).then(|| (left / of_window.max(1.0)).min(1.0))
 }
 
 /// Outcome of each run, in their order; none of one that can't be simulated or has none.
@@ -479,5 +480,20 @@ mod tests {
         assert_eq!(tried(|result| result.interrupted = true), 0);
         assert_eq!(tried(|result| result.source.files = vec!["/dev/null".to_owned()]), 0);
         assert_eq!(tried(|result| result.failure = Some("an I/O failed".to_owned())), 0);
+    }
+
+    /// A part of the warm-up, too, was left out, and the window was another one.
+    #[test]
+    fn the_warm_up_is_whole_and_the_window_as_long_as_the_steps_allow() {
+        let mut result = ran("--duration 20");
+        assert_eq!(window_share(&result), Some(1.0));
+        result.workload.arrived = 4 * STEPS_MAX as u64 * ARRIVALS_A_STEP;
+        let share = window_share(&result).unwrap();
+        assert!((share - 0.25).abs() < 0.01, "{share}");
+        result.plan.warmup_s = 2;
+        let behind_warm_up = window_share(&result).unwrap();
+        assert!((behind_warm_up - 0.15).abs() < 0.01, "{behind_warm_up}");
+        result.plan.warmup_s = 20;
+        assert_eq!(window_share(&result), None);
     }
 }

@@ -263,8 +263,8 @@ struct File {
     path: Option<Arc<str>>,
     is_before: bool,
     bytes_before: u64,
-    /// End of what was written since it was made or cut, without a gap.
-    written_end: u64,
+    /// Ranges that were written since it was made or cut.
+    written: Ranges,
     /// Highest end of a write since then.
     end: u64,
     /// Sum of the bytes written since then.
@@ -278,6 +278,29 @@ impl File {
     /// it has holes, nor than its length where a part was written twice.
     fn space_bytes(&self) -> u64 {
         self.written_bytes.min(self.end.saturating_sub(self.bytes_before))
+    }
+}
+
+/// Disjoint ranges of bytes: the end of each by its beginning.
+#[derive(Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn add(&mut self, begin: u64, end: u64) {
+        let (mut begin, mut end) = (begin, end);
+        // Those that it touches become one with it, the last of them first.
+        while let Some((&other, &other_end)) = self.0.range(..=end).next_back()
+            && other_end >= begin
+        {
+            self.0.remove(&other);
+            (begin, end) = (begin.min(other), end.max(other_end));
+        }
+        self.0.insert(begin, end);
+    }
+
+    /// Whether all of that range is in them.
+    fn cover(&self, begin: u64, end: u64) -> bool {
+        self.0.range(..=begin).next_back().is_some_and(|(_, &other_end)| other_end >= end)
     }
 }
 
@@ -333,7 +356,8 @@ impl Before {
                 let file = self.file(name, is_new && !mode.directory);
                 if mode.truncate || mode.exclusive {
                     self.change(file, |file| {
-                        (file.written_end, file.end, file.written_bytes) = (0, 0, 0);
+                        (file.end, file.written_bytes) = (0, 0);
+                        file.written = Ranges::default();
                         file.is_fresh = true;
                     });
                 }
@@ -344,9 +368,10 @@ impl Before {
             FileAction::Read { handle, offset, .. } => {
                 let end = offset.saturating_add(operation.moved_bytes.into());
                 self.change(self.open[handle as usize], |file| {
-                    // A gap in what was written is a hole, where the file may be new.
-                    let known_end = if file.is_before { file.written_end } else { file.end };
-                    if operation.moved_bytes > 0 && !file.is_fresh && end > known_end {
+                    // What was not written was there before: a file is seldom read where it has
+                    // holes.
+                    let is_written = file.written.cover(offset, end);
+                    if operation.moved_bytes > 0 && !file.is_fresh && !is_written {
                         file.is_before = true;
                         file.bytes_before = file.bytes_before.max(end);
                     }
@@ -356,9 +381,7 @@ impl Before {
                 let bytes = operation.moved_bytes.into();
                 let end = offset.saturating_add(bytes);
                 self.change(self.open[handle as usize], |file| {
-                    if offset <= file.written_end {
-                        file.written_end = file.written_end.max(end);
-                    }
+                    file.written.add(offset, end);
                     file.end = file.end.max(end);
                     file.written_bytes = file.written_bytes.saturating_add(bytes);
                 });
@@ -456,7 +479,7 @@ impl Before {
                 path,
                 is_before,
                 bytes_before: 0,
-                written_end: 0,
+                written: Ranges::default(),
                 end: 0,
                 written_bytes: 0,
                 is_fresh,

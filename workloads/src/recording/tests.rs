@@ -226,22 +226,28 @@ fn a_renamed_directory_brings_its_files_and_a_gap_is_not_written() {
     assert_eq!(part.directories_before.len(), 0);
 }
 
-/// They were taken for files that were there before.
+/// They were taken for files that were there before; then one that was there, and was written at its
+/// end, for one that had a hole.
 #[test]
 fn a_file_that_the_recording_makes_may_be_written_in_any_order() {
     let part = part(
         "1 100.000001 open(\"/kv/x\", O_RDWR|O_CREAT) = 3</kv/x> <0.000001>\n\
          1 100.000002 pwrite64(3</kv/x>, \"\", 100, 300) = 100 <0.000001>\n\
          2 100.000003 pwrite64(3</kv/x>, \"\", 100, 100) = 100 <0.000001>\n\
-         1 100.000004 pread64(3</kv/x>, \"\", 400, 0) = 400 <0.000001>\n\
-         1 100.000005 pwrite64(3</kv/x>, \"\", 100, 0) = 100 <0.000001>\n\
+         1 100.000004 pwrite64(3</kv/x>, \"\", 150, 0) = 150 <0.000001>\n\
+         2 100.000004 pwrite64(3</kv/x>, \"\", 100, 200) = 100 <0.000001>\n\
+         1 100.000005 pread64(3</kv/x>, \"\", 400, 0) = 400 <0.000001>\n\
+         1 100.000005 open(\"/kv/slab\", O_RDWR|O_CREAT) = 5</kv/slab> <0.000001>\n\
+         1 100.000005 pwrite64(5</kv/slab>, \"\", 100, 900) = 100 <0.000001>\n\
+         1 100.000005 pread64(5</kv/slab>, \"\", 500, 0) = 500 <0.000001>\n\
+         1 100.000005 pread64(5</kv/slab>, \"\", 100, 900) = 100 <0.000001>\n\
          1 100.000006 mkdir(\"/kv/made\", 0777) = 0 <0.000001>\n\
          1 100.000007 open(\"/kv/made/y\", O_RDWR|O_CREAT) = 4</kv/made/y> <0.000001>\n\
          1 100.000008 ftruncate(4</kv/made/y>, 1000) = 0 <0.000001>\n\
          1 100.000009 pread64(4</kv/made/y>, \"\", 1000, 0) = 1000 <0.000001>\n\
          1 100.000010 stat(\"/kv/made/sub\", {st_mode=S_IFDIR|0755}) = 0 <0.000001>\n",
     );
-    assert_eq!((before(&part), part.directories_before.len()), (vec![], 0));
+    assert_eq!((before(&part), part.directories_before.len()), (vec![("slab", 500)], 0));
 }
 
 /// They were looked for where they came later, below a directory that was not there.
