@@ -41,8 +41,8 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     match (&*ending, results.as_slice()) {
         ("html" | "htm", results) => write_html(results, output).with_context(told)?,
         ("fio", [one]) if has_no_data_file(&one.document) => {
-            let what = "a fio job repeats I/Os on a data file, and this run kept entries as objects \
-                        or as an engine's files";
+            let what = "a fio job repeats I/Os on a data file, and this run kept entries as \
+                        objects or as an engine's files";
             refuse!("--output {}: {what}", output.display());
         }
         ("fio", [one]) => write_fio_job(&one.document, output).with_context(told)?,

@@ -291,9 +291,10 @@ mod tests {
         let latency = (Binding::DriveLatency, "half the drive's latency", 0.97);
         let report = report(&[drive, depth, latency]);
         assert_eq!(report.binds.known(), Some(Binding::QueueDepth));
-        let told = "by its first 20 s, requests would be 1.50 times as fast with a queue depth of 8, and 1.25 times \
-                    as fast with twice the drive's bandwidth; the drive was busy 40 % of the time; \
-                    of 31 requests, so that another --seed or a longer --duration may tell \
+        let told = "by its first 20 s, requests would be 1.50 times as fast with a queue depth of \
+                    8, and 1.25 times \
+                    as fast with twice the drive's bandwidth; the drive was busy 40 % of the \
+                    time; of 31 requests, so that another --seed or a longer --duration may tell \
                     otherwise";
         assert_eq!(report.because.as_ref().unwrap(), told);
         assert_eq!(report.alternatives.as_ref().map(Vec::len), Some(3));

@@ -226,8 +226,8 @@ fn a_renamed_directory_brings_its_files_and_a_gap_is_not_written() {
     assert_eq!(part.directories_before.len(), 0);
 }
 
-/// They were taken for files that were there before; then one that was there, and was written at its
-/// end, for one that had a hole.
+/// They were taken for files that were there before; then one that was there, and was written at
+/// its end, for one that had a hole.
 #[test]
 fn a_file_that_the_recording_makes_may_be_written_in_any_order() {
     let part = part(
