@@ -11,7 +11,7 @@ use ringfall_host::exit::Exit;
 use ringfall_model::document::{
     FileProblem, ResultFile, contradictions, json_files, told_contradictions,
 };
-use ringfall_model::{Code, Document, Warning};
+use ringfall_model::{Code, Warning};
 use ringfall_report::show::{Named, write_html, write_sheet};
 
 use super::run::write_fio_job;
@@ -40,7 +40,7 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     let results = named(files, is_table);
     match (&*ending, results.as_slice()) {
         ("html" | "htm", results) => write_html(results, output).with_context(told)?,
-        ("fio", [one]) if has_no_data_file(&one.document) => {
+        ("fio", [one]) if !one.document.ringfall.has_data_file() => {
             let what = "a fio job repeats I/Os on a data file, and this run kept entries as \
                         objects or as an engine's files";
             refuse!("--output {}: {what}", output.display());
@@ -91,12 +91,6 @@ fn read_all(paths: &[PathBuf], is_table: bool) -> Result<Vec<ResultFile>> {
         }
     }
     Ok(all)
-}
-
-/// Whether the entries of that run's storage tier were not in a data file.
-fn has_no_data_file(document: &Document) -> bool {
-    let ours = &document.ringfall;
-    !(ours.objects.is_unknown() && ours.files.is_unknown())
 }
 
 /// Results by what tells them apart: in a table by their paths, as the reference's converter has

@@ -12,7 +12,7 @@ use ringfall_core::key::Tier;
 use ringfall_core::metrics::Histogram;
 use ringfall_host::counted;
 use ringfall_host::interrupt::Interrupt;
-use ringfall_model::facts::SimulationFigures;
+use ringfall_model::facts::{REUSE_APART_MAX, SimulationFigures};
 use ringfall_model::health::SAMPLES_MIN;
 use ringfall_model::{Alternative, Alternatives, Binding, RunResult};
 
@@ -27,8 +27,6 @@ const STEPS_MAX_WITH_TIERS: f64 = 8e6;
 const ARRIVALS_A_STEP: u64 = 32;
 /// Users from which on two simulations at a time would take too much memory.
 const USERS_MANY: u32 = 10_000;
-/// Difference between the shares of earlier turns found up to which two runs read alike.
-const REUSE_APART_MAX: f64 = 0.05;
 
 /// A run with more of one resource.
 struct Candidate {

@@ -121,8 +121,7 @@ fn of_the_flushes(document: &Document, pairs: &mut Pairs<'_>) {
     let is_flushed = durability.and_then(Value::as_str) == Some("flush");
     // Stores of objects and engines' files are not flushed, nor is memory that goes to a drive by
     // itself.
-    let is_data_file = ours.objects.is_unknown() && ours.files.is_unknown();
-    let has_own = is_data_file && ours.gpu.is_none() && !document.is_without_drive();
+    let has_own = ours.has_data_file() && ours.gpu.is_none() && !document.is_without_drive();
     let entries = document.summary.cache_stats.offloads_storage.known();
     let entries = entries.filter(|&entries| entries >= WRITES_MIN && is_flushed && has_own);
     if let (Some(entries), Some(0)) = (entries, ours.io.flush.count.known()) {

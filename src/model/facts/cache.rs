@@ -80,6 +80,9 @@ impl Looks {
     }
 }
 
+/// Difference between the shares of earlier turns found up to which two runs read alike.
+pub const REUSE_APART_MAX: f64 = 0.05;
+
 impl CacheStats {
     /// Share of the reads of earlier turns that found them; `None` without such reads.
     #[must_use]

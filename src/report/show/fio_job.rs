@@ -14,7 +14,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// I/Os in order, at most.
 const IN_ORDER_MAX: u64 = 100_000;
 
-/// The job; none when the run did no I/O, or the result does not say how much.
+/// The job; none when the run did no I/O on a data file, or the result does not say how much.
 #[must_use]
 pub fn fio_job(document: &Document) -> Option<String> {
     let ours = &document.ringfall;
@@ -23,9 +23,7 @@ pub fn fio_job(document: &Document) -> Option<String> {
     let all = total([reads, writes]);
     let seconds = ours.window.seconds.known()?;
     let config = ours.config.as_ref()?;
-    // Objects and files of a layout are not I/Os of one file.
-    let has_data_file = ours.objects.is_unknown() && ours.files.is_unknown();
-    if all == 0 || seconds <= 0.0 || !has_data_file {
+    if all == 0 || seconds <= 0.0 || !ours.has_data_file() {
         return None;
     }
     let depth = io.read.depth_mean.known()? + io.write.depth_mean.known()?;

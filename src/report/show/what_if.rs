@@ -5,7 +5,7 @@ use ringfall_workloads::contract::Class;
 use serde::Serialize;
 
 use ringfall_config::Plan;
-use ringfall_model::facts::class_index;
+use ringfall_model::facts::{REUSE_APART_MAX, class_index};
 use ringfall_model::sla::{COMPLIANCE, Sla};
 use ringfall_model::stats::tail;
 use ringfall_model::{Binding, RunResult, distinct};
@@ -14,8 +14,6 @@ use super::table::{Cell, Medium, Table, digits, figure, percent};
 
 /// Layout of the file.
 const WHAT_IF_VERSION: u32 = 1;
-/// Difference between the shares of earlier turns found up to which two runs read alike.
-const REUSE_APART_MAX: f64 = 0.05;
 
 /// Outcome of simulated runs with several drives, models or numbers of users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
