@@ -59,17 +59,52 @@ class HugePages:
 
 
 def fio(file, way, block_bytes, depth, *more, memory="malloc", cpu=None):
-    """GiB a second and CPU seconds a GiB of one fio job."""
+    """GiB a second and CPU seconds a GiB (none of a short job) of one fio job."""
     command = ["fio", "--name=f", f"--filename={file}", f"--rw={way}", f"--bs={block_bytes}",
                f"--iodepth={depth}", "--direct=1", "--ioengine=io_uring", "--fixedbufs",
                "--registerfiles", f"--iomem={memory}", "--group_reporting", "--thread",
                "--output-format=json", *more]
     if cpu is not None:
         command = ["taskset", "-c", str(cpu), *command]
-    job = json.loads(run(command))["jobs"][0]
-    gib = (job["read"]["io_bytes"] + job["write"]["io_bytes"]) / GIB
-    cpu_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1000
-    return (job["read"]["bw_bytes"] + job["write"]["bw_bytes"]) / GIB, cpu_s / gib
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    cost = cpu_s_per_gib(process)
+    out, errors = process.communicate()
+    if process.returncode:
+        sys.exit(f"status {process.returncode} of: {' '.join(command)}\n{errors.strip()}")
+    job = json.loads(out)["jobs"][0]
+    return (job["read"]["bw_bytes"] + job["write"]["bw_bytes"]) / GIB, cost
+
+
+def cpu_s_per_gib(process, settle_s=0.3):
+    """CPU seconds a GiB of all threads of a process, as a run's result counts its own: from
+    `settle_s` after its first I/O until one of them ends; none where that is at once."""
+    first = last = None
+    begun_s = None
+    while process.poll() is None:
+        time.sleep(0.02)
+        now = usage_of(process.pid)
+        if now is None or first is not None and now[0] != first[0]:
+            break
+        if begun_s is None and now[2] > 0:
+            begun_s = time.monotonic()
+        if begun_s is not None and time.monotonic() >= begun_s + settle_s:
+            first, last = first or now, now
+    if first is None or last[2] == first[2]:
+        return None
+    return (last[1] - first[1]) / 1e9 / ((last[2] - first[2]) / GIB)
+
+
+def usage_of(pid):
+    """Threads, their CPU nanoseconds and the bytes moved; none once the process ends."""
+    try:
+        threads = sorted(os.listdir(f"/proc/{pid}/task"))
+        cpu_ns = 0
+        for thread in threads:
+            with open(f"/proc/{pid}/task/{thread}/schedstat") as file:
+                cpu_ns += int(file.read().split()[0])
+        return threads, cpu_ns, bytes_of(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def fill(file, size_mib):
