@@ -7,6 +7,7 @@ use std::path::Path;
 use ringfall_config::{Cores, Facts, Options, Rank, resolve};
 use ringfall_core::clock::{MICROSECOND, MILLISECOND};
 use ringfall_core::key::Tier;
+use ringfall_core::metrics::CoarseLatencies;
 use ringfall_core::units::GIB;
 use ringfall_host::{
     BlockCounters, BlockDelta, ChainLink, ControllerFacts, Cost, DATA_UNIT_BYTES, DriveLook,
@@ -127,7 +128,7 @@ pub fn busy() -> RunResult {
     result.engine.io_read.latency.record(MILLISECOND_NS);
     let engine = &mut result.engine;
     for io in [&mut engine.io_read, &mut engine.io_write] {
-        io.sizes[0].bytes = io.bytes;
+        (io.sizes[0].bytes, io.sizes[0].count) = (io.bytes, io.latency.count());
     }
     result.engine.evictions[Tier::Cpu.index()].entries = 1;
     result.engine.evictions[Tier::Cpu.index()].bytes = GIB;
@@ -139,9 +140,8 @@ pub fn busy() -> RunResult {
     result.tiers[Tier::Storage.index()].capacity_bytes = 4 * GIB;
     let mut second = TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() };
     (second.requests_completed, second.generated_tokens) = (3, 9);
-    let storage = &mut second.tiers[Tier::Storage.index()];
-    (storage.read.bytes, storage.write.bytes) = (GIB, 2 * GIB);
     result.timeline.push(second);
+    hold_in_one_second(&mut result);
     result.kernel = Some(BlockDelta {
         device: "nvme0n1".into(),
         reads: 1,
@@ -162,7 +162,25 @@ pub fn judged() -> RunResult {
     let mut result = busy();
     record_operations(&mut result, health::SAMPLES_MIN - 1);
     (0..3).for_each(|_| record_cache_reads(&mut result));
+    hold_in_one_second(&mut result);
     result
+}
+
+/// Has the only second of the run hold all that the engine counted.
+pub(crate) fn hold_in_one_second(result: &mut RunResult) {
+    let figures = &mut result.figures;
+    let (engine, second) = (&figures.engine, &mut figures.timeline[0]);
+    for (tier, counted) in second.tiers.iter_mut().zip(&engine.tiers) {
+        for (row, counted) in [(&mut tier.read, &counted.read), (&mut tier.write, &counted.write)] {
+            (row.operations, row.bytes) = (counted.total.count(), counted.entry_bytes);
+        }
+    }
+    let storage = &mut second.tiers[Tier::Storage.index()];
+    (storage.read.bytes, storage.write.bytes) = (engine.io_read.bytes, engine.io_write.bytes);
+    for (latencies, io) in second.io.iter_mut().zip([&engine.io_read, &engine.io_write]) {
+        *latencies = CoarseLatencies::default();
+        (0..io.latency.count()).for_each(|_| latencies.record(MILLISECOND));
+    }
 }
 
 /// One event of everything that a run records, different for each `at`.
@@ -236,9 +254,8 @@ pub fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
     result.cost.cpu_user_s = Some(seconds);
     let mut row = TimelineSecond { end_s: seconds, seconds, ..Default::default() };
     (row.requests_completed, row.generated_tokens) = (moved, result.requests.generated_tokens);
-    let storage = &mut row.tiers[Tier::Storage.index()];
-    (storage.read.bytes, storage.write.bytes) = (moved * 4096, moved * 8192);
     result.timeline.push(row);
+    hold_in_one_second(&mut result);
     result
 }
 

@@ -1,7 +1,9 @@
 //! Conclusions of a result, held against the rows of the same file that they were drawn from: what
 //! an autoscaler found, how far trials lie apart, whether bandwidth was steady, whether writes were
-//! flushed, whether reads reached the device and whether there was a drive at all.
+//! flushed, whether reads reached the device, whether there was a drive at all and what bound one
+//! that was simulated.
 
+use ringfall_core::units::BLOCK_BYTES;
 use serde_json::Value;
 
 use super::contradictions::{BUCKETS, Pairs, ROUNDING, are_alike};
@@ -9,20 +11,27 @@ use super::{Document, SecondReport};
 use crate::Code;
 use crate::cold::ColdVerdict;
 use crate::facts::steady::RoundsSpread;
+use crate::simulation::{Binding, FASTER_MIN};
 use crate::stats;
 use crate::steadiness::{Moved, fifths};
 
 /// Writes of entries to storage that must have brought a flush with them: fewer might have ended
 /// at an edge of the window, and their flushes outside it.
 const WRITES_MIN: u64 = 100;
+/// Files that may be open when a run ends: twice those that io_uring has in flight.
+const FILES_OPEN_MAX: f64 = 128.0;
+/// Difference between a figure and its text with two decimals, with what rounding may add.
+const HUNDREDTH: f64 = 0.0051;
 
 pub(super) fn all(document: &Document, pairs: &mut Pairs<'_>) {
     of_the_trials(document, pairs);
     of_the_search(document, pairs);
     of_the_steadiness(document, pairs);
     of_the_flushes(document, pairs);
+    of_the_files(document, pairs);
     of_the_cold_reads(document, pairs);
     of_the_simulation(document, pairs);
+    of_the_alternatives(document, pairs);
 }
 
 /// A verdict as a number, for claims that have no other.
@@ -130,6 +139,43 @@ fn of_the_flushes(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
+/// Operations on the files of an engine's layout since the start, and the single I/Os of the window,
+/// each of which read or wrote a file.
+fn of_the_files(document: &Document, pairs: &mut Pairs<'_>) {
+    let io = &document.ringfall.io;
+    let Some(files) = document.ringfall.files.as_ref() else { return };
+    let count = |name: &str| {
+        let found = files.operations.iter().find(|one| one.name == name);
+        found.map_or(0.0, |one| one.count as f64)
+    };
+    let operations = "of `ringfall.files.operations`";
+    // One that fails may leave its file open until the end.
+    if files.failures.is_empty() {
+        let opened =
+            ("the `count` of `open` and `create` together", count("open") + count("create"));
+        let closed = (format!("that of `close` {operations}"), count("close"));
+        let open = opened.1 - FILES_OPEN_MAX;
+        pairs.at_most((opened.0, Some(open)), (&closed.0, Some(closed.1)), 1.0);
+        pairs.at_most((&closed.0, Some(closed.1)), (opened.0, Some(opened.1)), 1.0);
+    }
+    for (name, io, bytes) in
+        [("read", &io.read, files.read_bytes), ("write", &io.write, files.written_bytes)]
+    {
+        let (place, is) = (format!("the `count` of `{name}` {operations}"), count(name));
+        // A header takes one of its own, and what was moved outside the window a block at least.
+        let outside = |window: f64| (bytes as f64 - window).max(0.0) / BLOCK_BYTES as f64;
+        let most = io.count.number().zip(io.bytes.number());
+        let most = most.map(|(count, bytes)| 2.0 * (count + outside(bytes)));
+        let words = format!("by `ringfall.io.{name}` and the bytes of `ringfall.files`");
+        pairs.at_most((&place, Some(is)), (&words, most), 1.0);
+        // A write may find its file there.
+        if name == "read" {
+            let key = format!("`ringfall.io.{name}.count`");
+            pairs.at_most((&key, io.count.number()), (&place, Some(is)), 1.0);
+        }
+    }
+}
+
 /// Whether reads reached the device, and the share by which that is told.
 fn of_the_cold_reads(document: &Document, pairs: &mut Pairs<'_>) {
     let Some(cold) = document.ringfall.device.cold_reads.as_ref() else { return };
@@ -159,4 +205,56 @@ fn of_the_simulation(document: &Document, pairs: &mut Pairs<'_>) {
         let is_told = ("`ringfall.simulation` (0 where it is null)", one_if(false));
         pairs.same(is_told, (place, one_if(is_simulated)));
     }
+}
+
+/// What binds a simulated run and why, and the alternatives that tell. Merged results may have them
+/// of one of their runs, and shares of all.
+fn of_the_alternatives(document: &Document, pairs: &mut Pairs<'_>) {
+    let ours = &document.ringfall;
+    let Some(run) = ours.simulation.as_ref().filter(|_| ours.merged.is_none()) else { return };
+    let Some(tried) = run.alternatives.as_ref() else { return };
+    let mut gains: Vec<f64> = tried.iter().map(|one| one.times_faster).collect();
+    gains.sort_by(|one, other| other.total_cmp(one));
+    let Some(&most) = gains.first() else { return };
+    let largest = ("the largest `times_faster` of its `alternatives`", Some(most));
+    if let Some(binds) = run.binds.known() {
+        let is_named = |resource| match binds {
+            Binding::DriveLatency => matches!(resource, Binding::Drive | Binding::DriveLatency),
+            binds => resource == binds,
+        };
+        let named = tried.iter().filter(|one| is_named(one.resource)).map(|one| one.times_faster);
+        let gain = named.reduce(f64::max).unwrap_or(0.0);
+        match binds {
+            Binding::Users => {
+                let place = "the smallest gain by which a resource binds, which none does,";
+                pairs.at_most(largest, (place, Some(FASTER_MIN)), 1.0);
+            }
+            _ => {
+                let place = format!("`ringfall.simulation.binds` is {binds}, whose `times_faster`");
+                pairs.same((&place, Some(gain)), largest);
+                let place = "the smallest gain by which a resource binds";
+                pairs.at_most((place, Some(FASTER_MIN)), largest, 1.0);
+            }
+        }
+    }
+    let Some(because) = run.because.as_ref() else { return };
+    let place = "`ringfall.simulation.because`";
+    for (is, should) in numbers_before(because, " times as fast").zip(gains) {
+        if (is - should).abs() > HUNDREDTH {
+            pairs.push((place, is), ("`times_faster` of its `alternatives`", should), false);
+        }
+    }
+    let shares = run.drive_busy_share.known().zip(run.drive_crowded_share.known());
+    for (is, (busy, crowded)) in numbers_before(because, " % of the time").zip(shares) {
+        let should = busy.max(crowded) * 100.0;
+        if (is - should).abs() > 100.0 * HUNDREDTH {
+            pairs.push((place, is), ("the shares of its drive in percent", should), false);
+        }
+    }
+}
+
+/// Numbers of a text that stand before those words.
+fn numbers_before<'a>(text: &'a str, words: &'a str) -> impl Iterator<Item = f64> + 'a {
+    let before = text.match_indices(words).map(|(at, _)| &text[..at]);
+    before.filter_map(|text| text.rsplit(' ').next()?.parse().ok())
 }

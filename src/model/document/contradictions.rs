@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use super::conclusions;
 use super::figure::Sum;
-use super::histograms::{CLASSES, Histograms};
-use super::timeline::{SecondReport, SecondTierDirection};
-use super::{Document, DriveDirection, DriveReport, IoDirection};
+use super::histograms::Histograms;
+use super::latency::ms;
+use super::{CacheStatsReport, Document, DriveReport, ThroughputSecond, told_twice};
 use crate::Code;
-use crate::health::Measure;
+use crate::health::{Criterion, Measure};
 
 /// Share by which two of the same count may part: what is left when doubles are added in another
 /// order, or written by a program that keeps fewer of their digits.
@@ -122,6 +122,14 @@ impl Pairs<'_> {
         }
     }
 
+    /// Both are worked out from the same latencies.
+    pub(super) fn alike(&mut self, one: (&str, Option<f64>), other: (&str, Option<f64>)) {
+        let (Some(is), Some(should)) = (one.1, other.1) else { return };
+        if !are_alike(is, should, BUCKETS) {
+            self.push((one.0, is), (other.0, should), false);
+        }
+    }
+
     /// The first is no more than the second.
     pub(super) fn at_most(
         &mut self,
@@ -150,31 +158,19 @@ macro_rules! figure {
     };
 }
 
-/// Sum of a count over all rows; `None` without rows, or where a row lacks the count.
-fn sum<T>(rows: &[T], count: impl Fn(&T) -> Option<u64>) -> Option<f64> {
-    let all: Option<f64> = rows.iter().map(|row| Some(count(row)? as f64)).sum();
-    all.filter(|_| !rows.is_empty())
-}
-
 /// Counts that stand in more than one place.
 fn counts(document: &Document, histograms: Option<&Histograms>, found: &mut Vec<Contradiction>) {
     let mut pairs = Pairs(found);
-    let events = |names: &[&str]| {
-        let all = histograms.and_then(|histograms| histograms.sum(names));
-        all.map(|all| all.count() as f64)
-    };
-    of_the_requests(document, events(&CLASSES), &mut pairs);
-    of_the_bytes(document, &mut pairs);
+    if let Ok(value) = serde_json::to_value(document) {
+        told_twice::all(&value, histograms, &mut pairs);
+        negative("summary", &value["summary"], &mut pairs);
+    }
     of_the_phases(document, &mut pairs);
-    of_the_io(document, [events(&["io_read"]), events(&["io_write"])], &mut pairs);
-    of_the_steadiness(document, &mut pairs);
+    of_the_drives(document, &mut pairs);
     of_the_kernel(document, &mut pairs);
-    of_the_verdict(document, &mut pairs);
+    of_the_verdict(document, histograms, &mut pairs);
     of_the_settings(document, &mut pairs);
     conclusions::all(document, &mut pairs);
-    if let Ok(summary) = serde_json::to_value(&document.summary) {
-        negative("summary", &summary, &mut pairs);
-    }
 }
 
 /// Amounts, times and shares below 0.
@@ -198,69 +194,9 @@ fn negative(path: &str, value: &Value, pairs: &mut Pairs<'_>) {
     }
 }
 
-fn of_the_requests(document: &Document, ended: Option<f64>, pairs: &mut Pairs<'_>) {
-    let ours = &document.ringfall;
-    let requests = figure!(document.summary.total_requests);
-    let tokens = figure!(document.summary.total_tokens);
-    pairs.same(requests, figure!(document.requests_completed));
-    pairs.same(tokens, figure!(document.total_tokens_generated));
-    let hits = figure!(document.summary.multi_turn_stats.cache_hits);
-    pairs.same(hits, figure!(document.multi_turn_cache_hits));
-    let misses = figure!(document.summary.multi_turn_stats.cache_misses);
-    pairs.same(misses, figure!(document.multi_turn_cache_misses));
-    let window = figure!(document.ringfall.window.seconds);
-    pairs.same(figure!(document.summary.elapsed_time), window);
-    pairs.same(requests, ("the count of `ringfall.histograms.end_to_end_*`", ended));
-    let rows = "the sum of `requests_completed` over `ringfall.timeline`";
-    pairs.same(requests, (rows, sum(&ours.timeline, |row| row.requests_completed.known())));
-    let rows = "the sum of `generated_tokens` over `ringfall.timeline`";
-    pairs.same(tokens, (rows, sum(&ours.timeline, |row| row.generated_tokens.known())));
-    let merged = ours.merged.as_ref();
-    let rows = merged.map_or(&[][..], |merged| &merged.inputs);
-    let place = "the sum of `requests_completed` over `ringfall.merged.inputs`";
-    pairs.same(requests, (place, sum(rows, |row| row.requests_completed)));
-}
-
 /// An amount in GiB as bytes.
 fn bytes(gib: Sum<f64>) -> Option<f64> {
     gib.known().map(|gib| gib * GIB as f64)
-}
-
-fn of_the_bytes(document: &Document, pairs: &mut Pairs<'_>) {
-    let stats = &document.summary.cache_stats;
-    let read = figure!(document.summary.cache_stats.total_read_bytes);
-    let written = figure!(document.summary.cache_stats.total_write_bytes);
-    let in_gib = "`summary.cache_stats.total_read_gb` in bytes";
-    pairs.same(read, (in_gib, bytes(stats.total_read_gb)));
-    let in_gib = "`summary.cache_stats.total_write_gb` in bytes";
-    pairs.same(written, (in_gib, bytes(stats.total_write_gb)));
-    let tiers = |tiers: [Sum<f64>; 3]| tiers.into_iter().map(bytes).sum::<Option<f64>>();
-    let moved = tiers([
-        stats.tier_gpu_kv_bytes_read_gb,
-        stats.tier_cpu_kv_bytes_read_gb,
-        stats.tier_storage_kv_bytes_read_gb,
-    ]);
-    let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_read_gb` in bytes";
-    let counted = figure!(document.ringfall.cache.moved_read_bytes);
-    pairs.same((place, moved), counted);
-    pairs.at_most(read, counted, IN_FLIGHT);
-    let moved = tiers([
-        stats.tier_gpu_kv_bytes_written_gb,
-        stats.tier_cpu_kv_bytes_written_gb,
-        stats.tier_storage_kv_bytes_written_gb,
-    ]);
-    let place = "the sum of `summary.cache_stats.tier_*_kv_bytes_written_gb` in bytes";
-    pairs.same((place, moved), figure!(document.ringfall.cache.moved_write_bytes));
-    let cache = &document.ringfall.cache;
-    let both = cache.written_bytes.number().zip(cache.ingested_bytes.number());
-    let place = "`ringfall.cache.written_bytes` and `ingested_bytes` together";
-    pairs.at_most(written, (place, both.map(|(written, ingested)| written + ingested)), 1.0);
-    let in_gib = "`summary.cache_stats.tier_storage_kv_bytes_read_gb` in bytes";
-    let counted = figure!(document.ringfall.io.read.entry_bytes);
-    pairs.same((in_gib, bytes(stats.tier_storage_kv_bytes_read_gb)), counted);
-    let in_gib = "`summary.cache_stats.tier_storage_kv_bytes_written_gb` in bytes";
-    let counted = figure!(document.ringfall.io.write.entry_bytes);
-    pairs.same((in_gib, bytes(stats.tier_storage_kv_bytes_written_gb)), counted);
 }
 
 /// Bytes of decode reads and of prefill writes: no more than those of all, and no less than what
@@ -273,10 +209,10 @@ fn of_the_phases(document: &Document, pairs: &mut Pairs<'_>) {
         both.is_some_and(|(one, other)| are_alike(one, other, DECODED - 1.0))
     };
     let read = figure!(document.summary.cache_stats.total_read_bytes);
+    pairs.at_most(read, figure!(document.ringfall.cache.moved_read_bytes), IN_FLIGHT);
     let place = "`summary.cache_stats.decode_bytes_read_gb` in bytes";
     let decoded = (place, bytes(stats.decode_bytes_read_gb));
     pairs.at_most(decoded, read, DECODED);
-    pairs.at_most(figure!(document.ringfall.cache.own_turn_read_bytes), decoded, 1.0);
     let others = stats.cache_hits.number().zip(stats.decode_reads.number());
     let others = others.map(|(all, decodes)| all - decodes);
     if is_count(stats.read_iops, stats.cache_hits) && cache.prompt_hits.number() == others {
@@ -308,89 +244,55 @@ fn prompt_bytes_max(document: &Document) -> Option<f64> {
     Some(tokens_max * IN_FLIGHT * moved / tokens)
 }
 
-/// Figures of one direction, which the part of their keys names.
-struct IoFigures<'a> {
-    name: &'static str,
-    io: &'a IoDirection,
-    engine_bytes: Sum<u64>,
-    of_second: fn(&SecondReport) -> &SecondTierDirection,
-    of_drive: fn(&DriveReport) -> &DriveDirection,
-}
-
-fn of_the_io(document: &Document, events: [Option<f64>; 2], pairs: &mut Pairs<'_>) {
+/// Figures of each drive that follow from others of its row, and from the window. Merged results
+/// had windows of their own, which are not known.
+fn of_the_drives(document: &Document, pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
-    let directions = [
-        IoFigures {
-            name: "read",
-            io: &ours.io.read,
-            engine_bytes: ours.device.engine_read_bytes,
-            of_second: |second| &second.tiers.storage.read,
-            of_drive: |drive| &drive.read,
-        },
-        IoFigures {
-            name: "write",
-            io: &ours.io.write,
-            engine_bytes: ours.device.engine_write_bytes,
-            of_second: |second| &second.tiers.storage.write,
-            of_drive: |drive| &drive.write,
-        },
-    ];
-    for (direction, events) in directions.into_iter().zip(events) {
-        let IoFigures { name, io, engine_bytes, of_second, of_drive } = direction;
-        let place = format!("`ringfall.io.{name}.bytes`");
-        let bytes = (&*place, io.bytes.number());
-        let key = format!("`ringfall.device.engine_{name}_bytes`");
-        pairs.same(bytes, (&key, engine_bytes.number()));
-        let sizes: Vec<_> = io.sizes.values().collect();
-        let key = format!("the sum of `bytes` over `ringfall.io.{name}.sizes`");
-        pairs.same(bytes, (&key, sum(&sizes, |size| size.bytes.known())));
-        let key = format!("the sum of `tiers.storage.{name}.bytes` over `ringfall.timeline`");
-        pairs.same(bytes, (&key, sum(&ours.timeline, |row| of_second(row).bytes.known())));
-        let key = format!("the sum of `{name}.bytes` over `ringfall.drives`");
-        pairs.same(bytes, (&key, sum(&ours.drives, |drive| of_drive(drive).bytes.known())));
-        let count = format!("`ringfall.io.{name}.count`");
-        let key = format!("the sum of `{name}.count` over `ringfall.drives`");
-        let counts = sum(&ours.drives, |drive| of_drive(drive).count.known());
-        pairs.same((&count, io.count.number()), (&key, counts));
-        let seconds = ours.window.seconds.known().filter(|_| ours.merged.is_none());
-        for drive in ours.drives.iter() {
-            let moved = of_drive(drive);
-            let key = format!("`{name}.bytes` of {} in `ringfall.drives`", drive.path);
-            let rate = moved.gib_per_s.zip(seconds).map(|(rate, s)| rate * s * GIB as f64);
-            let from_rate = format!("its `{name}.gib_per_s` by the window");
-            pairs.same((&key, moved.bytes.number()), (&from_rate, rate));
-            let key = format!("`{name}.count` of {} in `ringfall.drives`", drive.path);
-            let count = moved.per_s.zip(seconds).map(|(rate, s)| rate * s);
-            let from_rate = format!("its `{name}.per_s` by the window");
-            pairs.same((&key, moved.count.number()), (&from_rate, count));
+    let Some(seconds) = document.seconds().filter(|_| ours.merged.is_none()) else { return };
+    let moved = |drive: &DriveReport| {
+        let both = drive.read.bytes.number().zip(drive.write.bytes.number());
+        both.map(|(read, written)| read + written)
+    };
+    let all: Option<f64> = ours.drives.iter().map(moved).sum();
+    for drive in ours.drives.iter() {
+        let key = |name: &str| format!("`{name}` of {} in `ringfall.drives`", drive.path);
+        let mut busy_us = Some(0.0);
+        for (name, io) in [("read", &drive.read), ("write", &drive.write)] {
+            let (bytes, count) = (io.bytes.number(), io.count.number());
+            let from_rate = io.gib_per_s.map(|rate| rate * seconds * GIB as f64);
+            let words = format!("its `{name}.gib_per_s` by the window");
+            pairs.same((&key(&format!("{name}.bytes")), bytes), (&words, from_rate));
+            let from_rate = io.per_s.map(|rate| rate * seconds);
+            let words = format!("its `{name}.per_s` by the window");
+            pairs.same((&key(&format!("{name}.count")), count), (&words, from_rate));
+            // Without I/Os there is no mean.
+            let sum_us = count.filter(|&count| count <= 0.0);
+            let sum_us = sum_us.or(count.zip(io.latency_mean_us).map(|(count, us)| count * us));
+            busy_us = busy_us.zip(sum_us).map(|(one, other)| one + other);
         }
-        let key = format!("the count of `ringfall.histograms.io_{name}`");
-        pairs.same((&count, io.count.number()), (&key, events));
+        let depth = busy_us.map(|us| us / 1e6 / seconds);
+        let words = "the sum of its latencies by the window";
+        pairs.same((&key("mean_depth"), drive.mean_depth), (words, depth));
+        let share = moved(drive).zip(all).map(|(bytes, all)| bytes / all);
+        pairs.same((&key("share"), drive.share), ("that of its bytes", share));
     }
-    let rows = ours.merged.as_ref().map_or(&[][..], |merged| &merged.ranks);
-    let read = "the sum of `read_bytes` over `ringfall.merged.ranks`";
-    let read = (read, sum(rows, |row| row.read_bytes));
-    pairs.same(figure!(document.ringfall.io.read.bytes), read);
-    let written = "the sum of `write_bytes` over `ringfall.merged.ranks`";
-    let written = (written, sum(rows, |row| row.write_bytes));
-    pairs.same(figure!(document.ringfall.io.write.bytes), written);
-}
-
-fn of_the_steadiness(document: &Document, pairs: &mut Pairs<'_>) {
-    let ours = &document.ringfall;
-    let Some(steadiness) = ours.steadiness.as_ref() else { return };
-    let fifths = &steadiness.fifths_gib_per_s;
-    let mean = fifths.iter().sum::<f64>() / fifths.len().max(1) as f64;
-    let moved = sum(&ours.timeline, |row| {
-        let storage = &row.tiers.storage;
-        Some(storage.read.bytes.known()?.saturating_add(storage.write.bytes.known()?))
-    });
-    let end_s = ours.timeline.last().and_then(|row| row.end_s.known());
-    let rate = moved.zip(end_s.filter(|&end_s| end_s > 0.0));
-    let rate = rate.map(|(bytes, end_s)| bytes / end_s / GIB as f64);
-    let place = "the bytes of `ringfall.timeline` by its time in GiB/s";
-    let fifths = "the mean of `ringfall.steadiness.fifths_gib_per_s`";
-    pairs.same((fifths, Some(mean)), (place, rate));
+    if let [drive] = &ours.drives[..] {
+        for (name, io, all) in
+            [("read", &drive.read, &ours.io.read), ("write", &drive.write, &ours.io.write)]
+        {
+            let Some(latency) = all.latency_ms.as_ref() else { continue };
+            let all = &latency.percentiles;
+            for (key, us, ms) in [
+                ("p50", io.latency_p50_us, all.p50),
+                ("p95", io.latency_p95_us, all.p95),
+                ("p99", io.latency_p99_us, all.p99),
+            ] {
+                let place = format!("`{name}.latency_{key}_us` of {}", drive.path);
+                let other = format!("`ringfall.io.{name}.latency_ms.{key}` in µs");
+                pairs.alike((&place, us), (&other, ms.known().map(|ms| ms * 1e3)));
+            }
+        }
+    }
 }
 
 /// A run whose bytes the kernel did not count says so, in a warning.
@@ -407,7 +309,7 @@ fn of_the_kernel(document: &Document, pairs: &mut Pairs<'_>) {
 }
 
 /// The verdict on the storage, its criteria, and the figures that they were judged by.
-fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
+fn of_the_verdict(document: &Document, histograms: Option<&Histograms>, pairs: &mut Pairs<'_>) {
     let stats = &document.summary.cache_stats;
     let Some(health) = stats.storage_health.as_ref() else { return };
     let passed = health.criteria.iter().filter(|criterion| criterion.passed).count();
@@ -428,32 +330,54 @@ fn of_the_verdict(document: &Document, pairs: &mut Pairs<'_>) {
         // Without one of the storage tier they decide nothing.
         one_if(total > 0 && passed == total && health.overall_status != "NO DATA"),
     );
-    // Writes of demotions are judged too, and the key beside has none of them.
-    let above = [
-        stats.tier_gpu_kv_bytes_read_gb,
-        stats.tier_gpu_kv_bytes_written_gb,
-        stats.tier_cpu_kv_bytes_read_gb,
-        stats.tier_cpu_kv_bytes_written_gb,
-    ];
-    let has_no_tier_above = above.iter().all(|gib| gib.known().is_some_and(|gib| gib <= 0.0));
     for criterion in health.criteria.iter().chain(&health.too_few) {
-        let is_of = |what: &str| criterion.name.starts_with(what);
-        let key = if is_of("Storage Tier Read Device P95") {
-            "storage_read_device_p95_ms"
-        } else if is_of("Storage Tier Write Device P95") && has_no_tier_above {
-            "storage_write_device_p95_ms"
-        } else {
-            continue;
-        };
-        let (Measure::Number(actual), Some(ms)) = (&criterion.actual, stats.latencies_ms.get(key))
-        else {
-            continue;
-        };
-        if !are_alike(*actual, ms, BUCKETS) {
-            let place = format!("the `actual` of `{}` in `storage_health`", criterion.name);
-            pairs.push((&place, *actual), (&format!("`summary.cache_stats.{key}`"), ms), false);
-        }
+        of_the_criterion(criterion, stats, histograms, pairs);
     }
+}
+
+/// A criterion, and what it was judged by.
+fn of_the_criterion(
+    criterion: &Criterion,
+    stats: &CacheStatsReport,
+    histograms: Option<&Histograms>,
+    pairs: &mut Pairs<'_>,
+) {
+    let name = &criterion.name;
+    let (Measure::Number(actual), Measure::Number(target)) = (&criterion.actual, &criterion.target)
+    else {
+        return;
+    };
+    let is_met = match name.contains(" <") {
+        true => actual < target || (name.contains("<=") && actual <= target),
+        false => actual > target,
+    };
+    let one_if = |is: bool| Some(f64::from(u8::from(is)));
+    let of = |key: &str| format!("the `{key}` of `{name}` in `storage_health`");
+    let words = "its `actual` and `target` (1 if it was met)";
+    pairs.same((&of("passed"), one_if(criterion.passed)), (words, one_if(is_met)));
+    // Writes of demotions are judged too.
+    let latencies: &[&str] = if name.starts_with("Storage Tier Read Device P95") {
+        &["storage_read_device"]
+    } else if name.starts_with("Storage Tier Write Device P95") {
+        &["storage_write_device", "evict_cpu_to_storage_write", "evict_gpu_to_storage_write"]
+    } else if name.starts_with("CPU RAM P95") {
+        &["cpu_read_total", "cpu_write_total"]
+    } else if name.starts_with("Cache Hit Rate") {
+        let looks = stats.cache_hits.number().zip(stats.cache_misses.number());
+        let (place, rate) = ("`summary.cache_stats.cache_hit_rate`", stats.cache_hit_rate.known());
+        pairs.same((&of("actual"), Some(*actual)), (place, rate));
+        let place = "`summary.cache_stats.cache_hits` and `cache_misses` together";
+        let samples = criterion.samples.map(|samples| samples as f64);
+        return pairs.same((&of("samples"), samples), (place, looks.map(|(hit, miss)| hit + miss)));
+    } else {
+        return;
+    };
+    let Some(all) = histograms.and_then(|histograms| histograms.sum(latencies)) else { return };
+    let place = format!("`ringfall.histograms.{}`", latencies.join("` and `"));
+    let p95 = (&*format!("the P95 of {place}"), all.quantile_ns(0.95).map(ms));
+    pairs.alike((&of("actual"), Some(*actual)), p95);
+    let samples = (&*of("samples"), criterion.samples.map(|samples| samples as f64));
+    pairs.same(samples, (&format!("the count of {place}"), Some(all.count() as f64)));
 }
 
 /// Compares the settings that a result holds twice: as figures and as they would be typed.
@@ -495,6 +419,14 @@ fn worked_out(document: &Document, histograms: &Histograms, found: &mut Vec<Cont
     let (said, anew) = (document.clone().outline(), anew.outline());
     if let (Ok(said), Ok(anew)) = (serde_json::to_value(&said), serde_json::to_value(&anew)) {
         differing("", &said, &anew, found);
+    }
+    // Rows of merged results were worked out from those of each.
+    let rows = ThroughputSecond::of(&document.ringfall.timeline);
+    if document.ringfall.merged.is_none()
+        && let Ok(said) = serde_json::to_value(&document.throughput_timeline)
+        && let Ok(anew) = serde_json::to_value(&rows)
+    {
+        differing("throughput_timeline", &said, &anew, found);
     }
 }
 

@@ -36,6 +36,7 @@ mod served;
 mod side_by_side;
 mod summary;
 mod timeline;
+mod told_twice;
 mod tracing;
 
 pub use cache::CacheReport;

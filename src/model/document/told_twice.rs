@@ -1,0 +1,306 @@
+//! Counts that a result tells in several places: a table of sums, and the places looked up in the
+//! JSON.
+
+use ringfall_core::units::GIB;
+use serde_json::Value;
+
+use super::contradictions::{Pairs, are_alike};
+use super::histograms::Histograms;
+
+/// Figures that are the same by their definitions: one place, and those whose sum it is. `{}`
+/// stands for `read` and `write`, `*` for all rows of a list, and `#` is before the name of a
+/// histogram whose values are counted.
+const SUMS: &[(&str, &[&str])] = &[
+    ("summary.total_requests", &["requests_completed"]),
+    (
+        "summary.total_requests",
+        &["#end_to_end_interactive", "#end_to_end_responsive", "#end_to_end_batch"],
+    ),
+    ("summary.total_requests", &["ringfall.timeline.*.requests_completed"]),
+    ("summary.total_requests", &["ringfall.merged.inputs.*.requests_completed"]),
+    ("summary.total_requests", &["ringfall.merged.ranks.*.requests_completed"]),
+    ("summary.total_tokens", &["total_tokens_generated"]),
+    ("summary.total_tokens", &["ringfall.timeline.*.generated_tokens"]),
+    ("summary.elapsed_time", &["ringfall.window.seconds"]),
+    ("summary.multi_turn_stats.cache_hits", &["multi_turn_cache_hits"]),
+    ("summary.multi_turn_stats.cache_misses", &["multi_turn_cache_misses"]),
+    ("ringfall.cache.prompt_hits", &["summary.prefix_cache_stats.prefix_hits"]),
+    ("ringfall.cache.prompt_hits", &["summary.prefix_cache_stats.system_prompt_reuse"]),
+    ("summary.cache_stats.total_{}_bytes", &["summary.cache_stats.total_{}_gb"]),
+    (
+        "summary.cache_stats.read_iops",
+        &["#gpu_read_total", "#cpu_read_total", "#storage_read_total"],
+    ),
+    ("ringfall.cache.writes", &["#gpu_write_total", "#cpu_write_total", "#storage_write_total"]),
+    (
+        "summary.cache_stats.offloads_cpu",
+        &["#cpu_write_total", "ringfall.evictions.gpu_to_cpu.entries"],
+    ),
+    (
+        "summary.cache_stats.offloads_storage",
+        &[
+            "#storage_write_total",
+            "ringfall.evictions.cpu_to_storage.entries",
+            "ringfall.evictions.gpu_to_storage.entries",
+        ],
+    ),
+    (
+        "ringfall.cache.moved_read_bytes",
+        &[
+            "summary.cache_stats.tier_gpu_kv_bytes_read_gb",
+            "summary.cache_stats.tier_cpu_kv_bytes_read_gb",
+            "summary.cache_stats.tier_storage_kv_bytes_read_gb",
+        ],
+    ),
+    (
+        "ringfall.cache.moved_write_bytes",
+        &[
+            "summary.cache_stats.tier_gpu_kv_bytes_written_gb",
+            "summary.cache_stats.tier_cpu_kv_bytes_written_gb",
+            "summary.cache_stats.tier_storage_kv_bytes_written_gb",
+        ],
+    ),
+    (
+        "summary.cache_stats.tier_cpu_kv_bytes_read_gb",
+        &["ringfall.cache.cpu_read_bytes", "ringfall.evictions.cpu_to_storage.bytes"],
+    ),
+    ("summary.cache_stats.tier_storage_kv_bytes_read_gb", &["ringfall.io.read.entry_bytes"]),
+    ("summary.cache_stats.tier_storage_kv_bytes_written_gb", &["ringfall.io.write.entry_bytes"]),
+    ("ringfall.cache.cpu_read_bytes", &["ringfall.timeline.*.tiers.cpu.read.bytes"]),
+    ("ringfall.timeline.*.tiers.gpu.{}.operations", &["#gpu_{}_total"]),
+    ("ringfall.timeline.*.tiers.cpu.{}.operations", &["#cpu_{}_total"]),
+    ("ringfall.timeline.*.tiers.storage.{}.operations", &["#storage_{}_total"]),
+    ("ringfall.io.{}.bytes", &["ringfall.device.engine_{}_bytes"]),
+    ("ringfall.io.{}.bytes", &["ringfall.io.{}.sizes.*.bytes"]),
+    ("ringfall.io.{}.bytes", &["ringfall.timeline.*.tiers.storage.{}.bytes"]),
+    ("ringfall.io.{}.bytes", &["ringfall.drives.*.{}.bytes"]),
+    ("ringfall.io.{}.bytes", &["ringfall.merged.ranks.*.{}_bytes"]),
+    ("ringfall.io.{}.count", &["#io_{}"]),
+    ("ringfall.io.{}.count", &["ringfall.io.{}.sizes.*.count"]),
+    ("ringfall.io.{}.count", &["ringfall.timeline.*.io_{}_buckets.*.1"]),
+    ("ringfall.io.{}.count", &["ringfall.drives.*.{}.count"]),
+    ("ringfall.io.flush.count", &["#io_flush"]),
+    ("ringfall.io.flush.count", &["ringfall.drives.*.flushes"]),
+    ("ringfall.objects.requests", &["ringfall.objects.endpoints.*.requests"]),
+    ("ringfall.validation.measured_hit_rate", &["ringfall.cache.hit_rate"]),
+    ("ringfall.validation.measured_hit_rate", &["validation.comparison.cache_hit_rate.benchmark"]),
+    ("ringfall.validation.recorded_hit_rate", &["validation.comparison.cache_hit_rate.trace"]),
+    ("ringfall.validation.recorded_hit_rate", &["validation.trace_stats.cache_hit_rate"]),
+    ("ringfall.validation.recorded_requests", &["validation.trace_stats.total_requests"]),
+];
+
+/// Figures that are at most the sum of others, of which they are a part.
+const BOUNDS: &[(&str, &[&str])] = &[
+    ("ringfall.cache.written_bytes", &["summary.cache_stats.total_write_bytes"]),
+    (
+        "summary.cache_stats.total_write_bytes",
+        &["ringfall.cache.written_bytes", "ringfall.cache.ingested_bytes"],
+    ),
+    ("ringfall.cache.writes", &["summary.cache_stats.write_iops"]),
+    (
+        "summary.cache_stats.write_iops",
+        &["ringfall.cache.writes", "ringfall.cache.ingested_chunks"],
+    ),
+    ("ringfall.cache.cpu_read_bytes", &["summary.cache_stats.total_read_bytes"]),
+    ("ringfall.cache.prompt_hits", &["summary.cache_stats.system_prompt_hits"]),
+    ("ringfall.cache.own_turn_reads", &["summary.cache_stats.decode_reads"]),
+    ("ringfall.cache.own_turn_read_bytes", &["summary.cache_stats.decode_bytes_read_gb"]),
+    ("summary.cache_stats.decode_reads", &["summary.cache_stats.cache_hits"]),
+    ("ringfall.cache.looks_found", &["ringfall.cache.looks"]),
+    ("ringfall.io.{}.entry_bytes", &["ringfall.io.{}.bytes"]),
+    ("ringfall.io.first_touch_bytes", &["ringfall.io.write.bytes"]),
+    ("ringfall.errors.requests_refused", &["ringfall.workload.requests_refused"]),
+    ("ringfall.verify.blocks_bad", &["ringfall.verify.blocks_checked"]),
+    ("ringfall.device.kernel.reached_bytes", &["ringfall.device.kernel.read_bytes"]),
+    ("ringfall.engine.shards.*.largest_free_blocks", &["ringfall.engine.shards.*.free_blocks"]),
+    ("ringfall.engine.shards.*.free_blocks", &["ringfall.engine.shards.*.leased_blocks"]),
+];
+
+/// Rows in which the sum of some figures is a mean or a rate times that of others.
+const PRODUCTS: &[(&str, &[&str], &str, &[&str])] = &[
+    (
+        "ringfall.device.series",
+        &["read_bytes", "write_bytes"],
+        "size_mean_bytes",
+        &["reads", "writes"],
+    ),
+    ("ringfall.queue_depth.steps", &["ios"], "per_s", &["seconds"]),
+];
+
+/// Figures of the steps of an autoscaler's search, in each of the two lists of them.
+const STEPS: [&str; 2] = ["summary.autoscaling_stats", "ringfall.autoscaler.curve"];
+const STEP_FIGURES: [[&str; 2]; 5] = [
+    ["users", "users"],
+    ["saturation_level", "saturation"],
+    ["throughput_tokens_per_sec", "tokens_per_s"],
+    ["read_latency_p95_ms", "read_ms.1"],
+    ["write_latency_p95_ms", "write_ms.1"],
+];
+
+/// Lists with percentiles that no histogram is kept for.
+const ROWS: [&str; 4] = [
+    "ringfall.timeline",
+    "ringfall.drives",
+    "ringfall.queue_depth.steps",
+    "ringfall.files.operations",
+];
+/// Percentiles of which the first is no more than the second.
+const ASCENDING: [[&str; 2]; 3] = [["p50", "p95"], ["p95", "p99"], ["p50", "p99"]];
+
+/// Share by which two counts of a disk may part that were read one after the other, and the least
+/// that are compared: I/Os may have ended between.
+const APART: f64 = 0.1;
+const COUNT_MIN: f64 = 100.0;
+
+/// Holds all of them against each other, as far as the document has them.
+pub(super) fn all(document: &Value, histograms: Option<&Histograms>, pairs: &mut Pairs<'_>) {
+    let rules = SUMS.iter().map(|rule| (rule, false)).chain(BOUNDS.iter().map(|rule| (rule, true)));
+    for ((one, others), is_bound) in rules {
+        let directions: &[&str] = if one.contains("{}") { &["read", "write"] } else { &[""] };
+        for direction in directions {
+            let of = |place: &str| place.replace("{}", direction);
+            let figure = |place: &String| known(document, histograms, place);
+            let (one, others) = (of(one), others.iter().map(|place| of(place)).collect::<Vec<_>>());
+            let (place, words, sum) = (told(&one), together(&others), others.iter().map(figure));
+            let (one, other) = ((&*place, figure(&one)), (&*words, sum.sum()));
+            match is_bound {
+                true => pairs.at_most(one, other, 1.0),
+                false => pairs.same(one, other),
+            }
+        }
+    }
+    for rule in PRODUCTS {
+        product(document, rule, pairs);
+    }
+    steps(document, pairs);
+    disks(document, pairs);
+    for list in ROWS {
+        at(document, list).into_iter().for_each(|rows| ascending(list, rows, pairs));
+    }
+}
+
+fn product(
+    document: &Value,
+    (list, terms, mean, counts): &(&str, &[&str], &str, &[&str]),
+    pairs: &mut Pairs<'_>,
+) {
+    for (number, row) in at(document, list).into_iter().flat_map(values).enumerate() {
+        let sum = |keys: &[&str]| keys.iter().map(|key| number_at(row, key)).sum::<Option<f64>>();
+        let product = number_at(row, mean).zip(sum(counts)).map(|(mean, count)| mean * count);
+        let place = format!("`{}` of `{list}.{number}`", terms.join("` and `"));
+        let words = format!("its `{mean}` by `{}`", counts.join("` and `"));
+        pairs.same((&place, sum(terms)), (&words, product));
+    }
+}
+
+/// The steps of a search, where both lists have all of them.
+fn steps(document: &Value, pairs: &mut Pairs<'_>) {
+    let [stats, curve] =
+        STEPS.map(|list| at(document, list).into_iter().flat_map(values).collect::<Vec<_>>());
+    for (number, rows) in stats.iter().zip(&curve).enumerate() {
+        for keys in STEP_FIGURES.iter().filter(|_| stats.len() == curve.len()) {
+            let [one, other] = [0, 1].map(|of| format!("`{}.{number}.{}`", STEPS[of], keys[of]));
+            let figures = (number_at(rows.0, keys[0]), number_at(rows.1, keys[1]));
+            pairs.same((&one, figures.0), (&other, figures.1));
+        }
+    }
+}
+
+/// The kernel's counts of one disk in several places, each read at a moment of its own. In merged
+/// results each place has its own rule.
+fn disks(document: &Value, pairs: &mut Pairs<'_>) {
+    let whole = at(document, "ringfall.device.kernel").and_then(Value::as_object);
+    let Some(whole) = whole.filter(|_| at(document, "ringfall.merged").is_none()) else { return };
+    let chain = at(document, "ringfall.device.chain").into_iter().flat_map(values);
+    let drives = at(document, "ringfall.drives").into_iter().flat_map(values);
+    let chain = chain.map(|row| ("ringfall.device.chain", row));
+    let drives = drives.filter_map(|row| Some(("ringfall.drives", row.get("kernel")?)));
+    for (list, row) in
+        chain.chain(drives).filter(|(_, row)| row.get("device") == whole.get("device"))
+    {
+        for (key, value) in whole.iter().filter(|(key, _)| !key.ends_with("_ms")) {
+            let Some((is, other)) = value.as_f64().zip(number_at(row, key)) else { continue };
+            if is.max(other) >= COUNT_MIN && !are_alike(is, other, APART) {
+                let words = format!("the same of that disk in `{list}`");
+                pairs.push(
+                    (&format!("`ringfall.device.kernel.{key}`"), is),
+                    (&words, other),
+                    false,
+                );
+            }
+        }
+    }
+}
+
+/// Percentiles of which a lower one is larger, in a row and in all that is in it.
+fn ascending(path: &str, value: &Value, pairs: &mut Pairs<'_>) {
+    for (number, row) in value.as_array().into_iter().flatten().enumerate() {
+        ascending(&format!("{path}.{number}"), row, pairs);
+    }
+    for (key, part) in value.as_object().into_iter().flatten() {
+        ascending(&format!("{path}.{key}"), part, pairs);
+        for [low, high] in ASCENDING.iter().filter(|[low, _]| key.contains(low)) {
+            let higher = key.replace(low, high);
+            let (one, other) = (format!("`{path}.{key}`"), format!("`{path}.{higher}`"));
+            pairs.at_most((&one, part.as_f64()), (&other, number_at(value, &higher)), 1.0);
+        }
+    }
+}
+
+/// Places in words, as in a sentence: that of a sum.
+fn together(places: &[String]) -> String {
+    let words = places.iter().map(|place| told(place)).collect::<Vec<_>>().join(" and ");
+    if places.len() > 1 { format!("{words} together") } else { words }
+}
+
+fn told(place: &str) -> String {
+    if let Some(histogram) = place.strip_prefix('#') {
+        return format!("the count of `ringfall.histograms.{histogram}`");
+    }
+    match place.split_once(".*.") {
+        Some((list, figure)) => format!("the sum of `{figure}` over `{list}`"),
+        None if place.ends_with("_gb") => format!("`{place}` in bytes"),
+        None => format!("`{place}`"),
+    }
+}
+
+/// Figure at a place; `None` where it, or one of those that it is the sum of, is unknown. GiB are
+/// in bytes.
+fn known(document: &Value, histograms: Option<&Histograms>, place: &str) -> Option<f64> {
+    if let Some(name) = place.strip_prefix('#') {
+        return Some(histograms?.get(name)?.count() as f64);
+    }
+    let Some((list, figure)) = place.split_once(".*.") else {
+        let bytes_per_unit = if place.ends_with("_gb") { GIB as f64 } else { 1.0 };
+        return Some(number_at(document, place)? * bytes_per_unit);
+    };
+    let rows = at(document, list)?;
+    sum(rows, figure).filter(|_| values(rows).next().is_some())
+}
+
+/// Sum of a figure over rows, or over the rows in each of them.
+fn sum(rows: &Value, figure: &str) -> Option<f64> {
+    let of_row = |row| match figure.split_once(".*.") {
+        Some((list, figure)) => sum(at(row, list)?, figure),
+        None => number_at(row, figure),
+    };
+    values(rows).map(of_row).sum()
+}
+
+/// Value at a path of keys and indices.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, key| match key.parse::<usize>() {
+        Ok(index) => value.get(index),
+        Err(_) => value.get(key),
+    })
+}
+
+fn number_at(value: &Value, path: &str) -> Option<f64> {
+    at(value, path)?.as_f64()
+}
+
+/// Rows of a list, or of an object that has one under each name.
+fn values(rows: &Value) -> impl Iterator<Item = &Value> {
+    let (list, named) = (rows.as_array(), rows.as_object());
+    list.into_iter().flatten().chain(named.into_iter().flat_map(|named| named.values()))
+}
