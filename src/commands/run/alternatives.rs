@@ -132,7 +132,7 @@ fn why_none(result: &RunResult) -> Option<String> {
         let requests = counted(completed, "request");
         return Some(format!("{requests} finished, and at least {SAMPLES_MIN} are needed"));
     }
-    let gone = files.find(|path| !Path::new(path).is_file())?;
+    let gone = files.find(|path| !Path::new(path).exists())?;
     Some(format!("{gone} can't be read a second time"))
 }
 

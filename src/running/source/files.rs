@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use ringfall_host::open_to_read;
 
 use super::reading::Reading;
+use super::spool::SpooledPipe;
 
 /// Read at once: a trace is read beside a benchmark, in few and large steps.
 const READ_BYTES: usize = 1 << 18;
@@ -20,16 +21,7 @@ pub(super) const RECORDED_ENDINGS: [&str; 3] = ["csv", "json", "jsonl"];
 /// # Errors
 /// The system's error, in words.
 pub fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
-    let file = open_to_read(path).map_err(|error| explain(&error))?.ended_when(reading.wish());
-    let metadata = file.metadata().map_err(|error| explain(&error))?;
-    if metadata.is_dir() {
-        return Err("it is a directory: give a file".to_owned());
-    }
-    // A pipe is fine (`<(…)` of a shell); a device may never end.
-    let kind = metadata.file_type();
-    if kind.is_char_device() || kind.is_block_device() {
-        return Err("it is a device: give a file or a pipe".to_owned());
-    }
+    let file = opened(path, reading)?;
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let reader: Box<dyn Read + Send> = match ending.to_ascii_lowercase().as_str() {
         // Several members one after the other are one file, as `gzip -d` has it.
@@ -38,10 +30,32 @@ pub fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, S
             let decoder = zstd::stream::read::Decoder::new(file);
             Box::new(decoder.map_err(|error| explain(&error))?)
         }
-        _ => Box::new(file),
+        _ => file,
     };
     let watched = reading.watch(path.display().to_string(), reader);
     Ok(Box::new(BufReader::with_capacity(READ_BYTES, watched)))
+}
+
+/// Opens a file, which may be a pipe (`<(…)` of a shell), as it is.
+fn opened(path: &Path, reading: &Reading) -> Result<Box<dyn Read + Send>, String> {
+    if let Some(pipe) = SpooledPipe::begun(path) {
+        return Ok(Box::new(pipe));
+    }
+    let file = open_to_read(path).map_err(|error| explain(&error))?.ended_when(reading.wish());
+    let metadata = file.metadata().map_err(|error| explain(&error))?;
+    if metadata.is_dir() {
+        return Err("it is a directory: give a file".to_owned());
+    }
+    // A device may never end.
+    let kind = metadata.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Err("it is a device: give a file or a pipe".to_owned());
+    }
+    if !kind.is_fifo() || !reading.is_repeated() {
+        return Ok(Box::new(file));
+    }
+    let pipe = SpooledPipe::begin(path, file).map_err(|error| error.to_string())?;
+    Ok(Box::new(pipe))
 }
 
 fn explain(error: &std::io::Error) -> String {

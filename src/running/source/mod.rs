@@ -6,6 +6,7 @@ mod feed;
 mod files;
 mod reading;
 mod recorded;
+mod spool;
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ pub struct OpenSource {
 /// # Errors
 /// The file can't be read or is not what it should be; which, where, and why.
 pub fn open(plan: &Plan, reading: &Reading) -> Result<OpenSource, InputError> {
+    let reading = &reading.repeated();
     match &plan.traffic {
         Traffic::Drawn => Ok(OpenSource {
             workload: Source::Synthetic,
@@ -228,15 +230,9 @@ impl OpenedTrace {
             text.strip_prefix(&name).unwrap_or(&text).to_owned()
         })?;
         let (format, paths) = (first.format(), first.files().to_vec());
-        // A pipe can be opened but once.
-        let mut first = Some(first);
         let (path, beside) = (path.to_path_buf(), reading.clone());
         let open: Open = Box::new(move |_| {
-            let trace = match first.take() {
-                Some(trace) => trace,
-                None => RecordedTrace::open(&path, Some(format), &beside)
-                    .map_err(|error| Error::new(error.to_string()))?,
-            };
+            let trace = RecordedTrace::open(&path, Some(format), &beside)?;
             let rows: Box<dyn Rows> = match format.is_by_session() {
                 true => Box::new(SideBySide::new(Box::new(trace), users as usize)),
                 false => Box::new(trace),
@@ -287,9 +283,6 @@ fn read_operations(
     let [file] = paths else {
         return Err(wrong("it stands for several files: give one".to_owned()));
     };
-    if file.exists() && !file.is_file() {
-        return Err(wrong("it is not a plain file, and a replay reads the trace twice".to_owned()));
-    }
     let reader = files::open(file, reading).map_err(wrong)?;
     let mut rows = IoTrace::new(reader, tiers).map_err(|error| wrong(error.to_string()))?;
     let found = objects_read_first(&mut rows, memory_for_lists())
@@ -312,7 +305,7 @@ pub fn open_validation(
 ) -> Result<Option<ValidationTrace>, InputError> {
     let Some(path) = &plan.validation_trace else { return Ok(None) };
     let wrong = |what: String| wrong("--validation-trace", path, what);
-    let reader = files::open(path, reading).map_err(wrong)?;
+    let reader = files::open(path, &reading.repeated()).map_err(wrong)?;
     read_validation(reader).map(Some).map_err(|error| wrong(error.to_string()))
 }
 
@@ -338,5 +331,56 @@ mod tests {
         ] {
             assert_eq!(count(text), tokens, "{text}");
         }
+    }
+}
+
+#[cfg(test)]
+mod pipes {
+    use ringfall_config::{Facts, Options, resolve};
+    use ringfall_host::Scratch;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// Rows of two passes over a trace in a pipe, and of one by whoever opens it later.
+    fn rows_of(name: &str, text: &str, options: Options) -> [usize; 2] {
+        let scratch = Scratch::new(name);
+        let path = scratch.join("trace");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (own, text) = (path.clone(), text.to_owned());
+        let writer = std::thread::spawn(move || std::fs::write(own, text).unwrap());
+        let mut plan = resolve(&options, None, &Facts::look()).unwrap();
+        if let Traffic::Trace { path: named, .. } = &mut plan.traffic {
+            *named = path;
+        }
+        let reading = Reading::new(|| false, false);
+        let counts = [plan.replay_cycles, 1].map(|cycles| {
+            plan.replay_cycles = cycles;
+            let mut rows = open(&plan, &reading).unwrap().rows.unwrap();
+            let count = std::iter::from_fn(|| rows.next_row(1)).count();
+            assert_eq!(rows.figures().failure, None);
+            count
+        });
+        writer.join().unwrap();
+        counts
+    }
+
+    /// "It is empty", it was told when it was opened again.
+    #[test]
+    fn a_trace_in_a_pipe_is_read_as_often_as_one_in_a_file() {
+        let row = r#"{"timestamp": 0, "input_length": 9, "output_length": 9, "hash_ids": [1]}"#;
+        let mooncake = format!("{row}\n{row}\n{row}\n");
+        let burst = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+                     1,GPT-4,9,9,18,Conversation log\n2,GPT-4,9,9,18,Conversation log\n";
+        let path = || Some(PathBuf::from("trace"));
+        let twice = Options { replay_cycles: Some(2), ..Options::default() };
+        let options = Options { mooncake_trace: path(), ..twice.clone() };
+        assert_eq!(rows_of("pipe-mooncake", &mooncake, options), [6, 3]);
+        let options = Options { trace: path(), ..twice.clone() };
+        assert_eq!(rows_of("pipe-trace", &mooncake, options.clone()), [6, 3]);
+        assert_eq!(rows_of("pipe-columns", burst, options), [4, 2]);
+        let burst_trace_path = path();
+        let options = Options { use_burst_trace: Some(true), burst_trace_path, ..twice };
+        assert_eq!(rows_of("pipe-burst", burst, options), [4, 2]);
     }
 }

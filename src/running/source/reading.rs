@@ -15,6 +15,8 @@ const PERIOD: Duration = Duration::from_secs(5);
 pub struct Reading {
     is_ended: Arc<dyn Fn() -> bool + Send + Sync>,
     told: bool,
+    /// Whether files may be opened again, so that pipes have to be kept.
+    is_repeated: bool,
     /// The run has begun: its own progress is shown, and its own interrupt ends it.
     over: Arc<AtomicBool>,
 }
@@ -22,7 +24,18 @@ pub struct Reading {
 impl Reading {
     /// `is_ended` is asked again and again; `told`: progress goes to standard error.
     pub fn new(is_ended: impl Fn() -> bool + Send + Sync + 'static, told: bool) -> Reading {
-        Reading { is_ended: Arc::new(is_ended), told, over: Arc::default() }
+        let is_ended = Arc::new(is_ended);
+        Reading { is_ended, told, is_repeated: false, over: Arc::default() }
+    }
+
+    /// The same, of files that may be opened again.
+    pub(super) fn repeated(&self) -> Reading {
+        Reading { is_repeated: true, ..self.clone() }
+    }
+
+    /// Whether files may be opened again.
+    pub(super) fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     /// The run begins: what is read from now on is read beside it.
