@@ -84,6 +84,8 @@ codes! {
         SkippedRows = "skipped_rows",
         /// Rows of a trace are out of order.
         DisorderedRows = "disordered_rows",
+        /// A trace was replaced or written to while it was read.
+        TraceChanged = "trace_changed",
         /// Rows of the validation trace could not be used.
         SkippedValidationRows = "skipped_validation_rows",
         /// The autoscaler's search did not come to its end.

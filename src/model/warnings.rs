@@ -347,6 +347,13 @@ fn of_the_requests(result: &RunResult, warnings: &mut Vec<Warning>) {
         );
         warnings.push(warning(Code::DisorderedRows, text, None));
     }
+    if let Some(what) = result.feed.as_ref().and_then(|feed| feed.changed.as_ref()) {
+        let text = format!(
+            "the trace changed while it was read ({what}), so that the requests may be those of \
+             neither: run again with a trace that nothing changes"
+        );
+        warnings.push(warning(Code::TraceChanged, text, None));
+    }
     if let Some(skipped) = result.validation.as_ref().map(|v| &v.skipped)
         && skipped.rows > 0
     {

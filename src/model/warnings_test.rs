@@ -352,6 +352,10 @@ const RAISED: &[(Code, Raise)] = &[
     (Code::DisorderedRows, |run| {
         run.feed = Some(FeedFigures { disordered: 1, ..FeedFigures::default() });
     }),
+    (Code::TraceChanged, |run| {
+        run.feed =
+            Some(FeedFigures { changed: Some("a.csv".to_owned()), ..FeedFigures::default() });
+    }),
     (Code::SkippedValidationRows, |run| {
         let mut recording = ValidationTrace::default();
         recording.skipped.rows = 1;

@@ -41,6 +41,8 @@ pub struct FeedFigures {
     pub disordered: u64,
     /// Whole passes over the trace.
     pub cycles: u32,
+    /// File that was replaced or written to before it was read to its end, in words.
+    pub changed: Option<String>,
     /// Why reading ended early.
     pub failure: Option<String>,
 }

@@ -1,18 +1,41 @@
 //! The thread that reads a trace and gives each shard its rows, a bounded number ahead.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flume::{Receiver, Sender};
 use ringfall_model::facts::FeedFigures;
 use ringfall_workloads::digest::Digest;
 use ringfall_workloads::source::{SourceRequest, Stream};
 
+use super::files::Stamps;
+
 /// Rows on the way to one shard.
 pub const ROWS_AHEAD: usize = 1_024;
 
 /// A running reader. Its thread ends by itself when the shards no longer listen.
 pub struct Feed {
-    figures: Arc<Mutex<FeedFigures>>,
+    shared: Arc<Shared>,
+}
+
+/// Figures of a reading, and the files that are read.
+struct Shared {
+    figures: Mutex<FeedFigures>,
+    files: Stamps,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, FeedFigures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Figures so far; files that were read to their end may have changed since.
+    fn figures(&self) -> FeedFigures {
+        let mut figures = self.lock().clone();
+        if !figures.is_over {
+            figures.changed = self.files.changed();
+        }
+        figures
+    }
 }
 
 impl Feed {
@@ -26,17 +49,17 @@ impl Feed {
     ) -> std::io::Result<(Feed, Vec<Receiver<SourceRequest>>)> {
         let (senders, receivers): (Vec<_>, Vec<_>) =
             (0..shards).map(|_| flume::bounded(ROWS_AHEAD)).unzip();
-        let figures = Arc::clone(&rows.figures);
+        let shared = Arc::clone(&rows.shared);
         std::thread::Builder::new()
             .name("ringfall-trace".to_owned())
             .spawn(move || read(rows, &senders))?;
-        Ok((Feed { figures }, receivers))
+        Ok((Feed { shared }, receivers))
     }
 
     /// Figures of the reading so far.
     #[must_use]
     pub fn figures(&self) -> FeedFigures {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.figures()
     }
 }
 
@@ -53,20 +76,26 @@ pub struct RowReader {
     first: Option<SourceRequest>,
     stream: Stream,
     operations: Option<u64>,
-    figures: Arc<Mutex<FeedFigures>>,
+    shared: Arc<Shared>,
 }
 
 impl RowReader {
     /// Creates the reader of a trace whose first request has been read already: it is one.
-    /// `operations`: those that one pass over a logical trace has.
-    pub(super) fn new(first: SourceRequest, stream: Stream, operations: Option<u64>) -> RowReader {
-        RowReader { first: Some(first), stream, operations, figures: Arc::default() }
+    /// `operations`: those that one pass over a logical trace has; `files`: those of the trace.
+    pub(super) fn new(
+        first: SourceRequest,
+        stream: Stream,
+        operations: Option<u64>,
+        files: Stamps,
+    ) -> RowReader {
+        let shared = Arc::new(Shared { figures: Mutex::default(), files });
+        RowReader { first: Some(first), stream, operations, shared }
     }
 
     /// Figures of the reading so far.
     #[must_use]
     pub fn figures(&self) -> FeedFigures {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.figures()
     }
 
     /// The next row and whose of the shards it is; `None` at the end, also when it broke off:
@@ -76,7 +105,7 @@ impl RowReader {
             Some(first) => Ok(Some(first)),
             None => self.stream.next_request(),
         };
-        let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut figures = self.shared.lock();
         figures.skipped = self.stream.skipped();
         figures.disordered = self.stream.disordered_rows();
         figures.cycles = self.stream.cycles();
@@ -92,6 +121,7 @@ impl RowReader {
             }
             Ok(None) => {
                 figures.is_over = true;
+                figures.changed = self.shared.files.changed();
                 let expected = self.operations.map(|count| count * u64::from(figures.cycles));
                 if expected
                     .is_some_and(|expected| self.stream.is_over() && expected != figures.rows)

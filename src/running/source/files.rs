@@ -1,7 +1,8 @@
 //! Files by name, directory or pattern; `.gz` and `.zst` read as what is inside.
 
+use std::fs::Metadata;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ringfall_host::open_to_read;
@@ -58,6 +59,36 @@ fn opened(path: &Path, reading: &Reading) -> Result<Box<dyn Read + Send>, String
     Ok(Box::new(pipe))
 }
 
+/// Plain files as they were when a run began to read them.
+pub(super) struct Stamps(Vec<(PathBuf, Metadata)>);
+
+impl Stamps {
+    /// Looks at them.
+    pub(super) fn look(paths: &[PathBuf]) -> Stamps {
+        let found = paths.iter().filter_map(|path| Some((path.clone(), path.metadata().ok()?)));
+        Stamps(found.filter(|(_, metadata)| metadata.is_file()).collect())
+    }
+
+    /// The first that is another file now or has been written to, in words; one that is gone is
+    /// read on.
+    pub(super) fn changed(&self) -> Option<String> {
+        self.0.iter().find_map(|(path, was)| {
+            let is = path.metadata().ok()?;
+            let (size, time) = (was.len(), |of: &Metadata| (of.mtime(), of.mtime_nsec()));
+            let what = if (was.dev(), was.ino()) != (is.dev(), is.ino()) {
+                "another file took its place".to_owned()
+            } else if size != is.len() {
+                format!("it had {size} bytes and has {} now", is.len())
+            } else if time(was) != time(&is) {
+                "it was written to".to_owned()
+            } else {
+                return None;
+            };
+            Some(format!("{}: {what}", path.display()))
+        })
+    }
+}
+
 fn explain(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file: check the path".to_owned(),
@@ -112,6 +143,7 @@ fn ends_with_one_of(endings: &[&str], path: &Path) -> bool {
 mod tests {
     use std::fs::File;
     use std::io::Write;
+    use std::time::UNIX_EPOCH;
 
     use ringfall_host::Scratch;
 
@@ -146,5 +178,25 @@ mod tests {
         assert!(open(&directory).is_err());
         assert!(open(Path::new("/dev/zero")).err().unwrap().contains("device"));
         assert!(open(&directory.join("none.csv")).err().unwrap().contains("no such file"));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_or_written_to_is_told() {
+        let directory = Scratch::new("stamps");
+        let path = directory.file("a.csv", "one");
+        let paths = [path.clone(), directory.join("none.csv")];
+        let told = |change: &dyn Fn()| {
+            let stamps = Stamps::look(&paths);
+            change();
+            stamps.changed().map(|what| what.rsplit(": ").next().unwrap_or_default().to_owned())
+        };
+        let touch = || File::options().write(true).open(&path).unwrap().set_modified(UNIX_EPOCH);
+        assert_eq!(told(&|| ()), None);
+        assert_eq!(told(&|| touch().unwrap()).unwrap(), "it was written to");
+        let write = || std::fs::write(&path, "three").unwrap();
+        assert_eq!(told(&write).unwrap(), "it had 3 bytes and has 5 now");
+        let replace = || std::fs::rename(directory.file("b.csv", "three"), &path).unwrap();
+        assert_eq!(told(&replace).unwrap(), "another file took its place");
+        assert_eq!(told(&|| std::fs::remove_file(&path).unwrap()), None);
     }
 }

@@ -20,6 +20,8 @@ use ringfall_workloads::source::{
 };
 use ringfall_workloads::{Error, Source};
 
+use files::Stamps;
+
 pub use feed::{Feed, ROWS_AHEAD, RowReader};
 pub use files::open as open_file;
 pub use reading::Reading;
@@ -120,6 +122,7 @@ fn open_trace(
     };
     let OpenedTrace { paths, open, streams, format } =
         opened.map_err(|what| wrong(flag, path, what))?;
+    let stamps = Stamps::look(&paths);
     let pace = match (plan.request_rate_per_s, plan.trace_speedup) {
         (rate, _) if rate > 0.0 => {
             Pace::Rate { per_s: rate, poisson: plan.arrival == Arrival::Poisson }
@@ -160,7 +163,7 @@ fn open_trace(
         })?
         .ok_or_else(|| wrong(flag, path, "it has no request".to_owned()))?;
     reading.end();
-    let rows = Some(RowReader::new(first, stream, facts.operations));
+    let rows = Some(RowReader::new(first, stream, facts.operations, stamps));
     let block_tokens = format.and_then(TraceFormat::block_tokens).unwrap_or(0);
     let workload = match operations {
         Some((_, objects)) => Source::Operations(objects.into()),
