@@ -157,6 +157,11 @@ fn of_the_files(document: &Document, pairs: &mut Pairs<'_>) {
         let open = opened.1 - FILES_OPEN_MAX;
         pairs.at_most((opened.0, Some(open)), (&closed.0, Some(closed.1)), 1.0);
         pairs.at_most((&closed.0, Some(closed.1)), (opened.0, Some(opened.1)), 1.0);
+        for name in ["mkdir", "rename"] {
+            let place = format!("the `count` of `{name}` {operations}");
+            let made = ("that of `create`", Some(count("create")));
+            pairs.at_most((&place, Some(count(name) - FILES_OPEN_MAX)), made, 1.0);
+        }
     }
     for (name, io, bytes) in
         [("read", &io.read, files.read_bytes), ("write", &io.write, files.written_bytes)]

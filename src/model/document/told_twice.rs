@@ -24,6 +24,15 @@ const SUMS: &[(&str, &[&str])] = &[
     ("summary.elapsed_time", &["ringfall.window.seconds"]),
     ("summary.multi_turn_stats.cache_hits", &["multi_turn_cache_hits"]),
     ("summary.multi_turn_stats.cache_misses", &["multi_turn_cache_misses"]),
+    (
+        "summary.cache_stats.cache_hits",
+        &[
+            "summary.cache_stats.system_prompt_hits",
+            "summary.cache_stats.common_phrase_hits",
+            "summary.cache_stats.user_cache_hits",
+            "summary.cache_stats.multi_turn_hits",
+        ],
+    ),
     ("ringfall.cache.prompt_hits", &["summary.prefix_cache_stats.prefix_hits"]),
     ("ringfall.cache.prompt_hits", &["summary.prefix_cache_stats.system_prompt_reuse"]),
     ("summary.cache_stats.total_{}_bytes", &["summary.cache_stats.total_{}_gb"]),
@@ -82,6 +91,12 @@ const SUMS: &[(&str, &[&str])] = &[
     ("ringfall.io.flush.count", &["#io_flush"]),
     ("ringfall.io.flush.count", &["ringfall.drives.*.flushes"]),
     ("ringfall.objects.requests", &["ringfall.objects.endpoints.*.requests"]),
+    ("ringfall.config.num_gpus", &["ringfall.config.settings.num_gpus"]),
+    ("ringfall.config.tensor_parallel", &["ringfall.config.settings.tensor_parallel"]),
+    ("ringfall.config.max_inflight_requests", &["ringfall.config.settings.max_inflight_requests"]),
+    ("ringfall.config.dedupe_ratio", &["ringfall.config.settings.dedupe_ratio"]),
+    ("ringfall.config.compress_ratio", &["ringfall.config.settings.compress_ratio"]),
+    ("ringfall.config.shards", &["ringfall.config.settings.shards"]),
     ("ringfall.validation.measured_hit_rate", &["ringfall.cache.hit_rate"]),
     ("ringfall.validation.measured_hit_rate", &["validation.comparison.cache_hit_rate.benchmark"]),
     ("ringfall.validation.recorded_hit_rate", &["validation.comparison.cache_hit_rate.trace"]),
@@ -111,7 +126,6 @@ const BOUNDS: &[(&str, &[&str])] = &[
     ("ringfall.io.first_touch_bytes", &["ringfall.io.write.bytes"]),
     ("ringfall.errors.requests_refused", &["ringfall.workload.requests_refused"]),
     ("ringfall.verify.blocks_bad", &["ringfall.verify.blocks_checked"]),
-    ("ringfall.device.kernel.reached_bytes", &["ringfall.device.kernel.read_bytes"]),
     ("ringfall.engine.shards.*.largest_free_blocks", &["ringfall.engine.shards.*.free_blocks"]),
     ("ringfall.engine.shards.*.free_blocks", &["ringfall.engine.shards.*.leased_blocks"]),
 ];
@@ -174,6 +188,7 @@ pub(super) fn all(document: &Value, histograms: Option<&Histograms>, pairs: &mut
     }
     steps(document, pairs);
     disks(document, pairs);
+    seconds(document, pairs);
     for list in ROWS {
         at(document, list).into_iter().for_each(|rows| ascending(list, rows, pairs));
     }
@@ -229,6 +244,21 @@ fn disks(document: &Value, pairs: &mut Pairs<'_>) {
                 );
             }
         }
+    }
+}
+
+/// Lengths of the rows of a run, and the times at which they end. Rows of merged results may have
+/// gaps between them.
+fn seconds(document: &Value, pairs: &mut Pairs<'_>) {
+    let rows = at(document, "ringfall.timeline").into_iter().flat_map(values);
+    let mut before_s = Some(0.0);
+    let is_merged = at(document, "ringfall.merged").is_some();
+    for (number, row) in rows.enumerate().filter(|_| !is_merged) {
+        let end_s = number_at(row, "end_s");
+        let length_s = end_s.zip(before_s).map(|(end_s, before_s)| end_s - before_s);
+        let key = format!("`ringfall.timeline.{number}.seconds`");
+        pairs.same((&key, number_at(row, "seconds")), ("the time since the row before", length_s));
+        before_s = end_s;
     }
 }
 
