@@ -27,7 +27,12 @@ fn recorded(scratch: &Scratch) {
         change(&mut document);
         std::fs::write(scratch.file(name), document.to_string()).unwrap();
     };
-    change("b.json", &|d| d["ringfall"]["window"]["start_unix_s"] = 1_700_000_000.into());
+    change("b.json", &|d| {
+        d["ringfall"]["window"]["start_unix_s"] = 1_700_000_000.into();
+        // A nanosecond, so that it is no copy.
+        let sum_ns = &mut d["ringfall"]["histograms"]["prefill"]["sum_ns"];
+        *sum_ns = (sum_ns.as_str().unwrap().parse::<u64>().unwrap() + 1).to_string().into();
+    });
     change("users.json", &|d| {
         let config = &mut d["ringfall"]["config"];
         config["settings"]["num_users"] = 7.into();

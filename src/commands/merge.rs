@@ -58,10 +58,12 @@ fn merge_trials(
     allow_different: bool,
     command_line: &[String],
 ) -> Result<Merged> {
-    let mut merged = Vec::new();
+    let (mut merged, mut measured) = (Vec::new(), Measured::default());
     for (number, files) in (1..).zip(trials) {
         let document = merge_files(files, allow_different, command_line)?.document;
-        merged.push(ResultFile { path: format!("trial {number}").into(), document });
+        let path = PathBuf::from(format!("trial {number}"));
+        measured.add(&path, &document)?;
+        merged.push(ResultFile { path, document });
     }
     let differences = differences_of(&merged, allow_different)?;
     let mut document = merge(&merged, &differences, command_line)?;
@@ -130,14 +132,44 @@ impl Write for Content {
     }
 }
 
+/// Latencies of the results so far, by hashes of their histograms: two measurements never have the
+/// same, to the nanosecond, so a copy is known by them whatever else in it was changed.
+#[derive(Default)]
+struct Measured(BTreeMap<u64, PathBuf>);
+
+impl Measured {
+    /// Adds a result, if it is of a drive: a simulation has the same latencies each time.
+    ///
+    /// # Errors
+    /// It is a copy of another.
+    fn add(&mut self, path: &Path, document: &Document) -> Result<()> {
+        let ours = &document.ringfall;
+        if ours.simulation.is_some() || document.requests_completed.known().unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        let mut content = Content(DefaultHasher::new());
+        serde_json::to_writer(&mut content, &ours.histograms)?;
+        let Some(other) = self.0.insert(content.0.finish(), path.to_path_buf()) else {
+            return Ok(());
+        };
+        let what = format!(
+            "its latencies are those of {}, to the nanosecond: it is a copy, whatever else differs \
+             in it, and would be counted twice",
+            other.display()
+        );
+        Err(FileProblem::new(path, what).into())
+    }
+}
+
 /// The outlines of the results, each file once.
 ///
 /// # Errors
-/// When one can't be understood, or is given twice.
+/// When one can't be understood, is given twice, or is a copy of another.
 fn outlines_of(files: &[PathBuf]) -> Result<Vec<ResultFile>> {
-    let mut runs = BTreeMap::new();
+    let (mut runs, mut measured) = (BTreeMap::new(), Measured::default());
     let mut outlines = Vec::new();
     each_once(files, |file, input| {
+        measured.add(file, &input.document)?;
         let is_merged = input.document.ringfall.merged.is_some();
         for run in InputFacts::runs_in(&input.name(), &input.document) {
             let Some(identity) = run.identity() else { continue };
@@ -261,4 +293,27 @@ fn page(inputs: &[ResultFile], differences: &[Difference], merged: &Document) ->
         None => page.push_str(&ended_early(inputs)),
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfall_host::Scratch;
+    use ringfall_model::testing::{run, to_json};
+
+    use super::*;
+
+    /// With another start it was taken for another run.
+    #[test]
+    fn a_copy_is_known_by_its_latencies_whatever_its_start() {
+        let scratch = Scratch::new("copies");
+        let result = run(0..40, 10.0);
+        let mut later = result.clone();
+        later.window.start_unix_s += 3.0;
+        let [one, copy, other] =
+            [("one", &result), ("copy", &later), ("other", &run(40..80, 10.0))]
+                .map(|(name, result)| scratch.file(name, to_json(result).to_string()));
+        let error = merge_files(&[one.clone(), copy], false, &[]).err().unwrap().to_string();
+        assert!(error.contains("copy: its latencies are those of"), "{error}");
+        merge_files(&[one, other], false, &[]).unwrap();
+    }
 }
