@@ -173,6 +173,10 @@ fn of_the_files(document: &Document, pairs: &mut Pairs<'_>) {
         let most = most.map(|(count, bytes)| 2.0 * (count + outside(bytes)));
         let words = format!("by `ringfall.io.{name}` and the bytes of `ringfall.files`");
         pairs.at_most((&place, Some(is)), (&words, most), 1.0);
+        let whole = files.file_bytes.saturating_add(BLOCK_BYTES) as f64 * is;
+        let words = "its operations by `file_bytes` and a header";
+        let key = format!("the bytes of `{name}` in `ringfall.files`");
+        pairs.at_most((&key, Some(bytes as f64)), (words, Some(whole)), 1.0);
         // A write may find its file there.
         if name == "read" {
             let key = format!("`ringfall.io.{name}.count`");

@@ -355,6 +355,11 @@ fn of_the_criterion(
     let of = |key: &str| format!("the `{key}` of `{name}` in `storage_health`");
     let words = "its `actual` and `target` (1 if it was met)";
     pairs.same((&of("passed"), one_if(criterion.passed)), (words, one_if(is_met)));
+    let limit = name.rsplit(' ').next().unwrap_or_default();
+    let percent = limit.strip_suffix('%').and_then(|text| text.parse().ok());
+    let named = limit.strip_suffix("ms").and_then(|text| text.parse().ok());
+    let named = named.or(percent.map(|percent: f64| percent / 100.0));
+    pairs.same((&of("target"), Some(*target)), ("that of its name", named));
     // Writes of demotions are judged too.
     let latencies: &[&str] = if name.starts_with("Storage Tier Read Device P95") {
         &["storage_read_device"]

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::document::ResultFile;
 use crate::document::full_test::full;
-use crate::facts::SimulationFigures;
+use crate::facts::{FileCounts, FileOperations, SimulationFigures};
 use crate::simulation::{Alternative, Alternatives, Binding};
 use crate::testing::{busy, hold_in_one_second, judged, nothing, run};
 use crate::{RunResult, SimulationReport};
@@ -90,6 +90,7 @@ fn a_verdict_follows_from_its_criteria_and_they_from_the_latencies() {
         ),
         (judged(), "criteria/0/actual", json!(1.5), "` and `evict_cpu_to_storage_write` and `"),
         (judged(), "criteria/0/target", json!(1.5), "its `actual` and `target` (1 if it was met)"),
+        (judged(), "criteria/0/target", json!(900), "that of its name"),
         (judged(), "criteria/2/samples", json!(80), "the count of `ringfall.histograms.cpu_read_"),
         (judged(), "criteria/3/actual", json!(0.9), "`summary.cache_stats.cache_hit_rate`"),
     ] {
@@ -330,6 +331,39 @@ fn flushed_writes_are_held_against_the_flushes() {
     assert_eq!(count(500, "flush", 0), 1);
     for (entries, durability, flushes) in [(500, "none", 0), (500, "flush", 1), (5, "flush", 0)] {
         assert_eq!(count(entries, durability, flushes), 0, "{entries} {durability} {flushes}");
+    }
+}
+
+/// All counts of operations tripled by hand they passed.
+#[test]
+fn operations_on_files_are_held_against_the_ios_and_each_other() {
+    let mut result = busy();
+    let operation = |(name, count): (&str, u64)| FileOperations {
+        name: name.to_owned(),
+        count,
+        ..FileOperations::default()
+    };
+    let engine = &mut result.engine;
+    (0..999).for_each(|_| engine.io_read.latency.record(1_000_000));
+    let done = [("open", 1_000), ("read", 1_000), ("close", 1_000)];
+    result.files = Some(FileCounts {
+        file_bytes: 2 << 20,
+        read_bytes: engine.io_read.bytes,
+        operations: done.into_iter().map(operation).collect(),
+        ..FileCounts::default()
+    });
+    let files = "/ringfall/files";
+    for (place, value, is_told) in [
+        ("operations/1/count", 1_000, false),
+        ("operations/1/count", 3_000, true),
+        ("operations/1/count", 500, true),
+        ("operations/0/count", 3_000, true),
+        ("operations/2/count", 3_000, true),
+        ("read_bytes", 5_u64 << 30, true),
+    ] {
+        let found = with(&result, &format!("{files}/{place}"), json!(value));
+        let told = found.iter().any(|text| text.contains("`ringfall.files"));
+        assert_eq!(told, is_told, "{place} {value}: {found:?}");
     }
 }
 

@@ -117,6 +117,18 @@ const BOUNDS: &[(&str, &[&str])] = &[
         &["ringfall.cache.writes", "ringfall.cache.ingested_chunks"],
     ),
     ("ringfall.cache.cpu_read_bytes", &["summary.cache_stats.total_read_bytes"]),
+    (
+        "ringfall.timeline.*.tiers.cpu.write.bytes",
+        &["summary.cache_stats.tier_cpu_kv_bytes_written_gb"],
+    ),
+    (
+        "ringfall.timeline.*.tiers.gpu.write.bytes",
+        &["summary.cache_stats.tier_gpu_kv_bytes_written_gb"],
+    ),
+    (
+        "ringfall.timeline.*.tiers.gpu.read.bytes",
+        &["summary.cache_stats.tier_gpu_kv_bytes_read_gb"],
+    ),
     ("ringfall.cache.prompt_hits", &["summary.cache_stats.system_prompt_hits"]),
     ("ringfall.cache.own_turn_reads", &["summary.cache_stats.decode_reads"]),
     ("ringfall.cache.own_turn_read_bytes", &["summary.cache_stats.decode_bytes_read_gb"]),
