@@ -537,7 +537,7 @@ fn what_is_no_recording_is_refused_with_the_remedy() {
         writes += &format!("1 {second}.0 {call} <0.1>\n");
     }
     std::fs::write(scratch.file("recorded"), writes).unwrap();
-    assert_fails(&replay(&scratch, &[]), 2, &["files of 0 KiB and writes 19.5 TiB besides"]);
+    assert_fails(&replay(&scratch, &[]), 2, &["files of 0 KiB and needs 19.5 TiB more"]);
     assert_fails(&replay(&scratch, &["--speed", "0"]), 2, &["give 0.001 to 1000, or max"]);
     for latency in ["61s", "p50=2ms", "p50=2ms,p99=1ms", "p99=2ms,p50=1ms"] {
         let ended = replay(&scratch, &["--inject-latency", latency]);

@@ -31,6 +31,8 @@ pub enum StepKind {
     Close = "close",
     /// File given another name.
     Rename = "rename",
+    /// File given one more name.
+    Link = "link",
     /// File removed by its name.
     Unlink = "unlink",
 }

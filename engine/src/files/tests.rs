@@ -139,7 +139,7 @@ fn objects_are_stored_once_and_fetched() {
         for kind in StepKind::ALL {
             let expected = match kind {
                 StepKind::Open | StepKind::Read => 0,
-                StepKind::Sync | StepKind::DontNeed | StepKind::Unlink => 0,
+                StepKind::Sync | StepKind::DontNeed | StepKind::Link | StepKind::Unlink => 0,
                 _ => 20,
             };
             assert_eq!(stored.step(kind).count(), expected, "{kind:?}");

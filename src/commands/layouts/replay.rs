@@ -110,8 +110,8 @@ fn check_room(place: &Path, replay: &Replay<'_>) -> Result<()> {
     let written_bytes = replay.part.written_bytes;
     match free_bytes(place) {
         Some(free) if before_bytes.saturating_add(written_bytes) > free => refuse!(
-            "the recording finds files of {} and writes {} besides, and {} has {} free: free \
-             space there, or replay fewer files with --below",
+            "the recording finds files of {} and needs {} more, and {} has {} free: free space \
+             there, or replay fewer files with --below",
             human(before_bytes),
             human(written_bytes),
             place.display(),

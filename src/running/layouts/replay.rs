@@ -27,7 +27,7 @@ use ringfall_model::facts::{ReplayLatency, ReplayedOperations};
 use ringfall_workloads::recording::{
     After, FileAction, LaneOperation, OpenMode, Order, Part, RecordedOperation,
 };
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::{LayoutError, told};
@@ -354,11 +354,13 @@ impl<'a> Lane<'a> {
         }
         let took = self.slowed(took, place);
         let differs = match answer {
-            Ok(moved) if recorded.fails => Some(format!("it went well, with {moved} bytes,")),
+            Ok(moved) if recorded.failure.is_some() => {
+                Some(format!("it went well, with {moved} bytes,"))
+            }
             Ok(moved) if moved != recorded.moved_bytes as usize => {
                 Some(format!("it moved {moved} bytes in place of {}", recorded.moved_bytes))
             }
-            Err(errno) if !recorded.fails => {
+            Err(errno) if recorded.failure.is_none() => {
                 let error = io::Error::from(errno);
                 Some(format!("{error}; {}", remedy(&error)))
             }
@@ -385,7 +387,8 @@ impl<'a> Lane<'a> {
             | FileAction::Look { name, .. }
             | FileAction::MakeDirectory { name }
             | FileAction::Remove { name, .. }
-            | FileAction::Rename { from: name, .. } => names[name as usize].to_string(),
+            | FileAction::Rename { from: name, .. }
+            | FileAction::Link { from: name, .. } => names[name as usize].to_string(),
             _ => "an open file".to_owned(),
         }
     }
@@ -447,8 +450,17 @@ impl<'a> Lane<'a> {
                 let mode = Mode::from_raw_mode(DIRECTORY_MODE);
                 rustix::fs::mkdirat(directory, name(of), mode).map(|()| 0)
             }),
-            FileAction::Rename { from, to } => timed(|| {
-                rustix::fs::renameat(directory, name(from), directory, name(to)).map(|()| 0)
+            FileAction::Rename { from, to, exclusive } => timed(|| {
+                let (from, to) = (name(from), name(to));
+                match exclusive {
+                    true => renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE),
+                    false => rustix::fs::renameat(directory, from, directory, to),
+                }
+                .map(|()| 0)
+            }),
+            FileAction::Link { from, to } => timed(|| {
+                let (from, to, flags) = (name(from), name(to), AtFlags::empty());
+                rustix::fs::linkat(directory, from, directory, to, flags).map(|()| 0)
             }),
             FileAction::Remove { name: of, directory: is_directory } => timed(|| {
                 let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -502,6 +514,7 @@ fn kind(action: FileAction) -> StepKind {
         FileAction::Look { .. } | FileAction::LookAtOpen { .. } => StepKind::Stat,
         FileAction::MakeDirectory { .. } => StepKind::MakeDirectories,
         FileAction::Rename { .. } => StepKind::Rename,
+        FileAction::Link { .. } => StepKind::Link,
         FileAction::Remove { .. } => StepKind::Unlink,
         FileAction::Close { .. } => StepKind::Close,
     }

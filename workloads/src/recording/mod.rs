@@ -2,9 +2,9 @@
 //! which the same operations can be done again.
 //!
 //! `call`: a line as a system call. `processes`: whose descriptor is which file. `strace`: calls as
-//! operations. `names`: the part below one directory, and what lies there before it begins.
-//! `order`: lanes, and which operations of other lanes each one waits for. Not here: doing any of
-//! it.
+//! operations. `names`: the part below one directory. `tree`: what lies there before it begins, and
+//! the space that it takes. `order`: lanes, and which operations of other lanes each one waits for.
+//! Not here: doing any of it.
 
 mod call;
 mod names;
@@ -12,11 +12,13 @@ mod operation;
 mod order;
 mod processes;
 mod strace;
+mod tree;
 
-pub use names::{FileBefore, Part};
-pub use operation::{After, FileAction, LaneOperation, OpenMode, RecordedOperation};
+pub use names::Part;
+pub use operation::{After, Failure, FileAction, LaneOperation, OpenMode, RecordedOperation};
 pub use order::Order;
 pub use strace::Recording;
+pub use tree::FileBefore;
 
 #[cfg(test)]
 mod tests;

@@ -84,6 +84,15 @@ pub enum FileAction {
         from: u32,
         /// Name that it gets.
         to: u32,
+        /// Whether nothing may have that name (`RENAME_NOREPLACE`).
+        exclusive: bool,
+    },
+    /// Gives a file one more name.
+    Link {
+        /// Name that it has.
+        from: u32,
+        /// Name that it gets, too.
+        to: u32,
     },
     /// Removes a name.
     Remove {
@@ -104,7 +113,9 @@ impl FileAction {
     pub(super) fn operands(&mut self) -> (impl Iterator<Item = &mut u32>, Option<&mut u32>) {
         let (name, second, handle) = match self {
             FileAction::Open { name, handle, .. } => (Some(name), None, handle.as_mut()),
-            FileAction::Rename { from, to } => (Some(from), Some(to), None),
+            FileAction::Rename { from, to, .. } | FileAction::Link { from, to } => {
+                (Some(from), Some(to), None)
+            }
             FileAction::Look { name, .. }
             | FileAction::MakeDirectory { name }
             | FileAction::Remove { name, .. } => (Some(name), None, None),
@@ -115,6 +126,35 @@ impl FileAction {
             | FileAction::Close { handle } => (None, None, Some(handle)),
         };
         (name.into_iter().chain(second), handle)
+    }
+}
+
+/// Error of a call that it has on any drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// `ENOENT`: the name, or a directory above it, is missing.
+    NotFound,
+    /// `EEXIST`: something has the name already.
+    Exists,
+    /// `ENOTDIR`: the name, or one above it, is none of a directory.
+    NotDirectory,
+    /// `EISDIR`: the name is a directory's.
+    IsDirectory,
+    /// `ENOTEMPTY`: there is something in the directory.
+    NotEmpty,
+}
+
+impl Failure {
+    /// Error of that name; none for those that another drive need not have.
+    pub(super) fn of(errno: &str) -> Option<Failure> {
+        match errno {
+            "ENOENT" => Some(Failure::NotFound),
+            "EEXIST" => Some(Failure::Exists),
+            "ENOTDIR" => Some(Failure::NotDirectory),
+            "EISDIR" => Some(Failure::IsDirectory),
+            "ENOTEMPTY" => Some(Failure::NotEmpty),
+            _ => None,
+        }
     }
 }
 
@@ -129,8 +169,8 @@ pub struct RecordedOperation {
     pub thread: u32,
     /// Operation with its operands.
     pub action: FileAction,
-    /// Whether the call failed in the recording.
-    pub fails: bool,
+    /// Error with which the call failed in the recording, if it did.
+    pub failure: Option<Failure>,
     /// Whether it opened a file that was not there.
     pub makes: bool,
     /// Number of bytes that were moved.

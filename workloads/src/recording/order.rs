@@ -6,7 +6,7 @@
 //!
 //! | operation | waits for |
 //! |---|---|
-//! | on a name | the last that changed it or made its directory |
+//! | on a name | the last that changed it or a directory above it |
 //! | that makes, changes or removes a name, empties a file or closes one | all that used it |
 //! | on an open file | its opening |
 //! | read, sync | the last write of each lane to the file |
@@ -174,11 +174,16 @@ fn lanes(operations: &[RecordedOperation]) -> Result<BTreeMap<u32, u32>, Error> 
 /// Things that an operation uses.
 fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
     let of_name = |name: u32, by: Use| {
-        let by = if operation.fails { Use::Read } else { by };
-        let parent = part.parents[name as usize].map(|parent| (Shared::Name(parent), Use::Read));
-        std::iter::once((Shared::Name(name), by)).chain(parent)
+        let by = if operation.failure.is_some() { Use::Read } else { by };
+        let above = std::iter::successors(parent(name), move |name| parent(*name));
+        let above = above.map(|directory| (Shared::Name(directory), Use::Read));
+        std::iter::once((Shared::Name(name), by)).chain(above)
     };
-    let file = |handle: u32| Shared::File(part.files[handle as usize]);
+    let file = |handle: u32| part.files[handle as usize].map(Shared::File);
+    let of_file = |handle: u32, by: Use| {
+        let file = file(handle).map(|file| (file, by));
+        std::iter::once((Shared::Handle(handle), Use::Read)).chain(file).collect()
+    };
     match operation.action {
         FileAction::Open { name, handle, mode } => {
             let mut used: Vec<_> =
@@ -186,16 +191,14 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
             if let Some(handle) = handle {
                 used.push((Shared::Handle(handle), Use::Change));
                 if mode.truncate {
-                    used.push((file(handle), Use::Change));
+                    used.extend(file(handle).map(|file| (file, Use::Change)));
+    let parent = |name: u32| part.parents[name as usize];
                 }
             }
             used
         }
         FileAction::Read { handle, .. } | FileAction::Sync { handle, .. } => {
-            vec![(Shared::Handle(handle), Use::Read), (file(handle), Use::Read)]
-        }
-        FileAction::Write { handle, .. } => {
-            vec![(Shared::Handle(handle), Use::Read), (file(handle), Use::Write)]
+            of_file(handle, Use::Read)
         }
         FileAction::LookAtOpen { handle } => vec![(Shared::Handle(handle), Use::Read)],
         FileAction::Close { handle } => vec![(Shared::Handle(handle), Use::Change)],
@@ -203,8 +206,12 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
         FileAction::MakeDirectory { name } | FileAction::Remove { name, .. } => {
             of_name(name, Use::Change).collect()
         }
-        FileAction::Rename { from, to } => {
+        FileAction::Rename { from, to, .. } => {
             of_name(from, Use::Change).chain(of_name(to, Use::Change)).collect()
         }
     }
 }
+        FileAction::Write { handle, .. } => of_file(handle, Use::Write),
+        FileAction::Link { from, to } => {
+            of_name(from, Use::Read).chain(of_name(to, Use::Change)).collect()
+        }

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::call::{Answer, Call, Halves, Told, descriptor, string, unescaped, working_directory};
-use super::operation::{FileAction, OpenMode, RecordedOperation};
+use super::operation::{Failure, FileAction, OpenMode, RecordedOperation};
 use super::processes::Processes;
 use crate::error::Error;
 use crate::source::Skipped;
@@ -33,7 +33,7 @@ const WANTED: &str = "record with `strace -f -ttt -T -y -o FILE PROGRAM`";
 const FAILED: &str = "failed";
 
 /// Calls on files that are counted and not done again.
-const NOT_REPLAYED: [&str; 23] = [
+const NOT_REPLAYED: [&str; 21] = [
     "copy_file_range",
     "fadvise64",
     "fallocate",
@@ -42,8 +42,6 @@ const NOT_REPLAYED: [&str; 23] = [
     "getdents64",
     "io_submit",
     "io_uring_enter",
-    "link",
-    "linkat",
     "mmap",
     "msync",
     "readahead",
@@ -213,7 +211,17 @@ impl Strace {
                 let directory = argument(call, 2)?.contains("AT_REMOVEDIR");
                 self.on_name(call, 1, |name| FileAction::Remove { name, directory })
             }
-            "rename" | "renameat" | "renameat2" => self.renames(call),
+            "rename" | "renameat" => {
+                self.on_names(call, |from, to| FileAction::Rename { from, to, exclusive: false })
+            }
+            "renameat2" => match argument(call, 4)? {
+                flags @ ("0" | "RENAME_NOREPLACE") => {
+                    let exclusive = flags != "0";
+                    self.on_names(call, |from, to| FileAction::Rename { from, to, exclusive })
+                }
+                _ => self.leaves_out(call, "renameat2"),
+            },
+            "link" | "linkat" => self.on_names(call, |from, to| FileAction::Link { from, to }),
             "lseek" => {
                 let Answer::Value { value, .. } = call.answer else { return Ok(()) };
                 if let Some(handle) = self.handle(call, 0, false)? {
@@ -255,7 +263,7 @@ impl Strace {
             took_ns: 0,
             thread,
             action,
-            fails: false,
+            failure: None,
             makes: false,
             moved_bytes: 0,
             is_call: false,
@@ -264,17 +272,19 @@ impl Strace {
 
     /// Adds an operation of a call that ended in a way that another drive has, too.
     fn push(&mut self, call: &Call<'_>, action: FileAction, moved: u64) -> Result<(), String> {
-        let fails = match call.answer {
-            Answer::Value { .. } => false,
-            Answer::Failed("ENOENT" | "EEXIST" | "ENOTDIR" | "EISDIR" | "ENOTEMPTY") => true,
-            Answer::Failed(_) => {
-                let mut action = action;
-                let (names, handle) = action.operands();
-                let of_open = handle.map(|handle| self.found.handles[*handle as usize]);
-                let name = names.map(|name| *name).last().or(of_open);
-                self.count_left_out(FAILED, name);
-                return Ok(());
-            }
+        let failure = match call.answer {
+            Answer::Value { .. } => None,
+            Answer::Failed(errno) => match Failure::of(errno) {
+                None => {
+                    let mut action = action;
+                    let (names, handle) = action.operands();
+                    let of_open = handle.map(|handle| self.found.handles[*handle as usize]);
+                    let name = names.map(|name| *name).last().or(of_open);
+                    self.count_left_out(FAILED, name);
+                    return Ok(());
+                }
+                known => known,
+            },
             Answer::Other => return Ok(()),
         };
         let moved_bytes = u32::try_from(moved).ok().filter(|moved| *moved < 1 << 31);
@@ -283,7 +293,7 @@ impl Strace {
             took_ns: call.took_ns,
             thread: self.processes.index_of(call.thread),
             action,
-            fails,
+            failure,
             makes: false,
             moved_bytes: moved_bytes.ok_or("no call moves as many bytes")?,
             is_call: true,
@@ -344,7 +354,8 @@ impl Strace {
         self.positions.push(0);
         self.found.handles.push(name);
         // The one before was closed by a call that the recording does not have.
-        let _closed_unseen = self.processes.set(call.thread, descriptor, handle);
+        let closed_unseen = self.processes.set(call.thread, descriptor, handle);
+        self.close_by(call, closed_unseen);
         handle
     }
 
@@ -455,18 +466,17 @@ impl Strace {
         }
     }
 
-    fn renames(&mut self, call: &Call<'_>) -> Result<(), String> {
-        if call.name == "renameat2" && !matches!(argument(call, 4)?, "0" | "RENAME_NOREPLACE") {
-            return self.leaves_out(call, "renameat2");
-        }
+    fn on_names(
+        &mut self,
+        call: &Call<'_>,
+        action: impl FnOnce(u32, u32) -> FileAction,
+    ) -> Result<(), String> {
         let names = match call.name {
-            "rename" => (self.named(call, None, 0)?, self.named(call, None, 1)?),
+            "rename" | "link" => (self.named(call, None, 0)?, self.named(call, None, 1)?),
             _ => (self.named(call, Some(0), 1)?, self.named(call, Some(2), 3)?),
         };
         match names {
-            (Named::Path(from), Named::Path(to)) => {
-                self.push(call, FileAction::Rename { from, to }, 0)
-            }
+            (Named::Path(from), Named::Path(to)) => self.push(call, action(from, to), 0),
             _ => {
                 self.found.unresolved += 1;
                 Ok(())
@@ -493,8 +503,13 @@ impl Strace {
             Some(handle) => self.processes.set(call.thread, to, handle),
             None => self.processes.close(call.thread, to),
         };
-        // Closed by the call, which is none on a file otherwise.
-        if let Some(handle) = replaced {
+        self.close_by(call, replaced);
+        Ok(())
+    }
+
+    /// Closes what a call has closed besides.
+    fn close_by(&mut self, call: &Call<'_>, handle: Option<u32>) {
+        if let Some(handle) = handle {
             let thread = self.processes.index_of(call.thread);
             self.add(thread, call.begin_ns, FileAction::Close { handle });
         }
@@ -520,7 +535,6 @@ impl Strace {
             None => return Ok(()),
         };
         self.count_left_out(known, file);
-        Ok(())
     }
 
     /// Name that a path's argument is, from the directory of another argument if there is one.

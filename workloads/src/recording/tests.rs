@@ -27,11 +27,12 @@ fn told(part: &Part) -> Vec<String> {
             FileAction::Look { name: of, .. } => format!("look {}", name(of)),
             FileAction::LookAtOpen { handle } => format!("look {handle}"),
             FileAction::MakeDirectory { name: of } => format!("mkdir {}", name(of)),
-            FileAction::Rename { from, to } => format!("rename {} {}", name(from), name(to)),
+            FileAction::Rename { from, to, .. } => format!("rename {} {}", name(from), name(to)),
+            FileAction::Link { from, to } => format!("link {} {}", name(from), name(to)),
             FileAction::Remove { name: of, .. } => format!("remove {}", name(of)),
             FileAction::Close { handle } => format!("close {handle}"),
         };
-        let failed = if one.fails { "!" } else { "" };
+        let failed = if one.failure.is_some() { "!" } else { "" };
         format!("{}{what}{failed}", if one.is_call { "" } else { "+" })
     };
     part.operations.iter().map(told).collect()
@@ -181,6 +182,10 @@ fn before(part: &Part) -> Vec<(&str, u64)> {
     part.files_before.iter().map(|file| (&*file.path, file.bytes)).collect()
 }
 
+fn directories_before(part: &Part) -> Vec<&str> {
+    part.directories_before.iter().map(|path| &**path).collect()
+}
+
 /// Files that the recording makes, or did not find, are not there before.
 #[test]
 fn what_was_there_before_is_what_was_found_and_not_made() {
@@ -204,7 +209,7 @@ fn what_was_there_before_is_what_was_found_and_not_made() {
          1 100.000016 stat(\"/etc/x\", 0x7) = 0 <0.000001>\n",
     );
     assert_eq!(before(&part), [("d/e/log", 4196), ("old", 0)]);
-    assert_eq!(part.directories_before, ["d".into(), "d/e".into()] as [std::sync::Arc<str>; 2]);
+    assert_eq!(directories_before(&part), ["d/e"]);
     let left_out = [("failed", 1), ("io_uring_enter", 1), ("mmap", 1)];
     assert_eq!(part.left_out, left_out.into());
     assert_eq!(part.elsewhere, 1);
@@ -269,8 +274,7 @@ fn what_is_below_a_renamed_directory_was_before_below_its_old_name() {
          1 100.000013 stat(\"/kv/h/i\", 0x7) = 0 <0.000001>\n",
     );
     assert_eq!(before(&part), [("a/b/f10", 20), ("a/b/e/f", 0), ("g/i", 0)]);
-    let directories: Vec<&str> = part.directories_before.iter().map(|path| &**path).collect();
-    assert_eq!(directories, ["a/b", "a", "a/b/e", "g"]);
+    assert_eq!(directories_before(&part), ["a/b/e", "g"]);
 }
 
 /// 2.5 GiB of writes filled a disk of 1.1 GiB.
@@ -296,6 +300,82 @@ fn the_space_of_what_is_written_is_that_of_the_files_at_a_time() {
     let part = part(&format!("{lines}{evicts}{others}"));
     assert_eq!(part.written_bytes, 1_000 + 5_000 + 50 + 70);
     assert_eq!(before(&part), [("log", 0), ("old", 100), ("sparse", 0)]);
+}
+
+/// It counted twice when a directory above it had another name, and not at all without a name.
+#[test]
+fn space_is_that_of_a_file_whatever_its_names_are() {
+    let space = |lines: &str| part(lines).written_bytes;
+    let renamed = "1 100.0 mkdir(\"/kv/s.tmp\", 0777) = 0 <0.1>\n\
+                   1 101.0 open(\"/kv/s.tmp/x\", O_RDWR|O_CREAT) = 3</kv/s.tmp/x> <0.1>\n\
+                   1 102.0 write(3</kv/s.tmp/x>, \"\", 1000) = 1000 <0.1>\n\
+                   1 103.0 close(3</kv/s.tmp/x>) = 0 <0.1>\n\
+                   1 104.0 rename(\"/kv/s.tmp\", \"/kv/s\") = 0 <0.1>\n\
+                   1 105.0 open(\"/kv/s/x\", O_RDWR|O_CREAT|O_TRUNC) = 3</kv/s/x> <0.1>\n\
+                   1 106.0 write(3</kv/s/x>, \"\", 1000) = 1000 <0.1>\n";
+    assert_eq!(space(renamed), 1_000);
+    let unlinked = "1 107.0 link(\"/kv/s/x\", \"/kv/y\") = 0 <0.1>\n\
+                    1 108.0 unlink(\"/kv/s/x\") = 0 <0.1>\n\
+                    1 109.0 unlink(\"/kv/y\") = 0 <0.1>\n\
+                    1 110.0 write(3</kv/y (deleted)>, \"\", 3000) = 3000 <0.1>\n";
+    let renamed_and_unlinked = format!("{renamed}{unlinked}");
+    assert_eq!(space(&renamed_and_unlinked), 4_000);
+    let next = "1 112.0 open(\"/kv/z\", O_RDWR|O_CREAT) = 4</kv/z> <0.1>\n\
+                1 113.0 write(4</kv/z>, \"\", 2000) = 2000 <0.1>\n";
+    assert_eq!(space(&format!("{renamed_and_unlinked}{next}")), 6_000);
+    let close = "1 111.0 close(3</kv/y (deleted)>) = 0 <0.1>\n";
+    assert_eq!(space(&format!("{renamed_and_unlinked}{close}{next}")), 4_000);
+    // What makes room is what was there before.
+    let evicts = "1 100.0 open(\"/kv/old\", O_RDONLY) = 5</kv/old> <0.1>\n\
+                  1 101.0 read(5</kv/old>, \"\", 1500) = 1500 <0.1>\n\
+                  1 102.0 unlink(\"/kv/old\") = 0 <0.1>\n\
+                  1 103.0 close(5</kv/old (deleted)>) = 0 <0.1>\n";
+    assert_eq!(space(&format!("{evicts}{next}")), 500);
+}
+
+/// Each opening wrote over what the one before had written.
+#[test]
+fn what_is_appended_follows_what_is_there() {
+    let mut lines = String::new();
+    for second in 100..110 {
+        lines += &format!(
+            "1 {second}.0 open(\"/kv/log\", O_WRONLY|O_CREAT|O_APPEND) = 3</kv/log> <0.1>\n\
+             1 {second}.2 write(3</kv/log>, \"\", 100) = 100 <0.1>\n\
+             1 {second}.4 close(3</kv/log>) = 0 <0.1>\n"
+        );
+    }
+    lines += "1 120.0 open(\"/kv/log\", O_RDONLY) = 3</kv/log> <0.1>\n\
+              1 121.0 read(3</kv/log>, \"\", 4096) = 1000 <0.1>\n";
+    let part = part(&lines);
+    assert_eq!((before(&part), part.written_bytes), (vec![], 1_000));
+}
+
+/// The directory was made before, and the second name's file, too.
+#[test]
+fn failures_and_links_tell_what_is_there() {
+    let found = part(
+        "1 100.0 mkdir(\"/kv/a/b\", 0777) = -1 ENOENT (No such file or directory) <0.1>\n\
+         1 101.0 openat(AT_FDCWD</>, \"kv/c/d\", O_WRONLY|O_CREAT|O_EXCL, 0600) = -1 ENOENT (No \
+         such file or directory) <0.1>\n\
+         1 102.0 mkdir(\"/kv/a\", 0777) = 0 <0.1>\n\
+         1 103.0 mkdir(\"/kv/a/b\", 0777) = 0 <0.1>\n\
+         1 104.0 mkdir(\"/kv/e\", 0777) = -1 EEXIST (File exists) <0.1>\n\
+         1 105.0 open(\"/kv/f\", O_RDONLY|O_DIRECTORY) = -1 ENOTDIR (Not a directory) <0.1>\n\
+         1 106.0 open(\"/kv/f\", O_RDONLY) = 3</kv/f> <0.1>\n\
+         1 107.0 read(3</kv/f>, \"\", 4096) = 50 <0.1>\n\
+         1 108.0 open(\"/kv/x\", O_WRONLY|O_CREAT) = 4</kv/x> <0.1>\n\
+         1 109.0 write(4</kv/x>, \"\", 70) = 70 <0.1>\n\
+         1 110.0 linkat(AT_FDCWD</>, \"/kv/x\", AT_FDCWD</>, \"/kv/y\", 0) = 0 <0.1>\n\
+         1 111.0 link(\"/kv/x\", \"/kv/y\") = -1 EEXIST (File exists) <0.1>\n\
+         1 112.0 renameat2(AT_FDCWD</>, \"/kv/x\", AT_FDCWD</>, \"/kv/y\", RENAME_NOREPLACE) \
+         = -1 EEXIST (File exists) <0.1>\n\
+         1 113.0 open(\"/kv/y\", O_RDONLY) = 5</kv/y> <0.1>\n\
+         1 114.0 read(5</kv/y>, \"\", 4096) = 70 <0.1>\n",
+    );
+    assert_eq!((before(&found), directories_before(&found)), (vec![("f", 50)], vec!["e"]));
+    assert_eq!(told(&found)[10..13], ["link x y", "link x y!", "rename x y!"]);
+    let FileAction::Rename { exclusive, .. } = found.operations[12].action else { panic!() };
+    assert!(exclusive && found.left_out.is_empty());
 }
 
 /// Threads of which each was to be the child of the one before took the stack away.
@@ -340,7 +420,7 @@ fn short_names_below_a_directory_that_had_a_long_one_take_bounded_memory() {
     let mut lines = format!("1 1.5 rename(\"/kv/{long}\", \"/kv/s\") = 0 <0.1>\n");
     lines.extend((0..2_000).map(|n| format!("1 1.6 stat(\"/kv/s/{n}\", 0x7) = 0 <0.1>\n")));
     let error = Part::of(read(&lines), Some("/kv")).unwrap_err().to_string();
-    assert!(error.contains("below renamed directories: record a shorter time"), "{error}");
+    assert!(error.contains("of files and directories: record a shorter time"), "{error}");
 }
 
 /// Halves of calls whose threads are gone are counted, and take no memory.
@@ -440,6 +520,21 @@ fn an_operation_follows_those_without_which_it_would_find_something_else() {
     assert_eq!(order(&found, 0), first);
     // The rename; what the read needs was written before it. Gaps begin at the end of the last.
     assert_eq!(order(&found, 1), [(none(), 2), (vec![(0, 3)], 5), (none(), 10)]);
+}
+
+/// Only the directory right above was waited for.
+#[test]
+fn what_is_below_a_directory_follows_its_renaming() {
+    let part = part(
+        "1 100.0 stat(\"/kv/t/a/b\", 0x7) = 0 <0.1>\n\
+         2 101.0 rename(\"/kv/t\", \"/kv/d\") = 0 <0.1>\n\
+         3 102.0 stat(\"/kv/d/a/b\", 0x7) = 0 <0.1>\n\
+         1 110.0 stat(\"/kv/u\", 0x7) = -1 ENOENT (No such file or directory) <0.1>\n\
+         2 110.0 stat(\"/kv/u\", 0x7) = -1 ENOENT (No such file or directory) <0.1>\n",
+    );
+    let found = Order::of(&part).unwrap();
+    let after = |lane: usize| order(&found, lane)[0].0.clone();
+    assert_eq!((after(1), after(2)), (vec![(0, 0)], vec![(1, 0)]));
 }
 
 /// A log that every thread opens with `O_CREAT` had each opening wait for all threads.
