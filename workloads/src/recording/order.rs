@@ -1,8 +1,8 @@
 //! The order in which a recording's operations can be done again: lanes, each one operation after
 //! the other, and what each operation waits for in other lanes.
 //!
-//! An operation waits for those that had ended before it began and without which it would find
-//! something else:
+//! An operation waits for those without which it would find something else: on names, those that
+//! began before it; on open files, those that had ended by then:
 //!
 //! | operation | waits for |
 //! |---|---|
@@ -53,11 +53,18 @@ enum Use {
     Change,
 }
 
-/// The last place of each lane that used a thing and has ended.
+/// The last place of each lane that used a thing.
 #[derive(Default)]
 struct Uses {
     read: BTreeMap<u32, u32>,
     changed: BTreeMap<u32, u32>,
+}
+
+impl Uses {
+    fn add(&mut self, by: Use, lane: u32, place: u32) {
+        let last = if by == Use::Read { &mut self.read } else { &mut self.changed };
+        last.insert(lane, place);
+    }
 }
 
 impl Order {
@@ -86,18 +93,19 @@ impl Order {
                 let before = &operations[ended as usize];
                 let (lane, place) = (lane_of[&before.thread], places[ended as usize]);
                 for (shared, by) in used(part, before) {
-                    let uses = uses.entry(shared).or_default();
-                    let last = if by == Use::Read { &mut uses.read } else { &mut uses.changed };
-                    last.insert(lane, place);
+                    if !matches!(shared, Shared::Name(_)) {
+                        uses.entry(shared).or_default().add(by, lane, place);
+                    }
                 }
             }
             let lane = lane_of[&operation.thread];
             // Of each lane the last: those before it have ended then.
             let mut after: BTreeMap<u32, u32> = BTreeMap::new();
-            for (shared, by) in used(part, operation) {
-                let Some(uses) = uses.get(&shared) else { continue };
-                let read = uses.read.iter().filter(|_| by == Use::Change);
-                let changed = uses.changed.iter().filter(|_| by != Use::Write);
+            let of_it = used(part, operation);
+            for (shared, by) in &of_it {
+                let Some(uses) = uses.get(shared) else { continue };
+                let read = uses.read.iter().filter(|_| *by == Use::Change);
+                let changed = uses.changed.iter().filter(|_| *by != Use::Write);
                 for (other, place) in read.chain(changed).filter(|(other, _)| **other != lane) {
                     let last = after.entry(*other).or_default();
                     *last = (*last).max(*place);
@@ -124,7 +132,13 @@ impl Order {
                 .map(|after| lanes[after.lane as usize][after.place as usize].operation.end_ns());
             let followed_ns = ended.chain(own).max().unwrap_or(start_ns);
             end_ns = end_ns.max(operation.end_ns());
-            places.push(lanes[lane as usize].len() as u32);
+            let place = lanes[lane as usize].len() as u32;
+            places.push(place);
+            for (shared, by) in of_it {
+                if matches!(shared, Shared::Name(_)) {
+                    uses.entry(shared).or_default().add(by, lane, place);
+                }
+            }
             lanes[lane as usize].push(LaneOperation {
                 operation: *operation,
                 gap_ns: operation.begin_ns.saturating_sub(followed_ns),
@@ -173,6 +187,7 @@ fn lanes(operations: &[RecordedOperation]) -> Result<BTreeMap<u32, u32>, Error> 
 
 /// Things that an operation uses.
 fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
+    let parent = |name: u32| part.parents[name as usize];
     let of_name = |name: u32, by: Use| {
         let by = if operation.failure.is_some() { Use::Read } else { by };
         let above = std::iter::successors(parent(name), move |name| parent(*name));
@@ -192,7 +207,6 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
                 used.push((Shared::Handle(handle), Use::Change));
                 if mode.truncate {
                     used.extend(file(handle).map(|file| (file, Use::Change)));
-    let parent = |name: u32| part.parents[name as usize];
                 }
             }
             used
@@ -200,6 +214,7 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
         FileAction::Read { handle, .. } | FileAction::Sync { handle, .. } => {
             of_file(handle, Use::Read)
         }
+        FileAction::Write { handle, .. } => of_file(handle, Use::Write),
         FileAction::LookAtOpen { handle } => vec![(Shared::Handle(handle), Use::Read)],
         FileAction::Close { handle } => vec![(Shared::Handle(handle), Use::Change)],
         FileAction::Look { name, .. } => of_name(name, Use::Read).collect(),
@@ -209,9 +224,8 @@ fn used(part: &Part, operation: &RecordedOperation) -> Vec<(Shared, Use)> {
         FileAction::Rename { from, to, .. } => {
             of_name(from, Use::Change).chain(of_name(to, Use::Change)).collect()
         }
-    }
-}
-        FileAction::Write { handle, .. } => of_file(handle, Use::Write),
         FileAction::Link { from, to } => {
             of_name(from, Use::Read).chain(of_name(to, Use::Change)).collect()
         }
+    }
+}

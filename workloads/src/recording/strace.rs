@@ -143,6 +143,9 @@ struct Strace {
     name_bytes: usize,
     /// Place of the next read or write of each handle, bytes.
     positions: Vec<u64>,
+    /// Threads that are in a call of close, and the open file that it closes, if nothing else leads
+    /// there.
+    closing: BTreeMap<u32, Option<u32>>,
 }
 
 /// Name that the arguments of a call lead to.
@@ -171,9 +174,25 @@ impl Strace {
             Told::Begins { thread, name, arguments } if begins_thread(name) => {
                 self.processes.begins_clone(*thread, shares_files(arguments));
             }
+            // The kernel may give the number to another thread before the call's end is seen.
+            Told::Begins { thread, name: "close", arguments } => {
+                let (arguments, answer) = (vec![*arguments], Answer::Other);
+                let call = Call {
+                    thread: *thread,
+                    begin_ns: 0,
+                    took_ns: 0,
+                    name: "close",
+                    arguments,
+                    answer,
+                };
+                if let Some(last) = self.close(&call)? {
+                    self.closing.insert(*thread, last);
+                }
+            }
             Told::Exit { thread, time_ns } => {
                 let index = self.processes.index_of(*thread);
-                for handle in self.processes.exit(*thread) {
+                let closing = self.closing.remove(thread).flatten();
+                for handle in self.processes.exit(*thread).into_iter().chain(closing) {
                     self.add(index, *time_ns, FileAction::Close { handle });
                 }
             }
@@ -485,12 +504,22 @@ impl Strace {
     }
 
     fn closes(&mut self, call: &Call<'_>) -> Result<(), String> {
-        let Some(_known) = self.handle(call, 0, false)? else { return Ok(()) };
-        let (fd, _) = descriptor(argument(call, 0)?).ok_or("it has no descriptor")?;
-        match self.processes.close(call.thread, fd) {
+        let closed = match self.closing.remove(&call.thread) {
+            Some(last) => Some(last),
+            None => self.close(call)?,
+        };
+        match closed.flatten() {
             Some(handle) => self.push(call, FileAction::Close { handle }, 0),
             None => Ok(()),
         }
+    }
+
+    /// Takes away the descriptor that a call closes, if it leads to a file: the open file, if
+    /// nothing else leads to it.
+    fn close(&mut self, call: &Call<'_>) -> Result<Option<Option<u32>>, String> {
+        let Some(_known) = self.handle(call, 0, false)? else { return Ok(None) };
+        let (fd, _) = descriptor(argument(call, 0)?).ok_or("it has no descriptor")?;
+        Ok(Some(self.processes.close(call.thread, fd)))
     }
 
     fn duplicates(&mut self, call: &Call<'_>) -> Result<(), String> {
@@ -513,7 +542,6 @@ impl Strace {
             let thread = self.processes.index_of(call.thread);
             self.add(thread, call.begin_ns, FileAction::Close { handle });
         }
-        Ok(())
     }
 
     /// Counts a call on a file, or one that moves data without naming any, which is not done again.
@@ -535,6 +563,7 @@ impl Strace {
             None => return Ok(()),
         };
         self.count_left_out(known, file);
+        Ok(())
     }
 
     /// Name that a path's argument is, from the directory of another argument if there is one.
