@@ -64,22 +64,20 @@ fn compare(args: &LayoutsCompareArgs) -> Result<Exit> {
     check_room(args)?;
     let interrupt = super::interrupt()?;
     let _answer = Answer::to(work("comparison", &args.cache_dir), &interrupt);
-    let interrupted = || {
-        ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
-        Ok(Exit::Interrupted)
-    };
     let Some(limits) = drive_limits(args, is_direct, &interrupt)? else {
-        return interrupted();
+        return Ok(interrupted());
     };
     let mut place = CacheDir::open(&args.cache_dir)?;
     leave_nothing_of(place.made());
     let found = measured(args, model, &plans, limits, &mut place, &interrupt);
     let removed = place.remove();
     let output = Output { json: args.json.as_deref(), quiet: args.quiet };
-    match output.told(found, removed, layouts_page)? {
-        None => interrupted(),
-        Some(report) => Ok(if report.has_failed() { Exit::Failed } else { Exit::Done }),
-    }
+    output.told(found, removed, layouts_page, LayoutsReport::failed)
+}
+
+fn interrupted() -> Exit {
+    ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
+    Exit::Interrupted
 }
 
 /// Work of that name in a directory, for whoever ends it by a signal.
@@ -100,8 +98,8 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Writes and shows the figures of work whose files are removed by now; none where it was
-    /// interrupted.
+    /// Writes and shows the figures of work whose files are removed by now, and the sentence
+    /// that `failed` has about what went wrong.
     ///
     /// # Errors
     /// The work failed, its files could not be removed, or an output can't be written.
@@ -110,12 +108,13 @@ impl Output<'_> {
         found: Result<Option<R>>,
         removed: Result<(), SetupError>,
         page: fn(&R) -> String,
-    ) -> Result<Option<R>> {
+        failed: fn(&R) -> Option<String>,
+    ) -> Result<Exit> {
         let report = match found {
             Ok(Some(report)) => report,
             Ok(None) => {
                 removed.err().into_iter().for_each(|left| tell_error(told(&left)));
-                return Ok(None);
+                return Ok(interrupted());
             }
             Err(error) => return both(Err(error), removed.map_err(Into::into)),
         };
@@ -128,7 +127,12 @@ impl Output<'_> {
             false => print(&page(&report))?,
         };
         both(written, removed.map_err(Into::into))?;
-        Ok(Some(report))
+        let Some(failed) = failed(&report) else { return Ok(Exit::Done) };
+        // Elsewhere the page has it.
+        if self.quiet {
+            tell_error(failed);
+        }
+        Ok(Exit::Failed)
     }
 }
 

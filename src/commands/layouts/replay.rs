@@ -20,13 +20,13 @@ use ringfall_running::layouts::{Replay, ReplayOutcome};
 use ringfall_running::source::{Reading, open_file};
 use ringfall_workloads::recording::{Order, Part, Recording};
 
-use super::{BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, with_setup, work};
+use super::{
+    BUFFER_BYTES, BUFFER_SHARE, Output, check_place, directory, interrupted, with_setup, work,
+};
 use crate::cli::LayoutsReplayArgs;
 use crate::commands::answer::Answer;
 use crate::commands::run::check_output_writable;
-use crate::commands::{
-    interrupt, is_stdout, refuse_input, refuse_launcher, tell_error, text_stream,
-};
+use crate::commands::{interrupt, is_stdout, refuse_input, refuse_launcher, text_stream};
 
 /// Random seed of the files' contents and of injected latencies.
 const SEED: u64 = 42;
@@ -51,12 +51,8 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
     }
     check_place(&args.cache_dir)?;
     let interrupt = interrupt()?;
-    let interrupted = || {
-        ringfall_host::stderr::tell(format_args!("interrupted: nothing was written"));
-        Ok(Exit::Interrupted)
-    };
     let (part, order) = match read(args, &interrupt) {
-        Err(_) if interrupt.is_set() => return interrupted(),
+        Err(_) if interrupt.is_set() => return Ok(interrupted()),
         read => read?,
     };
     let replay = Replay {
@@ -75,17 +71,7 @@ pub(super) fn run(args: &LayoutsReplayArgs) -> Result<Exit> {
     let found = replayed(args, &replay, &mut place);
     let removed = place.remove();
     let output = Output { json: args.json.as_deref(), quiet: args.quiet };
-    match output.told(found, removed, replay_page)? {
-        None => interrupted(),
-        Some(report) => {
-            let differed = report.differed();
-            // Elsewhere the page has it.
-            if args.quiet {
-                differed.iter().for_each(tell_error);
-            }
-            Ok(if differed.is_some() { Exit::Failed } else { Exit::Done })
-        }
-    }
+    output.told(found, removed, replay_page, ReplayReport::differed)
 }
 
 /// Reads the recording, and puts its operations in order.

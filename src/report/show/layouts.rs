@@ -105,10 +105,15 @@ impl LayoutsReport {
         });
     }
 
-    /// Whether a layout could not be measured to its end.
+    /// Sentences about the layouts that could not be measured to their end; none where all were.
     #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.layouts.iter().any(|row| row.run.failure.is_some())
+    pub fn failed(&self) -> Option<String> {
+        let failed = self.layouts.iter().filter_map(|LayoutRow { run, .. }| {
+            let failure = run.failure.as_ref()?;
+            Some(format!("{}, {}: {failure}", run.layout, run.limits.name()))
+        });
+        let failed: Vec<String> = failed.collect();
+        (!failed.is_empty()).then(|| failed.join("; "))
     }
 }
 
@@ -332,7 +337,7 @@ mod tests {
         };
         report.add(run("lmcache-raw", EngineLimits::Theirs, None));
         report.add(run("llmd", EngineLimits::Ours, Some("storing ended early")));
-        assert!(report.has_failed());
+        assert_eq!(report.failed().unwrap(), "llmd, ours: storing ended early");
         let page = layouts_page(&report);
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         for part in [
