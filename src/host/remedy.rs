@@ -151,6 +151,7 @@ fn directory_remedy(errno: Errno) -> &'static str {
         Errno::NOSPC | Errno::DQUOT => "free space there, or choose another",
         Errno::NOTDIR => "a part of that path is a file: give --cache-dir a directory",
         Errno::NAMETOOLONG => "give --cache-dir a shorter path",
+        Errno::BUSY => "run again then, or choose another",
         _ => "give --cache-dir another directory",
     }
 }
@@ -383,6 +384,7 @@ mod tests {
             (directory(Errno::NOTDIR), "give --cache-dir a directory"),
             (directory(Errno::NAMETOOLONG), "give --cache-dir a shorter path"),
             (directory(Errno::IO), "give --cache-dir another directory"),
+            (directory(Errno::BUSY), "run again then, or choose another"),
             (directory(Errno::ACCESS), "check its owner and permissions"),
             (ring(Errno::MFILE), "lower --shards"),
             (ring(Errno::INVAL), "lower --queue-depth"),

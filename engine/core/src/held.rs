@@ -92,6 +92,15 @@ pub struct MountPoint {
     pub path: PathBuf,
 }
 
+/// Errno of an error, 0 where there is none.
+#[must_use]
+pub fn errno_of(error: &Error) -> i32 {
+    match error.get_ref() {
+        Some(inner) if inner.is::<MountPoint>() => libc::EBUSY,
+        _ => error.raw_os_error().unwrap_or(0),
+    }
+}
+
 impl From<Stranger> for Error {
     fn from(stranger: Stranger) -> Error {
         Error::other(stranger)
@@ -184,6 +193,19 @@ impl HeldDirectory {
     /// Errors of the system.
     pub fn stat_of(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
         stat_at(&self.fd, name.as_ref())
+    }
+
+    /// As [`HeldDirectory::stat_of`], of a file on which nothing is mounted.
+    ///
+    /// # Errors
+    /// Errors of the system; [`MountPoint`].
+    pub fn stat_unmounted(&self, name: impl AsRef<OsStr>) -> io::Result<Option<Stat>> {
+        let name = name.as_ref();
+        let found = self.stat_of(name)?;
+        match found.is_some() && is_mount_point(&self.fd, name)? {
+            true => Err(Error::other(MountPoint { path: self.path.join(name) })),
+            false => Ok(found),
+        }
     }
 
     /// Whether that name here is still the open file's.
@@ -333,9 +355,9 @@ impl HeldDirectory {
     /// Removes what has that name, unless it is a directory; a link is not followed.
     ///
     /// # Errors
-    /// Errors of the system.
+    /// Errors of the system; [`MountPoint`].
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
+        self.unlink(name.as_ref(), AtFlags::empty())
     }
 
     /// Removes what has that name, as [`HeldDirectory::remove`] does, if anything has it.
@@ -352,9 +374,19 @@ impl HeldDirectory {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// Errors of the system.
+    /// Errors of the system; [`MountPoint`].
     pub fn remove_directory(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)?)
+        self.unlink(name.as_ref(), AtFlags::REMOVEDIR)
+    }
+
+    fn unlink(&self, name: &OsStr, flags: AtFlags) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.fd, name, flags) {
+            Err(Errno::BUSY) => {
+                self.stat_unmounted(name)?;
+                Err(Errno::BUSY.into())
+            }
+            unlinked => Ok(unlinked?),
+        }
     }
 
     /// Opens the directory itself to read: to list, lock or sync it.
@@ -414,8 +446,7 @@ impl HeldDirectory {
     /// Opens the directory of that name here, unless something is mounted on it.
     fn unmounted(&self, name: &OsStr) -> io::Result<HeldDirectory> {
         let inside = self.below(Path::new(name), false)?;
-        let stat = rustix::fs::statx(&inside, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
-        match stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        match is_mount_point(&inside, OsStr::new(""))? {
             true => Err(Error::other(MountPoint { path: inside.path })),
             false => Ok(inside),
         }
@@ -426,7 +457,7 @@ impl HeldDirectory {
     #[must_use]
     pub fn space_bytes(&self) -> u64 {
         let of = |name: OsString| {
-            let Ok(Some(stat)) = self.stat_of(&name) else { return 0 };
+            let Ok(Some(stat)) = self.stat_unmounted(&name) else { return 0 };
             let inside = match kind(&stat) {
                 FileType::Directory => self.unmounted(&name).ok(),
                 _ => None,
@@ -549,6 +580,14 @@ pub fn kind(stat: &Stat) -> FileType {
 #[must_use]
 pub fn space_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or(0) * 512
+}
+
+/// Whether something is mounted on the file of that name in a directory, or, where the name is
+/// empty, on the directory itself.
+fn is_mount_point(at: impl AsFd, name: &OsStr) -> io::Result<bool> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    let stat = rustix::fs::statx(at, name, flags, StatxFlags::empty())?;
+    Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 fn check_plain(stat: &Stat) -> Result<(), Stranger> {
@@ -763,6 +802,7 @@ mod tests {
         let scratch = Scratch::new("mounted");
         let (theirs, point) = (scratch.file("theirs"), scratch.file("inside/a/point"));
         std::fs::create_dir_all(&point).unwrap();
+        std::fs::write(scratch.file("inside/file"), b"").unwrap();
         std::fs::create_dir(&theirs).unwrap();
         std::fs::write(theirs.join("file"), [1; 1 << 20]).unwrap();
         let held = HeldDirectory::open(&scratch.file("inside")).unwrap();
@@ -771,13 +811,17 @@ mod tests {
         if let Err(errno) = rustix::mount::mount_bind(&theirs, &point) {
             return eprintln!("skipped: mounting is refused ({errno})");
         }
-        let cleared = held.clear();
+        let file = scratch.file("inside/file");
+        rustix::mount::mount_bind(theirs.join("file"), &file).unwrap();
         let mounted_bytes = held.space_bytes();
-        rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH).unwrap();
-        let told = cleared.unwrap_err().to_string();
-        assert!(told.starts_with(&format!("{} is a mount point", point.display())), "{told}");
-        assert_eq!(mounted_bytes, before_bytes);
-        assert!(theirs.join("file").exists());
+        for _ in [&point, &file] {
+            let told = held.clear().unwrap_err().to_string();
+            let (named, _) = told.split_once(" is a mount point, ").expect(&told);
+            rustix::mount::unmount(named, rustix::mount::UnmountFlags::DETACH).expect(named);
+        }
+        // The directory itself can't be looked at below what is mounted on it.
+        assert!(before_bytes - mounted_bytes <= 4096, "{before_bytes} {mounted_bytes}");
+        assert_eq!(std::fs::read(theirs.join("file")).unwrap().len(), 1 << 20);
         held.clear().unwrap();
         assert!(held.names_in().unwrap().is_empty());
     }

@@ -17,7 +17,7 @@ use rustix::fs::{FileType, OFlags, Stat};
 use super::identity::{Identity, Moment};
 use super::made_directory::{MadeDirectory, made_directories, reclaim_directories};
 use crate::error::SetupError;
-use crate::held::{HeldDirectory, Leftover, Stranger, kind, space_bytes};
+use crate::held::{HeldDirectory, Leftover, Stranger, errno_of, kind, space_bytes};
 use crate::units::BLOCK_BYTES;
 
 /// Name of the file in a store's directory that a run holds locked while it lives.
@@ -253,12 +253,12 @@ impl MadeFiles {
             }
         });
         let Err(error) = removed else { return remove_directories(&self.directories) };
-        let data = self.data.get().and_then(|_| self.directory.stat_of(DATA_NAME).ok().flatten());
+        let data = self.data.get().and_then(|_| self.directory.stat_unmounted(DATA_NAME).ok()?);
         let inside_bytes = self.files.get().map_or(0, |made| made.inside.space_bytes());
         Err(SetupError::LeftBehind {
             paths: self.left(),
             bytes: data.map_or(0, |stat| space_bytes(&stat)) + inside_bytes,
-            errno: error.raw_os_error().unwrap_or(0),
+            errno: errno_of(&error),
             reason: error.to_string(),
         })
     }
@@ -293,6 +293,8 @@ impl MadeFiles {
             let own = rustix::fs::fstat(&self.lock)?;
             return Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino));
         }
+        // What is mounted on it is not it, and it is still there.
+        self.directory.stat_unmounted(name)?;
         let made = self.files.get().filter(|made| made.name == name).map(|made| &made.identity);
         match made.or(self.data.get()) {
             Some(made) => Ok(Identity::of(&self.directory, name)? == *made),
@@ -411,7 +413,8 @@ fn reclaim(directory: &HeldDirectory, lock: &File) -> Result<u64, SetupError> {
     }
     let recorded = Identity::recorded_in(text, DATA_KEY, DATA_BORN_KEY);
     let path = || directory.path().join(DATA_NAME);
-    let found = directory.stat_of(DATA_NAME).map_err(|e| directory_error("read", &path(), &e))?;
+    let found = directory.stat_unmounted(DATA_NAME);
+    let found = found.map_err(|e| directory_error("read", &path(), &e))?;
     let written = lock.metadata();
     let written = written.map_err(|e| directory_error("look at", directory.path(), &e))?;
     let written = Moment { s: written.mtime(), ns: written.mtime_nsec() };
@@ -500,7 +503,7 @@ fn directory_error(doing: &'static str, path: &Path, error: &io::Error) -> Setup
     SetupError::Directory {
         doing,
         path: path.to_path_buf(),
-        errno: error.raw_os_error().unwrap_or(0),
+        errno: errno_of(error),
         reason: error.to_string(),
     }
 }
@@ -693,6 +696,33 @@ mod tests {
         assert!(path.join("moved").exists() && path.join("ringfall-layouts-theirs").exists());
         assert!(path.join("ringfall-layouts-0c").exists());
         fs::remove_dir_all(path).unwrap();
+    }
+
+    /// It was to be deleted by hand, with what was mounted there.
+    #[test]
+    fn what_is_mounted_on_a_file_or_directory_of_ours_is_named_to_be_unmounted() {
+        use rustix::mount::{UnmountFlags, mount_bind, unmount};
+        let (path, theirs) = (scratch("mounted"), scratch("theirs"));
+        fs::create_dir_all(&theirs).unwrap();
+        let file = theirs.join("file");
+        fs::write(&file, b"theirs").unwrap();
+        let mut place = CacheDir::open(&path).unwrap();
+        let inside = place.make_directory("0a").unwrap();
+        let (_held, data) = place.create_data_file().unwrap();
+        fs::write(&data, [0; BLOCK_BYTES as usize]).unwrap();
+        let points = [(inside.path(), theirs.as_path()), (data.as_path(), file.as_path())];
+        if let Err(errno) = points.iter().try_for_each(|(at, what)| mount_bind(*what, *at)) {
+            return eprintln!("skipped: mounting is refused ({errno})");
+        }
+        assert!(place.remove().unwrap_err().to_string().contains(" is a mount point, and nothing"));
+        for _ in points {
+            let told = CacheDir::open(&path).unwrap_err().to_string();
+            let at = told.split(" is a mount point").next().and_then(|at| at.rsplit(": ").next());
+            unmount(at.expect(&told), UnmountFlags::DETACH).expect(&told);
+        }
+        CacheDir::open(&path).unwrap().remove().unwrap();
+        assert!(fs::remove_dir(path).is_ok() && fs::read(file).unwrap() == b"theirs");
+        fs::remove_dir_all(theirs).unwrap();
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(super) fn reclaim_directories(
         let is_own = |stat: &Stat| {
             kind(stat) == FileType::Directory && stat.st_uid == rustix::process::geteuid().as_raw()
         };
-        let Some(stat) = parent.stat_of(&name)?.filter(is_own) else { continue };
+        let Some(stat) = parent.stat_unmounted(&name)?.filter(is_own) else { continue };
         // One that can't be opened is named as a foreign one.
         let Ok(inside) = parent.below(Path::new(&name), false) else { continue };
         let found = Identity::of(&inside, "")?;
