@@ -344,10 +344,16 @@ fn what_is_appended_follows_what_is_there() {
              1 {second}.4 close(3</kv/log>) = 0 <0.1>\n"
         );
     }
-    lines += "1 120.0 open(\"/kv/log\", O_RDONLY) = 3</kv/log> <0.1>\n\
-              1 121.0 read(3</kv/log>, \"\", 4096) = 1000 <0.1>\n";
-    let part = part(&lines);
-    assert_eq!((before(&part), part.written_bytes), (vec![], 1_000));
+    let read = |bytes| {
+        format!(
+            "1 120.0 open(\"/kv/log\", O_RDONLY) = 3</kv/log> <0.1>\n\
+             1 121.0 read(3</kv/log>, \"\", 4096) = {bytes} <0.1>\n"
+        )
+    };
+    let made = part(&format!("{lines}{}", read(1_000)));
+    assert_eq!((before(&made), made.written_bytes), (vec![], 1_000));
+    let longer = part(&format!("{lines}{}", read(1_500)));
+    assert_eq!((before(&longer), longer.written_bytes), (vec![("log", 500)], 1_000));
 }
 
 /// The directory was made before, and the second name's file, too.

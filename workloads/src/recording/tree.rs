@@ -113,6 +113,8 @@ struct File {
     bytes_before: u64,
     /// Ranges that were written since it was made or emptied.
     written: Ranges,
+    /// Bytes that were written behind an end that nobody told.
+    appended_bytes: u64,
     /// Whether nothing of what it held before is left.
     is_fresh: bool,
     names: u32,
@@ -129,17 +131,13 @@ impl File {
             // Some of it may have been written over what was there.
             false => {
                 let longer_bytes = self.written.end().saturating_sub(self.bytes_before);
-                self.written.bytes.min(longer_bytes).into()
+                self.written.bytes.min(longer_bytes).saturating_add(self.appended_bytes).into()
             }
         }
     }
 
-    fn end(&self) -> u64 {
-        self.written.end().max(if self.is_fresh { 0 } else { self.bytes_before })
-    }
-
     fn empty(&mut self) {
-        self.written = Ranges::default();
+        (self.written, self.appended_bytes) = (Ranges::default(), 0);
         self.is_fresh = true;
     }
 }
@@ -257,7 +255,9 @@ impl Tree {
                 self.change(self.opened[handle as usize].file, |file| {
                     // What was not written was there before: a file is seldom read where it has
                     // holes.
-                    if moved_bytes > 0 && !file.is_fresh && !file.written.cover(offset, end) {
+                    let end = end.saturating_sub(file.appended_bytes);
+                    let is_written = end == 0 || file.written.cover(offset.min(end), end);
+                    if moved_bytes > 0 && !file.is_fresh && !is_written {
                         file.is_before = true;
                         file.bytes_before = file.bytes_before.max(end);
                     }
@@ -266,7 +266,11 @@ impl Tree {
             FileAction::Write { handle, offset, .. } => {
                 let Opened { file, appends } = self.opened[handle as usize];
                 self.change(file, |file| {
-                    let begin = if appends { file.end() } else { offset };
+                    if appends && !file.is_fresh {
+                        file.appended_bytes = file.appended_bytes.saturating_add(moved_bytes);
+                        return;
+                    }
+                    let begin = if appends { file.written.end() } else { offset };
                     file.written.add(begin, begin.saturating_add(moved_bytes));
                 });
             }
