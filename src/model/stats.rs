@@ -152,21 +152,40 @@ pub fn quantile_draws(count: u64, quantile: f64, seed: u64) -> Option<Vec<f64>> 
     Some((0..DRAWS).map(|_| beta.sample(&mut rng)).collect())
 }
 
-/// The interval of the median of what these independent values were drawn from, whatever their
-/// distribution. The number of values below the median is binomial, and the interval reaches from
-/// the k-th smallest value to the k-th largest one, for the largest k with [`CONFIDENCE`] (David
-/// and Nagaraja, Order Statistics, 3rd ed., section 7.1).
+/// Ranks, from 1, of two of `count` independent values between which the quantile of what they were
+/// drawn from lies with [`CONFIDENCE`], whatever its distribution: the number of values below it is
+/// binomial (David and Nagaraja, Order Statistics, 3rd ed., section 7.1). `None` at an end where
+/// the quantile may lie beyond all of them.
+#[must_use]
+pub fn quantile_ranks(count: u64, quantile: f64) -> [Option<u64>; 2] {
+    let Ok(below) = Binomial::new(quantile, count) else { return [None, None] };
+    // Fewest values below the quantile that so much of the binomial has at most.
+    let fewest = |share: f64| {
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = u64::midpoint(low, high);
+            match below.cdf(middle) >= share {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    };
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let (low, high) = (fewest(tail), fewest(1.0 - tail));
+    [(low > 0).then_some(low), (high < count).then(|| high + 1)]
+}
+
+/// The interval of the median of what these independent values were drawn from.
 ///
 /// `None` of fewer than six values, which may all lie on one side of the median.
 #[must_use]
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let below = Binomial::new(0.5, sorted.len() as u64).ok()?;
-    let tail = (1.0 - CONFIDENCE) / 2.0;
-    let beyond = (0..sorted.len() as u64).take_while(|&count| below.cdf(count) <= tail).count();
-    let (low, high) = (sorted.get(beyond.checked_sub(1)?)?, sorted.get(sorted.len() - beyond)?);
-    Some(Interval { low: *low, high: *high })
+    let [low, high] = quantile_ranks(sorted.len() as u64, 0.5)
+        .map(|rank| sorted.get(usize::try_from(rank?).ok()?.checked_sub(1)?).copied());
+    Some(Interval { low: low?, high: high? })
 }
 
 /// One row of a series: how much, in how long.

@@ -42,6 +42,18 @@ fn a_median_s_interval_is_that_of_the_binomial() {
 }
 
 #[test]
+fn a_quantile_lies_between_values_of_two_ranks_or_beyond_all_of_them() {
+    // R: qbinom(c(0.025, 0.975), 100, 0.95), and one more above.
+    assert_eq!(quantile_ranks(100, 0.95), [Some(90), Some(100)]);
+    assert_eq!(quantile_ranks(100, 0.5), [Some(40), Some(61)]);
+    // As in the next test: 0.95^71 > 0.025 > 0.95^72.
+    assert_eq!(quantile_ranks(71, 0.95)[1], None);
+    assert_eq!(quantile_ranks(72, 0.95)[1], Some(72));
+    assert_eq!((quantile_ranks(0, 0.95), quantile_ranks(3, 0.5)), ([None; 2], [None; 2]));
+    assert!(quantile_ranks(u64::MAX, 0.95)[0].is_some());
+}
+
+#[test]
 fn a_quantile_s_interval_is_that_of_the_binomial() {
     // n = 100, median: the exact interval is the 40th to the 61st of the sorted values.
     let draws = quantile_draws(100, 0.5, 1).unwrap();
