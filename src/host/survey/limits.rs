@@ -58,6 +58,15 @@ impl Throttle {
             _ => format!("{name} to {}", self.limit),
         }
     }
+
+    /// Share of the limit that so many bytes a second, read and written, use; none of a limit that
+    /// is not of bandwidth.
+    #[must_use]
+    pub fn share_used(&self, [read, written]: [f64; 2]) -> Option<f64> {
+        let (what, value) = self.limit.split_once('=').filter(|(what, _)| what.ends_with("bps"))?;
+        let limit: u64 = value.parse().ok().filter(|limit| *limit > 0)?;
+        Some(if what.starts_with('r') { read } else { written } / limit as f64)
+    }
 }
 
 /// Numbers of capabilities (linux/capability.h).
@@ -138,16 +147,18 @@ mod tests {
     }
     #[test]
     fn limits_of_both_versions_of_cgroups_are_told_in_words() {
-        for (limit, told) in [
-            ("rbps=104857600", "reads of vda to 100.0 MiB/s"),
-            ("write_bps=1073741824", "writes of vda to 1.0 GiB/s"),
-            ("riops=500", "reads of vda to 500 I/Os per second"),
-            ("write_iops=20", "writes of vda to 20 I/Os per second"),
-            ("latency=5ms", "vda to latency=5ms"),
+        for (limit, told, used) in [
+            ("rbps=104857600", "reads of vda to 100.0 MiB/s", Some(0.25)),
+            ("write_bps=1073741824", "writes of vda to 1.0 GiB/s", Some(0.5)),
+            ("wbps=0", "writes of vda to 0 KiB/s", None),
+            ("riops=500", "reads of vda to 500 I/Os per second", None),
+            ("write_iops=20", "writes of vda to 20 I/Os per second", None),
+            ("latency=5ms", "vda to latency=5ms", None),
         ] {
             let (numbers, file) = ("254:0".to_owned(), "/io.max".to_owned());
             let throttle = Throttle { numbers, file, limit: limit.to_owned() };
             assert_eq!(throttle.told("vda"), told);
+            assert_eq!(throttle.share_used([f64::from(25 << 20), f64::from(512 << 20)]), used);
         }
     }
 }

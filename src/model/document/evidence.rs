@@ -33,6 +33,8 @@ pub(super) struct Evidence {
     pub utilisation: Option<f64>,
     /// Limits of cgroups on the drive's I/O, in words.
     pub throttled: Option<String>,
+    /// Share of the closest of these limits on bandwidth that the run used.
+    pub throttle_share: Option<f64>,
     /// Whether a turn loads its context once and then generates, as in serving: the time of the
     /// loads is asked for, which a run without generation would not show.
     pub loads_once: bool,
@@ -81,6 +83,7 @@ impl Evidence {
                 .known()
                 .or(ours.simulation.as_ref().and_then(occupied)),
             throttled: ours.machine.throttled(),
+            throttle_share: throttle_share(document),
             loads_once: loads_once(document),
             simulated: ours.simulation.as_ref().and_then(simulated),
             has_deeper_queue: ours.simulation.as_ref().is_some_and(|run| {
@@ -110,6 +113,17 @@ impl Evidence {
     pub fn room_waits_follow(&self) -> bool {
         self.evicted.room_waits_follow(self.simulated.as_ref().map(|(binds, _)| *binds))
     }
+}
+
+/// Share of the closest limit of a cgroup on the drive's bandwidth that the run used; none where
+/// there is none.
+fn throttle_share(document: &Document) -> Option<f64> {
+    let ours = &document.ringfall;
+    let seconds = ours.window.seconds.known().filter(|seconds| *seconds > 0.0)?;
+    let bytes = [ours.io.read.bytes.known()?, ours.io.write.bytes.known()?];
+    let rates = bytes.map(|bytes| bytes as f64 / seconds);
+    let shares = ours.machine.throttles.iter().filter_map(|throttle| throttle.share_used(rates));
+    shares.max_by(f64::total_cmp)
 }
 
 /// Share of the window in which a simulated drive was busy, or took no more I/Os.

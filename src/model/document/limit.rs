@@ -286,7 +286,11 @@ fn busy(of: &Evidence) -> Option<String> {
 /// is known of it.
 fn used(of: &Evidence) -> Option<String> {
     let of_limits = |share| format!("the drive was used to {} of its limit", percent(share));
-    let used = of.roofline_share.map(of_limits).or_else(|| busy(of));
+    // The kernel does not count the time for which a cgroup holds I/Os back as the drive's.
+    let of_cgroup =
+        |share: f64| format!("the drive was used to {} of what its cgroup allows", percent(share));
+    let used = of.roofline_share.map(of_limits);
+    let used = used.or_else(|| of.throttle_share.map(of_cgroup)).or_else(|| busy(of));
     let parts: Vec<String> = used.into_iter().chain(of.throttled.clone()).collect();
     (!parts.is_empty()).then(|| parts.join(", and "))
 }
@@ -500,6 +504,16 @@ mod tests {
         let told = "busy 39 % of the time, and a cgroup limits reads of vda to 300.0 MiB/s";
         assert!(limit.told.ends_with(told), "{}", limit.told);
         assert!(of(0.9, None).told.contains(", and a cgroup limits"));
+        // Busy 5 % of the time, beside 30 % in the table of `ringfall quick`.
+        let used = Evidence {
+            storage: 0.9,
+            utilisation: Some(0.05),
+            throttled: throttled.clone(),
+            throttle_share: Some(0.3),
+            ..Evidence::default()
+        };
+        let told = "used to 30 % of what its cgroup allows, and a cgroup limits reads of vda";
+        assert!(found(&used).told.contains(told), "{}", found(&used).told);
         let beside = of(0.2, Some(0.1));
         assert!(beside.told.ends_with("300.0 MiB/s"), "no word of more users: {}", beside.told);
     }
