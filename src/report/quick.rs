@@ -7,8 +7,8 @@ mod tests;
 mod tries;
 mod verdict;
 
-pub use check::Check;
-pub use tries::users_between;
+pub use check::{Check, CheckFigure};
+pub use tries::{missed_from_s, users_between};
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,6 +34,8 @@ pub const CHECK_S_MIN: u64 = 300;
 /// Smallest number of loads whose P95 is told, and by which a check is judged: the P95 of fewer is
 /// their largest.
 pub const LOADS_MIN: u64 = 20;
+/// Loads that a measured run and its check are to have, some more than are needed to judge it.
+pub const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Smallest number of loads by whose average a run is judged beside the same loads simulated.
 pub const AVERAGE_LOADS_MIN: u64 = 10;
 /// Number of turns from which on the share found is told in percent, and a run is judged by it: of
@@ -243,8 +245,9 @@ pub struct QuickReport {
     pub kernel_share: Option<f64>,
     /// Arguments of `ringfall` for the measured run, but for its warm-up, window and output.
     pub run: Vec<String>,
-    /// Warnings that concern the drive: of a directory made on the system's own disk, of the
-    /// measured run, and of its space where the disk or the drive made it less than by choice.
+    /// Warnings that concern the drive: of a directory made on the system's own disk, of the last
+    /// run of as many users as the answer rests on, and of the space of the runs where the disk or
+    /// the drive made it less than by choice.
     pub notes: Vec<String>,
     /// Answer in a sentence, which begins with `no verdict` or `not confirmed` where it can't be
     /// relied on.

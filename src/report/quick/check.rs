@@ -1,28 +1,79 @@
 //! Check of an answer: a longer run of its users, held against what was expected of it and against
 //! the answer's own rule.
 
+use ringfall_core::metrics::Histogram;
 use ringfall_core::units::gib;
 use ringfall_host::counted;
 use ringfall_model::Document;
+use ringfall_model::stats::quantile_ranks;
 use serde_json::Value;
 
 use super::{
-    CONFIRMED_TO, LOADS_MIN, QuickPoint, QuickReport, QuickTry, SPACE_FLAG, USERS_FLAG,
-    is_one_disk, limits_of_cgroups, others_used, time,
+    LOADS_MIN, QuickPoint, QuickReport, QuickTry, SPACE_FLAG, USERS_FLAG, is_one_disk,
+    limits_of_cgroups, others_used, quantile_s, time,
 };
 
 /// Difference of two spaces from which on they are not the same, GiB: a check has whole MiB.
 const SPACE_STEP_GIB: f64 = 1.0 / 1024.0;
+/// Deviation of a check's figure from the expected one up to which it bears that out.
+const BORNE_OUT_TO: f64 = 0.1;
 
 /// Result of a check.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// Figures of the run.
-    pub measured: QuickPoint,
+    /// Figures of the run beside those expected of it.
+    pub figures: Vec<CheckFigure>,
     /// Finding in a sentence, which begins with `borne out`, `not borne out` or `open`.
     pub finding: String,
     /// Sentence on a run that was shorter than the answer's check; none where it was as long.
     pub shortness: Option<String>,
+}
+
+/// Figure of a check beside the one expected of it.
+#[derive(Clone, Debug)]
+pub struct CheckFigure {
+    /// Name of the figure.
+    pub name: &'static str,
+    /// Target that the rule sets for it, in words; none where it sets none.
+    pub target: Option<String>,
+    /// Figure of the same run simulated; none in answers that do not have it.
+    pub expected: Option<f64>,
+    /// Figure of the check; none without loads, or without turns looked for.
+    pub measured: Option<f64>,
+    /// Writer of the figure with its unit.
+    pub unit: fn(f64) -> String,
+    /// Ends of the quantile's interval at 95 %, by the number of loads; of a load's P50 and P95
+    /// alone, and none at an end where the quantile may lie beyond all loads.
+    pub interval: [Option<f64>; 2],
+}
+
+impl CheckFigure {
+    /// Deviation from the expected figure, as a share of that; none where either is unknown.
+    #[must_use]
+    pub fn deviation(&self) -> Option<f64> {
+        let (expected, measured) = (self.expected.filter(|value| *value > 0.0)?, self.measured?);
+        Some(measured / expected - 1.0)
+    }
+
+    /// Interval in words; none where the figure has none.
+    #[must_use]
+    pub fn interval_told(&self) -> Option<String> {
+        let [low, high] = self.interval.map(|end| end.map(self.unit));
+        match (low, high) {
+            (Some(low), Some(high)) => Some(format!("{low} to {high}")),
+            (Some(low), None) => Some(format!("{low} or more")),
+            (None, high) => high.map(|high| format!("{high} or less")),
+        }
+    }
+
+    /// Whether so few loads may deviate as much by chance: their interval has the expected figure.
+    fn is_by_chance(&self) -> bool {
+        let Some(expected) = self.expected else { return false };
+        let [low, high] = self.interval;
+        (low.is_some() || high.is_some())
+            && low.is_none_or(|low| low <= expected)
+            && high.is_none_or(|high| expected <= high)
+    }
 }
 
 impl QuickReport {
@@ -36,11 +87,47 @@ impl QuickReport {
             return Err(differences.join(", "));
         }
         let measured = QuickPoint::of(document);
+        let loads = document.ringfall.histograms.decoded("context_load").unwrap_or_default();
+        let figures = self.figures(&measured, &loads);
         let finding = match self.why_open(document, &measured) {
             Some(why) => format!("open: {why}"),
-            None => self.found(&measured),
+            None => self.found(&measured) + &borne_out(&figures, measured.loads),
         };
-        Ok(Check { measured, finding, shortness: self.shortness(document) })
+        Ok(Check { figures, finding, shortness: self.shortness(document) })
+    }
+
+    /// Figures of a check, whose loads these are, beside those expected of it.
+    fn figures(&self, measured: &QuickPoint, loads: &Histogram) -> Vec<CheckFigure> {
+        let figure = |name, of: fn(&QuickPoint) -> Option<f64>, unit| CheckFigure {
+            name,
+            target: None,
+            expected: self.check_predicted.as_ref().and_then(of),
+            measured: of(measured),
+            unit,
+            interval: [None; 2],
+        };
+        let quantile = |name, of: fn(&QuickPoint) -> Option<f64>, quantile: f64| CheckFigure {
+            interval: quantile_ranks(loads.count(), quantile)
+                .map(|rank| quantile_s(loads, rank? as f64 / loads.count() as f64)),
+            ..figure(name, of, time)
+        };
+        vec![
+            figure("bandwidth", |of| Some(of.gib_per_s), |rate| format!("{rate:.2} GiB/s")),
+            figure("loads", |of| Some(of.loads as f64), |count| format!("{count:.0}")),
+            quantile("load P50", |of| of.load_p50_s, 0.5),
+            CheckFigure {
+                target: Some(format!("at most {}", time(self.load_p95_s))),
+                ..quantile("load P95", |of| of.load_p95_s, 0.95)
+            },
+            CheckFigure {
+                target: Some(format!("at least {:.0} %", self.reuse_share * 100.0)),
+                ..figure(
+                    "turns found",
+                    |of| of.reuse_share,
+                    |share| format!("{:.1} %", share * 100.0),
+                )
+            },
+        ]
     }
 
     /// Sentence on a run that ended before this answer's check would have; none where it did not,
@@ -132,7 +219,7 @@ impl QuickReport {
         let is_nobody = self.answer() == Some(0);
         match self.missed(measured) {
             None if is_nobody => format!("not borne out: {users} {meet} the rule"),
-            None => format!("borne out: {users} {meet} the rule{}", self.moved(measured)),
+            None => format!("borne out: {users} {meet} the rule"),
             Some(missed) if is_nobody => {
                 format!("borne out: not even {users} {meet} the rule, with {missed}")
             }
@@ -142,20 +229,6 @@ impl QuickReport {
                 time(self.load_p95_s)
             ),
             Some(missed) => format!("not borne out: {users} {miss} the rule, with {missed}"),
-        }
-    }
-
-    /// Clause on a bandwidth far from the expected one; empty where it is not.
-    fn moved(&self, measured: &QuickPoint) -> String {
-        let expected = self.check_predicted.as_ref().map(|expected| expected.gib_per_s);
-        let deviation =
-            expected.filter(|rate| *rate > 0.0).map(|rate| measured.gib_per_s / rate - 1.0);
-        match deviation.filter(|deviation| deviation.abs() > CONFIRMED_TO) {
-            Some(deviation) => format!(
-                ", though the run moved {:+.0} % of the bandwidth expected",
-                deviation * 100.0
-            ),
-            None => String::new(),
         }
     }
 
@@ -169,6 +242,28 @@ impl QuickReport {
             self.missed_by(&QuickTry { measured: measured.clone(), predicted }).is_none()
         })
     }
+}
+
+/// Clauses on which figures of a check of so many loads are as expected and which are not; empty
+/// where nothing was expected.
+fn borne_out(figures: &[CheckFigure], loads: u64) -> String {
+    let mut named: [Vec<String>; 3] = Default::default();
+    for figure in figures {
+        let Some(deviation) = figure.deviation() else { continue };
+        let told = format!("{} ({:+.0} %)", figure.name, deviation * 100.0);
+        match (deviation.abs() <= BORNE_OUT_TO, figure.is_by_chance()) {
+            (true, _) => named[0].push(figure.name.to_owned()),
+            (false, false) => named[1].push(told),
+            (false, true) => named[2].push(told),
+        }
+    }
+    let heads = [
+        "as expected within 10 %".to_owned(),
+        "not borne out".to_owned(),
+        format!("open, as {} vary by as much", counted(loads, "load")),
+    ];
+    let told = heads.iter().zip(&named).filter(|(_, names)| !names.is_empty());
+    told.map(|(head, names)| format!("; {head}: {}", names.join(", "))).collect()
 }
 
 #[cfg(test)]
@@ -203,13 +298,8 @@ mod tests {
     #[test]
     fn a_check_bears_an_answer_out_by_the_rule_of_that_answer() {
         type Change = fn(&mut QuickReport, &mut QuickPoint);
-        let cases: [(Change, &str); 7] = [
+        let cases: [(Change, &str); 6] = [
             (|_, _| (), "borne out: 4 users meet the rule"),
-            (
-                |_, measured| measured.gib_per_s /= 2.0,
-                "borne out: 4 users meet the rule, though the run moved -50 % of the bandwidth \
-                 expected",
-            ),
             (
                 |_, measured| measured.load_p95_s = Some(1.2),
                 "not borne out: 4 users miss the rule, with a load P95 of 1.20 s",
@@ -247,6 +337,52 @@ mod tests {
             change(&mut report, &mut measured);
             assert_eq!(report.judged().found(&measured), told);
         }
+    }
+
+    /// "Borne out", of a P50 11 % above the expected one and a P95 17 % below it.
+    #[test]
+    fn a_check_tells_which_figures_it_bears_out_and_which_it_does_not() {
+        let report = report(4, 4);
+        let expected = report.check_predicted.clone().unwrap();
+        let told = |loads_ms: &[u64], measured: QuickPoint| {
+            let mut loads = Histogram::new();
+            loads_ms.iter().for_each(|ms| loads.record(ms * 1_000_000));
+            let measured = QuickPoint { loads: loads.count(), ..measured };
+            let figures = report.figures(&measured, &loads);
+            (borne_out(&figures, measured.loads), figures)
+        };
+        // The P50 of 100 loads lies between the 40th and the 61st of them, 395 and 605 ms, and the
+        // P95 between the 90th and the longest, 895 ms and 1.055 s.
+        let hundred: Vec<u64> = (1..=99).map(|of| of * 10 - 5).chain([1_055]).collect();
+        let (all, figures) = told(&hundred, expected.clone());
+        let near = "; as expected within 10 %: bandwidth, loads, load P50, load P95, turns found";
+        assert_eq!(all, near);
+        let interval = figures[3].interval_told().unwrap();
+        assert!(interval.starts_with("89") && interval.contains(" ms to 1.0"), "{interval}");
+        let changed = QuickPoint {
+            gib_per_s: expected.gib_per_s / 2.0,
+            load_p50_s: Some(0.444),
+            load_p95_s: Some(0.83),
+            ..expected.clone()
+        };
+        let part = "; not borne out: bandwidth (-50 %)";
+        let (noisy, _) = told(&hundred, changed.clone());
+        assert_eq!(
+            noisy,
+            "; as expected within 10 %: loads, turns found; not borne out: bandwidth (-50 %); \
+             open, as 100 loads vary by as much: load P50 (+11 %), load P95 (-17 %)"
+        );
+        // A thousand loads don't.
+        let thousand: Vec<u64> = (1..=1_000).map(|of| 400 + of * 45 / 100).collect();
+        let (off, _) = told(&thousand, changed);
+        assert!(off.contains(part) && off.contains(", load P95 (-17 %)"), "{off}");
+        assert!(off.contains("loads (+900 %), load P50 (+11 %)") && !off.contains("open"), "{off}");
+        // The P95 of 20 loads may be beyond the longest.
+        let (_, few) = told(&hundred[..20], expected);
+        assert!(few[3].interval_told().unwrap().ends_with(" or more"), "{few:?}");
+        let old = QuickReport { check_predicted: None, ..report.clone() };
+        let figures = old.figures(&old.measured, &Histogram::new());
+        assert_eq!((borne_out(&figures, 0), figures[3].interval_told()), (String::new(), None));
     }
 
     type Change = fn(&mut QuickReport, &mut RunResult);

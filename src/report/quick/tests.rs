@@ -1,5 +1,5 @@
-use ringfall_host::ChainLink;
 use ringfall_host::survey::Throttle;
+use ringfall_host::{ChainLink, Scratch};
 
 use super::*;
 use crate::show;
@@ -134,9 +134,9 @@ fn one_number_of_users_is_named_everywhere() {
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in [
         "/mnt/kv --num-users=2",
-        "load P95 945 ms: 1.89 times the 500 ms simulated",
+        "load P95 945 ms: the table's 500 ms × 1.89, as the run of 4 users showed",
         "runs 4 users: loads took 1.89 times as long as simulated (100 loads; missed)",
-        "500 ms 10.0 % 90.0 % <- the answer",
+        "500 ms 10.0 % 90.0 % * <- the answer",
         "1.00 s 10.0 % 80.0 % missed on the drive",
         "then ringfall compare one.json one-check.json",
     ] {
@@ -187,14 +187,17 @@ fn both_checks_of_a_comparison_take_as_long_as_that_of_the_fewer_users() {
     let page = show::beside_page(&fast, &slow);
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(words.matches("--duration=6m").count(), 2, "{page}");
-    assert!(words.contains("Both checks put 1 user in 6.0 GiB for 6 min; then: "), "{page}");
+    assert!(
+        words.contains("1 user in 6.0 GiB for 6 min, in which 25 loads and requests end; then: "),
+        "{page}"
+    );
 }
 
 /// A check without the command that quick ran under met no limit.
 #[test]
 fn a_check_of_a_limited_drive_is_to_be_run_under_the_same_limit() {
     let mut limited = report(4, 4);
-    let told = "A cgroup's limits hold only within it: put before a check what stood before";
+    let told = "Check a limited drive in the cgroup that `ringfall quick` was in.";
     let words = |page: String| page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(!words(page_of(&limited)).contains(told));
     limited.machine.as_mut().unwrap().throttles.push(Throttle {
@@ -461,12 +464,17 @@ fn an_answer_fits_a_screen() {
     for part in ["<-", "loads load P50", "  limit      4 users missed the rule: on", " found"] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    let is_told = |page: &str| page.contains("Context sizes differ");
-    assert!(!is_told(&page) && !page.contains("without pauses"), "{page}");
+    let is_told = |report: &QuickReport| {
+        let scratch = Scratch::new("quick-page");
+        let path = scratch.join("q.html");
+        show::write_quick_html(report, None, Path::new("one.json"), &path).unwrap();
+        std::fs::read_to_string(path).unwrap().contains("Context sizes differ")
+    };
+    assert!(!is_told(&report) && !page.contains("without pauses"), "{page}");
     report.measured.is_without_pauses = true;
     (report.measured.load_p95_s, report.measured.earlier_turns) = (Some(1.35), Some(24));
     let words = page_of(&report).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("(100 loads without pauses between requests)"), "{words}");
     report.curve[0].load_p95_s = Some(0.9);
-    assert!(is_told(&page_of(&report)));
+    assert!(is_told(&report));
 }

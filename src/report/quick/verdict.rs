@@ -107,7 +107,7 @@ impl QuickReport {
         let most = served_at(1.0 / (1.0 + off)).max(answer);
         (least < most).then(|| {
             format!(
-                "about {least} to {} for a drive whose speed is up to {:.0} % off these limits",
+                "about {least} to {} at speeds up to {:.0} % off these limits",
                 users_of(Served { users: most, is_largest_tried: most == last }),
                 off * 100.0
             )
@@ -678,14 +678,14 @@ mod tests {
         let mut report = report(4, 4);
         assert_eq!(
             report.range().unwrap_or_default(),
-            "about 2 to 4 users for a drive whose speed is up to 15 % off these limits"
+            "about 2 to 4 users at speeds up to 15 % off these limits"
         );
         report.curve[3].load_p95_s = Some(1.1);
         // Space does not depend on the speed.
         assert!(report.range().unwrap_or_default().starts_with("about 2 to 4 users"));
         report.curve[3].reuse_share = Some(0.9);
         let told = report.range().unwrap_or_default();
-        assert!(told.starts_with("about 2 to 8 users or more for"), "{told}");
+        assert!(told.starts_with("about 2 to 8 users or more at"), "{told}");
         report.curve[2].load_p95_s = Some(0.5);
         report.curve[3].load_p95_s = Some(5.0);
         assert_eq!(report.range(), None);

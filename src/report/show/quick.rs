@@ -9,8 +9,8 @@ use ringfall_host::{counted, human_time as time};
 use super::prose::{command, wrapped};
 use super::table::{Cell, Mark, Medium, Table, fixed, percent, times};
 use crate::quick::{
-    AVERAGE_LOADS_MIN, Check, LOADS_MIN, QuickLimits, QuickPoint, QuickReport, TURNS_MIN,
-    is_reuse_sure,
+    AVERAGE_LOADS_MIN, CHECK_S_MIN, Check, CheckFigure, LOADS_MIN, LOADS_WANTED, QuickLimits,
+    QuickPoint, QuickReport, TURNS_MIN, is_reuse_sure,
 };
 
 /// Rows of the curve on a terminal above and below the answer's.
@@ -105,13 +105,18 @@ fn rows_near(report: &QuickReport) -> &[QuickPoint] {
     &report.curve[at.saturating_sub(ROWS_BESIDE)..end]
 }
 
+/// Sentence that explains the columns of the curve.
+fn columns(report: &QuickReport) -> String {
+    format!(
+        "Simulated with space for every turn (*: not run on the drive); found: turns found again \
+         in {:.1} GiB; busy: time in which a drive of these limits works.",
+        report.space_gib
+    )
+}
+
 /// Sentences that explain the columns of the curve, and what stands in these rows of it.
 pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String> {
-    let mut sentences = vec![format!(
-        "Simulated with space for every turn; found: earlier turns still there in {:.1} GiB; busy: \
-         time in which the drive worked.",
-        report.space_gib
-    )];
+    let mut sentences = vec![columns(report)];
     let is_quicker = |one: &QuickPoint, two: &QuickPoint| {
         one.load_p50_s > two.load_p50_s || one.load_p95_s > two.load_p95_s
     };
@@ -124,14 +129,16 @@ pub(super) fn legend(report: &QuickReport, points: &[QuickPoint]) -> Vec<String>
     sentences
 }
 
-/// Targets that a number of users misses, and the answer.
+/// Targets that a number of users misses, and the answer; after a star where that is by simulation
+/// alone.
 fn told(report: &QuickReport, point: &QuickPoint) -> String {
+    let is_run = report.runs().any(|run| run.measured.users == point.users);
+    let star = if is_run { "" } else { "* " };
     if point.users == marked(report) {
         return match report.answer() {
-            Some(_) => "<- the answer",
-            None => "<- by simulation",
-        }
-        .to_owned();
+            Some(_) => format!("{star}<- the answer"),
+            None => format!("{star}<- by simulation"),
+        };
     }
     if report.has_missed(point.users) {
         return "missed on the drive".to_owned();
@@ -144,7 +151,8 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
         false => "barely enough found",
     });
     let slow = report.is_slow(point).then_some("too slow");
-    slow.into_iter().chain(near).collect::<Vec<_>>().join(", ")
+    let missed = slow.into_iter().chain(near).collect::<Vec<_>>().join(", ");
+    format!("{star}{missed}").trim_end().to_owned()
 }
 
 /// Page of a report, which `answer` has, and of another one that it is set beside.
@@ -154,7 +162,7 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     let mut labelled =
         |label: &str, text: &str| wrapped(&mut page, &format!("  {label:<10} "), text);
     labelled("verdict", &report.verdict);
-    labelled("rule", &report.rule());
+    labelled("rule", &format!("{}, {}", report.model, report.rule()));
     if let Some(range) = report.range() {
         labelled("range", &range);
     }
@@ -177,11 +185,10 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     labelled(
         "space",
         &format!(
-            "{:.2} GiB a turn of {} on average; {:.1} GiB on the drive (--space) are enough for {}",
-            report.turn_gib,
-            report.model,
+            "{:.1} GiB (--space) are enough for {} at {:.2} GiB a turn",
             report.space_gib,
-            counted(report.served_by_space.users.into(), "user")
+            counted(report.served_by_space.users.into(), "user"),
+            report.turn_gib
         ),
     );
     if let Some(load_p95) = report.load_p95() {
@@ -193,9 +200,7 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     }
     let points = rows_near(report);
     let _infallible = writeln!(page, "\n{}", curve(report, points).page().trim_end());
-    for line in legend(report, points) {
-        wrapped(&mut page, "  ", &line);
-    }
+    wrapped(&mut page, "  ", &columns(report));
     if let Some(other) = other {
         page.push_str(&beside_lines(other, report));
         wrapped(&mut page, "  ", "`ringfall compare` of both prints checks with one load.");
@@ -203,9 +208,7 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
     page.push('\n');
     let steps = steps(report, answer);
     command(&mut page, "  check      ", &steps.check);
-    if let Some(limited) = limited(&[report]) {
-        wrapped(&mut page, "             ", limited);
-    }
+    wrapped(&mut page, "             ", &steps.told);
     command(&mut page, "  then       ", &steps.compare);
     page
 }
@@ -215,18 +218,28 @@ pub(super) fn limited(reports: &[&QuickReport]) -> Option<&'static str> {
     let is_limited = |report: &&QuickReport| {
         report.machine.as_ref().is_some_and(|machine| !machine.throttles.is_empty())
     };
-    reports.iter().any(is_limited).then_some(
-        "A cgroup's limits hold only within it: put before a check what stood before `ringfall \
-         quick`.",
-    )
+    reports
+        .iter()
+        .any(is_limited)
+        .then_some("Check a limited drive in the cgroup that `ringfall quick` was in.")
 }
 
 /// Commands that check an answer.
 pub(super) struct Steps {
     /// The longer run.
     pub(super) check: String,
+    /// Sentences on its length and its place.
+    pub(super) told: String,
     /// Comparison of its result with the answer.
     pub(super) compare: String,
+}
+
+/// Length of a check of so many minutes, and the reason for it.
+fn length(minutes: u64) -> String {
+    match minutes * 60 > CHECK_S_MIN {
+        true => format!("{minutes} min, in which {LOADS_WANTED} loads and requests end"),
+        false => format!("{minutes} min, the least for a check"),
+    }
 }
 
 /// The commands that check a report, which `answer` has.
@@ -238,36 +251,40 @@ pub(super) fn steps(report: &QuickReport, answer: &Path) -> Steps {
         escape::shell(&answer.display().to_string()),
         escape::shell(&result)
     );
-    Steps { check: report.check_line(&result), compare }
+    let length = format!("It takes {}.", length(report.check_minutes()));
+    let told = [&*length].into_iter().chain(limited(&[report])).collect::<Vec<_>>().join(" ");
+    Steps { check: report.check_line(&result), told, compare }
 }
 
 /// Page of an answer and the result of its check.
 #[must_use]
 pub fn check_page(report: &QuickReport, check: &Check) -> String {
-    let (expected, measured) = (report.check_predicted.as_ref(), &check.measured);
-    let row = |name, of: fn(&QuickPoint) -> Option<f64>, unit: fn(f64) -> String| Row {
-        name,
-        first: expected.and_then(of),
-        other: of(measured),
-        unit,
-        is_of_drive: true,
+    let name = |figure: &CheckFigure| match &figure.target {
+        Some(target) => format!("{}, {target}", figure.name),
+        None => figure.name.to_owned(),
     };
-    let load = format!("load P95, at most {}", time(report.load_p95_s * 1e3));
-    let found = format!("earlier turns found, at least {:.0} %", report.reuse_share * 100.0);
-    let s = |value: f64| time(value * 1e3);
-    let rows = [
-        row("bandwidth", |point| Some(point.gib_per_s), |rate| format!("{rate:.2} GiB/s")),
-        row("loads", |point| Some(point.loads as f64), |count| format!("{count:.0}")),
-        row("load P50", |point| point.load_p50_s, s),
-        row(load.as_str(), |point| point.load_p95_s, s),
-        row(found.as_str(), |point| point.reuse_share, percent),
-    ];
     let mut page = String::new();
     wrapped(&mut page, "  check      ", &check.finding);
     if let Some(shortness) = &check.shortness {
         wrapped(&mut page, "  trust      ", shortness);
     }
-    page.push_str(&sides(&rows, "expected", "measured", true).page());
+    let table = Table::of(&check.figures)
+        .text("", name)
+        .count("expected", |figure| figure.expected.map(figure.unit))
+        .count("measured", |figure| figure.measured.map(figure.unit))
+        .number("off", |off| format!("{:+.0} %", off * 100.0), CheckFigure::deviation)
+        .text("95 % interval", |figure| figure.interval_told().unwrap_or_default())
+        .done();
+    page.push_str(&table.page());
+    let load = report.answer().and_then(|users| report.load_of(users));
+    if let Some(load) = load {
+        let told = format!(
+            "Expected is this run simulated: it begins with an empty cache, so that its load P95 \
+             is not the answer's {}.",
+            time(load * 1e3)
+        );
+        wrapped(&mut page, "  ", &told);
+    }
     page
 }
 
@@ -322,9 +339,10 @@ pub(super) fn checks(first: &QuickReport, other: &QuickReport) -> Checks {
     let of_fewest = [first, other].into_iter().filter(|report| report.checked_users() == users);
     let minutes = of_fewest.map(QuickReport::check_minutes).max().unwrap_or(0);
     let told = format!(
-        "Both checks put {} in {space_gib:.1} GiB for {minutes} min; then: ringfall compare \
-         check1.json check2.json",
-        counted(users.into(), "user")
+        "Both checks put {} in {space_gib:.1} GiB for {}; then: ringfall compare check1.json \
+         check2.json",
+        counted(users.into(), "user"),
+        length(minutes)
     );
     let lines = vec![
         first.run_line_of(users, space_gib, minutes, "check1.json"),
@@ -497,7 +515,7 @@ fn unlike(first: &QuickReport, other: &QuickReport) -> Vec<(&'static str, &'stat
     .collect()
 }
 
-/// Figure of two reports, or of an answer and its check.
+/// Figure of two reports.
 struct Row<'a> {
     name: &'a str,
     first: Option<f64>,
@@ -544,19 +562,14 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
     }
     let is_alike = unlike(first, other).is_empty() && inconclusive(first, other).is_empty();
     let [one, two] = [first, other].map(|report| terminal_path(Path::new(&report.place)));
-    sides(&rows, &one, &two, is_alike)
-}
-
-/// Rows side by side, below such names; with the ratios of the drives' own figures alone where the
-/// rest is not alike.
-fn sides(rows: &[Row], one: &str, two: &str, is_alike: bool) -> Table {
-    Table::of(rows)
+    Table::of(&rows)
         .text("", |row| row.name)
-        .count(one, |row| row.first.map(row.unit))
-        .count(two, |row| row.other.map(row.unit))
+        .count(&one, |row| row.first.map(row.unit))
+        .count(&two, |row| row.other.map(row.unit))
         .number("ratio", times, |row| {
             let (first, other) = (row.first?, row.other?);
-            // A drive that serves nobody is not so many times as good.
+            // A drive that serves nobody is not so many times as good, and neither is one whose
+            // users are of another rule.
             (first > 0.0 && other > 0.0 && (is_alike || row.is_of_drive)).then(|| other / first)
         })
         .done()

@@ -59,14 +59,12 @@ fn page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> Str
     html.table(&runs(report));
     html.notes(report.doubts());
     let steps = steps(report, answer);
-    html.paragraph(&format!("Check: {}; then: {}", steps.check, steps.compare));
+    html.paragraph(&format!("Check: {}; then: {}. {}", steps.check, steps.compare, steps.told));
     if let [first, second] = reports[..] {
         let checks = checks(first, second);
         html.paragraph(&checks.told);
         html.notes(checks.lines);
-    }
-    if let Some(limited) = limited(&reports) {
-        html.paragraph(limited);
+        html.notes(limited(&reports));
     }
     html.end("Made by ringfall.")
 }
