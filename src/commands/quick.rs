@@ -3,12 +3,11 @@
 //! it.
 
 mod limits;
+mod on_drive;
 mod space;
 
-use std::mem::replace;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use ringfall_config::{DeviceFile, Facts, InputError, Places, Plan, compact_utc};
@@ -19,16 +18,17 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, free_bytes, host_name, human, write_output};
-use ringfall_model::facts::{Roofline, quotient};
-use ringfall_model::{Code, Document, RunResult, Warning, write_json};
+use ringfall_model::facts::Roofline;
+use ringfall_model::{Document, RunResult, write_json};
 use ringfall_report::quick::{
-    CHECK_S_MIN, CONFIRMED_TO, LOADS_MIN, QUICK_VERSION, QuickPoint, QuickReport, QuickTry, Served,
+    CHECK_S_MIN, CONFIRMED_TO, LOADS_WANTED, QUICK_VERSION, QuickPoint, QuickReport, Served,
     USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag, users_between,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
 
 use limits::{MIXED_READ_PERCENT, Varied, as_probed, limits_of};
+use on_drive::kernel_share;
 use space::FirstSpace;
 
 use super::run::{check_outputs, measured, simulated, system_disk};
@@ -56,18 +56,12 @@ const REQUEST_S: u64 = 8;
 /// in flight, where these are many: the drive's time for an entry is the same, and the simulation
 /// takes a fourth.
 const SIMULATED_IOS: u32 = 4;
-/// Loads that the measured run and its check are to have, some more than are needed to judge it.
-const LOADS_WANTED: u64 = LOADS_MIN * 5 / 4;
 /// Flag of the pace at which answers are generated, up to its value.
 const GENERATION_FLAG: &str = "--generation-mode=";
 /// Window of a simulated run, s.
 const SIMULATED_S: [u64; 2] = [300, 7_200];
-/// Largest number of runs on the drive after the first one.
-const FURTHER_RUNS_MAX: usize = 2;
 /// Multiple of `--time` by which such a run has to end.
 const FURTHER_RUNS_TIMES: f64 = 3.0;
-/// Longest wait for the space of the run before, which a file system may free some seconds later.
-const FREED_WITHIN: Duration = Duration::from_secs(15);
 /// Longest run that is simulated for the length of the check, s.
 const CHECK_S_MAX: u64 = 7_200;
 /// Largest number of users that is tried.
@@ -270,12 +264,6 @@ impl Quick<'_> {
     /// All of it; none when it was interrupted.
     fn report(&self, space: Space, interrupt: &Interrupt) -> Result<Option<QuickReport>> {
         let began = Instant::now();
-        let place = terminal_path(&self.place);
-        self.tell(&format!(
-            "limits of {place}, about {} s, in {:.2} GiB, which is enough for them…",
-            self.limits_s(),
-            limits_gib(space)
-        ));
         let Some(roofline) = saturate::limits(&self.limits_args(space)?, interrupt)? else {
             return Ok(None);
         };
@@ -296,7 +284,7 @@ impl Quick<'_> {
         let simulated = by_speed.users.min(by_space.users);
         let users = users_by_probes.map_or(simulated, |probed| simulated.min(probed)).max(1);
         trials.add_to(&mut curve, users)?;
-        let Some(run) = trials.on_drive(users, |_| true)? else { return Ok(None) };
+        let Some(run) = trials.on_drive(users, &curve, |_| true)? else { return Ok(None) };
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -330,34 +318,13 @@ impl Quick<'_> {
                 .into_iter()
                 .chain(self.load(users, space_bytes, depth))
                 .collect(),
-            notes: self.notes(&run.result),
+            notes: Vec::new(),
             verdict: String::new(),
             users: None,
         };
         let has_time =
             |times: Times| times.end_by(began.elapsed().as_secs_f64() + filling_s, self.args.time);
-        trials.refine(&mut report)?;
-        while report.earlier.len() < FURTHER_RUNS_MAX
-            && let Some(users) = report.next_try()
-        {
-            // The answer so far stands.
-            let run = match trials.on_drive(users, has_time) {
-                Ok(Some(run)) => run,
-                Ok(None) => break,
-                Err(error) => {
-                    report
-                        .notes
-                        .push(format!("a further run, of {users} users, failed: {error:#}"));
-                    break;
-                }
-            };
-            let measured = replace(&mut report.measured, run.figures.measured);
-            let predicted = replace(&mut report.predicted, run.figures.predicted);
-            report.earlier.push(QuickTry { measured, predicted });
-            report.kernel_share = kernel_share(&run.result);
-            report.notes = self.notes(&run.result);
-            trials.refine(&mut report)?;
-        }
+        trials.further_runs(&mut report, run, has_time)?;
         let written_bytes = self.written_bytes(limits.write_gib_per_s);
         report.notes.extend(space.first.told(space_bytes, written_bytes));
         let (check_s, predicted) = trials.check(report.checked_users())?;
@@ -366,11 +333,6 @@ impl Quick<'_> {
         report.check_s = (!interrupt.is_set()).then_some(check_s);
         report.check_predicted = (!interrupt.is_set()).then_some(predicted);
         Ok(Some(report.judged()))
-    }
-
-    /// Warnings of a run on the drive.
-    fn notes(&self, result: &RunResult) -> Vec<String> {
-        notes(self.missing.as_ref(), &result.warnings, kernel_share(result))
     }
 
     /// Space that may be used, where the largest entry has so many bytes.
@@ -501,20 +463,6 @@ struct Trials<'a> {
     depth: u32,
 }
 
-/// Run of so many users on the drive.
-struct DriveRun {
-    plan: Plan,
-    result: RunResult,
-    figures: QuickTry,
-}
-
-/// Run on the drive that is to be made.
-struct Expected {
-    times: Times,
-    plan: Plan,
-    predicted: QuickPoint,
-}
-
 /// Users that the simulated drive serves.
 struct Found {
     curve: Vec<QuickPoint>,
@@ -606,63 +554,6 @@ impl Trials<'_> {
         Ok(QuickPoint { reuse_share, ..unbounded })
     }
 
-    /// Runs so many users on the drive, for as long as it takes to judge the run, beside the same
-    /// run simulated; none when it was interrupted, or has no time.
-    fn on_drive(&self, users: u32, has_time: impl Fn(Times) -> bool) -> Result<Option<DriveRun>> {
-        let quick = self.quick;
-        let mut load = quick.load(users, self.space_bytes, self.depth);
-        let mut expected = self.expected(&load)?;
-        let is_without_pauses = expected.predicted.loads < LOADS_MIN;
-        if is_without_pauses {
-            load.retain(|flag| !flag.starts_with(GENERATION_FLAG));
-            load.push(format!("{GENERATION_FLAG}none"));
-            expected = self.expected(&load)?;
-        }
-        let Expected { times, plan, predicted } = expected;
-        if !has_time(times) {
-            return Ok(None);
-        }
-        self.await_room();
-        quick.tell(&format!(
-            "{} on the drive in {:.2} GiB, {} s…",
-            ringfall_host::counted(users.into(), "user"),
-            gib(self.space_bytes),
-            times.warmup_s + times.window_s
-        ));
-        let result = measured(&plan, quick.command_line.clone(), self.interrupt)?;
-        let paced = |point| QuickPoint { is_without_pauses, ..point };
-        let figures = QuickTry {
-            measured: paced(QuickPoint::of(&Document::of(&result))),
-            predicted: paced(predicted),
-        };
-        Ok((!self.interrupt.is_set()).then_some(DriveRun { plan, result, figures }))
-    }
-
-    /// Waits until there is room for the run, or long enough for it to say that there is none.
-    fn await_room(&self) {
-        let until = Instant::now() + FREED_WITHIN;
-        let is_full = || free_bytes(&self.quick.place).is_some_and(|free| free < self.space_bytes);
-        while is_full() && Instant::now() < until && !self.interrupt.is_set() {
-            thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    /// The run of a load on the drive, for as long as it takes to judge it or may take, and what it
-    /// is to bring.
-    fn expected(&self, load: &[String]) -> Result<Expected> {
-        let quick = self.quick;
-        let expected = |times| {
-            let plan = quick.plan(load.to_vec(), times)?;
-            let predicted = QuickPoint::of(&Document::of(&self.simulated(&plan)?));
-            anyhow::Ok(Expected { times, plan, predicted })
-        };
-        let usual = expected(quick.times())?;
-        match quick.longer_times(usual.predicted.loads) {
-            Some(longer) => expected(longer),
-            None => Ok(usual),
-        }
-    }
-
     /// Worsens the figures of as many users as are served until the check of an answer for them is
     /// to bear it out: it is shorter than what the curve is of, and begins empty. A single user
     /// stays, as there is nobody to leave out.
@@ -749,36 +640,8 @@ fn needed_s(brought: impl Fn(u64) -> Result<u64>) -> Result<u64> {
     }
 }
 
-/// Bytes that the kernel counted on the drive, as a share of those that the run moved; none where
-/// it has no counter.
-fn kernel_share(result: &RunResult) -> Option<f64> {
-    let (kernel, engine) = (result.kernel.as_ref()?, &result.engine);
-    quotient(kernel.read_bytes + kernel.write_bytes, engine.io_read.bytes + engine.io_write.bytes)
-}
-
 /// Space that no simulated run fills.
 const PLENTY_BYTES: u64 = 1 << 46;
-
-/// The warning of a place that was missing, and those of the measured run that concern the drive,
-/// rather than the load that was put on it; the verdict has those of memory and of others there.
-fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f64>) -> Vec<String> {
-    // Others are told of in the verdict, and a few percent are the file system's own.
-    let is_counted = kernel_share.is_some_and(|share| share >= 1.0 - CONFIRMED_TO);
-    let is_told_elsewhere = |code: &Code| match code {
-        Code::KernelDisagrees => is_counted,
-        _ => matches!(
-            code,
-            Code::Unfinished
-                | Code::Backlog
-                | Code::MissesFree
-                | Code::DeepQueue
-                | Code::SpaceShort
-                | Code::MemoryBacked
-        ),
-    };
-    let warnings = warnings.iter().filter(|warning| !is_told_elsewhere(&warning.code));
-    missing.into_iter().chain(warnings.map(|warning| &warning.text)).cloned().collect()
-}
 
 #[cfg(test)]
 mod tests {
@@ -786,21 +649,6 @@ mod tests {
     use ringfall_report::quick::RUN_DEFAULTS;
 
     use super::*;
-
-    /// The system's disk was measured for a minute, and its answer did not say so.
-    #[test]
-    fn an_answer_says_that_its_directory_was_made_on_the_system_s_disk() {
-        let warning = |code, text: &str| Warning { code, text: text.to_owned(), flag_to_try: None };
-        let warnings = [
-            warning(Code::Backlog, "requests pile up"),
-            warning(Code::KernelDisagrees, "the kernel counted more"),
-        ];
-        let missing = "/mnt/kv does not exist".to_owned();
-        let told = [missing.as_str(), "the kernel counted more"];
-        assert_eq!(notes(Some(&missing), &warnings, Some(0.5)), told);
-        assert_eq!(notes(Some(&missing), &warnings, Some(1.1)), told[..1]);
-        assert_eq!(notes(None, &warnings, None), told[1..]);
-    }
 
     #[test]
     fn a_further_run_ends_within_three_times_the_time_or_is_not_made() {

@@ -13,7 +13,7 @@ use ringfall_host::interrupt::Interrupt;
 use ringfall_host::remedy::told_io;
 use ringfall_model::{Document, REFUSED_SHARE_MAX, RunResult, judge};
 use ringfall_running::group::Group;
-use ringfall_running::run::{Assignment, Cleanup, Start};
+use ringfall_running::run::{Assignment, Cleanup, LoadsEnough, Start};
 use ringfall_running::saturate::read_roofline;
 use ringfall_running::source::{Reading, RowReader};
 use ringfall_running::{run, source};
@@ -85,6 +85,7 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
         interrupt: &interrupt,
         with_banner: !plan.quiet,
         group: group.clone(),
+        loads_enough: None,
     };
     let ran = begin.carry_out(plan, Ok(sources), &|document| write_results(plan, document))?;
     let Ran { result, document, written, cleaned } = ran;
@@ -110,18 +111,20 @@ pub fn run(plan: &Plan, command_line: Vec<String>) -> Result<Exit> {
     }
 }
 
-/// Result of the plan's run, which is neither written nor shown; its data is deleted.
+/// Result of the plan's run, which is neither written nor shown, and ends early with loads that are
+/// enough; its data is deleted.
 ///
 /// # Errors
 /// When the run could not begin or go on, its drive failed, or its data could not be deleted.
 pub(super) fn measured(
     plan: &Plan,
     command_line: Vec<String>,
+    loads_enough: Option<LoadsEnough>,
     interrupt: &Interrupt,
 ) -> Result<RunResult> {
     check_device_may_be_destroyed(plan)?;
     let sources = Sources::open(plan, &Reading::new(|| false, false));
-    let begin = Begin { command_line, interrupt, with_banner: false, group: None };
+    let begin = Begin { command_line, interrupt, with_banner: false, group: None, loads_enough };
     let Ran { result, cleaned, .. } = begin.carry_out(plan, sources, &|_| Ok(()))?;
     let why = why_drive_failed(&result);
     if why.is_empty() || interrupt.is_set() {
@@ -194,6 +197,8 @@ struct Begin<'a> {
     with_banner: bool,
     /// The ranks that run together.
     group: Option<Arc<Group>>,
+    /// Loads with which the run ends early.
+    loads_enough: Option<LoadsEnough>,
 }
 
 /// Inputs that a run reads before it begins.
@@ -262,6 +267,7 @@ impl Begin<'_> {
             settings.engine = settings.engine.gpu_memory(memory);
         }
         settings.gpu_direct = gpu.direct;
+        settings.loads_enough = self.loads_enough;
         if let Some(group) = &self.group {
             settings.start = Start::Together(Arc::clone(group));
         }

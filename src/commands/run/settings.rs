@@ -51,6 +51,7 @@ pub fn of(plan: &Plan) -> RunSettings {
         ends_when_exhausted: plan.ends_when_exhausted(),
         autoscale_requests_max: plan.max_requests.filter(|_| plan.enable_autoscaling),
         autoscale: autoscaler(plan),
+        loads_enough: None,
     }
 }
 

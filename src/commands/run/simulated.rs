@@ -218,7 +218,8 @@ fn measured(
     // What was worked out for one drive, for each of them: where entries have no bytes, nobody
     // touches the memory.
     settings.io_buffer_bytes *= u64::from(device.drives);
-    let begin = Begin { command_line, interrupt, with_banner: !plan.quiet, group: None };
+    let with_banner = !plan.quiet;
+    let begin = Begin { command_line, interrupt, with_banner, group: None, loads_enough: None };
     let read = WasRead { roofline: None, ..read };
     let mut teller = Teller::new(plan, &workload, &begin, gpu.outcome, read);
     teller.storage_bytes = settings.store.capacity_bytes;

@@ -120,6 +120,7 @@ impl Trials<'_> {
             interrupt,
             with_banner,
             group: group.clone(),
+            loads_enough: None,
         };
         let ran = begin.carry_out(&one, sources, &|document| {
             let document = sorted(document)?;

@@ -65,6 +65,10 @@ pub struct RequestCounts {
     pub permit_ns: u128,
     /// Time that they spent on storage I/O, ns.
     pub storage_io_ns: u128,
+    /// Requests that loaded what was there before them.
+    pub loads: u64,
+    /// Time that their loads took, all together, ns.
+    pub load_ns: u128,
 }
 }
 
@@ -84,6 +88,8 @@ impl RequestCounts {
             room_ns: requests.room.sum_ns(),
             permit_ns: requests.permit.sum_ns(),
             storage_io_ns: requests.storage_io.sum_ns(),
+            loads: requests.load.count(),
+            load_ns: requests.load.sum_ns(),
         }
     }
 }

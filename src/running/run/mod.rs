@@ -39,7 +39,7 @@ use ringfall_workloads::autoscale;
 use ringfall_workloads::source::SourceRequest;
 use ringfall_workloads::{Library, Source, Workload, WorkloadConfig};
 
-use crate::driver::{RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
+use crate::driver::{RequestCounts, RequestSecond, ShardOutcome, ShardPlan, ShardStatus};
 use crate::layouts::TierLayout;
 use crate::source::RowReader;
 use crate::store::{Store, StoreRequest};
@@ -108,6 +108,24 @@ pub struct RunSettings {
     pub autoscale_requests_max: Option<u64>,
     /// The autoscaler, if users come and go.
     pub autoscale: Option<autoscale::Settings>,
+    /// Loads with which the run ends early; none: it is told nothing by them.
+    pub loads_enough: Option<LoadsEnough>,
+}
+
+/// Loads in the window that leave nothing open.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadsEnough {
+    /// Number of loads, at least.
+    pub loads: u64,
+    /// Time that they take in all, at least.
+    pub time: Nanos,
+}
+
+impl LoadsEnough {
+    /// Whether so many requests had them.
+    fn are_in(self, requests: &RequestCounts) -> bool {
+        requests.loads >= self.loads && requests.load_ns >= u128::from(self.time.as_ns())
+    }
 }
 
 /// Workload of a run: its settings, and the source of its requests.

@@ -385,7 +385,8 @@ impl<'a> Threads<'a> {
             begins: self.start.begins,
             is_exhausted: status.exhausted,
             is_interrupted: self.interrupt.is_set(),
-            has_answer: self.has_answer,
+            has_answer: self.has_answer
+                || self.settings.loads_enough.is_some_and(|loads| loads.are_in(&status.requests)),
             is_taking_space: self.fleet.shared.budgets.is_taking_space(),
             errors: status.errors,
             in_flight: status.in_flight,

@@ -15,8 +15,9 @@ use ringfall_workloads::config::{Arrival, GenerationMode, Persona, WorkloadConfi
 use ringfall_workloads::source::Source;
 
 use super::*;
+use crate::driver::RequestCounts;
 use crate::run::conduct::{Shards, conduct};
-use crate::run::{Assignment, shard_plans};
+use crate::run::{Assignment, LoadsEnough, shard_plans};
 use crate::store::StoreRequest;
 
 struct Nobody;
@@ -163,6 +164,28 @@ fn a_lost_drive_does_not_forgive_the_errors_of_the_others() {
     threads.take(tick(999));
     assert_eq!(threads.sight(Phase::Measure).errors, 999);
     // Interrupted before they began: nobody has reported, and no I/O holds up who deletes the data.
+    let outcome = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
+    outcome.cleanup.expect("there is a store").carry_out().unwrap();
+}
+
+#[test]
+fn a_run_ends_with_loads_that_are_enough_in_number_and_time() {
+    let directory = Scratch::new("enough-loads");
+    let mut settings = settings(&directory);
+    settings.loads_enough = Some(LoadsEnough { loads: 10, time: 4 * SECOND });
+    let interrupt = Interrupt::install().unwrap();
+    let (store, fleet) = launched(&settings, &interrupt);
+    let mut observer = Nobody;
+    let mut threads =
+        Threads::new(&settings, &interrupt, &mut observer, store, fleet, None, Some(8), 1);
+    let mut is_over = |shard, loads, seconds: u64| {
+        let load_ns = u128::from((seconds * SECOND).as_ns());
+        let requests = RequestCounts { loads, load_ns, ..RequestCounts::default() };
+        let status = ShardStatus { requests, ..ShardStatus::default() };
+        threads.take(Notice::Tick(ShardId(shard), Box::new(status), Vec::new(), Box::default()));
+        threads.sight(Phase::Measure).has_answer
+    };
+    assert_eq!([is_over(0, 9, 4), is_over(0, 10, 3), is_over(1, 0, 1)], [false, false, true]);
     let outcome = threads.outcome(Ending::Interrupted, (Nanos::ZERO, Nanos::ZERO));
     outcome.cleanup.expect("there is a store").carry_out().unwrap();
 }
