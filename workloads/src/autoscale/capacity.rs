@@ -26,7 +26,7 @@ const KNEE_TOLERANCE: f64 = 0.08;
 /// A longer step that lacks the knee's throughput has at least the knee's users over this.
 const KNEE_TIMES: f64 = 1.25;
 /// Longer steps that confirm what short ones found, at most.
-const PATIENT_MAX: usize = 20;
+const PATIENT_MAX: u32 = 20;
 /// Times as long as the others that the longest of these steps may be.
 const LONGER_TIMES: f64 = 4.0;
 /// A summit between two counts is looked for until they are this close.
@@ -57,12 +57,13 @@ pub struct CapacityAnswer {
     /// Universal scalability law fitted to the curve of all steps; none where no fit was possible,
     /// where its R² is below 0.8, and where the curve is flat.
     pub usl: Option<UslFit>,
-    /// Whether the curve confirms the peak, if the search came to its end: there are several steps,
-    /// throughput rises to the peak, a longer step with `peak_users` is known to 5 %, had eight
-    /// requests of each user answered where users wait for answers, and began beside no requests of
-    /// earlier steps, no memory stands before storage, one with at most a fifth fewer moved less,
-    /// and no step moved more than the peak by over 3 % and its own uncertainty, short ones left
-    /// out where there is a longer one with as many users.
+    /// Whether the curve confirms the peak: there are several steps, throughput rises to the peak,
+    /// no longer step is missing that the search would take next, `users_max` leaves room for a
+    /// step of the climb beyond `peak_users`, the last longer step with them is known to 5 %, had
+    /// eight requests of each user answered where users wait for answers, and began beside no
+    /// requests of earlier steps, no memory stands before storage, and no step moved more than the
+    /// peak by over 3 % and its own uncertainty, short ones left out where there is a longer one
+    /// with as many users.
     pub confirmed: bool,
 }
 
@@ -85,12 +86,45 @@ struct Point {
     uncertainty: f64,
     is_known: bool,
     patient: bool,
-    /// Whether a longer step with as many users came before it.
-    again: bool,
+    /// Longer steps with as many users, up to this one.
+    longer_steps: u32,
     too_short: bool,
     seconds: f64,
     /// Whether it is shown that its requests piled up.
     grows: bool,
+}
+
+/// Doubt about an answer that a longer step may settle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Gap {
+    /// What is known of some users follows from a short step, or from one much shorter than others.
+    Unmeasured,
+    /// More users may move more.
+    More,
+    /// Fewer users may reach the peak.
+    Fewer,
+    /// The answer follows from a single step.
+    Once,
+}
+
+impl Gap {
+    /// Reason why an answer does not stand without a longer step with so many users.
+    fn doubt(self, users: u32, peak_users: u32) -> String {
+        match self {
+            Gap::Unmeasured => format!("{} were not measured for long enough", counted(users)),
+            Gap::More => {
+                format!("no longer window shows that {} do not move more", counted(users))
+            }
+            Gap::Fewer => format!(
+                "no longer window shows that slightly fewer users than {peak_users} move less, \
+                 and fewer may reach it too"
+            ),
+            Gap::Once => format!(
+                "only one longer window shows that {} reach it, which may be chance",
+                counted(users)
+            ),
+        }
+    }
 }
 
 impl Capacity {
@@ -107,8 +141,8 @@ impl Capacity {
 
     pub(super) fn after(&mut self, result: &StepResult) -> Wish {
         let best = self.best();
-        let is_same = |point: &Point| point.patient && point.users == result.users;
-        let again = result.patient && self.points.iter().any(is_same);
+        let before = self.points.iter().filter(|point| point.users == result.users);
+        let before = before.map(|point| point.longer_steps).max().unwrap_or(0);
         if result.patient {
             // What a short step found with as many users was a part of the load.
             self.points.retain(|point| point.users != result.users);
@@ -119,7 +153,7 @@ impl Capacity {
             uncertainty: result.uncertainty,
             is_known: result.is_known(),
             patient: result.patient,
-            again,
+            longer_steps: if result.patient { before + 1 } else { 0 },
             too_short: result.is_too_short(),
             seconds: result.window_s,
             grows: result.storage.backlog.is_some_and(|backlog| backlog.grows()),
@@ -235,19 +269,47 @@ impl Capacity {
         )
     }
 
-    /// A longer step with the users of the peak, of its knee, and of what seems to lie above it,
-    /// one after the other; the end when none is left. So with fewer of users who do not wait: the
-    /// search begins with them, while the tiers above storage take what they write. One that ended
-    /// long before another had to is taken again: a load swings as slowly with as many users, and
-    /// half a minute may have been even by chance. Then more users are tried than any short step
-    /// told of, as many as can be answered, fewer than the knee's, each doubling from it to the
-    /// most, and the knee's again.
+    /// The next longer step; the end when none is left that an answer needs, or when as many were
+    /// taken as may be.
     fn confirm(&self) -> Wish {
-        let taken = self.points.iter().filter(|point| point.patient).count();
-        let (Some(best), Some(peak)) = (self.best(), self.peak()) else { return Wish::Stop };
-        if best.bytes_per_s <= 0.0 || taken >= PATIENT_MAX {
+        if self.takes_no_more() || self.peak().is_none_or(|peak| peak <= 0.0) {
             return Wish::Stop;
         }
+        // A longer step that left open on which side it lies would do so again.
+        let next = self.missing().find(|(users, gap)| *gap != Gap::Fewer || self.is_new(users));
+        next.map_or(Wish::Stop, |(users, _)| Wish::Step { users, patient: true })
+    }
+
+    /// Whether no longer step was taken with so many users.
+    fn is_new(&self, users: &u32) -> bool {
+        !self.points.iter().any(|point| point.patient && point.users == *users)
+    }
+
+    /// Whether as many longer steps were taken as may be.
+    fn takes_no_more(&self) -> bool {
+        self.points.iter().map(|point| point.longer_steps).sum::<u32>() >= PATIENT_MAX
+    }
+
+    /// Users whose longer steps an answer still needs, in the order of the search.
+    fn missing(&self) -> impl Iterator<Item = (u32, Gap)> {
+        [
+            (self.unmeasured(), Gap::Unmeasured),
+            (self.beyond(), Gap::More),
+            (self.answered().filter(|users| self.is_new(users)), Gap::More),
+            (self.below(), Gap::Fewer),
+            (self.within(), Gap::More),
+            (self.knee_once(), Gap::Once),
+        ]
+        .into_iter()
+        .filter_map(|(users, gap)| Some((users?, gap)))
+    }
+
+    /// Users of the peak, of its knee, or of what seems to lie above it, without a longer step. So
+    /// with fewer of users who do not wait: the search begins with them, while the tiers above
+    /// storage take what they write. A step that ended long before another had to is none: a load
+    /// swings as slowly with as many users, and half a minute may have been even by chance.
+    fn unmeasured(&self) -> Option<u32> {
+        let (best, peak) = (self.best()?, self.peak()?);
         let is_above = |point: &&Point| {
             !point.patient && is_more((peak, 0.0), (point.bytes_per_s, point.uncertainty))
         };
@@ -259,15 +321,23 @@ impl Capacity {
         let enough_s = longest_s.fold(0.0, f64::max) / LONGER_TIMES;
         let is_short = |point: &&Point| !point.patient || point.seconds < enough_s;
         let low = self.low().filter(|_| !self.settings.users_wait).max_by_key(|low| low.users);
-        let next = [Some(&best), knee, above, low].into_iter().flatten().find(is_short);
-        let next = next.map(|point| point.users);
-        // A longer step that left open on which side it lies would do so again.
-        let is_new =
-            |users: &u32| !self.points.iter().any(|point| point.patient && point.users == *users);
-        let next = next.or_else(|| self.beyond()).or_else(|| self.answered().filter(is_new));
-        let next = next.or_else(|| self.below().filter(is_new));
-        let next = next.or_else(|| self.within()).or_else(|| self.knee_once());
-        next.map_or(Wish::Stop, |users| Wish::Step { users, patient: true })
+        [Some(&best), knee, above, low]
+            .into_iter()
+            .flatten()
+            .find(is_short)
+            .map(|point| point.users)
+    }
+
+    /// Reason why a peak near the most users allowed is none: no step of a climb fits beyond it.
+    fn why_bounded(&self, peak_users: u32) -> Option<String> {
+        let Settings { users_max, scale_up_factor, .. } = self.settings;
+        (f64::from(peak_users) * scale_up_factor > f64::from(users_max)).then(|| {
+            format!(
+                "throughput is not shown to stop rising by {}, the most allowed; try a larger \
+                 users_max in workload.autoscaler",
+                counted(users_max)
+            )
+        })
     }
 
     /// Users of a longer step that goes on with the climb: the most of the short ones, which may
@@ -349,7 +419,8 @@ impl Capacity {
     /// nearly reach the peak, the fewest that do are those of whom the step was lucky.
     fn knee_once(&self) -> Option<u32> {
         let knee = self.knee_bracket().1?;
-        let is_once = |point: &Point| point.users == knee && point.patient && !point.again;
+        let is_once =
+            |point: &Point| point.users == knee && point.patient && point.longer_steps == 1;
         self.points.iter().any(is_once).then_some(knee)
     }
 
@@ -448,6 +519,9 @@ impl Capacity {
 
     pub(super) fn conclude(&self, results: &[&StepResult]) -> (Option<CapacityAnswer>, String) {
         let mut reason = match self.plateau {
+            _ if self.takes_no_more() => {
+                format!("the search took {PATIENT_MAX} longer steps, the most of one")
+            }
             true => format!(
                 "{NOT_PAYING_MIN} doublings in a row brought less than {:.0} % more, or less than \
                  the noise explains",
@@ -470,13 +544,16 @@ impl Capacity {
             let longer = of_knee().rev().find(|step| step.patient).copied();
             let at_knee = longer.or_else(|| most_bytes(of_knee()));
             let at_knee = at_knee.unwrap_or(best);
-            let has_several = results.len() > 1;
-            let flat_from = self.flat_from().filter(|_| has_several);
-            let fewer = self.below().filter(|_| has_several);
-            let doubt = fewer
-                .map(|_| why_not_fewest(peak_users))
+            let flat_from = self.flat_from().filter(|_| results.len() > 1);
+            let missing = || self.missing().next().map(|(users, gap)| gap.doubt(users, peak_users));
+            // Of a single step nobody knows whether more users would have moved more.
+            let single = "a single number of users shows no peak";
+            let doubt = (results.len() < 2)
+                .then(|| single.to_owned())
+                .or_else(missing)
                 .or_else(|| flat_from.map(|fewest| self.why_flat(fewest)))
                 .or_else(|| doubt(results, peak_bytes_per_s, peak_users))
+                .or_else(|| self.why_bounded(peak_users))
                 .or_else(|| self.settings.has_memory_tier.then(|| why_not_its_own(peak_users)));
             let is_told = |fit: &UslFit| flat_from.is_none() && fit.r_squared >= FIT_MIN;
             if let Some(doubt) = &doubt {
@@ -496,17 +573,10 @@ impl Capacity {
     }
 }
 
-/// Why the steps do not confirm a peak; none where they do. Of a single step nobody knows whether
-/// more users would have moved more; one that finished no request has seen only a part of the load.
+/// Reason why the longer steps do not confirm a peak; none where they do. One that finished no
+/// request has seen only a part of the load.
 fn doubt(results: &[&StepResult], peak_bytes_per_s: f64, peak_users: u32) -> Option<String> {
-    if results.len() < 2 {
-        return Some("a single number of users shows no peak".to_owned());
-    }
-    let is_longer = |step: &&&StepResult| step.patient && step.users == peak_users;
-    let Some(step) = results.iter().rev().find(is_longer) else {
-        let users = counted(peak_users);
-        return Some(format!("{users} were not measured over a longer window"));
-    };
+    let step = results.iter().rev().find(|step| step.patient && step.users == peak_users)?;
     if !step.settled {
         return Some(format!("{LEFT} {}", counted(peak_users)));
     }
@@ -570,14 +640,6 @@ fn too_short(step: &StepResult) -> String {
         "{:.0} s were too short for {PATIENT_REQUESTS_EACH} requests of each of {}",
         step.window_s,
         counted(step.users)
-    )
-}
-
-/// Reason why fewer users may reach the peak too.
-fn why_not_fewest(peak_users: u32) -> String {
-    format!(
-        "no longer window shows that slightly fewer users than {peak_users} move less, and fewer \
-         may reach it too"
     )
 }
 
