@@ -139,6 +139,26 @@ fn a_longer_step_to_a_peak_sees_eight_requests_of_each_user() {
     assert_eq!(longer(0, |_| 1_000), (1_200, false), "one without answers is not known");
 }
 
+/// 64 users who had just come moved 6 % less in their first ten requests each than they did later,
+/// and a peak of many users was that of such requests.
+#[test]
+fn a_longer_step_to_a_peak_passes_over_four_requests_of_each_user() {
+    let begins = |ended: u64| {
+        let settings = settings(Mode::Capacity, 5);
+        let mut step = UserStep::new(&settings, 5, true, 5, 0);
+        let sample = || Sample {
+            length_ns: 1_000_000_000,
+            classes: [list(ended), list(0), list(0)],
+            ..busy()
+        };
+        (1..1_000).find(|_| {
+            let _ = step.observe(&sample(), &settings);
+            step.patient_samples() > 0
+        })
+    };
+    assert_eq!((begins(100), begins(1), begins(0)), (Some(2), Some(21), Some(601)));
+}
+
 /// A swing that lasts for longer than a step's first samples was known to 5 % by them alone.
 #[test]
 fn a_longer_step_goes_on_while_its_parts_differ() {
