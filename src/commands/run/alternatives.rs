@@ -476,7 +476,7 @@ mod tests {
         assert!(tried(|_| ()) > 0);
         assert_eq!(tried(|result| result.plan.enable_autoscaling = true), 0);
         assert_eq!(tried(|result| result.interrupted = true), 0);
-        assert_eq!(tried(|result| result.source.files = vec!["/dev/null".to_owned()]), 0);
+        assert_eq!(tried(|result| result.source.files = vec!["/no/trace.csv".to_owned()]), 0);
         assert_eq!(tried(|result| result.failure = Some("an I/O failed".to_owned())), 0);
     }
 
