@@ -141,7 +141,7 @@ pub fn busy() -> RunResult {
     let mut second = TimelineSecond { end_s: 1.0, seconds: 1.0, ..Default::default() };
     (second.requests_completed, second.generated_tokens) = (3, 9);
     result.timeline.push(second);
-    hold_in_one_second(&mut result);
+    hold_in_seconds(&mut result);
     result.kernel = Some(BlockDelta {
         device: "nvme0n1".into(),
         reads: 1,
@@ -162,24 +162,30 @@ pub fn judged() -> RunResult {
     let mut result = busy();
     record_operations(&mut result, health::SAMPLES_MIN - 1);
     (0..3).for_each(|_| record_cache_reads(&mut result));
-    hold_in_one_second(&mut result);
+    hold_in_seconds(&mut result);
     result
 }
 
-/// Has the only second of the run hold all that the engine counted.
-pub(crate) fn hold_in_one_second(result: &mut RunResult) {
+/// Has the seconds of the run hold all that the engine counted, evenly.
+pub fn hold_in_seconds(result: &mut RunResult) {
     let figures = &mut result.figures;
-    let (engine, second) = (&figures.engine, &mut figures.timeline[0]);
-    for (tier, counted) in second.tiers.iter_mut().zip(&engine.tiers) {
-        for (row, counted) in [(&mut tier.read, &counted.read), (&mut tier.write, &counted.write)] {
-            (row.operations, row.bytes) = (counted.total.count(), counted.entry_bytes);
+    let (engine, seconds) = (&figures.engine, figures.timeline.len() as u64);
+    for (number, second) in (0..).zip(&mut figures.timeline) {
+        let share = |all: u64| all * (number + 1) / seconds - all * number / seconds;
+        for (tier, counted) in second.tiers.iter_mut().zip(&engine.tiers) {
+            let ways = [(&mut tier.read, &counted.read), (&mut tier.write, &counted.write)];
+            for (row, counted) in ways {
+                row.operations = share(counted.total.count());
+                row.bytes = share(counted.entry_bytes);
+            }
         }
-    }
-    let storage = &mut second.tiers[Tier::Storage.index()];
-    (storage.read.bytes, storage.write.bytes) = (engine.io_read.bytes, engine.io_write.bytes);
-    for (latencies, io) in second.io.iter_mut().zip([&engine.io_read, &engine.io_write]) {
-        *latencies = CoarseLatencies::default();
-        (0..io.latency.count()).for_each(|_| latencies.record(MILLISECOND));
+        let storage = &mut second.tiers[Tier::Storage.index()];
+        storage.read.bytes = share(engine.io_read.bytes);
+        storage.write.bytes = share(engine.io_write.bytes);
+        for (latencies, io) in second.io.iter_mut().zip([&engine.io_read, &engine.io_write]) {
+            *latencies = CoarseLatencies::default();
+            (0..share(io.latency.count())).for_each(|_| latencies.record(MILLISECOND));
+        }
     }
 }
 
@@ -255,7 +261,7 @@ pub fn run(events: std::ops::Range<u64>, seconds: f64) -> RunResult {
     let mut row = TimelineSecond { end_s: seconds, seconds, ..Default::default() };
     (row.requests_completed, row.generated_tokens) = (moved, result.requests.generated_tokens);
     result.timeline.push(row);
-    hold_in_one_second(&mut result);
+    hold_in_seconds(&mut result);
     result
 }
 

@@ -7,7 +7,7 @@ use crate::document::ResultFile;
 use crate::document::full_test::full;
 use crate::facts::{FileCounts, FileOperations, SimulationFigures};
 use crate::simulation::{Alternative, Alternatives, Binding};
-use crate::testing::{busy, hold_in_one_second, judged, nothing, run};
+use crate::testing::{busy, hold_in_seconds, judged, nothing, run};
 use crate::{RunResult, SimulationReport};
 
 fn of(value: Value) -> Vec<String> {
@@ -28,7 +28,7 @@ fn without_a_cpu_tier() -> RunResult {
     // All that was read but for the prompts.
     let read = engine.tiers[Tier::Storage.index()].read.entry_bytes;
     (result.cache.decode_read_bytes, result.cache.own_turn_read_bytes) = (read, read);
-    hold_in_one_second(&mut result);
+    hold_in_seconds(&mut result);
     result
 }
 

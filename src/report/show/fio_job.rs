@@ -154,6 +154,7 @@ mod tests {
     fn the_job_has_the_runs_mix_and_sizes() {
         let mut result = busy();
         let size = |count, bytes| ringfall_core::metrics::SizeCount { count, bytes };
+        result.engine.io_read.sizes[0] = size(0, 0);
         result.engine.io_read.sizes[8] = size(95, 95 << 20);
         result.engine.io_read.sizes[3] = size(5, 5 * 40_000);
         let mut document = Document::of(&result);

@@ -7,7 +7,7 @@ use ringfall_model::document::{
 use ringfall_model::facts::{SimulationFigures, TimelineSecond};
 use ringfall_model::figures::figure::{Any, Derived, First, Same, Sum};
 use ringfall_model::metrics::{DECISIVE, DECODE_READ, STORAGE_THROUGHPUT, WALL_CLOCK};
-use ringfall_model::testing::{file, nothing, run, to_json};
+use ringfall_model::testing::{file, hold_in_seconds, nothing, run, to_json};
 use ringfall_model::trust::{Situation, Trust, advise};
 use serde_json::json;
 
@@ -42,19 +42,16 @@ fn lasting(seconds: u64, name: &str, events: std::ops::Range<u64>, per_second: u
     result.timeline = (0..seconds)
         .map(|second| {
             let amount = per_second * 1_000 + (second * 7_919 + events.start) % 97 * per_second;
-            let mut row = TimelineSecond {
+            TimelineSecond {
                 end_s: second as f64 + 1.0,
                 seconds: 1.0,
                 generated_tokens: amount,
                 requests_completed: all * (second + 1) / seconds - all * second / seconds,
                 ..Default::default()
-            };
-            let bytes = row.requests_completed * 4096;
-            row.tiers[Tier::Storage.index()].read.bytes = bytes;
-            row.tiers[Tier::Storage.index()].write.bytes = 2 * bytes;
-            row
+            }
         })
         .collect();
+    hold_in_seconds(&mut result);
     result.requests.generated_tokens = result.timeline.iter().map(|row| row.generated_tokens).sum();
     file(name, to_json(&result))
 }
@@ -811,7 +808,10 @@ fn nothing_is_concluded_from_a_result_that_is_wrong() {
     let begin = "No conclusion can be drawn, since a result contradicts itself (b: `summary.";
     assert!(changed.conclusion.starts_with(begin), "{}", changed.conclusion);
     assert!(changed.cautions[0].contains("believe neither figure"), "{:?}", changed.cautions);
-    let lost = of(|document| document.ringfall.verify.blocks_bad = Sum::of(3));
+    let lost = of(|document| {
+        let verify = &mut document.ringfall.verify;
+        (verify.blocks_checked, verify.blocks_bad) = (Sum::of(9), Sum::of(3));
+    });
     let why = "No conclusion can be drawn, since blocks were read back wrong (b: 3 blocks).";
     assert_eq!(lost.conclusion, why);
     assert!(lost.cautions[0].starts_with("blocks were read back wrong"), "{:?}", lost.cautions);

@@ -89,6 +89,9 @@ fn result_of(window_ms: u64, requests: impl Iterator<Item = Taken>) -> RunResult
         storage.read.device.record(storage_ns / 10);
         storage.read.total.record(storage_ns / 9);
         let ends_ms = arrived_ms + takes_ms;
+        let second = ends_ms.min(window_ms - 1) / 1_000;
+        let second = &mut timeline[usize::try_from(second).unwrap()];
+        second.tiers[Tier::Storage.index()].read.operations += 1;
         if ends_ms >= window_ms {
             let age_ns = (window_ms - arrived_ms) * 1_000_000;
             result.requests.record_unfinished(Class::Interactive, age_ns);
@@ -108,7 +111,6 @@ fn result_of(window_ms: u64, requests: impl Iterator<Item = Taken>) -> RunResult
             generation_ns: tokens_ms * 1_000_000,
             ..request(Class::Interactive, takes_ms)
         });
-        let second = &mut timeline[usize::try_from(ends_ms / 1_000).unwrap()];
         second.requests_completed += 1;
         second.generated_tokens += 3;
         second.tiers[Tier::Storage.index()].read.bytes += ENTRY_BYTES;
