@@ -426,7 +426,8 @@ fn the_calls_are_those_of_the_engines() {
             assert!(is_whole, "{layout}: {writes} stores, {reads} loads on a thread");
             counts = [counts[0] + writes, counts[1] + reads];
         }
-        assert!(counts[0] >= 10 && counts[1] >= 10, "{layout}: {counts:?}");
+        // A slow machine has time for one prefix, 8 objects of the largest.
+        assert!(counts[0] >= 8 && counts[1] >= 8, "{layout}: {counts:?}");
     }
 }
 

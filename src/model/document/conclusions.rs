@@ -139,8 +139,8 @@ fn of_the_flushes(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// Operations on the files of an engine's layout since the start, and the single I/Os of the window,
-/// each of which read or wrote a file.
+/// Operations on the files of an engine's layout since the start, and the single I/Os of the
+/// window, each of which read or wrote a file.
 fn of_the_files(document: &Document, pairs: &mut Pairs<'_>) {
     let io = &document.ringfall.io;
     let Some(files) = document.ringfall.files.as_ref() else { return };
@@ -216,8 +216,8 @@ fn of_the_simulation(document: &Document, pairs: &mut Pairs<'_>) {
     }
 }
 
-/// What binds a simulated run and why, and the alternatives that tell. Merged results may have them
-/// of one of their runs, and shares of all.
+/// Resource that binds a simulated run, and the alternatives that tell why. Merged results may have
+/// them of one of their runs, and shares of all.
 fn of_the_alternatives(document: &Document, pairs: &mut Pairs<'_>) {
     let ours = &document.ringfall;
     let Some(run) = ours.simulation.as_ref().filter(|_| ours.merged.is_none()) else { return };

@@ -97,7 +97,7 @@ struct Point {
 /// Doubt about an answer that a longer step may settle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Gap {
-    /// What is known of some users follows from a short step, or from one much shorter than others.
+    /// Figures of some users follow from a short step, or from one much shorter than others.
     Unmeasured,
     /// More users may move more.
     More,
