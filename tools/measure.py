@@ -77,17 +77,17 @@ def fio(file, way, block_bytes, depth, *more, memory="malloc", cpu=None):
 
 def cpu_s_per_gib(process, settle_s=0.3):
     """CPU seconds a GiB of all threads of a process, as a run's result counts its own: from
-    `settle_s` after its first I/O until one of them ends; none where that is at once."""
+    `settle_s` after its last thread began until one of them ends; none where that is at once."""
     first = last = None
-    begun_s = None
+    grew_s, threads = 0, []
     while process.poll() is None:
         time.sleep(0.02)
         now = usage_of(process.pid)
-        if now is None or first is not None and now[0] != first[0]:
+        if now is None or first is not None and not set(threads) <= set(now[0]):
             break
-        if begun_s is None and now[2] > 0:
-            begun_s = time.monotonic()
-        if begun_s is not None and time.monotonic() >= begun_s + settle_s:
+        if now[0] != threads:
+            grew_s, threads, first = time.monotonic(), now[0], None
+        if len(threads) > 1 and time.monotonic() >= grew_s + settle_s:
             first, last = first or now, now
     if first is None or last[2] == first[2]:
         return None
