@@ -436,7 +436,10 @@ pub fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
                 Mode::Slo => "served in time",
                 _ => "within the target saturation of the storage tier",
             };
-            lines.push(("capacity", format!("{} {what}{doubt}", counted(users.into(), "user"))));
+            let users = counted(users.into(), "user");
+            // Others may ask for more or less.
+            let drawn = format!(" (as seed {} draws users and requests)", result.plan.seed);
+            lines.push(("capacity", format!("{users} {what}{doubt}{drawn}")));
         }
         _ => {}
     }
@@ -611,7 +614,7 @@ mod tests {
         let backlog = told(&result, "backlog").unwrap();
         assert!(backlog.starts_with("up to 312 requests of earlier steps"), "{backlog}");
         let broke = told(&result, "broke first").unwrap();
-        let begin = "with 1 user beside a backlog of 312 requests of earlier steps the device";
+        let begin = "with 1 user beside a backlog of 312 requests of earlier steps storage";
         assert!(broke.starts_with(begin), "{broke}");
         // No target for it follows from what is not its own latency.
         let target = "workload.saturation_targets.read_p95_ms";

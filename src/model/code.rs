@@ -112,6 +112,8 @@ codes! {
         FilesLeft = "files_left",
         /// Requests waited for room in a tier for much of their time.
         SpaceShort = "space_short",
+        /// Requests waited for tiers to grow for much of their time.
+        TiersGrew = "tiers_grew",
         /// Most looks for an entry missed it, which cost no time.
         MissesFree = "misses_free",
         /// Entries could not be written before the run.

@@ -129,6 +129,16 @@ impl<'a> Bound<'a> {
                 self.broke.largest_share * 100.0,
                 self.broke.largest_part,
             ),
+            (Part::StorageRead | Part::StorageWrite, Some((p95, target))) if p95 >= target => {
+                format!(
+                    "storage moved {:.0} % of its highest throughput, while the device needed {} \
+                     ms (P95) to {} an entry, beyond the target of {} ms",
+                    self.share_used(p95, target) * 100.0,
+                    number(p95),
+                    if part == Part::StorageRead { "read" } else { "write" },
+                    number(target),
+                )
+            }
             (Part::StorageRead | Part::StorageWrite, Some((p95, target))) => format!(
                 "the device needed {} ms (P95) to {} an entry against a target of {} ms, at {:.0} \
                  % of the highest storage throughput",

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::cold::{ColdReads, ColdVerdict};
 use crate::facts::{
-    GpuBacking, RequestStats, Roofline, class_index, metrics_by_drive, slow_drives,
+    GpuBacking, RequestStats, Roofline, TierState, class_index, metrics_by_drive, slow_drives,
 };
 use crate::full::{Evicted, room_waits_follow};
 use crate::health::SAMPLES_MIN;
@@ -502,6 +502,11 @@ fn flag_for_room(result: &RunResult) -> &'static str {
     }
 }
 
+/// Remedy of tiers that grow in the window.
+pub(crate) const LONGER_WARMUP: &str = "a longer --warmup";
+/// Share of a tier up to which it had room, where nothing left it.
+const HAS_ROOM: f64 = 0.9;
+
 /// Requests that were served by missing what they looked for.
 fn of_the_misses(result: &RunResult, warnings: &mut Vec<Warning>) {
     let looks = result.looks();
@@ -540,7 +545,20 @@ fn of_the_waits_for_space(result: &RunResult, warnings: &mut Vec<Warning>) {
     if share < SPACE_SHARE_TOLD || room_waits_follow(result) {
         return;
     }
-    let (tier, flag) = match Evicted::of(result).tier_waited_for() {
+    let tier_waited_for = Evicted::of(result).tier_waited_for();
+    let has_room =
+        |tier: &TierState| tier.used_bytes as f64 <= HAS_ROOM * tier.capacity_bytes as f64;
+    let is_simulated = result.simulation.is_some();
+    if tier_waited_for.is_none() && !is_simulated && result.tiers.iter().all(has_room) {
+        let text = format!(
+            "requests waited {:.0} % of their time while the tiers took memory and space for the \
+             first time; none was full, and the figures tell how fast they grew rather than how \
+             fast the storage is",
+            share * 100.0
+        );
+        return warnings.push(warning(Code::TiersGrew, text, Some(LONGER_WARMUP)));
+    }
+    let (tier, flag) = match tier_waited_for {
         Some(Tier::Gpu) => (Some(("GPU tier", Tier::Gpu)), "more --gpu-mem-gb"),
         Some(Tier::Cpu) => (Some(("CPU tier", Tier::Cpu)), "more --cpu-mem-gb"),
         Some(Tier::Storage) => {

@@ -401,6 +401,11 @@ const RAISED: &[(Code, Raise)] = &[
         let most_ns = run.requests.end_to_end_all().max_ns().unwrap();
         run.requests.room.record(most_ns);
     }),
+    (Code::TiersGrew, |run| {
+        let most_ns = run.requests.end_to_end_all().max_ns().unwrap();
+        run.requests.room.record(most_ns);
+        run.engine.evictions = Default::default();
+    }),
     (Code::MissesFree, |run| run.cache.reuse = Looks { found: 9, missed: 11 }),
     (Code::MissesFree, |run| {
         run.plan.phases = PhaseMode::DecodeOnly;

@@ -194,6 +194,7 @@ fn notes(missing: Option<&String>, warnings: &[Warning], kernel_share: Option<f6
                 | Code::MissesFree
                 | Code::DeepQueue
                 | Code::SpaceShort
+                | Code::TiersGrew
                 | Code::MemoryBacked
         ),
     };

@@ -85,6 +85,22 @@ fn check(found: &Audit) {
     assert!(serde_json::to_string(found).is_ok());
 }
 
+/// Two findings told of a run that ended in its warm-up.
+#[test]
+fn a_window_of_an_interrupted_run_may_be_empty() {
+    for (interrupted, kinds) in [(true, "Interrupted"), (false, "ImpossibleFigures")] {
+        let mut value = rank();
+        value["summary"]["elapsed_time"] = json!(0.0);
+        value["ringfall"] = json!({ "window": { "interrupted": interrupted } });
+        let found = of(&[(RANK, value.to_string().as_bytes())]);
+        let kinds_found: Vec<String> =
+            found.findings.iter().map(|finding| format!("{:?}", finding.kind)).collect();
+        assert!(kinds_found.iter().any(|kind| kind.contains(kinds)), "{kinds_found:?}");
+        let is_odd = kinds_found.iter().any(|kind| kind == "ImpossibleFigures");
+        assert_eq!(is_odd, !interrupted, "{kinds_found:?}");
+    }
+}
+
 #[test]
 fn a_figure_next_to_nothing_makes_no_infinite_rate() {
     for number in [5e-324, 1e-300, 1e-61, 1e308, f64::MAX] {

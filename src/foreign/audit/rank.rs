@@ -151,6 +151,10 @@ pub(super) fn read_rank(path: &Path, file: PathBuf, index: u32) -> Result<Option
     Ok(Some(rank))
 }
 
+fn is_interrupted(value: &Value) -> bool {
+    at(value, "ringfall.window.interrupted") == Some(&Value::Bool(true))
+}
+
 /// Takes figures out of a file, and notes those that can't be.
 struct Taking<'a> {
     file: &'a Value,
@@ -178,7 +182,10 @@ impl Taking<'_> {
         if figure.value >= TIME_MIN_S {
             return Some(figure);
         }
-        self.note(key, figure.value.to_string());
+        // Of a run that ended in its warm-up there is no window, which is told.
+        if figure.value != 0.0 || !is_interrupted(self.file) {
+            self.note(key, figure.value.to_string());
+        }
         None
     }
 
@@ -280,7 +287,7 @@ fn rank(value: &Value, file: PathBuf, index: u32) -> Rank {
         simulated: at(value, "ringfall.simulation")
             .filter(|simulation| is_container(simulation))
             .map(|_| text("ringfall.simulation.device").unwrap_or_default()),
-        is_interrupted: at(value, "ringfall.window.interrupted") == Some(&Value::Bool(true)),
+        is_interrupted: is_interrupted(value),
         requests_failed: from.take("ringfall.errors.requests_failed"),
         blocks_bad: from.take("ringfall.verify.blocks_bad"),
         ..Rank::default()

@@ -400,3 +400,18 @@ fn a_result_of_another_version_is_held_against_itself_like_ours() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("`summary.end_to_end_latency_ms.p95` says"), "{found:?}");
 }
+
+/// The counters of a disk are read one after the other, and somebody may have read from it between.
+#[test]
+fn few_bytes_of_others_between_two_readings_are_no_contradiction() {
+    for (bytes, differences) in [(1_060_864, 0), (1 << 30, 1)] {
+        let mut changed = serde_json::to_value(Document::of(&full())).unwrap();
+        let device = &mut changed["ringfall"]["device"];
+        device["kernel"]["read_bytes"] = bytes.into();
+        let mut link = device["kernel"].clone();
+        link["read_bytes"] = 0.into();
+        device["chain"] = json!([link]);
+        let of_chain = |told: &&String| told.contains("`ringfall.device.chain`");
+        assert_eq!(of(changed).iter().filter(of_chain).count(), differences, "{bytes}");
+    }
+}

@@ -46,6 +46,8 @@ pub(super) struct Evidence {
     pub has_backlog: bool,
     /// Entries that the tiers were emptied of.
     pub evicted: Evicted,
+    /// Whether tiers that were not full made requests wait while they grew.
+    pub has_growth: bool,
     /// Share of the users' time that their requests took once they were served, but for that of
     /// requests which did not finish; none where it is not known.
     pub served_of_users: Option<f64>,
@@ -95,6 +97,7 @@ impl Evidence {
             }),
             has_backlog: ours.warnings.iter().any(|warning| warning.code == Code::Backlog),
             evicted: evicted(&ours.evictions),
+            has_growth: ours.warnings.iter().any(|warning| warning.code == Code::TiersGrew),
             served_of_users: served_of_users(document),
         }
     }

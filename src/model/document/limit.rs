@@ -25,7 +25,7 @@ use crate::deep_queue::may_be_full;
 use crate::full::ROOFLINE_FULL;
 use crate::health::SAMPLES_MIN;
 use crate::simulation::{Binding, percent};
-use crate::warnings::SPACE_SHARE_TOLD;
+use crate::warnings::{LONGER_WARMUP, SPACE_SHARE_TOLD};
 
 /// Fewest finished requests of which the time is told.
 const REQUESTS_MIN: u64 = SAMPLES_MIN;
@@ -51,7 +51,7 @@ named! {
 pub enum LimitKind {
     /// Nothing that the figures can tell.
     None = "none",
-    /// Room in a full tier.
+    /// Room in a tier that is full, or grows.
     Space = "space",
     /// The drive's bandwidth.
     Bandwidth = "storage bandwidth",
@@ -270,6 +270,13 @@ fn space(of: &Evidence, share: &str) -> RunLimit {
             "the full storage tier, which shows the capacity rather than the drive",
             LARGER_STORAGE,
         ),
+        None if of.has_growth => {
+            let told = format!(
+                "requests waited {share} of their service time while the tiers took memory and \
+                 space for the first time; none was full"
+            );
+            return limit(LimitKind::Space, told, Some(LONGER_WARMUP));
+        }
         None => ("a full tier, which shows the capacity rather than the drive", LARGER_STORAGE),
     };
     let told = format!("requests waited {share} of their service time for space in {tier}");
@@ -664,6 +671,10 @@ mod tests {
             let limit = found(&Evidence { space: 0.5, evicted, ..Evidence::default() });
             assert_eq!((limit.kind, limit.flag_to_try.as_deref()), (LimitKind::Space, Some(flag)));
         }
+        // More storage was proposed to requests that waited for the memory of the CPU tier.
+        let growing = found(&Evidence { space: 0.5, has_growth: true, ..Evidence::default() });
+        assert_eq!(growing.flag_to_try.as_deref(), Some(LONGER_WARMUP));
+        assert!(growing.told.ends_with("; none was full"), "{growing:?}");
     }
 
     /// Four slots of a hundred users kept a full drive busy, and more users were proposed.

@@ -1,7 +1,7 @@
 //! Counts that a result tells in several places: a table of sums, and the places looked up in the
 //! JSON.
 
-use ringfall_core::units::GIB;
+use ringfall_core::units::{GIB, MIB};
 use serde_json::Value;
 
 use super::contradictions::{Pairs, are_alike};
@@ -177,6 +177,8 @@ const ASCENDING: [[&str; 2]; 3] = [["p50", "p95"], ["p95", "p99"], ["p50", "p99"
 /// that are compared: I/Os may have ended between.
 const APART: f64 = 0.1;
 const COUNT_MIN: f64 = 100.0;
+/// As many of 1 MiB.
+const BYTES_MIN: f64 = COUNT_MIN * MIB as f64;
 
 /// Holds all of them against each other, as far as the document has them.
 pub(super) fn all(document: &Value, histograms: Option<&Histograms>, pairs: &mut Pairs<'_>) {
@@ -247,7 +249,8 @@ fn disks(document: &Value, pairs: &mut Pairs<'_>) {
     {
         for (key, value) in whole.iter().filter(|(key, _)| !key.ends_with("_ms")) {
             let Some((is, other)) = value.as_f64().zip(number_at(row, key)) else { continue };
-            if is.max(other) >= COUNT_MIN && !are_alike(is, other, APART) {
+            let least = if key.ends_with("_bytes") { BYTES_MIN } else { COUNT_MIN };
+            if is.max(other) >= least && !are_alike(is, other, APART) {
                 let words = format!("the same of that disk in `{list}`");
                 pairs.push(
                     (&format!("`ringfall.device.kernel.{key}`"), is),

@@ -10,6 +10,9 @@ use ringfall_host::open_to_read;
 use super::reading::Reading;
 use super::spool::SpooledPipe;
 
+/// First bytes of compressed files (RFC 1952, RFC 8878).
+const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Read at once: a trace is read beside a benchmark, in few and large steps.
 const READ_BYTES: usize = 1 << 18;
 /// Endings of a trace's files in a directory.
@@ -22,16 +25,21 @@ pub(super) const RECORDED_ENDINGS: [&str; 3] = ["csv", "json", "jsonl"];
 /// # Errors
 /// The system's error, in words.
 pub fn open(path: &Path, reading: &Reading) -> Result<Box<dyn BufRead + Send>, String> {
-    let file = opened(path, reading)?;
+    let mut file = BufReader::new(opened(path, reading)?);
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let reader: Box<dyn Read + Send> = match ending.to_ascii_lowercase().as_str() {
+    let ending = ending.to_ascii_lowercase();
+    // A pipe has no ending.
+    let begin = file.fill_buf().map_err(|error| explain(&error))?;
+    let is_gzip = ending == "gz" || begin.starts_with(&GZIP);
+    let is_zstd = ["zst", "zstd"].contains(&&*ending) || begin.starts_with(&ZSTD);
+    let reader: Box<dyn Read + Send> = if is_gzip {
         // Several members one after the other are one file, as `gzip -d` has it.
-        "gz" => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(file))),
-        "zst" | "zstd" => {
-            let decoder = zstd::stream::read::Decoder::new(file);
-            Box::new(decoder.map_err(|error| explain(&error))?)
-        }
-        _ => file,
+        Box::new(flate2::bufread::MultiGzDecoder::new(file))
+    } else if is_zstd {
+        let decoder = zstd::stream::read::Decoder::with_buffer(file);
+        Box::new(decoder.map_err(|error| explain(&error))?)
+    } else {
+        Box::new(file)
     };
     let watched = reading.watch(path.display().to_string(), reader);
     Ok(Box::new(BufReader::with_capacity(READ_BYTES, watched)))
@@ -162,8 +170,10 @@ mod tests {
         encoder.write_all(&text).unwrap();
         encoder.finish().unwrap();
         let zst = directory.file("b.csv.zst", zstd::encode_all(&text[..], 3).unwrap());
+        let as_pipe = |path: &Path, name: &str| directory.file(name, std::fs::read(path).unwrap());
+        let unnamed = [as_pipe(&gz, "fd-63"), as_pipe(&zst, "fd-64")];
         directory.file("notes.txt", "no trace");
-        for path in [&gz, &zst] {
+        for path in [&gz, &zst].into_iter().chain(&unnamed) {
             let mut read = Vec::new();
             open(path).unwrap().read_to_end(&mut read).unwrap();
             assert_eq!(read, text);

@@ -1,4 +1,3 @@
-use ringfall_core::key::Tier;
 use ringfall_model::SimulationReport;
 use ringfall_model::autoscaling::AutoscalerReport;
 use ringfall_model::document::{
