@@ -155,6 +155,34 @@ pub struct DeviceState {
 }
 
 impl DeviceModel {
+    /// The same drive, so many times as quick: each of its times is as much shorter, but for the
+    /// period of its bursts.
+    #[must_use]
+    pub fn times_as_quick(self, times: f64) -> DeviceModel {
+        let shorter = |time: Nanos| Nanos::from_ns_f64(time.as_ns_f64() / times);
+        let quicker = |direction: DirectionModel| DirectionModel {
+            bytes_per_s: direction.bytes_per_s * times,
+            ios_per_s: direction.ios_per_s * times,
+            latency: shorter(direction.latency),
+            latency_p99: shorter(direction.latency_p99),
+            deep: direction
+                .deep
+                .map(|deep| DeepQueue { bytes_per_s: deep.bytes_per_s * times, ..deep }),
+        };
+        let write_cache = WriteCacheModel {
+            bytes_per_s: self.write_cache.bytes_per_s * times,
+            ..self.write_cache
+        };
+        DeviceModel {
+            read: quicker(self.read),
+            write: quicker(self.write),
+            flush: shorter(self.flush),
+            both_bytes_per_s: self.both_bytes_per_s.map(|rate| rate * times),
+            write_cache,
+            ..self
+        }
+    }
+
     /// A drive with these limits, 80 µs to read and 20 µs to write, no interference, no cache.
     #[must_use]
     pub fn with_bandwidth(read_bytes_per_s: f64, write_bytes_per_s: f64) -> DeviceModel {
@@ -463,6 +491,27 @@ mod tests {
             end = end.max(at);
         }
         (count as u64 * bytes) as f64 / end.as_secs_f64()
+    }
+
+    #[test]
+    fn a_drive_twice_as_quick_takes_half_of_each_time() {
+        let mut model = DeviceModel::with_bandwidth(3e9, 1e9);
+        model.read.latency_p99 = Nanos::from_us(400);
+        model.read.deep = Some(DeepQueue { from_bytes: MIB, to_bytes: 8 * MIB, bytes_per_s: 2e9 });
+        (model.flush, model.mixed_penalty) = (MILLISECOND, 0.25);
+        model.write_cache =
+            WriteCacheModel { bytes: 64 * MIB, bytes_per_s: 4e9, is_volatile: true };
+        let ends = |model: DeviceModel| {
+            let mut state = DeviceState::default();
+            (0..2_000).map(move |index| {
+                let kind = if index % 3 == 0 { IoKind::Write } else { IoKind::Read };
+                model.serve(&mut state, Nanos::ZERO, kind, MIB).as_ns_f64()
+            })
+        };
+        for (one, twice) in ends(model).zip(ends(model.times_as_quick(2.0))) {
+            assert!((one / twice - 2.0).abs() < 1e-4, "{one} {twice}");
+        }
+        assert_eq!(model.times_as_quick(2.0).flush, MILLISECOND / 2);
     }
 
     #[test]
