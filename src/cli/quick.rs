@@ -29,7 +29,7 @@ pub struct QuickArgs {
     pub slo: ServedRule,
     /// Time to take, 15 to 600 seconds (15s to 10m): two fifths each for the drive's limits and
     /// for a run on the drive, which may take as long again where that brings enough loads; where
-    /// it misses the targets, up to two more runs are made, which end within three times this
+    /// that shows another speed, up to two more runs are made, which end within three times this
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = time)]
     pub time: u64,
     /// Random seed for the users and for content; `random` draws one and prints it

@@ -5,6 +5,7 @@
 mod limits;
 mod on_drive;
 mod space;
+mod speed;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -18,17 +19,16 @@ use ringfall_host::exit::Exit;
 use ringfall_host::interrupt::Interrupt;
 use ringfall_host::survey::{Root, Survey};
 use ringfall_host::{Room, free_bytes, host_name, human, write_output};
-use ringfall_model::facts::Roofline;
 use ringfall_model::{Document, RunResult, write_json};
 use ringfall_report::quick::{
-    CHECK_S_MIN, CONFIRMED_TO, LOADS_WANTED, QUICK_VERSION, QuickPoint, QuickReport, Served,
+    CHECK_S_MIN, LOADS_WANTED, QUICK_VERSION, QuickPoint, QuickReport, QuickTry, Served,
     USERS_FLAG, is_load_quick, is_reuse_enough, is_reuse_sure, space_flag, users_between,
 };
 use ringfall_report::show::{quick_page, write_quick_html};
 use ringfall_running::saturate::{RUN_DEPTHS, device_yaml, run_depth};
 
-use limits::{MIXED_READ_PERCENT, Varied, as_probed, limits_of};
-use on_drive::kernel_share;
+use limits::{MIXED_READ_PERCENT, Varied, limits_of};
+use on_drive::{Settled, kernel_share};
 use space::FirstSpace;
 
 use super::run::{check_outputs, measured, simulated, system_disk};
@@ -276,58 +276,62 @@ impl Quick<'_> {
         let filling_s = gib(space_bytes) / limits.write_gib_per_s.max(1e-9);
         let trials = Trials { quick: self, device: &device, interrupt, space_bytes, depth };
         self.tell("simulating numbers of users on a drive of these limits…");
-        let Some(mut found) = trials.found()? else { return Ok(None) };
-        trials.doubt(&mut found)?;
-        let Found { mut curve, by_speed, by_space } = found;
-        let users_by_probes = trials.users_by_probes(&roofline)?;
+        let has_time =
+            |times: Times| times.end_by(began.elapsed().as_secs_f64() + filling_s, self.args.time);
+        let Some(Settled { found, runs, speed, failure }) = trials.settled(has_time)? else {
+            return Ok(None);
+        };
+        let Some(last) = runs.last() else { return Ok(None) };
+        let plan = &last.plan;
+        let mut earlier: Vec<QuickTry> = runs.iter().map(|run| run.figures.clone()).collect();
+        let Some(QuickTry { measured, predicted }) = earlier.pop() else { return Ok(None) };
         let rule = self.args.slo;
-        let simulated = by_speed.users.min(by_space.users);
-        let users = users_by_probes.map_or(simulated, |probed| simulated.min(probed)).max(1);
-        trials.add_to(&mut curve, users)?;
-        let Some(run) = trials.on_drive(users, &curve, |_| true)? else { return Ok(None) };
         let mut report = QuickReport {
             ringfall_quick: QUICK_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             place: place_of_run(&self.place),
             drive: device.name.clone(),
             host: Some(host_name()),
-            machine: Some(run.result.machine.clone()),
+            machine: Some(last.result.machine.clone()),
             start_unix_s: self.unix_s as f64,
             model: self.args.model.clone(),
             seed: self.seed,
             load_p95_s: rule.load_p95_s,
             reuse_share: rule.reuse_share,
             space_gib: gib(space_bytes),
-            turn_gib: gib(run.plan.workload_config().turn_bytes_mean()),
-            entry_gib_max: Some(gib(run.plan.workload_config().turn_bytes()[1])),
+            turn_gib: gib(plan.workload_config().turn_bytes_mean()),
+            entry_gib_max: Some(gib(plan.workload_config().turn_bytes()[1])),
             time_s: Some(self.args.time),
             check_s: None,
             check_predicted: None,
             limits,
             doubt: varied.as_ref().map(Varied::told),
             limits_deviation: varied.as_ref().map(Varied::deviation),
-            users_by_probes,
-            curve,
-            served_by_speed: by_speed,
-            served_by_space: by_space,
-            earlier: Vec::new(),
-            measured: run.figures.measured.clone(),
-            predicted: run.figures.predicted.clone(),
-            kernel_share: kernel_share(&run.result),
+            speed: Some(speed),
+            served_by_speed: found.by_speed,
+            served_by_space: found.by_space,
+            curve: found.curve,
+            earlier,
+            measured,
+            predicted,
+            kernel_share: kernel_share(&last.result),
             run: ["run".to_owned(), place_of_run(&self.place)]
                 .into_iter()
-                .chain(self.load(users, space_bytes, depth))
+                .chain(self.load(plan.users, space_bytes, depth))
                 .collect(),
             notes: Vec::new(),
             verdict: String::new(),
             users: None,
         };
-        let has_time =
-            |times: Times| times.end_by(began.elapsed().as_secs_f64() + filling_s, self.args.time);
-        trials.further_runs(&mut report, run, has_time)?;
         let written_bytes = self.written_bytes(limits.write_gib_per_s);
-        report.notes.extend(space.first.told(space_bytes, written_bytes));
-        let (check_s, predicted) = trials.check(report.checked_users())?;
+        let of_space = space.first.told(space_bytes, written_bytes);
+        let users = report.deciding_users();
+        let deciding = runs.iter().rfind(|run| run.figures.measured.users == users);
+        let of_run = deciding.map(|run| run.notes(self.missing.as_ref())).unwrap_or_default();
+        report.notes = of_run.into_iter().chain(failure).chain(of_space).collect();
+        let device = trials.device_at(speed);
+        let (check_s, predicted) =
+            Trials { device: &device, ..trials }.check(report.checked_users())?;
         // All is measured by now: an interrupt only leaves the check with its least length, and
         // without a prediction.
         report.check_s = (!interrupt.is_set()).then_some(check_s);
@@ -470,29 +474,36 @@ struct Found {
     by_space: Served,
 }
 
+impl Found {
+    /// Users that are tried on the drive: those whom it serves by simulation, and one where it
+    /// serves nobody.
+    fn tried(&self) -> u32 {
+        self.by_speed.users.min(self.by_space.users).max(1)
+    }
+}
+
 impl Trials<'_> {
-    /// Users that the drive's speed and the space serve; none when it was interrupted.
-    fn found(&self) -> Result<Option<Found>> {
+    /// The drive, so many times as quick as its limits.
+    fn device_at(&self, speed: f64) -> DeviceFile {
+        DeviceFile { model: self.device.model.times_as_quick(speed), ..self.device.clone() }
+    }
+
+    /// Users that the drive's speed and the space serve, and the figures of those and of these
+    /// others; none when it was interrupted.
+    fn found(&self, others: impl Iterator<Item = u32>) -> Result<Option<Found>> {
         let rule = self.quick.args.slo;
         let mut curve: Vec<QuickPoint> = Vec::new();
         let by_speed = self.search(&mut curve, |point| {
             point.load_p95_s.is_none_or(|load| is_load_quick(load, rule.load_p95_s))
         })?;
         let by_space = self.search(&mut curve, |point| is_reuse_sure(point, rule.reuse_share))?;
-        let both = by_speed.zip(by_space);
-        Ok(both.map(|(by_speed, by_space)| Found { curve, by_speed, by_space }))
-    }
-
-    /// Users that a drive with the speeds of the probes that are far from the limits serves; none
-    /// where no probe is, or when it was interrupted.
-    fn users_by_probes(&self, roofline: &Roofline) -> Result<Option<u32>> {
-        if Varied::of(roofline).is_none_or(|varied| varied.deviation() <= CONFIRMED_TO) {
-            return Ok(None);
+        let Some((by_speed, by_space)) = by_speed.zip(by_space) else { return Ok(None) };
+        let mut found = Found { curve, by_speed, by_space };
+        self.doubt(&mut found)?;
+        for users in others.chain([found.tried()]) {
+            self.add_to(&mut found.curve, users)?;
         }
-        let yaml = device_yaml(&as_probed(roofline)).map_err(anyhow::Error::msg)?;
-        let device = DeviceFile::parse("the speeds of the probes", &yaml)?;
-        let found = Trials { device: &device, ..*self }.found()?;
-        Ok(found.map(|found| found.by_speed.users.min(found.by_space.users)))
+        Ok((!self.interrupt.is_set()).then_some(found))
     }
 
     /// Largest number of users that `is_served`, by doubling and halving; none when it was
@@ -520,18 +531,6 @@ impl Trials<'_> {
             }
         }
         Ok(Some(Served { users: served, is_largest_tried: too_many.is_none() }))
-    }
-
-    /// Adds to the curve what it lacks for the answer that the runs on the drive leave.
-    fn refine(&self, report: &mut QuickReport) -> Result<()> {
-        while let Some(users) = report.lacking() {
-            let at = self.add_to(&mut report.curve, users)?;
-            if self.interrupt.is_set() {
-                report.curve.remove(at);
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Place in the curve of so many users, whose figures are added where they are not there yet.

@@ -41,7 +41,8 @@ pub const AVERAGE_LOADS_MIN: u64 = 10;
 /// Number of turns from which on the share found is told in percent, and a run is judged by it: of
 /// fewer, a single one is more than a percent.
 pub const TURNS_MIN: u64 = 100;
-/// Ratio of the measured mean load to the predicted one from which on it is told.
+/// Ratio of the measured mean load to the predicted one from which on, or inverted up to which, the
+/// prediction is doubted.
 const LOADS_APART: f64 = 1.5;
 
 /// Whether so many of the earlier turns are enough, in whole percent: a share of 69.97 % that reads
@@ -144,7 +145,7 @@ fn quantile_s(histogram: &Histogram, quantile: f64) -> Option<f64> {
 pub struct QuickTry {
     /// Figures of the run on the drive.
     pub measured: QuickPoint,
-    /// The same run simulated.
+    /// The same run simulated, at the speed of the curve.
     pub predicted: QuickPoint,
 }
 
@@ -220,25 +221,25 @@ pub struct QuickReport {
     /// Deviation of the search's fastest or slowest probe from the limit, as a share of that; null
     /// where the limits did not vary.
     pub limits_deviation: Option<f64>,
-    /// Users that are served by simulation where the speeds of deviating probes replace the limits;
-    /// null where no probe deviates by more than 15 %, and in answers that do not have it. The
-    /// smaller number is tried on the drive.
-    pub users_by_probes: Option<u32>,
-    /// Numbers of users in rising order: simulated on a drive of these limits with as much space as
+    /// Speed of the simulated drive as a multiple of these limits: the one at which loads take as
+    /// long as they did in the runs on the drive, 1 where these tell nothing; null in answers that
+    /// do not have it, whose verdict stays.
+    pub speed: Option<f64>,
+    /// Numbers of users in rising order: simulated on a drive of that speed with as much space as
     /// they take, but for `reuse_share`, which is what is found in `space_gib`.
     pub curve: Vec<QuickPoint>,
     /// Users that the drive's speed serves by simulation, given space for them.
     pub served_by_speed: Served,
     /// Users whose turns `space_gib` keeps, by simulation, with the margin of `reuse_share`.
     pub served_by_space: Served,
-    /// Runs on the drive before the last one, in `space_gib` and in their order: where one missed
-    /// the rule, it was repeated, or another number of users was tried. Answers that do not have it
-    /// had none; older ones have it as `larger`.
+    /// Runs on the drive before the last one, in `space_gib` and in their order: each showed a
+    /// speed at which another number of users is served, which was run next. Answers that do not
+    /// have it had none; older ones have it as `larger`.
     #[serde(default, alias = "larger")]
     pub earlier: Vec<QuickTry>,
     /// Last run on the drive, in `space_gib`.
     pub measured: QuickPoint,
-    /// The same run simulated.
+    /// The same run simulated, at the speed of the curve.
     pub predicted: QuickPoint,
     /// Bytes that the kernel counted on the drive during the measured run, as a share of those that
     /// ringfall moved; null where it has no counter.
@@ -252,8 +253,8 @@ pub struct QuickReport {
     /// Answer in a sentence, which begins with `no verdict` or `not confirmed` where it can't be
     /// relied on.
     pub verdict: String,
-    /// Users that the verdict names, 0 for not even one: fewer than by simulation where a run
-    /// missed the rule, null where there is no verdict, and in answers that do not have it.
+    /// Users that the verdict names, 0 for not even one; null where there is no verdict, and in
+    /// answers that do not have it.
     pub users: Option<u32>,
 }
 
@@ -434,7 +435,8 @@ fn limits_of_cgroups(machine: &Machine) -> BTreeSet<(&str, &str)> {
 
 /// Sentence on others that used the drive, where the kernel counted such a share of the bytes that
 /// ringfall moved; none where they moved little, or it is not known.
-fn others_used(kernel_share: Option<f64>) -> Option<String> {
+#[must_use]
+pub fn others_used(kernel_share: Option<f64>) -> Option<String> {
     let share = kernel_share.filter(|share| share - 1.0 > CONFIRMED_TO)?;
     Some(format!(
         "others used the drive (the kernel counted {:.0} % of what ringfall moved)",

@@ -24,18 +24,6 @@ pub(super) fn limits_of(roofline: &Roofline) -> Result<QuickLimits> {
     })
 }
 
-/// The limits with the bandwidths of the probes that the longer measurements do not bear out.
-pub(super) fn as_probed(roofline: &Roofline) -> Roofline {
-    let mut probed = roofline.clone();
-    for limit in &mut probed.limits {
-        limit.usual.clear();
-        if let Some(probe) = limit.bandwidth.outrun().cloned() {
-            limit.bandwidth.best = probe;
-        }
-    }
-    probed
-}
-
 /// Bandwidth of a probe that the longer measurement of a limit does not bear out.
 pub(super) struct Varied {
     /// Kind of I/O, in the plural.
@@ -74,25 +62,5 @@ impl Varied {
              short probe and {:.2} GiB/s in the longer one",
             self.what, self.probe_gib_per_s, self.limit_gib_per_s
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ringfall_model::facts::{Best, Limit, Measured};
-
-    use super::*;
-
-    #[test]
-    fn the_speeds_of_the_probes_take_the_place_of_limits_that_they_are_far_from() {
-        let at = |bytes_per_s| Measured { depth: 8, bytes_per_s, ..Measured::default() };
-        let limit = |read_percent, probe, best| Limit {
-            read_percent,
-            bandwidth: Best { best: at(best), probes: vec![at(probe)], ..Best::default() },
-            ..Limit::default()
-        };
-        let limits = vec![limit(100, 3e9, 2e9), limit(0, 2e9, 2e9)];
-        let probed = as_probed(&Roofline { limits, ..Roofline::default() });
-        assert_eq!((probed.bandwidth(100), probed.bandwidth(0)), (Some(3e9), Some(2e9)));
     }
 }

@@ -1,7 +1,6 @@
 //! Quick's runs on the drive, each beside the same one simulated: the first, and those that search
 //! for the answer where it misses the rule.
 
-use std::mem::replace;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,22 +12,58 @@ use ringfall_host::free_bytes;
 use ringfall_model::facts::quotient;
 use ringfall_model::{Code, Document, RunResult, Warning};
 use ringfall_report::quick::{
-    AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_MIN, QuickPoint, QuickReport, QuickTry, missed_from_s,
+    AVERAGE_LOADS_MIN, CONFIRMED_TO, LOADS_MIN, QuickPoint, QuickTry, missed_from_s, others_used,
+    users_between,
 };
 use ringfall_running::run::LoadsEnough;
 
-use super::{GENERATION_FLAG, Times, Trials, measured};
+use super::speed::fitted;
+use super::{Found, GENERATION_FLAG, Times, Trials, measured};
 
-/// Largest number of runs on the drive after the first one.
-const FURTHER_RUNS_MAX: usize = 2;
+/// Flag of users who ask again at once.
+const GENERATION_NONE: &str = "--generation-mode=none";
+/// Largest number of runs on the drive.
+const RUNS_MAX: usize = 3;
 /// Longest wait for the space of the run before, which a file system may free some seconds later.
 const FREED_WITHIN: Duration = Duration::from_secs(15);
 
 /// Run of so many users on the drive.
 pub(super) struct DriveRun {
+    /// Flags of its load.
+    load: Vec<String>,
+    /// Times that it was to take; its window may have ended earlier.
+    times: Times,
     pub(super) plan: Plan,
     pub(super) result: RunResult,
+    /// Its figures beside those of the same run simulated on the drive of the curve.
     pub(super) figures: QuickTry,
+}
+
+/// Curve of a drive as quick as its runs showed.
+pub(super) struct Settled {
+    pub(super) found: Found,
+    /// Runs in their order.
+    pub(super) runs: Vec<DriveRun>,
+    /// The drive's speed as a multiple of its limits.
+    pub(super) speed: f64,
+    /// Error of a further run.
+    pub(super) failure: Option<String>,
+}
+
+impl Settled {
+    /// Number of users to run next: those whom the curve serves, unless about as many were run, or
+    /// the last run can't be judged.
+    fn next_users(&self) -> Option<u32> {
+        let users = self.found.tried();
+        let is_near = |run: &DriveRun| {
+            let tried = run.figures.measured.users;
+            tried <= users && users_between(tried, users + 1).is_none()
+        };
+        let is_over = self.runs.len() == RUNS_MAX
+            || self.runs.iter().any(is_near)
+            || self.runs.last().is_some_and(|run| !run.is_judged());
+        (!is_over).then_some(users)
+    }
 }
 
 /// Run on the drive that is to be made.
@@ -39,6 +74,91 @@ struct Expected {
 }
 
 impl Trials<'_> {
+    /// Users that the drive serves by simulation, as many of whom are run on it, and simulated
+    /// again at the speed that this shows, until what is served is what was run, or there is no
+    /// time. None when it was interrupted before the first run had ended.
+    pub(super) fn settled(&self, has_time: impl Fn(Times) -> bool) -> Result<Option<Settled>> {
+        let Some(found) = self.found([].into_iter())? else { return Ok(None) };
+        let mut settled = Settled { found, runs: Vec::new(), speed: 1.0, failure: None };
+        while let Some(users) = settled.next_users() {
+            let device = self.device_at(settled.speed);
+            let at_speed = Trials { device: &device, ..*self };
+            let is_first = settled.runs.is_empty();
+            let has_time = |times| is_first || has_time(times);
+            // What is known without a further run stands.
+            match at_speed.on_drive(users, &settled.found.curve, has_time) {
+                Ok(Some(run)) => settled.runs.push(run),
+                Ok(None) if is_first => return Ok(None),
+                Ok(None) => break,
+                Err(error) if is_first => return Err(error),
+                Err(error) => {
+                    let failure = format!("a further run, of {users} users, failed: {error:#}");
+                    settled.failure = Some(failure);
+                    break;
+                }
+            }
+            if !self.settle(&mut settled)? {
+                break;
+            }
+        }
+        Ok(Some(settled))
+    }
+
+    /// Simulates the curve and the runs at the speed at which loads take as long as they did in all
+    /// runs; false when it was interrupted, which changes nothing, or the runs tell nothing.
+    fn settle(&self, settled: &mut Settled) -> Result<bool> {
+        let runs = &settled.runs;
+        if !runs.iter().all(DriveRun::is_judged) {
+            return Ok(false);
+        }
+        let loads_s = |run: &DriveRun, mean_s: f64| mean_s * run.figures.measured.loads as f64;
+        let mean_s = |run: &DriveRun| run.figures.measured.load_mean_s.unwrap_or(0.0);
+        let measured_s = runs.iter().map(|run| loads_s(run, mean_s(run))).sum();
+        let speed = fitted(measured_s, |speed| {
+            let predicted = self.predicted(runs, speed)?;
+            let all = runs.iter().zip(&predicted).map(|(run, predicted)| {
+                let is_judged = predicted.loads >= AVERAGE_LOADS_MIN;
+                predicted.load_mean_s.filter(|_| is_judged).map(|mean_s| loads_s(run, mean_s))
+            });
+            Ok(all.sum())
+        })?;
+        if speed != settled.speed {
+            self.quick.tell(&format!(
+                "simulating a drive {speed:.2} times as quick as its limits, as the runs showed…"
+            ));
+        }
+        let device = self.device_at(speed);
+        let tried = runs.iter().map(|run| run.figures.measured.users);
+        let found = Trials { device: &device, ..*self }.found(tried)?;
+        let predicted = self.predicted(runs, speed)?;
+        let Some(found) = found.filter(|_| !self.interrupt.is_set()) else { return Ok(false) };
+        (settled.found, settled.speed) = (found, speed);
+        for (run, predicted) in settled.runs.iter_mut().zip(predicted) {
+            run.figures.predicted = predicted;
+        }
+        Ok(true)
+    }
+
+    /// The runs simulated on a drive so many times as quick as its limits.
+    fn predicted(&self, runs: &[DriveRun], speed: f64) -> Result<Vec<QuickPoint>> {
+        let device = self.device_at(speed);
+        let trials = Trials { device: &device, ..*self };
+        runs.iter().map(|run| trials.predicted_of(&run.load, run.times, &run.result)).collect()
+    }
+
+    /// A run simulated that ended on the drive with this result: as long as it was there, unless it
+    /// ended early and has too few loads by then.
+    fn predicted_of(&self, load: &[String], times: Times, had: &RunResult) -> Result<QuickPoint> {
+        let window_s = had.window.seconds.ceil() as u64;
+        let shorter = (window_s < times.window_s)
+            .then(|| self.expected_in(load, Times { window_s, ..times }))
+            .transpose()?
+            .filter(|expected| expected.predicted.loads >= AVERAGE_LOADS_MIN);
+        let expected = shorter.map_or_else(|| self.expected_in(load, times), Ok)?;
+        let is_without_pauses = load.iter().any(|flag| flag == GENERATION_NONE);
+        Ok(QuickPoint { is_without_pauses, ..expected.predicted })
+    }
+
     /// Runs so many users of the curve on the drive, for as long as it takes to judge the run,
     /// beside the same run simulated; none when it was interrupted, or has no time.
     pub(super) fn on_drive(
@@ -53,7 +173,7 @@ impl Trials<'_> {
         let is_without_pauses = expected.predicted.loads < LOADS_MIN;
         if is_without_pauses {
             load.retain(|flag| !flag.starts_with(GENERATION_FLAG));
-            load.push(format!("{GENERATION_FLAG}none"));
+            load.push(GENERATION_NONE.to_owned());
             expected = self.expected(&load)?;
         }
         let Expected { times, plan, predicted } = expected;
@@ -80,26 +200,18 @@ impl Trials<'_> {
         if self.interrupt.is_set() {
             return Ok(None);
         }
-        let window_s = result.window.seconds.ceil() as u64;
-        let predicted = match window_s < times.window_s {
-            false => predicted,
-            true => {
-                quick.tell(&format!(
-                    "ended {} s early: its loads have taken so long that they miss the rule, \
-                     whatever follows",
-                    times.window_s - window_s
-                ));
-                let shorter = self.expected_in(&load, Times { window_s, ..times })?.predicted;
-                // On a drive quicker than simulated it has too few loads to judge the run by.
-                if shorter.loads < AVERAGE_LOADS_MIN { predicted } else { shorter }
-            }
-        };
-        let paced = |point| QuickPoint { is_without_pauses, ..point };
-        let figures = QuickTry {
-            measured: paced(QuickPoint::of(&Document::of(&result))),
-            predicted: paced(predicted),
-        };
-        Ok(Some(DriveRun { plan, result, figures }))
+        let ended_s = times.window_s.saturating_sub(result.window.seconds.ceil() as u64);
+        if ended_s > 0 {
+            quick.tell(&format!(
+                "ended {ended_s} s early: its loads have taken so long that they miss the rule, \
+                 whatever follows"
+            ));
+        }
+        let predicted = self.predicted_of(&load, times, &result)?;
+        let is_without_pauses = predicted.is_without_pauses;
+        let measured = QuickPoint { is_without_pauses, ..QuickPoint::of(&Document::of(&result)) };
+        let figures = QuickTry { measured, predicted };
+        Ok(Some(DriveRun { load, times, plan, result, figures }))
     }
 
     /// The run of a load on the drive, for as long as it takes to judge it or may take, and what it
@@ -118,47 +230,20 @@ impl Trials<'_> {
         let predicted = QuickPoint::of(&Document::of(&self.simulated(&plan)?));
         Ok(Expected { times, plan, predicted })
     }
+}
 
-    /// Makes further runs, for as long as the answer needs them and there is time, after the
-    /// report's first one; leaves the warnings of the one that the answer rests on.
-    pub(super) fn further_runs(
-        &self,
-        report: &mut QuickReport,
-        first: DriveRun,
-        has_time: impl Fn(Times) -> bool,
-    ) -> Result<()> {
-        let notes = |run: &DriveRun| (run.figures.measured.users, self.notes(&run.result));
-        let (mut all_notes, mut failure) = (vec![notes(&first)], None);
-        self.refine(report)?;
-        while report.earlier.len() < FURTHER_RUNS_MAX
-            && let Some(users) = report.next_try()
-        {
-            // The answer so far stands.
-            let run = match self.on_drive(users, &report.curve, &has_time) {
-                Ok(Some(run)) => run,
-                Ok(None) => break,
-                Err(error) => {
-                    failure = Some(format!("a further run, of {users} users, failed: {error:#}"));
-                    break;
-                }
-            };
-            all_notes.push(notes(&run));
-            let measured = replace(&mut report.measured, run.figures.measured);
-            let predicted = replace(&mut report.predicted, run.figures.predicted);
-            report.earlier.push(QuickTry { measured, predicted });
-            report.kernel_share = kernel_share(&run.result);
-            self.refine(report)?;
-        }
-        let users = report.deciding_users();
-        let of_deciding = all_notes.into_iter().rfind(|(of, _)| *of == users);
-        report.notes =
-            of_deciding.into_iter().flat_map(|(_, notes)| notes).chain(failure).collect();
-        Ok(())
+impl DriveRun {
+    /// Whether it tells how quick the drive is: it has enough loads, and nobody else used the
+    /// drive, which is none in memory.
+    fn is_judged(&self) -> bool {
+        self.figures.measured.loads >= AVERAGE_LOADS_MIN
+            && others_used(kernel_share(&self.result)).is_none()
+            && self.result.machine.in_memory().is_none()
     }
 
-    /// Warnings of a run on the drive.
-    fn notes(&self, result: &RunResult) -> Vec<String> {
-        notes(self.quick.missing.as_ref(), &result.warnings, kernel_share(result))
+    /// Its warnings, after that of a place that was `missing`.
+    pub(super) fn notes(&self, missing: Option<&String>) -> Vec<String> {
+        notes(missing, &self.result.warnings, kernel_share(&self.result))
     }
 }
 

@@ -9,7 +9,7 @@ use ringfall_model::stats::quantile_ranks;
 use serde_json::Value;
 
 use super::{
-    LOADS_MIN, QuickPoint, QuickReport, QuickTry, SPACE_FLAG, USERS_FLAG, is_one_disk,
+    LOADS_MIN, QuickPoint, QuickReport, SPACE_FLAG, USERS_FLAG, is_load_quick, is_one_disk,
     limits_of_cgroups, others_used, quantile_s, time,
 };
 
@@ -235,12 +235,12 @@ impl QuickReport {
     /// Whether a check misses the rule by the P95 of its loads alone, and loads took on average no
     /// longer than the rule needs.
     fn is_by_chance(&self, measured: &QuickPoint) -> bool {
-        let predicted = self.check_predicted.clone().filter(|_| !self.is_lost(measured));
-        let is_judged =
-            self.served().users > 0 && self.curve.iter().any(|point| point.users == measured.users);
-        predicted.filter(|_| is_judged).is_some_and(|predicted| {
-            self.missed_by(&QuickTry { measured: measured.clone(), predicted }).is_none()
-        })
+        let expected_s = self.check_predicted.as_ref().and_then(|expected| expected.load_mean_s);
+        let both = measured.load_mean_s.zip(expected_s).zip(self.load_of(measured.users));
+        let is_quick = both.is_some_and(|((measured_s, expected_s), p95_s)| {
+            is_load_quick(p95_s * measured_s / expected_s.max(1e-9), self.load_p95_s)
+        });
+        is_quick && !self.is_lost(measured)
     }
 }
 
@@ -259,7 +259,7 @@ fn borne_out(figures: &[CheckFigure], loads: u64) -> String {
     }
     let heads = [
         "as expected within 10 %".to_owned(),
-        "not borne out".to_owned(),
+        "further off".to_owned(),
         format!("open, as {} vary by as much", counted(loads, "load")),
     ];
     let told = heads.iter().zip(&named).filter(|(_, names)| !names.is_empty());
@@ -365,11 +365,11 @@ mod tests {
             load_p95_s: Some(0.83),
             ..expected.clone()
         };
-        let part = "; not borne out: bandwidth (-50 %)";
+        let part = "; further off: bandwidth (-50 %)";
         let (noisy, _) = told(&hundred, changed.clone());
         assert_eq!(
             noisy,
-            "; as expected within 10 %: loads, turns found; not borne out: bandwidth (-50 %); \
+            "; as expected within 10 %: loads, turns found; further off: bandwidth (-50 %); \
              open, as 100 loads vary by as much: load P50 (+11 %), load P95 (-17 %)"
         );
         // A thousand loads don't.

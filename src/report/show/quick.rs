@@ -107,9 +107,11 @@ fn rows_near(report: &QuickReport) -> &[QuickPoint] {
 
 /// Sentence that explains the columns of the curve.
 fn columns(report: &QuickReport) -> String {
+    let speed =
+        report.speed_told().map(|speed| format!(", of a drive {speed}")).unwrap_or_default();
     format!(
-        "Simulated with space for every turn (*: not run on the drive); found: turns found again \
-         in {:.1} GiB; busy: time in which a drive of these limits works.",
+        "All rows are simulated with space for every turn{speed} (*: not run on the drive); found: \
+         turns found again in {:.1} GiB; busy: time in which the simulated drive works.",
         report.space_gib
     )
 }
@@ -142,9 +144,6 @@ fn told(report: &QuickReport, point: &QuickPoint) -> String {
     }
     if report.has_missed(point.users) {
         return "missed on the drive".to_owned();
-    }
-    if report.is_ruled_out(point.users) {
-        return "ruled out by a run".to_owned();
     }
     let near = (!is_reuse_sure(point, report.reuse_share)).then(|| match report.is_lost(point) {
         true => "too few found",
@@ -191,9 +190,6 @@ pub fn quick_page(report: &QuickReport, other: Option<&QuickReport>, answer: &Pa
             report.turn_gib
         ),
     );
-    if let Some(load_p95) = report.load_p95() {
-        labelled("load P95", &load_p95);
-    }
     labelled("runs", &report.runs_told());
     for doubt in report.doubts() {
         labelled("trust", &doubt);
@@ -386,27 +382,13 @@ fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
     let (quick, slow) = if ratio >= 1.0 { (first, other) } else { (other, first) };
     let times = ratio.max(1.0 / ratio);
     let served = quick.answer().zip(slow.answer()).map(|(most, least)| {
-        let quick_users = match quick.most_unsure() {
-            Some(unsure @ 1..) => format!("0 to {unsure} users"),
-            _ => counted(most.into(), "user"),
-        };
-        let slow_users = match slow.most_unsure() {
-            Some(unsure @ 1..) => format!("0 to {unsure}"),
-            _ => least.to_string(),
-        };
         format!(
-            "{} serves {quick_users} within the rule, and {} {slow_users}; ",
-            quick.place, slow.place
+            "{} serves {} within the rule, and {} {least}; ",
+            quick.place,
+            counted(most.into(), "user"),
+            slow.place
         )
     });
-    // The same, with both as much slower as their runs were than simulated.
-    let worsened = quick.load_of(shared.users).zip(slow.load_of(shared.users));
-    let worsened = worsened.map_or(times, |(quick, slow)| slow / quick).max(1.0);
-    let apart = match (format!("{times:.1}"), format!("{worsened:.1}")) {
-        (simulated, run) if simulated == run => simulated,
-        (simulated, run) if times < worsened => format!("{simulated} to {run}"),
-        (simulated, run) => format!("{run} to {simulated}"),
-    };
     let users = counted(shared.users.into(), "user");
     let (quick, slow) = (&quick.place, &slow.place);
     let varied = [first, other].map(|report| 1.0 + report.limits_deviation.unwrap_or(0.0));
@@ -419,7 +401,7 @@ fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
              the drives' speeds varied by {by_chance:.1}× while their limits were measured"
         )
     } else {
-        format!("{slow} is about {apart}× slower: load P95 of {users} by simulation")
+        format!("{slow} is about {times:.1}× slower: load P95 of {users} by simulation")
     };
     let unsure: Vec<&str> = [first, other]
         .into_iter()
@@ -436,10 +418,6 @@ fn better(first: &QuickReport, other: &QuickReport) -> Option<String> {
 /// Ratio of two load P95s below which they are called equal: about what two measurements of one
 /// drive differ by.
 const ALIKE_WITHIN: f64 = 1.1;
-
-/// Ratio of two load P95s from which on they are apart, whatever loads took beside simulated ones,
-/// times what that was.
-const APART_BEYOND: f64 = 2.0;
 
 /// Sentences on how two reports differ, and on what makes them differ besides their drives.
 pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<String> {
@@ -487,17 +465,9 @@ pub(super) fn beside_notes(first: &QuickReport, other: &QuickReport) -> Vec<Stri
 }
 
 /// Reasons why one of the answers says nothing of its drive, each with its place.
-///
-/// Loads that took longer than simulated leave nothing open where the drives are further apart.
 fn inconclusive(first: &QuickReport, other: &QuickReport) -> Vec<String> {
-    let ratio = Shared::of(first, other).and_then(|shared| shared.load_ratio());
-    let times = ratio.map_or(1.0, |ratio| ratio.max(1.0 / ratio));
-    let is_open = |one: &&QuickReport| match one.slow_loads_alone() {
-        Some(slower) => times < APART_BEYOND * slower,
-        None => true,
-    };
     let told = |one: &QuickReport| Some(format!("{}: {}", one.place, one.why_inconclusive()?));
-    [first, other].into_iter().filter(is_open).filter_map(told).collect()
+    [first, other].into_iter().filter_map(told).collect()
 }
 
 /// Settings for which the users that two drives serve can't be compared, each with its flag; empty
@@ -540,9 +510,6 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         unit: count,
         is_of_drive: false,
     };
-    let sure = |report: &QuickReport| {
-        report.answer().filter(|_| !matches!(report.most_unsure(), Some(1..)))
-    };
     let limits = |name, of: fn(QuickLimits) -> Option<f64>| Row {
         name,
         first: of(first.limits),
@@ -551,7 +518,7 @@ pub(super) fn beside(first: &QuickReport, other: &QuickReport) -> Table {
         is_of_drive: true,
     };
     let mut rows = vec![
-        users("users served", sure(first), sure(other)),
+        users("users served", first.answer(), other.answer()),
         limits("reads", |limits| Some(limits.read_gib_per_s)),
         limits("writes", |limits| Some(limits.write_gib_per_s)),
         limits("both at once", |limits| limits.mixed_gib_per_s),

@@ -54,7 +54,6 @@ fn page(report: &QuickReport, other: Option<&QuickReport>, answer: &Path) -> Str
     html.table(&curve(report, &report.curve));
     html.notes(legend(report, &report.curve));
     html.heading("Trust");
-    html.notes(report.load_p95().map(|load_p95| format!("Load P95: {load_p95}")));
     html.notes([format!("Runs on the drive: {}", report.runs_told())]);
     html.table(&runs(report));
     html.notes(report.doubts());
