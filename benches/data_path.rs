@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Nanos, SECOND, monotonic_now};
 use ringfall_engine::device::{DataFile, Preallocate};
 use ringfall_engine::engine::Engine;
@@ -170,7 +169,7 @@ async fn work(
         let (running, all_done) = (Rc::clone(&running), Rc::clone(&all_done));
         let bytes = job.block_bytes;
         spawn_local(async move {
-            let (home, urgency) = (shard.id(), Urgency(1));
+            let home = shard.id();
             let mut begun = monotonic_now();
             while begun < end {
                 let number = next.replace(next.get() + 1);
@@ -184,12 +183,12 @@ async fn work(
                 let key = EntryKey(u128::from(key));
                 begun = if op == Op::Write {
                     let mode = WriteMode::Replace;
-                    match shard.write_from(begun, home, (key, bytes), urgency, mode).await {
+                    match shard.write_from(begun, home, (key, bytes), mode).await {
                         WriteOutcome::Written { times, .. } => times.ended,
                         other => panic!("{other:?}"),
                     }
                 } else {
-                    match shard.read_from(begun, home, key, urgency).await {
+                    match shard.read_from(begun, home, key).await {
                         ReadOutcome::Hit { times, .. } => times.ended,
                         other => panic!("{other:?}"),
                     }

@@ -10,7 +10,6 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use ringfall_doubles::MemoryDevice;
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -126,7 +125,7 @@ impl Tier {
             for entry in 0..entries {
                 let key = EntryKey(u128::from(round * entries + entry));
                 let (home, mode) = (shard.id(), WriteMode::Replace);
-                match shard.write(home, key, ENTRY_BYTES, Urgency(1), mode).await {
+                match shard.write(home, key, ENTRY_BYTES, mode).await {
                     WriteOutcome::Written { .. } => {}
                     other => unreachable!("{other:?}"),
                 }
@@ -139,7 +138,7 @@ impl Tier {
         self.run(move |shard| async move {
             for entry in 0..entries {
                 let key = EntryKey(u128::from(round * entries + entry));
-                match shard.read(shard.id(), key, Urgency(1)).await {
+                match shard.read(shard.id(), key).await {
                     ReadOutcome::Hit { .. } => {}
                     other => unreachable!("{other:?}"),
                 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfall_doubles::MemoryDevice;
-use ringfall_engine::buffer::{Ticket, Urgency};
+use ringfall_engine::buffer::Ticket;
 use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
 use ringfall_engine::device::{DataFile, Device, FileDevice, Preallocate};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
@@ -332,12 +332,12 @@ async fn operate(
     if is_write {
         let bytes = case.entry_blocks * BLOCK_BYTES;
         let (named, mode) = ((key, bytes), WriteMode::Replace);
-        match shard.write_from(begun, home, named, Urgency(1), mode).await {
+        match shard.write_from(begun, home, named, mode).await {
             WriteOutcome::Written { times, .. } => Ok(times.ended),
             other => Err(format!("{other:?}")),
         }
     } else {
-        match shard.read_from(begun, home, key, Urgency(1)).await {
+        match shard.read_from(begun, home, key).await {
             ReadOutcome::Hit { times, .. } => Ok(times.ended),
             other => Err(format!("{other:?}")),
         }

@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ringfall_doubles::MemoryDevice;
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos, monotonic_now};
 use ringfall_engine::engine::{Engine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -104,8 +103,8 @@ fn shard(entries: u64, steps: u64) -> f64 {
     runtime.spawn(Box::pin(async move {
         for key in 0..steps {
             let (home, key) = (shard.id(), EntryKey(u128::from(key)));
-            shard.write(home, key, 4096, Urgency(1), WriteMode::Replace).await;
-            shard.read(home, key, Urgency(1)).await;
+            shard.write(home, key, 4096, WriteMode::Replace).await;
+            shard.read(home, key).await;
         }
     }));
     engine.run_ready();

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
 use ringfall_engine::engine::{Engine, EngineBuilder, EngineError, SettingsError};
 use ringfall_engine::error::SetupError;
@@ -42,17 +41,14 @@ fn entries_of_many_shards_and_both_tiers_are_read_back_and_counted() {
     assert_eq!(engine.facts().len(), 3);
     let entries = engine.entries();
     let bytes = |key: u128| 100 * KIB + key as u64;
-    let urgency = Urgency(0);
     let writes: Vec<_> = (0..100)
-        .map(|key| {
-            entries.begin_write(EntryKey(key), bytes(key), WriteMode::Replace, urgency).unwrap()
-        })
+        .map(|key| entries.begin_write(EntryKey(key), bytes(key), WriteMode::Replace).unwrap())
         .collect();
     for write in writes {
         let outcome = write.wait().unwrap();
         assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
     }
-    let there = entries.begin_write(EntryKey(3), 1, WriteMode::IfAbsent, urgency).unwrap();
+    let there = entries.begin_write(EntryKey(3), 1, WriteMode::IfAbsent).unwrap();
     assert_eq!(there.wait().unwrap(), WriteOutcome::AlreadyThere);
     let mut hits = [0; 3];
     for key in 0..100 {
@@ -152,7 +148,7 @@ fn stopping_ends_what_has_begun_and_refuses_the_rest() {
     let begun: Vec<_> = (0..64)
         .map(|key| {
             let (key, mode) = (EntryKey(key), WriteMode::Replace);
-            entries.begin_write(key, 600 * KIB, mode, Urgency(2)).unwrap()
+            entries.begin_write(key, 600 * KIB, mode).unwrap()
         })
         .collect();
     engine.stop().unwrap();
@@ -176,7 +172,7 @@ fn the_depth_of_the_queue_changes_while_entries_are_written() {
         let begun: Vec<_> = (0..32)
             .map(|key| {
                 let (key, mode) = (EntryKey(key), WriteMode::Replace);
-                entries.begin_write(key, 600 * KIB, mode, Urgency(2)).unwrap()
+                entries.begin_write(key, 600 * KIB, mode).unwrap()
             })
             .collect();
         for write in begun {
@@ -200,7 +196,7 @@ fn entries_go_through_a_kernel_thread_that_takes_submissions() {
     let keys = || (0..40).map(EntryKey);
     for round in 0..3u64 {
         let bytes = 100 * KIB + round;
-        let write = |key| entries.begin_write(key, bytes, WriteMode::Replace, Urgency(0)).unwrap();
+        let write = |key| entries.begin_write(key, bytes, WriteMode::Replace).unwrap();
         for begun in keys().map(write).collect::<Vec<_>>() {
             assert!(matches!(begun.wait().unwrap(), WriteOutcome::Written { .. }));
         }
@@ -318,7 +314,7 @@ fn a_cpu_tier_that_gets_no_more_memory_spills_into_a_file_that_grows() {
     let entries = engine.entries();
     let write = |key: u128| {
         let mode = WriteMode::Replace;
-        entries.begin_write(EntryKey(key), 3 * MIB + 5, mode, Urgency(0)).unwrap()
+        entries.begin_write(EntryKey(key), 3 * MIB + 5, mode).unwrap()
     };
     // All at once: each is promised room in a tier of 512 MiB.
     let writes: Vec<_> = (0..60).map(write).collect();

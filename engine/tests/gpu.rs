@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfall_doubles::{ByHand, GpuFlaw, GpuFlawPlan};
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, Nanos};
 use ringfall_engine::device::{CacheDir, DataFile, Preallocate};
 use ringfall_engine::engine::Engine;
@@ -162,15 +161,15 @@ fn mixed_load(bed: &Bed, shards: u16, tasks: u64) {
     for task in 0..tasks {
         let shard = Rc::clone(&bed.shards[task as usize % usize::from(shards)]);
         bed.runtime.spawn(Box::pin(async move {
-            for round in 0..12u64 {
+            for round in 0..36u64 {
                 let random = mix64(task << 20 | round);
                 let key = EntryKey(u128::from(random % 48));
                 let home = key.home_shard(shards);
                 if random >> 40 & 1 == 0 {
                     let bytes = 4096 + (random >> 8) % (MIB / 2);
-                    shard.write(home, key, bytes, Urgency(1), WriteMode::Replace).await;
+                    shard.write(home, key, bytes, WriteMode::Replace).await;
                 } else {
-                    shard.read(home, key, Urgency((random % 3) as u8)).await;
+                    shard.read(home, key).await;
                 }
             }
         }));
@@ -297,9 +296,9 @@ fn operations_dropped_at_any_step_leave_no_job_and_no_memory_behind() {
                 bed.runtime.spawn(Box::pin(async move {
                     let home = shard.id();
                     let bytes = 700 * 1024;
-                    shard.write(home, EntryKey(key), bytes, Urgency(1), WriteMode::Replace).await;
-                    shard.read(home, EntryKey(key / 2), Urgency(1)).await;
-                    shard.read(home, EntryKey(key), Urgency(1)).await;
+                    shard.write(home, EntryKey(key), bytes, WriteMode::Replace).await;
+                    shard.read(home, EntryKey(key / 2)).await;
+                    shard.read(home, EntryKey(key)).await;
                 }))
             })
             .collect();
@@ -461,8 +460,8 @@ fn ios_past_the_buffers_are_in_flight_until_they_have_ended() {
         .unwrap();
     let entries = engine.entries();
     let begin = |key| {
-        let (mode, urgency) = (WriteMode::Replace, Urgency(1));
-        entries.begin_write(EntryKey(key), 2 * MIB, mode, urgency).unwrap()
+        let mode = WriteMode::Replace;
+        entries.begin_write(EntryKey(key), 2 * MIB, mode).unwrap()
     };
     let writes: Vec<_> = (0..12).map(begin).collect();
     let deadline = Clock::Os.now() + Nanos::from_secs(60);

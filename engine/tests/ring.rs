@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use ringfall_engine::buffer::{AlignedBytes, Buffer, BufferPool, Lender, Ticket, Tickets, Urgency};
+use ringfall_engine::buffer::{AlignedBytes, Buffer, BufferPool, Lender, Ticket, Tickets};
 use ringfall_engine::clock::{Clock, monotonic_now};
 use ringfall_engine::ring::{
     Completion, Doorbell, IoFuture, IoKind, IoRequest, Parker, Ring, RingConfig, RingSetup,
@@ -205,7 +205,7 @@ fn a_write_takes_its_bytes_from_where_they_were_lent_and_keeps_them_until_it_end
     let ring: Ring<Ticket> = Ring::over(setup, &[bed.file.as_raw_fd()], Clock::Os);
     let tickets = Tickets::new(BufferPool::new(8192, 1).unwrap(), 1);
     let cx = &mut Context::from_waker(Waker::noop());
-    let Poll::Ready(mut ticket) = Pin::new(&mut tickets.acquire(Urgency(0))).poll(cx) else {
+    let Poll::Ready(mut ticket) = Pin::new(&mut tickets.acquire()).poll(cx) else {
         panic!("a place is free")
     };
     ticket.buffer_mut().bytes_mut().fill(1);

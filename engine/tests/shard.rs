@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ringfall_doubles::{Fault, FaultPlan, MemoryDevice};
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
 use ringfall_engine::device::Device;
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
@@ -89,7 +88,7 @@ fn an_entry_that_moves_down_waits_for_room_before_it_is_written() {
             let shard = Rc::clone(&bed.shards[0]);
             bed.runtime.spawn(Box::pin(async move {
                 let (home, key) = (shard.id(), EntryKey(key));
-                let outcome = shard.write(home, key, ENTRY, Urgency(1), WriteMode::Replace).await;
+                let outcome = shard.write(home, key, ENTRY, WriteMode::Replace).await;
                 assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
             }));
         }
@@ -130,10 +129,10 @@ fn several_gib_scale_runs_in_small_keep_their_content_under_concurrency() {
                         } else {
                             WriteMode::IfAbsent
                         };
-                        let outcome = shard.write(home, key, bytes, Urgency(1), mode).await;
+                        let outcome = shard.write(home, key, bytes, mode).await;
                         assert!(!matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
                     } else {
-                        let outcome = shard.read(home, key, Urgency((random % 3) as u8)).await;
+                        let outcome = shard.read(home, key).await;
                         assert!(!matches!(outcome, ReadOutcome::Failed(_)), "{outcome:?}");
                     }
                 }
@@ -196,7 +195,7 @@ fn writers_at_once_keep_the_cpu_tier_as_full_at_any_shard_count_to_within_an_ent
             let shard = Rc::clone(&bed.shards[key as usize % usize::from(shards)]);
             bed.runtime.spawn(Box::pin(async move {
                 let (home, mode) = (shard.id(), WriteMode::Replace);
-                shard.write(home, EntryKey(key), MIB, Urgency(1), mode).await;
+                shard.write(home, EntryKey(key), MIB, mode).await;
             }));
             if key % 8 == 7 {
                 bed.settle();
@@ -356,9 +355,9 @@ fn operations_dropped_at_any_step_leak_nothing_and_harm_nobody() {
                 bed.runtime.spawn(Box::pin(async move {
                     let home = shard.id();
                     let bytes = 700 * 1024;
-                    shard.write(home, EntryKey(key), bytes, Urgency(1), WriteMode::Replace).await;
-                    shard.read(home, EntryKey(key), Urgency(1)).await;
-                    shard.read(home, EntryKey(100), Urgency(1)).await;
+                    shard.write(home, EntryKey(key), bytes, WriteMode::Replace).await;
+                    shard.read(home, EntryKey(key)).await;
+                    shard.read(home, EntryKey(100)).await;
                 }))
             })
             .collect();
@@ -402,10 +401,10 @@ fn a_drain_waits_for_no_memory_that_is_still_to_be_copied_or_to_come() {
             let (shard, outcomes) = (Rc::clone(&bed.shards[0]), Rc::clone(&outcomes));
             bed.runtime.spawn(Box::pin(async move {
                 let home = shard.id();
-                let write = shard.write(home, EntryKey(key), LARGE, Urgency(1), WriteMode::Replace);
+                let write = shard.write(home, EntryKey(key), LARGE, WriteMode::Replace);
                 let written = write.await;
                 outcomes.borrow_mut().push(format!("{written:?}"));
-                let read = shard.read(home, EntryKey(0), Urgency(1)).await;
+                let read = shard.read(home, EntryKey(0)).await;
                 outcomes.borrow_mut().push(format!("{read:?}"));
             }));
         }
@@ -471,11 +470,11 @@ impl Looks {
             for key in (0..128).map(EntryKey) {
                 let before = ticks.get();
                 let named = (key, BLOCK_BYTES);
-                let written = shard.write_from(begun, home, named, Urgency(1), mode).await;
+                let written = shard.write_from(begun, home, named, mode).await;
                 let WriteOutcome::Written { times, .. } = written else { panic!("{written:?}") };
                 writes += (ticks.get() - before).as_ns();
                 let before = ticks.get();
-                let read = shard.read_from(times.ended, home, key, Urgency(1)).await;
+                let read = shard.read_from(times.ended, home, key).await;
                 let ReadOutcome::Hit { times: read, .. } = read else { panic!("{read:?}") };
                 reads += (ticks.get() - before).as_ns();
                 last = (read, times.ended);
@@ -511,14 +510,14 @@ fn an_entry_of_a_shard_that_is_late_takes_as_long_as_its_asker_waits() {
         bed.engine.set_deaf(home, true);
         let (asker, ended) = (Rc::clone(&asker), Rc::clone(&outcome));
         bed.runtime.spawn(Box::pin(async move {
-            let (key, urgency) = (EntryKey(7), Urgency(1));
+            let key = EntryKey(7);
             let times = if is_read {
-                match asker.read(home, key, urgency).await {
+                match asker.read(home, key).await {
                     ReadOutcome::Hit { times, .. } => times,
                     other => panic!("{other:?}"),
                 }
             } else {
-                match asker.write(home, key, ENTRY, urgency, WriteMode::Replace).await {
+                match asker.write(home, key, ENTRY, WriteMode::Replace).await {
                     WriteOutcome::Written { times, .. } => times,
                     other => panic!("{other:?}"),
                 }

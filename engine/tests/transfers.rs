@@ -7,7 +7,6 @@ mod support;
 use std::rc::Rc;
 
 use ringfall_doubles::{Fault, FaultPlan};
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::error::ErrorKind;
 use ringfall_engine::key::EntryKey;
 use ringfall_engine::shard::{ReadOutcome, WriteOutcome};
@@ -29,7 +28,7 @@ fn a_transfer_yields_after_a_slice_and_not_after_its_last() {
         bed.write(0, 0, mib * MIB);
         let shard = Rc::clone(&bed.shards[0]);
         bed.runtime.spawn(Box::pin(async move {
-            shard.read(shard.id(), EntryKey(0), Urgency(1)).await;
+            shard.read(shard.id(), EntryKey(0)).await;
         }));
         let turns = std::iter::from_fn(|| bed.runtime.run_one().then_some(())).count() as u64;
         assert_eq!((turns, u64::from(bed.shards[0].in_flight())), (mib, mib), "{mib} MiB");
@@ -105,7 +104,7 @@ fn reads_of_one_io_dropped_at_any_step_give_their_places_back() {
         let reads = (0..6u128).map(|key| {
             let shard = Rc::clone(&bed.shards[0]);
             bed.runtime.spawn(Box::pin(async move {
-                shard.read(shard.id(), EntryKey(key), Urgency(1)).await;
+                shard.read(shard.id(), EntryKey(key)).await;
             }))
         });
         let reads: Vec<u64> = reads.collect();

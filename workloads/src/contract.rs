@@ -70,8 +70,6 @@ pub enum Action {
         key: Key,
         /// Where it lives.
         scope: Scope,
-        /// Urgency.
-        class: Class,
         /// Purpose of the read.
         purpose: Purpose,
         /// Consecutive reads, ≥ 1. A miss on any of them ends the step.
@@ -85,8 +83,6 @@ pub enum Action {
         key: Key,
         /// Where it lives.
         scope: Scope,
-        /// Urgency.
-        class: Class,
         /// Purpose of the write. `Prefix`, `Rag`, `Block` and `Populate` writes are skipped by the
         /// engine when the entry is there already (two requests may miss at once).
         purpose: Purpose,

@@ -54,8 +54,6 @@ pub(crate) struct Request {
     pub(crate) user: u64,
     /// Class that it is reported under.
     pub(crate) class: Class,
-    /// Class that its steps are carried out as.
-    pub(crate) urgency: Class,
     pub(crate) arrived: Nanos,
     pub(crate) started: Nanos,
     demand: Demand,
@@ -111,7 +109,7 @@ pub(crate) struct Past {
 impl Request {
     pub(crate) fn new(
         user: u64,
-        (class, urgency): (Class, Class),
+        class: Class,
         (arrived, started): (Nanos, Nanos),
         demand: Demand,
         past: Past,
@@ -119,7 +117,6 @@ impl Request {
         Request {
             user,
             class,
-            urgency,
             arrived,
             started,
             demand,

@@ -25,7 +25,7 @@ fn request(demand: Demand, history: Vec<u64>) -> Request {
     let turn = |number| PastTurn { number, tokens: 1_000 };
     let history = history.into_iter().map(turn).collect();
     let past = Past { history, prompt_tokens: 7, seed: 1, documents: 0..2, ..Past::default() };
-    Request::new(3, (Class::Batch, Class::Batch), times(), demand, past)
+    Request::new(3, Class::Batch, times(), demand, past)
 }
 
 /// A step that took so long in I/O, and twice as long in each of the waits.
@@ -222,7 +222,7 @@ fn without_documents_a_retrieval_is_left_out() {
     let config = WorkloadConfig { rag_documents: 2, ..WorkloadConfig::default() };
     let asked = Demand { retrieval: Some(9), prompt: None, ..demand(1000, 1) };
     let past = Past { seed: 1, ..Past::default() };
-    let request = Request::new(3, (Class::Batch, Class::Batch), times(), asked, past);
+    let request = Request::new(3, Class::Batch, times(), asked, past);
     let purposes: Vec<Purpose> =
         run(&config, request, all_well).0.iter().map(|&(purpose, _)| purpose).collect();
     assert_eq!(purposes, [Purpose::Prefill, Purpose::Decode]);
@@ -263,7 +263,7 @@ fn leading_blocks_are_read_and_the_rest_written() {
     let with_blocks = |ids: &[u64]| {
         let blocks = PromptBlocks { cycle: 0, ids: ids.into(), tokens: 512 };
         let past = Past { blocks: Some(blocks), ..Past::default() };
-        Request::new(3, (Class::Batch, Class::Batch), times(), demand(512 * 3 + 7, 5), past)
+        Request::new(3, Class::Batch, times(), demand(512 * 3 + 7, 5), past)
     };
     let token = 131_072;
     // Blocks 8 and 6 are there, but between them one is not.

@@ -555,7 +555,7 @@ impl Workload {
     }
 
     fn begin(&mut self, queued: Queued, now: Nanos) -> RequestId {
-        let Queued { class, urgency, arrived, user, demand } = queued;
+        let Queued { class, arrived, user, demand, .. } = queued;
         self.queued -= 1;
         if let Some(depths) = &mut self.depths {
             depths.take(now);
@@ -596,7 +596,7 @@ impl Workload {
         };
         let in_vain = demand.retrieval.is_some() && past.documents.is_empty();
         self.stats.retrievals_without_document += u64::from(in_vain);
-        let request = Request::new(user, (class, urgency), (arrived, now), demand, past);
+        let request = Request::new(user, class, (arrived, now), demand, past);
         let slot = self.free_requests.pop().unwrap_or_else(|| {
             self.requests.push(None);
             (self.requests.len() - 1) as u32
@@ -672,7 +672,6 @@ impl Workload {
     ) {
         let slot = &mut self.requests[id.0 as usize];
         let request = slot.as_mut().expect("a step belongs to a request being served");
-        let class = request.urgency;
         let place = (request.user / u64::from(self.shards)) as usize;
         let is_row = self.source.is_rows();
         let step = match !is_row && self.users.get(place).is_some_and(|user| !user.active) {
@@ -685,10 +684,10 @@ impl Workload {
         };
         actions.push(match step {
             RequestStep::Read(key, scope, purpose, times) => {
-                Action::Read { request: id, key, scope, class, purpose, times }
+                Action::Read { request: id, key, scope, purpose, times }
             }
             RequestStep::Write(key, scope, purpose, bytes) => {
-                Action::Write { request: id, key, scope, class, purpose, bytes }
+                Action::Write { request: id, key, scope, purpose, bytes }
             }
             RequestStep::Wait(wait) => {
                 Action::Wait { request: id, until: now.saturating_add(wait) }

@@ -18,4 +18,4 @@ pub use memory::{IoMemory, Lender, MemoryPlace};
 pub use nodes::NumaNodes;
 pub use pool::{Buffer, BufferPool};
 pub use reserved::{reserved_peak_bytes, reset_reserved_peak};
-pub use tickets::{Acquire, Ticket, Tickets, URGENCY_LEVELS, Urgency};
+pub use tickets::{Acquire, Ticket, Tickets};

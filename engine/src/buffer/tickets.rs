@@ -1,4 +1,8 @@
-//! Who may start the next I/O: fair between operations, the most urgent class first.
+//! Who may start the next I/O: fair between operations, in the order of asking.
+//!
+//! Classes of users do not come before one another here, as they do not in the reference benchmark
+//! either; completions of a drive come in groups, and then an order of classes would hold or not by
+//! the size of a group.
 //!
 //! A [`Ticket`] is a buffer and a place in the device queue at once. There are as many as the
 //! smaller of the two, so a holder never waits for the other half.
@@ -13,22 +17,6 @@ use std::task::{Context, Poll, Waker};
 use super::memory::Lent;
 use super::{Buffer, BufferPool, IoMemory, Lender, MemoryPlace};
 
-/// Number of urgency classes.
-pub const URGENCY_LEVELS: usize = 3;
-
-/// Urgency of an operation: 0 is served first. Values past the last level count as the last.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Urgency(pub u8);
-
-impl Urgency {
-    /// Served before all others.
-    pub const HIGHEST: Urgency = Urgency(0);
-
-    fn level(self) -> usize {
-        usize::from(self.0).min(URGENCY_LEVELS - 1)
-    }
-}
-
 enum Waiter {
     Free,
     Waiting(Waker),
@@ -39,9 +27,7 @@ struct State {
     out: u32,
     /// Tickets that may be out at once now, 1 to all places.
     limit: u32,
-    queues: [VecDeque<u32>; URGENCY_LEVELS],
-    /// Number of waiters in all of them.
-    queued: u32,
+    queue: VecDeque<u32>,
     waiters: Vec<Waiter>,
     waiters_free: Vec<u32>,
 }
@@ -62,8 +48,7 @@ impl Tickets {
         let state = State {
             out: 0,
             limit: places,
-            queues: Default::default(),
-            queued: 0,
+            queue: VecDeque::new(),
             waiters: Vec::new(),
             waiters_free: Vec::new(),
         };
@@ -95,10 +80,10 @@ impl Tickets {
         &self.pool
     }
 
-    /// A ticket now, or in turn: behind everybody of the same or a more urgent class.
+    /// A ticket now, or in turn.
     #[must_use]
-    pub fn acquire(self: &Rc<Self>, urgency: Urgency) -> Acquire {
-        Acquire { tickets: Rc::clone(self), urgency, waiter: None }
+    pub fn acquire(self: &Rc<Self>) -> Acquire {
+        Acquire { tickets: Rc::clone(self), waiter: None }
     }
 
     /// A ticket, if one is free and nobody is in line for it.
@@ -110,7 +95,7 @@ impl Tickets {
 
     fn take_buffer(&self) -> Option<Buffer> {
         let mut state = self.state.borrow_mut();
-        if state.out >= state.limit || state.queued > 0 {
+        if state.out >= state.limit || !state.queue.is_empty() {
             return None;
         }
         let buffer = self.pool.take()?;
@@ -121,7 +106,7 @@ impl Tickets {
     /// Gives free places to whoever is first in line.
     #[inline]
     fn grant(&self) {
-        if self.state.borrow().queued > 0 {
+        if !self.state.borrow().queue.is_empty() {
             self.grant_in_turn();
         }
     }
@@ -131,13 +116,11 @@ impl Tickets {
         loop {
             let waker = {
                 let mut state = self.state.borrow_mut();
-                if state.out >= state.limit {
+                if state.out >= state.limit || state.queue.is_empty() {
                     return;
                 }
-                let Some(queue) = state.queues.iter_mut().find(|q| !q.is_empty()) else { return };
                 let Some(buffer) = self.pool.take() else { return };
-                let Some(index) = queue.pop_front() else { return };
-                state.queued -= 1;
+                let Some(index) = state.queue.pop_front() else { return };
                 state.out += 1;
                 let slot = &mut state.waiters[index as usize];
                 let Waiter::Waiting(waker) = std::mem::replace(slot, Waiter::Granted(buffer))
@@ -211,7 +194,6 @@ impl Drop for Ticket {
 /// Waits for a ticket. Dropping it leaves the queue.
 pub struct Acquire {
     tickets: Rc<Tickets>,
-    urgency: Urgency,
     waiter: Option<u32>,
 }
 
@@ -230,8 +212,7 @@ impl Future for Acquire {
                 (state.waiters.len() - 1) as u32
             });
             state.waiters[index as usize] = Waiter::Waiting(cx.waker().clone());
-            state.queues[self.urgency.level()].push_back(index);
-            state.queued += 1;
+            state.queue.push_back(index);
             self.waiter = Some(index);
             return Poll::Pending;
         };
@@ -261,8 +242,7 @@ impl Drop for Acquire {
             match waiter {
                 Waiter::Granted(buffer) => Some(buffer),
                 _ => {
-                    state.queues[self.urgency.level()].retain(|&queued| queued != index);
-                    state.queued -= 1;
+                    state.queue.retain(|&queued| queued != index);
                     None
                 }
             }
@@ -295,7 +275,7 @@ mod tests {
             }
         }
         let all = pool_of(1);
-        let Poll::Ready(mut ticket) = poll(&mut all.acquire(Urgency(0))) else { panic!() };
+        let Poll::Ready(mut ticket) = poll(&mut all.acquire()) else { panic!() };
         ticket.buffer_mut().bytes_mut().fill(1);
         let mut page = AlignedBytes::zeroed(4096);
         page.bytes_mut().fill(2);
@@ -308,46 +288,41 @@ mod tests {
     }
 
     #[test]
-    fn waiters_are_served_in_order_within_a_class_and_by_class() {
+    fn waiters_are_served_in_the_order_of_asking() {
         let all = pool_of(1);
-        let Poll::Ready(held) = poll(&mut all.acquire(Urgency(2))) else { panic!() };
-        let mut batch_first = all.acquire(Urgency(2));
-        let mut batch_second = all.acquire(Urgency(2));
-        let mut urgent = all.acquire(Urgency(0));
-        for waiting in [&mut batch_first, &mut batch_second, &mut urgent] {
-            assert!(poll(waiting).is_pending());
+        let Poll::Ready(held) = poll(&mut all.acquire()) else { panic!() };
+        let mut waiting: Vec<Acquire> = (0..3).map(|_| all.acquire()).collect();
+        assert!(waiting.iter_mut().all(|acquire| poll(acquire).is_pending()));
+        drop(held);
+        for next in 0..3 {
+            assert!(waiting[next + 1..].iter_mut().all(|acquire| poll(acquire).is_pending()));
+            assert!(poll(&mut waiting[next]).is_ready(), "{next}");
         }
-        drop(held);
-        assert!(poll(&mut batch_first).is_pending());
-        let Poll::Ready(held) = poll(&mut urgent) else { panic!("the urgent one is next") };
-        drop(held);
-        assert!(poll(&mut batch_second).is_pending());
-        assert!(poll(&mut batch_first).is_ready());
     }
 
     #[test]
     fn nobody_overtakes_a_queue() {
         let all = pool_of(1);
-        let Poll::Ready(held) = poll(&mut all.acquire(Urgency(1))) else { panic!() };
-        let mut first = all.acquire(Urgency(1));
+        let Poll::Ready(held) = poll(&mut all.acquire()) else { panic!() };
+        let mut first = all.acquire();
         assert!(poll(&mut first).is_pending());
         drop(held);
         // Granted to `first`, which has not been polled yet: a newcomer must not take it.
-        assert!(poll(&mut all.acquire(Urgency(0))).is_pending());
+        assert!(poll(&mut all.acquire()).is_pending());
         assert!(poll(&mut first).is_ready());
     }
 
     #[test]
     fn a_lower_limit_waits_for_tickets_to_come_back_and_a_higher_one_serves_who_waits() {
         let all = pool_of(4);
-        let take = |all: &Rc<Tickets>| match poll(&mut all.acquire(Urgency(0))) {
+        let take = |all: &Rc<Tickets>| match poll(&mut all.acquire()) {
             Poll::Ready(ticket) => Some(ticket),
             Poll::Pending => None,
         };
         let mut out: Vec<Ticket> = std::iter::from_fn(|| take(&all)).collect();
         assert_eq!(out.len(), 4);
         all.set_limit(2);
-        let mut waiting: Vec<Acquire> = (0..4).map(|_| all.acquire(Urgency(0))).collect();
+        let mut waiting: Vec<Acquire> = (0..4).map(|_| all.acquire()).collect();
         assert!(waiting.iter_mut().all(|acquire| poll(acquire).is_pending()));
         out.truncate(2);
         assert!(waiting.iter_mut().all(|acquire| poll(acquire).is_pending()), "2 are out");
@@ -382,12 +357,12 @@ mod tests {
     fn dropping_waiting_and_granted_futures_leaks_nothing() {
         let all = pool_of(2);
         let tickets: Vec<Ticket> = (0..2)
-            .map(|_| match poll(&mut all.acquire(Urgency(0))) {
+            .map(|_| match poll(&mut all.acquire()) {
                 Poll::Ready(ticket) => ticket,
                 Poll::Pending => panic!("two places are free"),
             })
             .collect();
-        let mut queued: Vec<Acquire> = (0..6).map(|i| all.acquire(Urgency(i % 3))).collect();
+        let mut queued: Vec<Acquire> = (0..6).map(|_| all.acquire()).collect();
         assert!(queued.iter_mut().all(|acquire| poll(acquire).is_pending()));
         queued.swap_remove(3);
         drop(tickets);

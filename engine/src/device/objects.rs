@@ -486,7 +486,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::buffer::{BufferPool, Tickets, Urgency};
+    use crate::buffer::{BufferPool, Tickets};
 
     /// Objects in a map; answers at once.
     #[derive(Debug, Default)]
@@ -546,7 +546,7 @@ mod tests {
         /// One I/O on the blocks of an open entry: the result, and the first byte of each block.
         fn io(&self, kind: IoKind, start: u64, blocks: u64, value: u8) -> (i32, Vec<u8>) {
             let mut context = Context::from_waker(Waker::noop());
-            let mut acquire = self.tickets.acquire(Urgency::HIGHEST);
+            let mut acquire = self.tickets.acquire();
             let Poll::Ready(mut ticket) = Pin::new(&mut acquire).poll(&mut context) else {
                 panic!("the buffer came back");
             };
@@ -682,7 +682,7 @@ mod tests {
         let bench = Bench::new();
         bench.write(&[extent(0, 4)], 5);
         let mut context = Context::from_waker(Waker::noop());
-        let mut acquire = bench.tickets.acquire(Urgency::HIGHEST);
+        let mut acquire = bench.tickets.acquire();
         let Poll::Ready(ticket) = Pin::new(&mut acquire).poll(&mut context) else { panic!() };
         let way = bench.device.open_entry(IoKind::Read, &[extent(0, 4)], 4).unwrap();
         let (offset_bytes, length_bytes) = (way.start_block * BLOCK_BYTES, 4 * BLOCK_BYTES as u32);

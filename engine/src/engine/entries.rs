@@ -7,13 +7,9 @@ use flume::{Receiver, RecvTimeoutError, Sender};
 
 use super::error::EngineError;
 use super::served::{Inbound, Served};
-use crate::buffer::Urgency;
 use crate::clock::{Nanos, monotonic_now};
 use crate::key::{EntryKey, ShardId};
 use crate::shard::{LocalTask, ReadOutcome, WriteMode, WriteOutcome};
-
-/// Urgency of operations whose caller names none: the middle class.
-const URGENCY: Urgency = Urgency(1);
 
 /// Reads, writes and removes entries of an [`super::Engine`]. Clones are the same access.
 #[derive(Clone)]
@@ -62,7 +58,7 @@ impl Entries {
     /// # Errors
     /// An entry of no bytes; an engine that has stopped. A failed I/O is an outcome.
     pub fn write(&self, key: EntryKey, bytes: u64) -> Result<WriteOutcome, EngineError> {
-        self.begin_write(key, bytes, WriteMode::Replace, URGENCY)?.wait()
+        self.begin_write(key, bytes, WriteMode::Replace)?.wait()
     }
 
     /// Reads an entry whole, checking its content as the engine was told to; waits until it is
@@ -71,7 +67,7 @@ impl Entries {
     /// # Errors
     /// An engine that has stopped. A failed I/O and a missing entry are outcomes.
     pub fn read(&self, key: EntryKey) -> Result<ReadOutcome, EngineError> {
-        self.begin_read(key, URGENCY)?.wait()
+        self.begin_read(key)?.wait()
     }
 
     /// Forgets an entry; whether there was one.
@@ -104,27 +100,20 @@ impl Entries {
         key: EntryKey,
         bytes: u64,
         mode: WriteMode,
-        urgency: Urgency,
     ) -> Result<Pending<WriteOutcome>, EngineError> {
         if bytes == 0 {
             return Err(EngineError::EmptyEntry);
         }
-        self.ask(self.home(key), move |served| async move {
-            served.write(key, bytes, mode, urgency).await
-        })
+        self.ask(self.home(key), move |served| async move { served.write(key, bytes, mode).await })
     }
 
     /// Begins to read an entry.
     ///
     /// # Errors
     /// An engine that has stopped.
-    pub fn begin_read(
-        &self,
-        key: EntryKey,
-        urgency: Urgency,
-    ) -> Result<Pending<ReadOutcome>, EngineError> {
+    pub fn begin_read(&self, key: EntryKey) -> Result<Pending<ReadOutcome>, EngineError> {
         self.ask(self.home(key), move |served| async move {
-            served.shard.read(served.shard.id(), key, urgency).await
+            served.shard.read(served.shard.id(), key).await
         })
     }
 

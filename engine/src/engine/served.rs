@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use flume::{Receiver, Sender};
 
-use crate::buffer::Urgency;
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::{IoError, SetupError};
 use crate::key::{EntryKey, ShardId, TIER_COUNT, Tier};
@@ -144,19 +143,13 @@ impl Served {
     }
 
     /// Writes an entry of this shard, when it may allocate.
-    pub(super) async fn write(
-        &self,
-        key: EntryKey,
-        bytes: u64,
-        mode: WriteMode,
-        urgency: Urgency,
-    ) -> WriteOutcome {
+    pub(super) async fn write(&self, key: EntryKey, bytes: u64, mode: WriteMode) -> WriteOutcome {
         let shard = &self.shard;
         let _permit = match self.allocations_are_bounded {
-            true => Some(shard.allocation_permit(urgency).await),
+            true => Some(shard.allocation_permit().await),
             false => None,
         };
-        shard.write(shard.id(), key, bytes, urgency, mode).await
+        shard.write(shard.id(), key, bytes, mode).await
     }
 
     async fn drained(&self) {

@@ -17,7 +17,7 @@ use super::hollow::Hollow;
 use super::lanes::Lanes;
 use super::measure::{Direction, Measure, Waiting};
 use super::slab::Slab;
-use crate::buffer::{Ticket, Tickets, Urgency};
+use crate::buffer::{Ticket, Tickets};
 use crate::clock::{Clock, Nanos};
 use crate::device::{Device, DeviceFuture};
 use crate::drive::{DriveId, Durability};
@@ -118,7 +118,6 @@ pub(super) struct TransferSpec<'a> {
     pub content: NamedContent,
     pub bytes: u64,
     pub extents: &'a [Extent],
-    pub urgency: Urgency,
     /// Where written bytes come from; `Elsewhere`: made afresh from the name.
     pub source: EntryData,
     /// Where bytes that are read go besides; `Elsewhere`: nowhere.
@@ -422,9 +421,9 @@ impl Transfer<'_> {
             if lane.left == 0 {
                 continue;
             }
-            let (tickets, urgency) = (&path.config.tickets[lane.drive.index()], self.spec.urgency);
+            let tickets = &path.config.tickets[lane.drive.index()];
             let look = || *now.get_or_insert_with(|| path.config.clock.now());
-            let (ticket, wait) = match lane.take_ticket(tickets, urgency, cx, look) {
+            let (ticket, wait) = match lane.take_ticket(tickets, cx, look) {
                 Some(taken) => taken,
                 None => {
                     self.note_waiting();

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::buffer::{Acquire, Ticket, Tickets, Urgency};
+use crate::buffer::{Acquire, Ticket, Tickets};
 use crate::clock::Nanos;
 use crate::drive::{DriveId, DriveSet};
 use crate::placement::Extent;
@@ -29,7 +29,6 @@ impl Lane {
     pub(super) fn take_ticket(
         &mut self,
         tickets: &Rc<Tickets>,
-        urgency: Urgency,
         cx: &mut Context<'_>,
         mut look: impl FnMut() -> Nanos,
     ) -> Option<(Ticket, Nanos)> {
@@ -39,7 +38,7 @@ impl Lane {
                 return Some((ticket, Nanos::ZERO));
             }
         }
-        let (acquire, since) = self.acquire.get_or_insert_with(|| (tickets.acquire(urgency), None));
+        let (acquire, since) = self.acquire.get_or_insert_with(|| (tickets.acquire(), None));
         let Poll::Ready(ticket) = Pin::new(acquire).poll(cx) else {
             since.get_or_insert_with(look);
             return None;

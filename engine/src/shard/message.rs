@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::slab::Slab;
-use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::IoError;
 use crate::key::{EntryKey, ShardId, Tier};
@@ -103,8 +102,6 @@ pub enum Message {
         from: ShardId,
         /// Key of the entry.
         key: EntryKey,
-        /// Urgency of the read.
-        urgency: Urgency,
     },
     /// Write an entry that is yours by name.
     Write {
@@ -116,8 +113,6 @@ pub enum Message {
         key: EntryKey,
         /// Its size.
         bytes: u64,
-        /// Urgency of the write.
-        urgency: Urgency,
         /// Action when it is there.
         mode: WriteMode,
     },

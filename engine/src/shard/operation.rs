@@ -11,7 +11,6 @@ use super::notify::yield_now;
 use super::turns::TurnPermit;
 use super::waterfall::HeldGrant;
 use super::{EntryData, OperationTimes, ReadOutcome, STEP_BYTES, Shard, WriteMode, WriteOutcome};
-use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{ErrorKind, IoError, Operation};
 use crate::fill::{ContentName, NamedContent};
@@ -37,13 +36,8 @@ impl Moved {
 impl Shard {
     /// Reads the whole entry `key` of shard `home`, checking it as configured.
     #[inline]
-    pub async fn read(
-        self: &Rc<Self>,
-        home: ShardId,
-        key: EntryKey,
-        urgency: Urgency,
-    ) -> ReadOutcome {
-        self.read_from(self.clock.now(), home, key, urgency).await
+    pub async fn read(self: &Rc<Self>, home: ShardId, key: EntryKey) -> ReadOutcome {
+        self.read_from(self.clock.now(), home, key).await
     }
 
     /// The same for a caller that knows when the read began, a moment on this shard's clock that
@@ -56,17 +50,16 @@ impl Shard {
         begun: Nanos,
         home: ShardId,
         key: EntryKey,
-        urgency: Urgency,
     ) -> ReadOutcome {
         if home == self.id {
-            let outcome = self.read_here(key, urgency, begun).await;
+            let outcome = self.read_here(key, begun).await;
             if let ReadOutcome::Hit { tier, bytes, times } = outcome {
                 self.measure.operation(tier, Direction::Read, bytes, times);
             }
             return outcome;
         }
         let (ask, answer) = self.asks.open(AskOrigin { begun, bytes: 0 });
-        if !self.links.send(home, Message::Read { ask, from: self.id, key, urgency }) {
+        if !self.links.send(home, Message::Read { ask, from: self.id, key }) {
             return ReadOutcome::Failed(shard_gone(home, Operation::Read));
         }
         match answer.await {
@@ -82,10 +75,9 @@ impl Shard {
         home: ShardId,
         key: EntryKey,
         bytes: u64,
-        urgency: Urgency,
         mode: WriteMode,
     ) -> WriteOutcome {
-        self.write_from(self.clock.now(), home, (key, bytes), urgency, mode).await
+        self.write_from(self.clock.now(), home, (key, bytes), mode).await
     }
 
     /// The same for a caller that knows when the write began, as [`Shard::read_from`].
@@ -94,11 +86,10 @@ impl Shard {
         begun: Nanos,
         home: ShardId,
         (key, bytes): (EntryKey, u64),
-        urgency: Urgency,
         mode: WriteMode,
     ) -> WriteOutcome {
         if home == self.id {
-            let outcome = self.write_here((key, bytes), urgency, mode, begun).await;
+            let outcome = self.write_here((key, bytes), mode, begun).await;
             if let WriteOutcome::Written { tier, times } = outcome {
                 self.measure.operation(tier, Direction::Write, bytes, times);
             }
@@ -106,7 +97,7 @@ impl Shard {
         }
         let (ask, answer) = self.asks.open(AskOrigin { begun, bytes });
         let from = self.id;
-        if !self.links.send(home, Message::Write { ask, from, key, bytes, urgency, mode }) {
+        if !self.links.send(home, Message::Write { ask, from, key, bytes, mode }) {
             return WriteOutcome::Failed(shard_gone(home, Operation::Write));
         }
         match answer.await {
@@ -130,17 +121,12 @@ impl Shard {
         }
     }
 
-    /// A permit to allocate, most urgent first, then first come.
-    pub async fn allocation_permit(self: &Rc<Self>, urgency: Urgency) -> TurnPermit {
-        self.take_turn(GateName::Allocation, urgency.0).await
+    /// A permit to allocate, in the order of asking.
+    pub async fn allocation_permit(self: &Rc<Self>) -> TurnPermit {
+        self.take_turn(GateName::Allocation).await
     }
 
-    pub(super) async fn read_here(
-        self: &Rc<Self>,
-        key: EntryKey,
-        urgency: Urgency,
-        begun: Nanos,
-    ) -> ReadOutcome {
+    pub(super) async fn read_here(self: &Rc<Self>, key: EntryKey, begun: Nanos) -> ReadOutcome {
         let Some(mut view) = self.arrived(key).await else { return ReadOutcome::Miss };
         let mut room = Nanos::ZERO;
         let mut rise = None;
@@ -162,7 +148,7 @@ impl Shard {
         let pin = Pin { shard: self, id: view.id, ended: Cell::new(None) };
         let sink = rise.as_ref().map_or(EntryData::Elsewhere, |(_, data)| data.clone());
         let result = match view.tier {
-            Tier::Storage => self.read_storage(&view, urgency, sink).await,
+            Tier::Storage => self.read_storage(&view, sink).await,
             Tier::Cpu => self.read_memory(&view, sink).await.map(Moved::in_memory),
             Tier::Gpu => self.work_in_gpu(&view, GpuTask::Check).await.map(Moved::in_memory),
         };
@@ -233,13 +219,8 @@ impl Shard {
         }
     }
 
-    async fn read_storage(
-        &self,
-        view: &EntryView,
-        urgency: Urgency,
-        sink: EntryData,
-    ) -> Result<Moved, IoError> {
-        let mut moved = self.transfer_storage(view, Direction::Read, urgency, sink).await?;
+    async fn read_storage(&self, view: &EntryView, sink: EntryData) -> Result<Moved, IoError> {
+        let mut moved = self.transfer_storage(view, Direction::Read, sink).await?;
         if matches!(self.path.config.content, Content::Hollow(_)) {
             self.land_hollow(view).await;
             moved.ended = None;
@@ -260,7 +241,6 @@ impl Shard {
         &self,
         view: &EntryView,
         direction: Direction,
-        urgency: Urgency,
         sink: EntryData,
     ) -> Result<Moved, IoError> {
         // Most lie in one piece, which is a fraction of a list to carry about.
@@ -281,7 +261,6 @@ impl Shard {
             content: self.named_content(view.key, view.version, view.bytes),
             bytes: view.bytes,
             extents,
-            urgency,
             source: EntryData::Elsewhere,
             sink,
         };
@@ -380,7 +359,6 @@ impl Shard {
     pub(super) async fn write_here(
         self: &Rc<Self>,
         (key, bytes): (EntryKey, u64),
-        urgency: Urgency,
         mode: WriteMode,
         begun: Nanos,
     ) -> WriteOutcome {
@@ -422,7 +400,7 @@ impl Shard {
         let result = match tier {
             Tier::Storage => {
                 let nowhere = EntryData::Elsewhere;
-                self.transfer_storage(&view, Direction::Write, urgency, nowhere).await
+                self.transfer_storage(&view, Direction::Write, nowhere).await
             }
             Tier::Cpu => self.write_memory(&view).await.map(Moved::in_memory),
             Tier::Gpu => self.work_in_gpu(&view, GpuTask::Fill).await.map(Moved::in_memory),

@@ -11,18 +11,18 @@ impl Shard {
     /// Takes a message. `true`: a permit of the request gate, for whoever serves requests here.
     pub fn deliver(self: &Rc<Self>, message: Message) -> bool {
         match message {
-            Message::Read { ask, from, key, urgency } => {
+            Message::Read { ask, from, key } => {
                 let shard = Rc::clone(self);
                 self.spawn(async move {
-                    let outcome = shard.read_here(key, urgency, shard.clock.now()).await;
+                    let outcome = shard.read_here(key, shard.clock.now()).await;
                     shard.answer(from, ask, Answer::Read(outcome));
                 });
             }
-            Message::Write { ask, from, key, bytes, urgency, mode } => {
+            Message::Write { ask, from, key, bytes, mode } => {
                 let shard = Rc::clone(self);
                 self.spawn(async move {
                     let begun = shard.clock.now();
-                    let outcome = shard.write_here((key, bytes), urgency, mode, begun).await;
+                    let outcome = shard.write_here((key, bytes), mode, begun).await;
                     shard.answer(from, ask, Answer::Write(outcome));
                 });
             }

@@ -30,7 +30,7 @@ struct Waiter {
     waker: RefCell<Option<Waker>>,
 }
 
-/// Who waits at one gate on this shard, most urgent first.
+/// Who waits at one gate on this shard, in the order of asking.
 #[derive(Debug, Default)]
 struct Queue {
     waiters: BTreeMap<(u64, u64), Rc<Waiter>>,
@@ -56,10 +56,9 @@ impl EngineShared {
 }
 
 impl Shard {
-    /// A permit of `name`, in order over all shards: by `class` < 4, smaller first, then by the
-    /// time of asking.
-    pub(super) fn take_turn(self: &Rc<Self>, name: GateName, class: u8) -> TakeTurn {
-        TakeTurn { shard: Rc::clone(self), name, class, waiting: None }
+    /// A permit of `name`, in the order of asking over all shards.
+    pub(super) fn take_turn(self: &Rc<Self>, name: GateName) -> TakeTurn {
+        TakeTurn { shard: Rc::clone(self), name, waiting: None }
     }
 
     /// A permit came by message: it is the best local waiter's, or nobody's.
@@ -96,13 +95,13 @@ impl Shard {
         loop {
             let best = {
                 let queue = self.turns.queues[index_of(name)].borrow();
-                queue.waiters.first_key_value().map_or(NOBODY, |(&(urgency, _), _)| urgency)
+                queue.waiters.first_key_value().map_or(NOBODY, |(&(asked_ns, _), _)| asked_ns)
             };
             match self.shared.gate(name).publish(self.id, best) {
                 Published::Waiting => return,
                 Published::Acquired => {
                     let woken = self.wake_best(name);
-                    assert!(woken, "somebody waits where an urgency was published");
+                    assert!(woken, "somebody waits where a time was published");
                 }
             }
         }
@@ -125,7 +124,6 @@ impl Drop for TurnPermit {
 pub(super) struct TakeTurn {
     shard: Rc<Shard>,
     name: GateName,
-    class: u8,
     waiting: Option<((u64, u64), Rc<Waiter>)>,
 }
 
@@ -143,14 +141,13 @@ impl Future for TakeTurn {
             if nobody_before_us && shard.shared.gate(name).try_acquire() {
                 return Poll::Ready(TurnPermit { shard, name });
             }
-            let urgency =
-                u64::from(self.class) << 62 | (shard.clock.now().as_ns() & (u64::MAX >> 2));
+            let asked_ns = shard.clock.now().as_ns();
             let waiter = Rc::new(Waiter::default());
             let key = {
                 let queue = &mut *shard.turns.queues[index_of(name)].borrow_mut();
                 queue.next_sequence += 1;
                 // Never the word that means nobody.
-                let key = (urgency.min(NOBODY - 1), queue.next_sequence);
+                let key = (asked_ns.min(NOBODY - 1), queue.next_sequence);
                 queue.waiters.insert(key, Rc::clone(&waiter));
                 key
             };

@@ -11,14 +11,10 @@ use super::measure::{Direction, MoveTimes, VictimCounts};
 use super::message::{Answer, AskOrigin, GateName, Message};
 use super::operation::shard_gone;
 use super::{EntryData, Shard, TurnPermit};
-use crate::buffer::Urgency;
 use crate::clock::Nanos;
 use crate::error::{IoError, Operation};
 use crate::key::{EntryKey, ShardId, Tier};
 use crate::placement::{Admission, AdmitState, Ask, Enter, ForOther, Grant, Placement, Victim};
-
-/// Demotions make room that somebody waits for.
-const DEMOTION_URGENCY: Urgency = Urgency::HIGHEST;
 
 /// An entry that was moved to another tier: down to make room, or up after a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,7 +169,7 @@ impl Shard {
                 Admission::Evict(victim) => self.let_go(victim, seen.get()),
                 Admission::AskShard { shard, ask } => self.ask_for_room(shard, ask).await?,
                 Admission::NeedBaton(tier) => {
-                    baton = Some(self.take_turn(GateName::Baton(tier), 0).await);
+                    baton = Some(self.take_turn(GateName::Baton(tier)).await);
                     state.baton_acquired(tier);
                 }
                 Admission::ReleaseBaton(_tier) => {
@@ -202,7 +198,7 @@ impl Shard {
                 Enter::Entered => return true,
                 Enter::Withdrawn => return false,
                 Enter::NeedDoor => {
-                    door = Some(self.take_turn(GateName::Door(tier), 0).await);
+                    door = Some(self.take_turn(GateName::Door(tier)).await);
                 }
                 Enter::Wait => changed.await,
             }
@@ -335,7 +331,6 @@ impl Shard {
             content: self.named_content(victim.key, victim.version, victim.bytes),
             bytes: victim.bytes,
             extents: extents.as_slice(),
-            urgency: DEMOTION_URGENCY,
             source,
             sink: EntryData::Elsewhere,
         };

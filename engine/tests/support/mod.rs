@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ringfall_doubles::{FaultDevice, FaultPlan, FaultyMemory, GpuFlawPlan, MemoryDevice};
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::clock::{Clock, MICROSECOND, Nanos};
 use ringfall_engine::engine::{Engine, LocalEngine, LocalParts};
 use ringfall_engine::fill::VerifyMode;
@@ -147,7 +146,7 @@ impl Bed {
         let shard = Rc::clone(&self.shards[shard]);
         self.run(async move {
             let home = shard.id();
-            shard.write(home, EntryKey(key), bytes, Urgency(1), WriteMode::Replace).await
+            shard.write(home, EntryKey(key), bytes, WriteMode::Replace).await
         })
     }
 
@@ -155,7 +154,7 @@ impl Bed {
         let shard = Rc::clone(&self.shards[shard]);
         self.run(async move {
             let home = shard.id();
-            shard.read(home, EntryKey(key), Urgency(1)).await
+            shard.read(home, EntryKey(key)).await
         })
     }
 

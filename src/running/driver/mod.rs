@@ -23,13 +23,11 @@ use ringfall_engine::shard::{GateName, Notify, Shard};
 use ringfall_workloads::Workload;
 use ringfall_workloads::autoscale::Mode;
 use ringfall_workloads::contract::{
-    Action, Class, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, Scope,
-    StepTimes,
+    Action, Event, Nanos as SinceStart, Outcome, Purpose, RequestEnd, RequestId, Scope, StepTimes,
 };
 
 use crate::iotrace::TraceWriter;
 use ledger::Ledger;
-use operate::urgency;
 pub use real::{
     Inbound, MeshLinks, Notice, ShardCommand, ShardOutcome, ShardPlan, ShardStatus, TunerOrder,
 };
@@ -299,7 +297,7 @@ impl Driver {
         let word = match self.workload.borrow().queue_head() {
             // Class first, then arrival: 2 bits and 62 bits of nanoseconds (146 years).
             Some((class, arrived)) if !self.stopped.get() => {
-                u64::from(urgency(class).0) << 62 | (arrived.as_ns() & (u64::MAX >> 2))
+                (class as u64) << 62 | (arrived.as_ns() & (u64::MAX >> 2))
             }
             _ => NOBODY,
         };
@@ -367,8 +365,7 @@ impl Driver {
                 let driver = Rc::clone(self);
                 self.ledger.begin_ingest();
                 self.begin(async move {
-                    let (scope, class) = (Scope::Shared, Class::Batch);
-                    let (outcome, _) = driver.write(key, scope, class, Purpose::Rag, bytes).await;
+                    let (outcome, _) = driver.write(key, Scope::Shared, Purpose::Rag, bytes).await;
                     driver.ledger.end_ingest();
                     match driver.stopped.get() {
                         true => driver.idle.notify_all(),
@@ -382,23 +379,23 @@ impl Driver {
                 self.ledger.abandon();
                 self.idle.notify_all();
             }
-            Action::Read { request, key, scope, class, purpose, times } => {
+            Action::Read { request, key, scope, purpose, times } => {
                 let driver = Rc::clone(self);
                 let has_prompt = self.note_prompt(request, purpose);
                 self.ledger.step(request);
                 self.ledger.begin_operation();
                 self.begin(async move {
                     let purpose = (purpose, has_prompt);
-                    let (outcome, took) = driver.read((key, scope), class, purpose, times).await;
+                    let (outcome, took) = driver.read((key, scope), purpose, times).await;
                     driver.step_done(request, outcome, took);
                 });
             }
-            Action::Write { request, key, scope, class, purpose, bytes } => {
+            Action::Write { request, key, scope, purpose, bytes } => {
                 let driver = Rc::clone(self);
                 self.ledger.step(request);
                 self.ledger.begin_operation();
                 self.begin(async move {
-                    let (outcome, times) = driver.write(key, scope, class, purpose, bytes).await;
+                    let (outcome, times) = driver.write(key, scope, purpose, bytes).await;
                     driver.step_done(request, outcome, times);
                 });
             }

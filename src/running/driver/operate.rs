@@ -4,9 +4,8 @@ use std::rc::Rc;
 
 use ringfall_core::clock::Nanos;
 use ringfall_core::key::{EntryKey, ShardId, Tier};
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::shard::{ReadOutcome, WriteMode, WriteOutcome};
-use ringfall_workloads::contract::{Class, Key, Outcome, Purpose, Scope, StepTimes};
+use ringfall_workloads::contract::{Key, Outcome, Purpose, Scope, StepTimes};
 
 use super::Driver;
 use crate::iotrace::{TracePhase, TraceRow, TraceWriter};
@@ -25,7 +24,6 @@ impl Driver {
     pub(super) async fn read(
         &self,
         (key, scope): (Key, Scope),
-        class: Class,
         (purpose, has_prompt): (Purpose, bool),
         times: u32,
     ) -> (Outcome, StepTimes) {
@@ -39,7 +37,7 @@ impl Driver {
         // Each begins when the one before has ended.
         let mut next = begun;
         for reads_done in 0..times {
-            let read = self.shard.read_from(next, home, EntryKey(key.0), urgency(class));
+            let read = self.shard.read_from(next, home, EntryKey(key.0));
             let is_look = reads_done == 0;
             let outcome = match read.await {
                 ReadOutcome::Hit { bytes, tier, times } => {
@@ -87,7 +85,6 @@ impl Driver {
         &self,
         key: Key,
         scope: Scope,
-        class: Class,
         purpose: Purpose,
         bytes: u64,
     ) -> (Outcome, StepTimes) {
@@ -98,7 +95,7 @@ impl Driver {
         let mut permit_ns = 0;
         let _permit = match bounded {
             true => {
-                let permit = self.shard.allocation_permit(urgency(class)).await;
+                let permit = self.shard.allocation_permit().await;
                 let asked = std::mem::replace(&mut begun, self.clock.now());
                 permit_ns = (begun - asked).as_ns();
                 self.record(self.since_start(begun), |totals, _| {
@@ -116,7 +113,7 @@ impl Driver {
         };
         let mut room = Nanos::ZERO;
         let named = (EntryKey(key.0), bytes);
-        let write = self.shard.write_from(begun, home, named, urgency(class), mode);
+        let write = self.shard.write_from(begun, home, named, mode);
         let outcome = match write.await {
             WriteOutcome::Written { tier, times } => {
                 room = times.room;
@@ -152,7 +149,7 @@ impl Driver {
 
     /// Writes an entry that must be there before measuring begins.
     pub async fn populate(&self, key: Key, scope: Scope, bytes: u64) -> Outcome {
-        let outcome = self.write(key, scope, Class::Batch, Purpose::Populate, bytes).await.0;
+        let outcome = self.write(key, scope, Purpose::Populate, bytes).await.0;
         // What is written beforehand and shared by all is a chunk of a document.
         if outcome == Outcome::Written && scope == Scope::Shared {
             self.totals.borrow_mut().cache.record_ingested_before(bytes);
@@ -200,14 +197,5 @@ impl Driver {
                 log.operation(now, to);
             }
         }));
-    }
-}
-
-/// The engine's urgency of a class.
-pub(super) fn urgency(class: Class) -> Urgency {
-    match class {
-        Class::Interactive => Urgency(0),
-        Class::Responsive => Urgency(1),
-        Class::Batch => Urgency(2),
     }
 }

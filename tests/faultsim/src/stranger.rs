@@ -6,7 +6,6 @@ use std::rc::Rc;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use ringfall_core::key::{EntryKey, ShardId};
-use ringfall_engine::buffer::Urgency;
 use ringfall_engine::shard::{ReadOutcome, Shard, WriteMode, WriteOutcome};
 
 use ringfall_core::clock::Nanos;
@@ -116,11 +115,10 @@ impl Stranger {
         while !self.stopped.get() {
             let place = self.rng.random_range(0..KEYS as usize);
             let key = EntryKey(self.first_key + place as u128);
-            let urgency = Urgency(self.rng.random_range(0..3));
             if self.rng.random() {
-                self.write(place, key, urgency).await;
+                self.write(place, key).await;
             } else {
-                self.read(place, key, urgency).await;
+                self.read(place, key).await;
             }
             // A miss takes no time, and a stranger that only misses would never let any pass.
             let pause = time_within(&mut self.rng, PAUSE_MIN..PAUSE_MAX);
@@ -128,11 +126,11 @@ impl Stranger {
         }
     }
 
-    async fn write(&mut self, place: usize, key: EntryKey, urgency: Urgency) {
+    async fn write(&mut self, place: usize, key: EntryKey) {
         let bytes = self.rng.random_range(1..=self.largest_bytes);
         let replaces = self.rng.random();
         let mode = if replaces { WriteMode::Replace } else { WriteMode::IfAbsent };
-        match self.shard.write(self.home, key, bytes, urgency, mode).await {
+        match self.shard.write(self.home, key, bytes, mode).await {
             WriteOutcome::Written { .. } => self.sizes[place] = Some(bytes),
             WriteOutcome::AlreadyThere if replaces || self.sizes[place].is_none() => {
                 self.see(format!("{key:?} is there already, and nobody wrote it"));
@@ -151,8 +149,8 @@ impl Stranger {
         }
     }
 
-    async fn read(&mut self, place: usize, key: EntryKey, urgency: Urgency) {
-        match self.shard.read(self.home, key, urgency).await {
+    async fn read(&mut self, place: usize, key: EntryKey) {
+        match self.shard.read(self.home, key).await {
             ReadOutcome::Hit { bytes, .. } if self.sizes[place] != Some(bytes) => {
                 let written = self.sizes[place];
                 self.see(format!("{key:?} was written with {written:?} bytes, read with {bytes}"));
