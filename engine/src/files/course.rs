@@ -11,7 +11,7 @@
 //! | any other errno | the script has failed |
 //!
 //! A script that has failed closes its file and removes the file that it has made, unless that has
-//! got another name since.
+//! got another name since, or may hold what others wrote (opened without `O_EXCL` and `O_TRUNC`).
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl Course {
             (FileStep::Open { path, how, .. }, Ok(_)) => {
                 (self.file, self.is_open) = (Some(Arc::clone(path)), true);
                 self.marks = self.marks_seed.map(|seed| Marks::new(seed, path));
-                if *how != OpenHow::Read {
+                if how.begins_anew() {
                     self.made = Some(Arc::clone(path));
                 }
             }

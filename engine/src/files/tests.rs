@@ -337,6 +337,16 @@ fn whatever_goes_wrong_the_file_is_closed_and_the_draft_removed() {
     );
 }
 
+/// Slots of others may be in it.
+#[test]
+fn a_file_that_was_not_begun_anew_is_left_where_a_write_fails() {
+    let keep = OpenHow::Create { exclusive: false, truncate: false };
+    let steps = vec![open("slots", keep, false), write(100), FileStep::Close];
+    let (asked, outcome) = answers(steps, &[0, -libc::EIO, 0]);
+    assert_eq!(asked.last(), Some(&PathOp::Close), "{asked:?}");
+    assert_eq!(faults(&outcome), [(StepKind::Write, FaultCause::Errno(libc::EIO), 1, "slots")]);
+}
+
 #[test]
 fn what_is_left_of_a_short_transfer_is_asked_for_from_where_it_ended() {
     let steps = vec![
