@@ -45,6 +45,7 @@ fn budgets(entries: u64) -> Arc<SharedBudgets> {
         cpu_bytes: 0,
         storage_blocks: entries,
         segment_blocks: 256,
+        slot_blocks: 1,
         watermarks: Watermarks::default(),
     })
 }

@@ -126,6 +126,7 @@ mod tests {
                 cpu_bytes: 0,
                 storage_blocks: 1,
                 segment_blocks: 1,
+                slot_blocks: 1,
                 watermarks: Watermarks::default(),
             });
             Begun { timeline: Timeline::default(), budgets }

@@ -109,6 +109,9 @@ settings! {
         shards: u16 = 1;
         /// Size of one I/O and of one buffer, bytes, a multiple of 4 KiB; by default 128 KiB.
         io_bytes: u64 = 128 * KIB;
+        /// Whether an entry takes the space of whole I/Os on storage, for a store whose objects are
+        /// slots of one size; by default it takes whole blocks.
+        whole_ios: bool = false;
         /// I/Os in flight at most, each shard on each drive; by default 32.
         queue_depth: u32 = 32;
         /// Whether a kernel thread takes each shard's submissions (`SQPOLL`), so that handing over
@@ -322,6 +325,7 @@ impl EngineBuilder {
             cpu_bytes: self.cpu_bytes,
             storage_blocks: storage_bytes / BLOCK_BYTES,
             segment_blocks: segment_bytes / BLOCK_BYTES,
+            slot_blocks: if self.whole_ios { self.io_bytes / BLOCK_BYTES } else { 1 },
             watermarks: self.watermarks,
         };
         let gate = |permits: Option<u32>| match permits {

@@ -78,7 +78,7 @@ impl<D> Placement<D> {
     }
 
     fn admit_to_storage(&mut self, request: &mut AdmitState) -> Admission {
-        let blocks = blocks_for(request.bytes);
+        let blocks = self.shared.entry_blocks(request.bytes);
         let limit_bytes = self.shared.capacity_bytes(Tier::Storage);
         if blocks * BLOCK_BYTES > limit_bytes {
             return Admission::Refused { limit_bytes };
@@ -144,7 +144,7 @@ impl<D> Placement<D> {
     }
 
     fn try_storage(&mut self, bytes: u64) -> Option<Grant> {
-        let blocks = blocks_for(bytes);
+        let blocks = self.shared.entry_blocks(bytes);
         let is_had = match self.shared.drives() {
             1 => {
                 self.parts.clear();

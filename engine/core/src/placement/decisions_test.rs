@@ -17,6 +17,7 @@ pub(super) const CONFIG: BudgetConfig = BudgetConfig {
     cpu_bytes: 0,
     storage_blocks: 16,
     segment_blocks: 4,
+    slot_blocks: 1,
     watermarks: Watermarks { evict_target_permille: 800, skip_permille: 950 },
 };
 
@@ -285,6 +286,20 @@ fn a_shortage_lasts_from_the_first_refusal_to_the_step_after_the_last() {
     first.end_growth(growth, Ok(256 * BLOCK_BYTES), at(50));
     assert_eq!(until(), [Some(at(40))]);
     assert_eq!(shared.shortages()[0].at, at(10));
+}
+
+#[test]
+fn an_entry_takes_whole_slots_of_storage() {
+    let shared = SharedBudgets::new(&BudgetConfig { slot_blocks: 3, ..CONFIG });
+    let [mut first, _] = shards(&shared);
+    let blocks = [1, 3, 4].map(|blocks| {
+        let grant = granted(&mut first, blocks * BLOCK_BYTES);
+        (grant.bytes / BLOCK_BYTES, grant.extents.blocks())
+    });
+    assert_eq!(blocks, [(1, 3), (3, 3), (4, 6)]);
+    // Four blocks are left, one more than a slot.
+    let admission = first.admit(&mut AdmitState::new(4 * BLOCK_BYTES));
+    assert!(matches!(admission, Admission::NeedBaton(Tier::Storage)), "{admission:?}");
 }
 
 /// The next step of storage, whether or not one is due.

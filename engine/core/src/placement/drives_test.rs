@@ -35,6 +35,7 @@ fn on(drives: &[u64], layout: EntryLayout) -> Sim {
         cpu_bytes: 0,
         storage_blocks: drives.iter().sum(),
         segment_blocks: 8,
+        slot_blocks: 1,
         watermarks: Watermarks::default(),
     };
     Sim::on_drives(&config, drives, layout)

@@ -139,6 +139,7 @@ pub(super) fn config() -> impl Strategy<Value = BudgetConfig> {
             cpu_bytes,
             storage_blocks,
             segment_blocks,
+            slot_blocks: 1,
             watermarks: Watermarks::default(),
         },
     )

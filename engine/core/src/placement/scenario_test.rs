@@ -17,6 +17,7 @@ fn config(shards: u16, cpu_bytes: u64, storage_blocks: u64) -> BudgetConfig {
         cpu_bytes,
         storage_blocks,
         segment_blocks: 4,
+        slot_blocks: 1,
         watermarks: Watermarks::default(),
     }
 }

@@ -11,7 +11,7 @@ use super::watermark::{UPPER_COUNT, Watermarks, below};
 use crate::clock::Nanos;
 use crate::drive::{DRIVES_MAX, DriveId};
 use crate::key::{ShardId, TIER_COUNT, Tier};
-use crate::units::BLOCK_BYTES;
+use crate::units::{BLOCK_BYTES, blocks_for};
 
 /// The stamp of a shard that has nothing to evict.
 pub(super) const NO_TAIL: Nanos = Nanos::MAX;
@@ -31,6 +31,8 @@ pub struct BudgetConfig {
     pub storage_blocks: u64,
     /// Blocks of a segment, the step in which storage is leased to shards; at least one.
     pub segment_blocks: u64,
+    /// Blocks of which an entry on storage takes a multiple; at least one.
+    pub slot_blocks: u64,
     /// Fill rules of the tiers above storage.
     pub watermarks: Watermarks,
 }
@@ -97,6 +99,7 @@ pub struct SharedBudgets {
     /// One a drive, at least one.
     pub(super) pools: Box<[StoragePool]>,
     pub(super) spread: Spread,
+    slot_blocks: u64,
     boards: Box<[Board]>,
     batons: [SharedGate; TIER_COUNT],
     doors: [SharedGate; UPPER_COUNT],
@@ -135,6 +138,7 @@ impl SharedBudgets {
         assert!(config.shards > 0, "an engine has at least one shard");
         assert!((1..=DRIVES_MAX).contains(&drives.len()), "{} drives", drives.len());
         assert!(unit_blocks > 0, "a part of an entry holds at least one block");
+        assert!(config.slot_blocks > 0, "a slot holds at least one block");
         let pool = |drive: &DriveBudget| {
             StoragePool::new(drive.blocks, config.segment_blocks, drive.grown_blocks)
         };
@@ -152,6 +156,7 @@ impl SharedBudgets {
             losses: AtomicU64::new(0),
             pools: drives.iter().map(pool).collect(),
             spread: Spread { layout, unit_blocks },
+            slot_blocks: config.slot_blocks,
             boards: (0..config.shards).map(board).collect(),
             batons: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
             doors: std::array::from_fn(|_| SharedGate::new(1, config.shards)),
@@ -188,6 +193,11 @@ impl SharedBudgets {
             Some(ledger) => ledger.capacity(),
             None => self.storage_blocks() * BLOCK_BYTES,
         }
+    }
+
+    /// Blocks that an entry of so many bytes takes on storage.
+    pub(super) fn entry_blocks(&self, bytes: u64) -> u64 {
+        blocks_for(bytes).next_multiple_of(self.slot_blocks)
     }
 
     /// Bytes that will be in `tier`, above storage, once all that has begun is complete.
